@@ -1,0 +1,34 @@
+# The two commands of the project, and what stands behind them. `make` alone lists them.
+
+CARGO ?= cargo
+# The oldest Rust that builds this: `rust-version` of Cargo.toml.
+RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+
+.DEFAULT_GOAL := help
+.PHONY: help run test soak toolchain
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
+
+run: toolchain ## build Zonal and start its S3 endpoint with the defaults (127.0.0.1:9000)
+	@$(CARGO) run --release --package zonal -- serve
+
+test: toolchain ## install the test tools under .tools/, then check everything
+	@$(CARGO) xtask setup
+	@$(CARGO) xtask ci
+
+soak: toolchain ## an hour or more: 200,000 simulated histories, 500 kills
+	@ZONAL_SIM_SEEDS=200000 $(CARGO) test --release --package zonal-sim --test seeds -- --nocapture
+	@ZONAL_KILL_ROUNDS=500 $(CARGO) test --package zonal --test binary crash:: -- --nocapture
+
+bench: toolchain ## compare with foyer and fio, a quarter of an hour; writes docs/results/first-slice.md
+	@$(CARGO) run --release --package zonal-bench -- all
+
+toolchain:
+	@command -v $(CARGO) >/dev/null || { \
+	  echo "there is no cargo: install Rust $(RUST_NEEDED) or newer from your distribution or with rustup (https://rustup.rs)"; exit 1; }
+	@command -v cc >/dev/null || { \
+	  echo "there is no C compiler (cc): install gcc or clang from your distribution"; exit 1; }
+	@found=$$($(CARGO) --version | cut -d' ' -f2); \
+	  printf '%s\n' "$(RUST_NEEDED)" "$$found" | sort --check=quiet --version-sort || { \
+	  echo "cargo $$found is too old: install Rust $(RUST_NEEDED) or newer with rustup (https://rustup.rs)"; exit 1; }
