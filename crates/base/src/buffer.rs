@@ -1,0 +1,343 @@
+//! Block-aligned memory from a bounded pool.
+//!
+//! A [`Buffer`] belongs to one owner while a read fills it. [`Buffer::freeze`] turns it into a
+//! [`Payload`], shared and read-only, without a copy; when the last payload is dropped, on whatever
+//! thread, the memory finds its way back to the pool. The pool never gives memory back to the
+//! system and a buffer keeps its [`Buffer::id`] for ever, so a device may register it once.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use bytemuck::{Pod, Zeroable};
+use crossbeam_queue::ArrayQueue;
+
+use crate::units::{BLOCK_BYTES, low_u32};
+use crate::{Blocks, Bytes, Checksum};
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(4096))]
+struct Block([u8; BLOCK_BYTES]);
+
+type Memory = Box<[Block]>;
+
+/// One size of buffer that a pool hands out, and how many of them may exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolClass {
+    /// Size of each buffer.
+    pub blocks: Blocks,
+    /// Buffers of this size that may exist at once.
+    pub count: u32,
+}
+
+/// A bounded set of buffers in a few sizes. Clones share it.
+#[derive(Clone)]
+pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// By rising size.
+    classes: Vec<Class>,
+    /// Set by whoever found the pool empty; the next buffer to come back calls `on_return`.
+    someone_waits: AtomicBool,
+    on_return: Box<dyn Fn() + Send + Sync>,
+}
+
+struct Class {
+    blocks: usize,
+    count: u32,
+    first_id: u32,
+    /// Buffers made so far; memory is taken from the system when it is first needed.
+    made: AtomicU32,
+    free: ArrayQueue<(u32, Memory)>,
+}
+
+impl Pool {
+    /// An empty pool. `on_return` is called, on any thread, when a buffer comes back after an
+    /// [`Pool::take`] had failed: the owner of the pool wakes its waiting tasks there.
+    ///
+    /// Requires: at least one class, each with at least one block and one buffer.
+    #[must_use]
+    pub fn new(classes: &[PoolClass], on_return: Box<dyn Fn() + Send + Sync>) -> Self {
+        assert!(!classes.is_empty());
+        let mut sorted = classes.to_vec();
+        sorted.sort_by_key(|class| class.blocks);
+        let mut first_id = 0;
+        let classes = sorted
+            .iter()
+            .map(|class| {
+                assert!(0 < class.count && 0 < class.blocks.0);
+                let made = Class {
+                    blocks: crate::index(class.blocks.0),
+                    count: class.count,
+                    first_id,
+                    made: AtomicU32::new(0),
+                    free: ArrayQueue::new(class.count as usize),
+                };
+                first_id += class.count;
+                made
+            })
+            .collect();
+        let someone_waits = AtomicBool::new(false);
+        Self { shared: Arc::new(Shared { classes, someone_waits, on_return }) }
+    }
+
+    /// A buffer of at least `blocks`, or `None` when all of that size are in use: then `on_return`
+    /// is called as soon as one comes back.
+    ///
+    /// Requires: `blocks` is at most [`Pool::largest`].
+    #[must_use]
+    pub fn take(&self, blocks: Blocks) -> Option<Buffer> {
+        self.take_leaving(blocks, 0)
+    }
+
+    /// As [`Pool::take`], as long as at least `left` buffers of that size are left after it.
+    #[must_use]
+    pub fn take_leaving(&self, blocks: Blocks, left: u32) -> Option<Buffer> {
+        let class = self.class_for(blocks);
+        let free = self.take_from(class, left);
+        if free.is_some() {
+            return free;
+        }
+        // Announce the wait, then look again: a buffer may have come back in between.
+        self.shared.someone_waits.store(true, Ordering::SeqCst);
+        self.take_from(class, left)
+    }
+
+    fn take_from(&self, class_id: usize, left: u32) -> Option<Buffer> {
+        let class = &self.shared.classes[class_id];
+        if u64::from(class.count) <= class.in_use() + u64::from(left) {
+            return None;
+        }
+        let (id, memory) = class.free.pop().or_else(|| class.make())?;
+        Some(Buffer { memory, id, class_id, pool: self.shared.clone() })
+    }
+
+    /// The largest buffer that this pool hands out.
+    #[must_use]
+    pub fn largest(&self) -> Blocks {
+        let last = self.shared.classes.last().expect("a pool has a class");
+        Blocks(last.blocks as u64)
+    }
+
+    /// Buffers in use, of any size. At rest this is 0.
+    #[must_use]
+    pub fn in_use(&self) -> u64 {
+        self.shared.classes.iter().map(Class::in_use).sum()
+    }
+
+    /// True when fewer than a quarter of the buffers that hold `blocks` are left: whoever may keep a
+    /// buffer for long (a client's socket) copies instead.
+    #[must_use]
+    pub fn is_short(&self, blocks: Blocks) -> bool {
+        let class = &self.shared.classes[self.class_for(blocks)];
+        u64::from(class.count) * 3 < class.in_use() * 4
+    }
+
+    /// Buffers that can ever exist: ids are below this.
+    #[must_use]
+    pub fn max_count(&self) -> u32 {
+        self.shared.classes.iter().map(|class| class.count).sum()
+    }
+
+    /// Bytes that all buffers together can take.
+    #[must_use]
+    pub fn max_bytes(&self) -> Bytes {
+        let blocks = |class: &Class| u64::from(class.count) * class.blocks as u64;
+        Blocks(self.shared.classes.iter().map(blocks).sum()).bytes()
+    }
+
+    fn class_for(&self, blocks: Blocks) -> usize {
+        let classes = &self.shared.classes;
+        classes
+            .iter()
+            .position(|class| blocks.0 <= class.blocks as u64)
+            .expect("no caller asks for more than the largest class")
+    }
+}
+
+impl Class {
+    fn in_use(&self) -> u64 {
+        u64::from(self.made.load(Ordering::Relaxed).min(self.count))
+            .saturating_sub(self.free.len() as u64)
+    }
+
+    fn make(&self) -> Option<(u32, Memory)> {
+        let next = self.made.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |made| {
+            (made < self.count).then_some(made + 1)
+        });
+        next.ok().map(|n| (self.first_id + n, bytemuck::zeroed_slice_box(self.blocks)))
+    }
+}
+
+/// Block-aligned memory with one owner.
+pub struct Buffer {
+    memory: Memory,
+    id: u32,
+    class_id: usize,
+    pool: Arc<Shared>,
+}
+
+impl Buffer {
+    /// What names this memory as long as the pool lives: below [`Pool::max_count`].
+    #[must_use]
+    pub const fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The bytes, all of them: the size of the class, not of the request.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.memory)
+    }
+
+    /// The bytes, to be filled.
+    #[must_use]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        bytemuck::cast_slice_mut(&mut self.memory)
+    }
+
+    /// Size of the memory.
+    #[must_use]
+    pub fn blocks(&self) -> Blocks {
+        Blocks(self.memory.len() as u64)
+    }
+
+    /// Shares the first `len` bytes, read-only from now on.
+    #[must_use]
+    pub fn freeze(self, len: usize) -> Payload {
+        Payload(bytes::Bytes::from_owner(Frozen(self)).slice(..len))
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // The empty box that is left behind holds no memory.
+        let memory = core::mem::take(&mut self.memory);
+        let returned = self.pool.classes[self.class_id].free.push((self.id, memory));
+        assert!(returned.is_ok(), "a pool has room for every buffer that it made");
+        if self.pool.someone_waits.swap(false, Ordering::SeqCst) {
+            (self.pool.on_return)();
+        }
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({}, {} blocks)", self.id, self.memory.len())
+    }
+}
+
+struct Frozen(Buffer);
+
+impl AsRef<[u8]> for Frozen {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+/// Shared, read-only bytes of a record: from a buffer, or as they came from the network.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Payload(bytes::Bytes);
+
+impl Payload {
+    /// Length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True when there are no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// A part of it, sharing the same memory. Requires: `range` lies within.
+    #[must_use]
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        Self(self.0.slice(range))
+    }
+
+    /// The checksum of the bytes, continued from `crc`.
+    #[must_use]
+    pub fn checksum(&self, checksum: Checksum, crc: u32) -> u32 {
+        checksum.of(crc, &self.0)
+    }
+
+    /// For those who speak `bytes::Bytes`: no copy.
+    #[must_use]
+    pub fn into_bytes(self) -> bytes::Bytes {
+        self.0
+    }
+}
+
+impl From<bytes::Bytes> for Payload {
+    fn from(bytes: bytes::Bytes) -> Self {
+        Self(bytes)
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Payload({} bytes)", low_u32(self.0.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::AtomicUsize;
+
+    fn pool(returns: &Arc<AtomicUsize>) -> Pool {
+        let returns = returns.clone();
+        let classes =
+            [PoolClass { blocks: Blocks(16), count: 1 }, PoolClass { blocks: Blocks(1), count: 2 }];
+        let count = move || {
+            returns.fetch_add(1, Ordering::Relaxed);
+        };
+        Pool::new(&classes, Box::new(count))
+    }
+
+    #[test]
+    fn a_buffer_is_aligned_and_comes_back_when_the_last_payload_is_dropped() {
+        let pool = pool(&Arc::default());
+        let mut buffer = pool.take(Blocks(3)).unwrap();
+        assert_eq!(buffer.bytes().as_ptr().align_offset(BLOCK_BYTES), 0);
+        assert_eq!(buffer.blocks(), Blocks(16), "the class's size");
+        buffer.bytes_mut()[..5].copy_from_slice(b"zones");
+        let payload = buffer.freeze(5);
+        let part = payload.slice(1..4);
+        drop(payload);
+        assert_eq!((part.as_bytes(), pool.in_use()), (&b"one"[..], 1));
+        drop(part);
+        assert_eq!(pool.in_use(), 0);
+    }
+
+    #[test]
+    fn an_empty_pool_refuses_and_calls_when_a_buffer_is_back() {
+        let returns = Arc::new(AtomicUsize::new(0));
+        let pool = pool(&returns);
+        let first = pool.take(Blocks(1)).unwrap();
+        let second = pool.take(Blocks(1)).unwrap();
+        assert_ne!(first.id(), second.id());
+        drop(first);
+        assert_eq!(returns.load(Ordering::Relaxed), 0, "nobody waited");
+        let third = pool.take(Blocks(1)).unwrap();
+        assert!(pool.take(Blocks(1)).is_none());
+        drop(third);
+        assert_eq!(returns.load(Ordering::Relaxed), 1);
+        assert_eq!(pool.max_bytes(), Blocks(18).bytes());
+        drop(second);
+    }
+}

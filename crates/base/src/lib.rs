@@ -1,0 +1,19 @@
+//! What every layer shares: units, payload memory, seeded chance, checksums.
+//!
+//! Uses: nothing of ours. Knows nothing of: devices, tasks, clocks, threads, sockets.
+//! Read in this order: `units`, `buffer`, `checksum`, `rng`.
+#![no_std]
+
+extern crate alloc;
+
+mod buffer;
+mod checksum;
+mod rng;
+mod units;
+
+pub use buffer::{Buffer, Payload, Pool, PoolClass};
+pub use checksum::Checksum;
+pub use rng::{Rng, mix64};
+pub use units::{
+    BLOCK_BYTES, Blocks, Bytes, Lba, Nanos, ParseUnitError, Ticket, ZoneId, index, low_u32,
+};

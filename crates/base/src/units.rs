@@ -1,0 +1,291 @@
+//! Quantities that must not be mixed up, and the few conversions between them.
+
+use alloc::string::String;
+use core::fmt;
+use core::ops::{Add, AddAssign, Sub};
+use core::str::FromStr;
+use core::time::Duration;
+
+const _: () = assert!(size_of::<usize>() == 8, "Zonal is built for 64-bit hosts only");
+
+/// The logical block of everything above `hostdev`: 4 KiB.
+/// Devices with 512-byte blocks are addressed in units of eight of them.
+pub const BLOCK_BYTES: usize = 4096;
+
+/// The one place where a `u64` becomes an index.
+#[must_use]
+#[expect(clippy::cast_possible_truncation, reason = "usize is 64 bits wide, asserted above")]
+pub const fn index(n: u64) -> usize {
+    n as usize
+}
+
+/// The one place where a length becomes 32 bits wide.
+///
+/// Requires: `n` fits. Lengths come from our own constants (segments, chunks), never from a disk.
+#[must_use]
+#[expect(clippy::cast_possible_truncation, reason = "asserted in the line before")]
+pub const fn low_u32(n: usize) -> u32 {
+    assert!(n <= u32::MAX as usize);
+    n as u32
+}
+
+/// A count of bytes: a size, never an address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bytes(pub u64);
+
+/// A count of logical blocks of [`BLOCK_BYTES`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Blocks(pub u64);
+
+/// The address of a logical block on one device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lba(pub u64);
+
+/// A zone of one device, counted from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ZoneId(pub u32);
+
+/// Names a command between the moment it is asked and the moment it is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// A point in time, or a span of it, in nanoseconds. Its origin is the host's to choose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nanos(pub u64);
+
+impl Bytes {
+    /// `n` KiB.
+    #[must_use]
+    pub const fn kib(n: u64) -> Self {
+        Self(n << 10)
+    }
+
+    /// `n` MiB.
+    #[must_use]
+    pub const fn mib(n: u64) -> Self {
+        Self(n << 20)
+    }
+
+    /// Whole blocks that hold this many bytes.
+    #[must_use]
+    pub const fn blocks_ceil(self) -> Blocks {
+        Blocks(self.0.div_ceil(BLOCK_BYTES as u64))
+    }
+}
+
+impl Blocks {
+    /// The bytes in so many blocks.
+    #[must_use]
+    pub const fn bytes(self) -> Bytes {
+        Bytes(self.0 * BLOCK_BYTES as u64)
+    }
+}
+
+impl Nanos {
+    /// The far end of time: a deadline that never comes.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// `n` microseconds.
+    #[must_use]
+    pub const fn micros(n: u64) -> Self {
+        Self(n * 1_000)
+    }
+
+    /// `n` milliseconds.
+    #[must_use]
+    pub const fn millis(n: u64) -> Self {
+        Self(n * 1_000_000)
+    }
+
+    /// `n` seconds.
+    #[must_use]
+    pub const fn secs(n: u64) -> Self {
+        Self(n * 1_000_000_000)
+    }
+
+    /// The span from `earlier` to `self`; zero when `earlier` is later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Self {
+        Self(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The same span as the standard library writes it.
+    #[must_use]
+    pub const fn duration(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+}
+
+macro_rules! arithmetic {
+    ($($unit:ident),*) => {$(
+        impl Add for $unit {
+            type Output = Self;
+            fn add(self, other: Self) -> Self {
+                Self(self.0 + other.0)
+            }
+        }
+        impl AddAssign for $unit {
+            fn add_assign(&mut self, other: Self) {
+                self.0 += other.0;
+            }
+        }
+        impl Sub for $unit {
+            type Output = Self;
+            fn sub(self, other: Self) -> Self {
+                Self(self.0 - other.0)
+            }
+        }
+    )*};
+}
+arithmetic!(Bytes, Blocks, Nanos);
+
+impl Add<Blocks> for Lba {
+    type Output = Self;
+    fn add(self, blocks: Blocks) -> Self {
+        Self(self.0 + blocks.0)
+    }
+}
+
+impl Sub for Lba {
+    type Output = Blocks;
+    fn sub(self, earlier: Self) -> Blocks {
+        Blocks(self.0 - earlier.0)
+    }
+}
+
+impl fmt::Display for ZoneId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "zone {}", self.0)
+    }
+}
+
+impl fmt::Display for Lba {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "block {}", self.0)
+    }
+}
+
+const SIZE_UNITS: [(&str, u64); 5] =
+    [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40), ("B", 1)];
+
+const TIME_UNITS: [(&str, u64); 6] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
+
+/// Why a size or a time was not understood; the text says what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseUnitError {
+    /// What was given.
+    pub text: String,
+    /// What to write instead.
+    pub why: &'static str,
+}
+
+impl fmt::Display for ParseUnitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.text, self.why)
+    }
+}
+
+impl core::error::Error for ParseUnitError {}
+
+impl fmt::Display for Bytes {
+    /// The largest unit that divides the size, so that what is printed can be read back.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit =
+            SIZE_UNITS[..4].iter().rev().find(|(_, n)| self.0 != 0 && self.0.is_multiple_of(*n));
+        let (name, unit) = unit.copied().unwrap_or(("B", 1));
+        write!(f, "{}{name}", self.0 / unit)
+    }
+}
+
+impl fmt::Display for Nanos {
+    /// The largest unit that divides the span, so that what is printed can be read back.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = TIME_UNITS.iter().rev().find(|(_, n)| self.0 != 0 && self.0.is_multiple_of(*n));
+        let (name, unit) = unit.copied().unwrap_or(("s", 1_000_000_000));
+        write!(f, "{}{name}", self.0 / unit)
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = ParseUnitError;
+    fn from_str(text: &str) -> Result<Self, ParseUnitError> {
+        const WRITE: &str = "write a whole number and B, KiB, MiB, GiB or TiB";
+        let ambiguous = ["KB", "MB", "GB", "TB", "K", "M", "G", "T", "kB", "k"];
+        if ambiguous.iter().any(|unit| text.trim_end_matches(unit).parse::<u64>().is_ok())
+            && text.parse::<u64>().is_err()
+        {
+            return Err(ParseUnitError {
+                text: text.into(),
+                why: "this unit is ambiguous: write KiB, MiB, GiB or TiB",
+            });
+        }
+        parse(text, &SIZE_UNITS, "a size needs a unit: B, KiB, MiB, GiB or TiB", WRITE).map(Self)
+    }
+}
+
+impl FromStr for Nanos {
+    type Err = ParseUnitError;
+    fn from_str(text: &str) -> Result<Self, ParseUnitError> {
+        const WRITE: &str = "write a whole number and ns, us, ms, s, min or h";
+        parse(text, &TIME_UNITS, "a time needs a unit: ns, us, ms, s, min or h", WRITE).map(Self)
+    }
+}
+
+fn parse(
+    text: &str,
+    units: &[(&str, u64)],
+    bare: &'static str,
+    write: &'static str,
+) -> Result<u64, ParseUnitError> {
+    let fail = |why| ParseUnitError { text: text.into(), why };
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| fail(write))?;
+    if unit.is_empty() {
+        return Err(fail(bare));
+    }
+    let (_, scale) = units.iter().find(|(name, _)| *name == unit).ok_or_else(|| fail(write))?;
+    number.checked_mul(*scale).ok_or_else(|| fail("this is more than 64 bits can hold"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[track_caller]
+    fn check(text: &str, expected: Result<u64, &str>) {
+        let parsed = text.parse::<Bytes>();
+        assert_eq!(parsed.as_ref().map(|b| b.0).map_err(|e| e.why), expected, "parsing {text:?}");
+    }
+
+    #[test]
+    fn sizes_need_a_binary_unit() {
+        check("4KiB", Ok(4096));
+        check("8GiB", Ok(8 << 30));
+        check("17B", Ok(17));
+        check("4KB", Err("this unit is ambiguous: write KiB, MiB, GiB or TiB"));
+        check("4G", Err("this unit is ambiguous: write KiB, MiB, GiB or TiB"));
+        check("4096", Err("a size needs a unit: B, KiB, MiB, GiB or TiB"));
+        check("", Err("write a whole number and B, KiB, MiB, GiB or TiB"));
+        check("-1KiB", Err("write a whole number and B, KiB, MiB, GiB or TiB"));
+        check("99999999TiB", Err("this is more than 64 bits can hold"));
+    }
+
+    #[test]
+    fn sizes_and_times_print_as_they_are_read() {
+        for text in ["4KiB", "64MiB", "8GiB", "1TiB", "17B", "1077MiB"] {
+            assert_eq!(text.parse::<Bytes>().unwrap().to_string(), text);
+        }
+        for text in ["200ms", "1s", "90s", "5min", "2h", "7ns"] {
+            assert_eq!(text.parse::<Nanos>().unwrap().to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! A port: commands out, completions back.
+//!
+//! A task calls and awaits; the host takes the command, has it done, and completes the ticket. A call
+//! is queued when it is made, not when it is first polled, so a task may start several and await them
+//! in turn. The queue is as long as the calls that tasks hold, and every task holds a bounded number.
+//! A call that is dropped is still carried out: what it carries (buffers) belongs to whoever does it.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::any::Any;
+use core::cell::RefCell;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+
+use zonal_base::{Ticket, index};
+
+/// Where tasks ask `C` and are answered `R`. Clones share it.
+pub struct Port<C, R> {
+    shared: Rc<RefCell<Shared<C, R>>>,
+}
+
+struct Shared<C, R> {
+    queue: VecDeque<(Ticket, C)>,
+    slots: Vec<Slot<R>>,
+    free: Vec<Ticket>,
+}
+
+enum Slot<R> {
+    Free,
+    Asked(Option<Waker>),
+    Answered(R),
+    /// The caller went away; the answer will be dropped, and what was held for it.
+    Abandoned(Option<Box<dyn Any>>),
+}
+
+impl<C, R> Port<C, R> {
+    /// A port with nothing in it.
+    #[must_use]
+    pub fn new() -> Self {
+        let shared = Shared { queue: VecDeque::new(), slots: Vec::new(), free: Vec::new() };
+        Self { shared: Rc::new(RefCell::new(shared)) }
+    }
+
+    /// Queues a command; await the result for its completion.
+    pub fn call(&self, command: C) -> Call<C, R> {
+        let mut shared = self.shared.borrow_mut();
+        let ticket = shared.free.pop().unwrap_or_else(|| {
+            shared.slots.push(Slot::Free);
+            Ticket(shared.slots.len() as u64 - 1)
+        });
+        shared.slots[index(ticket.0)] = Slot::Asked(None);
+        shared.queue.push_back((ticket, command));
+        Call { port: self.clone(), ticket: Some(ticket) }
+    }
+
+    /// Host: the next command to carry out.
+    #[must_use]
+    pub fn take(&self) -> Option<(Ticket, C)> {
+        self.shared.borrow_mut().queue.pop_front()
+    }
+
+    /// Host: puts a command back that could not be started now; it stays the next.
+    pub fn put_back(&self, ticket: Ticket, command: C) {
+        self.shared.borrow_mut().queue.push_front((ticket, command));
+    }
+
+    /// Host: answers a command. Requires: the ticket came from [`Port::take`] and was not answered yet.
+    pub fn complete(&self, ticket: Ticket, answer: R) {
+        let mut shared = self.shared.borrow_mut();
+        let slot = &mut shared.slots[index(ticket.0)];
+        match core::mem::replace(slot, Slot::Free) {
+            Slot::Asked(waker) => {
+                *slot = Slot::Answered(answer);
+                drop(shared);
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            }
+            Slot::Abandoned(held) => {
+                shared.free.push(ticket);
+                // Dropped outside the borrow: an answer may own a buffer whose return calls out.
+                drop(shared);
+                drop((answer, held));
+            }
+            Slot::Free | Slot::Answered(_) => panic!("a ticket is answered once"),
+        }
+    }
+
+    /// Commands that were asked and not answered yet, queued ones included.
+    #[must_use]
+    pub fn outstanding(&self) -> usize {
+        let shared = self.shared.borrow();
+        let open = |slot: &&Slot<R>| matches!(slot, Slot::Asked(_) | Slot::Abandoned(_));
+        shared.slots.iter().filter(open).count()
+    }
+}
+
+impl<C, R> Clone for Port<C, R> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<C, R> Default for Port<C, R> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A command on its way. See [`Port::call`].
+#[must_use = "a call that is not awaited loses its answer"]
+pub struct Call<C, R> {
+    port: Port<C, R>,
+    /// `None` once the answer was handed out.
+    ticket: Option<Ticket>,
+}
+
+impl<C, R> Future for Call<C, R> {
+    type Output = R;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
+        let ticket = self.ticket.expect("polled after it was ready");
+        let mut shared = self.port.shared.borrow_mut();
+        let slot = &mut shared.slots[index(ticket.0)];
+        match core::mem::replace(slot, Slot::Free) {
+            Slot::Answered(answer) => {
+                shared.free.push(ticket);
+                drop(shared);
+                self.ticket = None;
+                Poll::Ready(answer)
+            }
+            _ => {
+                *slot = Slot::Asked(Some(cx.waker().clone()));
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<C, R> Call<C, R> {
+    /// Gives the answer up. `held` is dropped when the command has been carried out: until then,
+    /// what the command works on must stay as it is.
+    pub fn abandon(mut self, held: impl Any) {
+        self.leave(Some(Box::new(held)));
+    }
+
+    fn leave(&mut self, held: Option<Box<dyn Any>>) {
+        let Some(ticket) = self.ticket.take() else { return };
+        let mut shared = self.port.shared.borrow_mut();
+        let slot = &mut shared.slots[index(ticket.0)];
+        if matches!(slot, Slot::Answered(_)) {
+            let answer = core::mem::replace(slot, Slot::Free);
+            shared.free.push(ticket);
+            drop(shared);
+            drop((answer, held));
+        } else {
+            *slot = Slot::Abandoned(held);
+        }
+    }
+}
+
+impl<C, R> Drop for Call<C, R> {
+    fn drop(&mut self) {
+        self.leave(None);
+    }
+}
+
+impl<C, R> Unpin for Call<C, R> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Executor;
+    use alloc::string::{String, ToString};
+
+    #[test]
+    fn calls_are_queued_when_made_and_answered_in_any_order() {
+        let executor = Executor::new(4);
+        let port: Port<u32, String> = Port::new();
+        let heard = Rc::new(RefCell::new(Vec::new()));
+        let (inner, out) = (port.clone(), heard.clone());
+        executor.spawner().spawn(async move {
+            let (first, second) = (inner.call(1), inner.call(2));
+            for call in [first, second] {
+                let answer = call.await;
+                out.borrow_mut().push(answer);
+            }
+        });
+        executor.run(10);
+        let (one, two) = (port.take().unwrap(), port.take().unwrap());
+        assert_eq!((one.1, two.1, port.outstanding()), (1, 2, 2));
+        port.complete(two.0, "b".to_string());
+        executor.run(10);
+        assert!(heard.borrow().is_empty());
+        port.complete(one.0, "a".to_string());
+        executor.run(10);
+        assert_eq!(*heard.borrow(), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_dropped_call_is_carried_out_and_its_ticket_comes_back() {
+        let port: Port<u32, u32> = Port::new();
+        drop(port.call(7));
+        let (ticket, command) = port.take().unwrap();
+        assert_eq!((command, port.outstanding()), (7, 1));
+        port.complete(ticket, 0);
+        assert_eq!(port.outstanding(), 0);
+        let again = port.call(8);
+        assert_eq!(port.take().unwrap().0, ticket);
+        drop(again);
+    }
+
+    #[test]
+    fn what_is_held_for_an_abandoned_call_is_dropped_when_that_was_carried_out() {
+        let port: Port<u32, u32> = Port::new();
+        let held = Rc::new(());
+        port.call(7).abandon(held.clone());
+        let (ticket, _) = port.take().unwrap();
+        assert_eq!(Rc::strong_count(&held), 2);
+        port.complete(ticket, 0);
+        assert_eq!(Rc::strong_count(&held), 1);
+        let answered = port.call(8);
+        let (ticket, _) = port.take().unwrap();
+        port.complete(ticket, 0);
+        answered.abandon(held.clone());
+        assert_eq!((Rc::strong_count(&held), port.outstanding()), (1, 0));
+    }
+}
