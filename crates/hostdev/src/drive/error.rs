@@ -1,0 +1,154 @@
+//! Why a device could not be opened, and what to do about it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use zonal_base::Bytes;
+
+/// Why a device could not be opened.
+#[derive(Debug)]
+pub enum OpenError {
+    /// Another process, or a mounted file system, has it.
+    InUse {
+        /// The device.
+        path: PathBuf,
+    },
+    /// There is no such device, and nothing says how large a new file shall be.
+    Missing {
+        /// The device.
+        path: PathBuf,
+    },
+    /// The file exists with another size.
+    SizeMismatch {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        found: Bytes,
+        /// The size in the device spec.
+        wanted: Bytes,
+    },
+    /// The file system has less room than the file needs.
+    DiskTooSmall {
+        /// The file.
+        path: PathBuf,
+        /// What it still needs.
+        needed: Bytes,
+        /// What there is.
+        free: Bytes,
+    },
+    /// A directory where a file should be, a file where a block device should be.
+    WrongKind {
+        /// The path.
+        path: PathBuf,
+        /// What should be there.
+        wanted: &'static str,
+    },
+    /// A block device whose own blocks are larger than ours.
+    LargeBlocks {
+        /// The device.
+        path: PathBuf,
+        /// Its logical block size in bytes.
+        logical_block: u32,
+    },
+    /// A zoned block device, which takes no writes at random places.
+    Zoned {
+        /// The device.
+        path: PathBuf,
+    },
+    /// Not one zone, or more than can be numbered.
+    ZoneCount {
+        /// The device.
+        path: PathBuf,
+        /// Its size.
+        size: Bytes,
+        /// The zone size in the device spec.
+        zone: Bytes,
+    },
+    /// Fewer zones, or places for active ones, than shards.
+    TooManyShards {
+        /// The device.
+        path: PathBuf,
+        /// The shards.
+        shards: u32,
+    },
+    /// The system said no.
+    Io {
+        /// What was tried, as in "cannot ... the device".
+        action: &'static str,
+        /// The device.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl OpenError {
+    pub(super) fn io(action: &'static str, path: &Path, errno: Errno) -> Self {
+        Self::Io { action, path: path.into(), source: errno.into() }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::InUse { path }
+            | Self::Missing { path }
+            | Self::SizeMismatch { path, .. }
+            | Self::DiskTooSmall { path, .. }
+            | Self::WrongKind { path, .. }
+            | Self::LargeBlocks { path, .. }
+            | Self::Zoned { path }
+            | Self::ZoneCount { path, .. }
+            | Self::TooManyShards { path, .. }
+            | Self::Io { path, .. } => path,
+        }
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.path().display())?;
+        match self {
+            Self::InUse { .. } => f.write_str(
+                "in use: stop the other process, or unmount the device, or name another",
+            ),
+            Self::Missing { .. } => f.write_str(
+                "does not exist: to make a file, say how large it shall be, for example ?size=8GiB",
+            ),
+            Self::SizeMismatch { found, wanted, .. } => write!(
+                f,
+                "is {found} large, not {wanted}: write size={found} to keep what it holds, \
+                 or remove the file"
+            ),
+            Self::DiskTooSmall { needed, free, .. } => write!(
+                f,
+                "needs {needed} more and the file system has {free} left: \
+                 make room, or write a smaller size"
+            ),
+            Self::WrongKind { wanted, .. } => write!(f, "is not {wanted}"),
+            Self::LargeBlocks { logical_block, .. } => write!(
+                f,
+                "has blocks of {logical_block} bytes: format the drive with blocks of at most 4096"
+            ),
+            Self::Zoned { .. } => {
+                f.write_str("is a zoned drive, which is not supported yet: name an ordinary one")
+            }
+            Self::ZoneCount { size, zone, .. } => {
+                write!(f, "{size} is no usable number of zones of {zone}: write another zone=")
+            }
+            Self::TooManyShards { shards, .. } => {
+                write!(f, "cannot be divided among {shards} shards: take fewer, or smaller zones")
+            }
+            Self::Io { action, source, .. } => write!(f, "cannot {action} it: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Threads that call `pread`, `pwritev` and `fdatasync`: for systems that refuse io_uring.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use rustix::event::EventfdFlags;
+use rustix::io::Errno;
+
+use super::{ATTEMPTS_MAX, Finished};
+use crate::transfer::{Memory, Transfer};
+
+/// Threads of one device handle: 8. An NVMe drive gives most of its read bandwidth at 64 KiB to eight
+/// reads at once; more threads than that only cost memory and context switches. A guess, from fio.
+pub(super) const THREADS: usize = 8;
+
+/// Both queues are bounded by the device's queue depth: it starts no more than that.
+struct Shared {
+    file: File,
+    waiting: Mutex<Waiting>,
+    work_came: Condvar,
+    finished: Mutex<VecDeque<Finished>>,
+    /// Raised when `finished` gets its first entry.
+    wake: OwnedFd,
+}
+
+#[derive(Default)]
+struct Waiting {
+    transfers: VecDeque<(u32, Transfer)>,
+    is_closing: bool,
+}
+
+pub(crate) struct Psync {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Psync {
+    pub(super) fn new(file: File) -> std::io::Result<Self> {
+        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let shared = Arc::new(Shared {
+            file,
+            waiting: Mutex::default(),
+            work_came: Condvar::new(),
+            finished: Mutex::default(),
+            wake,
+        });
+        let mut psync = Self { shared, threads: Vec::with_capacity(THREADS) };
+        for n in 0..THREADS {
+            let shared = psync.shared.clone();
+            let thread = std::thread::Builder::new().name(format!("zonal-io-{n}"));
+            psync.threads.push(thread.spawn(move || shared.work())?);
+        }
+        Ok(psync)
+    }
+
+    pub(super) fn start(&mut self, slot: u32, transfer: Transfer) {
+        lock(&self.shared.waiting).transfers.push_back((slot, transfer));
+        self.shared.work_came.notify_one();
+    }
+
+    pub(super) fn next_finished(&mut self) -> Option<Finished> {
+        lock(&self.shared.finished).pop_front()
+    }
+}
+
+impl AsFd for Psync {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.shared.wake.as_fd()
+    }
+}
+
+impl Drop for Psync {
+    fn drop(&mut self) {
+        lock(&self.shared.waiting).is_closing = true;
+        self.shared.work_came.notify_all();
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has already said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn work(&self) {
+        while let Some((slot, mut transfer)) = self.next_waiting() {
+            let outcome = carry_out(&self.file, &mut transfer);
+            self.finish(Finished { slot, transfer, outcome });
+        }
+    }
+
+    /// Sleeps until there is work; `None` when the device is closed.
+    fn next_waiting(&self) -> Option<(u32, Transfer)> {
+        let mut waiting = lock(&self.waiting);
+        loop {
+            if waiting.is_closing {
+                return None;
+            }
+            if let Some(next) = waiting.transfers.pop_front() {
+                return Some(next);
+            }
+            waiting = self.work_came.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    #[expect(clippy::host_endian_bytes, reason = "the kernel takes an integer of this machine")]
+    fn finish(&self, done: Finished) {
+        let mut finished = lock(&self.finished);
+        finished.push_back(done);
+        if finished.len() == 1 {
+            let raised = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+            debug_assert_eq!(raised, Ok(8));
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it holds one of these, and the queues are whole at every moment.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Moves all of it, in as many calls as the kernel needs.
+fn carry_out(file: &File, transfer: &mut Transfer) -> Result<(), Errno> {
+    let mut attempts = 0;
+    loop {
+        match step(file, transfer) {
+            Ok(()) if transfer.left() == 0 => return Ok(()),
+            Ok(()) => attempts = 0,
+            Err(Errno::INTR | Errno::AGAIN) if attempts < ATTEMPTS_MAX => attempts += 1,
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+fn step(file: &File, transfer: &mut Transfer) -> Result<(), Errno> {
+    let position = transfer.position();
+    let moved = match transfer.memory {
+        Memory::Read(_) => rustix::io::pread(file, transfer.target(), position)?,
+        Memory::Write(_) => {
+            let pieces: Vec<_> = transfer.pieces().map(IoSlice::new).collect();
+            rustix::io::pwritev(file, &pieces, position)?
+        }
+        Memory::Sync => return rustix::fs::fdatasync(file),
+    };
+    match moved {
+        // The file or the device is shorter than it was.
+        0 => Err(Errno::IO),
+        _ => {
+            transfer.advance(moved);
+            Ok(())
+        }
+    }
+}

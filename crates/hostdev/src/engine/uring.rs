@@ -1,0 +1,413 @@
+//! io_uring: the only file of this crate with `unsafe`.
+//!
+//! What keeps it sound: the kernel is given addresses of memory in `in_flight` only. A slot is filled
+//! before its entry is queued, is not touched while the kernel has it, and is emptied when the kernel
+//! has answered for good. Slots never move (the vector keeps its length) and the memory that they own
+//! lies on the heap. When the ring is dropped first, what the kernel still holds is leaked.
+#![expect(unsafe_code, reason = "io_uring takes addresses; each use says why it may have them")]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use io_uring::squeue::{self, PushError};
+use io_uring::types::{Fixed, FsyncFlags};
+use io_uring::{IoUring, Probe, opcode};
+use rustix::event::EventfdFlags;
+use rustix::io::Errno;
+use zonal_base::{Pool, index};
+
+use super::{ATTEMPTS_MAX, Finished};
+use crate::transfer::{Memory, Transfer};
+
+/// Buffers that a ring can register: the kernel's IORING_MAX_REG_BUFFERS.
+const REGISTERED_MAX: u32 = 1 << 14;
+
+/// The device's file is the only one registered: no reference is counted per transfer.
+const FILE: Fixed = Fixed(0);
+
+pub(crate) struct Uring {
+    ring: IoUring,
+    /// Raised by the kernel when there may be answers; once too often after answers were taken with
+    /// deferred task work. Watching the ring itself instead misses some: before it is enabled, and those
+    /// of the kernel's own workers (seen on Linux 6.18).
+    wake: OwnedFd,
+    /// By slot; the length is the queue depth.
+    in_flight: Vec<Option<InFlight>>,
+    in_flight_count: u32,
+    registered: Registered,
+    is_enabled: bool,
+    /// Entries are queued that the kernel has not been shown.
+    has_unsubmitted: bool,
+    /// The kernel was shown entries and did not take them all, for want of memory.
+    is_refused: bool,
+}
+
+struct InFlight {
+    transfer: Transfer,
+    pieces: Pieces,
+    attempts: u32,
+}
+
+/// Where the pieces of a write lie, as the kernel reads it.
+#[derive(Default)]
+struct Pieces(Vec<libc::iovec>);
+
+// SAFETY: these addresses are never followed here; the memory behind them belongs to the transfer in
+// the same slot, which is `Send`.
+unsafe impl Send for Pieces {}
+
+impl Uring {
+    pub(super) fn new(file: File, queue_depth: u32, pool: &Pool) -> io::Result<Self> {
+        let ring = build_ring(queue_depth)?;
+        let mut probe = Probe::new();
+        ring.submitter().register_probe(&mut probe)?;
+        let needed = [opcode::Read::CODE, opcode::Writev::CODE, opcode::Fsync::CODE];
+        if !needed.iter().all(|code| probe.is_supported(*code)) {
+            return Err(io::Error::from(io::ErrorKind::Unsupported));
+        }
+        // The ring keeps the file open, and with it the lock, from here on.
+        ring.submitter().register_files(&[file.as_raw_fd()])?;
+        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        ring.submitter().register_eventfd(wake.as_raw_fd())?;
+        let registered = Registered::new(&ring, pool);
+        let in_flight = (0..queue_depth).map(|_| None).collect();
+        Ok(Self {
+            ring,
+            wake,
+            in_flight,
+            in_flight_count: 0,
+            registered,
+            is_enabled: false,
+            has_unsubmitted: false,
+            is_refused: false,
+        })
+    }
+
+    pub(super) fn start(&mut self, slot: u32, transfer: Transfer) {
+        let place = &mut self.in_flight[slot as usize];
+        assert!(place.is_none(), "the slot is free");
+        *place = Some(InFlight { transfer, pieces: Pieces::default(), attempts: 0 });
+        self.in_flight_count += 1;
+        self.queue(slot);
+    }
+
+    /// Queues what is left of a slot's transfer.
+    fn queue(&mut self, slot: u32) {
+        let place = self.in_flight[slot as usize].as_mut().expect("the slot is in use");
+        let entry = place.entry(&mut self.registered, &self.ring).user_data(u64::from(slot));
+        // SAFETY: the memory that the entry names belongs to the slot; see the top of this file.
+        let pushed: Result<(), PushError> = unsafe { self.ring.submission().push(&entry) };
+        assert!(pushed.is_ok(), "a slot has one entry at most, and the queue holds one for each");
+        self.has_unsubmitted = true;
+    }
+
+    pub(super) fn flush_submissions(&mut self) {
+        if self.has_unsubmitted
+            && let Err(error) = self.try_flush_submissions()
+        {
+            judge_refusal(&error);
+        }
+        self.is_refused = self.has_unsubmitted;
+    }
+
+    fn try_flush_submissions(&mut self) -> io::Result<()> {
+        if !self.is_enabled {
+            // From here on the ring belongs to this thread.
+            self.ring.submitter().register_enable_rings()?;
+            self.is_enabled = true;
+        }
+        // Each round takes entries, or ends the loop.
+        while !self.ring.submission().is_empty() {
+            if self.ring.submit()? == 0 {
+                return Ok(());
+            }
+        }
+        self.has_unsubmitted = false;
+        Ok(())
+    }
+
+    pub(super) const fn is_refused(&self) -> bool {
+        self.is_refused
+    }
+
+    pub(super) fn next_finished(&mut self) -> Option<Finished> {
+        if self.is_refused {
+            self.flush_submissions();
+        }
+        loop {
+            let (slot, result) = self.next_completion()?;
+            let slot = u32::try_from(slot).expect("we numbered it");
+            let place = self.in_flight[slot as usize].as_mut().expect("the kernel answers once");
+            match place.judge(result) {
+                Progress::Over(outcome) => {
+                    let InFlight { transfer, .. } =
+                        self.in_flight[slot as usize].take().expect("looked at just now");
+                    self.in_flight_count -= 1;
+                    return Some(Finished { slot, transfer, outcome });
+                }
+                Progress::GoesOn => {
+                    self.queue(slot);
+                    self.flush_submissions();
+                }
+            }
+        }
+    }
+
+    fn next_completion(&mut self) -> Option<(u64, i32)> {
+        let (submitter, submission, mut completion) = self.ring.split();
+        if completion.is_empty() {
+            // With deferred task work the kernel posts completions only when it is entered.
+            if !submission.taskrun() {
+                return None;
+            }
+            drop(submission);
+            if let Err(error) = submitter.submit() {
+                judge_refusal(&error);
+                return None;
+            }
+            completion.sync();
+        }
+        let entry = completion.next()?;
+        Some((entry.user_data(), entry.result()))
+    }
+}
+
+impl AsFd for Uring {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+}
+
+impl Drop for Uring {
+    /// Waits until the kernel has answered: it still has the addresses. Where that cannot be (on
+    /// another thread than the one that drove the ring) the memory is leaked.
+    fn drop(&mut self) {
+        let mut outcome = self.try_flush_submissions();
+        while 0 < self.in_flight_count && outcome.is_ok() {
+            outcome = match self.ring.submit_and_wait(1) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+                _ => Ok(()),
+            };
+            self.in_flight_count -= zonal_base::low_u32(self.ring.completion().count());
+        }
+        if 0 < self.in_flight_count {
+            std::mem::forget(std::mem::take(&mut self.in_flight));
+            return;
+        }
+        // A ring that is closed goes away some time later, and the file with it; this is at once.
+        let _ = self.ring.submitter().unregister_files();
+    }
+}
+
+/// The kernel did not take what is queued. It stays queued, and the owner tries again.
+fn judge_refusal(error: &io::Error) {
+    let is_passing = matches!(
+        Errno::from_io_error(error),
+        Some(Errno::INTR | Errno::AGAIN | Errno::BUSY | Errno::NOMEM | Errno::NOBUFS)
+    );
+    assert!(is_passing, "a device is driven by one thread, and its ring is sound: {error}");
+}
+
+enum Progress {
+    Over(Result<(), Errno>),
+    GoesOn,
+}
+
+impl InFlight {
+    /// The entry that asks for what is left of the transfer.
+    fn entry(&mut self, registered: &mut Registered, ring: &IoUring) -> squeue::Entry {
+        let position = self.transfer.position();
+        match &self.transfer.memory {
+            Memory::Sync => opcode::Fsync::new(FILE).flags(FsyncFlags::DATASYNC).build(),
+            Memory::Write(_) => {
+                self.pieces.0.clear();
+                self.pieces.0.extend(self.transfer.pieces().map(|piece| libc::iovec {
+                    // The kernel only reads from it.
+                    iov_base: piece.as_ptr().cast_mut().cast(),
+                    iov_len: piece.len(),
+                }));
+                let count = zonal_base::low_u32(self.pieces.0.len());
+                opcode::Writev::new(FILE, self.pieces.0.as_ptr(), count).offset(position).build()
+            }
+            Memory::Read(buffer) => {
+                let index = registered.index_of(ring, buffer);
+                let target = self.transfer.target();
+                let (start, len) = (target.as_mut_ptr(), zonal_base::low_u32(target.len()));
+                match index {
+                    Some(index) => {
+                        opcode::ReadFixed::new(FILE, start, len, index).offset(position).build()
+                    }
+                    None => opcode::Read::new(FILE, start, len).offset(position).build(),
+                }
+            }
+        }
+    }
+
+    fn judge(&mut self, result: i32) -> Progress {
+        let moved = match u32::try_from(result) {
+            Ok(moved) => moved as usize,
+            Err(_) => return self.judge_error(Errno::from_raw_os_error(-result)),
+        };
+        if matches!(self.transfer.memory, Memory::Sync) {
+            return Progress::Over(Ok(()));
+        }
+        if moved == 0 {
+            // The file or the device is shorter than it was.
+            return Progress::Over(Err(Errno::IO));
+        }
+        self.transfer.advance(moved);
+        self.attempts = 0;
+        if self.transfer.left() == 0 { Progress::Over(Ok(())) } else { Progress::GoesOn }
+    }
+
+    fn judge_error(&mut self, errno: Errno) -> Progress {
+        if matches!(errno, Errno::INTR | Errno::AGAIN) && self.attempts < ATTEMPTS_MAX {
+            self.attempts += 1;
+            return Progress::GoesOn;
+        }
+        Progress::Over(Err(errno))
+    }
+}
+
+/// Memory that the kernel has pinned, so that reads need not pin it each time.
+///
+/// A buffer is registered at its first use, under its id: a pool never gives memory back, and the
+/// clone of it here keeps it alive as long as the ring.
+struct Registered {
+    /// By buffer id: where the kernel believes it to be.
+    addresses: Vec<Option<usize>>,
+    is_refused: bool,
+    _pool: Pool,
+}
+
+impl Registered {
+    fn new(ring: &IoUring, pool: &Pool) -> Self {
+        let count = pool.max_count().min(REGISTERED_MAX);
+        let mut registered =
+            Self { addresses: vec![None; count as usize], is_refused: false, _pool: pool.clone() };
+        if let Err(error) = ring.submitter().register_buffers_sparse(count) {
+            registered.refuse(&error);
+        }
+        registered
+    }
+
+    /// Under which number the kernel knows the buffer; `None`: not at all.
+    fn index_of(&mut self, ring: &IoUring, buffer: &zonal_base::Buffer) -> Option<u16> {
+        let id = buffer.id();
+        let known = self.addresses.get_mut(index(u64::from(id)))?;
+        let bytes = buffer.bytes();
+        let address = bytes.as_ptr().addr();
+        if known.is_none() && !self.is_refused {
+            let memory =
+                libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+            // SAFETY: the memory stays where it is until the pool is dropped, and `_pool` keeps the
+            // pool until after the ring.
+            let update = unsafe { ring.submitter().register_buffers_update(id, &[memory], None) };
+            match update {
+                Ok(()) => *known = Some(address),
+                Err(error) => self.refuse(&error),
+            }
+        }
+        // A buffer of another pool may have the same id.
+        if self.addresses[id as usize] == Some(address) { u16::try_from(id).ok() } else { None }
+    }
+
+    fn refuse(&mut self, error: &io::Error) {
+        self.is_refused = true;
+        tracing::warn!(
+            %error,
+            "buffers cannot be registered with the kernel: reads cost more CPU; \
+             a higher limit of locked memory (ulimit -l) may help"
+        );
+    }
+}
+
+/// The ring with the best that this kernel offers. It is enabled by the thread that uses it first.
+fn build_ring(entries: u32) -> io::Result<IoUring> {
+    let mut best = IoUring::builder();
+    // Linux 6.0: one thread submits. Deferred task work (6.1) would cost a little less, but a ring that
+    // has it does not wake whoever watches its descriptor with epoll (measured on 6.18).
+    best.setup_single_issuer().setup_coop_taskrun().setup_taskrun_flag();
+    let mut good = IoUring::builder();
+    // Linux 5.19: no interrupts between processors for completions.
+    good.setup_coop_taskrun().setup_taskrun_flag();
+    let mut error = None;
+    for mut builder in [best, good, IoUring::builder()] {
+        match builder.setup_r_disabled().dontfork().build(entries) {
+            Ok(ring) => return Ok(ring),
+            // An unknown flag.
+            Err(refused) if refused.kind() == io::ErrorKind::InvalidInput => error = Some(refused),
+            Err(refused) => return Err(refused),
+        }
+    }
+    Err(error.unwrap_or_else(|| io::Error::from(io::ErrorKind::Unsupported)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zonal_base::{Blocks, PoolClass};
+
+    /// A ring over a file whose every byte is 7.
+    fn ring_over_sevens(pool: &Pool) -> (tempfile::TempDir, Uring) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sevens");
+        std::fs::write(&path, [7; 8192]).unwrap();
+        let ring = Uring::new(File::open(path).unwrap(), 4, pool).unwrap();
+        (folder, ring)
+    }
+
+    fn read(ring: &mut Uring, pool: &Pool) -> u8 {
+        let buffer = pool.take(Blocks(1)).unwrap();
+        ring.start(3, Transfer::read(buffer, 4096, 4096));
+        ring.flush_submissions();
+        loop {
+            if let Some(Finished { transfer, outcome, .. }) = ring.next_finished() {
+                assert_eq!(outcome, Ok(()));
+                let Memory::Read(buffer) = transfer.memory else { panic!("a read") };
+                return buffer.bytes()[4095];
+            }
+            ring.ring.submit_and_wait(1).unwrap();
+        }
+    }
+
+    fn small_pool() -> Pool {
+        Pool::new(&[PoolClass { blocks: Blocks(1), count: 2 }], Box::new(|| ()))
+    }
+
+    #[test]
+    fn a_buffer_is_registered_at_its_first_use() {
+        let pool = small_pool();
+        let (_folder, mut ring) = ring_over_sevens(&pool);
+        assert_eq!(ring.registered.addresses, [None, None]);
+        assert_eq!((read(&mut ring, &pool), read(&mut ring, &pool)), (7, 7));
+        assert!(matches!(ring.registered.addresses[..], [Some(_), None]), "the same one twice");
+    }
+
+    #[test]
+    fn memory_that_the_kernel_does_not_register_is_read_into_all_the_same() {
+        let pool = small_pool();
+        let (_folder, mut ring) = ring_over_sevens(&pool);
+        ring.ring.submitter().unregister_buffers().unwrap();
+        assert_eq!(read(&mut ring, &pool), 7);
+        assert!(ring.registered.is_refused);
+        assert_eq!(read(&mut ring, &pool), 7, "and nobody asks again");
+    }
+
+    #[test]
+    fn a_buffer_of_another_pool_is_not_taken_for_its_namesake() {
+        let (pool, other) = (small_pool(), small_pool());
+        let (_folder, mut ring) = ring_over_sevens(&pool);
+        assert_eq!((read(&mut ring, &pool), read(&mut ring, &other)), (7, 7));
+    }
+
+    #[test]
+    fn a_transfer_that_the_kernel_wants_repeated_is_repeated_within_bounds() {
+        let transfer = Transfer::sync();
+        let mut place = InFlight { transfer, pieces: Pieces::default(), attempts: 0 };
+        let again = -Errno::AGAIN.raw_os_error();
+        let repeats = (0..1000).take_while(|_| matches!(place.judge(again), Progress::GoesOn));
+        assert_eq!(repeats.count(), ATTEMPTS_MAX as usize);
+    }
+}

@@ -1,0 +1,37 @@
+//! Real devices behind the contract of `device`: files and block devices on Linux.
+//!
+//! Uses: `base`, `device`. Knows nothing of: tasks, runtimes, what is stored in the zones.
+//! Read in this order: `spec` (what the user writes), `drive` (opening, locking, preallocating),
+//! `device` (the commands), `write_order`, `health`, `transfer`, `engine` (io_uring or threads).
+//!
+//! A [`Drive`] is opened once and divided among shards; each shard drives a [`HostDevice`] of its own:
+//!
+//! ```text
+//! submit(..) as often as there are commands     only queues
+//! flush_submissions()                           one system call for all of them
+//! unless next_event() says that answers wait:   sleep until as_fd() is raised
+//! poll(..) until it returns None
+//! ```
+//!
+//! Nothing here spins, and no thread of ours touches the data path of the io_uring engine. Management
+//! commands never block the shard: on a conventional device they are bookkeeping, and a flush is
+//! carried out by the kernel's own workers (io_uring) or by a thread of the pool.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("Zonal talks to devices through Linux: O_DIRECT, io_uring, eventfd");
+
+mod device;
+mod drive;
+mod engine;
+mod health;
+mod spec;
+mod transfer;
+mod write_order;
+
+pub use device::{HostDevice, QUEUE_DEPTH, ShardOptions};
+pub use drive::{Drive, OpenError};
+pub use engine::EngineKind;
+pub use spec::{DeviceSpec, Place, SpecError, ZONE_SIZE};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,254 @@
+//! What the user writes to name a device: `file:PATH?size=8GiB&zone=64MiB`, `block:/dev/nvme0n1`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use zonal_base::Bytes;
+
+use crate::EngineKind;
+
+/// Zone size where the user names none: 64 MiB. Large enough that a zone's header and footer cost
+/// nothing, small enough that a cache of 8 GiB has 128 zones to choose a victim from. A guess.
+pub const ZONE_SIZE: Bytes = Bytes::mib(64);
+
+/// Zone sizes are multiples of this: 1 MiB, a segment of the zone log.
+const ZONE_STEP: Bytes = Bytes::mib(1);
+
+/// The largest zone: 4 GiB. Twice the largest zone of the drives that we know (2 GiB); positions
+/// within a zone, in blocks, then fit 32 bits with room to spare.
+const ZONE_MAX: Bytes = Bytes::mib(4096);
+
+/// A device, as the user names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceSpec {
+    /// Where it is.
+    pub place: Place,
+    /// Zone size, which is its capacity too: whole MiB.
+    pub zone: Bytes,
+    /// The engine asked for. `None`: the best that the system allows.
+    pub engine: Option<EngineKind>,
+}
+
+/// Where a device is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A preallocated file.
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// Its size, whole zones. `None`: as large as it already is.
+        size: Option<Bytes>,
+    },
+    /// A block device without zones of its own.
+    Block {
+        /// Its path.
+        path: PathBuf,
+    },
+}
+
+/// Why a device spec was not understood; the text says what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecError {
+    /// What was given.
+    pub text: String,
+    /// What is wrong, and what to write instead.
+    pub why: String,
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "device {:?}: {}", self.text, self.why)
+    }
+}
+
+impl std::error::Error for SpecError {}
+
+impl FromStr for DeviceSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        parse(text).map_err(|why| SpecError { text: text.into(), why })
+    }
+}
+
+impl fmt::Display for DeviceSpec {
+    /// As it is read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::File { path, size } => {
+                write!(f, "file:{}?", path.display())?;
+                if let Some(size) = size {
+                    write!(f, "size={size}&")?;
+                }
+            }
+            Place::Block { path } => write!(f, "block:{}?", path.display())?,
+        }
+        write!(f, "zone={}", self.zone)?;
+        match self.engine {
+            Some(engine) => write!(f, "&engine={engine}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The options after the question mark.
+#[derive(Default)]
+struct Options {
+    size: Option<Bytes>,
+    zone: Option<Bytes>,
+    engine: Option<EngineKind>,
+}
+
+fn parse(text: &str) -> Result<DeviceSpec, String> {
+    const WRITE: &str = "write file:PATH?size=8GiB or block:/dev/NAME";
+    let (scheme, rest) = text.split_once(':').ok_or(WRITE)?;
+    let (path, options) = rest.split_once('?').unwrap_or((rest, ""));
+    match scheme {
+        "file" | "block" => (),
+        "zns" => {
+            return Err(
+                "zoned drives are not supported yet: write block:/dev/NAME for an ordinary \
+                        drive, or file:PATH?size=8GiB"
+                    .into(),
+            );
+        }
+        "emulator" => {
+            return Err("emulated drives are not supported yet: write file:PATH?size=8GiB".into());
+        }
+        _ => return Err(format!("there is no device of kind {scheme:?}: {WRITE}")),
+    }
+    if path.is_empty() {
+        return Err(format!("the path is missing: {WRITE}"));
+    }
+    let Options { size, zone, engine } = parse_options(options)?;
+    let zone = zone.unwrap_or(ZONE_SIZE);
+    check_zone(zone)?;
+    let path = PathBuf::from(path);
+    let place = match (scheme, size) {
+        ("file", size) => {
+            size.map_or(Ok(()), |size| check_size(size, zone))?;
+            Place::File { path, size }
+        }
+        (_, None) => Place::Block { path },
+        (_, Some(_)) => return Err("a block device has a size of its own: leave size= out".into()),
+    };
+    Ok(DeviceSpec { place, zone, engine })
+}
+
+fn parse_options(text: &str) -> Result<Options, String> {
+    let mut options = Options::default();
+    for option in text.split('&').filter(|option| !option.is_empty()) {
+        let (key, value) = option.split_once('=').unwrap_or((option, ""));
+        let bytes = || value.parse::<Bytes>().map_err(|error| format!("{key}={error}"));
+        let is_repeated = match key {
+            "size" => options.size.replace(bytes()?).is_some(),
+            "zone" => options.zone.replace(bytes()?).is_some(),
+            "engine" => options.engine.replace(value.parse()?).is_some(),
+            _ => {
+                return Err(format!(
+                    "there is no option {key:?}: the options are size, zone and engine"
+                ));
+            }
+        };
+        if is_repeated {
+            return Err(format!("{key} is given twice: leave one out"));
+        }
+    }
+    Ok(options)
+}
+
+fn check_zone(zone: Bytes) -> Result<(), String> {
+    if zone.0 == 0 || ZONE_MAX < zone || !zone.0.is_multiple_of(ZONE_STEP.0) {
+        return Err(format!(
+            "zone={zone}: a zone is a multiple of {ZONE_STEP} and at most {ZONE_MAX}; \
+             write zone={ZONE_SIZE}"
+        ));
+    }
+    Ok(())
+}
+
+fn check_size(size: Bytes, zone: Bytes) -> Result<(), String> {
+    let zones = size.0 / zone.0;
+    if zones != 0 && size.0.is_multiple_of(zone.0) {
+        return Ok(());
+    }
+    let nearest = Bytes(zones.max(1) * zone.0);
+    Err(format!("size={size} is not whole zones of {zone}: write size={nearest}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: Result<&str, &str>) {
+        let parsed = text.parse::<DeviceSpec>();
+        let shown = parsed.as_ref().map(ToString::to_string);
+        let shown = shown.as_deref().map_err(|error| error.why.as_str());
+        assert_eq!(shown, expected, "parsing {text:?}");
+    }
+
+    #[test]
+    fn a_spec_names_a_file_or_a_block_device() {
+        check("file:/a/b?size=8GiB", Ok("file:/a/b?size=8GiB&zone=64MiB"));
+        check("file:rel/b?zone=1MiB&size=3MiB", Ok("file:rel/b?size=3MiB&zone=1MiB"));
+        check("file:a?engine=psync", Ok("file:a?zone=64MiB&engine=psync"));
+        check("block:/dev/sda", Ok("block:/dev/sda?zone=64MiB"));
+        check("block:/dev/sda?zone=4GiB&engine=uring", Ok("block:/dev/sda?zone=4GiB&engine=uring"));
+    }
+
+    #[test]
+    fn what_is_printed_can_be_read_back() {
+        for text in ["file:/x?size=1GiB&zone=128MiB&engine=psync", "block:/dev/sda?zone=64MiB"] {
+            assert_eq!(text.parse::<DeviceSpec>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn errors_say_what_to_write_instead() {
+        let write = "write file:PATH?size=8GiB or block:/dev/NAME";
+        check("/dev/sda", Err(write));
+        check("file:", Err(&format!("the path is missing: {write}")));
+        check("nvme:x", Err(&format!("there is no device of kind \"nvme\": {write}")));
+        check(
+            "file:a?size=8GB",
+            Err("size=\"8GB\": this unit is ambiguous: write KiB, MiB, GiB or TiB"),
+        );
+        check("file:a?size=8", Err("size=\"8\": a size needs a unit: B, KiB, MiB, GiB or TiB"));
+        check(
+            "file:a?zone=1536KiB",
+            Err("zone=1536KiB: a zone is a multiple of 1MiB and at most 4GiB; write zone=64MiB"),
+        );
+        check(
+            "block:a?zone=5GiB",
+            Err("zone=5GiB: a zone is a multiple of 1MiB and at most 4GiB; write zone=64MiB"),
+        );
+        check(
+            "file:a?size=100MiB",
+            Err("size=100MiB is not whole zones of 64MiB: write size=64MiB"),
+        );
+        check("file:a?size=1MiB", Err("size=1MiB is not whole zones of 64MiB: write size=64MiB"));
+        check("block:a?size=64MiB", Err("a block device has a size of its own: leave size= out"));
+        check(
+            "file:a?sise=1GiB",
+            Err("there is no option \"sise\": the options are size, zone and engine"),
+        );
+        check("file:a?size=1GiB&size=1GiB", Err("size is given twice: leave one out"));
+        check(
+            "file:a?engine=aio",
+            Err("there is no engine \"aio\": write engine=uring or engine=psync"),
+        );
+        check(
+            "zns:/dev/nvme0n2",
+            Err(
+                "zoned drives are not supported yet: write block:/dev/NAME for an ordinary drive, \
+                 or file:PATH?size=8GiB",
+            ),
+        );
+        check(
+            "emulator:zn540",
+            Err("emulated drives are not supported yet: write file:PATH?size=8GiB"),
+        );
+    }
+}
