@@ -1,0 +1,369 @@
+//! The append path.
+//!
+//! 1. Wait until the backlog has room, and take it (rewrites and tombstones never wait for that).
+//! 2. Find a segment of the stream that takes the record; seal full ones, open zones as needed.
+//! 3. Wait until the segment is on flash. The caller then publishes the extent and drops the [`Placed`].
+
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+
+use zonal_base::ZoneId;
+use zonal_device::{Command, DeviceError};
+
+use crate::format::checks::checks;
+use crate::format::record::RECORD_BYTES_MAX;
+use crate::log::Inner;
+use crate::segment::Fate;
+use crate::state::{State, Tombstone};
+use crate::{Checks, Descriptor, Extent, Key, Kind, Log, Record, Stream};
+
+/// When a segment is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// When it is full, or after the linger.
+    Linger,
+    /// At once: somebody waits for it.
+    Now,
+    /// At once, and flushed: what is acknowledged survives a power cut.
+    Durable,
+}
+
+/// Why a record is not on flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AppendError {
+    /// Its write failed; the record is lost, the log goes on in another zone.
+    Lost(DeviceError),
+    /// Records to be rewritten only: no zone is left to write them to. Drop them; reclaim goes on.
+    Full,
+    /// The device no longer answers.
+    Gone,
+}
+
+/// A record on flash that its owner has not published yet. Its zone is not reclaimed before this is dropped.
+pub struct Placed {
+    pending: Pending,
+    zone: ZoneId,
+}
+
+/// Keeps the zone's count of unpublished records right whatever becomes of the appender.
+struct Pending {
+    inner: Rc<Inner>,
+    zone: ZoneId,
+    fate: Rc<Fate>,
+    slot: usize,
+}
+
+impl Placed {
+    /// Where the record lies.
+    #[must_use]
+    pub fn extent(&self) -> Extent {
+        let descriptor = self.descriptor();
+        Extent { zone: self.zone, offset: descriptor.offset, len: descriptor.len }
+    }
+
+    /// Generation, checks and the rest.
+    #[must_use]
+    pub fn descriptor(&self) -> &Descriptor {
+        self.pending.fate.descriptor(self.pending.slot)
+    }
+}
+
+/// Bytes of the backlog, until a segment accounts for them.
+struct Held {
+    inner: Rc<Inner>,
+    bytes: u64,
+}
+
+impl Held {
+    fn pass_on(mut self) {
+        self.bytes = 0;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if 0 < self.bytes {
+            self.inner.state.borrow_mut().backlog_bytes -= self.bytes;
+            self.inner.room.notify_all();
+        }
+    }
+}
+
+impl Pending {
+    async fn on_flash(self) -> Result<Placed, AppendError> {
+        self.fate.decided().await.map_err(AppendError::from)?;
+        Ok(Placed { zone: self.zone, pending: self })
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let mut state = self.inner.state.borrow_mut();
+        let zone = state.zone_mut(self.zone);
+        zone.unpublished -= 1;
+        if zone.unpublished == 0 {
+            drop(state);
+            self.inner.unpinned.notify_all();
+            self.inner.reclaim_wanted.notify_all();
+        }
+    }
+}
+
+impl Log {
+    /// Appends a record and waits until it is on flash.
+    ///
+    /// Requires: the record is no longer than a segment, its kind is not [`Kind::TOMBSTONE`].
+    ///
+    /// # Errors
+    /// When its write failed; nothing of it will be found then.
+    pub async fn append(
+        &self,
+        stream: Stream,
+        record: Record,
+        urgency: Urgency,
+    ) -> Result<Placed, AppendError> {
+        assert!(record.kind != Kind::TOMBSTONE && 0 < record.len);
+        self.append_any(stream, record, urgency).await
+    }
+
+    /// Appends a tombstone: when this returns, no older record of `key` will ever be found again.
+    ///
+    /// # Errors
+    /// When the tombstone could not be written and flushed: the removal would not survive a crash.
+    pub async fn remove(&self, key: Key) -> Result<u64, AppendError> {
+        self.bury((key, None), Urgency::Durable).await
+    }
+
+    /// Appends a tombstone of a generation that was handed out before that of the record that takes the
+    /// place of the older ones. Nobody waits for it: until it is on flash, a crash may lose it together
+    /// with the newer record.
+    ///
+    /// # Errors
+    /// When its write failed.
+    pub async fn supersede(&self, key: Key, generation: u64) -> Result<u64, AppendError> {
+        self.bury((key, Some(generation)), Urgency::Linger).await
+    }
+
+    /// The next generation, for a record that is decided now and appended later.
+    #[must_use]
+    pub fn next_generation(&self) -> u64 {
+        let mut state = self.inner.state.borrow_mut();
+        state.next_generation += 1;
+        state.next_generation - 1
+    }
+
+    async fn bury(
+        &self,
+        (key, generation): (Key, Option<u64>),
+        urgency: Urgency,
+    ) -> Result<u64, AppendError> {
+        let record = tombstone(key, generation);
+        let placed = self.append_any(Stream::Fill, record, urgency).await?;
+        Ok(self.inner.note_tombstone(&placed))
+    }
+
+    /// Writes tombstones that reclaim found worth keeping again. Those whose write failed come back.
+    pub(crate) async fn bury_again(
+        &self,
+        tombstones: Vec<(Key, u64)>,
+    ) -> Result<Vec<(Key, u64)>, AppendError> {
+        let mut pending = Vec::with_capacity(tombstones.len());
+        for (key, generation) in tombstones {
+            let record = tombstone(key, Some(generation));
+            let zone = self.wait_for_zone(Stream::Rewrite, &record).await?;
+            let place = self.inner.place(zone, record, Checks::NONE, Urgency::Linger);
+            pending.push((place, (key, generation)));
+        }
+        self.seal(Stream::Rewrite);
+        let mut lost = Vec::new();
+        for (pending, tombstone) in pending {
+            match pending.on_flash().await {
+                Ok(placed) => drop(self.inner.note_tombstone(&placed)),
+                Err(AppendError::Lost(_)) => lost.push(tombstone),
+                Err(other) => return Err(other),
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Starts the write of what was appended to a stream.
+    pub fn seal(&self, stream: Stream) {
+        let mut state = self.inner.state.borrow_mut();
+        let current = state.current[usize::from(stream.id())];
+        let sealed = current.filter(|zone| state.seal_open_segment(*zone));
+        drop(state);
+        if let Some(zone) = sealed {
+            self.inner.kick(zone);
+        }
+    }
+
+    /// Starts the write of everything that was appended.
+    pub fn seal_all(&self) {
+        Stream::ALL.into_iter().for_each(|stream| self.seal(stream));
+    }
+
+    /// What was appended before survives a power cut after this. A device that fails is found out by the
+    /// next command.
+    pub async fn flush(&self) {
+        let _ = self.inner.ports.device.call(Command::Flush).await;
+    }
+
+    /// The generation below which everything of `key` is gone, while a tombstone is kept for it.
+    #[must_use]
+    pub fn tombstone(&self, key: Key) -> Option<u64> {
+        self.inner.state.borrow().tombstones.get(&key).map(|tombstone| tombstone.generation)
+    }
+
+    async fn append_any(
+        &self,
+        stream: Stream,
+        record: Record,
+        urgency: Urgency,
+    ) -> Result<Placed, AppendError> {
+        assert!(record.len <= RECORD_BYTES_MAX && record.len <= self.segment_bytes());
+        let bytes = &record.data.as_bytes()[..record.len as usize];
+        let checks = checks(self.inner.ports.checksum, record.key, bytes);
+        let held = self.enter_backlog(stream, record.len).await?;
+        let zone = self.wait_for_zone(stream, &record).await?;
+        let pending = self.inner.place(zone, record, checks, urgency);
+        held.pass_on();
+        pending.on_flash().await
+    }
+
+    /// Waits until the backlog has room, and takes it.
+    async fn enter_backlog(&self, stream: Stream, len: u32) -> Result<Held, AppendError> {
+        while stream == Stream::Fill && 0 < len && !self.has_room(len) {
+            if self.is_gone() {
+                return Err(AppendError::Gone);
+            }
+            self.inner.room.wait().await;
+        }
+        let bytes = u64::from(len);
+        self.inner.state.borrow_mut().backlog_bytes += bytes;
+        Ok(Held { inner: self.inner.clone(), bytes })
+    }
+
+    async fn wait_for_zone(&self, stream: Stream, record: &Record) -> Result<ZoneId, AppendError> {
+        let mut counted = false;
+        loop {
+            if self.is_gone() {
+                return Err(AppendError::Gone);
+            }
+            if let Some(zone) = self.inner.writer_for(stream, record) {
+                return Ok(zone);
+            }
+            self.inner.note_wait(stream, record, &mut counted)?;
+            self.inner.reclaim_wanted.notify_all();
+            self.inner.room.wait().await;
+        }
+    }
+
+    fn segment_bytes(&self) -> u32 {
+        u32::try_from(self.inner.settings.segment_bytes.0).unwrap_or(u32::MAX)
+    }
+}
+
+impl Inner {
+    /// The zone of `stream` whose open segment takes the record.
+    fn writer_for(self: &Rc<Self>, stream: Stream, record: &Record) -> Option<ZoneId> {
+        let mut state = self.state.borrow_mut();
+        let (len, limit) = (record.len, state.limit(self, stream, record.kind));
+        let current = state.current[usize::from(stream.id())];
+        if let Some(zone) = current.filter(|zone| state.open_segment_takes(self, *zone, len, limit))
+        {
+            return Some(zone);
+        }
+        let sealed = current.filter(|zone| state.seal_open_segment(*zone));
+        let chosen = state.choose_writer(self, stream, len, limit);
+        state.current[usize::from(stream.id())] = chosen;
+        let finishing = match limit == self.geometry.zone_capacity {
+            true => state.retire_full_writers(stream, len, limit),
+            // What is left of the zone is for tombstones.
+            false => Vec::new(),
+        };
+        drop(state);
+        for zone in sealed.into_iter().chain(finishing) {
+            self.kick(zone);
+        }
+        let zone = chosen?;
+        self.open_segment(zone);
+        Some(zone)
+    }
+
+    /// An append finds no zone. Rewrites do not wait for what only reclaim could give them.
+    fn note_wait(
+        &self,
+        stream: Stream,
+        record: &Record,
+        counted: &mut bool,
+    ) -> Result<(), AppendError> {
+        let mut state = self.state.borrow_mut();
+        if stream == Stream::Rewrite && state.rewrites_are_stuck(self, record) {
+            state.stats.rewrites_refused += 1;
+            return Err(AppendError::Full);
+        }
+        if !*counted && state.empty.len() <= 1 {
+            *counted = true;
+            state.stats.foreground_waits += 1;
+        }
+        Ok(())
+    }
+
+    /// From now on the tombstone counts. Its generation comes back.
+    fn note_tombstone(&self, placed: &Placed) -> u64 {
+        let Descriptor { key, generation, .. } = *placed.descriptor();
+        let mut state = self.state.borrow_mut();
+        state.stats.tombstones += 1;
+        state.note_tombstone(key, Tombstone { generation, zone: placed.zone });
+        generation
+    }
+
+    fn place(
+        self: &Rc<Self>,
+        zone: ZoneId,
+        record: Record,
+        checks: Checks,
+        urgency: Urgency,
+    ) -> Pending {
+        let mut state = self.state.borrow_mut();
+        let generation = record.generation.unwrap_or_else(|| {
+            state.next_generation += 1;
+            state.next_generation - 1
+        });
+        let (key, kind, len) = (record.key, record.kind, record.len);
+        let entry = state.zone_mut(zone);
+        entry.unpublished += 1;
+        entry.note_record(kind, generation, len);
+        let State { writers, stats, .. } = &mut *state;
+        let writer = writers.get_mut(&zone).expect("chosen just now");
+        match writer.stream {
+            Stream::Fill => stats.appended_bytes += u64::from(len),
+            Stream::Rewrite => stats.rewritten_bytes += u64::from(len),
+        }
+        let segment = writer.open.as_mut().expect("opened just now");
+        let descriptor = Descriptor { key, generation, kind, offset: 0, len, checks };
+        let slot = segment.push(descriptor, record.data);
+        let fate = segment.fate.clone();
+        segment.hurry(urgency);
+        drop(state);
+        // While a write is under way, those who wait share the next segment and its flush.
+        if urgency != Urgency::Linger {
+            self.kick(zone);
+        }
+        Pending { inner: self.clone(), zone, fate, slot }
+    }
+}
+
+impl From<DeviceError> for AppendError {
+    fn from(error: DeviceError) -> Self {
+        match error {
+            DeviceError::DeviceGone => Self::Gone,
+            other => Self::Lost(other),
+        }
+    }
+}
+
+fn tombstone(key: Key, generation: Option<u64>) -> Record {
+    let data = zonal_base::Payload::default();
+    Record { key, kind: Kind::TOMBSTONE, len: 0, data, generation }
+}

@@ -1,0 +1,69 @@
+//! Checks of granules: a hit of a small range reads and verifies only the granules that it touches.
+
+use zonal_base::Checksum;
+
+use super::record::RECORD_BYTES_MAX;
+use crate::Key;
+
+/// Bytes under one check. 32 KiB: a 4 KiB range costs at most eight times its size in device bytes,
+/// and a 64 KiB chunk costs 8 bytes of memory for checks. See `docs/decisions/granules.md`.
+pub const GRANULE_BYTES: usize = 32 * 1024;
+
+/// Granules of a record.
+#[must_use]
+pub const fn granule_count(len: u32) -> usize {
+    (len as usize).div_ceil(GRANULE_BYTES)
+}
+
+/// Granules of the longest record.
+pub const GRANULES_MAX: usize = granule_count(RECORD_BYTES_MAX);
+
+/// The checks of one record, by value: they outlive the index entry that they were taken from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Checks {
+    count: u8,
+    values: [u32; GRANULES_MAX],
+}
+
+impl Checks {
+    /// No checks: a record without bytes.
+    pub const NONE: Self = Self { count: 0, values: [0; GRANULES_MAX] };
+
+    /// The checks, in order.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u32] {
+        &self.values[..usize::from(self.count)]
+    }
+}
+
+impl FromIterator<u32> for Checks {
+    /// Requires: at most [`GRANULES_MAX`].
+    fn from_iter<I: IntoIterator<Item = u32>>(checks: I) -> Self {
+        let mut out = Self::NONE;
+        for check in checks {
+            out.values[usize::from(out.count)] = check;
+            out.count += 1;
+        }
+        out
+    }
+}
+
+impl core::fmt::Debug for Checks {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_list().entries(self.as_slice()).finish()
+    }
+}
+
+/// The check of one granule. It covers the record's key and the granule's place in the record, so
+/// bytes of another record, however intact, do not pass.
+pub(crate) fn check(checksum: Checksum, key: Key, granule: usize, bytes: &[u8]) -> u32 {
+    let crc = checksum.of(0, &key.0.to_le_bytes());
+    let crc = checksum.of(crc, &(granule as u64).to_le_bytes());
+    checksum.of(crc, bytes)
+}
+
+/// The checks of a whole record.
+pub(crate) fn checks(checksum: Checksum, key: Key, bytes: &[u8]) -> Checks {
+    let granules = bytes.chunks(GRANULE_BYTES).enumerate();
+    granules.map(|(granule, bytes)| check(checksum, key, granule, bytes)).collect()
+}

@@ -1,0 +1,56 @@
+//! The mark of an empty zone on a conventional device: one block at the start of the zone.
+//!
+//! A conventional device keeps old bytes after a reset. The mark replaces the first header of the
+//! zone's last filling, and a zone without a first header has no content, whatever stands behind it.
+//! The first segment of the next filling overwrites the mark.
+
+use zonal_base::{BLOCK_BYTES, Blocks, Checksum, ZoneId};
+
+use super::{FRAME_BYTES, Malformed, Opened, close_frame, frame, open_frame};
+use crate::Identity;
+
+const MAGIC: [u8; 4] = *b"ZMRK";
+
+// 0 magic, 4 version, 6 zeros, 8 log, 24 shard, 26 shard_count, 28 zone, 32 zone_sequence,
+// 40 zone_count, 44 zeros, 48 zone_capacity, 56 zeros, 60 crc, 64 zeros
+
+/// What an empty zone says of itself and of the log that it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Whose log.
+    pub identity: Identity,
+    /// Where it was written.
+    pub zone: ZoneId,
+    /// Highest sequence that the log had given to any zone: numbers are never used twice.
+    pub zone_sequence: u64,
+    /// Zones of the shard.
+    pub zone_count: u32,
+    /// Blocks of a zone.
+    pub zone_capacity: Blocks,
+}
+
+impl Mark {
+    /// Writes the mark over a whole block.
+    pub(crate) fn encode(&self, checksum: Checksum, out: &mut [u8]) {
+        assert!(out.len() == BLOCK_BYTES);
+        let mut frame = frame(MAGIC, &self.identity);
+        frame[28..32].copy_from_slice(&self.zone.0.to_le_bytes());
+        frame[32..40].copy_from_slice(&self.zone_sequence.to_le_bytes());
+        frame[40..44].copy_from_slice(&self.zone_count.to_le_bytes());
+        frame[48..56].copy_from_slice(&self.zone_capacity.0.to_le_bytes());
+        close_frame(&mut frame, checksum);
+        out.fill(0);
+        out[..FRAME_BYTES].copy_from_slice(&frame);
+    }
+
+    /// Reads a mark.
+    pub(crate) fn decode(block: &[u8], checksum: Checksum) -> Result<Self, Malformed> {
+        let frame = block.first_chunk().ok_or(Malformed::Fields)?;
+        let Opened { identity, mut fields, .. } = open_frame(frame, MAGIC, checksum)?;
+        let (zone, zone_sequence) = (ZoneId(fields.u32()), fields.u64());
+        let zone_count = fields.u32();
+        let _zeros: [u8; 4] = fields.array();
+        let zone_capacity = Blocks(fields.u64());
+        Ok(Self { identity, zone, zone_sequence, zone_count, zone_capacity })
+    }
+}

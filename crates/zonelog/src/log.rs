@@ -1,0 +1,160 @@
+//! The log: one owner, one device share, one executor.
+
+use alloc::rc::Rc;
+use core::cell::RefCell;
+
+use zonal_base::{Blocks, Bytes, Checksum, PoolClass};
+use zonal_device::{Command, Completion, Geometry};
+use zonal_runtime::{Buffers, Clock, Event, Port, Spawner};
+
+use crate::segment::FRONT_BLOCKS;
+use crate::state::State;
+use crate::{Identity, Settings, Stats, Stream, ZoneUse};
+
+/// Everything that the log asks of the world.
+#[derive(Clone)]
+pub struct Ports {
+    /// The device.
+    pub device: Port<Command, Completion>,
+    /// The time.
+    pub clock: Clock,
+    /// What starts the log's own tasks.
+    pub spawner: Spawner,
+    /// Memory for reads.
+    pub buffers: Buffers,
+    /// CRC-32C.
+    pub checksum: Checksum,
+}
+
+/// A log over the zones of one device share. Clones share it.
+#[derive(Clone)]
+pub struct Log {
+    pub(crate) inner: Rc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) ports: Ports,
+    pub(crate) geometry: Geometry,
+    pub(crate) settings: Settings,
+    pub(crate) identity: Identity,
+    /// Stands in every header that this opening of the log writes.
+    pub(crate) session: u32,
+    /// Memory for what the log writes of its own: never waits behind reads.
+    pub(crate) fronts: Buffers,
+    pub(crate) state: RefCell<State>,
+    /// A queue got shorter, a zone became empty, a slot free.
+    pub(crate) room: Event,
+    /// A zone lost its last pin or its last unpublished record.
+    pub(crate) unpinned: Event,
+    /// Fewer empty zones than the low watermark, or somebody waits for one.
+    pub(crate) reclaim_wanted: Event,
+}
+
+impl Log {
+    pub(crate) fn new(
+        ports: Ports,
+        geometry: Geometry,
+        settings: Settings,
+        identity: Identity,
+        state: State,
+    ) -> Self {
+        let fronts = Buffers::new(&ports.spawner, &front_classes(&settings));
+        let session = (zonal_base::mix64(ports.clock.now().0) >> 32) as u32;
+        let inner = Inner {
+            session,
+            ports,
+            geometry,
+            settings,
+            identity,
+            fronts,
+            state: RefCell::new(state),
+            room: Event::default(),
+            unpinned: Event::default(),
+            reclaim_wanted: Event::default(),
+        };
+        Self { inner: Rc::new(inner) }
+    }
+
+    /// What the device is.
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
+        &self.inner.geometry
+    }
+
+    /// Whose log this is.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        self.inner.identity
+    }
+
+    /// The counters.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.inner.state.borrow().stats
+    }
+
+    /// True once the device stopped answering: nothing can be appended or read any more.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.inner.state.borrow().is_gone
+    }
+
+    /// Zones by use: empty, open, sealed, reclaiming, retired.
+    #[must_use]
+    pub fn zone_counts(&self) -> [u32; 5] {
+        let mut counts = [0; 5];
+        for zone in &self.inner.state.borrow().zones {
+            counts[match zone.usage {
+                ZoneUse::Empty => 0,
+                ZoneUse::Open => 1,
+                ZoneUse::Sealed => 2,
+                ZoneUse::Reclaiming => 3,
+                ZoneUse::Retired => 4,
+            }] += 1;
+        }
+        counts
+    }
+
+    /// Bytes to be appended and not yet on flash.
+    #[must_use]
+    pub fn backlog(&self) -> Bytes {
+        Bytes(self.inner.state.borrow().backlog_bytes)
+    }
+
+    /// True when an append would not have to wait for earlier ones.
+    #[must_use]
+    pub fn has_room(&self, len: u32) -> bool {
+        let state = self.inner.state.borrow();
+        let backlog = state.backlog_bytes;
+        backlog == 0 || backlog + u64::from(len) <= self.inner.settings.backlog_max.0
+    }
+
+    /// What must be zero when nothing is under way: pins, unpublished records, buffers of the log.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        let state = self.inner.state.borrow();
+        let zones = state.zones.iter().map(|zone| u64::from(zone.pins + zone.unpublished));
+        zones.sum::<u64>() + self.inner.fronts.pool().in_use()
+    }
+
+    /// Slots taken and zones open: the two are always equal.
+    #[must_use]
+    pub fn slots_balance(&self) -> bool {
+        let state = self.inner.state.borrow();
+        let all = crate::state::Slots::new(&self.inner.settings, &self.inner.geometry).free();
+        let open = state.zones.iter().filter(|zone| zone.usage == ZoneUse::Open).count();
+        state.slots.free() as usize + open == all as usize && open == state.writers.len()
+    }
+}
+
+/// One front for each writer's segment in flight, and as much for its footer.
+fn front_classes(settings: &Settings) -> [PoolClass; 2] {
+    let writers = settings.fill_zones + zonal_base::low_u32(Stream::ALL.len());
+    [
+        PoolClass { blocks: FRONT_BLOCKS, count: writers },
+        PoolClass { blocks: FOOTER_PIECE, count: writers },
+    ]
+}
+
+/// Footers are written in pieces of at most 1 MiB.
+pub(crate) const FOOTER_PIECE: Blocks = Blocks(256);

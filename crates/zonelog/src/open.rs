@@ -1,0 +1,300 @@
+//! Opening a log: whose device is this, and what is on it?
+//!
+//! 1. Ask the device for its zones.
+//! 2. Read the first block of every zone that may have content: blank, ours, or foreign.
+//! 3. Judge: a blank device is formatted, ours is recovered, a foreign one is refused.
+//! 4. Recover the zones with content (`recover`).
+
+use core::fmt;
+
+use alloc::vec::Vec;
+use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Checksum, ZoneId};
+use zonal_device::{
+    Action, Answer, Command, DeviceError, Geometry, Kind as DeviceKind, ZoneReport, ZoneState,
+};
+
+use crate::format::Malformed;
+use crate::format::mark::Mark;
+use crate::format::segment::Header;
+use crate::log::Ports;
+use crate::recover::recover;
+use crate::scan::Scanner;
+use crate::state::State;
+use crate::{Identity, Log, Recovered, Settings, SettingsError};
+
+/// What may become of what is on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Keep it: a log of ours is recovered, a blank device is formatted, anything else is refused.
+    Recover,
+    /// Lose it: the device is formatted whatever it holds.
+    Format,
+}
+
+/// Why a log could not be opened. Nothing was written then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// The zone begins with something that is not ours: format the device if it may go.
+    Foreign(ZoneId),
+    /// The zone was written by another version of this format: use that version, or format.
+    Version(ZoneId, u16),
+    /// Zones of two logs: format the device.
+    Mixed(ZoneId),
+    /// The device was divided into other shards.
+    Shards {
+        /// What the zones say.
+        found: Identity,
+    },
+    /// The device was formatted with other zones.
+    Zones {
+        /// Zones that it had.
+        zone_count: u32,
+        /// Their size.
+        zone_capacity: Blocks,
+    },
+    /// A log cannot live on such a device.
+    Settings(SettingsError),
+    /// The device failed.
+    Device(DeviceError),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Foreign(zone) => write!(
+                f,
+                "the device holds something that is not Zonal's ({zone}): use another device, or format this one and lose what it holds"
+            ),
+            Self::Version(zone, version) => write!(
+                f,
+                "the device holds a log of format version {version} ({zone}), which this program does not read: format it, or use the program that wrote it"
+            ),
+            Self::Mixed(zone) => {
+                write!(f, "the device holds zones of more than one log ({zone}): format it")
+            }
+            Self::Shards { found } => write!(
+                f,
+                "the device was formatted for {} shards (this is number {}): open it so, or format it",
+                found.shard_count, found.shard
+            ),
+            Self::Zones { zone_count, zone_capacity } => write!(
+                f,
+                "the device was formatted with {zone_count} zones of {} in each shard: open it so, or format it",
+                zone_capacity.bytes()
+            ),
+            Self::Settings(error) => error.fmt(f),
+            Self::Device(error) => write!(f, "the device failed: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for OpenError {}
+
+impl From<DeviceError> for OpenError {
+    fn from(error: DeviceError) -> Self {
+        Self::Device(error)
+    }
+}
+
+/// What the first block of a zone is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FirstBlock {
+    Blank,
+    Mark(Mark),
+    Segment(Header),
+    /// Ours by its magic, damaged or torn: the zone has no content.
+    Torn,
+    OtherVersion(u16),
+    Foreign,
+}
+
+impl Log {
+    /// Opens the log on a device; `on_record` hears of every record that is found, in no order.
+    ///
+    /// `identity` is what a newly formatted device gets; a device with a log keeps that log's.
+    ///
+    /// # Errors
+    /// When the device holds something else, or fails. Nothing was changed then.
+    pub async fn open(
+        ports: Ports,
+        geometry: Geometry,
+        (settings, identity): (Settings, Identity),
+        mode: OpenMode,
+        on_record: &mut dyn FnMut(Recovered<'_>),
+    ) -> Result<Self, OpenError> {
+        settings.check(&geometry).map_err(OpenError::Settings)?;
+        let scanner = Scanner { ports: &ports, geometry: &geometry };
+        let zones = scanner.report().await?;
+        let firsts = match mode {
+            OpenMode::Recover => scanner.first_blocks(&zones).await?,
+            OpenMode::Format => Vec::new(),
+        };
+        let state = State::new(&settings, &geometry);
+        let Some(found) = judge(&firsts, &geometry, identity)? else {
+            let log = Self::new(ports, geometry, settings, identity, state);
+            log.format(&zones).await?;
+            return Ok(log);
+        };
+        let log = Self::new(ports, geometry, settings, found, state);
+        recover(&log, &zones, &firsts, on_record).await?;
+        Ok(log)
+    }
+
+    async fn format(&self, zones: &[ZoneReport]) -> Result<(), DeviceError> {
+        for report in zones {
+            let formatted = match report.state {
+                ZoneState::Offline => Err(DeviceError::ZoneOffline),
+                ZoneState::ReadOnly => Err(DeviceError::ZoneReadOnly),
+                _ => self.format_zone(report.zone).await,
+            };
+            let mut state = self.inner.state.borrow_mut();
+            match formatted {
+                Ok(()) => state.empty.push_back(report.zone),
+                Err(error @ DeviceError::DeviceGone) => return Err(error),
+                // A zone that cannot be reset or written: the log does without it.
+                Err(_) => state.retire(report.zone),
+            }
+        }
+        self.inner.ports.device.call(Command::Flush).await.map(drop)
+    }
+
+    async fn format_zone(&self, zone: ZoneId) -> Result<(), DeviceError> {
+        let device = &self.inner.ports.device;
+        let reset = || Command::Manage { zone, action: Action::Reset };
+        device.call(reset()).await?;
+        if self.geometry().kind == DeviceKind::Conventional {
+            self.inner.write_mark(zone).await?;
+            device.call(reset()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The identity of the log on the device; `None` when the device is blank.
+fn judge(
+    firsts: &[FirstBlock],
+    geometry: &Geometry,
+    wanted: Identity,
+) -> Result<Option<Identity>, OpenError> {
+    let mut found: Option<Identity> = None;
+    let (mut foreign, mut torn) = (None, None);
+    for (zone, first) in (0..).map(ZoneId).zip(firsts) {
+        let identity = match first {
+            FirstBlock::Blank => continue,
+            FirstBlock::Mark(mark) => {
+                let (count, capacity) = (mark.zone_count, mark.zone_capacity);
+                if (count, capacity) != (geometry.zone_count, geometry.zone_capacity) {
+                    return Err(OpenError::Zones { zone_count: count, zone_capacity: capacity });
+                }
+                mark.identity
+            }
+            FirstBlock::Segment(header) => header.identity,
+            FirstBlock::OtherVersion(version) => return Err(OpenError::Version(zone, *version)),
+            FirstBlock::Torn => {
+                torn = torn.or(Some(zone));
+                continue;
+            }
+            FirstBlock::Foreign => {
+                foreign = foreign.or(Some(zone));
+                continue;
+            }
+        };
+        match found {
+            Some(other) if other != identity => return Err(OpenError::Mixed(zone)),
+            _ => found = Some(identity),
+        }
+    }
+    match (found, foreign.or(torn)) {
+        (None, Some(zone)) => Err(OpenError::Foreign(zone)),
+        (None, None) => Ok(None),
+        (Some(found), _) => {
+            let shape = (found.shard, found.shard_count);
+            if shape == (wanted.shard, wanted.shard_count) {
+                Ok(Some(found))
+            } else {
+                Err(OpenError::Shards { found })
+            }
+        }
+    }
+}
+
+/// Whose zone begins with this block, if it is a log's.
+#[must_use]
+pub fn identify(block: &[u8], checksum: Checksum) -> Option<Identity> {
+    let of_mark = Mark::decode(block, checksum).ok().map(|mark| mark.identity);
+    of_mark.or_else(|| Header::peek(block, checksum).ok().map(|header| header.identity))
+}
+
+impl Scanner<'_> {
+    pub(crate) async fn report(&self) -> Result<Vec<ZoneReport>, DeviceError> {
+        let report = Command::Report { first: ZoneId(0), count: self.geometry.zone_count };
+        match self.ports.device.call(report).await? {
+            Answer::Report(zones) => Ok(zones),
+            _ => Err(DeviceError::InvalidField),
+        }
+    }
+
+    pub(crate) async fn report_of(&self, zone: ZoneId) -> Result<ZoneReport, DeviceError> {
+        let report = Command::Report { first: zone, count: 1 };
+        match self.ports.device.call(report).await? {
+            Answer::Report(zones) => zones.first().copied().ok_or(DeviceError::InvalidField),
+            _ => Err(DeviceError::InvalidField),
+        }
+    }
+
+    /// The first block of every zone, some at a time.
+    pub(crate) async fn first_blocks(
+        &self,
+        zones: &[ZoneReport],
+    ) -> Result<Vec<FirstBlock>, DeviceError> {
+        let mut firsts = Vec::with_capacity(zones.len());
+        for batch in zones.chunks(SCAN_WINDOW) {
+            let mut calls = Vec::with_capacity(batch.len());
+            for report in batch {
+                calls.push(match self.may_have_content(report) {
+                    true => Some(self.start(report.zone, Blocks(0), Blocks(1)).await),
+                    false => None,
+                });
+            }
+            for call in calls {
+                firsts.push(match call {
+                    None => FirstBlock::Blank,
+                    Some(call) => match call.await {
+                        Ok(Answer::Read(buffer)) => self.classify(&buffer),
+                        Err(error @ DeviceError::DeviceGone) => return Err(error),
+                        // An unreadable first block is a zone without content.
+                        _ => FirstBlock::Torn,
+                    },
+                });
+            }
+        }
+        Ok(firsts)
+    }
+
+    fn may_have_content(&self, report: &ZoneReport) -> bool {
+        let written = self.geometry.kind == DeviceKind::Conventional || Blocks(0) < report.written;
+        written && report.state.is_readable()
+    }
+
+    fn classify(&self, buffer: &Buffer) -> FirstBlock {
+        let block = &buffer.bytes()[..BLOCK_BYTES];
+        if block.iter().all(|byte| *byte == 0) {
+            return FirstBlock::Blank;
+        }
+        match Mark::decode(block, self.ports.checksum) {
+            Ok(mark) => return FirstBlock::Mark(mark),
+            Err(Malformed::Magic) => {}
+            Err(Malformed::Version(version)) => return FirstBlock::OtherVersion(version),
+            Err(Malformed::Checksum | Malformed::Fields) => return FirstBlock::Torn,
+        }
+        match Header::peek(block, self.ports.checksum) {
+            Ok(header) => FirstBlock::Segment(header),
+            Err(Malformed::Magic) => FirstBlock::Foreign,
+            Err(Malformed::Version(version)) => FirstBlock::OtherVersion(version),
+            Err(Malformed::Checksum | Malformed::Fields) => FirstBlock::Torn,
+        }
+    }
+}
+
+/// Zones that are looked at together: enough to keep a drive busy, few enough for any pool.
+pub(crate) const SCAN_WINDOW: usize = 16;

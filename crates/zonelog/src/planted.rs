@@ -1,0 +1,34 @@
+//! Bugs that can be planted, so that the simulator proves that it finds them.
+
+use crate::Settings;
+
+/// A bug. Only builds with the feature `planted-bugs` have any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "planted-bugs"),
+    expect(unreachable_pub, reason = "nobody chooses bugs in other builds")
+)]
+pub enum Planted {
+    /// Reclaim drops tombstones that an older record still needs.
+    TombstoneLost,
+    /// A removal is acknowledged before its tombstone is flushed.
+    FlushForgotten,
+    /// A zone is reset while reads from it are under way.
+    PinIgnored,
+    /// Bytes are handed out whether or not their check fits.
+    CheckIgnored,
+    /// A zone that is full keeps its slot.
+    SlotLeaked,
+}
+
+impl Settings {
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) fn has(&self, bug: Planted) -> bool {
+        self.planted == Some(bug)
+    }
+
+    #[cfg(not(feature = "planted-bugs"))]
+    pub(crate) const fn has(&self, _bug: Planted) -> bool {
+        false
+    }
+}

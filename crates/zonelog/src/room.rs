@@ -1,0 +1,144 @@
+//! Which zone takes a record, and how much room there is.
+//!
+//! Reclaim needs room for the tombstones that it must write again. The fill stream leaves the last empty
+//! zone for that; once rewrites have taken it, they leave as much of it as those tombstones need.
+
+use alloc::vec::Vec;
+
+use zonal_base::{BLOCK_BYTES, Blocks, ZoneId};
+
+use crate::format::FRAME_BYTES;
+use crate::format::footer::Trailer;
+use crate::format::record::descriptor_bytes;
+use crate::format::segment::HEADER_BLOCKS_MAX;
+use crate::log::Inner;
+use crate::segment::OpenSegment;
+use crate::state::State;
+use crate::writer::{QUEUE_MAX, Writer};
+use crate::{Kind, Record, Stream, ZoneUse};
+
+impl State {
+    /// How far zones may be written by a record of this kind. While no zone is empty, rewritten records
+    /// leave room for the tombstones of the zone that is being reclaimed: those must be written again.
+    pub(crate) fn limit(&self, inner: &Inner, stream: Stream, kind: Kind) -> Blocks {
+        let capacity = inner.geometry.zone_capacity;
+        if stream == Stream::Fill || kind == Kind::TOMBSTONE || !self.empty.is_empty() {
+            return capacity;
+        }
+        let zones = (0..).map(ZoneId).zip(&self.zones);
+        let reclaiming = zones.filter(|(_, zone)| zone.usage == ZoneUse::Reclaiming);
+        let tombstones = reclaiming.map(|(id, _)| self.tombstone_count(id)).sum();
+        Blocks(capacity.0.saturating_sub(tombstone_blocks(tombstones).0))
+    }
+
+    /// True when a rewrite would wait for an empty zone, which only reclaim can make.
+    pub(crate) fn rewrites_are_stuck(&self, inner: &Inner, record: &Record) -> bool {
+        let limit = self.limit(inner, Stream::Rewrite, record.kind);
+        let takes = |writer: &Writer| {
+            writer.stream == Stream::Rewrite && writer.takes_segment(record.len, limit)
+        };
+        self.empty.is_empty() && !self.writers.values().any(takes)
+    }
+
+    /// True when the tombstones of a zone can be written again, whatever happens meanwhile.
+    pub(crate) fn can_keep_tombstones(&self, inner: &Inner, zone: ZoneId) -> bool {
+        if !self.empty.is_empty() {
+            return true;
+        }
+        let count = self.tombstone_count(zone);
+        let fits = |writer: &Writer| {
+            let left = inner.geometry.zone_capacity.0.saturating_sub(writer.position.0);
+            let footer = Trailer::blocks_for(writer.footer.len());
+            writer.stream == Stream::Rewrite
+                && !writer.finishing
+                && tombstone_blocks(count) + footer <= Blocks(left)
+        };
+        count == 0 || self.writers.values().any(fits)
+    }
+
+    pub(crate) fn open_segment_takes(
+        &self,
+        inner: &Inner,
+        zone: ZoneId,
+        len: u32,
+        limit: Blocks,
+    ) -> bool {
+        let Some(writer) = self.writers.get(&zone) else { return false };
+        let Some(segment) = &writer.open else { return false };
+        let segment_blocks = inner.settings.segment_bytes.blocks_ceil();
+        let Some(blocks) = segment.blocks_with(len, segment_blocks) else { return false };
+        let footer = writer.footer.len() + segment.descriptor_bytes() + descriptor_bytes(len);
+        writer.position + blocks + Trailer::blocks_for(footer) <= limit
+    }
+
+    /// The least busy zone of the stream with room for a new segment, a new one before a busy one.
+    pub(crate) fn choose_writer(
+        &mut self,
+        inner: &Inner,
+        stream: Stream,
+        len: u32,
+        limit: Blocks,
+    ) -> Option<ZoneId> {
+        let usable = self.writers.iter().filter(|(_, writer)| {
+            writer.stream == stream
+                && writer.takes_segment(len, limit)
+                && writer.queue.len() < QUEUE_MAX
+        });
+        let best = usable.min_by_key(|(zone, writer)| (writer.load(), **zone));
+        let best = best.map(|(zone, writer)| (*zone, writer.load()));
+        match best {
+            Some((zone, 0)) => Some(zone),
+            _ => {
+                self.open_zone(stream, inner.geometry.zone_capacity).or(best.map(|(zone, _)| zone))
+            }
+        }
+    }
+
+    /// Writers that cannot take a record of `len` bytes any more write their footer next.
+    pub(crate) fn retire_full_writers(
+        &mut self,
+        stream: Stream,
+        len: u32,
+        capacity: Blocks,
+    ) -> Vec<ZoneId> {
+        let full = self.writers.iter_mut().filter(|(_, writer)| {
+            writer.stream == stream
+                && !writer.finishing
+                && writer.open.is_none()
+                && !writer.takes_segment(len, capacity)
+        });
+        full.map(|(zone, writer)| {
+            writer.finishing = true;
+            *zone
+        })
+        .collect()
+    }
+
+    /// Moves the open segment of a zone to the end of its queue. False when there is none.
+    pub(crate) fn seal_open_segment(&mut self, zone: ZoneId) -> bool {
+        let Some(writer) = self.writers.get_mut(&zone) else { return false };
+        let Some(segment) = writer.open.take() else { return false };
+        let sealed = segment.seal(writer.position);
+        writer.position += sealed.blocks();
+        writer.footer.extend_from_slice(&sealed.descriptors);
+        writer.footer_records += u32::from(sealed.record_count());
+        writer.queue.push_back(sealed);
+        true
+    }
+}
+
+/// Blocks that so many tombstones take at most: in headers, in the footer, and once more for a segment that
+/// a crash tears.
+fn tombstone_blocks(count: usize) -> Blocks {
+    let descriptors = count * descriptor_bytes(0);
+    // As if each block were a header of its own.
+    let headers = descriptors.div_ceil(BLOCK_BYTES - FRAME_BYTES);
+    let torn = headers.min(usize::from(HEADER_BLOCKS_MAX));
+    Blocks((headers + torn + descriptors.div_ceil(BLOCK_BYTES)) as u64)
+}
+
+/// Blocks that a new segment with one record of `len` bytes takes at least.
+pub(crate) fn segment_blocks_for(len: u32) -> Blocks {
+    let empty = OpenSegment::new(0);
+    empty.blocks_with(len, Blocks(u64::MAX / 2)).expect("a single record fits a segment")
+}

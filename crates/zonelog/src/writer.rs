@@ -1,0 +1,339 @@
+//! Writing a zone: its segments one after the other, then its footer.
+//!
+//! Each open zone has at most one write in flight, as a zoned device demands, and a task while there
+//! is something to write.
+
+use alloc::collections::VecDeque;
+use alloc::rc::Rc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use zonal_base::{BLOCK_BYTES, Blocks, Payload, ZoneId, index, low_u32};
+use zonal_device::{Action, Answer, Command, DeviceError, ZoneState};
+
+use crate::format::footer::{TRAILER_BYTES, Trailer};
+use crate::format::record::descriptor_bytes;
+use crate::format::segment::Header;
+use crate::log::{FOOTER_PIECE, Inner};
+use crate::planted::Planted;
+use crate::room::segment_blocks_for;
+use crate::segment::{OpenSegment, SealedSegment};
+use crate::state::ActiveSlot;
+use crate::{Stream, ZoneUse};
+
+/// Sealed segments that may wait for one zone. More would only hide that the device is slower than
+/// the stream; with the one in flight and the open one it makes at most four segments per zone.
+pub(crate) const QUEUE_MAX: usize = 2;
+
+/// One zone that is being filled.
+pub(crate) struct Writer {
+    pub(crate) stream: Stream,
+    pub(crate) slot: ActiveSlot,
+    pub(crate) sequence: u64,
+    /// Where the next segment to be sealed begins.
+    pub(crate) position: Blocks,
+    pub(crate) next_segment: u32,
+    /// `crc` of the header that was written last.
+    pub(crate) previous: u32,
+    /// `crc` of the header in the zone's first block.
+    pub(crate) first_crc: Option<u32>,
+    pub(crate) open: Option<OpenSegment>,
+    pub(crate) queue: VecDeque<SealedSegment>,
+    in_flight: usize,
+    is_running: bool,
+    /// No more segments: the footer is next.
+    pub(crate) finishing: bool,
+    /// Encoded descriptors of all records so far.
+    pub(crate) footer: Vec<u8>,
+    pub(crate) footer_records: u32,
+}
+
+enum Step {
+    Write(SealedSegment),
+    Footer,
+    Rest,
+}
+
+impl Writer {
+    pub(crate) fn new(stream: Stream, slot: ActiveSlot, sequence: u64, capacity: Blocks) -> Self {
+        assert!(Blocks(0) < capacity);
+        Self {
+            stream,
+            slot,
+            sequence,
+            position: Blocks(0),
+            next_segment: 0,
+            previous: 0,
+            first_crc: None,
+            open: None,
+            queue: VecDeque::new(),
+            in_flight: 0,
+            is_running: false,
+            finishing: false,
+            footer: Vec::new(),
+            footer_records: 0,
+        }
+    }
+
+    /// Segments that wait or are being written.
+    pub(crate) fn load(&self) -> usize {
+        self.queue.len() + self.in_flight
+    }
+
+    /// True when the zone has room for a new segment with a record of `len` bytes, and for its footer.
+    pub(crate) fn takes_segment(&self, len: u32, capacity: Blocks) -> bool {
+        let footer = Trailer::blocks_for(self.footer.len() + descriptor_bytes(len));
+        !self.finishing && self.position + segment_blocks_for(len) + footer <= capacity
+    }
+
+    fn next_step(&mut self) -> Step {
+        if let Some(segment) = self.queue.pop_front() {
+            self.in_flight = 1;
+            return Step::Write(segment);
+        }
+        self.in_flight = 0;
+        if self.finishing && self.open.is_none() {
+            return Step::Footer;
+        }
+        self.is_running = false;
+        Step::Rest
+    }
+}
+
+impl Inner {
+    /// Opens a segment on a zone that has none, and sees to it that it does not linger too long.
+    pub(crate) fn open_segment(self: &Rc<Self>, zone: ZoneId) {
+        let mut state = self.state.borrow_mut();
+        let writer = state.writers.get_mut(&zone).expect("open zones have a writer");
+        if writer.open.is_some() {
+            return;
+        }
+        let number = writer.next_segment;
+        writer.next_segment += 1;
+        writer.open = Some(OpenSegment::new(number));
+        let (inner, sequence) = (self.clone(), writer.sequence);
+        let deadline = self.ports.clock.now() + self.settings.linger;
+        self.ports.spawner.spawn(async move {
+            inner.ports.clock.sleep_until(deadline).await;
+            inner.end_linger(zone, sequence, number);
+        });
+    }
+
+    fn end_linger(self: &Rc<Self>, zone: ZoneId, sequence: u64, number: u32) {
+        let mut state = self.state.borrow_mut();
+        let Some(writer) = state.writers.get(&zone) else { return };
+        let is_this = |segment: &OpenSegment| segment.number == number;
+        if writer.sequence != sequence || !writer.open.as_ref().is_some_and(is_this) {
+            return;
+        }
+        state.stats.segments_lingered += 1;
+        state.seal_open_segment(zone);
+        drop(state);
+        self.kick(zone);
+    }
+
+    /// Starts the zone's writing task if it has something to do and does not run.
+    pub(crate) fn kick(self: &Rc<Self>, zone: ZoneId) {
+        let mut state = self.state.borrow_mut();
+        let Some(writer) = state.writers.get_mut(&zone) else { return };
+        if core::mem::replace(&mut writer.is_running, true) {
+            return;
+        }
+        drop(state);
+        self.ports.spawner.spawn(self.clone().drain(zone));
+    }
+
+    async fn drain(self: Rc<Self>, zone: ZoneId) {
+        loop {
+            let step = {
+                let mut state = self.state.borrow_mut();
+                let Some(writer) = state.writers.get(&zone) else { return };
+                if writer.queue.is_empty()
+                    && writer.open.as_ref().is_some_and(OpenSegment::is_urgent)
+                {
+                    state.seal_open_segment(zone);
+                }
+                let Some(writer) = state.writers.get_mut(&zone) else { return };
+                writer.next_step()
+            };
+            match step {
+                Step::Write(segment) => {
+                    let fate = segment.fate.clone();
+                    let bytes = segment.record_bytes;
+                    let outcome = self.write_segment(zone, segment).await;
+                    self.state.borrow_mut().backlog_bytes -= bytes;
+                    fate.decide(outcome);
+                    self.room.notify_all();
+                    if let Err(error) = outcome {
+                        return self.abandon(zone, error).await;
+                    }
+                }
+                Step::Footer => {
+                    return match self.write_footer(zone).await {
+                        Ok(()) => self.end_writer(zone),
+                        Err(error) => self.abandon(zone, error).await,
+                    };
+                }
+                Step::Rest => return,
+            }
+        }
+    }
+
+    async fn write_segment(&self, zone: ZoneId, segment: SealedSegment) -> Result<(), DeviceError> {
+        let front_blocks = segment.front_blocks();
+        let mut front = self.fronts.take(front_blocks).await;
+        let front_bytes = index(front_blocks.bytes().0);
+        let header_bytes = usize::from(segment.header_blocks) * BLOCK_BYTES;
+        let (head, packed) = front.bytes_mut()[..front_bytes].split_at_mut(header_bytes);
+        self.write_header(zone, &segment, head);
+        packed.fill(0);
+        for (at, data) in &segment.packed {
+            packed[*at..at + data.len()].copy_from_slice(data.as_bytes());
+        }
+        let mut data = vec![front.freeze(front_bytes)];
+        let (flush, start) = (segment.flush, self.segment_start(zone, &segment));
+        data.extend(segment.whole);
+        self.write(zone, start, data).await?;
+        self.state.borrow_mut().stats.segments += 1;
+        if flush && !self.settings.has(Planted::FlushForgotten) {
+            self.ports.device.call(Command::Flush).await?;
+        }
+        Ok(())
+    }
+
+    fn write_header(&self, zone: ZoneId, segment: &SealedSegment, out: &mut [u8]) {
+        let mut state = self.state.borrow_mut();
+        let writer = state.writers.get_mut(&zone).expect("open zones have a writer");
+        let header = Header {
+            identity: self.identity,
+            zone,
+            zone_sequence: writer.sequence,
+            segment: segment.number,
+            header_blocks: segment.header_blocks,
+            payload_blocks: segment.payload_blocks,
+            record_count: segment.record_count(),
+            previous: writer.previous,
+            session: self.session,
+            descriptor_crc: 0,
+            crc: 0,
+        };
+        writer.previous = header.encode(&segment.descriptors, self.ports.checksum, out);
+        writer.first_crc.get_or_insert(writer.previous);
+    }
+
+    /// Segments are written in order, so this one begins where all that wait behind it do not.
+    fn segment_start(&self, zone: ZoneId, segment: &SealedSegment) -> Blocks {
+        let state = self.state.borrow();
+        let writer = &state.writers[&zone];
+        let behind: u64 = writer.queue.iter().map(|waiting| waiting.blocks().0).sum();
+        Blocks(writer.position.0 - behind - segment.blocks().0)
+    }
+
+    pub(crate) async fn write(
+        &self,
+        zone: ZoneId,
+        start: Blocks,
+        data: Vec<Payload>,
+    ) -> Result<(), DeviceError> {
+        let bytes: usize = data.iter().map(Payload::len).sum();
+        let lba = self.geometry.zone_start(zone) + start;
+        let answer = self.ports.device.call(Command::Write { lba, data }).await;
+        let mut state = self.state.borrow_mut();
+        match answer {
+            Ok(_) => state.stats.device_written_bytes += bytes as u64,
+            Err(_) => state.stats.write_errors += 1,
+        }
+        answer.map(drop)
+    }
+
+    /// Fills the rest of the zone: zeros, the descriptors of all records, the trailer.
+    async fn write_footer(&self, zone: ZoneId) -> Result<(), DeviceError> {
+        let (mut position, trailer, descriptors) = {
+            let mut state = self.state.borrow_mut();
+            let writer = state.writers.get_mut(&zone).expect("open zones have a writer");
+            let descriptors = core::mem::take(&mut writer.footer);
+            let trailer = Trailer {
+                identity: self.identity,
+                zone,
+                zone_sequence: writer.sequence,
+                record_count: writer.footer_records,
+                descriptor_bytes: low_u32(descriptors.len()),
+                descriptor_crc: self.ports.checksum.of(0, &descriptors),
+                segment_count: writer.next_segment,
+                first_crc: writer.first_crc.unwrap_or(0),
+            };
+            (writer.position, trailer.encode(self.ports.checksum), descriptors)
+        };
+        let capacity = self.geometry.zone_capacity;
+        let end = index(capacity.bytes().0);
+        let descriptors_at = end - TRAILER_BYTES - descriptors.len();
+        while position < capacity {
+            let blocks = FOOTER_PIECE.min(capacity - position);
+            let mut piece = self.fronts.take(blocks).await;
+            let from = index(position.bytes().0);
+            let len = index(blocks.bytes().0);
+            let bytes = &mut piece.bytes_mut()[..len];
+            bytes.fill(0);
+            overlay(bytes, from, descriptors_at, &descriptors);
+            overlay(bytes, from, end - TRAILER_BYTES, &trailer);
+            self.write(zone, position, vec![piece.freeze(len)]).await?;
+            position += blocks;
+        }
+        Ok(())
+    }
+
+    /// The zone is full: it gives its slot back and becomes a candidate for reclaim.
+    pub(crate) fn end_writer(&self, zone: ZoneId) {
+        let mut state = self.state.borrow_mut();
+        let Some(writer) = state.writers.remove(&zone) else { return };
+        if !self.settings.has(Planted::SlotLeaked) {
+            state.slots.release(writer.slot);
+        }
+        state.zone_mut(zone).usage = ZoneUse::Sealed;
+        state.newly_sealed.push(zone);
+        drop(state);
+        self.room.notify_all();
+        self.reclaim_wanted.notify_all();
+    }
+
+    /// A write failed. What was written before stays readable; what waits is lost. The zone is made
+    /// full, so that it gives its slot back. If it is broken, reclaim will find that out.
+    async fn abandon(&self, zone: ZoneId, error: DeviceError) {
+        self.lose_what_waits(zone, error);
+        let report = Command::Report { first: zone, count: 1 };
+        let state = match self.ports.device.call(report).await {
+            Ok(Answer::Report(zones)) => zones.first().map(|report| report.state),
+            _ => None,
+        };
+        if state.is_some_and(ZoneState::is_active) {
+            let finish = Command::Manage { zone, action: Action::Finish };
+            let _ = self.ports.device.call(finish).await;
+        }
+        self.end_writer(zone);
+    }
+
+    fn lose_what_waits(&self, zone: ZoneId, error: DeviceError) {
+        let mut state = self.state.borrow_mut();
+        state.is_gone |= error == DeviceError::DeviceGone;
+        state.seal_open_segment(zone);
+        let Some(writer) = state.writers.get_mut(&zone) else { return };
+        writer.finishing = true;
+        let lost = core::mem::take(&mut writer.queue);
+        state.backlog_bytes -= lost.iter().map(|segment| segment.record_bytes).sum::<u64>();
+        drop(state);
+        for segment in lost {
+            segment.fate.decide(Err(error));
+        }
+        self.room.notify_all();
+    }
+}
+
+/// Copies the part of `source`, which belongs at `at` in the zone, that falls into `piece`, which
+/// begins at `from`.
+fn overlay(piece: &mut [u8], from: usize, at: usize, source: &[u8]) {
+    let begin = at.max(from);
+    let end = (at + source.len()).min(from + piece.len());
+    if begin < end {
+        piece[begin - from..end - from].copy_from_slice(&source[begin - at..end - at]);
+    }
+}

@@ -1,0 +1,429 @@
+//! Histories at random: appends, replacements, removals, reclaim with rewrites, crashes; one seed, one
+//! history.
+//!
+//! The owner here does with the log what a cache does: it keeps an index, replaces records under a
+//! tombstone of a generation in between, forgets what a reclaimed zone held and rewrites some of it.
+//! What must hold after every crash, whatever was under way:
+//!
+//! - Nothing below the generation of an acknowledged removal is found alive.
+//! - What was on flash (after a power cut: and flushed) and neither replaced nor reclaimed is there.
+//! - Every record that is found was appended since the crash before, or was found then: history that
+//!   was lost stays lost.
+//! - Bytes are those of the record or cannot be read at all.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use zonal_base::Rng;
+use zonal_device::ram::Crash;
+use zonal_device::{DeviceError, Geometry, Kind as DeviceKind, ZonedDevice};
+use zonal_zonelog::{Extent, Key, Log, ReadError, Record, Stream, Urgency};
+
+use crate::rig::{FoundRecord, Rig, content, geometry, read, record_of};
+
+const WORKERS: u64 = 6;
+const KEYS_PER_WORKER: u64 = 5;
+const ROUNDS: u64 = 5;
+
+type Name = (Key, u64);
+
+#[derive(Default)]
+struct Owner {
+    index: BTreeMap<Key, FoundRecord>,
+    keys: BTreeMap<Key, Promises>,
+    /// Every record that may be on flash, by key and generation: the seed of its bytes.
+    versions: BTreeMap<Name, u128>,
+    next_version: u128,
+}
+
+/// What the owner may rely on after a crash.
+#[derive(Clone, Copy, Default)]
+struct Promises {
+    /// Nothing older is alive after a process crash; after a power cut.
+    floor: [u64; 2],
+    /// This generation or a newer one is alive after a process crash; after a power cut.
+    alive: [Option<u64>; 2],
+}
+
+/// One worker's and the reclaimer's view of the world.
+#[derive(Clone)]
+struct World {
+    log: Log,
+    ports: zonal_zonelog::Ports,
+    owner: Rc<RefCell<Owner>>,
+    /// Percentage of records that reclaim writes again.
+    keep_percent: u64,
+    shift: Rc<Shift>,
+}
+
+/// When the workers may go home.
+#[derive(Default)]
+struct Shift {
+    is_over: Cell<bool>,
+    at_work: Cell<u64>,
+}
+
+fn bytes_of(version: u128, len: u32) -> Vec<u8> {
+    content(Key(version), len)
+}
+
+impl Owner {
+    fn promises(&mut self, key: Key) -> &mut Promises {
+        self.keys.entry(key).or_default()
+    }
+
+    /// Everything that is promised after a process crash is promised after a power cut, too.
+    fn flushed(&mut self, before: &BTreeMap<Key, Promises>) {
+        for (key, then) in before {
+            let now = self.promises(*key);
+            now.floor[1] = now.floor[1].max(then.floor[0]);
+            if now.alive[0].is_some() && now.alive[0] == then.alive[0] {
+                now.alive[1] = then.alive[0];
+            }
+        }
+    }
+}
+
+impl World {
+    async fn work(self, worker: u64, mut rng: Rng) {
+        while !self.shift.is_over.get() {
+            let key = Key(u128::from(worker * KEYS_PER_WORKER + rng.below(KEYS_PER_WORKER)) << 64);
+            match rng.below(12) {
+                0..5 => self.append(key, &mut rng).await,
+                5 => self.remove(key).await,
+                6 => self.flush().await,
+                7 => self.ports.clock.sleep_until(self.ports.clock.now() + NAP).await,
+                _ => self.read(key, &mut rng).await,
+            }
+        }
+        self.shift.at_work.set(self.shift.at_work.get() - 1);
+    }
+
+    /// A new version of `key`, under a tombstone when there may be an old one.
+    async fn append(&self, key: Key, rng: &mut Rng) {
+        let replaces = {
+            let mut owner = self.owner.borrow_mut();
+            let before = owner.index.remove(&key);
+            owner.promises(key).alive = [None; 2];
+            before.map(|_| self.log.next_generation())
+        };
+        let generation = self.log.next_generation();
+        let len = [40, 700, 4000, 5000, 16_384, 40_000][zonal_base::index(rng.below(6))];
+        let version = {
+            let mut owner = self.owner.borrow_mut();
+            owner.next_version += 1;
+            let version = owner.next_version;
+            owner.versions.insert((key, generation), version);
+            version
+        };
+        if let Some(between) = replaces {
+            if self.log.supersede(key, between).await.is_err() {
+                return;
+            }
+            let mut owner = self.owner.borrow_mut();
+            let floor = &mut owner.promises(key).floor[0];
+            *floor = between.max(*floor);
+        }
+        let record =
+            Record { generation: Some(generation), ..record_of(key, &bytes_of(version, len)) };
+        let urgency = [Urgency::Linger, Urgency::Now][zonal_base::index(rng.below(2))];
+        if let Ok(placed) = self.log.append(Stream::Fill, record, urgency).await {
+            let mut owner = self.owner.borrow_mut();
+            owner.index.insert(key, FoundRecord::of(&placed));
+            owner.promises(key).alive[0] = Some(generation);
+        }
+    }
+
+    async fn remove(&self, key: Key) {
+        {
+            let mut owner = self.owner.borrow_mut();
+            owner.index.remove(&key);
+            owner.promises(key).alive = [None; 2];
+        }
+        if let Ok(generation) = self.log.remove(key).await {
+            self.owner.borrow_mut().promises(key).floor = [generation; 2];
+        }
+    }
+
+    async fn flush(&self) {
+        let before = self.owner.borrow().keys.clone();
+        self.log.flush().await;
+        if !self.log.is_gone() {
+            self.owner.borrow_mut().flushed(&before);
+        }
+    }
+
+    async fn read(&self, key: Key, rng: &mut Rng) {
+        let found = self.owner.borrow().index.get(&key).cloned();
+        let Some(found) = found else { return };
+        let len = found.extent.len;
+        let start = zonal_base::low_u32(zonal_base::index(rng.below(u64::from(len))));
+        let blocks = Log::read_blocks(found.extent, &(start..len));
+        let buffer = self.ports.buffers.take(blocks).await;
+        // As every owner must: look again after a wait.
+        if self.owner.borrow().index.get(&key) != Some(&found) {
+            return;
+        }
+        let place = (key, found.extent);
+        let reading = self.log.start_read(place, found.checks(), &(start..len), buffer);
+        match reading.done().await {
+            Ok(payload) => {
+                let version = self.owner.borrow().versions[&(key, found.descriptor.generation)];
+                let expected = bytes_of(version, len);
+                assert!(payload.as_bytes() == &expected[start as usize..], "wrong bytes");
+            }
+            Err(error) => self.forget(key, found.extent, error),
+        }
+    }
+
+    fn forget(&self, key: Key, extent: Extent, error: ReadError) {
+        assert!(is_media(error), "{key:?} at {extent:?}: {error:?}");
+        let mut owner = self.owner.borrow_mut();
+        if owner.index.get(&key).is_some_and(|found| found.extent == extent) {
+            owner.index.remove(&key);
+            owner.promises(key).alive = [None; 2];
+        }
+    }
+
+    async fn reclaim_for_ever(self, mut rng: Rng) {
+        loop {
+            let candidates = self.log.candidates();
+            let is_idle = !self.log.wants_reclaim() || candidates.is_empty();
+            if is_idle {
+                self.log.reclaim_wanted().await;
+                continue;
+            }
+            let oldest = candidates.iter().min_by_key(|facts| facts.sequence);
+            let any = &candidates[zonal_base::index(rng.below(candidates.len() as u64))];
+            let victim = if rng.one_in(3) { any } else { oldest.unwrap_or(any) };
+            self.empty_zone(victim.zone, &mut rng).await;
+        }
+    }
+
+    async fn empty_zone(&self, zone: zonal_base::ZoneId, rng: &mut Rng) {
+        let reclaim = self.log.begin_reclaim(zone);
+        let in_zone = |(_, found): &(&Key, &FoundRecord)| found.extent.zone == zone;
+        let records: Vec<FoundRecord> = {
+            let owner = self.owner.borrow();
+            owner.index.iter().filter(in_zone).map(|(_, found)| found.clone()).collect()
+        };
+        let mut listed = BTreeSet::new();
+        if let Ok(descriptors) = reclaim.records().await {
+            listed = descriptors.iter().map(|one| (one.key, one.offset)).collect();
+        }
+        for found in records {
+            if rng.below(100) < self.keep_percent {
+                assert!(listed.contains(&(found.key(), found.extent.offset)), "zone lists all");
+                self.rewrite(&found).await;
+            }
+            let mut owner = self.owner.borrow_mut();
+            if owner.index.get(&found.key()) == Some(&found) {
+                owner.index.remove(&found.key());
+                owner.promises(found.key()).alive = [None; 2];
+            }
+        }
+        let _ = reclaim.finish().await;
+    }
+
+    async fn rewrite(&self, found: &FoundRecord) {
+        let whole = 0..found.extent.len;
+        let at = (self.log.clone(), self.ports.clone());
+        let Ok(bytes) = read(at, found.clone(), whole).await else { return };
+        let generation = Some(found.descriptor.generation);
+        let record = Record { generation, ..record_of(found.key(), &bytes) };
+        let placed = self.log.append(Stream::Rewrite, record, Urgency::Linger).await;
+        let mut owner = self.owner.borrow_mut();
+        if let Ok(placed) = placed
+            && owner.index.get(&found.key()) == Some(found)
+        {
+            owner.index.insert(found.key(), FoundRecord::of(&placed));
+        }
+    }
+}
+
+const NAP: zonal_base::Nanos = zonal_base::Nanos::millis(3);
+
+/// What a damaged or torn medium answers; anything else is a fault of the log.
+fn is_media(error: ReadError) -> bool {
+    use DeviceError as E;
+    match error {
+        ReadError::Check => true,
+        ReadError::Device(error) => {
+            matches!(error, E::Media | E::ZoneOffline | E::DeviceGone)
+        }
+    }
+}
+
+struct History {
+    rig: Rig,
+    owner: Rc<RefCell<Owner>>,
+    keep_percent: u64,
+    /// What the last crash may have taken back.
+    medium_is_whole: bool,
+}
+
+impl History {
+    fn new(seed: u64, geometry: Geometry) -> Self {
+        let mut rig = Rig::new(geometry, seed);
+        let keep_percent = [0, 20, 60][zonal_base::index(rig.rng.below(3))];
+        Self { rig, owner: Rc::default(), keep_percent, medium_is_whole: true }
+    }
+
+    /// Opens the log, holds what it finds against what was promised, and sets workers to work.
+    fn start(&mut self, after: Option<Crash>) -> World {
+        let (log, found) = self.rig.open();
+        self.check_found(&log, found, after);
+        let world = World {
+            log,
+            ports: self.rig.ports(),
+            owner: self.owner.clone(),
+            keep_percent: self.keep_percent,
+            shift: Rc::default(),
+        };
+        self.check_bytes(&world);
+        world
+    }
+
+    fn check_found(&mut self, log: &Log, found: Vec<FoundRecord>, after: Option<Crash>) {
+        let mut owner = self.owner.borrow_mut();
+        let mut versions = BTreeMap::new();
+        let mut index: BTreeMap<Key, FoundRecord> = BTreeMap::new();
+        for record in found {
+            let name = (record.key(), record.descriptor.generation);
+            let version = owner.versions.get(&name);
+            let version = version.unwrap_or_else(|| panic!("{name:?}: lost history came back"));
+            versions.insert(name, *version);
+            let newest = index.entry(record.key()).or_insert_with(|| record.clone());
+            if newest.descriptor.generation <= record.descriptor.generation {
+                *newest = record;
+            }
+        }
+        index.retain(|key, found| {
+            log.tombstone(*key).is_none_or(|removed| removed <= found.descriptor.generation)
+        });
+        let kind = usize::from(after == Some(Crash::Power));
+        let youngest = log.next_generation();
+        for (key, promised) in &mut owner.keys {
+            let alive = index.get(key).map(|found| found.descriptor.generation);
+            let floor = promised.floor[kind];
+            assert!(alive.is_none_or(|alive| floor <= alive), "{key:?}: {alive:?} below {floor}");
+            if let Some(wanted) = promised.alive[kind] {
+                assert!(Some(wanted) <= alive, "{key:?}: {alive:?}, and {wanted} was promised");
+            }
+            // What survived the crash may still be in the device's own cache only. Generations that were lost
+            // are given again, so what is younger than all that was found is above every floor.
+            let floor = [floor, promised.floor[1]].map(|floor| floor.min(youngest));
+            *promised = Promises { floor, alive: [alive, None] };
+        }
+        (owner.index, owner.versions) = (index, versions);
+    }
+
+    /// What is on a whole medium can be read.
+    fn check_bytes(&mut self, world: &World) {
+        let index: Vec<FoundRecord> = self.owner.borrow().index.values().cloned().collect();
+        for found in index {
+            let at = (world.log.clone(), world.ports.clone());
+            let whole = 0..found.extent.len;
+            match self.rig.run(read(at, found.clone(), whole)) {
+                Ok(bytes) => {
+                    let name = (found.key(), found.descriptor.generation);
+                    let version = self.owner.borrow().versions[&name];
+                    assert!(bytes == bytes_of(version, found.extent.len), "{name:?}: wrong bytes");
+                }
+                Err(error) => {
+                    assert!(!self.medium_is_whole, "{found:?}: {error:?}");
+                    world.forget(found.key(), found.extent, error);
+                }
+            }
+        }
+    }
+
+    fn set_to_work(&mut self, world: &World) {
+        world.shift.at_work.set(WORKERS);
+        for worker in 0..WORKERS {
+            let rng = Rng::new(self.rig.rng.next_u64());
+            self.rig.spawn(world.clone().work(worker, rng));
+        }
+        let rng = Rng::new(self.rig.rng.next_u64());
+        self.rig.spawn(world.clone().reclaim_for_ever(rng));
+    }
+
+    fn crash(&mut self, crash: Crash) {
+        let conventional = self.rig.device.geometry().kind == DeviceKind::Conventional;
+        // A power cut takes any blocks from the middle of a conventional device's zones.
+        self.medium_is_whole &= !(conventional && crash == Crash::Power);
+        self.rig.crash(crash);
+    }
+
+    /// The device refused nothing, and the log did not give up.
+    fn check_health(&self, world: &World) {
+        assert_eq!((&self.rig.refusals[..], world.log.is_gone()), (&[][..], false));
+    }
+
+    fn run(&mut self) -> u64 {
+        let mut after = None;
+        for _ in 0..ROUNDS {
+            let world = self.start(after);
+            self.set_to_work(&world);
+            let steps = 1 + self.rig.rng.below(2000);
+            self.rig.run_steps(steps);
+            self.check_health(&world);
+            let crash = [Crash::Process, Crash::Power][zonal_base::index(self.rig.rng.below(2))];
+            self.crash(crash);
+            drop(world);
+            after = Some(crash);
+        }
+        let world = self.start(after);
+        self.set_to_work(&world);
+        self.rig.run_steps(1000);
+        world.shift.is_over.set(true);
+        self.rig.run_until_idle();
+        assert_eq!(
+            world.shift.at_work.get(),
+            0,
+            "somebody waits for ever: {:?}",
+            world.log.zone_counts()
+        );
+        assert_eq!((world.log.held(), world.log.slots_balance()), (0, true));
+        self.check_health(&world);
+        self.rig.commands
+    }
+}
+
+/// Seeds of one test; with `SLOW_TESTS` set, a hundred times as many.
+const SEEDS: u64 = 60;
+
+fn check(shape: fn(u64) -> Geometry) {
+    let slow = std::env::var_os("SLOW_TESTS").is_some();
+    for seed in 0..SEEDS * if slow { 100 } else { 1 } {
+        let run = std::panic::catch_unwind(|| History::new(seed, shape(seed)).run());
+        if run.is_err() {
+            panic!("seed {seed} on {:?}", shape(seed));
+        }
+    }
+}
+
+#[test]
+fn histories_on_zoned_devices_keep_every_promise() {
+    check(|seed| Geometry {
+        max_active_zones: [None, Some(2), Some(3), Some(14)][zonal_base::index(seed % 4)],
+        max_open_zones: [None, Some(2)][zonal_base::index(seed / 4 % 2)],
+        ..geometry(DeviceKind::Zoned, zonal_base::low_u32(zonal_base::index(4 + seed % 5)))
+    });
+}
+
+#[test]
+fn histories_on_conventional_devices_keep_every_promise() {
+    check(|seed| {
+        geometry(DeviceKind::Conventional, zonal_base::low_u32(zonal_base::index(4 + seed % 5)))
+    });
+}
+
+#[test]
+fn one_seed_is_one_history() {
+    let shape = geometry(DeviceKind::Zoned, 6);
+    let commands = |seed| History::new(seed, shape).run();
+    assert_eq!(commands(42), commands(42));
+    assert_ne!(commands(42), commands(43), "the seed must matter, or this test proves nothing");
+}

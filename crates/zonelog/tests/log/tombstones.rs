@@ -1,0 +1,174 @@
+//! Removals: what was removed never comes back, and tombstones do not stay for ever.
+
+use zonal_base::ZoneId;
+use zonal_device::Kind as DeviceKind;
+use zonal_device::ram::Crash;
+use zonal_zonelog::{Key, Log, Urgency};
+
+use crate::append::{append, append_many};
+use crate::reclaim::{empty_zone, fill_zones};
+use crate::rig::{Rig, geometry};
+
+const KINDS: [DeviceKind; 2] = [DeviceKind::Zoned, DeviceKind::Conventional];
+
+/// Keys that an owner would find alive: the newest record, unless a tombstone is newer.
+fn alive(rig: &mut Rig) -> (Log, Vec<Key>) {
+    let (log, found) = rig.open();
+    let mut keys: Vec<Key> = found
+        .iter()
+        .filter(|record| {
+            log.tombstone(record.key())
+                .is_none_or(|removed| removed <= record.descriptor.generation)
+        })
+        .map(|record| record.key())
+        .collect();
+    keys.sort_unstable();
+    keys.dedup();
+    (log, keys)
+}
+
+fn remove(rig: &mut Rig, log: &Log, key: Key) -> u64 {
+    let log = log.clone();
+    rig.run(async move { log.remove(key).await }).expect("the device is healthy")
+}
+
+#[test]
+fn an_acknowledged_removal_survives_a_power_cut() {
+    for kind in KINDS {
+        for seed in 0..20 {
+            let mut rig = Rig::new(geometry(kind, 8), seed);
+            let (log, _) = rig.open();
+            append_many(&mut rig, &log, 0..3, 5000);
+            let generation = remove(&mut rig, &log, Key(1));
+            assert_eq!(log.tombstone(Key(1)), Some(generation));
+            append_many(&mut rig, &log, 3..6, 5000);
+            drop(log);
+            rig.crash(Crash::Power);
+            let (log, keys) = alive(&mut rig);
+            assert!(!keys.contains(&Key(1)) && keys.contains(&Key(0)), "{keys:?}");
+            assert_eq!(log.tombstone(Key(1)), Some(generation));
+        }
+    }
+}
+
+#[test]
+fn a_record_appended_after_a_removal_is_alive() {
+    for kind in KINDS {
+        let mut rig = Rig::new(geometry(kind, 8), 1);
+        let (log, _) = rig.open();
+        append_many(&mut rig, &log, 1..2, 5000);
+        remove(&mut rig, &log, Key(1));
+        append_many(&mut rig, &log, 1..2, 5000);
+        rig.crash(Crash::Process);
+        assert_eq!(alive(&mut rig).1, [Key(1)]);
+    }
+}
+
+#[test]
+fn what_was_superseded_stays_dead_when_its_successors_zone_goes_first() {
+    for kind in KINDS {
+        let mut rig = Rig::new(geometry(kind, 8), 1);
+        let (log, _) = rig.open();
+        append_many(&mut rig, &log, 1..2, 5000);
+        let first = fill_zones(&mut rig, &log, 1);
+        let between = log.next_generation();
+        let superseding = log.clone();
+        rig.run(async move {
+            superseding.supersede(Key(1), between).await.expect("written");
+            append(&superseding, Key(1), 5000, Urgency::Now).await
+        });
+        let second = fill_zones(&mut rig, &log, 1);
+        assert_eq!((first.len(), second.len()), (1, 1));
+        // The successor goes; the tombstone is written again, for the old record is still there.
+        empty_zone(&mut rig, &log, second[0]);
+        assert_eq!(log.tombstone(Key(1)), Some(between));
+        rig.crash(Crash::Power);
+        assert!(!alive(&mut rig).1.contains(&Key(1)), "{kind:?}");
+    }
+}
+
+#[test]
+fn tombstones_are_rewritten_while_an_older_record_may_exist_and_dropped_after() {
+    for kind in KINDS {
+        let mut rig = Rig::new(geometry(kind, 8), 1);
+        rig.settings.fill_zones = 1;
+        let (log, _) = rig.open();
+        append_many(&mut rig, &log, 1..2, 5000);
+        let old = fill_zones(&mut rig, &log, 1);
+        for key in 1..100 {
+            remove(&mut rig, &log, Key(key));
+        }
+        let young = fill_zones(&mut rig, &log, 1);
+        let before = log.stats();
+        empty_zone(&mut rig, &log, young[0]);
+        let after = log.stats();
+        assert_eq!(after.tombstones - before.tombstones, 99, "all are written again");
+        assert!(after.segments - before.segments <= 2, "together");
+        empty_zone(&mut rig, &log, old[0]);
+        // Now nothing older is left, and with the zone in which they stand the tombstones go.
+        drop(log);
+        rig.crash(Crash::Power);
+        let (log, keys) = alive(&mut rig);
+        assert!(!keys.contains(&Key(1)));
+        assert_eq!(log.tombstone(Key(1)).is_some(), log.tombstone(Key(99)).is_some());
+        let mut zones: Vec<ZoneId> = fill_zones(&mut rig, &log, 3);
+        zones.sort_unstable();
+        let oldest = |log: &Log| {
+            log.candidates().iter().min_by_key(|it| it.sequence).map(|facts| facts.zone)
+        };
+        for _ in 0..6 {
+            let Some(zone) = oldest(&log) else { break };
+            empty_zone(&mut rig, &log, zone);
+            fill_zones(&mut rig, &log, 1);
+        }
+        assert_eq!(log.tombstone(Key(1)), None, "{kind:?}");
+        assert_eq!((log.held(), log.slots_balance()), (0, true));
+    }
+}
+
+#[test]
+fn removals_that_wait_together_share_a_segment_and_a_flush() {
+    let mut rig = Rig::new(geometry(DeviceKind::Zoned, 8), 1);
+    let (log, _) = rig.open();
+    for key in 0..100 {
+        let log = log.clone();
+        rig.spawn(async move { assert!(log.remove(Key(key)).await.is_ok()) });
+    }
+    rig.run_until_idle();
+    let stats = log.stats();
+    assert_eq!((stats.tombstones, stats.segments), (100, 1));
+    for key in 0..100 {
+        remove(&mut rig, &log, Key(key));
+    }
+    assert_eq!(log.stats().segments, 101, "one after the other they do not wait");
+}
+
+#[test]
+fn a_zone_full_of_tombstones_is_reclaimed_like_any_other() {
+    for kind in KINDS {
+        let mut rig = Rig::new(geometry(kind, 8), 1);
+        rig.settings.fill_zones = 1;
+        let (log, _) = rig.open();
+        append_many(&mut rig, &log, 0..1, 5000);
+        fill_zones(&mut rig, &log, 1);
+        for round in 0..25 {
+            for key in 0..120 {
+                let log = log.clone();
+                let key = Key(round * 1000 + key);
+                rig.spawn(async move { assert!(log.remove(key).await.is_ok()) });
+            }
+            rig.run_until_idle();
+        }
+        let zones = fill_zones(&mut rig, &log, 1);
+        let before = log.stats().tombstones;
+        let used = log.zone_counts()[0];
+        empty_zone(&mut rig, &log, zones[0]);
+        assert!(1000 < log.stats().tombstones - before);
+        assert!(used <= log.zone_counts()[0] + 1, "they need no more than a zone");
+        rig.crash(Crash::Power);
+        let (log, _) = rig.open();
+        for key in 0..120 {
+            assert!(log.tombstone(Key(24_000 + key)).is_some());
+        }
+    }
+}
