@@ -1,0 +1,60 @@
+//! The admission path: a complete piece goes to flash, or is refused and counted. Nobody waits for it.
+
+use alloc::rc::Rc;
+
+use zonal_zonelog::{Record, Stream, Urgency};
+
+use crate::cache::Inner;
+use crate::fill::FillPiece;
+use crate::index::Found;
+use crate::recover::PIECE;
+
+impl Inner {
+    /// Writes a piece to flash and publishes it. Until then it is served from memory.
+    pub(crate) async fn admit(self: Rc<Self>, piece: Rc<FillPiece>) {
+        let admitted = self.write_piece(&piece).await;
+        self.count(|stats| match admitted {
+            true => stats.admitted_bytes += u64::from(piece.len),
+            false => stats.refused_bytes += u64::from(piece.len),
+        });
+        if admitted {
+            return self.end_filling(&piece);
+        }
+        // A task of its own: who waits until everything is on flash does not wait for readers.
+        let inner = self.clone();
+        self.ports.spawner.spawn(async move {
+            piece.wait_for_reader().await;
+            inner.end_filling(&piece);
+        });
+    }
+
+    async fn write_piece(&self, piece: &FillPiece) -> bool {
+        // A full queue means that flash is slower than the origin: better to lose this piece than to
+        // make fetches, and with them readers, wait for flash.
+        if self.log.is_gone() || !self.log.has_room(piece.len) {
+            return false;
+        }
+        if !piece.is_current() {
+            return false;
+        }
+        // Decided now: a removal that comes before it is placed is younger.
+        let generation = Some(self.log.next_generation());
+        let Some(data) = piece.payload() else { return false };
+        let data = match Record::is_packed(piece.len) {
+            true => data.slice(0..piece.len as usize),
+            false => data,
+        };
+        let record = Record { key: piece.key, kind: PIECE, len: piece.len, data, generation };
+        let Ok(placed) = self.log.append(Stream::Fill, record, Urgency::Linger).await else {
+            return false;
+        };
+        let checks = placed.descriptor().checks;
+        let found = Found { extent: placed.extent(), kind: PIECE, checks };
+        let published = self.index.borrow_mut().insert(piece.key, &found);
+        if published {
+            let place = Self::place(piece.key, found.extent);
+            self.policy.borrow_mut().on_insert(place, self.now());
+        }
+        published
+    }
+}

@@ -1,0 +1,269 @@
+//! The cache of one shard: what it is made of, and how it starts and stops.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
+use core::cell::{Cell, RefCell};
+use core::fmt;
+
+use zonal_base::{Bytes, Nanos};
+use zonal_device::Geometry;
+use zonal_policy::{Place, Policy};
+use zonal_runtime::Event;
+use zonal_zonelog::{Extent, Identity, Key, Log, OpenError as LogError, OpenMode};
+
+use crate::fill::FillPiece;
+use crate::heads::Heads;
+use crate::index::Index;
+use crate::object::{Keys, ObjectKey};
+use crate::open::Lookup;
+use crate::recover::Recovery;
+use crate::remove::{RemovedLately, Watched};
+use crate::{Ports, Stats};
+
+/// How a cache shard behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// What is fetched and admitted together: a power of two from 4 KiB to the stripe or the zone.
+    pub chunk: Bytes,
+    /// Heads kept in memory.
+    pub heads: usize,
+    /// The log below.
+    pub log: zonal_zonelog::Settings,
+    /// A bug for the simulator to find.
+    #[cfg(feature = "planted-bugs")]
+    pub planted: Option<crate::Planted>,
+}
+
+impl Settings {
+    /// Chunks of 256 KiB: a footer read costs little more than the footer, a scan few requests.
+    pub const CHUNK: Bytes = Bytes::kib(256);
+
+    /// Heads in memory: about 50 MB when every object has a few headers.
+    pub const HEADS: usize = 100_000;
+
+    /// What a device gets when nobody says otherwise.
+    #[must_use]
+    pub fn for_device(geometry: &Geometry) -> Self {
+        Self {
+            chunk: Self::CHUNK,
+            heads: Self::HEADS,
+            log: zonal_zonelog::Settings::for_device(geometry),
+            #[cfg(feature = "planted-bugs")]
+            planted: None,
+        }
+    }
+
+    /// What is stored as one record: a chunk, or, of larger chunks, a segment (1 MiB) of it. Each stands
+    /// alone: it can be read as soon as it is on flash, and losing one does not lose the others.
+    #[must_use]
+    pub fn piece(&self) -> Bytes {
+        self.chunk.min(self.log.segment_bytes)
+    }
+
+    fn with_backlog_within(mut self, memory: Bytes) -> Self {
+        self.log.backlog_max = self.log.backlog_max.min(Bytes(memory.0 / 4));
+        self
+    }
+
+    /// # Errors
+    /// When the chunk size is not one that can be used, with what would be.
+    pub fn check(&self, geometry: &Geometry) -> Result<(), StartError> {
+        let most = geometry.zone_capacity.bytes().min(STRIPE);
+        if !self.chunk.0.is_power_of_two() || self.chunk < Bytes::kib(4) || most < self.chunk {
+            return Err(StartError::Chunk { most });
+        }
+        Ok(())
+    }
+}
+
+/// Neighbouring chunks of one stripe live on one shard; a fetch never crosses it. A chunk is at most that.
+pub const STRIPE: Bytes = Bytes::mib(32);
+
+/// Why a cache could not start. Nothing was written then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartError {
+    /// The chunk size.
+    Chunk {
+        /// The most that this device allows.
+        most: Bytes,
+    },
+    /// The log.
+    Log(LogError),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Chunk { most } => {
+                write!(f, "the chunk size must be a power of two from 4KiB to {most}")
+            }
+            Self::Log(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for StartError {}
+
+/// The cache of one shard. Clones share it.
+#[derive(Clone)]
+pub struct Cache {
+    pub(crate) inner: Rc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) ports: Ports,
+    pub(crate) settings: Settings,
+    pub(crate) keys: Keys,
+    pub(crate) log: Log,
+    pub(crate) index: RefCell<Index>,
+    pub(crate) policy: RefCell<Box<dyn Policy>>,
+    pub(crate) heads: RefCell<Heads>,
+    /// Origin lookups of heads under way: whoever comes later shares the answer.
+    pub(crate) lookups: RefCell<BTreeMap<ObjectKey, Rc<Lookup>>>,
+    /// Objects that somebody looks at right now, and their last removal since.
+    pub(crate) watched: RefCell<BTreeMap<ObjectKey, Watched>>,
+    pub(crate) removed: RefCell<RemovedLately>,
+    /// Pieces that are being fetched or are on their way to flash.
+    pub(crate) filling: RefCell<BTreeMap<Key, Rc<FillPiece>>>,
+    /// Tasks whose end a graceful stop waits for: admissions and publications.
+    pub(crate) writing: Cell<u64>,
+    pub(crate) quiet: Event,
+    pub(crate) stats: RefCell<Stats>,
+}
+
+impl Cache {
+    /// Opens the cache on a device share: recovers what is there, or formats a blank device.
+    ///
+    /// # Errors
+    /// When the device holds something else or fails, or the settings do not fit it.
+    pub async fn start(
+        ports: Ports,
+        geometry: Geometry,
+        settings: Settings,
+        identity: Identity,
+        (policy, mode): (Box<dyn Policy>, OpenMode),
+    ) -> Result<Self, StartError> {
+        settings.check(&geometry)?;
+        // Pieces on their way to flash hold buffers, and may wait for reclaim, which needs some, too.
+        let settings = settings.with_backlog_within(ports.buffers.pool().max_bytes());
+        let log_ports = zonal_zonelog::Ports {
+            device: ports.device.clone(),
+            clock: ports.clock.clone(),
+            spawner: ports.spawner.clone(),
+            buffers: ports.buffers.clone(),
+            checksum: ports.checksum,
+        };
+        let mut recovery = Recovery::new(&geometry, settings);
+        let mut note = |record: zonal_zonelog::Recovered<'_>| recovery.note(&record);
+        let log_settings = (settings.log, identity);
+        let log = Log::open(log_ports, geometry, log_settings, mode, &mut note).await;
+        let log = log.map_err(StartError::Log)?;
+        let index = recovery.finish(&log);
+        let inner = Inner {
+            keys: Keys::new(log.identity().log),
+            settings,
+            index: RefCell::new(index),
+            policy: RefCell::new(policy),
+            heads: RefCell::new(Heads::new(settings.heads)),
+            lookups: RefCell::default(),
+            watched: RefCell::default(),
+            removed: RefCell::default(),
+            filling: RefCell::default(),
+            writing: Cell::new(0),
+            quiet: Event::default(),
+            stats: RefCell::default(),
+            log,
+            ports,
+        };
+        let cache = Self { inner: Rc::new(inner) };
+        cache.inner.tell_policy_of_full_zones();
+        cache.inner.ports.spawner.spawn(cache.inner.clone().reclaim_for_ever());
+        Ok(cache)
+    }
+
+    /// Waits until everything that was admitted is on flash, and flushes the device.
+    pub async fn settle(&self) {
+        loop {
+            self.inner.log.seal_all();
+            if self.inner.writing.get() == 0 {
+                break;
+            }
+            self.inner.quiet.wait().await;
+        }
+        self.inner.log.flush().await;
+    }
+
+    /// The counters.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        *self.inner.stats.borrow()
+    }
+
+    /// The log below.
+    #[must_use]
+    pub fn log(&self) -> &Log {
+        &self.inner.log
+    }
+
+    /// How it behaves.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
+    /// Records in the index.
+    #[must_use]
+    pub fn record_count(&self) -> u64 {
+        self.inner.index.borrow().record_count()
+    }
+
+    /// Memory of the index.
+    #[must_use]
+    pub fn index_memory(&self) -> Bytes {
+        self.inner.index.borrow().memory()
+    }
+
+    /// What must be nothing when no read is under way: fetches, lookups, admissions.
+    #[must_use]
+    pub fn under_way(&self) -> u64 {
+        let fetches = self.inner.filling.borrow().len() + self.inner.lookups.borrow().len();
+        self.inner.writing.get() + fetches as u64
+    }
+}
+
+impl Inner {
+    pub(crate) fn now(&self) -> Nanos {
+        self.ports.clock.now()
+    }
+
+    pub(crate) fn count(&self, counter: impl FnOnce(&mut Stats)) {
+        counter(&mut self.stats.borrow_mut());
+    }
+
+    /// Starts a task that a graceful stop waits for.
+    pub(crate) fn spawn_writing(self: &Rc<Self>, task: impl Future<Output = ()> + 'static) {
+        self.writing.set(self.writing.get() + 1);
+        let inner = self.clone();
+        self.ports.spawner.spawn(async move {
+            task.await;
+            inner.writing.set(inner.writing.get() - 1);
+            inner.quiet.notify_all();
+        });
+    }
+
+    pub(crate) fn place(key: Key, extent: Extent) -> Place {
+        let offset = Bytes(extent.byte_offset());
+        Place { zone: extent.zone, offset, chunk: crate::index::chunk_id(key) }
+    }
+
+    fn tell_policy_of_full_zones(&self) {
+        let mut full = self.log.candidates();
+        full.sort_by_key(|facts| facts.sequence);
+        let mut policy = self.policy.borrow_mut();
+        for facts in full {
+            policy.on_sealed(facts.zone, self.now());
+            self.index.borrow_mut().seal_zone(facts.zone);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The reclaim path: empty zones are made before somebody needs them.
+//!
+//! 1. Below the low watermark, ask the policy for a victim, until the high watermark.
+//! 2. Write again the heads that were asked for lately, and what else the policy wants to keep of it.
+//! 3. Forget what lies in the victim.
+//! 4. The log waits for reads under way, saves tombstones, and resets the zone.
+
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::future::poll_fn;
+use core::pin::Pin;
+use core::task::Poll;
+
+use zonal_base::{Bytes, ZoneId};
+use zonal_policy::{Keep, Place, ZoneFacts};
+use zonal_zonelog::{Descriptor, Extent, Reclaim, Record, Stream, Urgency};
+
+use crate::cache::Inner;
+use crate::index::Found;
+use crate::recover::{HEAD, PIECE};
+
+/// Rewrites under way together: enough to fill segments with pieces of 64 KiB and more; each holds a buffer.
+const REWRITES_AT_ONCE: usize = 16;
+
+/// Records forgotten between two looks at what else there is to do: about 100 us.
+const FORGET_AT_ONCE: usize = 512;
+
+impl Inner {
+    pub(crate) async fn reclaim_for_ever(self: Rc<Self>) {
+        while !self.log.is_gone() {
+            self.note_sealed_zones();
+            if self.log.wants_reclaim() {
+                self.reclaim_up_to_high_watermark().await;
+            } else {
+                self.log.reclaim_wanted().await;
+            }
+        }
+    }
+
+    async fn reclaim_up_to_high_watermark(self: &Rc<Self>) {
+        while !self.log.has_enough_empty_zones() && !self.log.is_gone() {
+            self.note_sealed_zones();
+            match self.victim() {
+                Some(zone) => self.empty_zone(zone).await,
+                None => self.log.reclaim_wanted().await,
+            }
+        }
+    }
+
+    fn note_sealed_zones(&self) {
+        for zone in self.log.take_sealed() {
+            self.policy.borrow_mut().on_sealed(zone, self.now());
+            self.index.borrow_mut().seal_zone(zone);
+        }
+    }
+
+    fn victim(&self) -> Option<ZoneId> {
+        let candidates: Vec<ZoneFacts> = self
+            .log
+            .candidates()
+            .iter()
+            .map(|facts| ZoneFacts {
+                zone: facts.zone,
+                sequence: facts.sequence,
+                chunk_count: facts.record_count,
+                bytes: Bytes(facts.record_bytes),
+            })
+            .collect();
+        let mut policy = self.policy.borrow_mut();
+        // What is evicted stays readable until its zone goes, so there is nothing to do about it here:
+        // the policy remembers, and says `Drop` when it is asked what to keep.
+        policy.evict(self.log.geometry().zone_capacity.bytes());
+        policy.victim(&candidates)
+    }
+
+    async fn empty_zone(self: &Rc<Self>, zone: ZoneId) {
+        let reclaim = self.log.begin_reclaim(zone);
+        // Heads first: when room is short, what leads to chunks in many zones matters most.
+        self.keep_heads(zone).await;
+        self.keep_pieces(&reclaim, zone).await;
+        self.forget_zone(zone).await;
+        self.policy.borrow_mut().on_emptied(zone);
+        // A zone that cannot be reset is retired by the log; there is nothing to do about it here.
+        let _ = reclaim.finish().await;
+    }
+
+    /// Writes again the heads that were asked for lately.
+    async fn keep_heads(self: &Rc<Self>, zone: ZoneId) {
+        let heads: Vec<u64> = {
+            let index = self.index.borrow();
+            let heads = index.zone_records(zone).filter(|(found, _)| found.kind == HEAD);
+            heads.map(|(_, hash)| hash).collect()
+        };
+        for some in heads.chunks(REWRITES_AT_ONCE) {
+            let rewrites = some.iter().map(|hash| self.keep_head(*hash));
+            self.all_written(rewrites).await;
+        }
+    }
+
+    /// Writes again the pieces that the policy wants to keep.
+    async fn keep_pieces(&self, reclaim: &Reclaim, zone: ZoneId) {
+        let wanted = self.wanted_extents(zone);
+        if wanted.is_empty() {
+            return;
+        }
+        // The index knows hashes only; the zone's own list has the keys.
+        let Ok(mut descriptors) = reclaim.records().await else { return };
+        descriptors.retain(|descriptor| wanted.binary_search(&descriptor.offset).is_ok());
+        for some in descriptors.chunks(REWRITES_AT_ONCE) {
+            let extent = |descriptor: &Descriptor| Extent {
+                zone,
+                offset: descriptor.offset,
+                len: descriptor.len,
+            };
+            let rewrites =
+                some.iter().map(|descriptor| self.rewrite(descriptor, extent(descriptor)));
+            self.all_written(rewrites).await;
+        }
+    }
+
+    /// Carries out some rewrites together. What they have appended is written as soon as all of them wait.
+    async fn all_written<F: Future<Output = ()>>(&self, rewrites: impl Iterator<Item = F>) {
+        let mut under_way: Vec<Pin<Box<F>>> = rewrites.map(Box::pin).collect();
+        poll_fn(|cx| {
+            under_way.retain_mut(|rewrite| rewrite.as_mut().poll(cx).is_pending());
+            if under_way.is_empty() {
+                return Poll::Ready(());
+            }
+            self.log.seal(Stream::Rewrite);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn wanted_extents(&self, zone: ZoneId) -> Vec<u32> {
+        let (index, mut policy) = (self.index.borrow(), self.policy.borrow_mut());
+        let pieces = index.zone_records(zone).filter(|(found, _)| found.kind == PIECE);
+        let mut wanted: Vec<u32> = pieces
+            .filter(|(found, hash)| {
+                let offset = Bytes(found.extent.byte_offset());
+                policy.keep(Place { zone, offset, chunk: *hash }) == Keep::Rewrite
+            })
+            .map(|(found, _)| found.extent.offset)
+            .collect();
+        wanted.sort_unstable();
+        wanted
+    }
+
+    async fn rewrite(&self, descriptor: &Descriptor, extent: Extent) {
+        let key = descriptor.key;
+        let Some(found) = self.index.borrow().lookup(key) else { return };
+        if found.extent != extent {
+            return;
+        }
+        let Some(data) = self.read_to_rewrite(key, found).await else { return };
+        let len = extent.len;
+        let generation = Some(descriptor.generation);
+        let record = Record { key, kind: PIECE, len, data, generation };
+        let Ok(placed) = self.log.append(Stream::Rewrite, record, Urgency::Linger).await else {
+            return;
+        };
+        let moved = Found { extent: placed.extent(), ..found };
+        let mut index = self.index.borrow_mut();
+        if index.remove_at(key, extent) && index.insert(key, &moved) {
+            let place = Self::place(key, moved.extent);
+            self.policy.borrow_mut().on_insert(place, self.now());
+        }
+    }
+
+    /// Forgets all records of a zone.
+    async fn forget_zone(&self, zone: ZoneId) {
+        while self.forget_some(zone) {
+            zonal_runtime::yield_now().await;
+        }
+    }
+
+    fn forget_some(&self, zone: ZoneId) -> bool {
+        let mut evicted = 0;
+        let mut policy = self.policy.borrow_mut();
+        let forgotten = |found: Found, hash: u64| {
+            evicted += 1;
+            if found.kind == PIECE {
+                let offset = Bytes(found.extent.byte_offset());
+                policy.on_forget(Place { zone, offset, chunk: hash });
+            }
+        };
+        let more = self.index.borrow_mut().drain_zone(zone, FORGET_AT_ONCE, forgotten);
+        self.count(|stats| stats.evicted += evicted);
+        more
+    }
+
+    async fn keep_head(self: &Rc<Self>, hash: u64) {
+        let known = self.heads.borrow().by_hash(hash);
+        let Some((key, known)) = known else { return };
+        let watch = self.watch(key);
+        self.append_head(Stream::Rewrite, (&watch, watch.epoch()), &known).await;
+    }
+}

@@ -1,0 +1,420 @@
+//! The fill path: missing pieces of one version, in one request to the origin.
+//!
+//! 1. Ask for the whole run of missing neighbours, pinned to the version.
+//! 2. Hand bytes to readers as they arrive; stay at most a window ahead of the fastest of them.
+//! 3. A complete piece goes on its way to flash (`admit`) behind everybody's back.
+//!
+//! A fetch to which nobody listens any more stops at the next window.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::rc::Rc;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::ops::Range;
+
+use bytes::Bytes;
+use zonal_base::{Buffer, Payload, index};
+use zonal_runtime::Event;
+use zonal_zonelog::Key;
+
+use crate::cache::{Inner, STRIPE};
+use crate::object::VersionKey;
+use crate::planted::Planted;
+use crate::remove::Watch;
+use crate::{Fetch, Fetched, Head, ObjectName, OriginFault, ReadError};
+
+/// How far a fetch runs ahead of its fastest reader: 8 MiB. Enough to keep a connection of 1 Gbit/s with
+/// 60 ms of delay busy; what a stalled client can make us hold.
+const WINDOW_BYTES: u64 = 8 << 20;
+
+/// One request to the origin, as its readers see it.
+pub(crate) struct FetchState {
+    watch: Watch,
+    /// Of the object when the origin was asked.
+    epoch: u64,
+    /// How far the fastest reader is, in bytes of the object.
+    reached: Cell<u64>,
+    /// Where it ends.
+    end: u64,
+    /// How far it may run ahead of the fastest reader.
+    window_bytes: Cell<u64>,
+    listeners: Cell<u32>,
+    moved: Event,
+}
+
+/// A reader of a fetch. The fetch goes on while there is one.
+pub(crate) struct Listener {
+    fetch: Rc<FetchState>,
+}
+
+/// A piece on its way from the origin to flash.
+pub(crate) struct FillPiece {
+    pub(crate) key: Key,
+    /// Where it lies in the object.
+    start: u64,
+    pub(crate) len: u32,
+    content: RefCell<Content>,
+    grew: Event,
+    fetch: Rc<FetchState>,
+}
+
+enum Content {
+    /// As it came from the network.
+    Arriving(Vec<Bytes>, u64),
+    /// In whole blocks, as the log takes it.
+    Complete(Payload),
+    Failed(ReadError),
+}
+
+impl Listener {
+    /// Listens to `fetch`, with `before` if that listens to it already.
+    pub(crate) fn join(before: Option<Self>, fetch: &Rc<FetchState>) -> Self {
+        if let Some(same) = before.filter(|before| before.is_of(fetch)) {
+            return same;
+        }
+        fetch.listeners.set(fetch.listeners.get() + 1);
+        Self { fetch: fetch.clone() }
+    }
+
+    pub(crate) fn is_of(&self, fetch: &Rc<FetchState>) -> bool {
+        Rc::ptr_eq(&self.fetch, fetch)
+    }
+
+    /// The reader had everything before `at` from elsewhere. `None` when the fetch has no more for it.
+    pub(crate) fn passed(self, at: u64) -> Option<Self> {
+        self.reached(at);
+        (at < self.fetch.end).then_some(self)
+    }
+
+    /// The reader has everything before `at`.
+    pub(crate) fn reached(&self, at: u64) {
+        if self.fetch.reached.get() < at {
+            self.fetch.reached.set(at);
+            self.fetch.moved.notify_all();
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.fetch.listeners.set(self.fetch.listeners.get() - 1);
+        self.fetch.moved.notify_all();
+    }
+}
+
+impl FetchState {
+    fn reached_with_window(&self) -> u64 {
+        let is_current = self.watch.may_publish(self.epoch);
+        self.reached.get() + if is_current { self.window_bytes.get() } else { 0 }
+    }
+
+    /// Waits until a reader has come far enough. False when there is none any more.
+    async fn wait_until(&self, is_far_enough: impl Fn() -> bool) -> bool {
+        while !is_far_enough() {
+            if self.listeners.get() == 0 {
+                return false;
+            }
+            self.moved.wait().await;
+        }
+        true
+    }
+}
+
+impl FillPiece {
+    /// The piece does not go to flash: only its fetch can give it to a reader, who shall not have to ask the
+    /// origin again. Waits until the fastest has it; from now on the fetch keeps step with that one, so that
+    /// no more than a piece or two are held for it.
+    pub(crate) async fn wait_for_reader(&self) {
+        self.fetch.window_bytes.set(0);
+        let end = self.start + u64::from(self.len);
+        self.fetch.wait_until(|| end <= self.fetch.reached.get()).await;
+    }
+
+    pub(crate) const fn fetch(&self) -> &Rc<FetchState> {
+        &self.fetch
+    }
+
+    /// True unless the object was removed since the origin was asked: then the piece is for those who follow
+    /// its fetch already, and for nobody else. Its key does not tell: once the tombstone is no longer needed, a new
+    /// head under the same ETag leads to the same keys.
+    pub(crate) fn is_current(&self) -> bool {
+        self.fetch.watch.may_publish(self.fetch.epoch)
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        matches!(*self.content.borrow(), Content::Complete(_))
+    }
+
+    /// Bytes of the object from `at` on, at least one and none from `end` on, once they are there.
+    pub(crate) async fn bytes_from(&self, at: u64, end: u64) -> Result<Bytes, ReadError> {
+        loop {
+            if let Some(outcome) =
+                self.content.borrow().bytes_from(at - self.start, end - self.start)
+            {
+                return outcome;
+            }
+            self.grew.wait().await;
+        }
+    }
+
+    pub(crate) fn payload(&self) -> Option<Payload> {
+        match &*self.content.borrow() {
+            Content::Complete(payload) => Some(payload.clone()),
+            _ => None,
+        }
+    }
+
+    fn push(&self, bytes: Bytes) {
+        if let Content::Arriving(arrived, len) = &mut *self.content.borrow_mut() {
+            *len += bytes.len() as u64;
+            arrived.push(bytes);
+        }
+        self.grew.notify_all();
+    }
+
+    fn set(&self, content: Content) {
+        *self.content.borrow_mut() = content;
+        self.grew.notify_all();
+    }
+}
+
+impl Content {
+    fn bytes_from(&self, at: u64, end: u64) -> Option<Result<Bytes, ReadError>> {
+        match self {
+            Self::Failed(error) => Some(Err(*error)),
+            Self::Complete(payload) => Some(Ok(payload.slice(index(at)..index(end)).into_bytes())),
+            Self::Arriving(_, len) if *len <= at => None,
+            Self::Arriving(arrived, _) => {
+                let mut skip = index(at);
+                let bytes = arrived.iter().find(|bytes| {
+                    let found = skip < bytes.len();
+                    if !found {
+                        skip -= bytes.len();
+                    }
+                    found
+                })?;
+                let most = index(end - at).min(bytes.len() - skip);
+                Some(Ok(bytes.slice(skip..skip + most)))
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// The missing pieces around `number`, by number: back to the start of its chunk, and on to the end of
+    /// the chunk in which the read ends, of the stripe, or to the first that is there.
+    pub(crate) fn missing_run(
+        &self,
+        version: VersionKey,
+        head: &Head,
+        range: &Range<u64>,
+        number: u64,
+    ) -> Range<u64> {
+        let (piece, chunk) = (self.settings.piece().0, self.settings.chunk.0);
+        let chunk_start = number * piece / chunk * (chunk / piece);
+        let stripe_end = (number * piece / STRIPE.0 + 1) * STRIPE.0;
+        let bytes_end = range.end.next_multiple_of(chunk).min(head.size).min(stripe_end);
+        let (index, filling) = (self.index.borrow(), self.filling.borrow());
+        let is_missing = |number: u64| {
+            let key = version.piece(number);
+            let is_coming = filling.get(&key).is_some_and(|piece| piece.is_current());
+            !index.contains(key) && !is_coming
+        };
+        let mut first = number;
+        while chunk_start < first && is_missing(first - 1) {
+            first -= 1;
+        }
+        let mut end = number + 1;
+        while end < bytes_end.div_ceil(piece) && is_missing(end) {
+            end += 1;
+        }
+        first..end
+    }
+
+    /// Starts the fetch of a run of pieces; the one that was missed comes back to be followed.
+    pub(crate) fn start_fill(
+        self: &Rc<Self>,
+        (object, head): (ObjectName, Arc<Head>),
+        version: VersionKey,
+        (run, number): (Range<u64>, u64),
+    ) -> Rc<FillPiece> {
+        let piece_bytes = self.settings.piece().0;
+        let watch = self.watch(self.keys.object(&object));
+        let fetch = Rc::new(FetchState {
+            epoch: watch.epoch(),
+            watch,
+            reached: Cell::new(run.start * piece_bytes),
+            end: head.size.min(run.end * piece_bytes),
+            window_bytes: Cell::new(WINDOW_BYTES),
+            listeners: Cell::new(0),
+            moved: Event::default(),
+        });
+        let pieces: VecDeque<Rc<FillPiece>> = run
+            .clone()
+            .map(|number| {
+                let start = number * piece_bytes;
+                let len = zonal_base::low_u32(index(piece_bytes.min(head.size - start)));
+                Rc::new(FillPiece {
+                    key: version.piece(number),
+                    start,
+                    len,
+                    content: RefCell::new(Content::Arriving(Vec::new(), 0)),
+                    grew: Event::default(),
+                    fetch: fetch.clone(),
+                })
+            })
+            .collect();
+        self.count(|stats| stats.pieces_missed += pieces.len() as u64);
+        let table = pieces.iter().map(|piece| (piece.key, piece.clone()));
+        self.filling.borrow_mut().extend(table);
+        let followed = pieces[index(number - run.start)].clone();
+        let fill = Fill { inner: self.clone(), object, head, pieces, fetch };
+        self.ports.spawner.spawn(fill.run());
+        followed
+    }
+
+    /// Takes a piece out of the table, if it is the one that stands there.
+    pub(crate) fn end_filling(&self, piece: &Rc<FillPiece>) {
+        let mut filling: core::cell::RefMut<'_, BTreeMap<_, _>> = self.filling.borrow_mut();
+        if filling.get(&piece.key).is_some_and(|current| Rc::ptr_eq(current, piece)) {
+            filling.remove(&piece.key);
+        }
+    }
+}
+
+/// The task of one fetch.
+struct Fill {
+    inner: Rc<Inner>,
+    object: ObjectName,
+    head: Arc<Head>,
+    /// Those that are not complete yet.
+    pieces: VecDeque<Rc<FillPiece>>,
+    fetch: Rc<FetchState>,
+}
+
+impl Fill {
+    async fn run(mut self) {
+        let Err(error) = self.fetch_pieces().await else { return };
+        self.inner.count(|stats| match error {
+            ReadError::Gone => stats.fetches_abandoned += 1,
+            _ => stats.fetch_errors += 1,
+        });
+        for piece in &self.pieces {
+            self.inner.end_filling(piece);
+            piece.set(Content::Failed(error));
+        }
+    }
+
+    /// On failure, the pieces that are not complete are left.
+    async fn fetch_pieces(&mut self) -> Result<(), ReadError> {
+        let mut body = Body::open(self).await?;
+        while let Some(piece) = self.pieces.front() {
+            let payload = match self.fetch_piece(&mut body, piece).await {
+                Ok(payload) => payload,
+                Err(error) => {
+                    body.close().await;
+                    return Err(error);
+                }
+            };
+            piece.set(Content::Complete(payload));
+            // From here on only the way to flash and readers hold it, and with it its memory.
+            let Some(piece) = self.pieces.pop_front() else { break };
+            let inner = self.inner.clone();
+            self.inner.spawn_writing(async move { inner.admit(piece).await });
+        }
+        body.close().await;
+        Ok(())
+    }
+
+    async fn fetch_piece(
+        &self,
+        body: &mut Body,
+        piece: &Rc<FillPiece>,
+    ) -> Result<Payload, ReadError> {
+        let len = piece.len as usize;
+        let blocks = zonal_base::Bytes(len as u64).blocks_ceil();
+        self.wait_for_readers(piece.start).await?;
+        let mut buffer: Buffer = self.inner.ports.buffers.take(blocks).await;
+        let mut have = 0;
+        while have < len {
+            let bytes = body.next(len - have).await?;
+            buffer.bytes_mut()[have..have + bytes.len()].copy_from_slice(&bytes);
+            have += bytes.len();
+            piece.push(bytes);
+        }
+        let whole = index(blocks.bytes().0);
+        buffer.bytes_mut()[len..whole].fill(0);
+        Ok(buffer.freeze(whole))
+    }
+
+    /// Stays within the window of the fastest reader.
+    async fn wait_for_readers(&self, at: u64) -> Result<(), ReadError> {
+        match self.fetch.wait_until(|| at <= self.fetch.reached_with_window()).await {
+            true => Ok(()),
+            false => Err(ReadError::Gone),
+        }
+    }
+}
+
+/// A body as it comes from the origin port.
+struct Body {
+    inner: Rc<Inner>,
+    stream: crate::StreamId,
+    /// Received and not yet used.
+    rest: Bytes,
+    is_open: bool,
+}
+
+impl Body {
+    async fn open(fill: &Fill) -> Result<Self, ReadError> {
+        let start = fill.pieces[0].start;
+        let last = fill.pieces.back().expect("a run has a piece");
+        let range = start..last.start + u64::from(last.len);
+        let etag = match fill.inner.settings.has(Planted::VersionNotPinned) {
+            true => "".into(),
+            false => fill.head.etag.clone(),
+        };
+        fill.inner.count(|stats| stats.fetches += 1);
+        let open = Fetch::Open { object: fill.object.clone(), range, etag };
+        match fill.inner.ports.origin.call(open).await {
+            Fetched::Opened(stream) => {
+                Ok(Self { inner: fill.inner.clone(), stream, rest: Bytes::new(), is_open: true })
+            }
+            Fetched::Failed(fault) => Err(fault.into()),
+            _ => Err(ReadError::Origin(OriginFault::Lied)),
+        }
+    }
+
+    /// The next bytes, at most `most`.
+    async fn next(&mut self, most: usize) -> Result<Bytes, ReadError> {
+        if self.rest.is_empty() {
+            let more = Fetch::More { stream: self.stream };
+            match self.inner.ports.origin.call(more).await {
+                Fetched::Data(bytes) if !bytes.is_empty() => self.rest = bytes,
+                Fetched::Failed(fault) => {
+                    self.is_open = false;
+                    return Err(fault.into());
+                }
+                _ => return Err(ReadError::Origin(OriginFault::Broken)),
+            }
+            self.inner.count(|stats| stats.fetched_bytes += self.rest.len() as u64);
+        }
+        Ok(self.rest.split_to(most.min(self.rest.len())))
+    }
+
+    async fn close(self) {
+        if self.is_open {
+            self.inner.ports.origin.call(Fetch::Close { stream: self.stream }).await;
+        }
+    }
+}
+
+impl From<OriginFault> for ReadError {
+    fn from(fault: OriginFault) -> Self {
+        match fault {
+            OriginFault::Changed => Self::Changed,
+            other => Self::Origin(other),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Heads: what is known of an object besides its bytes, and how it is stored.
+//!
+//! The layout is in `docs/formats/head.md`: little-endian, versioned, golden bytes in the tests below.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use zonal_base::Nanos;
+
+use crate::{ObjectName, OriginHead};
+
+/// One version of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Bytes.
+    pub size: u64,
+    /// Strong, quotes included.
+    pub etag: Box<str>,
+    /// An HTTP date; empty when the origin sent none.
+    pub last_modified: Box<str>,
+    /// Names in lower case: what is handed on unchanged.
+    pub headers: Vec<(Box<str>, Box<str>)>,
+    /// Tells what was stored before a removal from what was stored after it.
+    pub salt: u64,
+}
+
+impl Head {
+    pub(crate) fn new(from: OriginHead, salt: u64) -> Self {
+        let OriginHead { size, etag, last_modified, headers } = from;
+        Self { size, etag, last_modified, headers, salt }
+    }
+
+    /// True when both describe the same bytes with the same headers.
+    pub(crate) fn matches(&self, other: &OriginHead) -> bool {
+        (self.size, &self.etag, &self.last_modified, &self.headers)
+            == (other.size, &other.etag, &other.last_modified, &other.headers)
+    }
+}
+
+/// Without a strong ETag no range can be pinned to a version: such objects are not cached.
+pub(crate) fn is_cacheable(etag: &str) -> bool {
+    !etag.is_empty() && !etag.starts_with("W/") && etag.len() <= TEXT_BYTES_MAX
+}
+
+/// Heads beyond this are not cached: S3 allows 2 KiB of user metadata and 1 KiB of key.
+pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
+
+const TEXT_BYTES_MAX: usize = 8 * 1024;
+const VERSION: u16 = 1;
+
+// 0 version, 2 header_count, 4 zeros, 8 size, 16 salt, 24 validated_at, 32 generation, 40 texts
+const FIXED_BYTES: usize = 40;
+
+/// A head as it is stored: with its name, so that no other object's head can be taken for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredHead {
+    pub(crate) name: String,
+    pub(crate) validated_at: Nanos,
+    /// Of its record: a rewrite keeps it.
+    pub(crate) generation: u64,
+    pub(crate) head: Head,
+}
+
+/// `None` when it is too large to store.
+pub(crate) fn encode(
+    object: &ObjectName,
+    (validated_at, generation): (Nanos, u64),
+    head: &Head,
+) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    let headers = u16::try_from(head.headers.len()).ok()?;
+    out.extend_from_slice(&headers.to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&head.size.to_le_bytes());
+    out.extend_from_slice(&head.salt.to_le_bytes());
+    out.extend_from_slice(&validated_at.0.to_le_bytes());
+    out.extend_from_slice(&generation.to_le_bytes());
+    let pairs = head.headers.iter().flat_map(|(name, value)| [&**name, &**value]);
+    for text in [object.as_str(), &head.etag, &head.last_modified].into_iter().chain(pairs) {
+        let len = u16::try_from(text.len()).ok().filter(|_| text.len() <= TEXT_BYTES_MAX)?;
+        out.extend_from_slice(&len.to_le_bytes());
+        out.extend_from_slice(text.as_bytes());
+    }
+    (out.len() <= HEAD_BYTES_MAX).then_some(out)
+}
+
+/// `None` when the bytes are not a head of this version.
+pub(crate) fn decode(bytes: &[u8]) -> Option<StoredHead> {
+    let (fixed, mut rest) = bytes.split_first_chunk::<FIXED_BYTES>()?;
+    let field = |at: usize| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&fixed[at..at + 8]);
+        u64::from_le_bytes(bytes)
+    };
+    let version = u16::from_le_bytes([fixed[0], fixed[1]]);
+    let header_count = u16::from_le_bytes([fixed[2], fixed[3]]);
+    if version != VERSION {
+        return None;
+    }
+    let mut text = || {
+        let (len, after) = rest.split_first_chunk::<2>()?;
+        let (text, after) = after.split_at_checked(usize::from(u16::from_le_bytes(*len)))?;
+        rest = after;
+        core::str::from_utf8(text).ok()
+    };
+    let name = String::from(text()?);
+    let (etag, last_modified) = (text()?.into(), text()?.into());
+    let mut headers = Vec::with_capacity(usize::from(header_count));
+    for _ in 0..header_count {
+        headers.push((text()?.into(), text()?.into()));
+    }
+    let head = Head { size: field(8), salt: field(16), etag, last_modified, headers };
+    Some(StoredHead { name, validated_at: Nanos(field(24)), generation: field(32), head })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that version 1 wrote. Never edit: add a new case when `VERSION` changes.
+    const GOLDEN_V1: [u8; 80] = [
+        1, 0, 1, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0,
+        0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 3, 0, b'b', b'/', b'k', 3, 0, b'"', b'e', b'"', 3, 0, b'M',
+        b'o', b'n', 12, 0, b'c', b'o', b'n', b't', b'e', b'n', b't', b'-', b't', b'y', b'p', b'e',
+        9, 0, b't', b'e', b'x', b't', b'/', b'h', b't', b'm', b'l',
+    ];
+
+    #[test]
+    fn version_1_reads_and_writes_the_golden_bytes() {
+        let head = Head {
+            size: 5,
+            etag: "\"e\"".into(),
+            last_modified: "Mon".into(),
+            headers: Vec::from([("content-type".into(), "text/html".into())]),
+            salt: 3,
+        };
+        let object = ObjectName::new("b", "k");
+        let bytes = encode(&object, (Nanos(9), 4), &head).unwrap();
+        assert_eq!(bytes, GOLDEN_V1);
+        let stored = decode(&GOLDEN_V1).unwrap();
+        assert_eq!(
+            (stored.name.as_str(), stored.validated_at, stored.generation),
+            ("b/k", Nanos(9), 4)
+        );
+        assert_eq!(stored.head, head);
+    }
+
+    #[test]
+    fn cut_or_foreign_bytes_are_no_head() {
+        for len in 0..GOLDEN_V1.len() {
+            assert!(decode(&GOLDEN_V1[..len]).is_none(), "cut at {len}");
+        }
+        let mut other = GOLDEN_V1;
+        other[0] = 2;
+        assert!(decode(&other).is_none());
+    }
+}

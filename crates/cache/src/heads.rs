@@ -1,0 +1,119 @@
+//! Heads in memory: those asked for lately, and what happens to objects right now.
+
+use alloc::collections::VecDeque;
+use alloc::rc::Rc;
+use alloc::sync::Arc;
+use core::cell::Cell;
+use core::hash::{BuildHasher, Hasher};
+
+use hashbrown::HashMap;
+use zonal_base::Nanos;
+
+use crate::index::chunk_id;
+use crate::object::ObjectKey;
+use crate::{Head, ObjectName};
+
+/// A head that is known to be the object's, as of some time.
+pub(crate) struct KnownHead {
+    pub(crate) name: ObjectName,
+    pub(crate) head: Arc<Head>,
+    pub(crate) validated_at: Cell<Nanos>,
+    /// The generation of its record: a rewrite keeps it.
+    pub(crate) generation: u64,
+    /// Asked for since the hand of the clock last passed.
+    touched: Cell<bool>,
+}
+
+impl KnownHead {
+    pub(crate) fn new(
+        name: ObjectName,
+        head: Arc<Head>,
+        validated_at: Nanos,
+        generation: u64,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            name,
+            head,
+            validated_at: Cell::new(validated_at),
+            generation,
+            touched: Cell::new(false),
+        })
+    }
+}
+
+/// The heads asked for lately: CLOCK, so that a hit costs one store. They are found by the hash that the
+/// index has of them, so reclaim can tell which of a zone's heads are wanted.
+pub(crate) struct Heads {
+    known: HashMap<u64, (ObjectKey, Rc<KnownHead>), AsIs>,
+    hand: VecDeque<u64>,
+    limit: usize,
+}
+
+/// A hasher for what is a hash already.
+#[derive(Clone, Copy, Default)]
+struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("keys are one u64");
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = zonal_base::mix64(key);
+    }
+}
+
+impl BuildHasher for AsIs {
+    type Hasher = Self;
+
+    fn build_hasher(&self) -> Self {
+        Self(0)
+    }
+}
+
+impl Heads {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { known: HashMap::with_hasher(AsIs(0)), hand: VecDeque::new(), limit }
+    }
+
+    pub(crate) fn get(&self, key: ObjectKey) -> Option<Rc<KnownHead>> {
+        let known = self.peek(key)?;
+        known.touched.set(true);
+        Some(known.clone())
+    }
+
+    /// As [`Heads::get`], without being asked for.
+    pub(crate) fn peek(&self, key: ObjectKey) -> Option<&Rc<KnownHead>> {
+        let (of, known) = self.known.get(&chunk_id(key.record()))?;
+        (*of == key).then_some(known)
+    }
+
+    pub(crate) fn by_hash(&self, hash: u64) -> Option<(ObjectKey, Rc<KnownHead>)> {
+        self.known.get(&hash).cloned()
+    }
+
+    pub(crate) fn insert(&mut self, key: ObjectKey, head: Rc<KnownHead>) {
+        let hash = chunk_id(key.record());
+        if self.known.insert(hash, (key, head)).is_none() {
+            self.hand.push_back(hash);
+        }
+        while self.limit < self.hand.len() {
+            let Some(hash) = self.hand.pop_front() else { return };
+            match self.known.get(&hash) {
+                Some((_, head)) if head.touched.replace(false) => self.hand.push_back(hash),
+                _ => drop(self.known.remove(&hash)),
+            }
+        }
+    }
+
+    /// The key keeps its place under the hand until that comes by.
+    pub(crate) fn remove(&mut self, key: ObjectKey) {
+        if self.peek(key).is_some() {
+            self.known.remove(&chunk_id(key.record()));
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The entries of one zone, packed.
+
+use alloc::vec::Vec;
+
+use zonal_base::ZoneId;
+
+use super::Found;
+use super::entry;
+
+/// A zone that is being filled grows its arena by so many bytes at a time: doubling would leave half of
+/// it unused.
+const GROWTH_BYTES: usize = 4096;
+
+#[derive(Default)]
+pub(crate) struct Arena {
+    bytes: Vec<u8>,
+    /// Where the walk of [`Arena::next_to_drain`] is.
+    drained: usize,
+}
+
+impl Arena {
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(crate) fn push(&mut self, hash: u64, found: &Found) -> usize {
+        let mut bytes = [0; entry::ENTRY_BYTES_MAX];
+        let len = entry::encode(hash, found, &mut bytes);
+        if self.bytes.capacity() < self.bytes.len() + len {
+            self.bytes.reserve_exact(GROWTH_BYTES);
+        }
+        self.bytes.extend_from_slice(&bytes[..len]);
+        self.bytes.len() - len
+    }
+
+    pub(crate) fn hash(&self, at: usize) -> u64 {
+        entry::decode_hash(&self.bytes[at..])
+    }
+
+    pub(crate) fn get(&self, zone: ZoneId, at: usize) -> Found {
+        entry::decode(zone, &self.bytes[at..])
+    }
+
+    pub(crate) fn kill(&mut self, at: usize) {
+        entry::forget(&mut self.bytes[at..]);
+    }
+
+    /// The next entry that is not forgotten, which counts as forgotten from now on.
+    pub(crate) fn next_to_drain(&mut self, zone: ZoneId) -> Option<(usize, u64, Found)> {
+        while self.drained < self.bytes.len() {
+            let at = self.drained;
+            self.drained += entry::size(&self.bytes[at..]);
+            if !entry::is_forgotten(&self.bytes[at..]) {
+                self.kill(at);
+                return Some((at, self.hash(at), self.get(zone, at)));
+            }
+        }
+        None
+    }
+
+    pub(crate) fn iter(&self, zone: ZoneId) -> impl Iterator<Item = (Found, u64)> + '_ {
+        let mut at = 0;
+        let entries = core::iter::from_fn(move || {
+            let bytes = self.bytes.get(at..).filter(|bytes| !bytes.is_empty())?;
+            at += entry::size(bytes);
+            Some(bytes)
+        });
+        let live = entries.filter(|bytes| !entry::is_forgotten(bytes));
+        live.map(move |bytes| (entry::decode(zone, bytes), entry::decode_hash(bytes)))
+    }
+
+    pub(crate) fn shrink(&mut self) {
+        self.bytes.shrink_to_fit();
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.capacity() + size_of::<Self>()
+    }
+}

@@ -1,0 +1,176 @@
+//! The index: which records are on flash, and where. At most 24 bytes of memory for a 64 KiB chunk.
+//!
+//! Each zone has an *arena*: its records, one packed entry after the other, in the order in which they
+//! were published. A *table* of 32-bit slots leads from a key to an entry. Emptying a zone walks its
+//! arena, so the index never reads the device. The layout, bit by bit, is in `docs/formats/index.md`.
+//!
+//! Keys are known by 42 bits of a hash only. Two keys that share them replace each other, which a cache
+//! may do at any time: the check of a read covers the whole key, so a wrong guess is a miss.
+
+mod arena;
+mod entry;
+mod table;
+
+use alloc::vec::Vec;
+
+use zonal_base::{Blocks, Bytes, ZoneId, index};
+use zonal_zonelog::{Checks, Extent, Key, Kind};
+
+use arena::Arena;
+use table::Table;
+
+/// What the index is about.
+pub(crate) struct Index {
+    arenas: Vec<Arena>,
+    table: Table,
+    shape: Shape,
+}
+
+/// How the 32 bits of a slot are divided between the zone and the place in its arena.
+#[derive(Clone, Copy)]
+struct Shape {
+    arena_bits: u32,
+}
+
+/// An entry that was looked up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) extent: Extent,
+    pub(crate) kind: Kind,
+    pub(crate) checks: Checks,
+}
+
+impl Index {
+    pub(crate) fn new(zone_count: u32, zone_capacity: Blocks) -> Self {
+        let zone_bits = 32 - zone_count.leading_zeros();
+        let arenas = (0..zone_count).map(|_| Arena::default()).collect();
+        let writable = zone_capacity.bytes().0 * u64::from(zone_count);
+        let table = Table::new(index(writable / EXPECTED_RECORD.0));
+        Self { arenas, table, shape: Shape { arena_bits: 32 - zone_bits } }
+    }
+
+    /// Publishes a record. What the key led to before is forgotten. False when the zone's arena is
+    /// full: then the record stays unknown.
+    pub(crate) fn insert(&mut self, key: Key, found: &Found) -> bool {
+        let hash = entry::hash(key);
+        let zone = index(u64::from(found.extent.zone.0));
+        if self.shape.arena_limit() < self.arenas[zone].len() + entry::ENTRY_BYTES_MAX {
+            return false;
+        }
+        self.remove(key);
+        let at = self.arenas[zone].push(hash, found);
+        let slot = self.shape.slot(found.extent.zone, at);
+        let (table, arenas, shape) = (&mut self.table, &self.arenas, self.shape);
+        table.insert(hash, slot, &|slot| hash_at(arenas, shape, slot));
+        true
+    }
+
+    /// Where the record of `key` lies.
+    pub(crate) fn lookup(&self, key: Key) -> Option<Found> {
+        let (zone, at) = self.find(key)?;
+        Some(self.arenas[index(u64::from(zone.0))].get(zone, at))
+    }
+
+    /// True when there is a record of `key`.
+    pub(crate) fn contains(&self, key: Key) -> bool {
+        self.find(key).is_some()
+    }
+
+    /// Forgets `key`, wherever it leads.
+    pub(crate) fn remove(&mut self, key: Key) -> Option<Extent> {
+        let (zone, at) = self.find(key)?;
+        self.table.remove(entry::hash(key), self.shape.slot(zone, at));
+        let arena = &mut self.arenas[index(u64::from(zone.0))];
+        let extent = arena.get(zone, at).extent;
+        arena.kill(at);
+        Some(extent)
+    }
+
+    /// Forgets `key` if it still leads to `extent`: it may have been published anew meanwhile.
+    pub(crate) fn remove_at(&mut self, key: Key, extent: Extent) -> bool {
+        self.lookup(key).is_some_and(|found| found.extent == extent) && self.remove(key).is_some()
+    }
+
+    /// Forgets up to `limit` records of a zone and says whether more are left. The records are told to
+    /// `forgotten`.
+    pub(crate) fn drain_zone(
+        &mut self,
+        zone: ZoneId,
+        limit: usize,
+        mut forgotten: impl FnMut(Found, u64),
+    ) -> bool {
+        let arena = &mut self.arenas[index(u64::from(zone.0))];
+        for _ in 0..limit {
+            let Some((at, hash, found)) = arena.next_to_drain(zone) else {
+                *arena = Arena::default();
+                return false;
+            };
+            self.table.remove(hash, self.shape.slot(zone, at));
+            forgotten(found, hash);
+        }
+        true
+    }
+
+    /// The records of a zone that are not forgotten.
+    pub(crate) fn zone_records(&self, zone: ZoneId) -> impl Iterator<Item = (Found, u64)> + '_ {
+        self.arenas[index(u64::from(zone.0))].iter(zone)
+    }
+
+    /// A zone takes no more records: its arena gives back what it holds in reserve.
+    pub(crate) fn seal_zone(&mut self, zone: ZoneId) {
+        self.arenas[index(u64::from(zone.0))].shrink();
+    }
+
+    /// Records in the index.
+    pub(crate) fn record_count(&self) -> u64 {
+        self.table.len() as u64
+    }
+
+    /// Memory that the index takes, reserves included.
+    pub(crate) fn memory(&self) -> Bytes {
+        let arenas: usize = self.arenas.iter().map(Arena::memory).sum();
+        Bytes((arenas + self.table.memory()) as u64)
+    }
+
+    fn find(&self, key: Key) -> Option<(ZoneId, usize)> {
+        let hash = entry::hash(key);
+        let slot = self.table.find(hash, &|slot| hash_at(&self.arenas, self.shape, slot))?;
+        Some(self.shape.place(slot))
+    }
+}
+
+fn hash_at(arenas: &[Arena], shape: Shape, slot: u32) -> u64 {
+    let (zone, at) = shape.place(slot);
+    arenas[index(u64::from(zone.0))].hash(at)
+}
+
+impl Shape {
+    fn slot(self, zone: ZoneId, at: usize) -> u32 {
+        // Zone numbers are below zone_count, so the all-ones slot of an empty place never comes up.
+        (zone.0 << self.arena_bits) | zonal_base::low_u32(at)
+    }
+
+    fn place(self, slot: u32) -> (ZoneId, usize) {
+        let at = slot & (self.arena_limit_u32() - 1);
+        (ZoneId(slot >> self.arena_bits), at as usize)
+    }
+
+    fn arena_limit(self) -> usize {
+        self.arena_limit_u32() as usize
+    }
+
+    fn arena_limit_u32(self) -> u32 {
+        1 << self.arena_bits
+    }
+}
+
+/// What policies know a record by.
+pub(crate) fn chunk_id(key: Key) -> u64 {
+    entry::hash(key)
+}
+
+/// Only sets how finely the table is divided: growth works on one part at a time.
+const EXPECTED_RECORD: Bytes = Bytes::kib(64);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! The index against a map, and its memory.
+
+use alloc::collections::BTreeMap;
+
+use zonal_base::{Bytes, Rng};
+
+use super::*;
+
+fn record(zone: u32, at: u32, len: u32, kind: u8, rng: &mut Rng) -> Found {
+    let offset = if len < 4096 { at * 4 } else { at * 256 };
+    let checks = (0..zonal_zonelog::granule_count(len)).map(|_| (rng.next_u64() >> 32) as u32);
+    Found {
+        extent: Extent { zone: ZoneId(zone), offset, len },
+        kind: Kind(kind),
+        checks: checks.collect(),
+    }
+}
+
+#[test]
+fn it_behaves_as_a_map_from_keys_to_records_whose_zones_can_be_emptied() {
+    let mut rng = Rng::new(7);
+    let mut index = Index::new(16, Blocks(16384));
+    let mut model: BTreeMap<Key, (ZoneId, u32, u32)> = BTreeMap::new();
+    for step in 0..20_000u32 {
+        let key = Key(u128::from(rng.below(3000)) << 70 | 99);
+        match rng.below(10) {
+            0 => {
+                let removed = index.remove(key);
+                assert_eq!(removed.is_some(), model.remove(&key).is_some());
+            }
+            1 if step % 50 == 0 => {
+                let zone = ZoneId(zonal_base::low_u32(zonal_base::index(rng.below(16))));
+                let mut told = 0;
+                while index.drain_zone(zone, 10, |_, _| told += 1) {}
+                let before = model.len();
+                model.retain(|_, (of, ..)| *of != zone);
+                assert_eq!(told, before - model.len());
+            }
+            n => {
+                let len = [1, 300, 4095, 4096, 65536, 262_144, 1 << 20][zonal_base::index(n) % 7];
+                let found = record(step % 16, step % 16000, len, (n % 2) as u8 + 1, &mut rng);
+                assert!(index.insert(key, &found));
+                model.insert(key, (found.extent.zone, found.extent.offset, len));
+                let again = index.lookup(key).unwrap();
+                assert_eq!((again.extent, again.kind), (found.extent, found.kind));
+                assert_eq!(again.checks, found.checks);
+            }
+        }
+        assert_eq!(index.record_count(), model.len() as u64);
+    }
+    for (key, (zone, offset, len)) in model {
+        assert_eq!(index.lookup(key).unwrap().extent, Extent { zone, offset, len });
+    }
+}
+
+#[test]
+fn a_64_kib_chunk_costs_at_most_24_bytes() {
+    let mut rng = Rng::new(1);
+    // A 1 TB drive's worth of 1077 MiB zones, twenty of them.
+    let mut index = Index::new(20, Blocks(275_712));
+    let mut worst: f64 = 0.0;
+    let mut count = 0u64;
+    for zone in 0..20 {
+        for at in 0..17_232 {
+            let found = record(zone, at * 16, 65536, 2, &mut rng);
+            index.insert(Key(u128::from(rng.next_u64()) << 64), &found);
+            count += 1;
+        }
+        index.seal_zone(ZoneId(zone));
+        if 4 < zone {
+            worst = worst.max(index.memory().0 as f64 / count as f64);
+        }
+    }
+    assert!(worst <= 24.0, "{worst} bytes at the worst moment");
+    assert!(Bytes(0) < index.memory());
+}

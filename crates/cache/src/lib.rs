@@ -1,0 +1,43 @@
+//! The chunk cache: async inside, no I/O inside.
+//!
+//! Uses: `zonelog`, `policy`, `runtime`, `device`, `base`. Knows nothing of: sockets, threads, files,
+//! HTTP, real time.
+//! Read in this order: `object`, `ports`, `cache`, then the paths: `open`, `read`, `fill`, `admit`, `evict`,
+//! `remove`, `recover`.
+//!
+//! What holds, always:
+//!
+//! - A cache may always say "miss": whatever fails on the way to cached bytes is a miss and a counter.
+//! - A chunk is served only while a head names its version; one read serves one version.
+//! - What was removed is never served again, not even after a crash.
+//! - Nobody waits for a flash write to get bytes, and no zone is held while the origin is slow.
+#![no_std]
+
+extern crate alloc;
+
+mod admit;
+mod cache;
+mod evict;
+mod fill;
+mod head;
+mod heads;
+mod index;
+mod object;
+mod open;
+mod planted;
+mod ports;
+mod read;
+mod recover;
+mod remove;
+mod stats;
+
+pub use cache::{Cache, STRIPE, Settings, StartError};
+pub use head::Head;
+pub use object::{ObjectName, route};
+pub use open::{Found, Freshness, OpenError, Opened};
+#[cfg(feature = "planted-bugs")]
+pub use planted::Planted;
+pub use ports::{Fetch, Fetched, OriginFault, OriginHead, Ports, StreamId};
+pub use read::{Consumer, Gone, Piece, ReadError};
+pub use remove::RemoveError;
+pub use stats::Stats;

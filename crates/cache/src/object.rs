@@ -1,0 +1,124 @@
+//! Objects, and the keys under which their parts are stored.
+
+use alloc::sync::Arc;
+use core::fmt;
+use core::hash::Hasher;
+
+use siphasher::sip128::{Hasher128, SipHasher24};
+use zonal_zonelog::Key;
+
+/// The name of an object: its bucket and its key. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectName(Arc<str>);
+
+impl ObjectName {
+    /// Requires: the bucket is not empty and has no slash in it.
+    #[must_use]
+    pub fn new(bucket: &str, key: &str) -> Self {
+        assert!(!bucket.is_empty() && !bucket.contains('/'));
+        let mut name = alloc::string::String::with_capacity(bucket.len() + 1 + key.len());
+        name.push_str(bucket);
+        name.push('/');
+        name.push_str(key);
+        Self(name.into())
+    }
+
+    /// The bucket.
+    #[must_use]
+    pub fn bucket(&self) -> &str {
+        self.parts().0
+    }
+
+    /// The key within the bucket.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        self.parts().1
+    }
+
+    /// Bucket, slash, key.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn parts(&self) -> (&str, &str) {
+        self.0.split_once('/').expect("made with a slash")
+    }
+}
+
+impl fmt::Debug for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Which of `count` shards an object's stripe belongs to. The head lives with stripe 0.
+#[must_use]
+pub fn route(object: &ObjectName, stripe: u64, count: usize) -> usize {
+    let mut hasher = SipHasher24::new();
+    hasher.write(object.as_str().as_bytes());
+    hasher.write_u64(stripe);
+    zonal_base::index(((u128::from(hasher.finish()) * count as u128) >> 64) as u64)
+}
+
+/// Makes keys. Keyed with the log's own random identity, so that nobody can aim for a collision.
+#[derive(Clone, Copy)]
+pub(crate) struct Keys {
+    secret: [u8; 16],
+}
+
+/// The key of an object's head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ObjectKey(pub(crate) u128);
+
+/// What all pieces of one version of an object have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct VersionKey(u128);
+
+impl Keys {
+    pub(crate) const fn new(secret: [u8; 16]) -> Self {
+        Self { secret }
+    }
+
+    pub(crate) fn object(self, object: &ObjectName) -> ObjectKey {
+        let mut hasher = self.hasher(b'o');
+        hasher.write(object.as_str().as_bytes());
+        ObjectKey(hasher.finish128().as_u128())
+    }
+
+    /// `salt` tells contents before a removal from those after it, even under the same ETag.
+    pub(crate) fn version(self, object: ObjectKey, etag: &str, size: u64, salt: u64) -> VersionKey {
+        let mut hasher = self.hasher(b'v');
+        hasher.write_u128(object.0);
+        hasher.write_u64(size);
+        hasher.write_u64(salt);
+        hasher.write(etag.as_bytes());
+        VersionKey(hasher.finish128().as_u128() & !u128::from(u32::MAX))
+    }
+
+    fn hasher(self, domain: u8) -> SipHasher24 {
+        let mut hasher = SipHasher24::new_with_key(&self.secret);
+        hasher.write_u8(domain);
+        hasher
+    }
+}
+
+impl ObjectKey {
+    pub(crate) const fn record(self) -> Key {
+        Key(self.0)
+    }
+}
+
+impl VersionKey {
+    /// The key of one piece. 2^32 pieces of 4 KiB are 16 TiB, more than any object store takes.
+    pub(crate) fn piece(self, number: u64) -> Key {
+        let number = u32::try_from(number).expect("objects are at most 16 TiB");
+        Key(self.0 | u128::from(number))
+    }
+}

@@ -1,0 +1,34 @@
+//! Bugs that can be planted, so that the simulator proves that it finds them.
+
+use crate::Settings;
+
+/// A bug. Only builds with the feature `planted-bugs` have any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "planted-bugs"),
+    expect(unreachable_pub, reason = "nobody chooses bugs in other builds")
+)]
+pub enum Planted {
+    /// What the origin was asked before a removal is published after it.
+    EpochIgnored,
+    /// Recovery takes any head of an object for the newest.
+    GenerationIgnored,
+    /// Chunks from before a removal have the same keys as those after it.
+    SaltIgnored,
+    /// Fetches are not pinned to a version.
+    VersionNotPinned,
+    /// A removal is acknowledged without a tombstone.
+    NoTombstone,
+}
+
+impl Settings {
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) fn has(&self, bug: Planted) -> bool {
+        self.planted == Some(bug)
+    }
+
+    #[cfg(not(feature = "planted-bugs"))]
+    pub(crate) const fn has(&self, _bug: Planted) -> bool {
+        false
+    }
+}

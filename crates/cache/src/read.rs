@@ -1,0 +1,402 @@
+//! The read path: a range of one version, piece by piece, in order.
+//!
+//! 1. A piece on flash is read (only the granules that the range touches) and checked.
+//! 2. A piece that is being fetched, or on its way to flash, is handed on as it arrives.
+//! 3. For a piece that is nowhere a fetch is started, for it and its missing neighbours (`fill`).
+//!
+//! What is read or fetched ahead of the reader is bounded; a reader that is slow holds one piece.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::rc::Rc;
+use alloc::sync::Arc;
+use core::future::poll_fn;
+use core::ops::Range;
+use core::task::{Context, Poll};
+
+use bytes::Bytes;
+use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Payload, index, low_u32};
+use zonal_zonelog::{Key, Log, ReadError as LogReadError, Reading, Record, Stream};
+
+use crate::cache::Inner;
+use crate::fill::{FillPiece, Listener};
+use crate::index::Found;
+use crate::object::VersionKey;
+use crate::planted::Planted;
+use crate::{Cache, Head, ObjectName, OriginFault};
+
+/// What a reader is handed.
+#[derive(Clone, Debug)]
+pub enum Piece {
+    /// First: whether all of the range was cached when the read began.
+    Start {
+        /// Nothing will be asked of the origin, unless something cached turns out to be damaged.
+        all_cached: bool,
+        /// The same, and nothing will be served from memory because it is still on its way to flash.
+        all_on_flash: bool,
+    },
+    /// The next bytes.
+    Data(Bytes),
+    /// All bytes were handed over.
+    End,
+    /// No more bytes will come.
+    Failed(ReadError),
+}
+
+/// Why a read broke off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadError {
+    /// The version is gone at the origin: open again.
+    Changed,
+    /// The origin did not deliver.
+    Origin(OriginFault),
+    /// Too many requests are under way.
+    Overloaded,
+    /// The cache is going down.
+    Gone,
+}
+
+/// Nobody listens any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone;
+
+/// Where the bytes of a read go. Whoever stands behind it may go away at any time.
+pub trait Consumer {
+    /// Ready when it takes another piece.
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>>;
+
+    /// Takes a piece. Requires: it was ready.
+    fn accept(&mut self, piece: Piece);
+}
+
+/// Pieces that one read may have under way on the device: the next is being read while one is handed on.
+const READ_AHEAD: usize = 4;
+
+/// Fetches that may fail under a read because nobody had listened to them, before it gives up.
+const ABANDONED_MAX: u32 = 3;
+
+/// One read.
+struct Read {
+    inner: Rc<Inner>,
+    object: ObjectName,
+    head: Arc<Head>,
+    version: VersionKey,
+    range: Range<u64>,
+    consumer: Box<dyn Consumer>,
+    ahead: VecDeque<Ahead>,
+    /// The fetch that this read follows.
+    listener: Option<Listener>,
+}
+
+struct Ahead {
+    number: u64,
+    reading: Reading,
+    found: Found,
+}
+
+enum Failure {
+    /// The reader went away.
+    Reader,
+    /// The origin, or we, cannot go on.
+    Source(ReadError),
+}
+
+impl Cache {
+    /// Hands `range` of the version that `head` names to `consumer`.
+    ///
+    /// Requires: the range lies within the object and within one stripe.
+    pub async fn read(
+        &self,
+        object: &ObjectName,
+        head: &Arc<Head>,
+        range: Range<u64>,
+        consumer: Box<dyn Consumer>,
+    ) {
+        assert!(range.start <= range.end && range.end <= head.size);
+        let inner = self.inner.clone();
+        let version = inner.version_key(object, head);
+        let read = Read {
+            inner,
+            object: object.clone(),
+            head: head.clone(),
+            version,
+            range,
+            consumer,
+            ahead: VecDeque::new(),
+            listener: None,
+        };
+        read.run().await;
+    }
+
+    /// True when nothing of `range` would have to be fetched now.
+    #[must_use]
+    pub fn is_cached(&self, object: &ObjectName, head: &Head, range: &Range<u64>) -> bool {
+        let version = self.inner.version_key(object, head);
+        self.inner.all_cached(version, range)
+    }
+}
+
+impl Read {
+    async fn run(mut self) {
+        let all_cached = self.inner.all_cached(self.version, &self.range);
+        let all_on_flash = self.inner.all_on_flash(self.version, &self.range);
+        let outcome = match self.hand_over(Piece::Start { all_cached, all_on_flash }).await {
+            Ok(()) => self.all_pieces().await,
+            Err(failure) => Err(failure),
+        };
+        let last = match outcome {
+            Ok(()) => Piece::End,
+            Err(Failure::Source(error)) => Piece::Failed(error),
+            Err(Failure::Reader) => return,
+        };
+        // Whether the reader hears it or is gone makes no difference any more.
+        let _ = self.hand_over(last).await;
+    }
+
+    async fn all_pieces(&mut self) -> Result<(), Failure> {
+        let mut abandoned = 0;
+        let mut at = self.range.start;
+        while at < self.range.end {
+            let number = at / self.inner.settings.piece().0;
+            let wanted = self.wanted(number, at);
+            at = match self.piece(number, &wanted).await {
+                Ok(()) => wanted.end,
+                Err((reached, Failure::Source(ReadError::Gone))) if abandoned < ABANDONED_MAX => {
+                    abandoned += 1;
+                    reached
+                }
+                Err((_, failure)) => return Err(failure),
+            };
+        }
+        Ok(())
+    }
+
+    /// Hands over `wanted`, which lies in one piece. On failure: how far it came.
+    async fn piece(&mut self, number: u64, wanted: &Range<u64>) -> Result<(), (u64, Failure)> {
+        let key = self.version.piece(number);
+        self.inner.count(|stats| stats.pieces += 1);
+        if let Some(bytes) = self.read_flash(number, key, wanted).await {
+            // What it follows may have reached flash before this read: it still wants the rest.
+            self.listener = self.listener.take().and_then(|listener| listener.passed(wanted.end));
+            return self.deliver(bytes).await.map_err(|failure| (wanted.start, failure));
+        }
+        let under_way = self.inner.filling.borrow().get(&key).cloned();
+        // Of the fetch that it follows it may have every piece: they are one version, removed or not.
+        let is_followed = |piece: &FillPiece| {
+            self.listener.as_ref().is_some_and(|listener| listener.is_of(piece.fetch()))
+        };
+        let under_way = under_way.filter(|piece| piece.is_current() || is_followed(piece));
+        let piece = match under_way {
+            Some(piece) => {
+                self.inner.count(|stats| match piece.is_complete() {
+                    true => stats.pieces_dram_hits += 1,
+                    false => stats.pieces_joined += 1,
+                });
+                piece
+            }
+            None => {
+                let (object, head) = (self.object.clone(), self.head.clone());
+                let run = self.inner.missing_run(self.version, &head, &self.range, number);
+                self.inner.start_fill((object, head), self.version, (run, number))
+            }
+        };
+        self.follow(&piece, wanted).await
+    }
+
+    /// Hands on what a fetch delivers, as it delivers it.
+    async fn follow(
+        &mut self,
+        piece: &Rc<FillPiece>,
+        wanted: &Range<u64>,
+    ) -> Result<(), (u64, Failure)> {
+        let listener = Listener::join(self.listener.take(), piece.fetch());
+        let mut at = wanted.start;
+        while at < wanted.end {
+            listener.reached(at);
+            match piece.bytes_from(at, wanted.end).await {
+                Ok(bytes) => {
+                    let len = bytes.len() as u64;
+                    self.deliver(bytes).await.map_err(|failure| (at, failure))?;
+                    at += len;
+                }
+                Err(error) => return Err((at, Failure::Source(error))),
+            }
+        }
+        listener.reached(at);
+        self.listener = Some(listener);
+        Ok(())
+    }
+
+    async fn read_flash(&mut self, number: u64, key: Key, wanted: &Range<u64>) -> Option<Bytes> {
+        let (reading, found) = match self.next_ahead(number) {
+            Some(ahead) => (ahead.reading, ahead.found),
+            None => {
+                let found = self.inner.index.borrow().lookup(key)?;
+                let within = self.within(number, wanted, &found)?;
+                let buffer =
+                    self.inner.ports.buffers.take(Log::read_blocks(found.extent, &within)).await;
+                // The zone may have been emptied while we waited for memory.
+                if self.inner.index.borrow().lookup(key)?.extent != found.extent {
+                    return None;
+                }
+                let place = (key, found.extent);
+                (self.inner.log.start_read(place, found.checks, &within, buffer), found)
+            }
+        };
+        self.read_ahead(number);
+        match reading.done().await {
+            Ok(payload) => {
+                let now = self.inner.now();
+                let place = Inner::place(key, found.extent);
+                self.inner.policy.borrow_mut().on_access(place, now);
+                self.inner.count(|stats| {
+                    stats.pieces_flash_hits += 1;
+                    stats.served_flash_bytes += payload.len() as u64;
+                });
+                Some(payload.into_bytes())
+            }
+            Err(error) => {
+                self.inner.forget_damaged(key, &found, error);
+                None
+            }
+        }
+    }
+
+    /// Starts the reads of the next pieces, as far as they are on flash and there is memory to spare.
+    fn read_ahead(&mut self, number: u64) {
+        let piece = self.inner.settings.piece().0;
+        let mut next = self.ahead.back().map_or(number, |ahead| ahead.number) + 1;
+        while self.ahead.len() < READ_AHEAD && next * piece < self.range.end {
+            let key = self.version.piece(next);
+            let Some(found) = self.inner.index.borrow().lookup(key) else { return };
+            let wanted = self.wanted(next, next * piece);
+            let Some(within) = self.within(next, &wanted, &found) else { return };
+            let blocks = Log::read_blocks(found.extent, &within);
+            if self.inner.ports.buffers.pool().is_short(blocks) {
+                return;
+            }
+            let Some(buffer) = self.inner.ports.buffers.try_take(blocks) else { return };
+            let place = (key, found.extent);
+            let reading = self.inner.log.start_read(place, found.checks, &within, buffer);
+            self.ahead.push_back(Ahead { number: next, reading, found });
+            next += 1;
+        }
+    }
+
+    fn next_ahead(&mut self, number: u64) -> Option<Ahead> {
+        let is_next = self.ahead.front().is_some_and(|ahead| ahead.number == number);
+        if !is_next {
+            self.ahead.clear();
+        }
+        self.ahead.pop_front()
+    }
+
+    /// The part of piece `number` that this read wants, from `at` on.
+    fn wanted(&self, number: u64, at: u64) -> Range<u64> {
+        at..self.range.end.min((number + 1) * self.inner.settings.piece().0)
+    }
+
+    /// `wanted` as a range of the record. `None` when the record is not the piece that it should be.
+    fn within(&self, number: u64, wanted: &Range<u64>, found: &Found) -> Option<Range<u32>> {
+        let start = number * self.inner.settings.piece().0;
+        let len = self.head.size.min(start + self.inner.settings.piece().0) - start;
+        let narrow = |n: u64| low_u32(index(n));
+        let is_piece = u64::from(found.extent.len) == len;
+        is_piece.then(|| narrow(wanted.start - start)..narrow(wanted.end - start))
+    }
+
+    async fn deliver(&mut self, bytes: Bytes) -> Result<(), Failure> {
+        // A client's socket may hold on to what it is given for long: when memory is short, it gets a
+        // copy, and the buffer is free for the next read.
+        let blocks = Blocks(bytes.len().div_ceil(BLOCK_BYTES) as u64);
+        let pool = self.inner.ports.buffers.pool();
+        let bytes = match blocks <= pool.largest() && pool.is_short(blocks) {
+            true => Bytes::copy_from_slice(&bytes),
+            false => bytes,
+        };
+        self.inner.count(|stats| stats.served_bytes += bytes.len() as u64);
+        self.hand_over(Piece::Data(bytes)).await
+    }
+
+    async fn hand_over(&mut self, piece: Piece) -> Result<(), Failure> {
+        let ready = poll_fn(|cx| self.consumer.poll_ready(cx)).await;
+        ready.map_err(|Gone| Failure::Reader)?;
+        self.consumer.accept(piece);
+        Ok(())
+    }
+}
+
+impl Inner {
+    fn all_cached(&self, version: VersionKey, range: &Range<u64>) -> bool {
+        let (index, filling) = (self.index.borrow(), self.filling.borrow());
+        let is_there = |piece: &Rc<FillPiece>| piece.is_complete() && piece.is_current();
+        self.keys_of(version, range)
+            .all(|key| index.contains(key) || filling.get(&key).is_some_and(is_there))
+    }
+
+    fn all_on_flash(&self, version: VersionKey, range: &Range<u64>) -> bool {
+        let index = self.index.borrow();
+        self.keys_of(version, range).all(|key| index.contains(key))
+    }
+
+    fn keys_of(&self, version: VersionKey, range: &Range<u64>) -> impl Iterator<Item = Key> {
+        let piece = self.settings.piece().0;
+        (range.start / piece..range.end.div_ceil(piece)).map(move |number| version.piece(number))
+    }
+
+    pub(crate) fn version_key(&self, object: &ObjectName, head: &Head) -> VersionKey {
+        let salt = if self.settings.has(Planted::SaltIgnored) { 0 } else { head.salt };
+        self.keys.version(self.keys.object(object), &head.etag, head.size, salt)
+    }
+
+    /// A whole record; `None` when it cannot be had, and then it is forgotten.
+    pub(crate) async fn read_whole(&self, key: Key, found: Found) -> Option<Payload> {
+        let range = 0..found.extent.len;
+        let buffer = self.ports.buffers.take(Log::read_blocks(found.extent, &range)).await;
+        let payload = self.start_whole(key, &found, buffer)?.done().await;
+        payload.map_err(|error| self.forget_damaged(key, &found, error)).ok()
+    }
+
+    /// As [`Inner::read_whole`], for a record that is written again: reclaim must not wait for those who
+    /// wait for reclaim.
+    pub(crate) async fn read_to_rewrite(&self, key: Key, found: Found) -> Option<Payload> {
+        let range = 0..found.extent.len;
+        let blocks = Log::read_blocks(found.extent, &range);
+        let buffer = self.ports.buffers.take_reserved(blocks).await;
+        let data = self.start_whole(key, &found, buffer)?.done_as_data().await;
+        data.map_err(|error| self.forget_damaged(key, &found, error)).ok()
+    }
+
+    /// `None` when the record is no longer there: its zone may have been emptied while we waited for memory.
+    fn start_whole(&self, key: Key, found: &Found, buffer: Buffer) -> Option<Reading> {
+        if self.index.borrow().lookup(key)?.extent != found.extent {
+            return None;
+        }
+        let place = (key, found.extent);
+        Some(self.log.start_read(place, found.checks, &(0..found.extent.len), buffer))
+    }
+
+    fn forget_damaged(&self, key: Key, found: &Found, _error: LogReadError) {
+        self.count(|stats| stats.damaged += 1);
+        if self.index.borrow_mut().remove_at(key, found.extent) {
+            self.policy.borrow_mut().on_forget(Self::place(key, found.extent));
+        }
+    }
+
+    /// The bytes of a record as the log wants them: short ones as they are, longer ones in whole blocks.
+    pub(crate) async fn record_data(&self, stream: Stream, bytes: &[u8]) -> (Payload, u32) {
+        let len = low_u32(bytes.len());
+        if Record::is_packed(len) {
+            return (Bytes::copy_from_slice(bytes).into(), len);
+        }
+        let blocks = zonal_base::Bytes(bytes.len() as u64).blocks_ceil();
+        let mut buffer = match stream {
+            Stream::Fill => self.ports.buffers.take(blocks).await,
+            Stream::Rewrite => self.ports.buffers.take_reserved(blocks).await,
+        };
+        let whole = index(blocks.bytes().0);
+        buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+        buffer.bytes_mut()[bytes.len()..whole].fill(0);
+        (buffer.freeze(whole), len)
+    }
+}

@@ -1,0 +1,178 @@
+//! The removal path: when it returns, nothing stored under the name is ever served again.
+//!
+//! 1. Answers to what the origin was asked before the end are not published (epochs).
+//! 2. The head goes from memory and from the index: no chunk can be reached without it.
+//! 3. A tombstone goes to flash and is flushed. Heads published later carry its generation as their
+//!    salt, so chunks from before the removal stay unreachable even if the same ETag comes back.
+
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::rc::Rc;
+use core::fmt;
+
+use crate::cache::Inner;
+use crate::object::ObjectKey;
+use crate::planted::Planted;
+use crate::{Cache, ObjectName};
+
+/// The removal would not survive a crash: the flash did not take the tombstone. What is in memory was
+/// removed all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoveError;
+
+impl fmt::Display for RemoveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the removal could not be written to flash")
+    }
+}
+
+impl core::error::Error for RemoveError {}
+
+/// An object that somebody looks at.
+#[derive(Default)]
+pub(crate) struct Watched {
+    watchers: u32,
+    epoch: u64,
+    /// Removals under way.
+    removals: u32,
+    /// Generation of the head that was published last, while somebody looked.
+    published: u64,
+}
+
+/// Sees removals of one object.
+pub(crate) struct Watch {
+    inner: Rc<Inner>,
+    key: ObjectKey,
+}
+
+impl Watch {
+    /// Changes with every removal.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.inner.epoch(self.key)
+    }
+
+    /// True when what was asked of the origin at `epoch` may become what is known of the object.
+    pub(crate) fn may_publish(&self, epoch: u64) -> bool {
+        let is_current = self.with(|watched| watched.epoch == epoch && watched.removals == 0);
+        is_current || self.inner.settings.has(Planted::EpochIgnored)
+    }
+
+    /// The object has a new head, of this generation.
+    pub(crate) fn publish(&self, generation: u64) {
+        self.with(|watched| watched.published = generation);
+    }
+
+    /// True when a head of this generation is not the object's any more.
+    pub(crate) fn is_replaced(&self, generation: u64) -> bool {
+        self.with(|watched| generation < watched.published)
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&mut Watched) -> T) -> T {
+        let mut watched = self.inner.watched.borrow_mut();
+        look(watched.get_mut(&self.key).expect("watched until the last watch is dropped"))
+    }
+
+    pub(crate) const fn key(&self) -> ObjectKey {
+        self.key
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let is_last = self.with(|watched| {
+            watched.watchers -= 1;
+            watched.watchers == 0
+        });
+        if is_last {
+            self.inner.watched.borrow_mut().remove(&self.key);
+        }
+    }
+}
+
+impl Cache {
+    /// Removes everything that is stored under the name.
+    ///
+    /// # Errors
+    /// When the removal is not on flash.
+    pub async fn remove(&self, object: &ObjectName) -> Result<(), RemoveError> {
+        let inner = &self.inner;
+        let key = inner.keys.object(object);
+        let removal = Removal::begin(inner.watch(key));
+        inner.heads.borrow_mut().remove(key);
+        inner.index.borrow_mut().remove(key.record());
+        let is_buried = inner.removed.borrow().contains(key);
+        if !is_buried && !inner.settings.has(Planted::NoTombstone) {
+            inner.log.remove(key.record()).await.map_err(|_| RemoveError)?;
+            inner.removed.borrow_mut().insert(key);
+        }
+        drop(removal);
+        inner.count(|stats| stats.removals += 1);
+        Ok(())
+    }
+}
+
+/// A removal under way. Until its tombstone is on flash no head is published: it would have the salt
+/// from before. What was asked of the origin before the end is not published after it either.
+struct Removal(Watch);
+
+impl Removal {
+    fn begin(watch: Watch) -> Self {
+        watch.with(|watched| {
+            watched.epoch += 1;
+            watched.removals += 1;
+        });
+        Self(watch)
+    }
+}
+
+impl Drop for Removal {
+    fn drop(&mut self) {
+        self.0.with(|watched| {
+            watched.epoch += 1;
+            watched.removals -= 1;
+        });
+    }
+}
+
+/// Objects that were removed lately and have not been published since: their tombstone still says it
+/// all, so a second removal (gateways remove before *and* after they forward a write) costs nothing.
+#[derive(Default)]
+pub(crate) struct RemovedLately {
+    keys: BTreeSet<ObjectKey>,
+    order: VecDeque<ObjectKey>,
+}
+
+/// Removals that are remembered. Forgetting one costs a tombstone.
+const REMOVED_LATELY_MAX: usize = 4096;
+
+impl RemovedLately {
+    fn contains(&self, key: ObjectKey) -> bool {
+        self.keys.contains(&key)
+    }
+
+    fn insert(&mut self, key: ObjectKey) {
+        if self.keys.insert(key) {
+            self.order.push_back(key);
+        }
+        while REMOVED_LATELY_MAX < self.order.len() {
+            let oldest = self.order.pop_front();
+            oldest.map(|oldest| self.keys.remove(&oldest));
+        }
+    }
+
+    pub(crate) fn publish(&mut self, key: ObjectKey) {
+        if self.keys.remove(&key) {
+            self.order.retain(|other| *other != key);
+        }
+    }
+}
+
+impl Inner {
+    pub(crate) fn watch(self: &Rc<Self>, key: ObjectKey) -> Watch {
+        self.watched.borrow_mut().entry(key).or_default().watchers += 1;
+        Watch { inner: self.clone(), key }
+    }
+
+    pub(crate) fn epoch(&self, key: ObjectKey) -> u64 {
+        self.watched.borrow().get(&key).map_or(0, |watched| watched.epoch)
+    }
+}

@@ -1,0 +1,50 @@
+//! What the cache counts. Counters only grow; ratios are the reader's to form.
+
+/// Counters of one cache shard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Heads asked for. Denominator of the next three.
+    pub opens: u64,
+    /// Heads that were known and fresh.
+    pub opens_fresh: u64,
+    /// Heads that the origin confirmed.
+    pub opens_revalidated: u64,
+    /// Heads that were new or had changed.
+    pub opens_missed: u64,
+    /// Opens that shared the origin request of another.
+    pub opens_joined: u64,
+    /// Pieces of chunks asked for. Denominator of the hits.
+    pub pieces: u64,
+    /// Pieces served from memory: on their way to flash.
+    pub pieces_dram_hits: u64,
+    /// Pieces read from flash.
+    pub pieces_flash_hits: u64,
+    /// Pieces that joined a fetch already under way.
+    pub pieces_joined: u64,
+    /// Pieces for which a fetch was started.
+    pub pieces_missed: u64,
+    /// Bytes handed to readers.
+    pub served_bytes: u64,
+    /// Of them, read from flash.
+    pub served_flash_bytes: u64,
+    /// Bytes received from the origin.
+    pub fetched_bytes: u64,
+    /// GET requests sent to the origin. `pieces_missed` over it is what coalescing saves.
+    pub fetches: u64,
+    /// HEAD requests sent to the origin.
+    pub head_fetches: u64,
+    /// Requests to the origin that failed.
+    pub fetch_errors: u64,
+    /// Fetches given up because nobody listened any more.
+    pub fetches_abandoned: u64,
+    /// Bytes of chunks that went to flash. `device_written_bytes` over it is the write amplification.
+    pub admitted_bytes: u64,
+    /// Bytes of chunks that did not go to flash: its queue was full, or the write failed.
+    pub refused_bytes: u64,
+    /// Chunks on flash that turned out to be unreadable or wrong; each became a miss.
+    pub damaged: u64,
+    /// Records forgotten because their zone was emptied.
+    pub evicted: u64,
+    /// Removals acknowledged.
+    pub removals: u64,
+}

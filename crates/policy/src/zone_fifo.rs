@@ -1,0 +1,35 @@
+//! `zone-fifo`: the zone that was opened first goes first. CacheLib's FIFO, on zones.
+
+use zonal_base::ZoneId;
+
+use crate::{Policy, ZoneFacts};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct ZoneFifo;
+
+impl Policy for ZoneFifo {
+    fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
+        // Sequences are unique; should two ever be equal, the lower zone goes.
+        candidates.iter().min_by_key(|facts| (facts.sequence, facts.zone)).map(|facts| facts.zone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zonal_base::Bytes;
+
+    #[test]
+    fn the_zone_that_was_opened_first_goes_first() {
+        let facts = |zone, sequence| ZoneFacts {
+            zone: ZoneId(zone),
+            sequence,
+            chunk_count: 1,
+            bytes: Bytes::kib(64),
+        };
+        let mut policy = ZoneFifo;
+        assert_eq!(policy.victim(&[facts(0, 7), facts(1, 3), facts(2, 9)]), Some(ZoneId(1)));
+        assert_eq!(policy.victim(&[]), None);
+    }
+}
