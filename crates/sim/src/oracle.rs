@@ -1,0 +1,180 @@
+//! What must hold, as small models: the versions that each object had, and what was acknowledged.
+
+use std::fmt;
+use std::ops::Range;
+
+use zonal_base::mix64;
+use zonal_cache::{Head, OriginHead};
+
+/// What the simulation found wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The history in which it happened.
+    pub seed: u64,
+    /// Nanoseconds of virtual time.
+    pub at: u64,
+    /// What was seen, and what should have been.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {} at {} us: {}", self.seed, self.at / 1000, self.what)
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// One content of an object. `repair` tells contents under one ETag apart: an operator found bad bytes
+/// at the origin, had them replaced, and purged the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Content {
+    pub(crate) version: u64,
+    pub(crate) repair: u64,
+    pub(crate) size: u64,
+}
+
+/// What the origin says of an object's version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tag {
+    Strong,
+    /// `W/`: two versions may share it.
+    Weak,
+    Missing,
+}
+
+/// One object as the origin has it, and as its readers may see it.
+#[derive(Clone, Debug)]
+pub(crate) struct Object {
+    pub(crate) id: u64,
+    pub(crate) tag: Tag,
+    /// Bytes of metadata: from a packed record to one of some blocks.
+    pub(crate) metadata: usize,
+    /// `None`: deleted.
+    pub(crate) now: Option<Content>,
+    /// Ever. A question to the origin may be as old as the oldest of those who share its answer.
+    pub(crate) was_deleted: bool,
+    pub(crate) next_version: u64,
+    /// Every content that it ever had.
+    pub(crate) past: Vec<Content>,
+    /// Reads that begin now must not see anything older.
+    pub(crate) oldest_allowed: (u64, u64),
+}
+
+impl Object {
+    pub(crate) fn new(id: u64, size: u64, (tag, metadata): (Tag, usize)) -> Self {
+        let first = Content { version: 1, repair: 0, size };
+        let was_deleted = false;
+        Self {
+            id,
+            tag,
+            metadata,
+            now: Some(first),
+            was_deleted,
+            next_version: 2,
+            past: vec![first],
+            oldest_allowed: (0, 0),
+        }
+    }
+
+    /// The version that a write makes.
+    pub(crate) fn overwrite(&mut self, size: u64) -> Content {
+        let content = Content { version: self.next_version, repair: 0, size };
+        self.next_version += 1;
+        self.past.push(content);
+        self.now = Some(content);
+        content
+    }
+
+    /// Other bytes under the same ETag.
+    pub(crate) fn repair(&mut self) -> Option<Content> {
+        let now = self.now?;
+        let content = Content { repair: now.repair + 1, ..now };
+        self.past.push(content);
+        self.now = Some(content);
+        Some(content)
+    }
+
+    /// A write through the gateway was acknowledged.
+    pub(crate) fn acknowledged(&mut self, content: Content) {
+        self.oldest_allowed = self.oldest_allowed.max((content.version, content.repair));
+    }
+
+    /// What the origin says of a version, apart from its bytes. A repair does not change it.
+    pub(crate) fn head(&self, content: Content) -> OriginHead {
+        let version = content.version;
+        let etag = match self.tag {
+            Tag::Strong => format!("\"{version}\""),
+            Tag::Weak => format!("W/\"{version}\""),
+            Tag::Missing => String::new(),
+        };
+        let note = format!("{version:0>width$}", width = self.metadata);
+        let headers = vec![("x-amz-meta-note".into(), note.into())];
+        OriginHead { size: content.size, etag: etag.into(), headers, ..OriginHead::default() }
+    }
+
+    /// The byte at `at`.
+    pub(crate) fn byte(&self, content: Content, at: u64) -> u8 {
+        let block = mix64(self.id << 40 ^ content.version << 20 ^ content.repair << 50 ^ (at >> 3));
+        block.to_le_bytes()[usize::from(at.to_le_bytes()[0] & 7)]
+    }
+
+    pub(crate) fn bytes(&self, content: Content, range: Range<u64>) -> Vec<u8> {
+        range.map(|at| self.byte(content, at)).collect()
+    }
+}
+
+/// What a read was told and given.
+pub(crate) struct Answered<'a> {
+    pub(crate) head: &'a Head,
+    pub(crate) range: Range<u64>,
+    pub(crate) bytes: &'a [u8],
+    /// [`Object::oldest_allowed`] when the read began.
+    pub(crate) oldest_allowed: (u64, u64),
+}
+
+fn is_head(head: &Head, origin: &OriginHead) -> bool {
+    (head.size, &head.etag, &head.headers) == (origin.size, &origin.etag, &origin.headers)
+}
+
+/// One version as a whole, not older than allowed.
+pub(crate) fn judge(object: &Object, answered: &Answered<'_>) -> Result<(), String> {
+    let Answered { head, ref range, bytes, oldest_allowed } = *answered;
+    let version = head.etag.trim_matches('"').parse().unwrap_or(0);
+    let contents = object.past.iter().filter(|content| content.version == version);
+    let allowed: Vec<Content> = contents
+        .copied()
+        .filter(|content| oldest_allowed <= (content.version, content.repair))
+        .collect();
+    let name = object.id;
+    if allowed.is_empty() {
+        return Err(format!(
+            "object {name}: version {version} was served, {oldest_allowed:?} was acknowledged before the read began"
+        ));
+    }
+    if allowed.iter().any(|content| !is_head(head, &object.head(*content))) {
+        return Err(format!("object {name}: version {version} was served as {head:?}"));
+    }
+    if bytes.len() as u64 != range.end - range.start {
+        return Err(format!("object {name}: {} bytes for {range:?}", bytes.len()));
+    }
+    // Bytes from before and after a repair carry one ETag: until the purge nobody can tell them apart.
+    let wrong = range
+        .clone()
+        .zip(bytes)
+        .find(|(at, byte)| allowed.iter().all(|content| object.byte(*content, *at) != **byte));
+    match wrong {
+        None => Ok(()),
+        Some((at, _)) => {
+            let other = object.past.iter().find(|content| {
+                let end = range.end.min(at + 8);
+                (at..end)
+                    .zip(&bytes[usize::try_from(at - range.start).unwrap_or(0)..])
+                    .all(|(at, byte)| object.byte(**content, at) == *byte)
+            });
+            Err(format!(
+                "object {name}: wrong byte at {at} of {range:?}, version {version} (allowed from {oldest_allowed:?}); it is of {other:?}"
+            ))
+        }
+    }
+}
