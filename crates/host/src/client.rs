@@ -1,0 +1,262 @@
+//! The handle that front ends use: from any task of any tokio runtime, droppable at any time.
+
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot};
+use zonal_cache::{
+    Freshness, Head, ObjectName, OpenError, Opened, Piece, ReadError, RemoveError, STRIPE, route,
+};
+
+use crate::ShardStats;
+use crate::origin::BoxFuture;
+use crate::pipe::{PipeReader, pipe};
+use crate::request::Request;
+
+/// The caches of a node as one. Cheap to clone.
+#[derive(Clone)]
+pub struct Client {
+    shards: Arc<[mpsc::Sender<Request>]>,
+}
+
+/// Stripes of one range whose presence is looked up before the first byte: 2 GiB. Beyond that a range
+/// counts as not cached.
+const PROBED_STRIPES_MAX: u64 = 64;
+
+impl Client {
+    pub(crate) fn new(shards: Vec<mpsc::Sender<Request>>) -> Self {
+        Self { shards: shards.into() }
+    }
+
+    /// The version of `object` to serve.
+    ///
+    /// # Errors
+    /// When there is none, or none that the cache may serve.
+    pub async fn open(
+        &self,
+        object: &ObjectName,
+        freshness: Freshness,
+    ) -> Result<Opened, OpenError> {
+        let (reply, answer) = oneshot::channel();
+        let open = Request::Open { object: object.clone(), freshness, reply };
+        self.home(object).send(open).await.map_err(|_| OpenError::Uncacheable)?;
+        answer.await.unwrap_or(Err(OpenError::Uncacheable))
+    }
+
+    /// The bytes of `range` of one version. Resolves when the first are there (or there are none to come),
+    /// so that [`ReadError::Changed`] can be answered by opening again before a response has begun.
+    ///
+    /// # Errors
+    /// When not even the first bytes could be had.
+    pub async fn read(
+        &self,
+        object: &ObjectName,
+        head: &Arc<Head>,
+        range: Range<u64>,
+    ) -> Result<Reading, ReadError> {
+        let rest = Rest {
+            client: self.clone(),
+            object: object.clone(),
+            head: head.clone(),
+            range: range.clone(),
+        };
+        let mut reading = Reading {
+            all_cached: true,
+            all_on_flash: true,
+            first: None,
+            now: Now::Between,
+            rest: Some(rest),
+        };
+        let second = range.start / STRIPE.0 + 1;
+        let others_cached = self.stripes_cached(object, head, &range, second).await;
+        reading.first = std::future::poll_fn(|cx| reading.poll_bytes(cx)).await.transpose()?;
+        reading.all_cached &= others_cached;
+        Ok(reading)
+    }
+
+    /// Whether a read of `range` would ask nothing of the origin, now.
+    pub async fn is_cached(
+        &self,
+        object: &ObjectName,
+        head: &Arc<Head>,
+        range: Range<u64>,
+    ) -> bool {
+        self.stripes_cached(object, head, &range, range.start / STRIPE.0).await
+    }
+
+    /// Removes what is cached under the name. Durable: once this returns, none of it is served any more,
+    /// not even after a crash.
+    ///
+    /// # Errors
+    /// When the removal is not on flash.
+    pub async fn remove(&self, object: &ObjectName) -> Result<(), RemoveError> {
+        let (reply, answer) = oneshot::channel();
+        let remove = Request::Remove { object: object.clone(), reply };
+        self.home(object).send(remove).await.map_err(|_| RemoveError)?;
+        answer.await.unwrap_or(Err(RemoveError))
+    }
+
+    /// What every shard tells of itself. A shard that has ended tells nothing.
+    pub async fn stats(&self) -> Vec<ShardStats> {
+        let mut stats = Vec::with_capacity(self.shards.len());
+        for shard in self.shards.iter() {
+            let (reply, answer) = oneshot::channel();
+            if shard.send(Request::Stats { reply }).await.is_ok() {
+                stats.extend(answer.await.ok());
+            }
+        }
+        stats
+    }
+
+    /// Puts everything that was admitted on flash.
+    pub async fn settle(&self) {
+        let mut answers = Vec::with_capacity(self.shards.len());
+        for shard in self.shards.iter() {
+            let (reply, answer) = oneshot::channel();
+            if shard.send(Request::Settle { reply }).await.is_ok() {
+                answers.push(answer);
+            }
+        }
+        for answer in answers {
+            // A shard that ended has nothing to put on flash any more.
+            let _ = answer.await;
+        }
+    }
+
+    /// Shards of the node.
+    #[must_use]
+    pub fn shard_count(&self) -> usize {
+        self.shards.len()
+    }
+
+    pub(crate) async fn stop(&self) {
+        for shard in self.shards.iter() {
+            let _ = shard.send(Request::Stop).await;
+        }
+    }
+
+    fn home(&self, object: &ObjectName) -> &mpsc::Sender<Request> {
+        self.stripe(object, 0)
+    }
+
+    fn stripe(&self, object: &ObjectName, stripe: u64) -> &mpsc::Sender<Request> {
+        &self.shards[route(object, stripe, self.shards.len())]
+    }
+
+    /// Whether what the range has of the stripes from `first` on is cached.
+    async fn stripes_cached(
+        &self,
+        object: &ObjectName,
+        head: &Arc<Head>,
+        range: &Range<u64>,
+        first: u64,
+    ) -> bool {
+        let stripes = first..range.end.div_ceil(STRIPE.0);
+        if stripes.is_empty() {
+            return true;
+        }
+        if PROBED_STRIPES_MAX < stripes.end - stripes.start {
+            return false;
+        }
+        for stripe in stripes {
+            let start = range.start.max(stripe * STRIPE.0);
+            let part = start..range.end.min((stripe + 1) * STRIPE.0);
+            let (reply, answer) = oneshot::channel();
+            let (object, head) = (object.clone(), head.clone());
+            let to = self.stripe(&object, stripe).clone();
+            let probe = Request::Probe { object, head, range: part, reply };
+            if to.send(probe).await.is_err() || !answer.await.unwrap_or(false) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// The bytes of one read.
+pub struct Reading {
+    /// Nothing will be asked of the origin, unless something cached turns out to be damaged.
+    pub all_cached: bool,
+    /// The same, and nothing of what was handed out so far was still on its way to flash.
+    pub all_on_flash: bool,
+    first: Option<Bytes>,
+    now: Now,
+    rest: Option<Rest>,
+}
+
+enum Now {
+    Between,
+    Asking(BoxFuture<'static, Result<PipeReader, ReadError>>),
+    Piping(PipeReader),
+}
+
+/// What has not been asked for yet.
+struct Rest {
+    client: Client,
+    object: ObjectName,
+    head: Arc<Head>,
+    range: Range<u64>,
+}
+
+impl Rest {
+    /// Asks for the next stripe.
+    fn ask(&mut self) -> BoxFuture<'static, Result<PipeReader, ReadError>> {
+        let stripe = self.range.start / STRIPE.0;
+        let end = self.range.end.min((stripe + 1) * STRIPE.0);
+        let range = self.range.start..end;
+        self.range.start = end;
+        let (to, from) = pipe();
+        let (object, head) = (self.object.clone(), self.head.clone());
+        let shard = self.client.stripe(&object, stripe).clone();
+        Box::pin(async move {
+            let read = Request::Read { object, head, range, to };
+            shard.send(read).await.map_err(|_| ReadError::Gone)?;
+            Ok(from)
+        })
+    }
+}
+
+impl Reading {
+    /// The next bytes; `None` after the last.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ReadError>>> {
+        match self.first.take() {
+            Some(first) => Poll::Ready(Some(Ok(first))),
+            None => self.poll_bytes(cx),
+        }
+    }
+
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ReadError>>> {
+        loop {
+            self.now = match &mut self.now {
+                Now::Between => match &mut self.rest {
+                    Some(rest) if !rest.range.is_empty() => Now::Asking(rest.ask()),
+                    _ => return Poll::Ready(None),
+                },
+                Now::Asking(asking) => match ready!(Pin::new(asking).poll(cx)) {
+                    Ok(pipe) => Now::Piping(pipe),
+                    Err(error) => return self.end(error),
+                },
+                Now::Piping(pipe) => match ready!(pipe.poll_next(cx)) {
+                    Some(Piece::Start { all_cached, all_on_flash }) => {
+                        self.all_cached &= all_cached;
+                        self.all_on_flash &= all_on_flash;
+                        continue;
+                    }
+                    Some(Piece::Data(bytes)) => return Poll::Ready(Some(Ok(bytes))),
+                    Some(Piece::End) => Now::Between,
+                    Some(Piece::Failed(error)) => return self.end(error),
+                    None => return self.end(ReadError::Gone),
+                },
+            };
+        }
+    }
+
+    fn end(&mut self, error: ReadError) -> Poll<Option<Result<Bytes, ReadError>>> {
+        self.rest = None;
+        self.now = Now::Between;
+        Poll::Ready(Some(Err(error)))
+    }
+}

@@ -1,0 +1,232 @@
+//! Turning the crank: the engine's executor and its ports, driven by one tokio task.
+//!
+//! A turn: set the clock; take requests; run ready tasks; submit what the device port holds, all of it with
+//! one system call; start what the origin port holds; take the device's answers. When nothing moved, the
+//! task sleeps until a request, an answer or a deadline wakes it. Nothing spins.
+
+use std::future::Future;
+use std::os::fd::{AsFd, OwnedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::unix::AsyncFd;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep};
+use zonal_base::Nanos;
+use zonal_cache::Cache;
+use zonal_device::{Command, Completion, ZonedDevice};
+use zonal_hostdev::HostDevice;
+use zonal_runtime::{Buffers, Executor, Port};
+
+use crate::clock::RealClock;
+use crate::origin::OriginDriver;
+use crate::pipe::PipeWriter;
+use crate::request::Request;
+use crate::shard::Place;
+use crate::{ReadError, ShardStats};
+
+/// Polls of engine tasks in one turn, before sockets get theirs: at about 1 us each, a quarter of a
+/// millisecond.
+const POLLS_PER_TURN: usize = 256;
+
+/// Requests taken in one turn.
+const REQUESTS_PER_TURN: usize = 64;
+
+/// Engine tasks that one request may start: itself, its fetch, and an admission for each piece of a stripe
+/// would be more, but those end by themselves. Requests are refused when not even this is left.
+const TASKS_PER_REQUEST: usize = 64;
+
+/// After how long a submission is tried again that the kernel had no room for.
+const SUBMIT_RETRY: Nanos = Nanos::millis(1);
+
+/// Engine tasks of a shard.
+pub(crate) const TASKS_MAX: usize = 1 << 16;
+
+/// Everything that one shard's thread turns.
+pub(crate) struct Crank {
+    pub(crate) place: Place,
+    pub(crate) executor: Executor,
+    pub(crate) clock: RealClock,
+    pub(crate) device: HostDevice,
+    pub(crate) device_port: Port<Command, Completion>,
+    pub(crate) origin: OriginDriver,
+    pub(crate) buffers: Buffers,
+    pub(crate) requests: mpsc::Receiver<Request>,
+    /// Set once the cache has started; requests wait until then.
+    pub(crate) cache: Option<Cache>,
+    pub(crate) wake: DeviceWake,
+    pub(crate) timer: Pin<Box<Sleep>>,
+    pub(crate) is_stopped: bool,
+}
+
+/// The device's descriptor, registered with the runtime.
+pub(crate) struct DeviceWake(AsyncFd<OwnedFd>);
+
+impl DeviceWake {
+    #[expect(
+        deprecated,
+        reason = "its fault is with types that change their descriptor; OwnedFd does not"
+    )]
+    pub(crate) fn new(device: &HostDevice) -> std::io::Result<Self> {
+        Ok(Self(AsyncFd::new(device.as_fd().try_clone_to_owned()?)?))
+    }
+}
+
+impl Crank {
+    /// Turns until `done` is ready.
+    pub(crate) async fn turn_until<T>(
+        &mut self,
+        mut done: impl FnMut(&mut Self) -> Option<T>,
+    ) -> T {
+        std::future::poll_fn(|cx| {
+            // Registered before the last look, so that nothing that happens in between is missed.
+            self.executor.host_waker(cx.waker());
+            let moved = self.turn(cx);
+            if let Some(output) = done(self) {
+                return Poll::Ready(output);
+            }
+            if moved || self.executor.has_ready() {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            self.sleep(cx)
+        })
+        .await
+    }
+
+    fn turn(&mut self, cx: &mut Context<'_>) -> bool {
+        let now = self.clock.now();
+        self.executor.advance(now);
+        let mut moved = self.take_answers(now);
+        moved |= self.take_requests(cx);
+        moved |= 0 < self.executor.run(POLLS_PER_TURN);
+        moved |= self.submit(now);
+        moved |= self.origin.start_all();
+        moved
+    }
+
+    fn take_answers(&mut self, now: Nanos) -> bool {
+        let mut any = false;
+        while let Some((ticket, completion)) = self.device.poll(now) {
+            any = true;
+            self.device_port.complete(ticket, completion);
+        }
+        any
+    }
+
+    fn submit(&mut self, now: Nanos) -> bool {
+        let mut any = false;
+        while let Some((ticket, command)) = self.device_port.take() {
+            if let Err(command) = self.device.submit(now, ticket, command) {
+                self.device_port.put_back(ticket, command);
+                break;
+            }
+            any = true;
+        }
+        if any {
+            self.device.flush_submissions();
+        }
+        any
+    }
+
+    fn take_requests(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(cache) = self.cache.clone() else { return false };
+        for taken in 0..REQUESTS_PER_TURN {
+            match self.requests.poll_recv(cx) {
+                Poll::Ready(Some(Request::Stop) | None) => {
+                    self.is_stopped = true;
+                    return true;
+                }
+                Poll::Ready(Some(request)) => self.start(&cache, request),
+                Poll::Pending => return 0 < taken,
+            }
+        }
+        true
+    }
+
+    fn start(&self, cache: &Cache, request: Request) {
+        let spawner = self.executor.spawner();
+        if !spawner.has_room(TASKS_PER_REQUEST) {
+            return refuse(request);
+        }
+        let cache = cache.clone();
+        match request {
+            Request::Open { object, freshness, reply } => spawner.spawn(async move {
+                let _ = reply.send(cache.open(&object, freshness).await);
+            }),
+            Request::Read { object, head, range, to } => spawner.spawn(async move {
+                cache.read(&object, &head, range, Box::new(to)).await;
+            }),
+            Request::Probe { object, head, range, reply } => {
+                let _ = reply.send(cache.is_cached(&object, &head, &range));
+            }
+            Request::Remove { object, reply } => spawner.spawn(async move {
+                let _ = reply.send(cache.remove(&object).await);
+            }),
+            Request::Settle { reply } => spawner.spawn(async move {
+                cache.settle().await;
+                let _ = reply.send(());
+            }),
+            Request::Stats { reply } => {
+                let _ = reply.send(self.stats(&cache));
+            }
+            Request::Stop => {}
+        }
+    }
+
+    fn stats(&self, cache: &Cache) -> ShardStats {
+        ShardStats {
+            device: self.place.device,
+            shard: self.place.shard,
+            cache: cache.stats(),
+            log: cache.log().stats(),
+            zones: cache.log().zone_counts(),
+            backlog: cache.log().backlog(),
+            records: cache.record_count(),
+            index_memory: cache.index_memory(),
+            buffers_in_use: self.buffers.pool().in_use(),
+            is_gone: cache.log().is_gone(),
+        }
+    }
+
+    /// Arranges to be woken by the device or the next deadline.
+    fn sleep<T>(&mut self, cx: &mut Context<'_>) -> Poll<T> {
+        match self.wake.0.poll_read_ready(cx) {
+            Poll::Ready(Ok(mut ready)) => {
+                ready.clear_ready();
+                cx.waker().wake_by_ref();
+            }
+            Poll::Ready(Err(error)) => {
+                tracing::error!(%error, "the device's descriptor cannot be waited for");
+                cx.waker().wake_by_ref();
+            }
+            Poll::Pending => {}
+        }
+        // The kernel had no room for what was submitted: try again soon.
+        let retry = self.device.next_event().map(|_| self.clock.now() + SUBMIT_RETRY);
+        if let Some(deadline) = self.executor.next_deadline().into_iter().chain(retry).min() {
+            let wait = deadline.since(self.clock.now()).duration();
+            self.timer.as_mut().reset(Instant::now() + wait);
+            if self.timer.as_mut().poll(cx).is_ready() {
+                cx.waker().wake_by_ref();
+            }
+        }
+        Poll::Pending
+    }
+}
+
+fn refuse(request: Request) {
+    match request {
+        Request::Open { reply, .. } => {
+            let _ = reply.send(Err(zonal_cache::OpenError::Overloaded));
+        }
+        Request::Read { to, .. } => refuse_read(to),
+        // Dropping the reply says it.
+        _ => {}
+    }
+}
+
+fn refuse_read(mut to: PipeWriter) {
+    use zonal_cache::{Consumer, Piece};
+    to.accept(Piece::Failed(ReadError::Overloaded));
+}

@@ -1,0 +1,31 @@
+//! The real host: a thread for each shard, the only real clock, and the handles that front ends use.
+//!
+//! Uses: `cache`, `hostdev`, `policy`, `zonelog`, `runtime`, `device`, `base`. Knows nothing of: HTTP, S3,
+//! configuration files, what the origin is.
+//! Read in this order: `node`, `shard`, `crank`, `client`, `pipe`, `origin`.
+//!
+//! One shard = one thread = one current-thread tokio runtime, on which the engine's executor is cranked
+//! and a front end may serve its connections: a hit wakes no other thread.
+
+mod checksum;
+mod client;
+mod clock;
+mod crank;
+mod memory;
+mod node;
+mod origin;
+mod pipe;
+mod request;
+mod shard;
+mod stats;
+
+pub use checksum::CHECKSUM;
+pub use client::{Client, Reading};
+pub use memory::{BUFFER_BYTES, BUFFER_BYTES_MIN};
+pub use node::{DeviceSettings, Front, Node, NodeSettings, StartError};
+pub use origin::{Backend, BodyStream, BoxFuture};
+pub use stats::ShardStats;
+pub use zonal_cache::{
+    Found, Freshness, Head, ObjectName, OpenError, Opened, OriginFault, OriginHead, ReadError,
+    RemoveError,
+};

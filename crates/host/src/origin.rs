@@ -1,0 +1,111 @@
+//! The origin as a shard sees it: whatever implements [`Backend`], driven by the shard's own runtime.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::ops::Range;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use std::cell::{Cell, RefCell};
+use zonal_base::Ticket;
+use zonal_cache::{Fetch, Fetched, ObjectName, OriginFault, OriginHead, StreamId};
+use zonal_runtime::Port;
+
+/// A future that may go anywhere.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// An object store.
+pub trait Backend: Send + Sync + 'static {
+    /// HEAD.
+    fn head(&self, object: ObjectName) -> BoxFuture<'_, Result<OriginHead, OriginFault>>;
+
+    /// GET of a range of the version with this ETag. The body yields exactly the bytes of the range, or fails.
+    fn get(
+        &self,
+        object: ObjectName,
+        range: Range<u64>,
+        etag: Box<str>,
+    ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>>;
+}
+
+/// The body of a GET.
+pub trait BodyStream: Send {
+    /// The next bytes, never none; nothing after the last.
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<Bytes, OriginFault>>>;
+}
+
+/// Carries out what the engine asks of its origin port.
+#[derive(Clone)]
+pub(crate) struct OriginDriver {
+    backend: Arc<dyn Backend>,
+    port: Port<Fetch, Fetched>,
+    streams: Rc<Streams>,
+}
+
+#[derive(Default)]
+struct Streams {
+    open: RefCell<HashMap<StreamId, Box<dyn BodyStream>>>,
+    next: Cell<u64>,
+}
+
+impl OriginDriver {
+    pub(crate) fn new(backend: Arc<dyn Backend>, port: Port<Fetch, Fetched>) -> Self {
+        Self { backend, port, streams: Rc::default() }
+    }
+
+    /// Starts everything that waits in the port. True when there was something.
+    pub(crate) fn start_all(&self) -> bool {
+        let mut any = false;
+        while let Some((ticket, fetch)) = self.port.take() {
+            any = true;
+            tokio::task::spawn_local(self.clone().carry_out(ticket, fetch));
+        }
+        any
+    }
+
+    async fn carry_out(self, ticket: Ticket, fetch: Fetch) {
+        let answer = match fetch {
+            Fetch::Head { object } => match self.backend.head(object).await {
+                Ok(head) => Fetched::Head(head),
+                Err(fault) => Fetched::Failed(fault),
+            },
+            Fetch::Open { object, range, etag } => {
+                match self.backend.get(object, range, etag).await {
+                    Ok(body) => Fetched::Opened(self.streams.add(body)),
+                    Err(fault) => Fetched::Failed(fault),
+                }
+            }
+            Fetch::More { stream } => self.more(stream).await,
+            Fetch::Close { stream } => {
+                drop(self.streams.open.borrow_mut().remove(&stream));
+                Fetched::End
+            }
+        };
+        self.port.complete(ticket, answer);
+    }
+
+    async fn more(&self, stream: StreamId) -> Fetched {
+        // Taken out while it is asked: the engine asks once at a time.
+        let body = self.streams.open.borrow_mut().remove(&stream);
+        let Some(mut body) = body else { return Fetched::End };
+        match body.next().await {
+            Some(Ok(bytes)) => {
+                self.streams.open.borrow_mut().insert(stream, body);
+                Fetched::Data(bytes)
+            }
+            Some(Err(fault)) => Fetched::Failed(fault),
+            None => Fetched::End,
+        }
+    }
+}
+
+impl Streams {
+    fn add(&self, body: Box<dyn BodyStream>) -> StreamId {
+        let id = StreamId(self.next.get());
+        self.next.set(id.0 + 1);
+        self.open.borrow_mut().insert(id, body);
+        id
+    }
+}

@@ -1,0 +1,104 @@
+//! The way of a read's bytes from the engine to a front end: a queue of few pieces, across threads or not.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use atomic_waker::AtomicWaker;
+use zonal_cache::{Consumer, Gone, Piece};
+
+/// Pieces that wait for the front end. With the one it is sending and the one that the engine reads, a slow
+/// client holds four.
+const PIECES_MAX: usize = 2;
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    reader: AtomicWaker,
+    writer: AtomicWaker,
+}
+
+#[derive(Default)]
+struct Queue {
+    pieces: VecDeque<Piece>,
+    reader_gone: bool,
+    writer_gone: bool,
+}
+
+/// The engine's end.
+pub(crate) struct PipeWriter(Arc<Shared>);
+
+/// The front end's end.
+pub(crate) struct PipeReader(Arc<Shared>);
+
+pub(crate) fn pipe() -> (PipeWriter, PipeReader) {
+    let shared = Arc::new(Shared::default());
+    (PipeWriter(shared.clone()), PipeReader(shared))
+}
+
+impl Shared {
+    fn with<R>(&self, look: impl FnOnce(&mut Queue) -> R) -> R {
+        // Nothing panics while the lock is held.
+        look(&mut self.queue.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Consumer for PipeWriter {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        let look = |queue: &mut Queue| match queue {
+            Queue { reader_gone: true, .. } => Poll::Ready(Err(Gone)),
+            Queue { pieces, .. } if pieces.len() < PIECES_MAX => Poll::Ready(Ok(())),
+            _ => Poll::Pending,
+        };
+        let first = self.0.with(look);
+        if first.is_ready() {
+            return first;
+        }
+        self.0.writer.register(cx.waker());
+        self.0.with(look)
+    }
+
+    fn accept(&mut self, piece: Piece) {
+        self.0.with(|queue| queue.pieces.push_back(piece));
+        self.0.reader.wake();
+    }
+}
+
+impl Drop for PipeWriter {
+    fn drop(&mut self) {
+        self.0.with(|queue| queue.writer_gone = true);
+        self.0.reader.wake();
+    }
+}
+
+impl PipeReader {
+    /// The next piece; `None` when the engine went away without an end.
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Piece>> {
+        let look = |queue: &mut Queue| match queue.pieces.pop_front() {
+            Some(piece) => Poll::Ready(Some(piece)),
+            None if queue.writer_gone => Poll::Ready(None),
+            None => Poll::Pending,
+        };
+        let mut next = self.0.with(look);
+        if next.is_pending() {
+            self.0.reader.register(cx.waker());
+            next = self.0.with(look);
+        }
+        if next.is_ready() {
+            self.0.writer.wake();
+        }
+        next
+    }
+}
+
+impl Drop for PipeReader {
+    fn drop(&mut self) {
+        // What waits is dropped outside the lock: buffers go back to their pool.
+        let left = self.0.with(|queue| {
+            queue.reader_gone = true;
+            std::mem::take(&mut queue.pieces)
+        });
+        drop(left);
+        self.0.writer.wake();
+    }
+}

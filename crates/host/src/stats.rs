@@ -1,0 +1,28 @@
+//! What one shard tells of itself.
+
+use zonal_base::Bytes;
+
+/// Counters and gauges of one shard at one moment.
+#[derive(Clone, Debug)]
+pub struct ShardStats {
+    /// The device that it lives on, from 0.
+    pub device: usize,
+    /// The share of it, from 0.
+    pub shard: usize,
+    /// The cache's counters.
+    pub cache: zonal_cache::Stats,
+    /// The log's counters.
+    pub log: zonal_zonelog::Stats,
+    /// Zones that are empty, open, sealed, being reclaimed, retired.
+    pub zones: [u32; 5],
+    /// Bytes admitted and not yet on flash.
+    pub backlog: Bytes,
+    /// Records in the index.
+    pub records: u64,
+    /// Memory of the index.
+    pub index_memory: Bytes,
+    /// Buffers in use.
+    pub buffers_in_use: u64,
+    /// The device no longer answers: requests go to the origin.
+    pub is_gone: bool,
+}

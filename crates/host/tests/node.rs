@@ -1,0 +1,183 @@
+//! A node on a real file: what it was given comes back, before and after a restart.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use zonal_base::Bytes as Size;
+use zonal_base::Nanos;
+use zonal_host::{
+    Backend, BodyStream, BoxFuture, Client, DeviceSettings, Found, Freshness, Node, NodeSettings,
+    ObjectName, OpenError, OriginFault, OriginHead,
+};
+use zonal_zonelog::OpenMode;
+
+const OBJECT_BYTES: u64 = 40 << 20;
+
+/// Objects whose bytes tell where they belong.
+#[derive(Default)]
+struct Store {
+    heads: AtomicU64,
+    gets: AtomicU64,
+    /// Nothing that is asked from now on is there any more.
+    is_gone: AtomicBool,
+}
+
+fn pattern(range: Range<u64>) -> Bytes {
+    range.map(|at| u8::try_from((at ^ (at >> 9)) % 251).expect("below 251")).collect()
+}
+
+impl Backend for Store {
+    fn head(&self, object: ObjectName) -> BoxFuture<'_, Result<OriginHead, OriginFault>> {
+        self.heads.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async move {
+            if object.key() == "none" {
+                return Err(OriginFault::NotFound);
+            }
+            Ok(OriginHead { size: OBJECT_BYTES, etag: "\"v1\"".into(), ..OriginHead::default() })
+        })
+    }
+
+    fn get(
+        &self,
+        _object: ObjectName,
+        range: Range<u64>,
+        _etag: Box<str>,
+    ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>> {
+        self.gets.fetch_add(1, Ordering::Relaxed);
+        let answer = match self.is_gone.load(Ordering::Relaxed) {
+            true => Err(OriginFault::NotFound),
+            false => Ok(Box::new(Body(range)) as Box<dyn BodyStream>),
+        };
+        Box::pin(async move { answer })
+    }
+}
+
+struct Body(Range<u64>);
+
+impl BodyStream for Body {
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<Bytes, OriginFault>>> {
+        Box::pin(async move {
+            let end = self.0.end.min(self.0.start + 50_000);
+            let piece = pattern(self.0.start..end);
+            self.0.start = end;
+            (!piece.is_empty()).then_some(Ok(piece))
+        })
+    }
+}
+
+fn settings(path: &std::path::Path) -> NodeSettings {
+    let spec = format!("file:{}?size=256MiB&zone=8MiB", path.display());
+    NodeSettings {
+        devices: vec![DeviceSettings {
+            spec: spec.parse().unwrap(),
+            shards: Some(2),
+            policy: "zone-fifo".into(),
+            chunk: Size::kib(256),
+            buffers: Size::mib(32),
+        }],
+        mode: OpenMode::Recover,
+    }
+}
+
+async fn read(client: &Client, object: &ObjectName, range: Range<u64>) -> (bool, Bytes) {
+    let head = client.open(object, Freshness::Immutable).await.unwrap().head;
+    let mut reading = client.read(object, &head, range).await.unwrap();
+    let mut bytes = Vec::new();
+    let all_cached = reading.all_cached;
+    while let Some(piece) = std::future::poll_fn(|cx| reading.poll_next(cx)).await {
+        bytes.extend_from_slice(&piece.unwrap());
+    }
+    (all_cached, bytes.into())
+}
+
+#[tokio::test]
+async fn what_was_read_once_is_cached_across_stripes_and_restarts() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = settings(&directory.path().join("device"));
+    let store = Arc::new(Store::default());
+    let object = ObjectName::new("bucket", "key");
+    let ranges = [0..OBJECT_BYTES, 5..6, 33_000_000..34_500_000, 0..0];
+
+    let node = Node::start(&settings, store.clone(), None).await.unwrap();
+    for range in ranges.clone() {
+        assert_eq!(read(node.client(), &object, range.clone()).await.1, pattern(range));
+    }
+    assert_eq!(store.gets.load(Ordering::Relaxed), 2, "one for each stripe");
+    node.client().settle().await;
+    for range in ranges.clone() {
+        assert_eq!(read(node.client(), &object, range.clone()).await, (true, pattern(range)));
+    }
+    let none = ObjectName::new("bucket", "none");
+    let missing = node.client().open(&none, Freshness::Immutable);
+    assert_eq!(missing.await.unwrap_err(), OpenError::NotFound);
+    node.stop().await;
+
+    let node = Node::start(&settings, store.clone(), None).await.unwrap();
+    for range in ranges {
+        assert_eq!(read(node.client(), &object, range.clone()).await, (true, pattern(range)));
+    }
+    assert_eq!(store.gets.load(Ordering::Relaxed), 2);
+    assert_eq!(store.heads.load(Ordering::Relaxed), 2, "the object, and the one that is not there");
+    node.client().remove(&object).await.unwrap();
+    let window = Freshness::Revalidate { window: Nanos(0) };
+    let again = node.client().open(&object, window).await.unwrap();
+    assert_eq!(again.found, Found::Miss);
+    assert!(again.head.salt != 0, "what was stored before the removal stays out of reach");
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_reader_that_goes_away_leaves_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let node =
+        Node::start(&settings(&directory.path().join("device")), Arc::<Store>::default(), None)
+            .await
+            .unwrap();
+    let object = ObjectName::new("bucket", "key");
+    let head = node.client().open(&object, Freshness::Immutable).await.unwrap().head;
+    for _ in 0..20 {
+        let mut reading = node.client().read(&object, &head, 0..OBJECT_BYTES).await.unwrap();
+        let first = std::future::poll_fn(|cx| match reading.poll_next(cx) {
+            Poll::Ready(piece) => Poll::Ready(piece),
+            Poll::Pending => Poll::Pending,
+        });
+        assert!(first.await.unwrap().is_ok());
+    }
+    // The engine hears of it when it next has something to hand over.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while 0 < node.client().stats().await.iter().map(|stats| stats.buffers_in_use).sum::<u64>() {
+        assert!(Instant::now() < deadline, "buffers are still held");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_read_under_way_outlives_the_removal_of_its_object() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = settings(&directory.path().join("device"));
+    let store = Arc::new(Store::default());
+    let node = Node::start(&settings, store.clone(), None).await.unwrap();
+    let object = ObjectName::new("bucket", "key");
+    // Many pieces of one fetch, all within what a fetch runs ahead of its reader.
+    let range = 0..4_000_000;
+
+    let head = node.client().open(&object, Freshness::Immutable).await.unwrap().head;
+    let mut reading = node.client().read(&object, &head, range.clone()).await.unwrap();
+    store.is_gone.store(true, Ordering::Relaxed);
+    node.client().remove(&object).await.unwrap();
+
+    let mut bytes = Vec::new();
+    while let Some(piece) = std::future::poll_fn(|cx| reading.poll_next(cx)).await {
+        bytes.extend_from_slice(&piece.unwrap());
+    }
+    assert_eq!(bytes, pattern(range));
+    assert_eq!(store.gets.load(Ordering::Relaxed), 1);
+    node.stop().await;
+}
