@@ -1,0 +1,186 @@
+//! Who may come in: AWS Signature Version 4, checked strictly.
+//!
+//! 1. [`claim`] reads what the request says about itself and judges what needs no key.
+//! 2. The headers that must be signed are signed: `host` and every `x-amz-*`.
+//! 3. The payload hash is a hash or one of S3's words.
+//! 4. The signature is the one that the secret key makes of all this.
+
+mod claim;
+mod error;
+mod keys;
+
+pub(crate) use claim::PARAMETERS as PRESIGN_PARAMETERS;
+pub(crate) use error::AuthError;
+pub use keys::AccessKeys;
+
+use http::header::HOST;
+use http::request::Parts;
+use zonal_origin::Chain;
+use zonal_origin::sigv4::{
+    self, EMPTY_SHA256, KeyCache, STREAMING_SIGNED_PAYLOAD, STREAMING_SIGNED_PAYLOAD_TRAILER,
+    STREAMING_UNSIGNED_PAYLOAD_TRAILER, Scope, Signature, Timestamp, UNSIGNED_PAYLOAD,
+};
+
+use self::claim::{Claim, Place, single};
+use self::error::Mismatch;
+use crate::query::Query;
+
+/// Checks signatures for one region.
+pub(crate) struct Verifier {
+    region: String,
+    access_keys: AccessKeys,
+    signing_keys: KeyCache,
+}
+
+/// What the signature says about the body.
+#[derive(Clone, Debug)]
+pub(crate) enum Payload {
+    /// There is none: its hash is that of nothing.
+    Empty,
+    /// Its SHA-256, in lower-case hexadecimal.
+    Sha256(String),
+    /// Nothing, or nothing before its trailer.
+    Unsigned,
+    /// It comes in signed chunks; the first continues the signature of the head.
+    Chunks(Box<Chain>),
+}
+
+impl Verifier {
+    /// A verifier for clients that sign for `region` with one of `access_keys`.
+    pub(crate) fn new(region: String, access_keys: AccessKeys) -> Self {
+        Self { region, access_keys, signing_keys: KeyCache::default() }
+    }
+
+    /// Lets the request in, or says why not.
+    pub(crate) fn verify(
+        &self,
+        request: &Parts,
+        query: &Query<'_>,
+        now: Timestamp,
+    ) -> Result<Payload, AuthError> {
+        let headers = &request.headers;
+        let claim = Claim::of(headers, query, &self.region, now)?;
+        if headers.contains_key(TOKEN_HEADER) || query.has(TOKEN_PARAMETER) {
+            return Err(AuthError::Token);
+        }
+        let unknown = || AuthError::UnknownKey(claim.access_key.to_owned());
+        let secret = self.access_keys.secret(claim.access_key).ok_or_else(unknown)?;
+        let payload_hash = payload_hash(request, query, claim.place)?;
+        let signed = signed_headers(request, claim.signed_headers, claim.place)?;
+        let path = request.uri.path();
+        let raw_query = request.uri.query().unwrap_or_default();
+        let canonical_request = sigv4::canonical_request(
+            request.method.as_str(),
+            path,
+            raw_query,
+            &signed,
+            payload_hash,
+        );
+        let day = &claim.date[..claim::DAY_CHARS];
+        let scope = Scope { date: day, region: &self.region, service: "s3" };
+        let string_to_sign = sigv4::string_to_sign(claim.date, &scope, &canonical_request);
+        let key = self.signing_keys.key(secret, &scope);
+        let signature = Signature::parse(claim.signature);
+        let signature = signature.filter(|signature| key.verify(&string_to_sign, signature));
+        let Some(signature) = signature else {
+            return Err(AuthError::Mismatch(Box::new(Mismatch {
+                access_key: claim.access_key.to_owned(),
+                signature: claim.signature.to_owned(),
+                string_to_sign,
+                canonical_request: String::from_utf8_lossy(&canonical_request).into_owned(),
+            })));
+        };
+        Ok(match payload_hash {
+            EMPTY_SHA256 => Payload::Empty,
+            UNSIGNED_PAYLOAD | STREAMING_UNSIGNED_PAYLOAD_TRAILER => Payload::Unsigned,
+            STREAMING_SIGNED_PAYLOAD | STREAMING_SIGNED_PAYLOAD_TRAILER => {
+                Payload::Chunks(Box::new(Chain {
+                    key,
+                    timestamp: claim.date.to_owned(),
+                    scope: scope.to_string(),
+                    signature,
+                }))
+            }
+            hash => Payload::Sha256(hash.to_owned()),
+        })
+    }
+}
+
+/// The payload hash that was signed.
+fn payload_hash<'a>(
+    request: &'a Parts,
+    query: &'a Query<'_>,
+    place: Place,
+) -> Result<&'a str, AuthError> {
+    let stated = single(&request.headers, PAYLOAD_HEADER)?;
+    let stated = match place {
+        Place::Header => stated.ok_or(AuthError::NoPayloadHash)?,
+        Place::Query => stated.or(query.get(PAYLOAD_PARAMETER)).unwrap_or(UNSIGNED_PAYLOAD),
+    };
+    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    let is_hash = stated.len() == SHA256_HEX_CHARS && stated.bytes().all(is_hex);
+    if is_hash || PAYLOAD_WORDS.contains(&stated) {
+        Ok(stated)
+    } else {
+        Err(AuthError::BadPayloadHash(stated.to_owned()))
+    }
+}
+
+/// The headers that are signed, with their values, in the order of their names.
+fn signed_headers<'a>(
+    request: &'a Parts,
+    names: &'a str,
+    place: Place,
+) -> Result<Vec<(&'a str, &'a [u8])>, AuthError> {
+    let headers = &request.headers;
+    if !names.split(';').is_sorted_by(|a, b| a < b) || names.bytes().any(|b| b.is_ascii_uppercase())
+    {
+        let why = "SignedHeaders must be lower-case names in alphabetical order.".to_owned();
+        return Err(match place {
+            Place::Header => AuthError::Header { why, region: None },
+            Place::Query => AuthError::Query(why),
+        });
+    }
+    single(headers, HOST.as_str())?;
+    let is_signed = |name: &str| names.split(';').any(|signed| signed == name);
+    let must_be_signed = |name: &str| name == HOST.as_str() || name.starts_with("x-amz-");
+    let unsigned = headers.keys().map(http::HeaderName::as_str).chain([HOST.as_str()]);
+    let mut unsigned: Vec<_> = unsigned
+        .filter(|name| must_be_signed(name) && !is_signed(name))
+        .map(str::to_owned)
+        .collect();
+    if !unsigned.is_empty() {
+        unsigned.sort();
+        unsigned.dedup();
+        return Err(AuthError::NotSigned(unsigned));
+    }
+    let mut signed = Vec::with_capacity(headers.len());
+    for name in names.split(';') {
+        let before = signed.len();
+        signed.extend(headers.get_all(name).iter().map(|value| (name, value.as_bytes())));
+        if signed.len() == before {
+            signed.push((name, b"".as_slice()));
+        }
+    }
+    Ok(signed)
+}
+
+const PAYLOAD_HEADER: &str = "x-amz-content-sha256";
+const PAYLOAD_PARAMETER: &str = "X-Amz-Content-Sha256";
+const TOKEN_HEADER: &str = "x-amz-security-token";
+const TOKEN_PARAMETER: &str = "X-Amz-Security-Token";
+
+/// SHA-256 in hexadecimal.
+const SHA256_HEX_CHARS: usize = 64;
+
+/// What may stand in place of a hash. S3's ECDSA variants are not among them: their keys do not
+/// exist here.
+const PAYLOAD_WORDS: [&str; 4] = [
+    UNSIGNED_PAYLOAD,
+    STREAMING_UNSIGNED_PAYLOAD_TRAILER,
+    STREAMING_SIGNED_PAYLOAD,
+    STREAMING_SIGNED_PAYLOAD_TRAILER,
+];
+
+#[cfg(test)]
+mod tests;

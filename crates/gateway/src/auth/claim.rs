@@ -1,0 +1,282 @@
+//! What a signed request claims: who signed it, when, for which endpoint, and which headers.
+//!
+//! The claim stands in the `Authorization` header or, for presigned requests, in the query. This
+//! module reads both and judges everything that needs no key.
+
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, DATE};
+
+use zonal_origin::sigv4::{ALGORITHM, Timestamp};
+
+use super::error::{AuthError, SKEW_SECONDS_MAX, Scheme};
+use crate::query::Query;
+
+/// The other algorithm that S3 knows. Its keys do not exist here.
+const ALGORITHM_ECDSA: &str = "AWS4-ECDSA-P256-SHA256";
+
+/// The longest life of a presigned request: 7 days, S3's own bound.
+const EXPIRES_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
+
+/// Where the claim stood. The string that was signed differs in its query and its payload hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The `Authorization` header.
+    Header,
+    /// The query: a presigned request.
+    Query,
+}
+
+/// A claim that reads well and is in time. Whether it is true, the key will tell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim<'a> {
+    /// Where it stood.
+    pub(crate) place: Place,
+    /// Who signed.
+    pub(crate) access_key: &'a str,
+    /// The names of the signed headers as the client wrote them, `;` between them.
+    pub(crate) signed_headers: &'a str,
+    /// In hexadecimal, as the client wrote it.
+    pub(crate) signature: &'a str,
+    /// When it was signed, as the client wrote it: `yyyyMMddTHHmmssZ`.
+    pub(crate) date: &'a str,
+}
+
+impl<'a> Claim<'a> {
+    /// Finds and judges the claim of a request to the endpoint in `region`, at `now`.
+    pub(crate) fn of(
+        headers: &'a HeaderMap,
+        query: &'a Query<'_>,
+        region: &str,
+        now: Timestamp,
+    ) -> Result<Self, AuthError> {
+        let header = single(headers, AUTHORIZATION.as_str())?;
+        if PARAMETERS_V2.iter().any(|name| query.has(name)) {
+            return Err(AuthError::Unsupported(Scheme::Version2));
+        }
+        match (header, PARAMETERS.iter().any(|name| query.has(name))) {
+            (None, false) => Err(AuthError::Anonymous),
+            (Some(_), true) => Err(AuthError::Ambiguous(TWO_MECHANISMS)),
+            (Some(header), false) => Self::in_header(headers, header, region, now),
+            (None, true) => Self::in_query(query, region, now),
+        }
+    }
+
+    fn in_header(
+        headers: &'a HeaderMap,
+        header: &'a str,
+        region: &str,
+        now: Timestamp,
+    ) -> Result<Self, AuthError> {
+        let parts = Authorization::parse(header)?;
+        let date = date_of(headers)?;
+        let signed_at = Timestamp::parse(date).ok_or(AuthError::NoDate)?;
+        if signed_at.unix_seconds().abs_diff(now.unix_seconds()) > SKEW_SECONDS_MAX {
+            return Err(AuthError::Skewed { request_time: date.to_owned(), now });
+        }
+        let malformed = |why| AuthError::Header { why, region: None };
+        let scope = Scope::parse(parts.credential).map_err(malformed)?;
+        if scope.region != region {
+            let why = format!("the region \"{}\" is wrong; expecting \"{region}\"", scope.region);
+            return Err(AuthError::Header { why, region: Some(region.to_owned()) });
+        }
+        if scope.day != &date[..DAY_CHARS] {
+            let why = "Invalid credential date. Date is not the same as X-Amz-Date.".to_owned();
+            return Err(AuthError::Header { why, region: None });
+        }
+        Ok(Self {
+            place: Place::Header,
+            access_key: scope.access_key,
+            signed_headers: parts.signed_headers,
+            signature: parts.signature,
+            date,
+        })
+    }
+
+    fn in_query(query: &'a Query<'_>, region: &str, now: Timestamp) -> Result<Self, AuthError> {
+        let [algorithm, credential, date, expires, signed_headers, signature] = PARAMETERS
+            .map(|name| query.get(name).filter(|value| !value.is_empty()))
+            .map(|value| value.ok_or_else(|| AuthError::Query(MISSING_PARAMETERS.to_owned())));
+        let algorithm = algorithm?;
+        if PARAMETERS.iter().any(|name| query.iter().filter(|(key, _)| key == name).count() > 1) {
+            return Err(AuthError::Ambiguous("A parameter of the signature is given twice."));
+        }
+        if algorithm != ALGORITHM {
+            let supported = match algorithm {
+                ALGORITHM_ECDSA => ALGORITHM,
+                // S3's own words.
+                _ => "AWS4-HMAC-SHA256 and AWS4-ECDSA-P256-SHA256",
+            };
+            let why = format!("X-Amz-Algorithm only supports \"{supported}\"");
+            return Err(AuthError::Query(why));
+        }
+        let bad_scope =
+            |why| AuthError::Query(format!("Error parsing the X-Amz-Credential parameter; {why}"));
+        let scope = Scope::parse(credential?).map_err(bad_scope)?;
+        if scope.region != region {
+            let why = format!("the region \"{}\" is wrong; expecting \"{region}\"", scope.region);
+            return Err(bad_scope(why));
+        }
+        let date = date?;
+        let bad_date = || AuthError::Query(BAD_DATE.to_owned());
+        let signed_at = Timestamp::parse(date).ok_or_else(bad_date)?;
+        if scope.day != &date[..DAY_CHARS] {
+            let why = format!(
+                "Invalid credential date \"{}\". This date is not the same as X-Amz-Date: \"{}\".",
+                scope.day,
+                &date[..DAY_CHARS]
+            );
+            return Err(AuthError::Query(why));
+        }
+        let (signature, signed_headers) = (signature?, signed_headers?);
+        in_time(signed_at, expires?, now)?;
+        let access_key = scope.access_key;
+        Ok(Self { place: Place::Query, access_key, signed_headers, signature, date })
+    }
+}
+
+/// A presigned request is good from its date (give or take the skew) until it expires.
+fn in_time(signed_at: Timestamp, expires: &str, now: Timestamp) -> Result<(), AuthError> {
+    let query = |why: &str| Err(AuthError::Query(why.to_owned()));
+    let Ok(expires_seconds) = expires.parse::<i64>() else {
+        return query("X-Amz-Expires should be a number");
+    };
+    let Ok(expires_seconds) = u64::try_from(expires_seconds) else {
+        return query("X-Amz-Expires must be non-negative");
+    };
+    if expires_seconds > EXPIRES_SECONDS_MAX {
+        return query(
+            "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires \
+             must be less than 604800 seconds",
+        );
+    }
+    if signed_at.unix_seconds() > now.unix_seconds() + SKEW_SECONDS_MAX {
+        return Err(AuthError::NotYet);
+    }
+    let expired_at = Timestamp::from_unix_seconds(signed_at.unix_seconds() + expires_seconds);
+    if expired_at < now {
+        return Err(AuthError::Expired { expires_seconds, expired_at, now });
+    }
+    Ok(())
+}
+
+/// When the request was signed: `x-amz-date`, or `Date` in the same form.
+fn date_of(headers: &HeaderMap) -> Result<&str, AuthError> {
+    match single(headers, "x-amz-date")? {
+        Some(date) => Ok(date),
+        None => single(headers, DATE.as_str())?.ok_or(AuthError::NoDate),
+    }
+}
+
+/// The day in a date: `yyyyMMdd`.
+pub(crate) const DAY_CHARS: usize = 8;
+
+/// A header that decides about access must not be there twice: we and the origin could read
+/// different ones.
+pub(crate) fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, AuthError> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(AuthError::Ambiguous("A header of the signature is given twice."));
+    }
+    let not_text = AuthError::Ambiguous("A header of the signature is not text.");
+    value.to_str().map(Some).map_err(|_| not_text)
+}
+
+/// The three components of the header's value.
+struct Authorization<'a> {
+    credential: &'a str,
+    signed_headers: &'a str,
+    signature: &'a str,
+}
+
+impl<'a> Authorization<'a> {
+    fn parse(header: &'a str) -> Result<Self, AuthError> {
+        let Some((scheme, components)) = header.trim().split_once(' ') else {
+            return Err(AuthError::Unsupported(Scheme::None(header.to_owned())));
+        };
+        match scheme {
+            ALGORITHM => {}
+            "AWS" => return Err(AuthError::Unsupported(Scheme::Version2)),
+            _ => return Err(AuthError::Unsupported(Scheme::Other(scheme.to_owned()))),
+        }
+        let malformed = |why: String| AuthError::Header { why, region: None };
+        let mut pairs = [("", ""); 3];
+        if components.split(',').count() != pairs.len() {
+            return Err(malformed(THREE_COMPONENTS.to_owned()));
+        }
+        for (pair, component) in pairs.iter_mut().zip(components.split(',')) {
+            *pair = component.trim().split_once('=').filter(|(_, v)| !v.contains('=')).ok_or_else(
+                || malformed(format!("the authorization component \"{component}\" is malformed.")),
+            )?;
+        }
+        let find = |name: &str| {
+            let pair = pairs.iter().find(|(key, value)| *key == name && !value.is_empty());
+            pair.map(|(_, value)| *value).ok_or_else(|| malformed(format!("missing {name}.")))
+        };
+        Ok(Self {
+            credential: find("Credential")?,
+            signed_headers: find("SignedHeaders")?,
+            signature: find("Signature")?,
+        })
+    }
+}
+
+/// `AKID/yyyyMMdd/region/s3/aws4_request`.
+struct Scope<'a> {
+    access_key: &'a str,
+    day: &'a str,
+    region: &'a str,
+}
+
+impl<'a> Scope<'a> {
+    fn parse(credential: &'a str) -> Result<Self, String> {
+        let mut parts = [""; 5];
+        if credential.split('/').count() != parts.len() {
+            return Err("the Credential is mal-formed; expecting \
+                        \"<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request\"."
+                .to_owned());
+        }
+        parts.iter_mut().zip(credential.split('/')).for_each(|(part, text)| *part = text);
+        let [access_key, day, region, service, terminal] = parts;
+        if service != "s3" {
+            return Err(format!(
+                "incorrect service \"{service}\". This endpoint belongs to \"s3\"."
+            ));
+        }
+        if terminal != "aws4_request" {
+            return Err(format!(
+                "incorrect terminal \"{terminal}\". This endpoint uses \"aws4_request\"."
+            ));
+        }
+        if Timestamp::parse(&format!("{day}T000000Z")).is_none() {
+            return Err(format!(
+                "incorrect date format \"{day}\". This date in the credential must be in the \
+                 format \"yyyyMMdd\"."
+            ));
+        }
+        Ok(Self { access_key, day, region })
+    }
+}
+
+/// The parameters of a presigned request, in the order in which `in_query` takes them.
+pub(crate) const PARAMETERS: [&str; 6] = [
+    "X-Amz-Algorithm",
+    "X-Amz-Credential",
+    "X-Amz-Date",
+    "X-Amz-Expires",
+    "X-Amz-SignedHeaders",
+    "X-Amz-Signature",
+];
+
+/// The parameters that only a Signature Version 2 presigned request has.
+const PARAMETERS_V2: [&str; 2] = ["AWSAccessKeyId", "Signature"];
+
+const TWO_MECHANISMS: &str = "Only one auth mechanism allowed; only the X-Amz-Algorithm query \
+                              parameter, Signature query string parameter or the Authorization \
+                              header should be specified";
+const MISSING_PARAMETERS: &str = "Query-string authentication version 4 requires the \
+                                  X-Amz-Algorithm, X-Amz-Credential, X-Amz-Signature, X-Amz-Date, \
+                                  X-Amz-SignedHeaders, and X-Amz-Expires parameters.";
+const THREE_COMPONENTS: &str =
+    "the authorization header requires three components: Credential, SignedHeaders, and Signature.";
+const BAD_DATE: &str = "X-Amz-Date must be in the ISO8601 Long Format \"yyyyMMdd'T'HHmmss'Z'\"";

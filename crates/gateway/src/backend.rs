@@ -1,0 +1,86 @@
+//! The origin as the cache sees it: heads, and ranges of one version.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zonal_host::{Backend, BodyStream, BoxFuture, ObjectName, OriginFault, OriginHead};
+use zonal_origin::{Origin, OriginBody, OriginError, Wait};
+
+/// Lets the cache fetch from an origin.
+#[derive(Clone, Debug)]
+pub struct OriginBackend(Arc<Origin>);
+
+impl OriginBackend {
+    /// Fetches from `origin`.
+    #[must_use]
+    pub const fn new(origin: Arc<Origin>) -> Self {
+        Self(origin)
+    }
+}
+
+impl Backend for OriginBackend {
+    fn head(&self, object: ObjectName) -> BoxFuture<'_, Result<OriginHead, OriginFault>> {
+        Box::pin(async move {
+            let head = self.0.head(&named(&object)).await.map_err(|error| fault(&error))?;
+            let headers = head.headers.into_iter();
+            Ok(OriginHead {
+                size: head.size,
+                etag: head.etag.unwrap_or_default().into(),
+                last_modified: head.last_modified.unwrap_or_default().into(),
+                headers: headers.map(|(name, value)| (name.into(), value.into())).collect(),
+            })
+        })
+    }
+
+    fn get(
+        &self,
+        object: ObjectName,
+        range: Range<u64>,
+        etag: Box<str>,
+    ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>> {
+        Box::pin(async move {
+            let body = self.0.get(&named(&object), range, Some(&*etag)).await;
+            let body = body.map_err(|error| fault(&error))?;
+            Ok(Box::new(Stream(body)) as Box<dyn BodyStream>)
+        })
+    }
+}
+
+struct Stream(OriginBody);
+
+impl BodyStream for Stream {
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<Bytes, OriginFault>>> {
+        Box::pin(async move {
+            let next = self.0.next().await?;
+            Some(next.map_err(|error| fault(&error)))
+        })
+    }
+}
+
+fn named(object: &ObjectName) -> zonal_origin::ObjectName {
+    zonal_origin::ObjectName { bucket: object.bucket().into(), key: object.key().into() }
+}
+
+/// What the cache makes of an origin's error: a word for each thing that it can do about it.
+fn fault(error: &OriginError) -> OriginFault {
+    match error {
+        OriginError::NotFound(_) => OriginFault::NotFound,
+        OriginError::Denied(_) => OriginFault::Denied,
+        // A range that lies outside is one of another version.
+        OriginError::Changed | OriginError::RangeNotSatisfiable => OriginFault::Changed,
+        OriginError::Busy(_) => OriginFault::Busy,
+        OriginError::Failed(refusal) => OriginFault::Status(refusal.status),
+        OriginError::Elsewhere { .. } => OriginFault::Status(MOVED),
+        OriginError::Unreachable { .. } | OriginError::Stalled { waited_for: Wait::Answer, .. } => {
+            OriginFault::Unreachable
+        }
+        OriginError::Stalled { waited_for: Wait::Body, .. }
+        | OriginError::Short { .. }
+        | OriginError::BadUpload { .. } => OriginFault::Broken,
+        OriginError::Lied { .. } => OriginFault::Lied,
+    }
+}
+
+/// The status of a redirection to another region.
+const MOVED: u16 = 301;

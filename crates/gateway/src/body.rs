@@ -1,0 +1,131 @@
+//! The body of an answer: nothing, a document, bytes of the cache, or what the origin sends.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::sync::mpsc;
+use zonal_host::Reading;
+use zonal_origin::BoxBody;
+
+use crate::socket::Exchange;
+use crate::stats::Stats;
+
+/// The body broke off. The connection is cut, so that the client sees that bytes are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cut;
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the rest of the answer could not be had")
+    }
+}
+
+impl std::error::Error for Cut {}
+
+/// Where the bytes come from.
+pub(crate) enum Source {
+    /// There are none.
+    Empty,
+    /// A document that is there already.
+    Document(Bytes),
+    /// A range of an object, and the bytes of it that have not come yet.
+    Object(Reading, u64),
+    /// The origin's answer, handed on.
+    Origin(BoxBody),
+    /// The origin's answer to a write, handed on by the task that also invalidates.
+    Write(mpsc::Receiver<Result<Frame<Bytes>, Cut>>),
+}
+
+/// The body of an answer. While it lives, the exchange is under way.
+pub(crate) struct ResponseBody {
+    source: Source,
+    sent_bytes: u64,
+    stats: Arc<Stats>,
+    _exchange: Exchange,
+}
+
+impl ResponseBody {
+    pub(crate) fn new(source: Source, stats: Arc<Stats>, exchange: Exchange) -> Self {
+        Self { source, sent_bytes: 0, stats, _exchange: exchange }
+    }
+}
+
+impl From<Bytes> for Source {
+    fn from(document: Bytes) -> Self {
+        Self::Document(document)
+    }
+}
+
+impl Source {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        match self {
+            Self::Empty => Poll::Ready(None),
+            Self::Document(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Document(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Self::Object(_, 0) => Poll::Ready(None),
+            Self::Object(reading, left_bytes) => reading.poll_next(cx).map(|piece| {
+                // A piece beyond the range, or an end before its end, would be another object.
+                let Some(Ok(bytes)) = piece else { return Some(Err(Cut)) };
+                let Some(left) = left_bytes.checked_sub(bytes.len() as u64) else {
+                    return Some(Err(Cut));
+                };
+                *left_bytes = left;
+                Some(Ok(Frame::data(bytes)))
+            }),
+            Self::Origin(body) => {
+                Pin::new(body).poll_frame(cx).map(|frame| Some(frame?.map_err(|_| Cut)))
+            }
+            Self::Write(frames) => frames.poll_recv(cx),
+        }
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let frame = self.source.poll_next(cx);
+        match &frame {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.sent_bytes += frame.data_ref().map_or(0, |bytes| bytes.len() as u64);
+            }
+            Poll::Ready(Some(Err(Cut))) => self.stats.responses_cut.add(1),
+            Poll::Ready(None) | Poll::Pending => {}
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::Empty => true,
+            Source::Document(bytes) => bytes.is_empty(),
+            Source::Object(_, left_bytes) => *left_bytes == 0,
+            Source::Origin(body) => body.is_end_stream(),
+            Source::Write(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Empty => SizeHint::with_exact(0),
+            Source::Document(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Source::Object(_, left_bytes) => SizeHint::with_exact(*left_bytes),
+            Source::Origin(body) => body.size_hint(),
+            Source::Write(_) => SizeHint::new(),
+        }
+    }
+}
+
+impl Drop for ResponseBody {
+    fn drop(&mut self) {
+        self.stats.sent_bytes.add(self.sent_bytes);
+    }
+}

@@ -1,0 +1,110 @@
+//! Whether the conditions of a request let it have the object: RFC 9110 section 13.2.2, as S3 does it.
+//!
+//! 1. `If-Match`, or without it `If-Unmodified-Since`: 412 when false.
+//! 2. `If-None-Match`, or without it `If-Modified-Since`: 304 when false.
+//!
+//! S3's additions: an ETag may come without its quotes, and a date in the future says nothing.
+
+use std::time::SystemTime;
+
+use http::HeaderMap;
+use http::header::{
+    HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, RANGE,
+};
+
+/// What the conditions say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// They hold, or there are none.
+    Proceed,
+    /// 304: the client has this version.
+    NotModified,
+    /// 412, and the condition that failed, in S3's words.
+    Failed(&'static str),
+}
+
+/// What the object is, as far as conditions can ask.
+#[derive(Clone, Copy)]
+pub(crate) struct Version<'a> {
+    /// Strong and quoted.
+    pub(crate) etag: &'a str,
+    /// An HTTP date, or empty when the origin did not say.
+    pub(crate) last_modified: &'a str,
+}
+
+/// Judges the conditions in `headers`.
+pub(crate) fn evaluate(headers: &HeaderMap, version: Version<'_>, now: SystemTime) -> Verdict {
+    if headers.contains_key(IF_MATCH) {
+        if !names(headers, &IF_MATCH, version.etag, Comparison::Strong) {
+            return Verdict::Failed("If-Match");
+        }
+    } else if changed_since(headers, &IF_UNMODIFIED_SINCE, version, now) == Some(true) {
+        return Verdict::Failed("If-Unmodified-Since");
+    }
+    let known = if headers.contains_key(IF_NONE_MATCH) {
+        names(headers, &IF_NONE_MATCH, version.etag, Comparison::Weak)
+    } else {
+        changed_since(headers, &IF_MODIFIED_SINCE, version, now) == Some(false)
+    };
+    if known { Verdict::NotModified } else { Verdict::Proceed }
+}
+
+/// The `Range` header, unless an `If-Range` says that it was meant for another version.
+pub(crate) fn range_header<'a>(headers: &'a HeaderMap, version: Version<'_>) -> Option<&'a str> {
+    let range = headers.get(RANGE)?.to_str().ok()?;
+    let Some(wanted) = headers.get(http::header::IF_RANGE) else { return Some(range) };
+    let wanted = wanted.to_str().ok()?;
+    let same = if wanted.contains('"') {
+        wanted == version.etag
+    } else {
+        !version.last_modified.is_empty() && wanted == version.last_modified
+    };
+    same.then_some(range)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    /// `W/"x"` equals nothing.
+    Strong,
+    /// `W/"x"` equals `"x"`.
+    Weak,
+}
+
+/// Whether a header that lists ETags names this one.
+fn names(headers: &HeaderMap, header: &HeaderName, etag: &str, comparison: Comparison) -> bool {
+    let etag = etag.trim_matches('"');
+    headers.get_all(header).iter().filter_map(|value| value.to_str().ok()).any(|list| {
+        list.trim() == "*"
+            || tags(list).any(|tag| match tag.strip_prefix("W/") {
+                Some(_) if comparison == Comparison::Strong => false,
+                Some(weak) => weak.trim_matches('"') == etag,
+                None => tag.trim_matches('"') == etag,
+            })
+    })
+}
+
+/// The members of a list of ETags; a comma between quotes belongs to the tag.
+fn tags(list: &str) -> impl Iterator<Item = &str> {
+    let mut quoted = false;
+    list.split(move |c| {
+        quoted ^= c == '"';
+        c == ',' && !quoted
+    })
+    .map(str::trim)
+    .filter(|tag| !tag.is_empty())
+}
+
+/// Whether the object changed after the date in `header`; `None` when that cannot be said.
+fn changed_since(
+    headers: &HeaderMap,
+    header: &HeaderName,
+    version: Version<'_>,
+    now: SystemTime,
+) -> Option<bool> {
+    let since = httpdate::parse_http_date(headers.get(header)?.to_str().ok()?).ok()?;
+    let modified = httpdate::parse_http_date(version.last_modified).ok()?;
+    (since <= now).then_some(modified > since)
+}
+
+#[cfg(test)]
+mod tests;

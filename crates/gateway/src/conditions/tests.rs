@@ -1,0 +1,113 @@
+//! Every combination of conditions that S3 documents, as one table.
+
+use std::time::Duration;
+
+use http::HeaderValue;
+
+use super::*;
+
+const ETAG: &str = "\"e1\"";
+const MODIFIED: &str = "Sat, 21 Nov 2026 07:00:00 GMT";
+const BEFORE: &str = "Wed, 18 Nov 2026 07:00:00 GMT";
+const AFTER: &str = "Sat, 21 Nov 2026 07:00:01 GMT";
+const FUTURE: &str = "Sun, 21 Nov 2027 07:00:00 GMT";
+
+fn now() -> SystemTime {
+    httpdate::parse_http_date(AFTER).unwrap() + Duration::from_secs(60)
+}
+
+fn headers(text: &[(HeaderName, &str)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in text {
+        headers.append(name.clone(), HeaderValue::from_str(value).unwrap());
+    }
+    headers
+}
+
+#[track_caller]
+fn check(text: &[(HeaderName, &str)], expected: Verdict) {
+    let version = Version { etag: ETAG, last_modified: MODIFIED };
+    assert_eq!(evaluate(&headers(text), version, now()), expected, "{text:?}");
+}
+
+const OK: Verdict = Verdict::Proceed;
+const SAME: Verdict = Verdict::NotModified;
+const BY_ETAG: Verdict = Verdict::Failed("If-Match");
+const BY_DATE: Verdict = Verdict::Failed("If-Unmodified-Since");
+
+#[test]
+fn without_conditions_everything_goes() {
+    check(&[], OK);
+}
+
+#[test]
+fn if_match_outranks_all_and_silences_if_unmodified_since() {
+    for other in ["\"x\"", "x", "W/\"e1\"", "\"x\", \"y\""] {
+        check(&[(IF_MATCH, other)], BY_ETAG);
+        check(&[(IF_MATCH, other), (IF_NONE_MATCH, ETAG)], BY_ETAG);
+        check(&[(IF_MATCH, other), (IF_UNMODIFIED_SINCE, AFTER)], BY_ETAG);
+    }
+    for this in ["\"e1\"", "e1", "*", "\"x\", \"e1\"", " * "] {
+        check(&[(IF_MATCH, this)], OK);
+        check(&[(IF_MATCH, this), (IF_UNMODIFIED_SINCE, BEFORE)], OK);
+        check(&[(IF_MATCH, this), (IF_NONE_MATCH, ETAG)], SAME);
+        check(&[(IF_MATCH, this), (IF_MODIFIED_SINCE, AFTER)], SAME);
+    }
+}
+
+#[test]
+fn if_none_match_silences_if_modified_since() {
+    for this in ["\"e1\"", "e1", "*", "W/\"e1\"", "\"x\",\"e1\""] {
+        check(&[(IF_NONE_MATCH, this)], SAME);
+        check(&[(IF_NONE_MATCH, this), (IF_MODIFIED_SINCE, BEFORE)], SAME);
+        check(&[(IF_NONE_MATCH, this), (IF_UNMODIFIED_SINCE, BEFORE)], BY_DATE);
+        check(&[(IF_NONE_MATCH, this), (IF_UNMODIFIED_SINCE, AFTER)], SAME);
+    }
+    check(&[(IF_NONE_MATCH, "\"x\"")], OK);
+    check(&[(IF_NONE_MATCH, "\"x\""), (IF_MODIFIED_SINCE, AFTER)], OK);
+}
+
+#[test]
+fn dates_compare_in_whole_seconds() {
+    check(&[(IF_MODIFIED_SINCE, MODIFIED)], SAME);
+    check(&[(IF_MODIFIED_SINCE, BEFORE)], OK);
+    check(&[(IF_MODIFIED_SINCE, AFTER)], SAME);
+    check(&[(IF_UNMODIFIED_SINCE, MODIFIED)], OK);
+    check(&[(IF_UNMODIFIED_SINCE, BEFORE)], BY_DATE);
+    check(&[(IF_UNMODIFIED_SINCE, AFTER)], OK);
+    check(&[(IF_MODIFIED_SINCE, AFTER), (IF_UNMODIFIED_SINCE, BEFORE)], BY_DATE);
+}
+
+#[test]
+fn a_date_that_says_nothing_is_ignored() {
+    for nothing in [FUTURE, "", "yesterday", "2026-11-21T07:00:00Z"] {
+        check(&[(IF_MODIFIED_SINCE, nothing)], OK);
+        check(&[(IF_UNMODIFIED_SINCE, nothing)], OK);
+    }
+    let undated = Version { etag: ETAG, last_modified: "" };
+    for header in [IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE] {
+        assert_eq!(evaluate(&headers(&[(header, BEFORE)]), undated, now()), OK);
+    }
+}
+
+#[test]
+fn a_list_may_be_spread_over_lines_and_a_tag_may_hold_a_comma() {
+    check(&[(IF_MATCH, "\"x\""), (IF_MATCH, "\"e1\"")], OK);
+    check(&[(IF_MATCH, "\"x,e1\"")], BY_ETAG);
+    let version = Version { etag: "\"a,b\"", last_modified: "" };
+    assert_eq!(evaluate(&headers(&[(IF_NONE_MATCH, "\"a,b\"")]), version, now()), SAME);
+}
+
+#[test]
+fn a_range_for_another_version_is_no_range() {
+    let version = Version { etag: ETAG, last_modified: MODIFIED };
+    let range = |if_range| {
+        let headers = headers(&[(RANGE, "bytes=0-1"), (http::header::IF_RANGE, if_range)]);
+        range_header(&headers, version).map(str::to_owned)
+    };
+    assert_eq!(range(ETAG).as_deref(), Some("bytes=0-1"));
+    assert_eq!(range(MODIFIED).as_deref(), Some("bytes=0-1"));
+    assert_eq!(range("\"x\""), None);
+    assert_eq!(range("W/\"e1\""), None);
+    assert_eq!(range(AFTER), None);
+}

@@ -1,0 +1,56 @@
+//! What the gateway is told when it starts.
+
+use std::time::Duration;
+
+use crate::auth::AccessKeys;
+use crate::freshness::FreshnessRules;
+
+/// Settings of one endpoint.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The region that clients sign for.
+    pub region: String,
+    /// Who may come in.
+    pub access_keys: AccessKeys,
+    /// How fresh a head must be to be served without asking the origin.
+    pub freshness: FreshnessRules,
+    /// Bounds in number and time.
+    pub limits: Limits,
+}
+
+/// Bounds of one gateway. Every field is a bound; none can be switched off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections that are open at once, over all listeners; one more is answered 503 and closed.
+    /// 4096: an idle one takes about 20 KiB, so 80 MiB at most.
+    pub connections_max: usize,
+    /// Writes that are forwarded at once; more wait. A write goes on when its client goes away, so
+    /// connections do not bound them. 256: the origin's own bound on forwarded requests.
+    pub writes_max: usize,
+    /// Silence between two requests on a connection. 75 s: longer than the 60 s that clients and
+    /// load balancers keep idle connections, so that it is rarely us who closes first.
+    pub idle: Duration,
+    /// From the first byte of a request to the end of its head. 10 s: a head is one packet or two.
+    pub head: Duration,
+    /// A client takes nothing of its answer. 30 s.
+    pub write: Duration,
+    /// A client sends nothing of its request's body. 30 s.
+    pub upload: Duration,
+    /// From the order to stop until connections that are not done are cut. 25 s: orchestrators kill
+    /// after 30 s.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 4096,
+            writes_max: 256,
+            idle: Duration::from_secs(75),
+            head: Duration::from_secs(10),
+            write: Duration::from_secs(30),
+            upload: Duration::from_secs(30),
+            drain: Duration::from_secs(25),
+        }
+    }
+}

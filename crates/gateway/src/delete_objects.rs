@@ -1,0 +1,51 @@
+//! DeleteObjects: the objects that change are named in the body, so the body is read first.
+
+use bytes::{Bytes, BytesMut};
+use http::Request;
+use http_body_util::BodyExt;
+use zonal_host::ObjectName;
+use zonal_origin::{BoxBody, full_body};
+
+use crate::error::S3Error;
+use crate::gateway::{Answer, Asked, Gateway};
+use crate::target::Target;
+use crate::write::write;
+use crate::xml::keys_to_delete;
+
+/// The longest body: a thousand keys of 1,024 bytes with room for their elements, which is 2 MiB.
+/// S3's own bound is of that size.
+const BODY_BYTES_MAX: usize = 2 << 20;
+
+pub(crate) async fn delete_objects(
+    gateway: &Gateway,
+    asked: &Asked<'_>,
+    request: Request<BoxBody>,
+) -> Result<Answer, S3Error> {
+    let Target::Bucket(bucket) = &asked.target else {
+        return Err(S3Error::method_not_allowed());
+    };
+    let (parts, body) = request.into_parts();
+    let hash = parts.headers.get("x-amz-content-sha256");
+    if hash.is_some_and(|hash| hash.as_bytes().starts_with(b"STREAMING-")) {
+        let message = "The value of x-amz-content-sha256 header is invalid.";
+        return Err(S3Error::new(http::StatusCode::BAD_REQUEST, "InvalidRequest", message));
+    }
+    let document = read_whole(body).await?;
+    let keys = keys_to_delete(&document).map_err(|_| S3Error::malformed_xml())?;
+    let names = keys.iter().map(|key| ObjectName::new(bucket, key)).collect();
+    write(gateway, Request::from_parts(parts, full_body(document)), names).await
+}
+
+/// The whole body, if it is not too long.
+async fn read_whole(mut body: BoxBody) -> Result<Bytes, S3Error> {
+    let mut document = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| S3Error::incomplete_body())?;
+        let Ok(bytes) = frame.into_data() else { continue };
+        if BODY_BYTES_MAX < document.len() + bytes.len() {
+            return Err(S3Error::message_too_long(BODY_BYTES_MAX));
+        }
+        document.extend_from_slice(&bytes);
+    }
+    Ok(document.freeze())
+}

@@ -1,0 +1,158 @@
+//! What a client is told when something is wrong: S3's codes, statuses and XML.
+
+use std::borrow::Cow;
+
+use http::StatusCode;
+
+use crate::xml::escape_into;
+
+/// An error of the S3 protocol, answered by the gateway itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct S3Error {
+    /// HTTP status.
+    pub(crate) status: StatusCode,
+    /// S3's name for it; what clients match on.
+    pub(crate) code: &'static str,
+    /// For people.
+    pub(crate) message: Cow<'static, str>,
+    /// Further elements of the XML document, in order.
+    pub(crate) details: Vec<(&'static str, String)>,
+}
+
+impl S3Error {
+    /// An error with nothing beyond code and message.
+    pub(crate) fn new(
+        status: StatusCode,
+        code: &'static str,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { status, code, message: message.into(), details: Vec::new() }
+    }
+
+    /// Adds an element to the XML document.
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.details.push((name, value.into()));
+        self
+    }
+
+    /// 400: the path or the query cannot be read.
+    pub(crate) fn invalid_uri() -> Self {
+        let message = "Couldn't parse the specified URI.";
+        Self::new(StatusCode::BAD_REQUEST, "InvalidURI", message)
+    }
+
+    /// 400: no bucket can have this name.
+    pub(crate) fn invalid_bucket_name() -> Self {
+        let message = "The specified bucket is not valid.";
+        Self::new(StatusCode::BAD_REQUEST, "InvalidBucketName", message)
+    }
+
+    /// 400: the body is not the XML that this operation takes.
+    pub(crate) fn malformed_xml() -> Self {
+        let message = "The XML you provided was not well-formed or did not validate against our \
+                       published schema";
+        Self::new(StatusCode::BAD_REQUEST, "MalformedXML", message)
+    }
+
+    /// 400: a body that must be read whole is larger than `bytes_max`.
+    pub(crate) fn message_too_long(bytes_max: usize) -> Self {
+        let error = Self::new(
+            StatusCode::BAD_REQUEST,
+            "MaxMessageLengthExceeded",
+            "Your request was too big.",
+        );
+        error.with("MaxMessageLengthBytes", bytes_max.to_string())
+    }
+
+    /// 400: the body ended before it was complete.
+    pub(crate) fn incomplete_body() -> Self {
+        let message = "You did not provide the number of bytes specified by the Content-Length \
+                       HTTP header";
+        Self::new(StatusCode::BAD_REQUEST, "IncompleteBody", message)
+    }
+
+    /// 405: S3 has no such method.
+    pub(crate) fn method_not_allowed() -> Self {
+        let message = "The specified method is not allowed against this resource.";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
+    }
+
+    /// 501: the operation would go behind the cache's back.
+    pub(crate) fn not_implemented(message: &'static str) -> Self {
+        Self::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message)
+    }
+
+    /// 412: a condition of the request does not hold.
+    pub(crate) fn precondition_failed(condition: &'static str) -> Self {
+        let message = "At least one of the pre-conditions you specified did not hold.";
+        Self::new(StatusCode::PRECONDITION_FAILED, "PreconditionFailed", message)
+            .with("Condition", condition)
+    }
+
+    /// 416: the range lies behind the end of the object.
+    pub(crate) fn invalid_range(requested: &str, size: u64) -> Self {
+        let message = "The requested range is not satisfiable";
+        Self::new(StatusCode::RANGE_NOT_SATISFIABLE, "InvalidRange", message)
+            .with("RangeRequested", requested)
+            .with("ActualObjectSize", size.to_string())
+    }
+
+    /// 503: a bound of the gateway is reached; the same request may succeed a moment later.
+    pub(crate) fn slow_down() -> Self {
+        let message = "Please reduce your request rate.";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "SlowDown", message)
+    }
+
+    /// 503: what is needed to answer cannot be had now.
+    pub(crate) fn unavailable(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
+    }
+
+    /// 502: the origin answered, and the answer cannot be used.
+    pub(crate) fn bad_gateway(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_GATEWAY, "BadGateway", message)
+    }
+
+    /// The document of the answer. `resource` is the path as the client wrote it.
+    pub(crate) fn to_xml(&self, resource: &str, request_id: &str) -> String {
+        let mut xml = String::with_capacity(256);
+        xml.push_str("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error>");
+        element(&mut xml, "Code", self.code);
+        element(&mut xml, "Message", &self.message);
+        for (name, value) in &self.details {
+            element(&mut xml, name, value);
+        }
+        element(&mut xml, "Resource", resource);
+        element(&mut xml, "RequestId", request_id);
+        xml.push_str("</Error>");
+        xml
+    }
+}
+
+fn element(xml: &mut String, name: &str, text: &str) {
+    xml.push('<');
+    xml.push_str(name);
+    xml.push('>');
+    escape_into(xml, text);
+    xml.push_str("</");
+    xml.push_str(name);
+    xml.push('>');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_a_document_that_cannot_be_broken_by_what_the_client_sent() {
+        let error = S3Error::invalid_range("bytes=<9&\0>-", 7);
+        assert_eq!(
+            error.to_xml("/b/k\"", "0A"),
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>InvalidRange</Code>\
+             <Message>The requested range is not satisfiable</Message>\
+             <RangeRequested>bytes=&lt;9&amp;\u{FFFD}&gt;-</RangeRequested>\
+             <ActualObjectSize>7</ActualObjectSize>\
+             <Resource>/b/k&quot;</Resource><RequestId>0A</RequestId></Error>"
+        );
+    }
+}

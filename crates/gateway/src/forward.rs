@@ -1,0 +1,130 @@
+//! What the origin answers: the request as it came, signed anew, streaming both ways.
+
+use std::error::Error;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Request, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::time::{Instant, Sleep, sleep_until};
+use zonal_origin::{BodyError, BoxBody, OriginError};
+
+use crate::auth::Payload;
+use crate::body::Source;
+use crate::error::S3Error;
+use crate::gateway::{Answer, Gateway};
+use crate::stats::{Outcome, Stats};
+
+/// Hands a request on that changes no object.
+pub(crate) async fn forward(
+    gateway: &Gateway,
+    request: Request<BoxBody>,
+) -> Result<Answer, S3Error> {
+    let response = gateway.origin().forward(request).await.map_err(failed)?;
+    let (parts, body) = response.into_parts();
+    let source = Source::Origin(body);
+    Ok(Answer::new(parts.status, parts.headers, source, Some(Outcome::Bypass)))
+}
+
+/// The request that goes to the origin.
+pub(crate) fn outgoing(
+    gateway: &Gateway,
+    mut request: Parts,
+    body: Incoming,
+    payload: Payload,
+) -> Request<BoxBody> {
+    if let Payload::Chunks(chain) = payload {
+        request.extensions.insert(*chain);
+    }
+    let upload = Upload::new(body, gateway.config().limits.upload, gateway.stats().clone());
+    Request::from_parts(request, upload.boxed_unsync())
+}
+
+/// The answer when the origin's cannot be had.
+pub(crate) fn failed(error: OriginError) -> S3Error {
+    match error {
+        OriginError::BadUpload { cause } => {
+            S3Error::new(StatusCode::BAD_REQUEST, "InvalidRequest", cause)
+        }
+        OriginError::Busy(_) => S3Error::slow_down(),
+        OriginError::Unreachable { .. } | OriginError::Stalled { .. } => {
+            S3Error::unavailable(error.to_string())
+        }
+        _ => S3Error::bad_gateway(error.to_string()),
+    }
+}
+
+/// A request's body on its way to the origin. It breaks when the client is silent for too long.
+struct Upload {
+    body: Incoming,
+    patience: Duration,
+    timer: Option<Pin<Box<Sleep>>>,
+    received_bytes: u64,
+    stats: Arc<Stats>,
+}
+
+/// The client sent nothing for too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Silent;
+
+impl fmt::Display for Silent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the client stopped sending the body of its request")
+    }
+}
+
+impl Error for Silent {}
+
+impl Upload {
+    fn new(body: Incoming, patience: Duration, stats: Arc<Stats>) -> Self {
+        Self { body, patience, timer: None, received_bytes: 0, stats }
+    }
+
+    /// Pending while the client may be waited for.
+    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<Silent> {
+        let patience = self.patience;
+        let timer =
+            self.timer.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + patience)));
+        timer.as_mut().poll(cx).map(|()| Silent)
+    }
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) else {
+            return self.poll_patience(cx).map(|silent| Some(Err(silent.into())));
+        };
+        self.timer = None;
+        if let Some(Ok(frame)) = &frame {
+            self.received_bytes += frame.data_ref().map_or(0, |bytes| bytes.len() as u64);
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(BodyError::from)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        self.stats.received_bytes.add(self.received_bytes);
+    }
+}

@@ -1,0 +1,280 @@
+//! One request, from its head to its answer.
+//!
+//! 1. Read what it asks for: the target, the query, the operation.
+//! 2. Check the signature.
+//! 3. Carry the operation out: each has its own file, what is forwarded shares `forward` and `write`.
+//! 4. Put the answer together: the request's name, `X-Cache`, the XML of a refusal.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode, Uri};
+use hyper::body::{Body, Incoming};
+use tokio::sync::Semaphore;
+use zonal_host::{Client, ObjectName};
+use zonal_origin::Origin;
+use zonal_origin::sigv4::Timestamp;
+
+use crate::auth::{Payload, Verifier};
+use crate::body::{ResponseBody, Source};
+use crate::config::Config;
+use crate::delete_objects::delete_objects;
+use crate::error::S3Error;
+use crate::forward::{self, forward};
+use crate::get_object::get_object;
+use crate::head_object::head_object;
+use crate::operation::{Handling, Operation};
+use crate::query::Query;
+use crate::read::{self, Read, Unserved};
+use crate::request_id::{RequestId, RequestIds};
+use crate::socket::Exchange;
+use crate::stats::{Outcome, Stats};
+use crate::target::{BadTarget, Target};
+use crate::write::{self, write};
+
+/// The S3 endpoint over one cache and one origin. Cheap to clone; serve it on as many listeners and
+/// threads as you like.
+#[derive(Clone)]
+pub struct Gateway {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    config: Config,
+    client: Client,
+    origin: Arc<Origin>,
+    verifier: Verifier,
+    stats: Arc<Stats>,
+    request_ids: RequestIds,
+    connections: Arc<Semaphore>,
+    writes: Arc<Semaphore>,
+}
+
+/// What an operation comes to.
+pub(crate) struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    source: Source,
+    outcome: Option<Outcome>,
+    refusal: Option<S3Error>,
+}
+
+impl Answer {
+    pub(crate) const fn new(
+        status: StatusCode,
+        headers: HeaderMap,
+        source: Source,
+        outcome: Option<Outcome>,
+    ) -> Self {
+        Self { status, headers, source, outcome, refusal: None }
+    }
+
+    /// A refusal that the cache could tell, with headers of its own.
+    pub(crate) const fn refusal(error: S3Error, headers: HeaderMap, outcome: Outcome) -> Self {
+        let (source, outcome) = (Source::Empty, Some(outcome));
+        Self { status: error.status, headers, source, outcome, refusal: Some(error) }
+    }
+}
+
+impl From<S3Error> for Answer {
+    fn from(error: S3Error) -> Self {
+        let (headers, source) = (HeaderMap::new(), Source::Empty);
+        Self { status: error.status, headers, source, outcome: None, refusal: Some(error) }
+    }
+}
+
+impl Gateway {
+    /// An endpoint for `client`'s cache of what `origin` has.
+    #[must_use]
+    pub fn new(config: Config, client: Client, origin: Arc<Origin>) -> Self {
+        let verifier = Verifier::new(config.region.clone(), config.access_keys.clone());
+        let connections = Arc::new(Semaphore::new(config.limits.connections_max));
+        let writes = Arc::new(Semaphore::new(config.limits.writes_max));
+        let (stats, request_ids) = (Arc::default(), RequestIds::new());
+        let shared =
+            Shared { config, client, origin, verifier, stats, request_ids, connections, writes };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// What it did so far.
+    #[must_use]
+    pub fn stats(&self) -> &Arc<Stats> {
+        &self.shared.stats
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.shared.config
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.shared.client
+    }
+
+    pub(crate) fn origin(&self) -> &Origin {
+        &self.shared.origin
+    }
+
+    /// The right to be connected.
+    pub(crate) fn connections(&self) -> &Arc<Semaphore> {
+        &self.shared.connections
+    }
+
+    /// The right to have a write under way.
+    pub(crate) fn writes(&self) -> &Arc<Semaphore> {
+        &self.shared.writes
+    }
+
+    pub(crate) fn next_request_id(&self) -> RequestId {
+        self.shared.request_ids.next()
+    }
+
+    /// Answers a request.
+    pub(crate) async fn respond(
+        &self,
+        request: Request<Incoming>,
+        exchange: Exchange,
+    ) -> Response<ResponseBody> {
+        let (request, body) = request.into_parts();
+        let (uri, method) = (request.uri.clone(), request.method.clone());
+        let (operation, result) = self.handle(&uri, request, body).await;
+        let answer = result.unwrap_or_else(Answer::from);
+        self.stats().count_request(operation, answer.status);
+        self.finish(answer, &uri, &method, exchange)
+    }
+
+    async fn handle(
+        &self,
+        uri: &Uri,
+        request: Parts,
+        body: Incoming,
+    ) -> (Operation, Result<Answer, S3Error>) {
+        match Asked::of(uri, &request) {
+            Ok(asked) => (asked.operation, self.carry_out(&asked, request, body).await),
+            Err(error) => (Operation::Other, Err(error)),
+        }
+    }
+
+    async fn carry_out(
+        &self,
+        asked: &Asked<'_>,
+        request: Parts,
+        body: Incoming,
+    ) -> Result<Answer, S3Error> {
+        let payload = self.check_signature(&request, &asked.query)?;
+        match asked.operation.handling() {
+            Handling::Serve => {
+                if let Some(answer) = self.serve(asked, &request, &body, &payload).await? {
+                    return Ok(answer);
+                }
+                forward(self, forward::outgoing(self, request, body, payload)).await
+            }
+            Handling::Forward => {
+                forward(self, forward::outgoing(self, request, body, payload)).await
+            }
+            Handling::ForwardWrite => {
+                let names = write::names(asked, &request.headers);
+                write(self, forward::outgoing(self, request, body, payload), names).await
+            }
+            Handling::ForwardDeletes => {
+                let outgoing = forward::outgoing(self, request, body, payload);
+                delete_objects(self, asked, outgoing).await
+            }
+        }
+    }
+
+    fn check_signature(&self, request: &Parts, query: &Query<'_>) -> Result<Payload, S3Error> {
+        let now = Timestamp::from_system_time(SystemTime::now());
+        self.shared.verifier.verify(request, query, now).map_err(|error| {
+            let error = S3Error::from(error);
+            self.stats().count_refusal(error.code);
+            error
+        })
+    }
+
+    /// Serves a read from the cache; `None` when it is for the origin to answer.
+    async fn serve(
+        &self,
+        asked: &Asked<'_>,
+        request: &Parts,
+        body: &Incoming,
+        payload: &Payload,
+    ) -> Result<Option<Answer>, S3Error> {
+        let for_the_cache = read::is_for_the_cache(&request.headers, &asked.query);
+        let Some(name) = asked.object().filter(|_| for_the_cache && body.is_end_stream()) else {
+            return Ok(None);
+        };
+        read::check_payload(payload)?;
+        let read = Read { request, query: &asked.query, name: &name };
+        let served = match asked.operation {
+            Operation::HeadObject => head_object(self, &read).await,
+            _ => get_object(self, &read).await,
+        };
+        match served {
+            Ok(answer) => Ok(Some(answer)),
+            Err(Unserved::Forward) => Ok(None),
+            Err(Unserved::Refuse(error)) => Err(error),
+        }
+    }
+
+    fn finish(
+        &self,
+        answer: Answer,
+        uri: &Uri,
+        method: &Method,
+        exchange: Exchange,
+    ) -> Response<ResponseBody> {
+        let Answer { status, mut headers, mut source, outcome, refusal } = answer;
+        let id = self.next_request_id();
+        if let Some(outcome) = outcome {
+            self.stats().count_outcome(outcome);
+            headers.insert(X_CACHE, HeaderValue::from_static(outcome.name()));
+        }
+        headers.entry(REQUEST_ID).or_insert_with(|| id.to_header());
+        if let Some(error) = refusal {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+            if method != Method::HEAD {
+                let document = error.to_xml(uri.path(), id.as_str());
+                headers.insert(CONTENT_LENGTH, document.len().into());
+                source = Source::Document(Bytes::from(document));
+            }
+        }
+        let body = ResponseBody::new(source, self.stats().clone(), exchange);
+        let mut response = Response::new(body);
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        response
+    }
+}
+
+/// What a request asks for.
+pub(crate) struct Asked<'a> {
+    pub(crate) operation: Operation,
+    pub(crate) target: Target<'a>,
+    pub(crate) query: Query<'a>,
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn of(uri: &'a Uri, request: &Parts) -> Result<Self, S3Error> {
+        let query = Query::parse(uri.query()).map_err(|_| S3Error::invalid_uri())?;
+        let target = Target::parse(uri.path()).map_err(|bad| match bad {
+            BadTarget::Uri => S3Error::invalid_uri(),
+            BadTarget::BucketName => S3Error::invalid_bucket_name(),
+        })?;
+        let operation = Operation::of(&request.method, &target, &query, &request.headers)?;
+        Ok(Self { operation, target, query })
+    }
+
+    /// The object that is asked for, if it is one.
+    pub(crate) fn object(&self) -> Option<ObjectName> {
+        match &self.target {
+            Target::Object { bucket, key } => Some(ObjectName::new(bucket, key)),
+            Target::Bucket(_) | Target::Service => None,
+        }
+    }
+}
+
+const X_CACHE: HeaderName = HeaderName::from_static("x-cache");
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");

@@ -1,0 +1,48 @@
+//! The S3 endpoint: an HTTP/1.1 server, a strict signature check, and one file for each operation.
+//!
+//! Uses: `host`, `origin`, `base`. Knows nothing of: devices, zones, chunks, policies, configuration files.
+//! Read in this order: `server`, `socket`, `gateway`, `auth`, `operation`; then the paths: `get_object`,
+//! `head_object`, `forward`, `write`, `delete_objects`; then what they decide with: `representation`,
+//! `conditions`, `range`, `freshness`.
+//!
+//! What holds, always:
+//!
+//! - Nothing is answered before the signature was checked.
+//! - One answer has the bytes and the headers of one version. When the rest of it cannot be had, the
+//!   connection is cut: nobody takes a part for the whole.
+//! - An acknowledged write is seen by every read that begins after it.
+//! - Clients are many and slow: whatever they hold or wait for is bounded in number, size and time.
+
+mod auth;
+mod backend;
+mod body;
+mod conditions;
+mod config;
+mod delete_objects;
+mod error;
+mod forward;
+mod freshness;
+mod gateway;
+mod get_object;
+mod head_object;
+mod operation;
+mod query;
+mod range;
+mod read;
+mod representation;
+mod request_id;
+mod server;
+mod socket;
+mod stats;
+mod target;
+mod write;
+mod xml;
+
+pub use auth::AccessKeys;
+pub use backend::OriginBackend;
+pub use config::{Config, Limits};
+pub use freshness::FreshnessRules;
+pub use gateway::Gateway;
+pub use operation::Operation;
+pub use server::serve;
+pub use stats::{Counter, Outcome, REFUSALS, Stats};

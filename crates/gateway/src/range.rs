@@ -1,0 +1,160 @@
+//! Which bytes of an object a `Range` header asks for, read the way S3 reads it.
+//!
+//! What is not one well-formed range of bytes is ignored, as if the header were absent: several
+//! ranges, another unit, spaces, an end before its start. Only a well-formed range that lies
+//! outside the object is refused.
+
+use std::ops::Range;
+
+/// What to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Slice {
+    /// The whole object, status 200.
+    Whole,
+    /// These bytes, status 206. Never empty.
+    Part(Range<u64>),
+    /// Nothing, status 416.
+    Unsatisfiable,
+}
+
+/// What `header` asks for in an object of `size` bytes.
+pub(crate) fn resolve(header: &str, size: u64) -> Slice {
+    match parse(header) {
+        None => Slice::Whole,
+        Some(Spec::Suffix(0)) => Slice::Unsatisfiable,
+        // S3 sends an empty object whole when its last bytes are asked for, but refuses `0-`.
+        Some(Spec::Suffix(_)) if size == 0 => Slice::Whole,
+        Some(Spec::Suffix(bytes)) => Slice::Part(size.saturating_sub(bytes)..size),
+        Some(Spec::From(start) | Spec::Closed(start, _)) if start >= size => Slice::Unsatisfiable,
+        Some(Spec::From(start)) => Slice::Part(start..size),
+        Some(Spec::Closed(start, last)) => Slice::Part(start..last.saturating_add(1).min(size)),
+    }
+}
+
+/// One range as RFC 9110 writes it; `last` is inclusive.
+enum Spec {
+    Suffix(u64),
+    From(u64),
+    Closed(u64, u64),
+}
+
+fn parse(header: &str) -> Option<Spec> {
+    let (unit, spec) = header.split_once('=')?;
+    if !unit.eq_ignore_ascii_case("bytes") {
+        return None;
+    }
+    match spec.split_once('-')? {
+        ("", last) => Some(Spec::Suffix(number(last)?)),
+        (start, "") => Some(Spec::From(number(start)?)),
+        (start, last) => {
+            let (start, last) = (number(start)?, number(last)?);
+            (start <= last).then_some(Spec::Closed(start, last))
+        }
+    }
+}
+
+/// Digits only. A number beyond 64 bits lies beyond every object, so the largest stands for it.
+fn number(digits: &str) -> Option<u64> {
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    Some(digits.parse().unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(size: u64, cases: &[(&str, Slice)]) {
+        for (header, expected) in cases {
+            assert_eq!(resolve(header, size), *expected, "{header:?} of {size} bytes");
+        }
+    }
+
+    #[test]
+    fn one_well_formed_range_is_served_and_cut_at_the_end_of_the_object() {
+        check(
+            100,
+            &[
+                ("bytes=0-0", Slice::Part(0..1)),
+                ("bytes=0-99", Slice::Part(0..100)),
+                ("bytes=0-100", Slice::Part(0..100)),
+                ("bytes=0-99999999999999999999999", Slice::Part(0..100)),
+                ("bytes=0-18446744073709551615", Slice::Part(0..100)),
+                ("bytes=99-99", Slice::Part(99..100)),
+                ("bytes=00-01", Slice::Part(0..2)),
+                ("bytes=50-", Slice::Part(50..100)),
+                ("bytes=0-", Slice::Part(0..100)),
+                ("Bytes=0-1", Slice::Part(0..2)),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_suffix_counts_from_the_end_and_may_be_longer_than_the_object() {
+        check(
+            100,
+            &[
+                ("bytes=-1", Slice::Part(99..100)),
+                ("bytes=-100", Slice::Part(0..100)),
+                ("bytes=-101", Slice::Part(0..100)),
+                ("bytes=-99999999999999999999999", Slice::Part(0..100)),
+                ("bytes=-0", Slice::Unsatisfiable),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_range_behind_the_end_is_refused() {
+        check(
+            100,
+            &[
+                ("bytes=100-", Slice::Unsatisfiable),
+                ("bytes=100-100", Slice::Unsatisfiable),
+                ("bytes=99999999999999999999999-", Slice::Unsatisfiable),
+            ],
+        );
+    }
+
+    #[test]
+    fn an_empty_object_has_no_ranges() {
+        check(
+            0,
+            &[
+                ("bytes=0-", Slice::Unsatisfiable),
+                ("bytes=0-0", Slice::Unsatisfiable),
+                ("bytes=-0", Slice::Unsatisfiable),
+                ("bytes=-1", Slice::Whole),
+            ],
+        );
+    }
+
+    #[test]
+    fn whatever_is_not_one_range_of_bytes_is_ignored() {
+        let ignored = [
+            "",
+            "bytes",
+            "bytes=",
+            "bytes=-",
+            "bytes=,",
+            "bytes= -1",
+            "bytes=0 -1",
+            "bytes=--1",
+            "bytes=0--1",
+            "bytes=10-5",
+            "bytes=102-0",
+            "bytes=abc",
+            "bytes=a-z",
+            "bytes=100-x",
+            "bytes=+1-2",
+            "bytes=0-0,1-2",
+            "bytes=0-0,-1",
+            "octets=0-1",
+            "bytes:0-1",
+        ];
+        for header in ignored {
+            check(100, &[(header, Slice::Whole)]);
+        }
+    }
+}

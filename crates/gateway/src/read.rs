@@ -1,0 +1,108 @@
+//! What GetObject and HeadObject share: which requests the cache may answer, and the way to a head.
+
+use http::HeaderMap;
+use http::request::Parts;
+use zonal_host::{Found, Freshness, ObjectName, OpenError, Opened, OriginFault};
+use zonal_origin::sigv4::EMPTY_SHA256;
+
+use crate::auth::Payload;
+use crate::error::S3Error;
+use crate::gateway::Gateway;
+use crate::query::Query;
+use crate::stats::Outcome;
+
+/// Why a read is not answered from the cache.
+#[derive(Debug)]
+pub(crate) enum Unserved {
+    /// Let the origin answer: it knows the exact words.
+    Forward,
+    /// Answer this.
+    Refuse(S3Error),
+}
+
+impl From<S3Error> for Unserved {
+    fn from(error: S3Error) -> Self {
+        Self::Refuse(error)
+    }
+}
+
+/// Whether the cache may answer: nothing in the request speaks of anything but the object as it is
+/// now. Whatever is not known here goes to the origin.
+pub(crate) fn is_for_the_cache(headers: &HeaderMap, query: &Query<'_>) -> bool {
+    let of_one_version = |name: &str| matches!(name, "versionId" | "partNumber");
+    !query.iter().any(|(name, _)| of_one_version(name))
+        && headers.keys().all(|name| match name.as_str().strip_prefix("x-amz-") {
+            None => true,
+            Some(rest) => HARMLESS.contains(&rest),
+        })
+}
+
+/// The `x-amz-` headers of a read that do not change what is read. The SDK for C++, and so pyarrow,
+/// names the version of the API in each request; there is one.
+const HARMLESS: [&str; 5] =
+    ["api-version", "checksum-mode", "content-sha256", "date", "user-agent"];
+
+/// A read has no body. S3 holds the client to that: the stated hash must be that of nothing.
+pub(crate) fn check_payload(payload: &Payload) -> Result<(), S3Error> {
+    let bad_request = |code, message| S3Error::new(http::StatusCode::BAD_REQUEST, code, message);
+    match payload {
+        Payload::Unsigned | Payload::Empty => Ok(()),
+        Payload::Sha256(hash) => {
+            let message =
+                "The provided 'x-amz-content-sha256' header does not match what was computed.";
+            Err(bad_request("XAmzContentSHA256Mismatch", message)
+                .with("ClientComputedContentSHA256", hash.as_str())
+                .with("S3ComputedContentSHA256", EMPTY_SHA256))
+        }
+        Payload::Chunks(_) => {
+            let message = "The value of x-amz-content-sha256 header is invalid.";
+            Err(bad_request("InvalidRequest", message))
+        }
+    }
+}
+
+/// Finds the version to serve.
+pub(crate) async fn open(
+    gateway: &Gateway,
+    name: &ObjectName,
+    freshness: Freshness,
+) -> Result<Opened, Unserved> {
+    gateway.client().open(name, freshness).await.map_err(|error| match error {
+        // The origin's own words for it are better than any that we could choose.
+        OpenError::NotFound | OpenError::Uncacheable => Unserved::Forward,
+        OpenError::Origin(OriginFault::NotFound | OriginFault::Denied | OriginFault::Changed) => {
+            Unserved::Forward
+        }
+        OpenError::Origin(OriginFault::Status(status)) if status < 500 => Unserved::Forward,
+        OpenError::Origin(fault) => Unserved::Refuse(origin_failed(fault)),
+        OpenError::Overloaded => Unserved::Refuse(S3Error::slow_down()),
+    })
+}
+
+/// The answer when the origin does not deliver.
+pub(crate) fn origin_failed(fault: OriginFault) -> S3Error {
+    match fault {
+        OriginFault::Busy => S3Error::slow_down(),
+        OriginFault::Lied | OriginFault::Status(_) => S3Error::bad_gateway(fault.to_string()),
+        _ => S3Error::unavailable(fault.to_string()),
+    }
+}
+
+/// What `X-Cache` says of an answer for which only the head was needed.
+pub(crate) const fn outcome_of_head(found: Found) -> Outcome {
+    match found {
+        Found::Hit => Outcome::Hit,
+        Found::Revalidated => Outcome::Revalidated,
+        Found::Miss => Outcome::Miss,
+    }
+}
+
+/// The parts of a read that its operation looks at.
+pub(crate) struct Read<'a> {
+    /// The head of the request.
+    pub(crate) request: &'a Parts,
+    /// Its query.
+    pub(crate) query: &'a Query<'a>,
+    /// The object.
+    pub(crate) name: &'a ObjectName,
+}

@@ -1,0 +1,179 @@
+//! What a GET or HEAD of an object is answered with: decided from the head alone, before any byte is read.
+//!
+//! 1. Conditions: 304 or 412.
+//! 2. The range: 206, 416, or the whole object.
+//! 3. The headers of the version, with what the request overrides.
+
+use std::ops::Range;
+use std::time::SystemTime;
+
+use http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, ETAG, EXPIRES, HeaderName,
+    HeaderValue, LAST_MODIFIED,
+};
+use http::{HeaderMap, StatusCode};
+use zonal_host::Head;
+
+use crate::conditions::{self, Verdict, Version};
+use crate::error::S3Error;
+use crate::query::Query;
+use crate::range::{self, Slice};
+
+/// What to answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// 304.
+    NotModified,
+    /// 200 with the whole object.
+    Whole,
+    /// 206 with these bytes.
+    Part(Range<u64>),
+    /// 412, with the condition that failed.
+    PreconditionFailed(&'static str),
+    /// 416, with the range that was asked for.
+    Unsatisfiable(String),
+}
+
+/// Decides what a request with these headers gets of this version.
+pub(crate) fn decide(request: &HeaderMap, head: &Head, now: SystemTime) -> Decision {
+    let version = Version { etag: &head.etag, last_modified: &head.last_modified };
+    match conditions::evaluate(request, version, now) {
+        Verdict::Failed(condition) => return Decision::PreconditionFailed(condition),
+        Verdict::NotModified => return Decision::NotModified,
+        Verdict::Proceed => {}
+    }
+    let Some(requested) = conditions::range_header(request, version) else {
+        return Decision::Whole;
+    };
+    match range::resolve(requested, head.size) {
+        Slice::Whole => Decision::Whole,
+        Slice::Part(range) => Decision::Part(range),
+        Slice::Unsatisfiable => Decision::Unsatisfiable(requested.to_owned()),
+    }
+}
+
+impl Decision {
+    pub(crate) const fn status(&self) -> StatusCode {
+        match self {
+            Self::NotModified => StatusCode::NOT_MODIFIED,
+            Self::Whole => StatusCode::OK,
+            Self::Part(_) => StatusCode::PARTIAL_CONTENT,
+            Self::PreconditionFailed(_) => StatusCode::PRECONDITION_FAILED,
+            Self::Unsatisfiable(_) => StatusCode::RANGE_NOT_SATISFIABLE,
+        }
+    }
+
+    /// The bytes of the object that a GET is answered with.
+    pub(crate) fn range(&self, head: &Head) -> Range<u64> {
+        match self {
+            Self::Whole => 0..head.size,
+            Self::Part(range) => range.clone(),
+            Self::NotModified | Self::PreconditionFailed(_) | Self::Unsatisfiable(_) => 0..0,
+        }
+    }
+
+    /// The document that explains a refusal.
+    pub(crate) fn error(&self, head: &Head) -> Option<S3Error> {
+        match self {
+            Self::PreconditionFailed(condition) => Some(S3Error::precondition_failed(condition)),
+            Self::Unsatisfiable(requested) => Some(S3Error::invalid_range(requested, head.size)),
+            Self::NotModified | Self::Whole | Self::Part(_) => None,
+        }
+    }
+
+    /// The headers that describe the version, and how much of it comes.
+    pub(crate) fn headers(
+        &self,
+        head: &Head,
+        overrides: &Overrides,
+        request: &HeaderMap,
+    ) -> HeaderMap {
+        let mut headers = HeaderMap::with_capacity(HEADERS_EXPECTED + head.headers.len());
+        match self {
+            Self::PreconditionFailed(_) => return headers,
+            Self::Unsatisfiable(_) => {
+                headers.insert(CONTENT_RANGE, text(&format!("bytes */{}", head.size)));
+                return headers;
+            }
+            Self::NotModified | Self::Whole | Self::Part(_) => {}
+        }
+        headers.insert(ETAG, text(&head.etag));
+        if !head.last_modified.is_empty() {
+            headers.insert(LAST_MODIFIED, text(&head.last_modified));
+        }
+        let with_checksum = *self == Self::Whole && wants_checksum(request);
+        for (name, value) in &head.headers {
+            let handed_on = match self {
+                Self::NotModified => CACHE_CONTROL == **name || EXPIRES == **name,
+                _ => !name.starts_with("x-amz-checksum-") || with_checksum,
+            };
+            if let (true, Ok(name)) = (handed_on, HeaderName::from_bytes(name.as_bytes())) {
+                headers.append(name, text(value));
+            }
+        }
+        if *self == Self::NotModified {
+            return headers;
+        }
+        for (name, value) in &overrides.0 {
+            headers.insert(name.clone(), value.clone());
+        }
+        headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        let range = self.range(head);
+        headers.insert(CONTENT_LENGTH, (range.end - range.start).into());
+        if let Self::Part(Range { start, end }) = self {
+            let value = format!("bytes {start}-{}/{}", end - 1, head.size);
+            headers.insert(CONTENT_RANGE, text(&value));
+        }
+        headers
+    }
+}
+
+/// Headers beyond those of the version: length, range, ETag, date, and what every answer carries.
+const HEADERS_EXPECTED: usize = 12;
+
+/// A whole-object checksum on a part of the object would make SDKs refuse the answer.
+fn wants_checksum(request: &HeaderMap) -> bool {
+    let mode = request.get("x-amz-checksum-mode");
+    mode.is_some_and(|mode| mode.as_bytes().eq_ignore_ascii_case(b"enabled"))
+}
+
+/// What came from the origin as a header can be one again; bytes that cannot are left out.
+fn text(value: &str) -> HeaderValue {
+    HeaderValue::from_str(value).unwrap_or(HeaderValue::from_static(""))
+}
+
+/// The headers that a request sets in its answer, by `response-*` parameters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Overrides(Vec<(HeaderName, HeaderValue)>);
+
+/// The headers that can be set.
+const OVERRIDABLE: [HeaderName; 6] = [
+    CACHE_CONTROL,
+    http::header::CONTENT_DISPOSITION,
+    http::header::CONTENT_ENCODING,
+    http::header::CONTENT_LANGUAGE,
+    http::header::CONTENT_TYPE,
+    EXPIRES,
+];
+
+impl Overrides {
+    /// Reads them; a value that no header can carry is refused.
+    pub(crate) fn of(query: &Query<'_>) -> Result<Self, S3Error> {
+        let mut overrides = Vec::new();
+        for (parameter, value) in query.iter() {
+            let Some(name) = parameter.strip_prefix("response-") else { continue };
+            let unusable = || {
+                S3Error::new(StatusCode::BAD_REQUEST, "InvalidArgument", "Invalid response header.")
+                    .with("ArgumentName", parameter)
+                    .with("ArgumentValue", value)
+            };
+            let name = OVERRIDABLE.iter().find(|known| *known == name).ok_or_else(unusable)?;
+            let value = HeaderValue::from_str(value).map_err(|_| unusable())?;
+            overrides.push((name.clone(), value));
+        }
+        Ok(Self(overrides))
+    }
+}
+
+#[cfg(test)]
+mod tests;

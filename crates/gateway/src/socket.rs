@@ -1,0 +1,237 @@
+//! A client's connection with limits on silence: nobody holds a place by doing nothing.
+//!
+//! 1. [`Socket`] notes what happens on the stream, [`Exchange`] when a request begins and its answer ends.
+//! 2. [`Watch`] is polled with the connection. It looks at the notes, and says when the client has been
+//!    waited for long enough.
+//!
+//! One timer per connection, and it is not touched while bytes flow: it is set when there is something
+//! to wait for, and when it rings too early it is set again to the real deadline. The limits are not
+//! kept by the stream itself, because a server does not read again after each answer: it waits to be
+//! woken by a read that it began long before.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// How long a client may be silent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// Between two requests, and before the first.
+    pub(crate) idle: Duration,
+    /// From the first byte of a request to the end of its head.
+    pub(crate) head: Duration,
+    /// While it takes none of the bytes that we have for it.
+    pub(crate) write: Duration,
+    /// After our last byte, until it closes too.
+    pub(crate) farewell: Duration,
+}
+
+/// What happened on a connection. Written and read by its own task only; atomic because that task may
+/// move to another thread.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    /// Exchanges (a request and its answer) that began, and that ended: odd while one is under way.
+    exchanges: AtomicU32,
+    /// Reads that brought bytes, by the value of `exchanges` at the last one.
+    read_in: AtomicU32,
+    /// Writes that took bytes.
+    writes: AtomicU32,
+    /// The last write has to wait.
+    write_waits: AtomicBool,
+    /// We have closed our side.
+    is_closed: AtomicBool,
+}
+
+/// One exchange; it ends when this is dropped, which the answer's body does.
+#[derive(Debug)]
+pub(crate) struct Exchange(Arc<Notes>);
+
+impl Exchange {
+    pub(crate) fn begin(notes: &Arc<Notes>) -> Self {
+        notes.exchanges.fetch_add(1, Ordering::Relaxed);
+        Self(notes.clone())
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.0.exchanges.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A stream that takes notes.
+pub(crate) struct Socket<S> {
+    stream: S,
+    notes: Arc<Notes>,
+}
+
+impl<S> Socket<S> {
+    pub(crate) const fn new(stream: S, notes: Arc<Notes>) -> Self {
+        Self { stream, notes }
+    }
+
+    fn note_write<T>(&self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        self.notes.write_waits.store(written.is_pending(), Ordering::Relaxed);
+        if written.is_ready() {
+            self.notes.writes.fetch_add(1, Ordering::Relaxed);
+        }
+        written
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Socket<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if read.is_ready() {
+            let exchange = self.notes.exchanges.load(Ordering::Relaxed);
+            self.notes.read_in.store(exchange + 1, Ordering::Relaxed);
+        }
+        read
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.note_write(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.note_write(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    /// Closes our side, and reads what still comes until the client closes its own: a socket that is
+    /// closed with unread bytes is reset, and the answer that refused an upload is lost with it.
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.notes.is_closed.load(Ordering::Relaxed) {
+            ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
+            self.notes.is_closed.store(true, Ordering::Relaxed);
+        }
+        let mut ignored = [0; IGNORED_BYTES];
+        for _ in 0..IGNORED_READS {
+            let mut buffer = ReadBuf::new(&mut ignored);
+            ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
+            if buffer.filled().is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// What comes after we have closed is read in pieces of this size.
+const IGNORED_BYTES: usize = 4096;
+
+/// So many pieces, then other connections have their turn.
+const IGNORED_READS: usize = 64;
+
+/// What the client is waited for. The numbers make each wait one of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    /// For nothing: the answer is being made, or the request's body is coming, which is the forward
+    /// path's affair.
+    Nothing,
+    /// To ask.
+    Request(u32),
+    /// To finish asking.
+    RestOfHead(u32),
+    /// To take bytes.
+    Write(u32),
+    /// To close its side.
+    Farewell,
+}
+
+/// Watches over a connection's silence.
+pub(crate) struct Watch {
+    notes: Arc<Notes>,
+    patience: Patience,
+    waiting: Waiting,
+    since: Instant,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Watch {
+    pub(crate) fn new(notes: Arc<Notes>, patience: Patience) -> Self {
+        let now = Instant::now();
+        let timer = Box::pin(sleep_until(now + patience.idle));
+        Self { notes, patience, waiting: Waiting::Nothing, since: now, timer }
+    }
+
+    /// Ready when the client was waited for long enough. Requires: it is polled after each poll of the
+    /// connection.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let waiting = self.notes.waiting();
+        let patience = match waiting {
+            Waiting::Nothing => {
+                self.waiting = waiting;
+                return Poll::Pending;
+            }
+            Waiting::Request(_) => self.patience.idle,
+            Waiting::RestOfHead(_) => self.patience.head,
+            Waiting::Write(_) => self.patience.write,
+            Waiting::Farewell => self.patience.farewell,
+        };
+        if self.waiting != waiting {
+            (self.waiting, self.since) = (waiting, Instant::now());
+        }
+        let deadline = self.since + patience;
+        if deadline < self.timer.deadline() {
+            self.timer.as_mut().reset(deadline);
+        }
+        while self.timer.as_mut().poll(cx).is_ready() {
+            if deadline <= Instant::now() {
+                return Poll::Ready(());
+            }
+            self.timer.as_mut().reset(deadline);
+        }
+        Poll::Pending
+    }
+}
+
+impl Notes {
+    fn waiting(&self) -> Waiting {
+        let exchanges = self.exchanges.load(Ordering::Relaxed);
+        if self.is_closed.load(Ordering::Relaxed) {
+            Waiting::Farewell
+        } else if self.write_waits.load(Ordering::Relaxed) {
+            Waiting::Write(self.writes.load(Ordering::Relaxed))
+        } else if !exchanges.is_multiple_of(2) {
+            Waiting::Nothing
+        } else if self.read_in.load(Ordering::Relaxed) == exchanges + 1 {
+            Waiting::RestOfHead(exchanges)
+        } else {
+            Waiting::Request(exchanges)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! Silence in every phase of a connection, in paused time.
+
+use std::future::{Future, poll_fn};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::time::{sleep, timeout};
+
+use super::*;
+
+const PATIENCE: Patience = Patience {
+    idle: Duration::from_secs(60),
+    head: Duration::from_secs(10),
+    write: Duration::from_secs(30),
+    farewell: Duration::from_secs(2),
+};
+
+/// Our end of a connection.
+struct Server {
+    socket: Socket<DuplexStream>,
+    notes: Arc<Notes>,
+    watch: Watch,
+}
+
+/// The server and its client; the pipe between them holds 16 bytes.
+fn connection() -> (Server, DuplexStream) {
+    let (ours, client) = duplex(16);
+    let notes = Arc::new(Notes::default());
+    let watch = Watch::new(notes.clone(), PATIENCE);
+    (Server { socket: Socket::new(ours, notes.clone()), notes, watch }, client)
+}
+
+impl Server {
+    /// What comes of `work` on the socket; `None` when the client was given up first.
+    async fn watched<'a, F: Future>(
+        &'a mut self,
+        work: impl FnOnce(&'a mut Socket<DuplexStream>) -> F,
+    ) -> Option<F::Output> {
+        let Self { socket, watch, .. } = self;
+        let mut work = std::pin::pin!(work(socket));
+        poll_fn(|cx| match work.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending => watch.poll(cx).map(|()| None),
+        })
+        .await
+    }
+
+    /// Reads until the client is given up; how many seconds that took.
+    async fn patience(&mut self) -> u64 {
+        let begin = Instant::now();
+        assert!(self.watched(Socket::read_u8).await.is_none(), "the client is silent");
+        begin.elapsed().as_secs()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_asks_nothing_is_given_up_after_the_idle_limit() {
+    let (mut server, _client) = connection();
+    assert_eq!(server.patience().await, 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_comes_in_drops_must_be_complete_within_its_limit() {
+    let (mut server, mut client) = connection();
+    client.write_all(b"GET").await.unwrap();
+    let drops = tokio::spawn(async move {
+        for _ in 0..9 {
+            sleep(Duration::from_secs(2)).await;
+            client.write_all(b"x").await.unwrap();
+        }
+    });
+    let begin = Instant::now();
+    while server.watched(Socket::read_u8).await.is_some() {}
+    assert_eq!(begin.elapsed().as_secs(), 10);
+    drops.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_an_answer_is_made_the_client_may_be_silent() {
+    let (mut server, client) = connection();
+    let exchange = Exchange::begin(&server.notes);
+    let hour = Duration::from_secs(3600);
+    assert!(timeout(hour, server.watched(Socket::read_u8)).await.is_err(), "nobody is given up");
+    drop((exchange, client));
+    assert!(server.watched(Socket::read_u8).await.unwrap().is_err(), "the end is seen");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_exchange_begins_a_new_idle_time() {
+    let (mut server, _client) = connection();
+    for _ in 0..3 {
+        let idle = timeout(Duration::from_secs(50), server.watched(Socket::read_u8));
+        assert!(idle.await.is_err(), "50 s are within the limit");
+        drop(Exchange::begin(&server.notes));
+    }
+    assert_eq!(server.patience().await, 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_ends_without_a_read_begins_a_new_idle_time_too() {
+    let (mut server, _client) = connection();
+    let exchange = Exchange::begin(&server.notes);
+    let busy = timeout(Duration::from_secs(500), server.watched(Socket::read_u8));
+    assert!(busy.await.is_err());
+    drop(exchange);
+    let begin = Instant::now();
+    poll_fn(|cx| server.watch.poll(cx)).await;
+    assert_eq!(begin.elapsed().as_secs(), 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_takes_nothing_is_given_up_and_one_that_takes_little_is_not() {
+    let (mut server, mut client) = connection();
+    let _exchange = Exchange::begin(&server.notes);
+    let begin = Instant::now();
+    let reader = tokio::spawn(async move {
+        for _ in 0..2 {
+            sleep(Duration::from_secs(29)).await;
+            client.read_u8().await.unwrap();
+        }
+        client
+    });
+    assert!(server.watched(|socket| socket.write_all(&[0; 32])).await.is_none());
+    assert_eq!(begin.elapsed().as_secs(), 2 * 29 + 30);
+    drop(reader);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_last_byte_the_client_may_send_a_while_and_is_then_left() {
+    let (mut server, mut client) = connection();
+    let begin = Instant::now();
+    let sender = tokio::spawn(async move {
+        while client.write_all(b"upload").await.is_ok() {
+            sleep(Duration::from_millis(300)).await;
+        }
+    });
+    assert!(server.watched(Socket::shutdown).await.is_none(), "it never closes");
+    assert_eq!(begin.elapsed().as_secs(), 2);
+    sender.abort();
+    let (mut server, client) = connection();
+    drop(client);
+    assert!(server.watched(Socket::shutdown).await.unwrap().is_ok(), "it has closed");
+}

@@ -1,0 +1,126 @@
+//! What a path names: the service, a bucket or an object (`/bucket/key`, path style).
+//!
+//! Keys are bytes that happen to be UTF-8: nothing is normalised, so `a//b`, `./a`, `../a` and `a/`
+//! are four keys of their own, and a `+` is a plus.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
+/// What a request is about, decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target<'a> {
+    /// `/`.
+    Service,
+    /// `/bucket` or `/bucket/`.
+    Bucket(Cow<'a, str>),
+    /// `/bucket/key`.
+    Object {
+        /// One to [`BUCKET_BYTES_MAX`] letters, digits, dots, dashes and underscores.
+        bucket: Cow<'a, str>,
+        /// Not empty.
+        key: Cow<'a, str>,
+    },
+}
+
+/// Why a path names nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BadTarget {
+    /// Not a path, or its percent-encoding is broken, or it does not decode to UTF-8.
+    Uri,
+    /// No bucket can have this name. Names with a `/` in them must not get through: they would
+    /// alias objects of another bucket.
+    BucketName,
+}
+
+/// The longest name of a bucket, from the time before S3 asked for DNS names.
+const BUCKET_BYTES_MAX: usize = 255;
+
+impl<'a> Target<'a> {
+    /// Reads a path as it stood in the request line.
+    pub(crate) fn parse(raw_path: &'a str) -> Result<Self, BadTarget> {
+        let path = raw_path.strip_prefix('/').ok_or(BadTarget::Uri)?;
+        if path.is_empty() {
+            return Ok(Self::Service);
+        }
+        let (bucket, key) = path.split_once('/').unwrap_or((path, ""));
+        let bucket = decode(bucket).ok_or(BadTarget::Uri)?;
+        if !is_bucket_name(&bucket) {
+            return Err(BadTarget::BucketName);
+        }
+        if key.is_empty() {
+            return Ok(Self::Bucket(bucket));
+        }
+        Ok(Self::Object { bucket, key: decode(key).ok_or(BadTarget::Uri)? })
+    }
+}
+
+/// Percent-decoding that knows no leniency: two hexadecimal digits behind each `%`, UTF-8 as the result.
+pub(crate) fn decode(raw: &str) -> Option<Cow<'_, str>> {
+    let mut rest = raw.as_bytes();
+    while let Some(at) = rest.iter().position(|&byte| byte == b'%') {
+        let digits = rest.get(at + 1..at + 3)?;
+        if !digits.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
+        rest = &rest[at + 3..];
+    }
+    percent_decode_str(raw).decode_utf8().ok()
+}
+
+fn is_bucket_name(name: &str) -> bool {
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    name.len() <= BUCKET_BYTES_MAX
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.bytes().all(legal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object<'a>(bucket: &'a str, key: &'a str) -> Result<Target<'a>, BadTarget> {
+        Ok(Target::Object { bucket: bucket.into(), key: key.into() })
+    }
+
+    #[track_caller]
+    fn check(raw: &str, expected: Result<Target<'_>, BadTarget>) {
+        assert_eq!(Target::parse(raw), expected, "{raw:?}");
+    }
+
+    #[test]
+    fn a_path_is_a_bucket_and_a_key() {
+        check("/", Ok(Target::Service));
+        check("/b1", Ok(Target::Bucket("b1".into())));
+        check("/b1/", Ok(Target::Bucket("b1".into())));
+        check("/b1/k", object("b1", "k"));
+        check("/b.1-x_Y/dir/k", object("b.1-x_Y", "dir/k"));
+    }
+
+    #[test]
+    fn keys_are_decoded_and_otherwise_left_alone() {
+        check("/b/a%20b+c", object("b", "a b+c"));
+        check("/b/%E6%97%A5%2F%2e", object("b", "日/."));
+        check("/b//", object("b", "/"));
+        check("/b//a//b/", object("b", "/a//b/"));
+        check("/b/./a/../c", object("b", "./a/../c"));
+        check("/b/%2E%2E/c", object("b", "../c"));
+        check("/b/a%00", object("b", "a\0"));
+        check("/b/%25zz", object("b", "%zz"));
+    }
+
+    #[test]
+    fn broken_encodings_are_refused() {
+        for raw in ["", "*", "b/k", "/b/%", "/b/%z0", "/b/%4", "/b/%+1", "/b/%FF", "/%FF/k"] {
+            check(raw, Err(BadTarget::Uri));
+        }
+    }
+
+    #[test]
+    fn a_bucket_name_cannot_reach_into_another_bucket() {
+        for raw in ["//k", "/a%2Fb/k", "/../k", "/./k", "/.b/k", "/a b/k", "/a%00/k", "/-b/k"] {
+            check(raw, Err(BadTarget::BucketName));
+        }
+        check(&format!("/{}/k", "b".repeat(256)), Err(BadTarget::BucketName));
+    }
+}

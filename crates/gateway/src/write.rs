@@ -1,0 +1,186 @@
+//! Requests that change objects: forwarded, with what is cached of the objects removed before and after.
+//!
+//! 1. Remove, durably. From here on nothing old can be served, whatever happens to the write.
+//! 2. Forward. A task of its own does it, so that the rest happens even when the client goes away.
+//! 3. When the answer is complete, or will never come, remove again: a read in between may have
+//!    cached what the write has just replaced. Only then does the client get the end of the answer.
+//!
+//! Most answers are short and are taken whole before the second removal. One of unknown length is
+//! handed on as it comes, all but its last piece: S3 may begin to answer long before it has done the
+//! work, and keeps the client awake with spaces.
+//!
+//! When a removal does not reach flash, a crash could bring the old bytes back. Under `revalidate` the
+//! origin would be asked before they are served, so the write goes on and the failure is counted.
+//! Under `ttl` and `immutable` they would be served: then the write is refused before it is
+//! forwarded, or, when the second removal fails, it is not acknowledged.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::response;
+use http::{HeaderMap, Request};
+use http_body::{Body, Frame};
+use http_body_util::BodyExt;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use zonal_host::{Freshness, ObjectName, RemoveError};
+use zonal_origin::BoxBody;
+
+use crate::body::{Cut, Source};
+use crate::error::S3Error;
+use crate::forward::failed;
+use crate::gateway::{Answer, Asked, Gateway};
+use crate::operation::Operation;
+use crate::stats::Outcome;
+use crate::target::{Target, decode};
+
+/// The longest answer that is taken whole: 64 KiB. Answers to writes are a page of XML at most.
+const WHOLE_BYTES_MAX: u64 = 64 << 10;
+
+/// Pieces of an answer to a write that wait for the client. Answers to writes are short.
+const FRAMES_MAX: usize = 1;
+
+/// Objects that one request removes at once. They share flushes of the log; a thousand in a
+/// DeleteObjects take about as long as sixteen alone.
+const REMOVALS_AT_ONCE: usize = 64;
+
+type Frames = mpsc::Sender<Result<Frame<Bytes>, Cut>>;
+type Begun = (response::Parts, Source);
+
+/// The objects that a write to the path changes.
+pub(crate) fn names(asked: &Asked<'_>, headers: &HeaderMap) -> Vec<ObjectName> {
+    let mut names: Vec<ObjectName> = asked.object().into_iter().collect();
+    if asked.operation == Operation::RenameObject {
+        let in_header = headers.get(RENAME_SOURCE).and_then(|source| source.to_str().ok());
+        let mut in_query = asked.query.iter();
+        let in_query = in_query.find(|(name, _)| name.eq_ignore_ascii_case(RENAME_SOURCE));
+        let source = in_header.or(in_query.map(|(_, source)| source));
+        names.extend(source.into_iter().flat_map(|source| renamed(asked, source)));
+    }
+    names
+}
+
+const RENAME_SOURCE: &str = "x-amz-rename-source";
+
+/// The source of a rename is a key of the same bucket, or a path with the bucket in front. Both are
+/// removed: one object too many costs a miss.
+fn renamed(asked: &Asked<'_>, source: &str) -> Vec<ObjectName> {
+    let key = decode(source).unwrap_or(Cow::Borrowed(source));
+    let mut names = Vec::new();
+    if let Target::Object { bucket, .. } = &asked.target {
+        names.push(ObjectName::new(bucket, &key));
+    }
+    let path = format!("/{}", source.trim_start_matches('/'));
+    if let Ok(Target::Object { bucket, key }) = Target::parse(&path) {
+        names.push(ObjectName::new(&bucket, &key));
+    }
+    names
+}
+
+/// Forwards a request that changes `names`.
+pub(crate) async fn write(
+    gateway: &Gateway,
+    request: Request<BoxBody>,
+    names: Vec<ObjectName>,
+) -> Result<Answer, S3Error> {
+    forget(gateway, &names).await?;
+    let writes = gateway.writes().clone();
+    let place = writes.acquire_owned().await.expect("the semaphore is never closed");
+    let (begun, has_begun) = oneshot::channel();
+    let task = Write { gateway: gateway.clone(), names };
+    tokio::spawn(async move {
+        task.run(request, begun).await;
+        drop(place);
+    });
+    let ended = || S3Error::unavailable("The gateway is going down.");
+    let (parts, source) = has_begun.await.map_err(|_| ended())??;
+    Ok(Answer::new(parts.status, parts.headers, source, Some(Outcome::Bypass)))
+}
+
+/// A write under way. It runs to its end whether or not anybody waits for it.
+struct Write {
+    gateway: Gateway,
+    names: Vec<ObjectName>,
+}
+
+impl Write {
+    async fn run(self, request: Request<BoxBody>, begun: oneshot::Sender<Result<Begun, S3Error>>) {
+        let (parts, body) = match self.gateway.origin().forward(request).await {
+            Ok(response) => response.into_parts(),
+            Err(error) => return self.end(Err(failed(error)), begun).await,
+        };
+        if body.size_hint().exact().is_some_and(|bytes| bytes <= WHOLE_BYTES_MAX) {
+            let whole = body.collect().await.map(|whole| (parts, Source::from(whole.to_bytes())));
+            let broken = |_| S3Error::bad_gateway("The origin's answer to the write broke off.");
+            return self.end(whole.map_err(broken), begun).await;
+        }
+        let (frames, coming) = mpsc::channel(FRAMES_MAX);
+        let _ = begun.send(Ok((parts, Source::Write(coming))));
+        let last = pump(body, &frames).await;
+        let last = forget(&self.gateway, &self.names).await.map_err(|_| Cut).and(last);
+        if let Some(last) = last.transpose() {
+            let _ = frames.send(last).await;
+        }
+    }
+
+    /// Removes, then answers. A write that failed may have happened all the same.
+    async fn end(
+        self,
+        answer: Result<Begun, S3Error>,
+        begun: oneshot::Sender<Result<Begun, S3Error>>,
+    ) {
+        let removed = forget(&self.gateway, &self.names).await;
+        let _ = begun.send(removed.and(answer));
+    }
+}
+
+/// Hands frames on, all but the last. When the client is gone, the answer is read to its end
+/// nevertheless: that is when the write is over.
+async fn pump(mut body: BoxBody, frames: &Frames) -> Result<Option<Frame<Bytes>>, Cut> {
+    let mut held = None;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Cut)?;
+        if let Some(before) = held.replace(frame) {
+            let _ = frames.send(Ok(before)).await;
+        }
+    }
+    Ok(held)
+}
+
+/// Removes what is cached under the names.
+pub(crate) async fn forget(gateway: &Gateway, names: &[ObjectName]) -> Result<(), S3Error> {
+    let mut removed = Ok(());
+    if let [name] = names {
+        removed = gateway.client().remove(name).await;
+    } else {
+        let mut tasks = JoinSet::new();
+        for name in names {
+            if REMOVALS_AT_ONCE <= tasks.len() {
+                removed = removed.and(next_removed(&mut tasks).await);
+            }
+            let (client, name) = (gateway.client().clone(), name.clone());
+            tasks.spawn(async move { client.remove(&name).await });
+        }
+        while !tasks.is_empty() {
+            removed = removed.and(next_removed(&mut tasks).await);
+        }
+    }
+    gateway.stats().removals.add(names.len() as u64);
+    let Err(error) = removed else { return Ok(()) };
+    gateway.stats().removals_failed.add(1);
+    let freshness = &gateway.config().freshness;
+    let is_asked_for = |name| matches!(freshness.of(name), Freshness::Revalidate { .. });
+    if names.iter().all(is_asked_for) {
+        Ok(())
+    } else {
+        Err(S3Error::unavailable(error.to_string()))
+    }
+}
+
+async fn next_removed(tasks: &mut JoinSet<Result<(), RemoveError>>) -> Result<(), RemoveError> {
+    // A removal that panicked did not happen.
+    tasks.join_next().await.map_or(Ok(()), |joined| joined.unwrap_or(Err(RemoveError)))
+}
+
+#[cfg(test)]
+mod tests;

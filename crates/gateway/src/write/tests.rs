@@ -1,0 +1,34 @@
+//! Which objects a write changes.
+
+use http::{HeaderMap, HeaderValue, Request};
+
+use super::*;
+
+#[track_caller]
+fn check(method: &str, uri: &str, source: Option<&'static str>, expected: &[&str]) {
+    let (mut request, ()) =
+        Request::builder().method(method).uri(uri).body(()).unwrap().into_parts();
+    let mut headers = HeaderMap::new();
+    source.map(|source| headers.insert(RENAME_SOURCE, HeaderValue::from_static(source)));
+    request.headers = headers;
+    let asked = Asked::of(&request.uri, &request).unwrap();
+    let names: Vec<String> =
+        names(&asked, &request.headers).iter().map(ToString::to_string).collect();
+    assert_eq!(names, expected, "{method} {uri} from {source:?}");
+}
+
+#[test]
+fn a_write_changes_the_object_in_its_path() {
+    check("PUT", "/b/a%20k", None, &["b/a k"]);
+    check("DELETE", "/b/k?versionId=1", None, &["b/k"]);
+    check("PUT", "/b/k?tagging", None, &["b/k"]);
+    check("POST", "/b/k?uploadId=1", None, &["b/k"]);
+}
+
+#[test]
+fn a_rename_changes_its_source_too_however_that_is_written() {
+    check("PUT", "/b/new?renameObject", Some("old"), &["b/new", "b/old"]);
+    check("PUT", "/b/n?renameObject", Some("a/o%20ld"), &["b/n", "b/a/o ld", "a/o ld"]);
+    check("PUT", "/b/n?renameObject", Some("/b/o"), &["b/n", "b//b/o", "b/o"]);
+    check("PUT", "/b/n?renameObject&X-Amz-Rename-Source=o", None, &["b/n", "b/o"]);
+}

@@ -1,0 +1,164 @@
+//! The little XML that the gateway itself reads and writes.
+
+use quick_xml::Reader;
+use quick_xml::events::Event;
+
+/// Appends `text` as character data. What XML 1.0 cannot hold becomes U+FFFD.
+pub(crate) fn escape_into(xml: &mut String, text: &str) {
+    for c in text.chars() {
+        match c {
+            '&' => xml.push_str("&amp;"),
+            '<' => xml.push_str("&lt;"),
+            '>' => xml.push_str("&gt;"),
+            '"' => xml.push_str("&quot;"),
+            '\r' => xml.push_str("&#13;"),
+            '\t' | '\n' => xml.push(c),
+            c if c < ' ' || c == '\u{FFFE}' || c == '\u{FFFF}' => xml.push('\u{FFFD}'),
+            c => xml.push(c),
+        }
+    }
+}
+
+/// S3's bound on the objects that one DeleteObjects names.
+pub(crate) const DELETE_KEYS_MAX: usize = 1000;
+
+/// The document is not a list of objects to delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BadDelete;
+
+/// The keys in the body of a DeleteObjects request, in order.
+///
+/// It reads as little as it can and is strict in that: a key that the origin would see and this
+/// function would not is an object that stays in the cache although it was deleted.
+pub(crate) fn keys_to_delete(document: &[u8]) -> Result<Vec<String>, BadDelete> {
+    let text = std::str::from_utf8(document).map_err(|_| BadDelete)?;
+    let mut reader = Reader::from_str(text);
+    reader.config_mut().expand_empty_elements = true;
+    let (mut path, mut keys) = (Vec::<Vec<u8>>::new(), Vec::<String>::new());
+    let (mut key, mut has_root) = (None::<String>, false);
+    loop {
+        match reader.read_event().map_err(|_| BadDelete)? {
+            Event::Start(tag) => {
+                path.push(tag.local_name().as_ref().to_vec());
+                if path.len() > DEPTH_MAX || path[0] != b"Delete" {
+                    return Err(BadDelete);
+                }
+                has_root = true;
+                if at_key(&path) {
+                    key = Some(String::new());
+                }
+            }
+            Event::End(_) => {
+                if at_key(&path) {
+                    keys.push(key.take().filter(|key| !key.is_empty()).ok_or(BadDelete)?);
+                }
+                path.pop();
+            }
+            Event::Text(text) => append(&mut key, &text.decode().map_err(|_| BadDelete)?),
+            Event::CData(text) => append(&mut key, &text.decode().map_err(|_| BadDelete)?),
+            Event::GeneralRef(reference) => append(&mut key, &resolve(&reference)?),
+            // A document type could define entities that the origin expands and we do not.
+            Event::DocType(_) => return Err(BadDelete),
+            Event::Eof if path.is_empty() && has_root => break,
+            Event::Eof => return Err(BadDelete),
+            Event::Decl(_) | Event::PI(_) | Event::Comment(_) | Event::Empty(_) => {}
+        }
+    }
+    if DELETE_KEYS_MAX < keys.len() { Err(BadDelete) } else { Ok(keys) }
+}
+
+/// The elements of the request nest three deep: `Delete`, `Object`, `Key`. One more is tolerated.
+const DEPTH_MAX: usize = 4;
+
+fn at_key(path: &[Vec<u8>]) -> bool {
+    matches!(path, [_, object, key] if object == b"Object" && key == b"Key")
+}
+
+fn append(key: &mut Option<String>, text: &str) {
+    if let Some(key) = key {
+        key.push_str(text);
+    }
+}
+
+/// The five entities that XML knows without a document type, and characters by number.
+fn resolve(reference: &quick_xml::events::BytesRef<'_>) -> Result<String, BadDelete> {
+    if let Some(c) = reference.resolve_char_ref().map_err(|_| BadDelete)? {
+        return Ok(c.into());
+    }
+    match reference.as_ref() {
+        b"amp" => Ok("&".into()),
+        b"lt" => Ok("<".into()),
+        b"gt" => Ok(">".into()),
+        b"quot" => Ok("\"".into()),
+        b"apos" => Ok("'".into()),
+        _ => Err(BadDelete),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(document: &str, expected: Result<&[&str], BadDelete>) {
+        let keys = keys_to_delete(document.as_bytes());
+        let expected = expected.map(|keys| keys.iter().map(|key| (*key).to_owned()).collect());
+        assert_eq!(keys, expected, "{document}");
+    }
+
+    #[test]
+    fn keys_are_read_from_where_s3_reads_them() {
+        check(
+            "<?xml version=\"1.0\"?><Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+             <Quiet>true</Quiet><Object><Key>a</Key><VersionId>v</VersionId></Object>\n\
+             <Object>\n<VersionId/><Key>b c/d</Key></Object></Delete>",
+            Ok(&["a", "b c/d"]),
+        );
+        check("<Delete/>", Ok(&[]));
+        check("<x:Delete><x:Object><x:Key>a</x:Key></x:Object></x:Delete>", Ok(&["a"]));
+    }
+
+    #[test]
+    fn every_way_to_write_a_character_is_understood() {
+        check(
+            "<Delete><Object><Key>a&amp;b&lt;&gt;&quot;&apos;&#233;&#x65E5;<![CDATA[<&amp;>]]> z\
+             </Key></Object></Delete>",
+            Ok(&["a&b<>\"'é日<&amp;> z"]),
+        );
+        check("<Delete><Object><Key> a </Key></Object></Delete>", Ok(&[" a "]));
+        check("<Delete><Object><Key>a<!-- x -->b</Key></Object></Delete>", Ok(&["ab"]));
+    }
+
+    #[test]
+    fn what_could_hide_a_key_is_refused() {
+        for document in [
+            "",
+            "x",
+            "<Other/>",
+            "<Delete><Object><Key></Key></Object></Delete>",
+            "<Delete><Object><Key/></Object></Delete>",
+            "<Delete><Object><Key>a</Key></Object>",
+            "<Delete><Object><Key>a</Object></Key></Delete>",
+            "<Other><Object><Key>a</Key></Object></Other>",
+            "<Delete><Object><Key>&unknown;</Key></Object></Delete>",
+            "<!DOCTYPE d [<!ENTITY k \"a\">]><Delete><Object><Key>&k;</Key></Object></Delete>",
+            "<Delete><Object><Key><a><b>c</b></a></Key></Object></Delete>",
+        ] {
+            check(document, Err(BadDelete));
+        }
+        assert_eq!(
+            keys_to_delete(b"<Delete><Object><Key>\xFF</Key></Object></Delete>"),
+            Err(BadDelete)
+        );
+    }
+
+    #[test]
+    fn a_thousand_keys_are_enough() {
+        let document = |count: usize| {
+            let objects = "<Object><Key>k</Key></Object>".repeat(count);
+            format!("<Delete>{objects}</Delete>")
+        };
+        assert_eq!(keys_to_delete(document(1000).as_bytes()).map(|keys| keys.len()), Ok(1000));
+        assert_eq!(keys_to_delete(document(1001).as_bytes()), Err(BadDelete));
+    }
+}

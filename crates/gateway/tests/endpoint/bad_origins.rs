@@ -1,0 +1,209 @@
+//! Origins that are away, lie, or stop in the middle.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use http::Method;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use zonal_host::Freshness;
+use zonal_origin::{Endpoint, Limits, Origin, S3Origin};
+
+use crate::client::{Ask, Connection, ask, get};
+use crate::world::{World, eventually, pattern};
+
+/// What an origin does with a connection; at the end it closes it.
+enum Step {
+    Send(Vec<u8>),
+    Wait(Arc<Notify>),
+}
+
+fn send(text: &str) -> Vec<Step> {
+    vec![Step::Send(text.as_bytes().to_vec())]
+}
+
+fn s3(address: SocketAddr) -> Origin {
+    let endpoint: Endpoint = format!("http://{address}").parse().unwrap();
+    let limits = Limits { retries: 0, ..Limits::default() };
+    S3Origin::open(endpoint, "us-east-1".into(), None, limits).unwrap().into()
+}
+
+/// An origin that answers each request with what `script` makes of its head.
+async fn scripted(script: impl Fn(&str) -> Vec<Step> + Send + Sync + 'static) -> Origin {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let script = Arc::new(script);
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let script = script.clone();
+            tokio::spawn(async move { play(stream, &*script).await });
+        }
+    });
+    s3(address)
+}
+
+async fn play(mut stream: TcpStream, script: &(impl Fn(&str) -> Vec<Step> + Sync)) {
+    let mut head = Vec::new();
+    while !head.windows(4).any(|window| window == b"\r\n\r\n") {
+        let mut byte = [0];
+        if stream.read(&mut byte).await.unwrap_or(0) == 0 {
+            return;
+        }
+        head.push(byte[0]);
+    }
+    let steps = script(&String::from_utf8(head).unwrap());
+    for step in steps {
+        match step {
+            Step::Send(bytes) => stream.write_all(&bytes).await.unwrap(),
+            Step::Wait(notify) => notify.notified().await,
+        }
+    }
+}
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-length: 1048576\r\netag: \"e\"\r\n\r\n";
+const MIB: usize = 1 << 20;
+
+#[tokio::test]
+async fn when_the_origin_is_away_the_answer_says_so() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let origin = s3(listener.local_addr().unwrap());
+    drop(listener);
+    let world = World::over_origin(origin, Freshness::Immutable).await;
+    for method in ["GET", "PUT", "DELETE"] {
+        let answer = ask(world.address, Ask::new(method, "/b/k")).await;
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (503, "ServiceUnavailable"),
+            "{method}"
+        );
+        assert!(answer.has("x-amz-request-id"));
+    }
+    let head = ask(world.address, Ask::new("HEAD", "/b/k")).await;
+    assert_eq!((head.status, head.body.len()), (503, 0));
+}
+
+#[tokio::test]
+async fn an_answer_whose_rest_cannot_be_had_is_cut_and_not_kept() {
+    let whole = Arc::new(AtomicBool::new(false));
+    let sends_all = whole.clone();
+    let origin = scripted(move |head| {
+        if head.starts_with("HEAD") {
+            return send(HEAD);
+        }
+        let from = head.split_once("bytes=").unwrap().1.split_once('-').unwrap().0;
+        let from: usize = from.parse().unwrap();
+        let part = format!(
+            "HTTP/1.1 206 Partial Content\r\ncontent-length: {}\r\netag: \"e\"\r\n\
+             content-range: bytes {from}-1048575/1048576\r\n\r\n",
+            MIB - from
+        );
+        let end = if sends_all.load(Ordering::Relaxed) { MIB } else { 600_000 };
+        vec![Step::Send([part.as_bytes(), &pattern(MIB, 0)[from..end]].concat())]
+    })
+    .await;
+    let world = World::over_origin(origin, Freshness::Immutable).await;
+    let broken = get(world.address, "/b/k").await;
+    assert!(broken.status == 200 && broken.cut, "{} bytes came", broken.body.len());
+    assert!(broken.body == pattern(MIB, 0)[..broken.body.len()]);
+    assert_eq!(world.gateway.stats().responses_cut.get(), 1);
+    whole.store(true, Ordering::Relaxed);
+    let answer = get(world.address, "/b/k").await;
+    assert!(!answer.cut && answer.body == pattern(MIB, 0));
+}
+
+#[tokio::test]
+async fn a_range_that_is_not_the_one_asked_for_is_no_data() {
+    let lie = "HTTP/1.1 206 Partial Content\r\ncontent-length: 5\r\netag: \"e\"\r\n\
+               content-range: bytes 7-11/1048576\r\n\r\nwrong";
+    let origin =
+        scripted(move |head| send(if head.starts_with("HEAD") { HEAD } else { lie })).await;
+    let world = World::over_origin(origin, Freshness::Immutable).await;
+    let answer = get(world.address, "/b/k").await;
+    assert_eq!((answer.status, answer.code().as_str()), (502, "BadGateway"));
+}
+
+#[tokio::test]
+async fn what_the_origin_refuses_is_told_in_its_own_words() {
+    let denied = "HTTP/1.1 403 Forbidden\r\ncontent-type: application/xml\r\nx-amz-request-id: R1\r\n\
+                  content-length: 56\r\n\r\n<Error><Code>AllAccessDisabled</Code><x>12345678</x></Error>";
+    let origin = scripted(move |head| {
+        let end =
+            if head.starts_with("HEAD") { denied.find("<Error").unwrap() } else { denied.len() };
+        send(&denied[..end])
+    })
+    .await;
+    let world = World::over_origin(origin, Freshness::Immutable).await;
+    let answer = get(world.address, "/b/k").await;
+    assert_eq!((answer.status, answer.code().as_str()), (403, "AllAccessDisabled"));
+    assert_eq!((answer.header("x-cache"), answer.header("x-amz-request-id")), ("BYPASS", "R1"));
+    assert_eq!(ask(world.address, Ask::new("HEAD", "/b/k")).await.status, 403);
+}
+
+#[tokio::test]
+async fn an_origin_in_trouble_is_not_asked_twice() {
+    let origin = scripted(|_| send("HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n")).await;
+    let world = World::over_origin(origin, Freshness::Immutable).await;
+    assert_eq!(get(world.address, "/b/k").await.status, 502);
+    let origin = scripted(|_| send("HTTP/1.1 503 Slow Down\r\ncontent-length: 0\r\n\r\n")).await;
+    let world = World::over_origin(origin, Freshness::Immutable).await;
+    let answer = get(world.address, "/b/k").await;
+    assert_eq!((answer.status, answer.code().as_str()), (503, "SlowDown"));
+}
+
+#[tokio::test]
+async fn an_object_without_an_etag_is_handed_on() {
+    let origin = scripted(|_| send("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello")).await;
+    let world = World::over_origin(origin, Freshness::Immutable).await;
+    for _ in 0..2 {
+        let answer = get(world.address, "/b/k").await;
+        assert_eq!((answer.text().as_str(), answer.header("x-cache")), ("hello", "BYPASS"));
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_a_slow_answer_to_a_write_comes_after_the_removal() {
+    let done = Arc::new(Notify::new());
+    let is_done = done.clone();
+    let origin = scripted(move |_| {
+        let begin = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\n \r\n1\r\n \r\n";
+        vec![
+            Step::Send(begin.as_bytes().to_vec()),
+            Step::Wait(is_done.clone()),
+            Step::Send(b"6\r\n<Done>\r\n0\r\n\r\n".to_vec()),
+        ]
+    })
+    .await;
+    let world = World::over_origin(origin, Freshness::Immutable).await;
+    let stats = world.gateway.stats();
+    let mut connection = Connection::open(world.address).await;
+    connection.send(&Ask::new("POST", "/b/k?uploadId=1").body("<x/>").signed()).await;
+    let head = connection.head().await.unwrap();
+    assert_eq!(head.status, 200, "the answer has begun");
+    assert_eq!(connection.until_read(" \r\n").await, "1\r\n \r\n", "the client is kept awake");
+    assert_eq!(stats.removals.get(), 1, "the write is not over");
+    done.notify_one();
+    let rest = connection.until_read("0\r\n\r\n").await;
+    assert!(rest.contains("<Done>"), "{rest}");
+    assert_eq!(stats.removals.get(), 2);
+
+    connection.send(&Ask::new("POST", "/b/k?uploadId=2").body("<x/>").signed()).await;
+    assert_eq!(connection.head().await.unwrap().status, 200);
+    drop(connection);
+    done.notify_one();
+    eventually("the removal happens without the client", || stats.removals.get() == 4).await;
+}
+
+#[tokio::test]
+async fn a_write_whose_answer_breaks_off_is_not_acknowledged_but_removed() {
+    let text = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n<Begun>";
+    let origin = scripted(move |_| send(text)).await;
+    let world = World::over_origin(origin, Freshness::Immutable).await;
+    let mut connection = Connection::open(world.address).await;
+    connection.send(&Ask::new("PUT", "/b/k").body("x").signed()).await;
+    let answer = connection.answer(&Method::PUT).await.unwrap();
+    assert_eq!((answer.status, answer.code().as_str()), (502, "BadGateway"));
+    assert_eq!(world.gateway.stats().removals.get(), 2);
+}

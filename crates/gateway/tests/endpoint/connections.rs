@@ -1,0 +1,147 @@
+//! Many clients, slow clients, and the end of the server.
+
+use std::time::Duration;
+
+use http::Method;
+use tokio::net::TcpStream;
+use zonal_gateway::Limits;
+use zonal_host::Freshness;
+
+use crate::client::{Ask, Connection, ask, get};
+use crate::world::{World, eventually, pattern};
+
+const SHORT: Duration = Duration::from_millis(100);
+const MIB: usize = 1 << 20;
+
+#[tokio::test]
+async fn one_connection_too_many_is_told_so() {
+    let limits = Limits { connections_max: 2, ..Limits::default() };
+    let world = World::with_limits(Freshness::Immutable, limits).await;
+    world.put("k", "hello");
+    let mut first = Connection::open(world.address).await;
+    let mut second = Connection::open(world.address).await;
+    for connection in [&mut first, &mut second] {
+        assert_eq!(connection.ask(Ask::new("GET", "/b/k")).await.status, 200);
+    }
+    let mut third = Connection::open(world.address).await;
+    third.send(&Ask::new("GET", "/b/k").signed()).await;
+    let refused = third.answer(&Method::GET).await.unwrap();
+    assert_eq!((refused.status, refused.code().as_str()), (503, "SlowDown"));
+    assert_eq!(third.until_closed().await, "");
+    drop(first);
+    let stats = world.gateway.stats();
+    eventually("a place is free", || stats.connections_open() == 1).await;
+    assert_eq!(get(world.address, "/b/k").await.text(), "hello");
+    assert_eq!(stats.connections_refused.get(), 1);
+}
+
+#[tokio::test]
+async fn slow_readers_hold_a_few_pieces_and_bother_nobody() {
+    let world = World::start(Freshness::Immutable).await;
+    let bytes = pattern(24 * MIB, 0);
+    world.put("big", &bytes);
+    world.put("k", "hello");
+    let mut slow = Vec::new();
+    for _ in 0..8 {
+        let mut connection = Connection::open(world.address).await;
+        connection.send(&Ask::new("GET", "/b/big").signed()).await;
+        assert_eq!(connection.head().await.unwrap().status, 200);
+        slow.push(connection);
+    }
+    for _ in 0..50 {
+        assert_eq!(get(world.address, "/b/k").await.text(), "hello");
+    }
+    world.settle().await;
+    let held = world.buffers_in_use().await;
+    assert!(held <= 8 * 8, "{held} buffers for 8 readers");
+    let mut body = Vec::new();
+    for mut connection in slow {
+        body = vec![0; 0];
+        while connection.read_more().await && body.len() < 64 {
+            body.push(0);
+        }
+    }
+    drop(body);
+    assert!(get(world.address, "/b/big").await.body == bytes);
+}
+
+#[tokio::test]
+async fn a_reader_that_stops_is_cut_off() {
+    let limits = Limits { write: SHORT, ..Limits::default() };
+    let world = World::with_limits(Freshness::Immutable, limits).await;
+    world.put("big", pattern(24 * MIB, 0));
+    let mut connection = Connection::open(world.address).await;
+    connection.send(&Ask::new("GET", "/b/big").signed()).await;
+    let stats = world.gateway.stats();
+    eventually("the reader is cut off", || stats.connections_timed_out.get() == 1).await;
+    let answer = connection.answer(&Method::GET).await.unwrap();
+    assert!(answer.cut, "what it has not read it will never get");
+    eventually("its buffers are back", || stats.connections_open() == 0).await;
+}
+
+#[tokio::test]
+async fn who_asks_nothing_or_does_not_finish_asking_is_cut_off() {
+    let limits = Limits { idle: SHORT, head: SHORT, ..Limits::default() };
+    let world = World::with_limits(Freshness::Immutable, limits).await;
+    world.put("k", "hello");
+    let silent = Connection::open(world.address).await;
+    assert_eq!(silent.until_closed().await, "");
+    let mut slow = Connection::open(world.address).await;
+    slow.send(b"GET /b/k HTTP/1.1\r\nhost: a\r\nx-slow:").await;
+    slow.until_closed().await;
+    let mut kept = Connection::open(world.address).await;
+    assert_eq!(kept.ask(Ask::new("GET", "/b/k")).await.status, 200);
+    assert_eq!(kept.until_closed().await, "");
+    assert_eq!(world.gateway.stats().connections_timed_out.get(), 3);
+}
+
+#[tokio::test]
+async fn at_the_end_what_is_under_way_may_finish() {
+    let mut world = World::start(Freshness::Immutable).await;
+    let bytes = pattern(16 * MIB, 0);
+    world.put("big", &bytes);
+    let idle = Connection::open(world.address).await;
+    let mut busy = Connection::open(world.address).await;
+    busy.send(&Ask::new("GET", "/b/big").signed()).await;
+    let answer = busy.head().await.unwrap();
+    assert_eq!(answer.status, 200);
+    let stopped = world.stop();
+    assert_eq!(idle.until_closed().await, "");
+    eventually_refused(world.address).await;
+    let mut body = 0;
+    let rest = busy.until_closed().await;
+    body += rest.len();
+    assert!(MIB < body, "the answer went on");
+    stopped.await;
+}
+
+/// Waits until nobody listens.
+async fn eventually_refused(address: std::net::SocketAddr) {
+    let refused = async {
+        while TcpStream::connect(address).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), refused).await.expect("nobody listens");
+}
+
+#[tokio::test]
+async fn the_end_does_not_wait_for_ever() {
+    let limits = Limits { drain: SHORT, ..Limits::default() };
+    let mut world = World::with_limits(Freshness::Immutable, limits).await;
+    world.put("big", pattern(24 * MIB, 0));
+    let mut stuck = Connection::open(world.address).await;
+    stuck.send(&Ask::new("GET", "/b/big").signed()).await;
+    assert_eq!(stuck.head().await.unwrap().status, 200);
+    world.stop().await;
+    while stuck.read_more().await {}
+}
+
+#[tokio::test]
+async fn an_answer_that_closes_says_so() {
+    let world = World::start(Freshness::Immutable).await;
+    world.put("k", "hello");
+    let close = Ask::new("GET", "/b/k").with("connection", "close");
+    let answer = ask(world.address, close).await;
+    assert_eq!((answer.header("connection"), answer.text().as_str()), ("close", "hello"));
+}

@@ -1,0 +1,16 @@
+//! The endpoint over a real cache on a file, with a folder or a misbehaving server as its origin, asked over TCP.
+
+#[cfg(test)]
+mod bad_clients;
+#[cfg(test)]
+mod bad_origins;
+#[cfg(test)]
+mod client;
+#[cfg(test)]
+mod connections;
+#[cfg(test)]
+mod reads;
+#[cfg(test)]
+mod world;
+#[cfg(test)]
+mod writes;

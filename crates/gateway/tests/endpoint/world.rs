@@ -1,0 +1,147 @@
+//! A gateway with everything behind it, on loopback and in a temporary folder.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use zonal_base::{Bytes, Nanos};
+use zonal_gateway::{
+    AccessKeys, Config, FreshnessRules, Gateway, Limits, OriginBackend, Outcome, serve,
+};
+use zonal_host::{DeviceSettings, Freshness, Node, NodeSettings};
+use zonal_origin::{FolderOrigin, Origin};
+use zonal_zonelog::OpenMode;
+
+use crate::client::{ACCESS_KEY, REGION, SECRET_KEY};
+
+/// Every answer is confirmed by the origin.
+pub(crate) const REVALIDATE: Freshness = Freshness::Revalidate { window: Nanos(0) };
+
+pub(crate) struct World {
+    pub(crate) gateway: Gateway,
+    pub(crate) address: SocketAddr,
+    node: Option<Node>,
+    folder: TempDir,
+    stop: Option<oneshot::Sender<()>>,
+    server: Option<JoinHandle<()>>,
+}
+
+impl World {
+    /// Over a folder with one bucket `b`.
+    pub(crate) async fn start(freshness: Freshness) -> Self {
+        Self::with_limits(freshness, Limits::default()).await
+    }
+
+    pub(crate) async fn with_limits(freshness: Freshness, limits: Limits) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("origin/b")).unwrap();
+        let root = folder.path().join("origin");
+        let origin = FolderOrigin::open(root, &zonal_origin::Limits::default()).unwrap();
+        Self::over(folder, origin.into(), freshness, limits).await
+    }
+
+    /// Over any origin.
+    pub(crate) async fn over_origin(origin: Origin, freshness: Freshness) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self::over(folder, origin, freshness, Limits::default()).await
+    }
+
+    async fn over(folder: TempDir, origin: Origin, freshness: Freshness, limits: Limits) -> Self {
+        let origin = Arc::new(origin);
+        let spec = format!("file:{}?size=64MiB&zone=4MiB", folder.path().join("device").display());
+        let settings = NodeSettings {
+            devices: vec![DeviceSettings {
+                spec: spec.parse().unwrap(),
+                shards: Some(1),
+                policy: "zone-fifo".into(),
+                chunk: Bytes::kib(256),
+                buffers: Bytes::mib(32),
+            }],
+            mode: OpenMode::Recover,
+        };
+        let backend = Arc::new(OriginBackend::new(origin.clone()));
+        let node = Node::start(&settings, backend, None).await.unwrap();
+        let config = Config {
+            region: REGION.into(),
+            access_keys: AccessKeys::one(ACCESS_KEY, SECRET_KEY),
+            freshness: FreshnessRules::all(freshness),
+            limits,
+        };
+        let gateway = Gateway::new(config, node.client().clone(), origin);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let shutdown = async move { drop(stopped.await) };
+        let server = tokio::spawn(serve(listener, gateway.clone(), shutdown));
+        let (node, stop, server) = (Some(node), Some(stop), Some(server));
+        Self { gateway, address, node, folder, stop, server }
+    }
+
+    /// Where the folder origin keeps an object of bucket `b`.
+    pub(crate) fn path(&self, key: &str) -> PathBuf {
+        self.folder.path().join("origin/b").join(key)
+    }
+
+    /// Writes an object behind the gateway's back.
+    pub(crate) fn put(&self, key: &str, bytes: impl AsRef<[u8]>) {
+        let path = self.path(key);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        // A new file, so that a version that is being read stays what it is.
+        let _ = std::fs::remove_file(&path);
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    /// Puts what was admitted on flash.
+    pub(crate) async fn settle(&self) {
+        self.gateway_node().client().settle().await;
+    }
+
+    fn gateway_node(&self) -> &Node {
+        self.node.as_ref().expect("the node runs")
+    }
+
+    /// Buffers that the cache has given out.
+    pub(crate) async fn buffers_in_use(&self) -> u64 {
+        let stats = self.gateway_node().client().stats().await;
+        stats.iter().map(|stats| stats.buffers_in_use).sum()
+    }
+
+    /// Takes the cache away; the gateway goes on.
+    pub(crate) async fn lose_cache(&mut self) {
+        self.node.take().expect("the node runs").stop().await;
+    }
+
+    /// Tells the server to stop; it resolves when it has.
+    pub(crate) fn stop(&mut self) -> impl Future<Output = ()> + use<> {
+        drop(self.stop.take());
+        let server = self.server.take().expect("the server runs");
+        async move { server.await.unwrap() }
+    }
+
+    pub(crate) fn outcomes(&self, wanted: Outcome) -> u64 {
+        let mut outcomes = self.gateway.stats().outcomes();
+        outcomes.find(|(outcome, _)| *outcome == wanted).unwrap().1
+    }
+}
+
+/// Bytes that differ from place to place.
+pub(crate) fn pattern(bytes: usize, seed: usize) -> Vec<u8> {
+    let byte = |at: usize| u8::try_from((at ^ (at >> 7) ^ seed) % 251).unwrap();
+    (0..bytes).map(byte).collect()
+}
+
+/// Waits for something that happens soon, but not in a task of ours.
+pub(crate) async fn eventually(what: &str, happened: impl Fn() -> bool) {
+    let wait = async {
+        while !happened() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), wait).await.expect(what);
+}

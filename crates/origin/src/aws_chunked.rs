@@ -1,0 +1,145 @@
+//! `aws-chunked` uploads: payloads whose signatures or checksums come along in pieces.
+//!
+//! `SIZE[;chunk-signature=S]\r\n DATA \r\n ... 0[;chunk-signature=S]\r\n [NAME:VALUE\r\n]... \r\n`
+//!
+//! An unsigned payload with a trailer can be handed on byte by byte. A chain of signed chunks cannot: it
+//! starts at the signature of the request, and the request is signed anew. [`unchain`] takes such a
+//! payload apart, checking the chain when it was given a [`Chain`], and builds one that needs none.
+//!
+//! Read in this order: `decoder`, `decoded`, `rechunked`.
+
+mod decoded;
+mod decoder;
+mod rechunked;
+
+pub use decoder::Chain;
+
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
+use http::{Extensions, Request};
+use http_body_util::BodyExt;
+
+use crate::body::BoxBody;
+use crate::error::OriginError;
+use crate::sigv4::{
+    STREAMING_SIGNED_PAYLOAD, STREAMING_SIGNED_PAYLOAD_TRAILER, STREAMING_UNSIGNED_PAYLOAD_TRAILER,
+    UNSIGNED_PAYLOAD,
+};
+use decoded::Decoded;
+use decoder::Decoder;
+use rechunked::Rechunked;
+
+const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
+const DECODED_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");
+const TRAILER: HeaderName = HeaderName::from_static("x-amz-trailer");
+const CHECKSUM_ALGORITHM: HeaderName = HeaderName::from_static("x-amz-sdk-checksum-algorithm");
+
+/// How a payload is cut into chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Framing {
+    Unsigned,
+    Signed,
+    SignedTrailer,
+}
+
+impl Framing {
+    /// `None`: the payload is not `aws-chunked`.
+    fn of(headers: &HeaderMap) -> Result<Option<Self>, OriginError> {
+        let hash = headers.get(CONTENT_SHA256).map_or(&b""[..], HeaderValue::as_bytes);
+        match str::from_utf8(hash) {
+            Ok(STREAMING_UNSIGNED_PAYLOAD_TRAILER) => Ok(Some(Self::Unsigned)),
+            Ok(STREAMING_SIGNED_PAYLOAD) => Ok(Some(Self::Signed)),
+            Ok(STREAMING_SIGNED_PAYLOAD_TRAILER) => Ok(Some(Self::SignedTrailer)),
+            Ok(hash) if hash.starts_with("STREAMING-") => {
+                Err(bad_upload(format!("a payload of kind {hash} is not understood")))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// A request that can be signed anew: signed chunks are taken apart, anything else stays as it is.
+///
+/// A chain without a trailer becomes `UNSIGNED-PAYLOAD`; one with a checksum in its trailer becomes
+/// unsigned chunks with that trailer, so that the origin still checks and keeps the checksum.
+pub(crate) fn unchain(request: Request<BoxBody>) -> Result<Request<BoxBody>, OriginError> {
+    let framing = Framing::of(request.headers())?;
+    let (mut parts, body) = request.into_parts();
+    let (bytes, decoded) = match framing {
+        None | Some(Framing::Unsigned) => return Ok(Request::from_parts(parts, body)),
+        Some(framing) => decode(framing, &parts.headers, &mut parts.extensions, body)?,
+    };
+    let headers = &mut parts.headers;
+    let trailer = headers.get(TRAILER).and_then(|name| name.to_str().ok());
+    let layout = trailer.and_then(|name| Rechunked::layout(name, bytes));
+    let body = match layout {
+        Some(layout) if framing == Some(Framing::SignedTrailer) => {
+            let hash = HeaderValue::from_static(STREAMING_UNSIGNED_PAYLOAD_TRAILER);
+            headers.insert(CONTENT_SHA256, hash);
+            headers.insert(CONTENT_LENGTH, layout.encoded_bytes().into());
+            Rechunked::new(decoded, layout).boxed_unsync()
+        }
+        _ => {
+            describe_decoded(headers, bytes);
+            decoded.boxed_unsync()
+        }
+    };
+    Ok(Request::from_parts(parts, body))
+}
+
+/// The payload itself, whatever its framing; the headers then describe what is left.
+pub(crate) fn decode_any(request: Request<BoxBody>) -> Result<Request<BoxBody>, OriginError> {
+    let framing = Framing::of(request.headers())?;
+    let (mut parts, body) = request.into_parts();
+    let Some(framing) = framing else { return Ok(Request::from_parts(parts, body)) };
+    let (bytes, decoded) = decode(framing, &parts.headers, &mut parts.extensions, body)?;
+    describe_decoded(&mut parts.headers, bytes);
+    Ok(Request::from_parts(parts, decoded.boxed_unsync()))
+}
+
+fn decode(
+    framing: Framing,
+    headers: &HeaderMap,
+    extensions: &mut Extensions,
+    body: BoxBody,
+) -> Result<(u64, Decoded), OriginError> {
+    let bytes = headers.get(DECODED_LENGTH).and_then(|bytes| bytes.to_str().ok()?.parse().ok());
+    let missing = || bad_upload("aws-chunked without x-amz-decoded-content-length".to_owned());
+    let bytes = bytes.ok_or_else(missing)?;
+    let decoder = match framing {
+        Framing::Unsigned => Decoder::unsigned(bytes),
+        Framing::Signed => Decoder::signed(bytes, extensions.remove::<Chain>()),
+        Framing::SignedTrailer => Decoder::signed_with_trailer(bytes, extensions.remove::<Chain>()),
+    };
+    Ok((bytes, Decoded::new(body, decoder)))
+}
+
+/// The headers of a payload of `bytes` that is no longer in chunks.
+fn describe_decoded(headers: &mut HeaderMap, bytes: u64) {
+    headers.insert(CONTENT_SHA256, HeaderValue::from_static(UNSIGNED_PAYLOAD));
+    headers.insert(CONTENT_LENGTH, bytes.into());
+    headers.remove(DECODED_LENGTH);
+    headers.remove(TRAILER);
+    // S3 refuses the announcement of a checksum that does not come.
+    headers.remove(CHECKSUM_ALGORITHM);
+    let encodings: Vec<String> = headers
+        .get_all(CONTENT_ENCODING)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|encoding| encoding.trim().to_owned())
+        .filter(|encoding| !encoding.is_empty() && encoding != "aws-chunked")
+        .collect();
+    headers.remove(CONTENT_ENCODING);
+    if let Ok(value) = HeaderValue::from_str(&encodings.join(","))
+        && !encodings.is_empty()
+    {
+        headers.insert(CONTENT_ENCODING, value);
+    }
+}
+
+fn bad_upload(cause: String) -> OriginError {
+    OriginError::BadUpload { cause }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! A payload cut into unsigned chunks, with the checksum that came in its trailer.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame};
+
+use super::decoded::Decoded;
+use super::decoder::ChunkedError;
+use crate::body::BodyError;
+
+/// Payload bytes per chunk but for the last: what S3's own clients use; at least 8 KiB are demanded.
+const CHUNK_BYTES: u64 = 64 << 10;
+
+/// The checksums of S3, and how many bytes each has in base64.
+const CHECKSUMS: [(&str, usize); 5] = [
+    ("x-amz-checksum-crc32", 8),
+    ("x-amz-checksum-crc32c", 8),
+    ("x-amz-checksum-crc64nvme", 12),
+    ("x-amz-checksum-sha1", 28),
+    ("x-amz-checksum-sha256", 44),
+];
+
+/// What can be said about the chunks before the payload is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    checksum: &'static str,
+    checksum_bytes: usize,
+    payload_bytes: u64,
+}
+
+impl Layout {
+    /// The Content-Length of the whole.
+    pub(super) fn encoded_bytes(self) -> u64 {
+        let full_chunks = self.payload_bytes / CHUNK_BYTES;
+        let rest = self.payload_bytes % CHUNK_BYTES;
+        let chunk = |bytes: u64| format!("{bytes:x}\r\n").len() as u64 + bytes + 2;
+        let last = if rest == 0 { 0 } else { chunk(rest) };
+        let trailer = "0\r\n".len() + self.checksum.len() + 1 + self.checksum_bytes + 2 + 2;
+        full_chunks * chunk(CHUNK_BYTES) + last + trailer as u64
+    }
+}
+
+/// Yields chunks of [`CHUNK_BYTES`] whatever the pieces in which the payload arrives.
+pub(super) struct Rechunked {
+    payload: Decoded,
+    layout: Layout,
+    /// Payload bytes that no chunk was begun for.
+    not_begun_bytes: u64,
+    chunk_left: u64,
+    /// Made, and not asked for yet: the chunks of one frame of the payload, three pieces each.
+    ready: VecDeque<Bytes>,
+    ended: bool,
+}
+
+impl Rechunked {
+    /// `None` when the trailer is no checksum that we know the length of.
+    pub(super) fn layout(trailer: &str, payload_bytes: u64) -> Option<Layout> {
+        let trailer = trailer.trim();
+        let known = CHECKSUMS.iter().find(|(name, _)| name.eq_ignore_ascii_case(trailer));
+        let (checksum, checksum_bytes) = *known?;
+        Some(Layout { checksum, checksum_bytes, payload_bytes })
+    }
+
+    pub(super) fn new(payload: Decoded, layout: Layout) -> Self {
+        let not_begun_bytes = layout.payload_bytes;
+        Self {
+            payload,
+            layout,
+            not_begun_bytes,
+            chunk_left: 0,
+            ready: VecDeque::new(),
+            ended: false,
+        }
+    }
+
+    /// Cuts one piece of payload along the chunks' borders.
+    fn cut(&mut self, mut data: Bytes) {
+        while !data.is_empty() {
+            if self.chunk_left == 0 {
+                self.chunk_left = self.not_begun_bytes.min(CHUNK_BYTES);
+                self.not_begun_bytes -= self.chunk_left;
+                self.ready.push_back(format!("{:x}\r\n", self.chunk_left).into());
+            }
+            let piece = data.split_to(zonal_base::index(self.chunk_left.min(data.len() as u64)));
+            self.chunk_left -= piece.len() as u64;
+            self.ready.push_back(piece);
+            if self.chunk_left == 0 {
+                self.ready.push_back(Bytes::from_static(b"\r\n"));
+            }
+        }
+    }
+
+    fn trailer(&self) -> Result<Bytes, ChunkedError> {
+        let Layout { checksum, checksum_bytes, .. } = self.layout;
+        match self.payload.trailers() {
+            [(name, value)] if name == checksum && value.len() == checksum_bytes => {
+                Ok(format!("0\r\n{checksum}:{value}\r\n\r\n").into())
+            }
+            _ => Err(ChunkedError::Malformed),
+        }
+    }
+}
+
+impl Body for Rechunked {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = &mut *self;
+        loop {
+            if let Some(piece) = this.ready.pop_front() {
+                return Poll::Ready(Some(Ok(Frame::data(piece))));
+            }
+            if this.ended {
+                return Poll::Ready(None);
+            }
+            match ready!(Pin::new(&mut this.payload).poll_frame(cx)) {
+                Some(Ok(frame)) => this.cut(frame.into_data().unwrap_or_default()),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => {
+                    this.ended = true;
+                    match this.trailer() {
+                        Ok(trailer) => this.ready.push_back(trailer),
+                        Err(error) => return Poll::Ready(Some(Err(error.into()))),
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Chunked payloads: the example of the S3 documentation, and everything that must be refused.
+
+use bytes::Bytes;
+use http_body_util::StreamBody;
+
+use super::decoder::ChunkedError;
+use super::*;
+use crate::body::full_body;
+use crate::sigv4::{Scope, Signature, SigningKey};
+
+/// The documentation's "Example Calculations": 66,560 bytes `a` in chunks of 65,536, 1,024 and 0.
+fn documentation_example() -> (Vec<u8>, Chain) {
+    let mut body = Vec::new();
+    for (size, signature) in [
+        (65_536, "ad80c730a21e5b8d04586a2213dd63b9a0e99e0e2307b0ade35a65485a288648"),
+        (1_024, "0055627c9e194cb4542bae2aa5492e3c1575bbb81b612b7d234b86a503ef5497"),
+        (0, "b6c6ea8a5354eaf15b3cb7646744f4275b71ea724fed81ceb9323e279d449df9"),
+    ] {
+        body.extend_from_slice(format!("{size:x};chunk-signature={signature}\r\n").as_bytes());
+        body.extend(std::iter::repeat_n(b'a', size));
+        body.extend_from_slice(b"\r\n");
+    }
+    let scope = Scope { date: "20130524", region: "us-east-1", service: "s3" };
+    let chain = Chain {
+        key: SigningKey::derive("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", &scope),
+        timestamp: "20130524T000000Z".to_owned(),
+        scope: scope.to_string(),
+        signature: Signature::parse(
+            "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9",
+        )
+        .unwrap(),
+    };
+    (body, chain)
+}
+
+type Payload = (Vec<u8>, Vec<(String, String)>);
+
+/// Decodes `body` given in pieces of `piece_bytes`; the payload and the trailers.
+fn decode_in_pieces(
+    mut decoder: Decoder,
+    body: &[u8],
+    piece_bytes: usize,
+) -> Result<Payload, ChunkedError> {
+    let mut payload = Vec::new();
+    for piece in body.chunks(piece_bytes) {
+        let mut input = Bytes::copy_from_slice(piece);
+        while let Some(data) = decoder.decode(&mut input)? {
+            payload.extend_from_slice(&data);
+        }
+        assert!(input.is_empty(), "all input is taken");
+    }
+    decoder.finish()?;
+    Ok((payload, decoder.trailers().to_vec()))
+}
+
+#[test]
+fn the_documentations_example_decodes_and_verifies_in_any_pieces() {
+    let (body, chain) = documentation_example();
+    for piece_bytes in [1, 7, 4096, usize::MAX] {
+        let decoder = Decoder::signed(66_560, Some(chain.clone()));
+        let (payload, trailers) = decode_in_pieces(decoder, &body, piece_bytes).unwrap();
+        assert!(payload == vec![b'a'; 66_560] && trailers.is_empty());
+    }
+}
+
+#[test]
+fn a_changed_byte_or_signature_breaks_the_chain() {
+    let (body, chain) = documentation_example();
+    let broken = |position: usize, byte: u8| {
+        let mut body = body.clone();
+        body[position] = byte;
+        decode_in_pieces(Decoder::signed(66_560, Some(chain.clone())), &body, 4096)
+    };
+    assert_eq!(broken(1000, b'b'), Err(ChunkedError::WrongSignature));
+    assert_eq!(broken(body.len() - 10, b'0'), Err(ChunkedError::WrongSignature));
+    let other = Chain { timestamp: "20130524T000001Z".to_owned(), ..chain.clone() };
+    let result = decode_in_pieces(Decoder::signed(66_560, Some(other)), &body, 4096);
+    assert_eq!(result, Err(ChunkedError::WrongSignature));
+}
+
+#[track_caller]
+fn check(body: &str, bytes: u64, expected: Result<&str, ChunkedError>) {
+    for piece_bytes in [1, 3, 1 << 20] {
+        let result = decode_in_pieces(Decoder::unsigned(bytes), body.as_bytes(), piece_bytes);
+        let payload = result.map(|(payload, _)| String::from_utf8(payload).unwrap());
+        assert_eq!(payload.as_deref().map_err(|e| *e), expected, "{body:?} in {piece_bytes}");
+    }
+}
+
+#[test]
+fn chunks_are_read_strictly() {
+    check("5\r\nhello\r\n0\r\n\r\n", 5, Ok("hello"));
+    check("2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n", 5, Ok("hello"));
+    check("0\r\n\r\n", 0, Ok(""));
+    check("A\r\n0123456789\r\n0\r\nx-amz-checksum-crc32:AAAAAA==\r\n\r\n", 10, Ok("0123456789"));
+    check("2\r\na\n\r\n0\r\n\r\n", 2, Ok("a\n"));
+
+    check("5\r\nhello\r\n", 5, Err(ChunkedError::WrongEnd));
+    check("5\r\nhel", 5, Err(ChunkedError::WrongEnd));
+    check("", 0, Err(ChunkedError::WrongEnd));
+    check("0\r\n", 0, Err(ChunkedError::WrongEnd));
+    check("5\r\nhello\r\n0\r\n\r\nmore", 5, Err(ChunkedError::WrongEnd));
+    check("5\r\nhello\r\n0\r\n\r\n", 6, Err(ChunkedError::WrongLength));
+    check("5\r\nhello\r\n0\r\n\r\n", 4, Err(ChunkedError::WrongLength));
+    check("ffffffffffffffff\r\n", 5, Err(ChunkedError::WrongLength));
+    check("5\r\nhelloworld\r\n0\r\n\r\n", 5, Err(ChunkedError::Malformed));
+    check("5\r\nhelloxx0\r\n\r\n", 5, Err(ChunkedError::Malformed));
+    check("+5\r\nhello\r\n0\r\n\r\n", 5, Err(ChunkedError::Malformed));
+    check("\r\n", 5, Err(ChunkedError::Malformed));
+    check("00000000000000005\r\nhello\r\n0\r\n\r\n", 5, Err(ChunkedError::Malformed));
+    check("0\r\nno trailer\r\n\r\n", 0, Err(ChunkedError::Malformed));
+    check(&"1".repeat(5000), 5, Err(ChunkedError::TooLong));
+    let trailers = "x:y\r\n".repeat(9);
+    check(&format!("0\r\n{trailers}\r\n"), 0, Err(ChunkedError::TooLong));
+}
+
+#[test]
+fn signed_chunks_need_signatures_even_when_nobody_checks_them() {
+    let decode = |body: &str| decode_in_pieces(Decoder::signed(1, None), body.as_bytes(), 9);
+    let signature = "0".repeat(64);
+    assert_eq!(decode("1\r\na\r\n0\r\n\r\n"), Err(ChunkedError::Unsigned));
+    assert_eq!(decode("1;chunk-signature=00\r\na\r\n"), Err(ChunkedError::Unsigned));
+    let good =
+        format!("1;chunk-signature={signature}\r\na\r\n0;chunk-signature={signature}\r\n\r\n");
+    assert_eq!(decode(&good).unwrap().0, b"a");
+    let result = decode_in_pieces(Decoder::signed_with_trailer(1, None), good.as_bytes(), 9);
+    assert_eq!(result, Err(ChunkedError::Unsigned));
+}
+
+/// Signs chunks and a trailer as a client does.
+fn signed_with_trailer(payload: &[u8], chunk_bytes: usize, trailer: &str) -> (Vec<u8>, Chain) {
+    let (_, chain) = documentation_example();
+    let mut body = Vec::new();
+    let mut previous = chain.signature.to_string();
+    let Chain { timestamp, scope, .. } = &chain;
+    for chunk in payload.chunks(chunk_bytes).chain([&b""[..]]) {
+        let hashes = format!("{}\n{}", crate::sigv4::EMPTY_SHA256, crate::sigv4::sha256_hex(chunk));
+        let text = format!("AWS4-HMAC-SHA256-PAYLOAD\n{timestamp}\n{scope}\n{previous}\n{hashes}");
+        previous = chain.key.sign(&text).to_string();
+        body.extend_from_slice(
+            format!("{:x};chunk-signature={previous}\r\n", chunk.len()).as_bytes(),
+        );
+        body.extend_from_slice(chunk);
+        if !chunk.is_empty() {
+            body.extend_from_slice(b"\r\n");
+        }
+    }
+    let hash = crate::sigv4::sha256_hex(format!("{trailer}\n").as_bytes());
+    let text = format!("AWS4-HMAC-SHA256-TRAILER\n{timestamp}\n{scope}\n{previous}\n{hash}");
+    let signature = chain.key.sign(&text);
+    body.extend_from_slice(
+        format!("{trailer}\r\nx-amz-trailer-signature:{signature}\r\n\r\n").as_bytes(),
+    );
+    (body, chain)
+}
+
+/// A request whose body comes in pieces of `piece_bytes`.
+fn request(body: &[u8], piece_bytes: usize, payload_bytes: usize) -> Request<BoxBody> {
+    let pieces: Vec<Result<_, crate::body::BodyError>> = body
+        .chunks(piece_bytes)
+        .map(|piece| Ok(http_body::Frame::data(Bytes::copy_from_slice(piece))))
+        .collect();
+    Request::put("/b/k")
+        .header("content-encoding", "aws-chunked")
+        .header("content-length", body.len())
+        .header("x-amz-content-sha256", STREAMING_SIGNED_PAYLOAD_TRAILER)
+        .header("x-amz-decoded-content-length", payload_bytes)
+        .header("x-amz-sdk-checksum-algorithm", "CRC32")
+        .body(StreamBody::new(Pieces(pieces.into_iter())).boxed_unsync())
+        .unwrap()
+}
+
+/// An iterator as a stream that is always ready.
+struct Pieces<I>(I);
+
+impl<I: Iterator + Unpin> futures_core::Stream for Pieces<I> {
+    type Item = I::Item;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<I::Item>> {
+        std::task::Poll::Ready(self.0.next())
+    }
+}
+
+#[tokio::test]
+async fn a_signed_trailer_becomes_an_unsigned_one_with_the_same_checksum() {
+    for payload_bytes in [0, 1, 65_535, 65_536, 65_537, 200_000] {
+        let payload: Vec<u8> = (0..=250).cycle().take(payload_bytes).collect();
+        let trailer = "x-amz-checksum-crc32:AbCdEg==";
+        let (body, chain) = signed_with_trailer(&payload, 100_000, trailer);
+        let mut request = request(&body, 10_000, payload_bytes);
+        request.headers_mut().insert(TRAILER, HeaderValue::from_static("x-amz-checksum-crc32"));
+        request.extensions_mut().insert(chain);
+        let request = unchain(request).unwrap();
+        assert_eq!(request.headers()[CONTENT_SHA256], STREAMING_UNSIGNED_PAYLOAD_TRAILER);
+        assert_eq!(request.headers()[TRAILER], "x-amz-checksum-crc32");
+        let length = request.headers()[CONTENT_LENGTH].to_str().unwrap().to_owned();
+        let sent = request.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(sent.len().to_string(), length, "of a payload of {payload_bytes}");
+        let decoder = Decoder::unsigned(payload_bytes as u64);
+        let (decoded, trailers) = decode_in_pieces(decoder, &sent, 4096).unwrap();
+        assert!(decoded == payload);
+        assert_eq!(trailers, [("x-amz-checksum-crc32".to_owned(), "AbCdEg==".to_owned())]);
+    }
+}
+
+#[tokio::test]
+async fn a_forged_trailer_breaks_the_body() {
+    let (body, chain) = signed_with_trailer(b"hello", 5, "x-amz-checksum-crc32:AbCdEg==");
+    let body = String::from_utf8(body).unwrap().replace("AbCdEg", "AAAAAA");
+    let mut request = request(body.as_bytes(), 100, 5);
+    request.headers_mut().insert(TRAILER, HeaderValue::from_static("x-amz-checksum-crc32"));
+    request.extensions_mut().insert(chain);
+    let error = unchain(request).unwrap().into_body().collect().await.unwrap_err();
+    assert_eq!(error.downcast_ref(), Some(&ChunkedError::WrongSignature));
+}
+
+#[tokio::test]
+async fn a_checksum_that_nobody_knows_is_dropped_with_its_announcement() {
+    let (body, chain) = signed_with_trailer(b"hello", 5, "x-amz-checksum-new:abc");
+    let mut request = request(&body, 100, 5);
+    request.headers_mut().insert(TRAILER, HeaderValue::from_static("x-amz-checksum-new"));
+    request.extensions_mut().insert(chain);
+    let request = unchain(request).unwrap();
+    let names: Vec<&str> = request.headers().keys().map(HeaderName::as_str).collect();
+    assert_eq!(names, ["x-amz-content-sha256", "content-length"]);
+    assert_eq!(request.headers()[CONTENT_SHA256], UNSIGNED_PAYLOAD);
+    assert_eq!(request.into_body().collect().await.unwrap().to_bytes(), "hello");
+}
+
+#[tokio::test]
+async fn other_payloads_are_left_alone() {
+    for hash in [STREAMING_UNSIGNED_PAYLOAD_TRAILER, UNSIGNED_PAYLOAD, "abcdef"] {
+        let request = Request::put("/b/k").header(CONTENT_SHA256, hash);
+        let request = unchain(request.body(full_body("as it is")).unwrap()).unwrap();
+        assert_eq!(request.headers()[CONTENT_SHA256], hash);
+        assert_eq!(request.into_body().collect().await.unwrap().to_bytes(), "as it is");
+    }
+}
+
+#[test]
+fn unknown_kinds_and_missing_lengths_are_refused() {
+    for hash in ["STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD", STREAMING_SIGNED_PAYLOAD] {
+        let request = Request::put("/b/k").header(CONTENT_SHA256, hash);
+        let result = unchain(request.body(full_body("")).unwrap()).map(|_| ());
+        assert!(matches!(result, Err(OriginError::BadUpload { .. })), "{hash}: {result:?}");
+    }
+}

@@ -1,0 +1,154 @@
+//! Bodies: of forwarded requests and answers, and the bytes of a range.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::error::{OriginError, Wait};
+use crate::folder::FileRange;
+use crate::stats::Stats;
+
+/// Why a body broke. Bodies that an origin returns break with an [`OriginError`] inside.
+pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The body of a forwarded request or of its answer.
+pub type BoxBody = UnsyncBoxBody<Bytes, BodyError>;
+
+/// A body of bytes that are there already.
+#[must_use]
+pub fn full_body(bytes: impl Into<Bytes>) -> BoxBody {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// The bytes of one range of one version of an object: exactly those asked for, or an error.
+///
+/// It holds its place among the origin's concurrent reads until it is dropped.
+#[derive(Debug)]
+pub struct OriginBody {
+    source: Source,
+    missing_bytes: u64,
+    etag: Option<String>,
+    object_size: Option<u64>,
+    over: bool,
+    stats: Arc<Stats>,
+    _place: OwnedSemaphorePermit,
+}
+
+#[derive(Debug)]
+pub(crate) enum Source {
+    Http { body: Incoming, stall: Duration },
+    File(FileRange),
+}
+
+/// What an origin found out about a range before its first byte.
+pub(crate) struct RangeHead {
+    pub(crate) bytes: u64,
+    pub(crate) etag: Option<String>,
+    pub(crate) object_size: Option<u64>,
+}
+
+impl OriginBody {
+    pub(crate) fn new(
+        source: Source,
+        head: RangeHead,
+        stats: Arc<Stats>,
+        place: OwnedSemaphorePermit,
+    ) -> Self {
+        let RangeHead { bytes, etag, object_size } = head;
+        Self { source, missing_bytes: bytes, etag, object_size, over: false, stats, _place: place }
+    }
+
+    /// The entity tag that the answer carried.
+    #[must_use]
+    pub fn etag(&self) -> Option<&str> {
+        self.etag.as_deref()
+    }
+
+    /// Bytes in the whole object, when the answer named them.
+    #[must_use]
+    pub const fn object_size(&self) -> Option<u64> {
+        self.object_size
+    }
+
+    /// Bytes that are still to come.
+    #[must_use]
+    pub const fn missing_bytes(&self) -> u64 {
+        self.missing_bytes
+    }
+
+    /// The next bytes; `None` after the last one. After an error there is nothing more.
+    ///
+    /// # Errors
+    /// [`OriginError::Short`], [`OriginError::Stalled`], [`OriginError::Changed`] or
+    /// [`OriginError::Lied`]: what came before must not be kept.
+    pub async fn next(&mut self) -> Option<Result<Bytes, OriginError>> {
+        if self.over {
+            return None;
+        }
+        let next = self.read().await;
+        match &next {
+            Ok(Some(bytes)) => self.stats.received_bytes.add(bytes.len() as u64),
+            Ok(None) => self.over = true,
+            Err(error) => {
+                self.over = true;
+                self.stats.count_error(error);
+            }
+        }
+        next.transpose()
+    }
+
+    async fn read(&mut self) -> Result<Option<Bytes>, OriginError> {
+        let Some(bytes) = self.source.next(self.missing_bytes).await? else {
+            return match self.missing_bytes {
+                0 => Ok(None),
+                missing_bytes => Err(OriginError::Short { missing_bytes }),
+            };
+        };
+        let Some(missing) = self.missing_bytes.checked_sub(bytes.len() as u64) else {
+            return Err(OriginError::lied("more bytes than the range has"));
+        };
+        self.missing_bytes = missing;
+        // The last bytes are held back until the source has ended well: what is wrong with it
+        // must be known before the range is complete.
+        if missing == 0 && self.source.next(0).await?.is_some() {
+            return Err(OriginError::lied("more bytes than the range has"));
+        }
+        Ok(Some(bytes))
+    }
+}
+
+impl Source {
+    async fn next(&mut self, missing_bytes: u64) -> Result<Option<Bytes>, OriginError> {
+        match self {
+            Self::Http { body, stall } => next_bytes(body, *stall, missing_bytes).await,
+            Self::File(file) => file.next().await,
+        }
+    }
+}
+
+/// The next bytes of an HTTP body; frames without bytes and trailers are passed over.
+async fn next_bytes(
+    body: &mut Incoming,
+    stall: Duration,
+    missing_bytes: u64,
+) -> Result<Option<Bytes>, OriginError> {
+    loop {
+        let frame = tokio::time::timeout(stall, body.frame()).await;
+        let Ok(frame) = frame else {
+            return Err(OriginError::Stalled { waited_for: Wait::Body, after: stall });
+        };
+        match frame {
+            None => return Ok(None),
+            Some(Err(_)) => return Err(OriginError::Short { missing_bytes }),
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(bytes) if !bytes.is_empty() => return Ok(Some(bytes)),
+                Ok(_) | Err(_) => {}
+            },
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! A local folder as an origin: its first-level folders are the buckets, the files below are objects.
+//!
+//! Plain files, not a library's store: listing must follow S3's order and prefixes (a prefix is a
+//! string, not a folder), and an ETag must change with every write, also one made by other programs.
+//!
+//! - A version is an open file. Its ETag is made of size, modification and change time, and inode.
+//! - A file modified a moment ago is not served before its time stamps can tell the next change.
+//! - Uploads are written beside, synced, and renamed: a reader sees the old version or the new one.
+//! - Links to files and buckets are followed, links to folders inside a bucket are not listed. What a
+//!   link points to is the operator's choice; no request can make one.
+//! - User metadata and checksums other than SHA-256 are not kept: a file has no place for them.
+//!
+//! Read in this order: `path`, `version`, `read`; then `serve`, `write`, `list`.
+
+mod answer;
+mod content_type;
+mod list;
+mod path;
+mod read;
+mod serve;
+mod version;
+mod write;
+
+pub(crate) use read::FileRange;
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, Semaphore};
+
+use crate::error::OriginError;
+use crate::limits::Limits;
+use crate::stats::Stats;
+
+/// A folder whose first-level folders are buckets.
+pub struct FolderOrigin {
+    root: PathBuf,
+    reads: Arc<Semaphore>,
+    forwards: Arc<Semaphore>,
+    /// Held while an upload is renamed or an object removed, so that conditions hold when it happens.
+    commit: Mutex<write::LastModified>,
+    stats: Arc<Stats>,
+}
+
+impl fmt::Debug for FolderOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FolderOrigin({})", self.root.display())
+    }
+}
+
+impl FolderOrigin {
+    /// The folder `root`, which must exist. Unfinished uploads of earlier days are removed.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn open(root: PathBuf, limits: &Limits) -> io::Result<Self> {
+        for bucket in list::buckets(&root)? {
+            write::remove_stale_uploads(&root.join(bucket.name));
+        }
+        Ok(Self {
+            root,
+            reads: Arc::new(Semaphore::new(limits.concurrent_reads)),
+            forwards: Arc::new(Semaphore::new(limits.concurrent_forwards)),
+            commit: Mutex::default(),
+            stats: Arc::default(),
+        })
+    }
+
+    /// What was asked of it so far.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The folder of a bucket, if it is there.
+    async fn bucket_folder(&self, bucket: &str) -> Result<PathBuf, OriginError> {
+        let folder = path::folder(&self.root, bucket);
+        let is_folder = |folder: &PathBuf| folder.is_dir();
+        let folder = blocking(move || folder.filter(is_folder)).await;
+        folder.ok_or_else(|| answer::no_such_bucket(bucket))
+    }
+}
+
+/// Runs blocking file operations off the async threads.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.expect("file operations do not panic")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! Answers of the folder, as S3 would give them: errors first as values, then as XML.
+
+use std::io;
+
+use http::header::CONTENT_TYPE;
+use http::{Response, StatusCode};
+
+use crate::body::{BoxBody, full_body};
+use crate::error::{OriginError, Refusal};
+use crate::xml::{DECLARATION, element};
+
+fn refusal(status: StatusCode, code: &str, message: String) -> Refusal {
+    Refusal { status: status.as_u16(), code: code.to_owned(), message }
+}
+
+pub(super) fn no_such_key(key: &str) -> OriginError {
+    let message = format!("there is no object {key:?}");
+    OriginError::NotFound(refusal(StatusCode::NOT_FOUND, "NoSuchKey", message))
+}
+
+pub(super) fn no_such_bucket(bucket: &str) -> OriginError {
+    let message = format!("there is no bucket {bucket:?}");
+    OriginError::NotFound(refusal(StatusCode::NOT_FOUND, "NoSuchBucket", message))
+}
+
+/// 400 for a key that leads out of its bucket.
+pub(super) fn refused_key(key: &str) -> OriginError {
+    invalid_argument(format!("the key {key:?} does not stay below its bucket"))
+}
+
+pub(super) fn invalid_argument(message: String) -> OriginError {
+    OriginError::Failed(refusal(StatusCode::BAD_REQUEST, "InvalidArgument", message))
+}
+
+/// 501 for all of S3 that a folder has no place for.
+pub(super) fn not_implemented(what: &str) -> OriginError {
+    let message = format!("a local folder does not implement {what}");
+    OriginError::Failed(refusal(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message))
+}
+
+/// What the file system said.
+pub(super) fn from_io(error: &io::Error) -> OriginError {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            OriginError::Denied(refusal(StatusCode::FORBIDDEN, "AccessDenied", error.to_string()))
+        }
+        _ => OriginError::Unreachable { cause: error.to_string() },
+    }
+}
+
+/// The answer that says what went wrong.
+pub(super) fn of_error(error: &OriginError, resource: &str) -> Response<BoxBody> {
+    let made;
+    let refusal = match error {
+        OriginError::NotFound(refusal)
+        | OriginError::Denied(refusal)
+        | OriginError::Busy(refusal)
+        | OriginError::Failed(refusal) => refusal,
+        other => {
+            made = described(other);
+            &made
+        }
+    };
+    let status = StatusCode::from_u16(refusal.status);
+    let status = status.expect("every refusal of a folder is made with a status");
+    let mut xml = format!("{DECLARATION}\n<Error>");
+    element(&mut xml, "Code", &refusal.code);
+    element(&mut xml, "Message", &refusal.message);
+    element(&mut xml, "Resource", resource);
+    element(&mut xml, "RequestId", "");
+    xml.push_str("</Error>");
+    with_xml(status, xml)
+}
+
+/// The status and code of errors that carry none.
+fn described(error: &OriginError) -> Refusal {
+    let (status, code) = match error {
+        OriginError::Changed => (StatusCode::PRECONDITION_FAILED, "PreconditionFailed"),
+        OriginError::RangeNotSatisfiable => (StatusCode::RANGE_NOT_SATISFIABLE, "InvalidRange"),
+        OriginError::BadUpload { .. } => (StatusCode::BAD_REQUEST, "InvalidRequest"),
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
+    };
+    refusal(status, code, error.to_string())
+}
+
+pub(super) fn with_xml(status: StatusCode, xml: String) -> Response<BoxBody> {
+    let response = Response::builder().status(status).header(CONTENT_TYPE, "application/xml");
+    response.body(full_body(xml)).expect("made of valid parts")
+}
+
+pub(super) fn empty(status: StatusCode) -> Response<BoxBody> {
+    Response::builder().status(status).body(full_body("")).expect("made of valid parts")
+}

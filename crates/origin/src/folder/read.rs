@@ -1,0 +1,262 @@
+//! The read path: an open file is the version.
+//!
+//! 1. Open the file, wait until its time stamps can tell the next change.
+//! 2. Compare its ETag with the one asked for.
+//! 3. Read piece by piece.
+//! 4. Before the last piece is handed out, look at the open file again: if it changed while it was
+//!    read, what was read may be a mixture.
+
+use std::fs::File;
+use std::future::Future;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::SystemTime;
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::answer::{from_io, no_such_key, refused_key};
+use super::path::NotAFile;
+use super::version::{SETTLING, Version};
+use super::{FolderOrigin, blocking, content_type, path};
+use crate::body::{BodyError, OriginBody, RangeHead, Source};
+use crate::error::{OriginError, Refusal};
+use crate::object::{ObjectHead, ObjectName};
+use crate::stats::Stats;
+
+/// Bytes per read: large enough to make the hop to another thread cheap, small enough to wait for.
+const PIECE_BYTES: u64 = 256 << 10;
+
+/// How often a file may change while we wait for it to settle.
+const SETTLING_TRIES: usize = 5;
+
+/// An object that was opened: it stays this version whatever happens to its name.
+#[derive(Debug)]
+pub(super) struct OpenObject {
+    pub(super) file: File,
+    pub(super) version: Version,
+}
+
+/// A range of an open file.
+#[derive(Debug)]
+pub(crate) struct FileRange {
+    object: Arc<OpenObject>,
+    range: Range<u64>,
+}
+
+impl FolderOrigin {
+    /// The head of `object`.
+    ///
+    /// # Errors
+    /// There is no such object, or its name leads elsewhere.
+    pub async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
+        self.stats.heads.add(1);
+        let _place = self.reads.acquire().await.expect("never closed");
+        let opened = self.open_object(object).await;
+        self.stats.counted(opened.map(|opened| head_of(&opened.version, &object.key)))
+    }
+
+    /// The bytes `range` of `object`, of the version `if_match` when given.
+    ///
+    /// Requires: the range is not empty.
+    ///
+    /// # Errors
+    /// There is no such object, version or range.
+    pub async fn get(
+        &self,
+        object: &ObjectName,
+        range: Range<u64>,
+        if_match: Option<&str>,
+    ) -> Result<OriginBody, OriginError> {
+        assert!(range.start < range.end, "an empty range cannot be asked for");
+        self.stats.gets.add(1);
+        let place = self.reads.clone().acquire_owned().await.expect("never closed");
+        let opened = self.open_range(object, range, if_match).await;
+        let (file, head) = self.stats.counted(opened)?;
+        Ok(OriginBody::new(Source::File(file), head, self.stats.clone(), place))
+    }
+
+    async fn open_range(
+        &self,
+        object: &ObjectName,
+        range: Range<u64>,
+        if_match: Option<&str>,
+    ) -> Result<(FileRange, RangeHead), OriginError> {
+        let opened = self.open_object(object).await?;
+        let etag = opened.version.etag();
+        if if_match.is_some_and(|asked| asked != etag) {
+            return Err(OriginError::Changed);
+        }
+        let size = opened.version.size;
+        if size <= range.start {
+            return Err(OriginError::RangeNotSatisfiable);
+        }
+        if size < range.end {
+            return Err(OriginError::Changed);
+        }
+        let bytes = range.end - range.start;
+        let head = RangeHead { bytes, etag: Some(etag), object_size: Some(size) };
+        Ok((FileRange::new(opened, range), head))
+    }
+
+    /// Opens an object and waits until its version is certain.
+    pub(super) async fn open_object(&self, object: &ObjectName) -> Result<OpenObject, OriginError> {
+        let path = match path::file(&self.root, &object.bucket, &object.key) {
+            Ok(path) => path,
+            Err(NotAFile::Leaves) => return Err(refused_key(&object.key)),
+            Err(NotAFile::Impossible) => return Err(self.missing(object).await),
+        };
+        for _ in 0..SETTLING_TRIES {
+            let path = path.clone();
+            let opened = match blocking(move || open(&path)).await {
+                Ok(Some(opened)) => opened,
+                Ok(None) => return Err(self.missing(object).await),
+                Err(error) => return Err(from_io(&error)),
+            };
+            if !opened.version.is_settling(SystemTime::now()) {
+                return Ok(opened);
+            }
+            tokio::time::sleep(SETTLING).await;
+        }
+        Err(OriginError::Busy(Refusal {
+            status: 503,
+            code: "SlowDown".to_owned(),
+            message: "the file is being written".to_owned(),
+        }))
+    }
+
+    /// Whether it is the bucket or the key that is not there.
+    async fn missing(&self, object: &ObjectName) -> OriginError {
+        let no_bucket = self.bucket_folder(&object.bucket).await.err();
+        no_bucket.unwrap_or_else(|| no_such_key(&object.key))
+    }
+}
+
+/// The head of a version.
+pub(super) fn head_of(version: &Version, key: &str) -> ObjectHead {
+    ObjectHead {
+        size: version.size,
+        etag: Some(version.etag()),
+        last_modified: Some(version.last_modified().http_date()),
+        headers: vec![("content-type".to_owned(), content_type::of(key).to_owned())],
+    }
+}
+
+/// `None`: there is no file of this name.
+fn open(path: &Path) -> io::Result<Option<OpenObject>> {
+    use io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
+    // Opening a pipe would wait for its writer: only files are opened.
+    let opened = std::fs::metadata(path).and_then(|metadata| {
+        if !metadata.is_file() {
+            return Err(NotFound.into());
+        }
+        let file = File::open(path)?;
+        let version = Version::of(&file.metadata()?);
+        Ok(OpenObject { file, version })
+    });
+    match opened {
+        Ok(opened) => Ok(Some(opened)),
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory | IsADirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl FileRange {
+    /// Requires: the range lies inside the file.
+    pub(super) fn new(object: OpenObject, range: Range<u64>) -> Self {
+        assert!(range.start <= range.end && range.end <= object.version.size);
+        Self { object: Arc::new(object), range }
+    }
+
+    /// The next piece; `None` at the end of the range.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, OriginError> {
+        if self.range.is_empty() {
+            return Ok(None);
+        }
+        let bytes = PIECE_BYTES.min(self.range.end - self.range.start);
+        let (object, offset) = (self.object.clone(), self.range.start);
+        self.range.start += bytes;
+        let is_last = self.range.is_empty();
+        blocking(move || object.read(offset, zonal_base::index(bytes), is_last)).await.map(Some)
+    }
+}
+
+impl OpenObject {
+    fn read(&self, offset: u64, bytes: usize, is_last: bool) -> Result<Bytes, OriginError> {
+        let mut piece = BytesMut::zeroed(bytes);
+        self.file.read_exact_at(&mut piece, offset).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => OriginError::Changed,
+            _ => from_io(&error),
+        })?;
+        if is_last {
+            let now = self.file.metadata().map_err(|error| from_io(&error))?;
+            if !self.version.has_same_bytes(&Version::of(&now)) {
+                return Err(OriginError::Changed);
+            }
+        }
+        Ok(piece.freeze())
+    }
+}
+
+type Step = Pin<Box<dyn Future<Output = (FileRange, Result<Option<Bytes>, OriginError>)> + Send>>;
+
+/// A range of a file as the body of an answer.
+pub(super) struct FileBody {
+    step: Step,
+    missing_bytes: u64,
+    stats: Arc<Stats>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl FileBody {
+    pub(super) fn new(range: FileRange, stats: Arc<Stats>, place: OwnedSemaphorePermit) -> Self {
+        let missing_bytes = range.range.end - range.range.start;
+        Self { step: step(range), missing_bytes, stats, _place: place }
+    }
+}
+
+fn step(mut range: FileRange) -> Step {
+    Box::pin(async move {
+        let piece = range.next().await;
+        (range, piece)
+    })
+}
+
+impl Body for FileBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let (range, piece) = ready!(self.step.as_mut().poll(cx));
+        self.step = step(range);
+        Poll::Ready(match piece {
+            Ok(Some(piece)) => {
+                self.missing_bytes -= piece.len() as u64;
+                self.stats.received_bytes.add(piece.len() as u64);
+                Some(Ok(Frame::data(piece)))
+            }
+            Ok(None) => None,
+            Err(error) => {
+                self.stats.count_error(&error);
+                Some(Err(error.into()))
+            }
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.missing_bytes == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.missing_bytes)
+    }
+}

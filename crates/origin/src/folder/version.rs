@@ -1,0 +1,65 @@
+//! One version of a file: what its ETag is made of.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, SystemTime};
+
+use crate::sigv4::{Timestamp, sha256_hex};
+
+/// A file is served once its last modification lies this far back. Linux stamps files with a clock that ticks
+/// every 1 to 10 ms (CONFIG_HZ): within a tick, a second write of the same size would not show.
+pub(super) const SETTLING: Duration = Duration::from_millis(20);
+
+/// What changes with every write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Version {
+    pub(super) size: u64,
+    /// Seconds and nanoseconds, as `stat` has them.
+    modified: (i64, i64),
+    /// The time of the last change of contents *or* attributes, which no program can set.
+    changed: (i64, i64),
+    inode: u64,
+}
+
+impl Version {
+    pub(super) fn of(file: &Metadata) -> Self {
+        Self {
+            size: file.size(),
+            modified: (file.mtime(), file.mtime_nsec()),
+            changed: (file.ctime(), file.ctime_nsec()),
+            inode: file.ino(),
+        }
+    }
+
+    /// A strong ETag. It ends in `-1`, as those of multipart uploads do: clients that would take 32
+    /// digits for an MD5 know better then.
+    pub(super) fn etag(&self) -> String {
+        let Self { size, modified, changed, inode } = *self;
+        let stamps = [modified.0, modified.1, changed.0, changed.1];
+        let mut bytes = [size.to_le_bytes(), inode.to_le_bytes()].concat();
+        bytes.extend(stamps.into_iter().flat_map(i64::to_le_bytes));
+        format!("\"{}-1\"", &sha256_hex(&bytes)[..32])
+    }
+
+    pub(super) fn last_modified(&self) -> Timestamp {
+        Timestamp::from_unix_seconds(u64::try_from(self.modified.0).unwrap_or(0))
+    }
+
+    /// True while the next write might leave the same time stamps. Times that lie ahead of the clock
+    /// were set by hand: there is nothing to wait for.
+    pub(super) fn is_settling(&self, now: SystemTime) -> bool {
+        let (Ok(seconds), Ok(nanos)) =
+            (u64::try_from(self.changed.0), u64::try_from(self.changed.1))
+        else {
+            return false;
+        };
+        let changed =
+            SystemTime::UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_nanos(nanos);
+        now.duration_since(changed).is_ok_and(|age| age < SETTLING)
+    }
+
+    /// True when `self` and `later` hold the same bytes. A rename or a link changes attributes only.
+    pub(super) fn has_same_bytes(&self, later: &Self) -> bool {
+        (self.size, self.modified, self.inode) == (later.size, later.modified, later.inode)
+    }
+}

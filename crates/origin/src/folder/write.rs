@@ -1,0 +1,263 @@
+//! The write path: an upload is written beside, synced, and renamed.
+//!
+//! 1. Write the body to a file of its own in the bucket's folder of uploads, hashing it if it must be checked.
+//! 2. Sync it, give it a modification time that no other upload has.
+//! 3. Under the commit lock: check the conditions, rename, sync the folder.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use http::Request;
+use http::header::{CONTENT_LENGTH, HeaderMap, IF_MATCH, IF_NONE_MATCH};
+use http_body_util::BodyExt;
+use ring::digest;
+use tokio::io::AsyncWriteExt;
+
+use super::answer::{from_io, invalid_argument, refused_key};
+use super::path::{NotAFile, UPLOADS};
+use super::serve::lists;
+use super::version::Version;
+use super::{FolderOrigin, blocking, path};
+use crate::body::BoxBody;
+use crate::error::{OriginError, Refusal};
+use crate::object::ObjectName;
+use crate::sigv4::hex;
+
+/// Uploads that were not finished are removed when the origin is opened a day later; another process
+/// may still be writing younger ones.
+const STALE_UPLOAD: Duration = Duration::from_secs(24 * 3600);
+
+/// How often a folder may vanish between being made and being used: removals of other objects take
+/// empty folders away.
+const RENAME_TRIES: usize = 8;
+
+/// The modification time of the last upload, in nanoseconds since 1970.
+#[derive(Debug, Default)]
+pub(super) struct LastModified(u128);
+
+impl LastModified {
+    /// Now, or a nanosecond after the last one: two uploads never share a time.
+    fn next(&mut self, now: SystemTime) -> SystemTime {
+        let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+        self.0 = now.max(self.0 + 1);
+        let nanos = |n: u128| u64::try_from(n).unwrap_or(u64::MAX);
+        SystemTime::UNIX_EPOCH + Duration::from_nanos(nanos(self.0))
+    }
+}
+
+/// A file that vanishes unless it is renamed.
+struct Upload {
+    path: PathBuf,
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        // After a rename there is nothing left to remove, and nothing to do about a failure.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// What an upload demands of what is there already.
+struct Conditions {
+    if_match: Option<String>,
+    if_none_match: Option<String>,
+}
+
+impl FolderOrigin {
+    /// Stores a body under a name; the version that it became.
+    pub(super) async fn put(
+        &self,
+        object: &ObjectName,
+        request: Request<BoxBody>,
+    ) -> Result<Version, OriginError> {
+        let target = path::file(&self.root, &object.bucket, &object.key);
+        let target = target.map_err(|not_a_file| match not_a_file {
+            NotAFile::Leaves => refused_key(&object.key),
+            NotAFile::Impossible => {
+                invalid_argument(format!("no file can be called {:?}", object.key))
+            }
+        })?;
+        let bucket = self.bucket_folder(&object.bucket).await?;
+        let (parts, body) = request.into_parts();
+        let (upload, file) = new_upload(&bucket).await.map_err(|error| from_io(&error))?;
+        let file = self.receive(file, &parts.headers, body).await?;
+        let conditions = Conditions::of(&parts.headers);
+        let mut last_modified = self.commit.lock().await;
+        let modified = last_modified.next(SystemTime::now());
+        blocking(move || commit(&upload, &file, &target, modified, &conditions)).await
+    }
+
+    /// Writes the body and checks its length and hash; it is on disk then.
+    async fn receive(
+        &self,
+        mut file: tokio::fs::File,
+        headers: &HeaderMap,
+        mut body: BoxBody,
+    ) -> Result<fs::File, OriginError> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let expected_hash = text("x-amz-content-sha256").filter(|hash| hash.len() == 64);
+        let expected_bytes = text(CONTENT_LENGTH.as_str()).and_then(|bytes| bytes.parse().ok());
+        let mut hash = digest::Context::new(&digest::SHA256);
+        let mut received_bytes = 0u64;
+        while let Some(frame) = body.frame().await {
+            let bad_upload = |error| OriginError::BadUpload { cause: format!("{error}") };
+            let Ok(bytes) = frame.map_err(bad_upload)?.into_data() else { continue };
+            if expected_hash.is_some() {
+                hash.update(&bytes);
+            }
+            received_bytes += bytes.len() as u64;
+            self.stats.sent_bytes.add(bytes.len() as u64);
+            file.write_all(&bytes).await.map_err(|error| from_io(&error))?;
+        }
+        if expected_bytes.is_some_and(|expected: u64| expected != received_bytes) {
+            let cause = format!("{received_bytes} bytes came, which is not the Content-Length");
+            return Err(OriginError::BadUpload { cause });
+        }
+        if expected_hash.is_some_and(|expected| expected != hex(hash.finish().as_ref())) {
+            return Err(wrong_hash());
+        }
+        file.sync_all().await.map_err(|error| from_io(&error))?;
+        Ok(file.into_std().await)
+    }
+
+    /// Removes an object; that there is none is no error.
+    pub(super) async fn delete(&self, object: &ObjectName) -> Result<(), OriginError> {
+        let bucket = self.bucket_folder(&object.bucket).await?;
+        let target = match path::file(&self.root, &object.bucket, &object.key) {
+            Ok(target) => target,
+            Err(NotAFile::Impossible) => return Ok(()),
+            Err(NotAFile::Leaves) => return Err(refused_key(&object.key)),
+        };
+        let _commit = self.commit.lock().await;
+        blocking(move || remove(&bucket, &target)).await.map_err(|error| from_io(&error))
+    }
+}
+
+impl Conditions {
+    fn of(headers: &HeaderMap) -> Self {
+        let text = |name| Some(headers.get(name)?.to_str().unwrap_or_default().to_owned());
+        Self { if_match: text(IF_MATCH), if_none_match: text(IF_NONE_MATCH) }
+    }
+
+    fn check(&self, current: Option<&Version>) -> Result<(), OriginError> {
+        let current = current.map(Version::etag);
+        let matches = |asked: &String| current.as_ref().is_some_and(|etag| lists(asked, etag));
+        let is_unmet = self.if_match.as_ref().is_some_and(|asked| !matches(asked))
+            || self.if_none_match.as_ref().is_some_and(matches);
+        if is_unmet { Err(OriginError::Changed) } else { Ok(()) }
+    }
+}
+
+fn wrong_hash() -> OriginError {
+    OriginError::Failed(Refusal {
+        status: 400,
+        code: "XAmzContentSHA256Mismatch".to_owned(),
+        message: "the body is not the one that x-amz-content-sha256 describes".to_owned(),
+    })
+}
+
+/// A new file in the bucket's folder of uploads.
+async fn new_upload(bucket: &Path) -> io::Result<(Upload, tokio::fs::File)> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let folder = bucket.join(UPLOADS);
+    tokio::fs::create_dir_all(&folder).await?;
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let path = folder.join(format!("{}-{number}", std::process::id()));
+    let file = tokio::fs::File::create(&path).await?;
+    Ok((Upload { path }, file))
+}
+
+/// Gives the upload its name. The caller holds the commit lock.
+fn commit(
+    upload: &Upload,
+    file: &fs::File,
+    target: &Path,
+    modified: SystemTime,
+    conditions: &Conditions,
+) -> Result<Version, OriginError> {
+    let current = fs::metadata(target).ok().filter(fs::Metadata::is_file);
+    conditions.check(current.as_ref().map(Version::of).as_ref())?;
+    let committed = file
+        .set_modified(modified)
+        .and_then(|()| rename(&upload.path, target))
+        .and_then(|()| file.metadata());
+    match committed {
+        Ok(metadata) => Ok(Version::of(&metadata)),
+        Err(error) => Err(match error.kind() {
+            io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+                invalid_argument("a part of this key is an object already".to_owned())
+            }
+            io::ErrorKind::IsADirectory | io::ErrorKind::DirectoryNotEmpty => {
+                invalid_argument("this key is a part of another object's".to_owned())
+            }
+            _ => from_io(&error),
+        }),
+    }
+}
+
+/// Renames, makes the folders on the way, and makes all of it last: without the syncs a power cut could
+/// undo an upload that was acknowledged.
+fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    let folder = to.parent().expect("a file of a bucket has a folder");
+    // The uploads live in the bucket: what both paths have in common is the bucket, or below it.
+    let is_new = |folder: &&Path| !from.starts_with(folder);
+    let mut tries = 0;
+    loop {
+        let made = !folder.is_dir();
+        fs::create_dir_all(folder)?;
+        match fs::rename(from, to) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && tries < RENAME_TRIES => {
+                tries += 1;
+            }
+            Err(error) => return Err(error),
+            Ok(()) if made => {
+                let new = folder.ancestors().take_while(is_new);
+                let bucket = folder.ancestors().find(|folder| from.starts_with(folder));
+                return new.chain(bucket).try_for_each(sync_folder);
+            }
+            Ok(()) => return sync_folder(folder),
+        }
+    }
+}
+
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    fs::File::open(folder)?.sync_all()
+}
+
+/// Removes a file, and the folders that it leaves empty: S3 has no empty folders.
+fn remove(bucket: &Path, target: &Path) -> io::Result<()> {
+    use io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
+    if fs::metadata(target).is_ok_and(|metadata| metadata.is_dir()) {
+        return Ok(());
+    }
+    match fs::remove_file(target) {
+        Ok(()) => {}
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory | IsADirectory) => {
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    }
+    let folders = target.ancestors().skip(1).take_while(|folder| *folder != bucket);
+    for folder in folders {
+        if fs::remove_dir(folder).is_err() {
+            return sync_folder(folder);
+        }
+    }
+    sync_folder(bucket)
+}
+
+/// Removes uploads that a process left behind when it died.
+pub(super) fn remove_stale_uploads(bucket: &Path) {
+    let Ok(uploads) = fs::read_dir(bucket.join(UPLOADS)) else { return };
+    for upload in uploads.flatten() {
+        let modified = upload.metadata().and_then(|metadata| metadata.modified());
+        let age = modified.ok().and_then(|modified| modified.elapsed().ok());
+        if age.is_some_and(|age| STALE_UPLOAD < age) {
+            // Best effort: whatever stays is invisible, and is tried again next time.
+            let _ = fs::remove_file(upload.path());
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The object stores behind the cache, and AWS Signature Version 4.
+//!
+//! Uses: `base`. Knows nothing of: the cache, its clients, flash.
+//! Read in this order: `origin`, `object`, `error`, `body`, `s3`, `folder`; `sigv4` and `aws_chunked` apart.
+
+mod aws_chunked;
+mod body;
+mod error;
+mod folder;
+mod limits;
+mod object;
+mod origin;
+mod s3;
+pub mod sigv4;
+mod stats;
+mod xml;
+
+pub use aws_chunked::Chain;
+pub use body::{BodyError, BoxBody, OriginBody, full_body};
+pub use error::{OriginError, Refusal, Wait};
+pub use folder::FolderOrigin;
+pub use limits::Limits;
+pub use object::{ObjectHead, ObjectName};
+pub use origin::Origin;
+pub use s3::{Addressing, Endpoint, EndpointError, S3OpenError, S3Origin};
+pub use stats::{Counter, Stats};

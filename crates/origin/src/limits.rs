@@ -1,0 +1,45 @@
+//! The bounds of one origin: how much at once, how long, how often.
+
+use std::time::Duration;
+
+/// Bounds in number and time. Every field is a bound; none can be switched off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Heads and ranges under way at once, their bodies included. More wait, in the order they came;
+    /// they are bounded by whoever asks. 256: 64 KiB ranges at 40 ms each come to 400 MiB/s.
+    pub concurrent_reads: usize,
+    /// Forwarded requests under way at once, their bodies in both directions included. They have a
+    /// bound of their own, so that slow uploads never stop reads.
+    pub concurrent_forwards: usize,
+    /// Until a connection stands. 5 s: two lost SYNs and their repetitions.
+    pub connect: Duration,
+    /// Until the head of an answer to HEAD or GET, the connection included. 30 s: S3's own clients wait 60 s
+    /// by default, people do not.
+    pub answer: Duration,
+    /// Until the head of the answer to a forwarded request, once its body stopped moving. 5 min: S3 takes
+    /// minutes to complete a large multipart upload or to copy.
+    pub forward_answer: Duration,
+    /// Between two pieces of a body. 30 s.
+    pub stall: Duration,
+    /// Attempts after the first of a HEAD or GET that met a failed connection, 429, 500, 502, 503
+    /// or 504 before the first byte of a body. 3, as S3's own clients do.
+    pub retries: u32,
+    /// The wait before the first retry is drawn from up to this long; the bound doubles with each
+    /// retry. 100 ms: longer than a hiccup, shorter than a client's patience.
+    pub backoff: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            concurrent_reads: 256,
+            concurrent_forwards: 256,
+            connect: Duration::from_secs(5),
+            answer: Duration::from_secs(30),
+            forward_answer: Duration::from_secs(300),
+            stall: Duration::from_secs(30),
+            retries: 3,
+            backoff: Duration::from_millis(100),
+        }
+    }
+}

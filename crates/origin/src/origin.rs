@@ -1,0 +1,92 @@
+//! One origin, of whatever kind.
+
+use std::ops::Range;
+
+use http::{Request, Response};
+
+use crate::body::{BoxBody, OriginBody};
+use crate::error::OriginError;
+use crate::folder::FolderOrigin;
+use crate::object::{ObjectHead, ObjectName};
+use crate::s3::S3Origin;
+use crate::stats::Stats;
+
+/// Where objects come from when they are not cached.
+#[derive(Debug)]
+pub enum Origin {
+    /// An S3 endpoint.
+    S3(Box<S3Origin>),
+    /// A local folder.
+    Folder(FolderOrigin),
+}
+
+impl From<S3Origin> for Origin {
+    fn from(origin: S3Origin) -> Self {
+        Self::S3(Box::new(origin))
+    }
+}
+
+impl From<FolderOrigin> for Origin {
+    fn from(origin: FolderOrigin) -> Self {
+        Self::Folder(origin)
+    }
+}
+
+impl Origin {
+    /// What an object is, without reading it. Tried again where that may help.
+    ///
+    /// # Errors
+    /// See [`OriginError`] for who acts on which.
+    pub async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
+        match self {
+            Self::S3(origin) => origin.head(object).await,
+            Self::Folder(origin) => origin.head(object).await,
+        }
+    }
+
+    /// The bytes `range` of an object, pinned to the version that `if_match` names (an ETag as the
+    /// origin sent it). The answer is checked against what was asked: what comes out of the body is
+    /// exactly that, or an error. Tried again where that may help, until the first byte has come.
+    ///
+    /// Requires: the range is not empty.
+    ///
+    /// # Errors
+    /// See [`OriginError`] for who acts on which.
+    pub async fn get(
+        &self,
+        object: &ObjectName,
+        range: Range<u64>,
+        if_match: Option<&str>,
+    ) -> Result<OriginBody, OriginError> {
+        match self {
+            Self::S3(origin) => origin.get(object, range, if_match).await,
+            Self::Folder(origin) => origin.get(object, range, if_match).await,
+        }
+    }
+
+    /// Anything else, handed on as it is with the origin's own signature. The request's path is
+    /// `/BUCKET/KEY`. An answer of any status is `Ok`, and it is handed back as it is. Never tried again.
+    ///
+    /// Signed chunks are checked when the request's extensions hold a [`crate::Chain`].
+    ///
+    /// # Errors
+    /// No answer came, or the request's body failed.
+    pub async fn forward(
+        &self,
+        request: Request<BoxBody>,
+    ) -> Result<Response<BoxBody>, OriginError> {
+        match self {
+            Self::S3(origin) => origin.forward(request).await,
+            Self::Folder(origin) => origin.forward(request).await,
+        }
+    }
+
+    /// What was asked of the origin so far.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        match self {
+            Self::S3(origin) => origin.stats(),
+            Self::Folder(origin) => origin.stats(),
+        }
+    }
+}

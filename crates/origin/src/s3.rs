@@ -1,0 +1,121 @@
+//! Any S3 endpoint, over HTTP or HTTPS.
+//!
+//! The client is our own, on hyper: what a cache hands on must be what the origin sent, header by
+//! header, and what a client uploads must arrive as it was given. Libraries that speak S3 parse
+//! both into their own types and write them anew.
+//!
+//! 1. `endpoint` turns a bucket and a key into a URL,
+//! 2. `client` sends signed requests, within the limits, again where that is safe,
+//! 3. `head` and `get` check every answer against what was asked,
+//! 4. `forward` hands on everything else,
+//! 5. `answer` turns refusals into errors.
+
+mod answer;
+mod client;
+mod endpoint;
+mod forward;
+mod get;
+mod head;
+mod streams;
+
+pub use endpoint::{Addressing, Endpoint, EndpointError};
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use tokio::sync::Semaphore;
+
+use crate::limits::Limits;
+use crate::sigv4::{Credentials, Signer};
+use crate::stats::Stats;
+
+/// An S3 endpoint, and what it takes to talk to it.
+pub struct S3Origin {
+    client: client::Client,
+    endpoint: Endpoint,
+    /// `None`: requests are sent anonymously.
+    signer: Option<Signer>,
+    limits: Limits,
+    reads: Arc<Semaphore>,
+    forwards: Arc<Semaphore>,
+    /// State of the random waits between retries.
+    jitter: AtomicU64,
+    stats: Arc<Stats>,
+}
+
+impl fmt::Debug for S3Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "S3Origin({})", self.endpoint)
+    }
+}
+
+/// Why an [`S3Origin`] could not be made.
+#[derive(Debug)]
+pub enum S3OpenError {
+    /// The access key, token or region cannot be sent in a header.
+    UnusableCredentials(crate::sigv4::UnusableCredentials),
+    /// The endpoint is HTTPS and the system has no root certificates that could be read.
+    NoRootCertificates(std::io::Error),
+}
+
+impl fmt::Display for S3OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnusableCredentials(error) => error.fmt(f),
+            Self::NoRootCertificates(error) => {
+                write!(f, "HTTPS needs the system's root certificates (ca-certificates): {error}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for S3OpenError {}
+
+impl S3Origin {
+    /// An origin at `endpoint`; nothing is sent yet. Without credentials requests are anonymous.
+    ///
+    /// # Errors
+    /// Credentials that no header can carry, or HTTPS without root certificates.
+    pub fn open(
+        endpoint: Endpoint,
+        region: String,
+        credentials: Option<Credentials>,
+        limits: Limits,
+    ) -> Result<Self, S3OpenError> {
+        let roots = client::roots_for(&endpoint).map_err(S3OpenError::NoRootCertificates)?;
+        Self::with_roots(endpoint, region, credentials, limits, roots)
+    }
+
+    fn with_roots(
+        endpoint: Endpoint,
+        region: String,
+        credentials: Option<Credentials>,
+        limits: Limits,
+        roots: rustls::RootCertStore,
+    ) -> Result<Self, S3OpenError> {
+        let signer = credentials
+            .map(|credentials| Signer::new(credentials, region))
+            .transpose()
+            .map_err(S3OpenError::UnusableCredentials)?;
+        Ok(Self {
+            client: client::connect_with(roots, &limits),
+            endpoint,
+            signer,
+            reads: Arc::new(Semaphore::new(limits.concurrent_reads)),
+            forwards: Arc::new(Semaphore::new(limits.concurrent_forwards)),
+            limits,
+            jitter: AtomicU64::new(0),
+            stats: Arc::default(),
+        })
+    }
+
+    /// What was asked of it so far.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+}
+
+#[cfg(test)]
+mod tests;

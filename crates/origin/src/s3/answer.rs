@@ -1,0 +1,94 @@
+//! Turns what went wrong into an [`OriginError`]: broken connections, and answers that say no.
+
+use std::error::Error;
+
+use http::{Response, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+
+use crate::error::{OriginError, Refusal};
+use crate::xml;
+
+/// S3's error documents are under 1 KiB; of a longer one only the status is used.
+const ERROR_DOCUMENT_BYTES: usize = 64 << 10;
+
+/// Reads an answer that is no success to its end, so that its connection can be used again, and
+/// says what it means.
+pub(super) async fn refusal(response: Response<Incoming>) -> OriginError {
+    let status = response.status();
+    let bucket_region = response.headers().get("x-amz-bucket-region");
+    let bucket_region = bucket_region.and_then(|region| region.to_str().ok()).map(str::to_owned);
+    let document = Limited::new(response.into_body(), ERROR_DOCUMENT_BYTES).collect().await;
+    let document = document.map(|document| document.to_bytes()).unwrap_or_default();
+    let document = String::from_utf8_lossy(&document);
+    let text = |name| xml::first_text(&document, name).unwrap_or_default();
+    let refusal = Refusal { status: status.as_u16(), code: text("Code"), message: text("Message") };
+    let region_in_document = || xml::first_text(&document, "Region");
+    match status {
+        StatusCode::NOT_FOUND => OriginError::NotFound(refusal),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => OriginError::Denied(refusal),
+        StatusCode::PRECONDITION_FAILED => OriginError::Changed,
+        StatusCode::RANGE_NOT_SATISFIABLE => OriginError::RangeNotSatisfiable,
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
+            OriginError::Busy(refusal)
+        }
+        StatusCode::MOVED_PERMANENTLY
+        | StatusCode::FOUND
+        | StatusCode::TEMPORARY_REDIRECT
+        | StatusCode::PERMANENT_REDIRECT => {
+            OriginError::Elsewhere { region: bucket_region.or_else(region_in_document) }
+        }
+        // A signature for another region; an answer to HEAD says so in a header only.
+        StatusCode::BAD_REQUEST
+            if refusal.code == "AuthorizationHeaderMalformed"
+                || (refusal.code.is_empty() && bucket_region.is_some()) =>
+        {
+            OriginError::Elsewhere { region: bucket_region.or_else(region_in_document) }
+        }
+        _ if refusal.code == "SlowDown" => OriginError::Busy(refusal),
+        _ => OriginError::Failed(refusal),
+    }
+}
+
+/// What a failure before any answer means.
+pub(super) fn broken(error: &hyper_util::client::legacy::Error) -> OriginError {
+    let of_hyper = error.source().and_then(|source| source.downcast_ref::<hyper::Error>());
+    if of_hyper.is_some_and(hyper::Error::is_parse) {
+        return OriginError::lied(format!("not HTTP: {}", causes(error)));
+    }
+    OriginError::Unreachable { cause: causes(error) }
+}
+
+/// An error and what caused it, in one line.
+pub(super) fn causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// True for failures that may pass by themselves. Silence is not among them: who waited that long
+/// for an answer should not wait three times as long.
+pub(super) fn is_worth_a_retry(error: &OriginError) -> bool {
+    match error {
+        OriginError::Unreachable { .. } | OriginError::Busy(_) => true,
+        OriginError::Failed(refusal) => matches!(refusal.status, 500 | 502 | 504),
+        _ => false,
+    }
+}
+
+/// The answer to a bucket whose name no S3 allows; it is not asked for.
+pub(super) fn no_such_bucket(bucket: &str) -> OriginError {
+    OriginError::NotFound(Refusal {
+        status: StatusCode::NOT_FOUND.as_u16(),
+        code: "NoSuchBucket".to_owned(),
+        message: format!("{bucket:?} is no name of a bucket"),
+    })
+}

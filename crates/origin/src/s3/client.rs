@@ -1,0 +1,118 @@
+//! Sends signed requests within the limits, and again where that is safe.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::RootCertStore;
+use zonal_base::mix64;
+
+use super::answer;
+use super::{Endpoint, S3Origin};
+use crate::body::{BoxBody, full_body};
+use crate::error::{OriginError, Wait};
+use crate::limits::Limits;
+use crate::sigv4::{EMPTY_SHA256, Timestamp};
+
+pub(super) type Client = legacy::Client<HttpsConnector<HttpConnector>, BoxBody>;
+
+/// An idle connection is closed after this long: S3 and the load balancers before it close theirs after 5
+/// to 60 s, and a request on a connection that is just being closed fails.
+const IDLE_CONNECTION: Duration = Duration::from_secs(4);
+
+/// The longest wait before a retry: the doubling of the backoff ends here.
+const BACKOFF_MAX: Duration = Duration::from_secs(5);
+
+/// The certificates that an endpoint's own is checked with. They are read only for HTTPS: a machine
+/// may have none.
+pub(super) fn roots_for(endpoint: &Endpoint) -> io::Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    if !endpoint.is_https() {
+        return Ok(roots);
+    }
+    let found = rustls_native_certs::load_native_certs();
+    // Stores hold odd certificates; one that is good is enough to go on.
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        let cause = found.errors.into_iter().next().map(|error| error.to_string());
+        return Err(io::Error::other(cause.unwrap_or_else(|| "none were found".to_owned())));
+    }
+    Ok(roots)
+}
+
+/// A client with no connection yet.
+pub(super) fn connect_with(roots: RootCertStore, limits: &Limits) -> Client {
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    http.set_nodelay(true);
+    http.set_connect_timeout(Some(limits.connect));
+    let provider = rustls::crypto::ring::default_provider();
+    let tls = rustls::ClientConfig::builder_with_provider(provider.into())
+        .with_safe_default_protocol_versions()
+        .expect("the provider supports TLS 1.2 and 1.3")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+    let connector = builder.enable_http1().wrap_connector(http);
+    legacy::Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_CONNECTION)
+        .pool_max_idle_per_host(limits.concurrent_reads)
+        .build(connector)
+}
+
+impl S3Origin {
+    /// Sends a request without a body until it succeeds, must not be repeated, or was repeated often enough.
+    pub(super) async fn read(
+        &self,
+        request: impl Fn() -> Request<()>,
+    ) -> Result<Response<Incoming>, OriginError> {
+        let mut retries = 0;
+        loop {
+            let result = self.attempt(request()).await;
+            match result {
+                Err(error) if answer::is_worth_a_retry(&error) && retries < self.limits.retries => {
+                    tokio::time::sleep(self.backoff(retries)).await;
+                    retries += 1;
+                    self.stats.retries.add(1);
+                }
+                result => return result,
+            }
+        }
+    }
+
+    async fn attempt(&self, request: Request<()>) -> Result<Response<Incoming>, OriginError> {
+        let (mut parts, ()) = request.into_parts();
+        if let Some(signer) = &self.signer {
+            signer.sign(Timestamp::from_system_time(SystemTime::now()), &mut parts, EMPTY_SHA256);
+        }
+        let request = Request::from_parts(parts, full_body(""));
+        let whole = async {
+            let response = self.client.request(request).await.map_err(|e| answer::broken(&e))?;
+            if response.status().is_success() {
+                Ok(response)
+            } else {
+                Err(answer::refusal(response).await)
+            }
+        };
+        let after = self.limits.answer;
+        let stalled = OriginError::Stalled { waited_for: Wait::Answer, after };
+        tokio::time::timeout(after, whole).await.unwrap_or(Err(stalled))
+    }
+
+    /// A random wait ("full jitter"), so that many who failed together do not come back together.
+    fn backoff(&self, retries: u32) -> Duration {
+        let bound = self.limits.backoff.saturating_mul(1 << retries.min(16)).min(BACKOFF_MAX);
+        // The time of day is the seed: two processes that started together differ too.
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let chance =
+            mix64(self.jitter.fetch_add(1, Ordering::Relaxed) ^ u64::from(now.subsec_nanos()));
+        bound.mul_f64((chance >> 11) as f64 / (1u64 << 53) as f64)
+    }
+}

@@ -1,0 +1,225 @@
+//! The forward path: anything but heads and ranges, handed on as it is and signed anew.
+//!
+//! 1. Take off what belongs to the client's own connection and signature.
+//! 2. Decide how the payload is signed; a chain of signed chunks is taken apart, because it hangs on
+//!    the client's signature.
+//! 3. Sign, send, and wait as long as something moves.
+//! 4. Hand the answer on, without what belongs to our connection.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use http::header::{
+    AUTHORIZATION, CONNECTION, DATE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
+};
+use http::{Request, Response, Uri};
+use http_body_util::BodyExt;
+
+use super::S3Origin;
+use super::answer;
+use super::answer::no_such_bucket;
+use super::streams::{Download, Progress, Upload};
+use crate::aws_chunked;
+use crate::body::BoxBody;
+use crate::error::{OriginError, Wait};
+use crate::sigv4::{
+    Timestamp, UNSIGNED_PAYLOAD, decode_path, decode_query_value, encode_query_value, query_pairs,
+};
+
+impl S3Origin {
+    /// Hands `request` on. Its path is `/BUCKET/KEY`; an answer of any status is `Ok`.
+    ///
+    /// # Errors
+    /// No answer came, or the body that we were given failed.
+    pub async fn forward(
+        &self,
+        request: Request<BoxBody>,
+    ) -> Result<Response<BoxBody>, OriginError> {
+        self.stats.forwards.add(1);
+        self.stats.counted(self.hand_on(request).await)
+    }
+
+    async fn hand_on(&self, request: Request<BoxBody>) -> Result<Response<BoxBody>, OriginError> {
+        let request = aws_chunked::unchain(request)?;
+        let (mut parts, body) = request.into_parts();
+        remove_hop_by_hop(&mut parts.headers);
+        for name in [AUTHORIZATION, HOST, EXPECT, DATE] {
+            parts.headers.remove(name);
+        }
+        let payload_hash = parts.headers.get("x-amz-content-sha256");
+        let payload_hash = payload_hash.and_then(|hash| hash.to_str().ok());
+        let payload_hash = payload_hash.unwrap_or(UNSIGNED_PAYLOAD).to_owned();
+        parts.headers.remove("x-amz-date");
+        parts.headers.remove("x-amz-security-token");
+        let query = query_to_send(parts.uri.query().unwrap_or_default(), &mut parts.headers);
+        parts.uri = self.url_for(parts.uri.path(), query.as_deref())?;
+        if let Some(signer) = &self.signer {
+            let now = Timestamp::from_system_time(SystemTime::now());
+            signer.sign(now, &mut parts, &payload_hash);
+        }
+
+        let place = self.forwards.clone().acquire_owned().await.expect("never closed");
+        let progress = Arc::new(Progress::default());
+        let upload = Upload { inner: body, progress: progress.clone() };
+        let request = Request::from_parts(parts, upload.boxed_unsync());
+        let answer = self.send_watched(request, &progress).await;
+        self.stats.sent_bytes.add(progress.sent_bytes());
+        let (mut parts, body) = answer?.into_parts();
+        remove_hop_by_hop(&mut parts.headers);
+        let body = Download::new(body, self.limits.stall, self.stats.clone(), place);
+        Ok(Response::from_parts(parts, body.boxed_unsync()))
+    }
+
+    /// Waits for the answer as long as the request's body moves, and a while after.
+    async fn send_watched(
+        &self,
+        request: Request<BoxBody>,
+        progress: &Progress,
+    ) -> Result<Response<hyper::body::Incoming>, OriginError> {
+        let mut answer = std::pin::pin!(self.client.request(request));
+        let mut sent_bytes = 0;
+        loop {
+            let waited = tokio::time::timeout(self.limits.forward_answer, &mut answer).await;
+            match waited {
+                Ok(Ok(response)) => return Ok(response),
+                Ok(Err(error)) => {
+                    let ours = progress.failure().cloned();
+                    return Err(match ours {
+                        Some(cause) => OriginError::BadUpload { cause },
+                        None => answer::broken(&error),
+                    });
+                }
+                Err(_) if progress.sent_bytes() != sent_bytes => sent_bytes = progress.sent_bytes(),
+                Err(_) => {
+                    let after = self.limits.forward_answer;
+                    return Err(OriginError::Stalled { waited_for: Wait::Answer, after });
+                }
+            }
+        }
+    }
+
+    /// The origin's URL for a path of ours.
+    fn url_for(&self, path: &str, query: Option<&str>) -> Result<Uri, OriginError> {
+        let not_utf8 = || no_such_bucket(path);
+        let path = decode_path(path.strip_prefix('/').unwrap_or(path)).ok_or_else(not_utf8)?;
+        let (bucket, key) = path.split_once('/').unwrap_or((&path, ""));
+        self.endpoint.url(bucket, key, query).ok_or_else(|| no_such_bucket(bucket))
+    }
+}
+
+/// The query without a presigned URL's signature, encoded by the strict rules, in its order.
+///
+/// A presigned URL may carry `x-amz-` headers in its query; signed in its headers, the request must
+/// carry them there.
+fn query_to_send(raw_query: &str, headers: &mut HeaderMap) -> Option<String> {
+    let is_presigned = query_pairs(raw_query).any(|(name, _)| name == "X-Amz-Signature");
+    let mut query = String::new();
+    for (name, value) in query_pairs(raw_query) {
+        let decoded = decode_query_value(name).zip(decode_query_value(value));
+        let Some((name, value)) = decoded else { continue };
+        if is_presigned && name.to_ascii_lowercase().starts_with("x-amz-") {
+            if !OF_PRESIGNED_URLS.contains(&name.as_str()) {
+                move_to_headers(&name, &value, headers);
+            }
+            continue;
+        }
+        if !query.is_empty() {
+            query.push('&');
+        }
+        query.push_str(&encode_query_value(&name));
+        if !value.is_empty() {
+            query.push('=');
+            query.push_str(&encode_query_value(&value));
+        }
+    }
+    (!query.is_empty()).then_some(query)
+}
+
+/// What makes a URL a presigned one.
+const OF_PRESIGNED_URLS: [&str; 8] = [
+    "X-Amz-Algorithm",
+    "X-Amz-Content-Sha256",
+    "X-Amz-Credential",
+    "X-Amz-Date",
+    "X-Amz-Expires",
+    "X-Amz-Security-Token",
+    "X-Amz-Signature",
+    "X-Amz-SignedHeaders",
+];
+
+fn move_to_headers(name: &str, value: &str, headers: &mut HeaderMap) {
+    let name = HeaderName::from_bytes(name.as_bytes());
+    if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
+        headers.entry(name).or_insert(value);
+    }
+}
+
+/// Takes off what concerns one connection: RFC 9110, section 7.6.1.
+fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<String> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|name| name.trim().to_owned())
+        .collect();
+    for name in named.iter().map(String::as_str).chain(HOP_BY_HOP) {
+        headers.remove(name);
+    }
+}
+
+const HOP_BY_HOP: [&str; 9] = [
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(raw_query: &str, expected: Option<&str>, expected_headers: &[(&str, &str)]) {
+        let mut headers = HeaderMap::new();
+        assert_eq!(query_to_send(raw_query, &mut headers).as_deref(), expected, "{raw_query:?}");
+        let headers: Vec<(&str, &str)> =
+            headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        assert_eq!(headers, expected_headers, "{raw_query:?}");
+    }
+
+    #[test]
+    fn a_query_is_handed_on_in_its_order_and_in_strict_encoding() {
+        check("", None, &[]);
+        check("uploads", Some("uploads"), &[]);
+        check("b=2&a=x/y+z&&c=", Some("b=2&a=x%2Fy%20z&c"), &[]);
+        check("x-amz-acl=private", Some("x-amz-acl=private"), &[]);
+    }
+
+    #[test]
+    fn a_presigned_query_loses_its_signature_and_keeps_its_meaning() {
+        let query = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Date=1&partNumber=1&x-amz-acl=private\
+            &X-Amz-Security-Token=secret&X-Amz-Signature=00";
+        check(query, Some("partNumber=1"), &[("x-amz-acl", "private")]);
+    }
+
+    #[test]
+    fn what_concerns_one_connection_is_taken_off() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "close, X-Hop"),
+            ("x-hop", "1"),
+            ("transfer-encoding", "chunked"),
+            ("content-type", "text/plain"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        remove_hop_by_hop(&mut headers);
+        assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["content-type"]);
+    }
+}

@@ -1,0 +1,143 @@
+//! The get path: a byte range of one version.
+//!
+//! 1. Ask for the range, with If-Match when the version is known.
+//! 2. Check the answer: its status, its Content-Range, its length, its ETag.
+//! 3. Hand the body on; [`OriginBody`] counts it.
+
+use std::ops::Range;
+
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_MATCH, RANGE};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use hyper::body::Incoming;
+
+use super::S3Origin;
+use super::answer::no_such_bucket;
+use crate::body::{OriginBody, RangeHead, Source};
+use crate::error::OriginError;
+use crate::object::ObjectName;
+
+impl S3Origin {
+    /// The bytes `range` of `object`, of the version `if_match` when given.
+    ///
+    /// Requires: the range is not empty.
+    ///
+    /// # Errors
+    /// What the origin refused, or an answer that does not fit the request.
+    pub async fn get(
+        &self,
+        object: &ObjectName,
+        range: Range<u64>,
+        if_match: Option<&str>,
+    ) -> Result<OriginBody, OriginError> {
+        assert!(range.start < range.end, "an empty range cannot be asked for");
+        self.stats.gets.add(1);
+        self.stats.counted(self.checked_get(object, range, if_match).await)
+    }
+
+    async fn checked_get(
+        &self,
+        object: &ObjectName,
+        range: Range<u64>,
+        if_match: Option<&str>,
+    ) -> Result<OriginBody, OriginError> {
+        let url = self.endpoint.url(&object.bucket, &object.key, None);
+        let url = url.ok_or_else(|| no_such_bucket(&object.bucket))?;
+        // An ETag that no header can carry was never sent by an origin: no version has it.
+        let condition = if_match.map(HeaderValue::from_str).transpose();
+        let condition = condition.map_err(|_| OriginError::Changed)?;
+        let place = self.reads.clone().acquire_owned().await.expect("never closed");
+        let response = self
+            .read(|| {
+                let range = format!("bytes={}-{}", range.start, range.end - 1);
+                let mut request = Request::get(&url).header(RANGE, range);
+                if let Some(etag) = &condition {
+                    request = request.header(IF_MATCH, etag);
+                }
+                request.body(()).expect("made of valid parts")
+            })
+            .await?;
+        let head = check(&response, &range, if_match)?;
+        let source = Source::Http { body: response.into_body(), stall: self.limits.stall };
+        Ok(OriginBody::new(source, head, self.stats.clone(), place))
+    }
+}
+
+/// Compares an answer with what was asked. Whatever it is, it is not a refusal.
+fn check(
+    response: &Response<Incoming>,
+    asked: &Range<u64>,
+    if_match: Option<&str>,
+) -> Result<RangeHead, OriginError> {
+    if response.status() != StatusCode::PARTIAL_CONTENT {
+        // A 200 is the whole object, or an error document that comes with the wrong status.
+        let status = response.status();
+        return Err(OriginError::lied(format!("a range was asked for and {status} came")));
+    }
+    let headers = response.headers();
+    let etag = text(headers, ETAG);
+    match (if_match, &etag) {
+        (Some(_), None) => return Err(OriginError::lied("a range of a version without an ETag")),
+        (Some(asked), Some(etag)) if asked != etag => return Err(OriginError::Changed),
+        _ => {}
+    }
+    let content_range = text(headers, CONTENT_RANGE).unwrap_or_default();
+    let Some((range, object_size)) = parse_content_range(&content_range) else {
+        return Err(OriginError::lied(format!("206 with Content-Range {content_range:?}")));
+    };
+    if range != *asked {
+        let ends_sooner = range.start == asked.start && object_size == Some(range.end);
+        return Err(if ends_sooner && range.end < asked.end {
+            // The object is smaller than the one the range was made for.
+            OriginError::Changed
+        } else {
+            OriginError::lied(format!("bytes {asked:?} were asked for, {content_range:?} came"))
+        });
+    }
+    let bytes = asked.end - asked.start;
+    if let Some(length) = text(headers, CONTENT_LENGTH)
+        && length.parse() != Ok(bytes)
+    {
+        let what = format!("Content-Length {length} for a range of {bytes} bytes");
+        return Err(OriginError::lied(what));
+    }
+    Ok(RangeHead { bytes, etag, object_size })
+}
+
+fn text(headers: &HeaderMap, name: http::HeaderName) -> Option<String> {
+    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+}
+
+/// Reads `bytes FIRST-LAST/SIZE` or `bytes FIRST-LAST/*`.
+fn parse_content_range(text: &str) -> Option<(Range<u64>, Option<u64>)> {
+    let (range, size) = text.strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+    let size = if size == "*" { None } else { Some(size.parse().ok()?) };
+    let end = last.checked_add(1)?;
+    let is_sound = first < end && size.is_none_or(|size| end <= size);
+    is_sound.then_some((first..end, size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_content_range_is_read_strictly() {
+        assert_eq!(parse_content_range("bytes 0-9/100"), Some((0..10, Some(100))));
+        assert_eq!(parse_content_range("bytes 5-5/*"), Some((5..6, None)));
+        for text in [
+            "",
+            "bytes 0-9",
+            "bytes */100",
+            "bytes 9-0/100",
+            "bytes 0-100/100",
+            "bytes -1-9/100",
+            "0-9/100",
+            "bytes 0--1/0",
+            "bytes 0-18446744073709551615/*",
+        ] {
+            assert_eq!(parse_content_range(text), None, "{text:?}");
+        }
+    }
+}

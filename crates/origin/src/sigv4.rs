@@ -1,0 +1,136 @@
+//! AWS Signature Version 4 as S3 speaks it: no I/O, no clock, time is an argument.
+//!
+//! The same functions serve whoever signs a request ([`Signer`]) and whoever checks one:
+//!
+//! 1. [`canonical_request`] writes down what is signed,
+//! 2. [`string_to_sign`] binds it to a time and a [`Scope`],
+//! 3. [`KeyCache::key`] finds the signing key of that day, region and service,
+//! 4. [`SigningKey::sign`] or, in constant time, [`SigningKey::verify`].
+//!
+//! S3 differs from other services in one rule: the path is percent-encoded once and never
+//! normalised, so `a/../b` and `a//b` are keys of their own.
+
+mod key;
+mod signer;
+mod timestamp;
+mod uri;
+
+pub use key::{KeyCache, Scope, Signature, SigningKey};
+pub use signer::{Credentials, Signer, UnusableCredentials};
+pub use timestamp::Timestamp;
+pub use uri::{decode_path, decode_query_value, encode_path, encode_query_value, query_pairs};
+
+use ring::digest;
+
+/// The name of the algorithm, as it opens the `Authorization` header and the string to sign.
+pub const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+
+/// The payload is not part of the signature.
+pub const UNSIGNED_PAYLOAD: &str = "UNSIGNED-PAYLOAD";
+
+/// An `aws-chunked` payload that is not signed, with a checksum in its trailer.
+pub const STREAMING_UNSIGNED_PAYLOAD_TRAILER: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
+
+/// An `aws-chunked` payload with a chain of signatures that starts at the request's own.
+pub const STREAMING_SIGNED_PAYLOAD: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
+
+/// The same, with a signed trailer.
+pub const STREAMING_SIGNED_PAYLOAD_TRAILER: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER";
+
+/// SHA-256 of nothing: the payload hash of a request without a body.
+pub const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+/// What is signed, as text.
+///
+/// `raw_path` and `raw_query` are taken as they stand on the wire; both are decoded and encoded
+/// again by the strict rules, and the query is sorted. A pair named `X-Amz-Signature` is left out,
+/// so a presigned query may be given as it came.
+///
+/// Requires: the names in `headers` are lower-case; pairs of one name stand together, and the names
+/// are in the order of `SignedHeaders` (a signer sorts them).
+#[must_use]
+pub fn canonical_request(
+    method: &str,
+    raw_path: &str,
+    raw_query: &str,
+    headers: &[(&str, &[u8])],
+    payload_hash: &str,
+) -> Vec<u8> {
+    let header_bytes: usize =
+        headers.iter().map(|(name, value)| 2 * name.len() + value.len() + 3).sum();
+    let fixed_bytes = method.len() + raw_path.len() + raw_query.len() + payload_hash.len() + 64;
+    let mut text = Vec::with_capacity(fixed_bytes + header_bytes);
+    text.extend_from_slice(method.as_bytes());
+    text.push(b'\n');
+    uri::canonical_path(raw_path, &mut text);
+    text.push(b'\n');
+    uri::canonical_query(raw_query, &mut text);
+    text.push(b'\n');
+    for same_name in headers.chunk_by(|a, b| a.0 == b.0) {
+        text.extend_from_slice(same_name[0].0.as_bytes());
+        for (n, (_, value)) in same_name.iter().enumerate() {
+            text.push(if n == 0 { b':' } else { b',' });
+            collapse_spaces(value, &mut text);
+        }
+        text.push(b'\n');
+    }
+    text.push(b'\n');
+    signed_headers(headers, &mut text);
+    text.push(b'\n');
+    text.extend_from_slice(payload_hash.as_bytes());
+    text
+}
+
+/// The `SignedHeaders` list: each name once, `;` between them.
+fn signed_headers(headers: &[(&str, &[u8])], text: &mut Vec<u8>) {
+    for (n, same_name) in headers.chunk_by(|a, b| a.0 == b.0).enumerate() {
+        if n != 0 {
+            text.push(b';');
+        }
+        text.extend_from_slice(same_name[0].0.as_bytes());
+    }
+}
+
+/// A header value without outer spaces, and with single inner ones.
+fn collapse_spaces(value: &[u8], text: &mut Vec<u8>) {
+    let mut after_space = false;
+    for &byte in value.trim_ascii() {
+        let is_space = byte == b' ';
+        if !(is_space && after_space) {
+            text.push(byte);
+        }
+        after_space = is_space;
+    }
+}
+
+/// What the signing key signs: the hash of the canonical request, bound to a time and a scope.
+///
+/// `timestamp` is the text of `x-amz-date`; a verifier passes on what the request carries.
+#[must_use]
+pub fn string_to_sign(timestamp: &str, scope: &Scope<'_>, canonical_request: &[u8]) -> String {
+    let hash = sha256_hex(canonical_request);
+    format!("{ALGORITHM}\n{timestamp}\n{scope}\n{hash}")
+}
+
+/// SHA-256 in lower-case hexadecimal, as `x-amz-content-sha256` carries it.
+#[must_use]
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    hex(digest::digest(&digest::SHA256, bytes).as_ref())
+}
+
+/// Lower-case hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+}
+
+/// The bytes that pairs of hexadecimal digits stand for.
+pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let byte = |[high, low]: &[u8; 2]| Some(uri::hex_digit(*high)? << 4 | uri::hex_digit(*low)?);
+    if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! Signing keys: derived once per day, region and service, then kept.
+
+use std::fmt;
+use std::sync::{PoisonError, RwLock};
+
+use ring::hmac;
+
+use super::hex;
+
+/// What a signature is good for: one day, one region, one service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scope<'a> {
+    /// `20130524`.
+    pub date: &'a str,
+    /// `us-east-1`.
+    pub region: &'a str,
+    /// `s3`.
+    pub service: &'a str,
+}
+
+impl fmt::Display for Scope<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}/{TERMINATOR}", self.date, self.region, self.service)
+    }
+}
+
+/// The last part of every scope.
+const TERMINATOR: &str = "aws4_request";
+
+/// A signature as it is computed; displays as the hexadecimal text that is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signature([u8; 32]);
+
+impl fmt::Display for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(&self.0))
+    }
+}
+
+impl Signature {
+    /// Reads 64 hexadecimal digits.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        super::unhex(text)?.try_into().ok().map(Self)
+    }
+}
+
+/// The key that signs the requests of one [`Scope`].
+#[derive(Clone)]
+pub struct SigningKey(hmac::Key);
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SigningKey(..)")
+    }
+}
+
+impl SigningKey {
+    /// Derives the key: four HMACs. [`KeyCache`] saves them.
+    #[must_use]
+    pub fn derive(secret_key: &str, scope: &Scope<'_>) -> Self {
+        let first = hmac::Key::new(hmac::HMAC_SHA256, format!("AWS4{secret_key}").as_bytes());
+        let parts = [scope.date, scope.region, scope.service, TERMINATOR];
+        Self(parts.iter().fold(first, |key, part| {
+            hmac::Key::new(hmac::HMAC_SHA256, hmac::sign(&key, part.as_bytes()).as_ref())
+        }))
+    }
+
+    /// Signs what [`super::string_to_sign`] returned.
+    #[must_use]
+    pub fn sign(&self, string_to_sign: &str) -> Signature {
+        let tag = hmac::sign(&self.0, string_to_sign.as_bytes());
+        Signature(tag.as_ref().try_into().expect("HMAC-SHA256 has 32 bytes"))
+    }
+
+    /// True when `signature` is the one of `string_to_sign`. The comparison takes the same time
+    /// wherever the two differ.
+    #[must_use]
+    pub fn verify(&self, string_to_sign: &str, signature: &Signature) -> bool {
+        hmac::verify(&self.0, string_to_sign.as_bytes(), &signature.0).is_ok()
+    }
+}
+
+/// Signing keys that are kept: a verifier with this many pairs of key and region in use derives
+/// none twice a day. When it is full, the key that was derived first makes room. 64 keys take 40 KiB.
+const KEYS_KEPT: usize = 64;
+
+/// Keeps the last 64 signing keys (`KEYS_KEPT`). Deriving one costs four HMACs, finding one a scan.
+#[derive(Debug, Default)]
+pub struct KeyCache {
+    /// By time of derivation.
+    kept: RwLock<Vec<Kept>>,
+}
+
+struct Kept {
+    secret_key: String,
+    scope: String,
+    key: SigningKey,
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kept({})", self.scope)
+    }
+}
+
+impl KeyCache {
+    /// The key for `scope`, derived when it is not there yet.
+    ///
+    /// A verifier looks the secret up and checks the scope's date before it comes here, so that
+    /// strangers cannot push good keys out.
+    #[must_use]
+    pub fn key(&self, secret_key: &str, scope: &Scope<'_>) -> SigningKey {
+        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.iter().rev().find(|kept| kept.is_for(secret_key, scope));
+        if let Some(found) = found {
+            return found.key.clone();
+        }
+        drop(kept);
+        let key = SigningKey::derive(secret_key, scope);
+        let entry =
+            Kept { secret_key: secret_key.into(), scope: scope.to_string(), key: key.clone() };
+        let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() == KEYS_KEPT {
+            kept.remove(0);
+        }
+        kept.push(entry);
+        key
+    }
+}
+
+impl Kept {
+    /// Compares piece by piece, without writing the scope as text: this runs for every request.
+    fn is_for(&self, secret_key: &str, scope: &Scope<'_>) -> bool {
+        let mut parts = self.scope.split('/');
+        self.secret_key == secret_key
+            && parts.next() == Some(scope.date)
+            && parts.next() == Some(scope.region)
+            && parts.next() == Some(scope.service)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCOPE: Scope<'_> = Scope { date: "20150830", region: "us-east-1", service: "iam" };
+
+    #[test]
+    fn a_kept_key_signs_as_a_derived_one_does() {
+        let cache = KeyCache::default();
+        for _ in 0..2 {
+            let key = cache.key("secret", &SCOPE);
+            assert_eq!(key.sign("text"), SigningKey::derive("secret", &SCOPE).sign("text"));
+        }
+        assert_eq!(cache.kept.read().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn another_day_region_service_or_secret_is_another_key() {
+        let cache = KeyCache::default();
+        let scopes = [
+            SCOPE,
+            Scope { date: "20150831", ..SCOPE },
+            Scope { region: "eu-west-1", ..SCOPE },
+            Scope { service: "s3", ..SCOPE },
+        ];
+        let mut signatures: Vec<String> =
+            scopes.iter().map(|scope| cache.key("secret", scope).sign("").to_string()).collect();
+        signatures.push(cache.key("another", &SCOPE).sign("").to_string());
+        signatures.sort();
+        signatures.dedup();
+        assert_eq!(signatures.len(), 5);
+    }
+
+    #[test]
+    fn the_cache_never_holds_more_than_its_bound() {
+        let cache = KeyCache::default();
+        for n in 0..3 * KEYS_KEPT {
+            let region = n.to_string();
+            let _ = cache.key("secret", &Scope { region: &region, ..SCOPE });
+        }
+        assert_eq!(cache.kept.read().unwrap().len(), KEYS_KEPT);
+    }
+
+    #[test]
+    fn a_signature_is_64_hexadecimal_digits() {
+        let text = "0123456789abcdef".repeat(4);
+        assert_eq!(Signature::parse(&text).unwrap().to_string(), text);
+        assert_eq!(Signature::parse(&text[1..]), None);
+        assert_eq!(Signature::parse(&text.replace('a', "g")), None);
+        assert_eq!(Signature::parse(""), None);
+    }
+
+    #[test]
+    fn secrets_are_not_printed() {
+        let cache = KeyCache::default();
+        let _ = cache.key("wJalrXUtnFEMI", &SCOPE);
+        assert!(!format!("{cache:?}").contains("wJalr"));
+    }
+}

@@ -1,0 +1,235 @@
+//! A round trip through a real S3 server, when its binary can be found: `ZONAL_VERSITYGW`, the `PATH`,
+//! or `.tools/bin` of the repository. It checks every signature that we make.
+#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use http::{Method, Request};
+use http_body_util::BodyExt;
+use tokio::process::{Child, Command};
+use zonal_origin::sigv4::{Credentials, sha256_hex};
+use zonal_origin::{Limits, ObjectName, Origin, OriginError, S3Origin, full_body};
+
+const ACCESS_KEY: &str = "testak";
+const SECRET_KEY: &str = "testsecret123";
+
+/// A server with its own folder; both are gone when it is dropped.
+struct VersityGw {
+    folder: PathBuf,
+    url: String,
+    _process: Child,
+}
+
+impl Drop for VersityGw {
+    fn drop(&mut self) {
+        // What stays behind is in the system's folder for temporary files.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn find_binary() -> Option<PathBuf> {
+    let named = std::env::var_os("ZONAL_VERSITYGW").map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path).map(|folder| folder.join("versitygw"));
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/bin/versitygw");
+    named.into_iter().chain(on_path).chain([tools]).find(|file| file.is_file())
+}
+
+/// Starts a server, or says why the test is skipped.
+async fn start(name: &str) -> Option<VersityGw> {
+    let Some(binary) = find_binary() else {
+        println!("skipped: versitygw was not found (ZONAL_VERSITYGW, PATH, .tools/bin)");
+        return None;
+    };
+    let folder =
+        std::env::temp_dir().join(format!("zonal-versitygw-{}-{name}", std::process::id()));
+    for sub in ["root", "versions", "attributes"] {
+        std::fs::create_dir_all(folder.join(sub)).unwrap();
+    }
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = format!("127.0.0.1:{port}");
+    let process = Command::new(binary)
+        .env("ROOT_ACCESS_KEY", ACCESS_KEY)
+        .env("ROOT_SECRET_KEY", SECRET_KEY)
+        .args(["--port", &address, "posix", "--sidecar"])
+        .arg(folder.join("attributes"))
+        .arg("--versioning-dir")
+        .arg(folder.join("versions"))
+        .arg(folder.join("root"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let url = format!("http://{address}");
+    let server = VersityGw { folder, url, _process: process };
+    wait_until_it_listens(&address).await;
+    Some(server)
+}
+
+async fn wait_until_it_listens(address: &str) {
+    let listens = async {
+        while tokio::net::TcpStream::connect(address).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), listens).await.expect("versitygw starts in 30 s");
+}
+
+fn origin(server: &VersityGw, secret_key: &str) -> Origin {
+    let credentials = Credentials {
+        access_key: ACCESS_KEY.into(),
+        secret_key: secret_key.into(),
+        session_token: None,
+    };
+    let endpoint = server.url.parse().unwrap();
+    let region = "us-east-1".to_owned();
+    S3Origin::open(endpoint, region, Some(credentials), Limits::default()).unwrap().into()
+}
+
+/// Forwards a request; the status and the body of its answer.
+async fn send(origin: &Origin, request: http::request::Builder, body: &str) -> (u16, String) {
+    let request = request.header("content-length", body.len()).body(full_body(body.to_owned()));
+    let response = origin.forward(request.unwrap()).await.unwrap();
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+async fn get(
+    origin: &Origin,
+    object: &ObjectName,
+    range: std::ops::Range<u64>,
+    etag: Option<&str>,
+) -> Result<Vec<u8>, OriginError> {
+    let mut body = origin.get(object, range, etag).await?;
+    let mut bytes = Vec::new();
+    while let Some(piece) = body.next().await {
+        bytes.extend_from_slice(&piece?);
+    }
+    Ok(bytes)
+}
+
+fn object(key: &str) -> ObjectName {
+    ObjectName { bucket: "bucket".into(), key: key.into() }
+}
+
+#[tokio::test]
+async fn a_real_server_accepts_what_we_sign_and_we_accept_what_it_answers() {
+    let Some(server) = start("round-trip").await else { return };
+    let origin = origin(&server, SECRET_KEY);
+    assert_eq!(send(&origin, Request::put("/bucket"), "").await.0, 200);
+    let contents: String = (0..200_000).map(|n| format!("{n:06} ")).collect();
+    let put = Request::put("/bucket/dir/a%20key%20%2B%20%C3%A9.txt")
+        .header("content-type", "text/plain")
+        .header("x-amz-meta-owner", "me")
+        .header("x-amz-content-sha256", sha256_hex(contents.as_bytes()));
+    assert_eq!(send(&origin, put, &contents).await.0, 200);
+
+    let name = object("dir/a key + é.txt");
+    let head = origin.head(&name).await.unwrap();
+    assert_eq!(head.size, 1_400_000);
+    assert!(head.headers.contains(&("x-amz-meta-owner".into(), "me".into())));
+    assert!(head.headers.contains(&("content-type".into(), "text/plain".into())));
+    let etag = head.etag.as_deref();
+    let bytes = get(&origin, &name, 0..head.size, etag).await.unwrap();
+    assert!(bytes == contents.as_bytes());
+    assert_eq!(get(&origin, &name, 7..13, etag).await.unwrap(), b"000001");
+
+    let put = Request::put("/bucket/dir/a%20key%20%2B%20%C3%A9.txt");
+    assert_eq!(send(&origin, put, "new").await.0, 200);
+    assert_eq!(get(&origin, &name, 0..1, etag).await, Err(OriginError::Changed));
+    assert_eq!(get(&origin, &name, 3..4, None).await, Err(OriginError::RangeNotSatisfiable));
+
+    let (status, xml) =
+        send(&origin, Request::get("/bucket?list-type=2&prefix=dir/a%20key&delimiter="), "").await;
+    assert!(status == 200 && xml.contains("<Key>dir/a key + é.txt</Key>"), "{xml}");
+    let delete = Request::delete("/bucket/dir/a%20key%20%2B%20%C3%A9.txt");
+    assert_eq!(send(&origin, delete, "").await.0, 204);
+    assert!(matches!(origin.head(&name).await, Err(OriginError::NotFound(_))));
+    assert!(matches!(get(&origin, &name, 0..1, None).await, Err(OriginError::NotFound(_))));
+}
+
+#[tokio::test]
+async fn every_kind_of_payload_arrives() {
+    let Some(server) = start("payloads").await else { return };
+    let origin = origin(&server, SECRET_KEY);
+    assert_eq!(send(&origin, Request::put("/bucket"), "").await.0, 200);
+    let zeros = "0".repeat(64);
+    // The CRC-32 of "hello"; the server refuses another one.
+    let trailer = "x-amz-checksum-crc32:NhCmhg==";
+    let signed = format!("5;chunk-signature={zeros}\r\nhello\r\n0;chunk-signature={zeros}\r\n");
+    for (key, hash, body) in [
+        ("plain", "UNSIGNED-PAYLOAD", "hello".to_owned()),
+        (
+            "unsigned-trailer",
+            "STREAMING-UNSIGNED-PAYLOAD-TRAILER",
+            format!("5\r\nhello\r\n0\r\n{trailer}\r\n\r\n"),
+        ),
+        ("signed", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD", format!("{signed}\r\n")),
+        (
+            "signed-trailer",
+            "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER",
+            format!("{signed}{trailer}\r\nx-amz-trailer-signature:{zeros}\r\n\r\n"),
+        ),
+    ] {
+        let mut put = Request::put(format!("/bucket/{key}")).header("x-amz-content-sha256", hash);
+        if hash.starts_with("STREAMING") {
+            put = put
+                .header("content-encoding", "aws-chunked")
+                .header("x-amz-decoded-content-length", "5");
+        }
+        if hash.ends_with("TRAILER") {
+            put = put
+                .header("x-amz-trailer", "x-amz-checksum-crc32")
+                .header("x-amz-sdk-checksum-algorithm", "CRC32");
+        }
+        let (status, text) = send(&origin, put, &body).await;
+        assert_eq!(status, 200, "{key}: {text}");
+        assert_eq!(get(&origin, &object(key), 0..5, None).await.unwrap(), b"hello", "{key}");
+        if hash.ends_with("TRAILER") {
+            let head = origin.head(&object(key)).await.unwrap();
+            let checksum = ("x-amz-checksum-crc32".to_owned(), "NhCmhg==".to_owned());
+            assert!(head.headers.contains(&checksum), "{key}: {:?}", head.headers);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_multipart_upload_passes_through() {
+    let Some(server) = start("multipart").await else { return };
+    let origin = origin(&server, SECRET_KEY);
+    assert_eq!(send(&origin, Request::put("/bucket"), "").await.0, 200);
+    let (status, xml) = send(&origin, Request::post("/bucket/large?uploads"), "").await;
+    assert_eq!(status, 200, "{xml}");
+    let (_, rest) = xml.split_once("<UploadId>").unwrap();
+    let (id, _) = rest.split_once("</UploadId>").unwrap();
+    let part = "x".repeat(5 << 20);
+    let uri = format!("/bucket/large?partNumber=1&uploadId={id}");
+    let put = Request::put(uri).header("content-length", part.len());
+    let response = origin.forward(put.body(full_body(part.clone())).unwrap()).await.unwrap();
+    let etag = response.headers()["etag"].to_str().unwrap().to_owned();
+    let list = format!(
+        "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>\
+         </CompleteMultipartUpload>"
+    );
+    let uri = format!("/bucket/large?uploadId={id}");
+    let (status, xml) = send(&origin, Request::post(uri), &list).await;
+    assert_eq!(status, 200, "{xml}");
+    let size = part.len() as u64;
+    assert!(get(&origin, &object("large"), 0..size, None).await.unwrap() == part.as_bytes());
+}
+
+#[tokio::test]
+async fn a_wrong_key_is_denied_and_a_presigned_request_is_signed_anew() {
+    let Some(server) = start("keys").await else { return };
+    let wrong = origin(&server, "another secret");
+    assert!(matches!(wrong.head(&object("k")).await, Err(OriginError::Denied(_))));
+    let right = origin(&server, SECRET_KEY);
+    let query = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=client&X-Amz-Date=1\
+        &X-Amz-Expires=1&X-Amz-SignedHeaders=host&X-Amz-Signature=00";
+    let request = Request::builder().method(Method::PUT).uri(format!("/bucket?{query}"));
+    assert_eq!(send(&right, request, "").await.0, 200);
+}
