@@ -1,0 +1,253 @@
+//! The measurements: one file each, and what they share.
+
+mod churn;
+mod count;
+mod hits;
+mod idle;
+mod insert;
+mod read_through;
+mod reclaim;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use tokio::sync::mpsc;
+use zonal_base::{Bytes, index};
+
+use super::feed::{Feed, Lacking, Pace, Sequence};
+use super::phase::{Bench, Crew};
+use super::process::resident;
+use super::report::{Report, Summary, ratio};
+use super::settings::part_of;
+use super::window::Window;
+use super::{Mode, Progress, Rate, Settings, Subject};
+use crate::Draw;
+
+/// Why there is no report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The flags do not fit this cache or this device: the user writes others.
+    Unfit(String),
+    /// A get failed, or its bytes were wrong: the cache is at fault.
+    Failed(String),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unfit(why) | Self::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Runs the workload on a cache that took `opened` to open.
+///
+/// Requires: the settings were checked.
+///
+/// # Errors
+/// When the settings do not fit the cache, or a get failed.
+pub async fn run<S: Subject>(
+    subject: Arc<S>,
+    (settings, opened): (Settings, Duration),
+    progress: Progress,
+) -> Result<Report, Error> {
+    let mode = settings.mode;
+    let bench = Bench::new(subject, settings, progress);
+    let mut report = match mode {
+        Mode::ReadThrough => read_through::run(&bench).await,
+        Mode::Hits => hits::run(&bench).await,
+        Mode::Insert => insert::run(&bench).await,
+        Mode::Reclaim => reclaim::run(&bench).await,
+        Mode::Churn => churn::run(&bench).await,
+        Mode::Count => count::run(&bench).await,
+        Mode::Idle => idle::run(&bench).await,
+    }?;
+    report.open_seconds = opened.as_secs_f64();
+    Ok(report)
+}
+
+/// The first of so many numbers that belong together. Tag 0 are the keys of the distribution.
+const fn tagged(tag: u32) -> u64 {
+    (tag as u64) << 32
+}
+
+/// The keys that a churn inserts.
+const STREAM: u32 = 1;
+
+/// How much is put into a cache to fill it: a tenth more than its size, so that reclaim has begun.
+const FILL: f64 = 1.1;
+
+/// Keys that hits are drawn from at most: a sample of so many is as good as all of them.
+const KNOWN_MAX: u64 = 1 << 18;
+
+impl<S: Subject> Bench<S> {
+    fn keys(&self) -> u64 {
+        self.settings.key_count(self.subject.capacity())
+    }
+
+    fn draw(&self) -> Draw {
+        Draw::new(self.settings.dist, self.keys(), self.settings.seed)
+    }
+
+    fn crew(&self, feed: Feed) -> Vec<Crew> {
+        vec![Crew { feed, tasks: self.settings.tasks }]
+    }
+
+    /// Values that the cache's flash would hold if it held nothing else.
+    fn capacity_values(&self, times: f64) -> u64 {
+        part_of(self.subject.capacity().0 / self.settings.value.0, times).max(1)
+    }
+
+    async fn bytes_per_s(&self, rate: Rate) -> Result<Option<u64>, Error> {
+        match rate {
+            Rate::Bytes(bytes) => Ok(Some(bytes.0)),
+            Rate::Max => Ok(None),
+            Rate::Percent(percent) => {
+                let most = self.subject.write_bandwidth().await.map_err(Error::Unfit)?;
+                Ok(Some(part_of(most, f64::from(percent) / 100.0).max(1)))
+            }
+        }
+    }
+
+    /// Turns for values at so many bytes per second, beginning now.
+    fn pace(&self, bytes_per_s: Option<u64>) -> Option<Pace> {
+        bytes_per_s.map(|bytes_per_s| Pace::new(self.settings.value.0, bytes_per_s))
+    }
+
+    /// Inserts the keys that the cache lacks, by the distribution, until it is full, all keys are there, or
+    /// the time is over. Says how long it took.
+    async fn prefill(&self) -> Result<Duration, Error> {
+        let start = Instant::now();
+        let limit = Duration::from_secs_f64(self.settings.prefill_seconds);
+        let rate = self.bytes_per_s(self.settings.prefill_rate).await?;
+        loop {
+            let left = limit.saturating_sub(start.elapsed());
+            let before = self.subject.counters().await;
+            let wanted = self.capacity_values(FILL);
+            let lacking = Lacking::new(self.draw(), wanted, self.pace(rate));
+            let crew = Crew { feed: Feed::Lacking(lacking), tasks: self.settings.tasks };
+            self.run_whole("filling", crew, Some(left)).await?;
+            self.subject.settle().await;
+            let after = self.subject.counters().await.since(before);
+            // What was refused is tried again, unless nothing else happened.
+            if after.refused_bytes == 0 || after.admitted_bytes == 0 || limit <= start.elapsed() {
+                return Ok(start.elapsed());
+            }
+        }
+    }
+
+    /// Inserts `count` keys from `first` on.
+    async fn insert(&self, first: u64, count: u64) -> Result<(), Error> {
+        let rate = self.bytes_per_s(self.settings.prefill_rate).await?;
+        let limit = Duration::from_secs_f64(self.settings.prefill_seconds);
+        let feed = Feed::Each(Sequence::new(first, count, self.pace(rate)));
+        self.run_whole("filling", Crew { feed, tasks: self.settings.tasks }, Some(limit)).await?;
+        self.subject.settle().await;
+        Ok(())
+    }
+
+    /// Of these keys, those that the cache has.
+    async fn cached(&self, keys: &[u64]) -> Result<Vec<u64>, Error> {
+        let share = keys.len().div_ceil(self.settings.tasks).max(1);
+        let (found, mut results) = mpsc::channel(self.settings.tasks);
+        for (task, keys) in keys.chunks(share).enumerate() {
+            let (subject, found, keys) = (self.subject.clone(), found.clone(), keys.to_vec());
+            let work = async move {
+                let mut cached = Vec::new();
+                for key in keys {
+                    if subject.contains(key).await {
+                        cached.push(key);
+                    }
+                }
+                // The receiver waits for all of them.
+                let _ = found.send(cached).await;
+            };
+            self.subject.place(task, Box::pin(work));
+        }
+        drop(found);
+        let mut cached = Vec::new();
+        while let Some(mut part) = results.recv().await {
+            cached.append(&mut part);
+        }
+        Ok(cached)
+    }
+
+    /// A sample of the keys of the distribution that are on flash.
+    async fn known(&self) -> Result<Arc<[u64]>, Error> {
+        let (keys, mut rng) = (self.keys(), self.rng());
+        let sample: Vec<u64> = match keys <= KNOWN_MAX {
+            true => (0..keys).collect(),
+            false => (0..KNOWN_MAX).map(|_| rng.below(keys)).collect(),
+        };
+        let known = self.cached(&sample).await?;
+        if known.is_empty() {
+            return Err(Error::Unfit(
+                "none of the keys is on flash: write a longer --prefill-seconds".into(),
+            ));
+        }
+        Ok(known.into())
+    }
+
+    async fn warm_up(&self, feed: Feed) -> Result<(), Error> {
+        let limit = Duration::from_secs_f64(self.settings.warmup_seconds);
+        self.run_ranges("warming up", self.crew(feed), Some(limit)).await.map(drop)
+    }
+
+    /// The measured time, segment by segment.
+    async fn segments(&self, feed: impl Fn() -> Feed) -> Result<(Window, Vec<Summary>), Error> {
+        let limit = Some(self.settings.segment());
+        let mut total = self.window("measuring", self.crew(feed()), limit).await?;
+        let mut segments = vec![Summary::of(&total)];
+        for _ in 1..self.settings.segments {
+            let window = self.window("measuring", self.crew(feed()), limit).await?;
+            segments.push(Summary::of(&window));
+            total = total.and_then(window);
+        }
+        Ok((total, segments))
+    }
+
+    /// The report of a window, without what only some modes have.
+    fn report(&self, total: &Window) -> Report {
+        let settings = &self.settings;
+        let counters = total.counters;
+        let mode = settings.mode.to_possible_value();
+        Report {
+            subject: self.subject.describe().into_iter().collect(),
+            mode: mode.map_or_else(String::new, |mode| mode.get_name().to_owned()),
+            value_bytes: settings.value.0,
+            range_bytes: settings.range.unwrap_or(settings.value).0,
+            keys: self.keys(),
+            dist: settings.dist.to_string(),
+            tasks: settings.tasks,
+            capacity_bytes: self.subject.capacity().0,
+            open_seconds: 0.0,
+            prefill_seconds: 0.0,
+            total: Summary::of(total),
+            found_after_insert_ratio: None,
+            cpu_us_per_flash_hit: None,
+            rss_bytes: resident().0,
+            records: counters.records,
+            index_bytes: counters.index_bytes,
+            index_bytes_per_chunk: ratio(counters.index_bytes as f64, counters.records as f64),
+            segments: Vec::new(),
+            flash_hits: None,
+            detail: None,
+        }
+    }
+
+    /// Bytes of `times` the cache, at most, in so many values.
+    fn bytes_of(&self, values: u64) -> Bytes {
+        Bytes(values * self.settings.value.0)
+    }
+}
+
+/// So many keys from `first` on.
+fn keys_from(first: u64, count: u64) -> Vec<u64> {
+    let mut keys = Vec::with_capacity(index(count));
+    keys.extend(first..first + count);
+    keys
+}

@@ -1,0 +1,47 @@
+//! Mode churn: fills the cache, inserts at a rate, and prints what is live, to be killed.
+//!
+//! Each line is an object: `live` keys when the stream began, `inserted` since, `evicted` since. What is
+//! found after a restart is at most `live + inserted - evicted`.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::feed::{Feed, Sequence};
+use super::super::phase::Bench;
+use super::super::report::Report;
+use super::super::{Counters, Subject};
+use super::{Error, STREAM, keys_from, tagged};
+
+/// How often a line is printed: what the last line does not say yet is 50 ms of inserts at most.
+const LINE: Duration = Duration::from_millis(50);
+
+pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
+    let prefill = bench.prefill().await?;
+    let live = bench.cached(&keys_from(0, bench.keys())).await?.len();
+    let rate = bench.bytes_per_s(bench.settings.rate()).await?;
+    let before = bench.subject.counters().await;
+    let printer = tokio::spawn(print_lines(bench.subject.clone(), live, before));
+    let limit = Some(Duration::from_secs_f64(bench.settings.seconds));
+    let feed = Feed::Each(Sequence::new(tagged(STREAM), 1 << 32, bench.pace(rate)));
+    let window = bench.window("churning", bench.crew(feed), limit).await;
+    printer.abort();
+    let mut report = bench.report(&window?);
+    report.prefill_seconds = prefill.as_secs_f64();
+    Ok(report)
+}
+
+async fn print_lines<S: Subject>(subject: Arc<S>, live: usize, before: Counters) {
+    loop {
+        let since = subject.counters().await.since(before);
+        print_line(live, since.misses, since.evicted);
+        tokio::time::sleep(LINE).await;
+    }
+}
+
+fn print_line(live: usize, inserted: u64, evicted: u64) {
+    let mut out = std::io::stdout().lock();
+    let line = format!("{{\"live\":{live},\"inserted\":{inserted},\"evicted\":{evicted}}}");
+    // An error means that nobody reads any more: then nobody misses the line.
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}

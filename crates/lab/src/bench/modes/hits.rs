@@ -1,0 +1,21 @@
+//! Mode hits: gets of keys that are on flash, and of nothing else.
+
+use super::super::feed::Feed;
+use super::super::phase::Bench;
+use super::super::report::{Report, cpu_us};
+use super::super::{Source, Subject};
+use super::Error;
+
+pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
+    let prefill = bench.prefill().await?;
+    // A cache with memory of its own may move things between it and flash at first.
+    let known = bench.known().await?;
+    bench.warm_up(Feed::Known(known)).await?;
+    let known = bench.known().await?;
+    let (total, segments) = bench.segments(|| Feed::Known(known.clone())).await?;
+    let mut report = bench.report(&total);
+    report.prefill_seconds = prefill.as_secs_f64();
+    report.segments = segments;
+    report.cpu_us_per_flash_hit = cpu_us(total.cpu, total.tally.count(Source::Flash));
+    Ok(report)
+}

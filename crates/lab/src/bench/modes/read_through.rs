@@ -1,0 +1,44 @@
+//! Mode read-through: gets by the distribution; what is missing is fetched and admitted.
+//!
+//! 1. Fill the cache, warm up, measure segment by segment.
+//! 2. Of the keys that missed last, count those that are found when everything has settled.
+//! 3. Read only keys that are known to be on flash: what a flash hit costs.
+
+use std::time::Duration;
+
+use super::super::feed::Feed;
+use super::super::phase::Bench;
+use super::super::report::{Report, Summary, cpu_us, ratio};
+use super::super::{Source, Subject};
+use super::Error;
+
+/// The phase of flash hits: as long as the measured time, at most 3 s.
+const HITS_MAX: Duration = Duration::from_secs(3);
+
+pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
+    let prefill = bench.prefill().await?;
+    let draw = bench.draw();
+    bench.warm_up(Feed::Draw(draw)).await?;
+    let (total, segments) = bench.segments(|| Feed::Draw(draw)).await?;
+    let mut report = bench.report(&total);
+    report.prefill_seconds = prefill.as_secs_f64();
+    report.segments = segments;
+
+    bench.subject.settle().await;
+    let mut inserted: Vec<u64> = total.tally.recent_misses.into();
+    // A small cache may have dropped the first of them again.
+    let most = bench.capacity_values(1.0 / 16.0);
+    inserted.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+    inserted.sort_unstable();
+    inserted.dedup();
+    let found = bench.cached(&inserted).await?.len();
+    report.found_after_insert_ratio = ratio(found as f64, inserted.len() as f64);
+
+    let known = bench.known().await?;
+    let limit = HITS_MAX.min(Duration::from_secs_f64(bench.settings.seconds));
+    let crew = bench.crew(Feed::Known(known));
+    let hits = bench.window("flash hits", crew, Some(limit)).await?;
+    report.cpu_us_per_flash_hit = cpu_us(hits.cpu, hits.tally.count(Source::Flash));
+    report.flash_hits = Some(Summary::of(&hits));
+    Ok(report)
+}

@@ -1,0 +1,96 @@
+//! Mode reclaim: flash hits beside a stream of writes, first while zones are empty, then while each zone
+//! that is written must be reclaimed first. What differs between the two windows is what reclaim costs.
+//!
+//! 1. Into an empty cache: the known keys. Window one.
+//! 2. Other keys until zones are reclaimed; then known keys again, new ones. Window two.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::Subject;
+use super::super::feed::{Feed, Sequence};
+use super::super::phase::{Bench, Crew};
+use super::super::report::{Detail, Report, Summary};
+use super::super::window::Window;
+use super::{Error, keys_from, tagged};
+
+/// Loops that write: enough to keep the rate when each waits for its turn.
+const WRITERS: usize = 4;
+
+/// Keys of one stream: half of those that share a tag, the other half being the warm-up's.
+const STREAM_MAX: u64 = 1 << 31;
+
+/// Of the cache, what both windows may write and read: beyond it the first would reclaim too.
+const SHARE_MAX: f64 = 0.8;
+
+/// Tags of the two sets of known keys, the two streams, and what fills the cache in between.
+const KNOWN: [u32; 2] = [2, 3];
+const WRITTEN: [u32; 2] = [4, 5];
+const BETWEEN: u32 = 6;
+
+pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
+    let count = bench.keys();
+    let rate = bench.bytes_per_s(bench.settings.rate()).await?;
+    check_room(bench, count, rate)?;
+    let without = window(bench, 0, rate).await?;
+    if 0 < without.counters.reclaims {
+        return Err(Error::Unfit("the cache was not empty: begin with --format".into()));
+    }
+    bench.insert(tagged(BETWEEN), bench.capacity_values(1.0)).await?;
+    let with = window(bench, 1, rate).await?;
+    if with.counters.reclaims == 0 {
+        return Err(Error::Unfit(
+            "no zone was reclaimed: write more --seconds, a higher --rate or --prefill-seconds"
+                .into(),
+        ));
+    }
+    let mut report = bench.report(&with);
+    let without = Summary::of(&without);
+    let p999 = |summary: &Summary| summary.latency_us.flash_hit.p999;
+    report.detail = Some(Detail::Reclaim {
+        p999_ratio: p999(&report.total) / p999(&without),
+        without: Box::new(without),
+    });
+    Ok(report)
+}
+
+/// The first window must end before the cache is full.
+fn check_room<S: Subject>(bench: &Bench<S>, count: u64, rate: Option<u64>) -> Result<(), Error> {
+    let rate = rate.ok_or_else(|| Error::Unfit("--mode reclaim needs a --rate in bytes".into()))?;
+    let seconds = bench.settings.seconds + bench.settings.warmup_seconds;
+    let written = bench.bytes_of(count).0 as f64 + rate as f64 * seconds;
+    let most = bench.subject.capacity().0 as f64 * SHARE_MAX;
+    if most < written {
+        return Err(Error::Unfit(format!(
+            "keys and writes fill the cache before it is measured ({:.0} of {:.0} MiB): write fewer \
+             --keys, a lower --rate or fewer --seconds",
+            written / 1048576.0,
+            most / 1048576.0
+        )));
+    }
+    Ok(())
+}
+
+/// Hits of keys that were just inserted, beside new keys at the rate.
+async fn window<S: Subject>(
+    bench: &Bench<S>,
+    number: usize,
+    rate: Option<u64>,
+) -> Result<Window, Error> {
+    let count = bench.keys();
+    bench.insert(tagged(KNOWN[number]), count).await?;
+    let known: Arc<[u64]> = bench.cached(&keys_from(tagged(KNOWN[number]), count)).await?.into();
+    if known.is_empty() {
+        return Err(Error::Failed("nothing that was inserted was found".into()));
+    }
+    let crews = |first| {
+        let stream = Sequence::new(first, STREAM_MAX, bench.pace(rate));
+        let hits = Crew { feed: Feed::Known(known.clone()), tasks: bench.settings.tasks };
+        vec![hits, Crew { feed: Feed::Each(stream), tasks: WRITERS }]
+    };
+    let span = |seconds| Some(Duration::from_secs_f64(seconds));
+    let first = tagged(WRITTEN[number]);
+    bench.run_ranges("warming up", crews(first), span(bench.settings.warmup_seconds)).await?;
+    let first = first + STREAM_MAX;
+    bench.window("measuring", crews(first), span(bench.settings.seconds)).await
+}

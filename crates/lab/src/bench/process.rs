@@ -1,0 +1,82 @@
+//! What the kernel says of this process: CPU time, memory, bytes from and to devices.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use zonal_base::Bytes;
+
+/// User and system time of all threads, kernel workers for io_uring included: the sum that `getrusage`
+/// gives, in nanoseconds.
+#[must_use]
+pub fn process_cpu() -> Duration {
+    clock(ClockId::ProcessCPUTime)
+}
+
+/// User and system time of this thread.
+#[must_use]
+pub fn thread_cpu() -> Duration {
+    clock(ClockId::ThreadCPUTime)
+}
+
+fn clock(id: ClockId) -> Duration {
+    // CPU clocks are never negative.
+    Duration::try_from(clock_gettime(id)).unwrap_or_default()
+}
+
+/// Memory that is present (RSS).
+#[must_use]
+pub fn resident() -> Bytes {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    Bytes(pages.unwrap_or(0) * rustix::param::page_size() as u64)
+}
+
+/// Bytes that the kernel moved between devices and this process. Zero where it does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelBytes {
+    /// From devices.
+    pub read: u64,
+    /// To devices.
+    pub written: u64,
+}
+
+impl KernelBytes {
+    /// So far.
+    #[must_use]
+    pub fn now() -> Self {
+        Self::parse(&std::fs::read_to_string("/proc/self/io").unwrap_or_default())
+    }
+
+    /// What was added after `earlier`.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Self {
+        Self { read: self.read - earlier.read, written: self.written - earlier.written }
+    }
+
+    fn parse(io: &str) -> Self {
+        let field = |name: &str| {
+            let line = io.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|rest| rest.trim().parse().ok()).unwrap_or(0)
+        };
+        Self { read: field("read_bytes:"), written: field("write_bytes:") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_bytes_are_read_from_the_kernels_text() {
+        let text =
+            "rchar: 1\nwchar: 2\nread_bytes: 30\nwrite_bytes: 40\ncancelled_write_bytes: 5\n";
+        assert_eq!(KernelBytes::parse(text), KernelBytes { read: 30, written: 40 });
+        assert_eq!(KernelBytes::parse(""), KernelBytes::default());
+    }
+
+    #[test]
+    fn this_process_has_memory_and_uses_time() {
+        assert!(Bytes::mib(1) < resident());
+        assert!(Duration::ZERO < process_cpu() && thread_cpu() <= process_cpu());
+    }
+}

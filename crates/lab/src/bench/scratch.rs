@@ -1,0 +1,78 @@
+//! What a file system can write: measured on a scratch file beside the one that is tested.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use rustix::fs::{FallocateFlags, Mode, OFlags};
+use rustix::io::Errno;
+use zonal_base::{Blocks, Bytes, Pool, PoolClass, index};
+
+/// The scratch file: 512 MiB, more than the write cache of a small drive.
+const SCRATCH: Bytes = Bytes::mib(512);
+
+/// One write: 1 MiB, what a zone log writes.
+const WRITE: Blocks = Blocks(256);
+
+/// Writers: four, as many zones as a log writes at once.
+const WRITERS: u64 = 4;
+
+/// Bytes per second of 1 MiB writes with O_DIRECT, four at a time, to a file in `folder` that is removed
+/// again. The second pass over it counts: the first also allocates.
+///
+/// # Errors
+/// When the folder has no room or is not writable.
+pub fn write_bandwidth(folder: &Path) -> Result<u64, String> {
+    let path = folder.join(format!(".zonal-bench-{}.scratch", std::process::id()));
+    let outcome = measure(&path);
+    let _ = std::fs::remove_file(&path);
+    outcome.map_err(|errno| {
+        let folder = folder.display();
+        format!("cannot measure the write bandwidth in {folder}: {errno}; write --rate in bytes")
+    })
+}
+
+fn measure(path: &PathBuf) -> Result<u64, Errno> {
+    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let open = |flags| rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR);
+    let file = match open(flags | OFlags::DIRECT) {
+        Err(Errno::INVAL) => open(flags),
+        opened => opened,
+    }?;
+    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, SCRATCH.0)?;
+    let pass = || {
+        std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..WRITERS)
+                .map(|writer| {
+                    scope.spawn({
+                        let file = &file;
+                        move || write_share(file, writer)
+                    })
+                })
+                .collect();
+            writers.into_iter().try_for_each(|writer| writer.join().unwrap_or(Err(Errno::IO)))
+        })
+    };
+    pass()?;
+    let start = Instant::now();
+    pass()?;
+    rustix::fs::fdatasync(&file)?;
+    Ok(super::settings::part_of(SCRATCH.0, 1.0 / start.elapsed().as_secs_f64()))
+}
+
+fn write_share(file: &impl rustix::fd::AsFd, writer: u64) -> Result<(), Errno> {
+    let pool = Pool::new(&[PoolClass { blocks: WRITE, count: 1 }], Box::new(|| ()));
+    let mut data = pool.take(WRITE).expect("the pool is new");
+    let len = index(WRITE.bytes().0);
+    crate::value::fill_noise(&mut data.bytes_mut()[..len]);
+    let share = SCRATCH.0 / WRITERS;
+    let mut position = writer * share;
+    while position < (writer + 1) * share {
+        match rustix::io::pwrite(file, &data.bytes()[..len], position) {
+            Ok(written) if written == len => position += written as u64,
+            Ok(_) => return Err(Errno::NOSPC),
+            Err(Errno::INTR) => (),
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}

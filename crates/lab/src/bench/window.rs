@@ -1,0 +1,89 @@
+//! A measured phase: everything that is read before its first get and after its last.
+
+use std::time::{Duration, Instant};
+
+use super::phase::{Bench, Crew};
+use super::process::{KernelBytes, process_cpu};
+use super::tally::Tally;
+use super::{Counters, Error, Subject};
+
+/// What changed from the beginning of a phase to its end.
+pub(crate) struct Window {
+    pub(crate) took: Duration,
+    /// CPU time of the process.
+    pub(crate) cpu: Duration,
+    /// Of it, what the made-up origin took.
+    pub(crate) origin_cpu: Duration,
+    pub(crate) counters: Counters,
+    pub(crate) kernel: KernelBytes,
+    /// Of the first crew.
+    pub(crate) tally: Tally,
+    /// Of all others.
+    pub(crate) others: Tally,
+}
+
+/// What is read at each end of a window.
+struct Edge {
+    at: Instant,
+    cpu: Duration,
+    origin_cpu: Duration,
+    counters: Counters,
+    kernel: KernelBytes,
+}
+
+impl Edge {
+    async fn now<S: Subject>(subject: &S) -> Self {
+        let counters = subject.counters().await;
+        Self {
+            at: Instant::now(),
+            cpu: process_cpu(),
+            origin_cpu: subject.origin().cpu(),
+            counters,
+            kernel: KernelBytes::now(),
+        }
+    }
+}
+
+impl<S: Subject> Bench<S> {
+    pub(crate) async fn window(
+        &self,
+        name: &'static str,
+        crews: Vec<Crew>,
+        limit: Option<Duration>,
+    ) -> Result<Window, Error> {
+        let before = Edge::now(&*self.subject).await;
+        let mut tallies = self.run_ranges(name, crews, limit).await?.into_iter();
+        let after = Edge::now(&*self.subject).await;
+        let tally = tallies.next().unwrap_or_default();
+        let others = tallies.fold(Tally::default(), |mut sum, tally| {
+            sum.merge(tally);
+            sum
+        });
+        Ok(Window {
+            took: after.at - before.at,
+            cpu: after.cpu.saturating_sub(before.cpu),
+            origin_cpu: after.origin_cpu.saturating_sub(before.origin_cpu),
+            counters: after.counters.since(before.counters),
+            kernel: after.kernel.since(before.kernel),
+            tally,
+            others,
+        })
+    }
+}
+
+impl Window {
+    /// This and the one that follows it, as one.
+    pub(crate) fn and_then(mut self, later: Self) -> Self {
+        self.took += later.took;
+        self.cpu += later.cpu;
+        self.origin_cpu += later.origin_cpu;
+        self.counters = self.counters.and_then(later.counters);
+        self.kernel.read += later.kernel.read;
+        self.kernel.written += later.kernel.written;
+        // The last misses are those of the later one.
+        self.tally.recent_misses.clear();
+        self.tally.merge(later.tally);
+        self.others.merge(later.others);
+        self
+    }
+}

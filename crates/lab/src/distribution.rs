@@ -1,0 +1,127 @@
+//! Which keys are asked for: `zipf:0.99` or `uniform`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use zonal_base::Rng;
+
+use crate::{Permutation, Zipf};
+
+/// How often each key is asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Distribution {
+    /// The key of rank k with probability proportional to 1 / k^theta.
+    Zipf {
+        /// Above 0; the larger, the fewer keys matter.
+        theta: f64,
+    },
+    /// All keys alike.
+    Uniform,
+}
+
+/// The largest theta: beyond it the first key is nearly all there is.
+const THETA_MAX: f64 = 10.0;
+
+impl FromStr for Distribution {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "uniform" {
+            return Ok(Self::Uniform);
+        }
+        let theta = text.strip_prefix("zipf:").and_then(|theta| theta.parse().ok());
+        match theta {
+            Some(theta) if 0.0 < theta && theta <= THETA_MAX => Ok(Self::Zipf { theta }),
+            _ => Err("write uniform, or zipf:THETA with THETA above 0, such as zipf:0.99".into()),
+        }
+    }
+}
+
+impl fmt::Display for Distribution {
+    /// As it is read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Zipf { theta } => write!(f, "zipf:{theta}"),
+            Self::Uniform => f.write_str("uniform"),
+        }
+    }
+}
+
+/// Draws keys below a number.
+#[derive(Clone, Copy, Debug)]
+pub struct Draw {
+    keys: u64,
+    ranks: Ranks,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Ranks {
+    /// Which key has which rank is the permutation's to say.
+    Zipf(Zipf, Permutation),
+    Uniform,
+}
+
+impl Draw {
+    /// Requires: `keys` is not 0.
+    #[must_use]
+    pub fn new(distribution: Distribution, keys: u64, seed: u64) -> Self {
+        let ranks = match distribution {
+            Distribution::Zipf { theta } => {
+                Ranks::Zipf(Zipf::new(keys, theta), Permutation::new(keys, seed))
+            }
+            Distribution::Uniform => Ranks::Uniform,
+        };
+        Self { keys, ranks }
+    }
+
+    /// Keys that there are.
+    #[must_use]
+    pub const fn keys(&self) -> u64 {
+        self.keys
+    }
+
+    /// A key below [`Draw::keys`].
+    pub fn key(&self, rng: &mut Rng) -> u64 {
+        match &self.ranks {
+            Ranks::Zipf(zipf, permutation) => permutation.at(zipf.draw(rng) - 1),
+            Ranks::Uniform => rng.below(self.keys),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: Option<Distribution>) {
+        assert_eq!(text.parse::<Distribution>().ok(), expected, "parsing {text:?}");
+        if let Some(expected) = expected {
+            assert_eq!(expected.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn distributions_are_read_as_they_are_written() {
+        check("uniform", Some(Distribution::Uniform));
+        check("zipf:0.99", Some(Distribution::Zipf { theta: 0.99 }));
+        check("zipf:1.2", Some(Distribution::Zipf { theta: 1.2 }));
+        for text in ["", "zipf", "zipf:", "zipf:0", "zipf:-1", "zipf:nan", "zipf:99", "normal"] {
+            check(text, None);
+        }
+    }
+
+    #[test]
+    fn the_most_popular_key_has_its_share_and_is_not_the_first() {
+        let draw = Draw::new(Distribution::Zipf { theta: 1.0 }, 1000, 3);
+        let mut rng = Rng::new(1);
+        let mut seen = vec![0_u32; 1000];
+        for _ in 0..100_000 {
+            seen[zonal_base::index(draw.key(&mut rng))] += 1;
+        }
+        let most = seen.iter().max().copied().unwrap_or(0);
+        // 1 / H(1000) = 0.1336.
+        assert!((12_800..13_900).contains(&most), "{most}");
+        assert!(seen[0] < most);
+    }
+}

@@ -1,0 +1,370 @@
+//! What is exported to Prometheus: one table per source, a line per metric.
+//!
+//! Counters only grow; ratios are the reader's to form. Every name is in `docs/metrics.md`, with what it
+//! is divided by.
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use zonal_gateway::Stats as GatewayStats;
+use zonal_host::ShardStats;
+use zonal_origin::Stats as OriginStats;
+
+use super::process::Process;
+
+/// A line of a table: a metric, or one label of it.
+struct Metric<T> {
+    kind: Kind,
+    name: &'static str,
+    label: Option<(&'static str, &'static str)>,
+    help: &'static str,
+    value: fn(&T) -> u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Counter,
+    Gauge,
+}
+
+const fn counter<T>(name: &'static str, help: &'static str, value: fn(&T) -> u64) -> Metric<T> {
+    Metric { kind: Kind::Counter, name, label: None, help, value }
+}
+
+const fn gauge<T>(name: &'static str, help: &'static str, value: fn(&T) -> u64) -> Metric<T> {
+    Metric { kind: Kind::Gauge, name, label: None, help, value }
+}
+
+const fn labelled<T>(
+    kind: Kind,
+    (name, help): (&'static str, &'static str),
+    label: (&'static str, &'static str),
+    value: fn(&T) -> u64,
+) -> Metric<T> {
+    Metric { kind, name, label: Some(label), help, value }
+}
+
+const OPENS_FOUND: &str = "zonal_cache_opens_found_total";
+const OPENS_FOUND_HELP: &str = "Heads by where they were found";
+const PIECES_FOUND: &str = "zonal_cache_pieces_found_total";
+const PIECES_FOUND_HELP: &str = "Pieces of chunks by where they were found";
+const ZONES: &str = "zonal_device_zones";
+const ZONES_HELP: &str = "Zones by what they are used for";
+
+/// Of each shard; labels `device` and `shard`.
+const SHARD: &[Metric<ShardStats>] = &[
+    counter("zonal_cache_opens_total", "Heads asked for", |s| s.cache.opens),
+    labelled(Kind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "fresh"), |s| {
+        s.cache.opens_fresh
+    }),
+    labelled(Kind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "revalidated"), |s| {
+        s.cache.opens_revalidated
+    }),
+    labelled(Kind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "missed"), |s| {
+        s.cache.opens_missed
+    }),
+    labelled(Kind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "joined"), |s| {
+        s.cache.opens_joined
+    }),
+    counter("zonal_cache_pieces_total", "Pieces of chunks asked for", |s| s.cache.pieces),
+    labelled(Kind::Counter, (PIECES_FOUND, PIECES_FOUND_HELP), ("path", "dram"), |s| {
+        s.cache.pieces_dram_hits
+    }),
+    labelled(Kind::Counter, (PIECES_FOUND, PIECES_FOUND_HELP), ("path", "flash"), |s| {
+        s.cache.pieces_flash_hits
+    }),
+    labelled(Kind::Counter, (PIECES_FOUND, PIECES_FOUND_HELP), ("path", "joined"), |s| {
+        s.cache.pieces_joined
+    }),
+    labelled(Kind::Counter, (PIECES_FOUND, PIECES_FOUND_HELP), ("path", "missed"), |s| {
+        s.cache.pieces_missed
+    }),
+    counter("zonal_cache_served_bytes_total", "Bytes handed to readers", |s| s.cache.served_bytes),
+    counter("zonal_cache_served_flash_bytes_total", "Of them, read from flash", |s| {
+        s.cache.served_flash_bytes
+    }),
+    counter("zonal_cache_fetched_bytes_total", "Bytes received from the origin", |s| {
+        s.cache.fetched_bytes
+    }),
+    counter("zonal_cache_fetches_total", "Ranges asked of the origin", |s| s.cache.fetches),
+    counter("zonal_cache_head_fetches_total", "Heads asked of the origin", |s| {
+        s.cache.head_fetches
+    }),
+    counter("zonal_cache_fetch_errors_total", "Requests to the origin that failed", |s| {
+        s.cache.fetch_errors
+    }),
+    counter(
+        "zonal_cache_fetches_abandoned_total",
+        "Fetches that nobody waited for any more",
+        |s| s.cache.fetches_abandoned,
+    ),
+    counter("zonal_cache_admitted_bytes_total", "Bytes of chunks that went to flash", |s| {
+        s.cache.admitted_bytes
+    }),
+    counter("zonal_cache_refused_bytes_total", "Bytes of chunks that did not go to flash", |s| {
+        s.cache.refused_bytes
+    }),
+    counter("zonal_cache_damaged_total", "Chunks on flash that were unreadable or wrong", |s| {
+        s.cache.damaged
+    }),
+    counter("zonal_cache_evicted_total", "Records forgotten with their zone", |s| s.cache.evicted),
+    counter("zonal_cache_removals_total", "Removals acknowledged", |s| s.cache.removals),
+    gauge("zonal_cache_backlog_bytes", "Bytes admitted and not yet on flash", |s| s.backlog.0),
+    gauge("zonal_cache_records", "Records in the index", |s| s.records),
+    gauge("zonal_cache_index_bytes", "Memory of the index", |s| s.index_memory.0),
+    gauge("zonal_cache_buffers_in_use", "Buffers that hold data", |s| s.buffers_in_use),
+    counter("zonal_log_appended_bytes_total", "Bytes of new records", |s| s.log.appended_bytes),
+    counter("zonal_log_rewritten_bytes_total", "Bytes of records that reclaim kept", |s| {
+        s.log.rewritten_bytes
+    }),
+    counter("zonal_log_rewrites_refused_total", "Records that reclaim had no room to keep", |s| {
+        s.log.rewrites_refused
+    }),
+    counter("zonal_log_segments_total", "Segments written", |s| s.log.segments),
+    counter("zonal_log_segments_lingered_total", "Segments written before they were full", |s| {
+        s.log.segments_lingered
+    }),
+    counter("zonal_log_tombstones_total", "Tombstones written", |s| s.log.tombstones),
+    counter("zonal_log_foreground_waits_total", "Appends that waited for an empty zone", |s| {
+        s.log.foreground_waits
+    }),
+    counter("zonal_device_written_bytes_total", "Bytes sent to the device", |s| {
+        s.log.device_written_bytes
+    }),
+    counter("zonal_device_read_bytes_total", "Bytes asked of the device", |s| {
+        s.log.device_read_bytes
+    }),
+    counter("zonal_device_zones_reset_total", "Zones emptied", |s| s.log.zones_reset),
+    counter("zonal_device_write_errors_total", "Writes that failed", |s| s.log.write_errors),
+    counter("zonal_device_read_errors_total", "Reads that failed", |s| s.log.read_errors),
+    counter("zonal_device_check_errors_total", "Granules whose check did not fit", |s| {
+        s.log.check_errors
+    }),
+    labelled(Kind::Gauge, (ZONES, ZONES_HELP), ("use", "empty"), |s| s.zones[0].into()),
+    labelled(Kind::Gauge, (ZONES, ZONES_HELP), ("use", "open"), |s| s.zones[1].into()),
+    labelled(Kind::Gauge, (ZONES, ZONES_HELP), ("use", "sealed"), |s| s.zones[2].into()),
+    labelled(Kind::Gauge, (ZONES, ZONES_HELP), ("use", "reclaiming"), |s| s.zones[3].into()),
+    labelled(Kind::Gauge, (ZONES, ZONES_HELP), ("use", "retired"), |s| s.zones[4].into()),
+    gauge("zonal_device_lost", "1 when the device no longer answers", |s| s.is_gone.into()),
+];
+
+/// Of the endpoint.
+const GATEWAY: &[Metric<GatewayStats>] = &[
+    counter("zonal_gateway_sent_bytes_total", "Bytes of answers", |s| s.sent_bytes.get()),
+    counter("zonal_gateway_received_bytes_total", "Bytes of request bodies", |s| {
+        s.received_bytes.get()
+    }),
+    counter("zonal_gateway_connections_accepted_total", "Connections accepted", |s| {
+        s.connections_accepted.get()
+    }),
+    counter("zonal_gateway_connections_refused_total", "Connections beyond the limit", |s| {
+        s.connections_refused.get()
+    }),
+    counter("zonal_gateway_connections_timed_out_total", "Connections closed for silence", |s| {
+        s.connections_timed_out.get()
+    }),
+    gauge("zonal_gateway_connections_open", "Connections open", GatewayStats::connections_open),
+    counter("zonal_gateway_accept_errors_total", "Connections that could not be accepted", |s| {
+        s.accept_errors.get()
+    }),
+    counter("zonal_gateway_responses_cut_total", "Answers that broke off", |s| {
+        s.responses_cut.get()
+    }),
+    counter("zonal_gateway_versions_changed_total", "Requests that met a new version", |s| {
+        s.versions_changed.get()
+    }),
+    counter("zonal_gateway_removals_total", "Objects invalidated for writes", |s| s.removals.get()),
+    counter("zonal_gateway_removals_failed_total", "Of them, not durable", |s| {
+        s.removals_failed.get()
+    }),
+];
+
+/// Of the origin.
+const ORIGIN: &[Metric<OriginStats>] = &[
+    counter("zonal_origin_heads_total", "Heads asked for", |s| s.heads.get()),
+    counter("zonal_origin_gets_total", "Ranges asked for", |s| s.gets.get()),
+    counter("zonal_origin_forwards_total", "Requests handed on", |s| s.forwards.get()),
+    counter("zonal_origin_retries_total", "Attempts after the first", |s| s.retries.get()),
+    counter("zonal_origin_received_bytes_total", "Bytes of bodies received", |s| {
+        s.received_bytes.get()
+    }),
+    counter("zonal_origin_sent_bytes_total", "Bytes of bodies sent", |s| s.sent_bytes.get()),
+];
+
+/// Everything, in the OpenMetrics text format.
+pub(super) fn text(
+    shards: &[ShardStats],
+    gateway: Option<&GatewayStats>,
+    origin: Option<&OriginStats>,
+) -> Result<String, fmt::Error> {
+    let mut snapshot = Snapshot::default();
+    for shard in shards {
+        let place = [("device", shard.device.to_string()), ("shard", shard.shard.to_string())];
+        snapshot.add_table(SHARD, shard, &place);
+    }
+    if let Some(stats) = gateway {
+        snapshot.add_table(GATEWAY, stats, &[]);
+        snapshot.add_labelled_counters_of_gateway(stats);
+    }
+    if let Some(stats) = origin {
+        snapshot.add_table(ORIGIN, stats, &[]);
+        let family = snapshot.family(
+            Kind::Counter,
+            ("zonal_origin_errors_total", "Requests to the origin that failed, by kind"),
+        );
+        family.samples.extend(
+            stats.errors().map(|(kind, n)| (vec![("kind", kind.to_owned())], Value::Whole(n))),
+        );
+    }
+    snapshot.add_process(Process::look());
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(snapshot));
+    let mut text = String::new();
+    encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+type Labels = Vec<(&'static str, String)>;
+
+/// All values at one moment.
+#[derive(Debug, Default)]
+struct Snapshot {
+    families: Vec<Family>,
+}
+
+/// One metric with all its labels.
+#[derive(Debug)]
+struct Family {
+    kind: Kind,
+    name: &'static str,
+    help: &'static str,
+    samples: Vec<(Labels, Value)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Value {
+    Whole(u64),
+    Fraction(f64),
+}
+
+impl Snapshot {
+    fn family(&mut self, kind: Kind, (name, help): (&'static str, &'static str)) -> &mut Family {
+        let known = self.families.iter().position(|family| family.name == name);
+        let at = known.unwrap_or_else(|| {
+            self.families.push(Family { kind, name, help, samples: Vec::new() });
+            self.families.len() - 1
+        });
+        &mut self.families[at]
+    }
+
+    fn add_table<T>(&mut self, table: &[Metric<T>], of: &T, place: &[(&'static str, String)]) {
+        for metric in table {
+            let mut labels = place.to_vec();
+            labels.extend(metric.label.map(|(label, value)| (label, value.to_owned())));
+            let value = Value::Whole((metric.value)(of));
+            let family = self.family(metric.kind, (metric.name, metric.help));
+            family.samples.push((labels, value));
+        }
+    }
+
+    fn add_labelled_counters_of_gateway(&mut self, stats: &GatewayStats) {
+        let requests = ("zonal_gateway_requests_total", "Requests by operation and status");
+        let family = self.family(Kind::Counter, requests);
+        family.samples.extend(stats.requests().map(|(operation, class, n)| {
+            let status = format!("{class}xx");
+            let labels = vec![("operation", operation.name().to_owned()), ("status", status)];
+            (labels, Value::Whole(n))
+        }));
+        let outcomes = ("zonal_gateway_outcomes_total", "Answers by their X-Cache");
+        let family = self.family(Kind::Counter, outcomes);
+        family.samples.extend(
+            stats.outcomes().map(|(outcome, n)| {
+                (vec![("x_cache", outcome.name().to_owned())], Value::Whole(n))
+            }),
+        );
+        let refusals = ("zonal_gateway_refusals_total", "Requests not let in, by error code");
+        let family = self.family(Kind::Counter, refusals);
+        family.samples.extend(
+            stats.refusals().map(|(code, n)| (vec![("code", code.to_owned())], Value::Whole(n))),
+        );
+    }
+
+    /// Under the names that every Prometheus dashboard knows.
+    fn add_process(&mut self, process: Process) {
+        for (kind, name, help, value) in [
+            (
+                Kind::Counter,
+                "process_cpu_seconds_total",
+                "User and system CPU time",
+                Value::Fraction(process.cpu_seconds),
+            ),
+            (
+                Kind::Gauge,
+                "process_resident_memory_bytes",
+                "Resident memory",
+                Value::Whole(process.resident.0),
+            ),
+            (
+                Kind::Gauge,
+                "process_open_fds",
+                "Open file descriptors",
+                Value::Whole(process.open_fds),
+            ),
+        ] {
+            self.family(kind, (name, help)).samples.push((Vec::new(), value));
+        }
+    }
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for family in &self.families {
+            let (kind, name) = match family.kind {
+                // The encoder adds what the names of counters end with.
+                Kind::Counter => (MetricType::Counter, family.name.trim_end_matches("_total")),
+                Kind::Gauge => (MetricType::Gauge, family.name),
+            };
+            let mut metric = encoder.encode_descriptor(name, family.help, None, kind)?;
+            for (labels, value) in &family.samples {
+                if labels.is_empty() {
+                    encode_value(&mut metric, family.kind, *value)?;
+                } else {
+                    encode_value(&mut metric.encode_family(labels)?, family.kind, *value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn encode_value(sample: &mut MetricEncoder<'_>, kind: Kind, value: Value) -> fmt::Result {
+    match (kind, value) {
+        (Kind::Counter, Value::Whole(n)) => sample.encode_counter::<NoLabelSet, _, u64>(&n, None),
+        (Kind::Counter, Value::Fraction(n)) => {
+            sample.encode_counter::<NoLabelSet, _, u64>(&n, None)
+        }
+        (Kind::Gauge, Value::Whole(n)) => sample.encode_gauge(&n),
+        (Kind::Gauge, Value::Fraction(n)) => sample.encode_gauge(&n),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_family_has_one_description_and_all_its_labels() {
+        let text =
+            text(&[], Some(&GatewayStats::default()), Some(&OriginStats::default())).unwrap();
+        let of = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
+        assert_eq!(of("# HELP zonal_gateway_outcomes "), 1, "{text}");
+        assert_eq!(of("zonal_gateway_outcomes_total{x_cache=\"HIT\"} 0"), 1, "{text}");
+        assert_eq!(of("zonal_gateway_outcomes_total{"), 4, "{text}");
+        assert_eq!(of("zonal_origin_heads_total 0"), 1, "{text}");
+        assert!(text.ends_with("# EOF\n"));
+    }
+}

@@ -1,0 +1,106 @@
+//! Whether requests should be sent here: yes, or no and why.
+
+use serde::Serialize;
+
+/// Where a Zonal is between its start and its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Devices are opened and read.
+    Starting,
+    /// Requests are served.
+    Serving,
+    /// It was told to stop: what is under way may end.
+    Draining,
+}
+
+/// A shard's share of a device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    /// Which device.
+    pub(super) device: usize,
+    /// It no longer answers.
+    pub(super) is_lost: bool,
+}
+
+/// The answer of `/readyz`.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Readiness {
+    pub(super) ready: bool,
+    /// For people.
+    why: &'static str,
+    /// Devices, or shares of them, that no longer answer: what they held is fetched from the origin.
+    lost_devices: Vec<String>,
+}
+
+/// `shares` is `None` when a shard does not answer.
+pub(super) fn judge(phase: Phase, shares: Option<&[Share]>, devices: &[String]) -> Readiness {
+    let lost = shares.unwrap_or_default().iter().filter(|share| share.is_lost);
+    let mut lost_devices: Vec<String> =
+        lost.map(|share| devices.get(share.device).cloned().unwrap_or_default()).collect();
+    lost_devices.dedup();
+    let all_lost = shares.is_some_and(|shares| shares.iter().all(|share| share.is_lost));
+    let (ready, why) = match (phase, shares) {
+        (Phase::Starting, _) => (false, "the devices are being opened"),
+        (Phase::Draining, _) => (false, "it was told to stop"),
+        (Phase::Serving, None) => (false, "a shard does not answer"),
+        (Phase::Serving, Some(_)) if all_lost => (false, "every device is lost"),
+        (Phase::Serving, Some(_)) if !lost_devices.is_empty() => (true, "a device is lost"),
+        (Phase::Serving, Some(_)) => (true, "serving"),
+    };
+    Readiness { ready, why, lost_devices }
+}
+
+impl Readiness {
+    pub(super) fn to_json(&self) -> String {
+        let json = serde_json::to_string(self).expect("text and a flag are JSON");
+        json + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn share(device: usize, is_lost: bool) -> Share {
+        Share { device, is_lost }
+    }
+
+    #[track_caller]
+    fn check(phase: Phase, shares: Option<&[Share]>, expected: &str) {
+        let devices = ["file:a".to_owned(), "file:b".to_owned()];
+        assert_eq!(judge(phase, shares, &devices).to_json().trim_end(), expected);
+    }
+
+    #[test]
+    fn it_is_ready_while_it_serves_and_one_device_is_left() {
+        let whole = [share(0, false), share(1, false)];
+        let half = [share(0, false), share(1, true)];
+        let none = [share(0, true), share(1, true)];
+        check(
+            Phase::Starting,
+            Some(&[]),
+            r#"{"ready":false,"why":"the devices are being opened","lost_devices":[]}"#,
+        );
+        check(Phase::Serving, Some(&whole), r#"{"ready":true,"why":"serving","lost_devices":[]}"#);
+        check(
+            Phase::Serving,
+            Some(&half),
+            r#"{"ready":true,"why":"a device is lost","lost_devices":["file:b"]}"#,
+        );
+        check(
+            Phase::Serving,
+            Some(&none),
+            r#"{"ready":false,"why":"every device is lost","lost_devices":["file:a","file:b"]}"#,
+        );
+        check(
+            Phase::Serving,
+            None,
+            r#"{"ready":false,"why":"a shard does not answer","lost_devices":[]}"#,
+        );
+        check(
+            Phase::Draining,
+            Some(&whole),
+            r#"{"ready":false,"why":"it was told to stop","lost_devices":[]}"#,
+        );
+    }
+}

@@ -1,0 +1,146 @@
+//! `zonal bench`: a workload on a device, in real time and without HTTP.
+//!
+//! The loops run on the shards' own threads, as the gateway's connections do, and ask for the bytes of a
+//! known version, as the gateway does after it has found the head. What is missing comes from an origin
+//! that makes it up at once.
+
+mod origin;
+mod subject;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use zonal_base::Bytes;
+use zonal_host::{BUFFER_BYTES, DeviceSettings, NodeSettings, StartError};
+use zonal_hostdev::{DeviceSpec, Drive};
+use zonal_lab::bench::{self, Error, Progress, Report};
+use zonal_zonelog::OpenMode;
+
+use crate::failure::Failure;
+use subject::NodeSubject;
+
+/// Measure a workload on a device, without HTTP
+///
+/// What is on the device is used and added to; --format begins with an empty cache. A device that holds
+/// anything but a cache is refused.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = HOW)]
+pub(crate) struct Args {
+    /// The device: file:PATH?size=4GiB or block:/dev/NAME
+    #[arg(long, value_name = "SPEC")]
+    device: DeviceSpec,
+    /// Memory for a DRAM tier: there is none yet, so 0
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = no_dram)]
+    dram: Bytes,
+    /// Size of a chunk: what is fetched and admitted together
+    #[arg(long, value_name = "SIZE", default_value = "256KiB")]
+    chunk: Bytes,
+    /// Which zone is emptied next
+    #[arg(long, value_name = "NAME", default_value = "zone-lru")]
+    policy: String,
+    /// Threads [default: as the device was formatted, or one for each core]
+    #[arg(long, value_name = "N")]
+    shards: Option<usize>,
+    /// Begin with an empty cache: what the device holds is lost
+    #[arg(long)]
+    format: bool,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    workload: bench::Settings,
+}
+
+/// What the numbers mean, for `--help`.
+const HOW: &str = "\
+How it is measured:
+  A get ends with its last byte. The first 16 bytes of each are checked, and every byte of one in 256.
+  found_after_insert_ratio  with --mode insert: of all keys that were inserted, those that the cache has
+                            when everything has settled; otherwise of the last keys that missed (at most
+                            4096).
+  cpu_us_per_flash_hit      user and system time of the whole process, kernel threads for io_uring and
+                            the loops of this program included, over gets, in a phase of its own (at
+                            most 3 s; with --mode hits all of the measured time) that reads only keys
+                            that the cache has on flash, each as often. What the cache itself counted in
+                            it is under flash_hits.by_record.
+  ..._net                   without the CPU time of making values up, taken on the clock of the thread.
+  kernel_..._bytes          /proc/self/io, beside the cache's own counts.
+  hits                      a value of several chunks is a hit when nothing of it is asked of the origin.
+  --rate 80%                of 1 MiB writes, four at a time, with O_DIRECT, to a scratch file of 512 MiB
+                            beside the device file, which is removed again.
+Exit codes: 0 good, 1 the work failed, 2 the request was wrong.";
+
+fn no_dram(text: &str) -> Result<Bytes, String> {
+    match text {
+        "0" | "0B" => Ok(Bytes(0)),
+        _ => Err("there is no DRAM tier yet: write --dram 0".into()),
+    }
+}
+
+pub(crate) fn run(args: Args) -> ExitCode {
+    let json = args.json;
+    let outcome = args.workload.check().map_err(Failure::Request).and_then(|()| measure(args));
+    match outcome.and_then(|report| print(&report, json)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn print(report: &Report, json: bool) -> Result<(), Failure> {
+    use std::io::Write;
+    let text = match json {
+        true => serde_json::to_string_pretty(report).map_err(Failure::work)? + "\n",
+        false => report.to_string(),
+    };
+    // Nobody may be reading any more; the work was done all the same.
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    Ok(())
+}
+
+fn measure(args: Args) -> Result<Report, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(Failure::work)?.block_on(async {
+        // The device is made, and its size known, before opening the cache is timed.
+        let capacity = capacity_of(&args.device)?;
+        let settings = node_settings(&args);
+        let start = Instant::now();
+        let (node, subject) = NodeSubject::start(&settings, capacity, args.workload.value)
+            .await
+            .map_err(failure_of_start)?;
+        let opened = start.elapsed();
+        let progress = Progress::on_terminal();
+        let report = bench::run(Arc::new(subject), (args.workload, opened), progress).await;
+        node.stop().await;
+        report.map_err(|error| match error {
+            Error::Unfit(why) => Failure::Request(why),
+            Error::Failed(why) => Failure::Work(why),
+        })
+    })
+}
+
+fn capacity_of(device: &DeviceSpec) -> Result<Bytes, Failure> {
+    let drive = Drive::open(device).map_err(Failure::work)?;
+    let geometry = drive.geometry();
+    Ok(Bytes(geometry.zone_capacity.bytes().0 * u64::from(geometry.zone_count)))
+}
+
+fn node_settings(args: &Args) -> NodeSettings {
+    NodeSettings {
+        devices: vec![DeviceSettings {
+            spec: args.device.clone(),
+            shards: args.shards,
+            policy: args.policy.clone(),
+            chunk: args.chunk,
+            buffers: BUFFER_BYTES,
+        }],
+        mode: if args.format { OpenMode::Format } else { OpenMode::Recover },
+    }
+}
+
+fn failure_of_start(error: StartError) -> Failure {
+    match error {
+        StartError::Policy(_) | StartError::Cache(_) => Failure::request(error),
+        StartError::Device(_) | StartError::Thread(_) => Failure::work(error),
+    }
+}

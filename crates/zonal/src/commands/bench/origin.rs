@@ -1,0 +1,67 @@
+//! An origin that makes up what it is asked for.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zonal_host::{Backend, BodyStream, BoxFuture, ObjectName, OriginFault, OriginHead};
+use zonal_lab::Generator;
+
+/// Made at once: as much as a network hands over at most.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// The bucket of all keys.
+const BUCKET: &str = "bench";
+
+/// The object of a key.
+pub(super) fn object(key: u64) -> ObjectName {
+    ObjectName::new(BUCKET, &format!("{key:016x}"))
+}
+
+fn key(object: &ObjectName) -> Option<u64> {
+    u64::from_str_radix(object.key(), 16).ok()
+}
+
+/// Every object that [`object`] names is there.
+pub(super) struct MadeUp(pub(super) Arc<Generator>);
+
+impl Backend for MadeUp {
+    fn head(&self, _object: ObjectName) -> BoxFuture<'_, Result<OriginHead, OriginFault>> {
+        // The loops bring their heads along.
+        Box::pin(async { Err(OriginFault::NotFound) })
+    }
+
+    fn get(
+        &self,
+        object: ObjectName,
+        range: Range<u64>,
+        _etag: Box<str>,
+    ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>> {
+        Box::pin(async move {
+            let key = key(&object).ok_or(OriginFault::NotFound)?;
+            let body: Box<dyn BodyStream> =
+                Box::new(Body { generator: self.0.clone(), key, rest: range });
+            Ok(body)
+        })
+    }
+}
+
+struct Body {
+    generator: Arc<Generator>,
+    key: u64,
+    rest: Range<u64>,
+}
+
+impl BodyStream for Body {
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<Bytes, OriginFault>>> {
+        Box::pin(async {
+            if self.rest.is_empty() {
+                return None;
+            }
+            let end = self.rest.end.min(self.rest.start + PIECE_BYTES);
+            let bytes = self.generator.make(self.key, self.rest.start..end);
+            self.rest.start = end;
+            Some(Ok(bytes.into()))
+        })
+    }
+}

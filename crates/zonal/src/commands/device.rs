@@ -1,0 +1,240 @@
+//! `zonal device info` and `zonal device format`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::ops::Range;
+use std::sync::Arc;
+
+use clap::Subcommand;
+use serde::Serialize;
+use zonal_base::Bytes;
+use zonal_host::{
+    Backend, BodyStream, BoxFuture, DeviceSettings, Node, NodeSettings, ObjectName, OriginFault,
+    OriginHead,
+};
+use zonal_hostdev::{DeviceSpec, OpenError};
+use zonal_zonelog::OpenMode;
+
+use super::inspect::{state_name, totals};
+use super::print;
+use crate::failure::Failure;
+use crate::survey::{Holds, Survey};
+
+/// Look at a device, or prepare one
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// What a device is and what it holds; nothing is changed
+    #[command(after_help = "Example: zonal device info file:zonal-data/flash")]
+    Info {
+        /// file:PATH?zone=64MiB or block:/dev/NAME?zone=64MiB
+        spec: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make an empty cache of a device; what it holds is lost
+    #[command(
+        after_help = "Example: zonal device format 'block:/dev/nvme1n1?zone=64MiB' --shards 8"
+    )]
+    Format {
+        /// file:PATH?size=8GiB&zone=64MiB or block:/dev/NAME?zone=64MiB
+        spec: String,
+        /// Threads that will share it [without it: one for each core]
+        #[arg(long)]
+        shards: Option<u16>,
+        /// Lose what the device holds
+        #[arg(long)]
+        yes: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    match &args.action {
+        Action::Info { spec, json } => {
+            let info = Info::of(&parse(spec)?)?;
+            if *json { print::json(&info) } else { print::text(&info.to_text()) }
+        }
+        Action::Format { spec, shards, yes, json } => {
+            let spec = parse(spec)?;
+            if *shards == Some(0) {
+                return Err(Failure::request("--shards must be at least 1"));
+            }
+            if !*yes {
+                refuse_to_lose(&spec)?;
+            }
+            format(&spec, shards.map(usize::from))?;
+            let info = Info::of(&spec)?;
+            if *json { print::json(&info) } else { print::text(&info.to_text()) }
+        }
+    }
+}
+
+pub(super) fn parse(spec: &str) -> Result<DeviceSpec, Failure> {
+    spec.parse().map_err(Failure::request)
+}
+
+/// What `device info` tells.
+#[derive(Debug, Serialize)]
+struct Info {
+    spec: String,
+    zone_count: u32,
+    zone_size_bytes: u64,
+    zone_capacity_bytes: u64,
+    writable_bytes: u64,
+    /// `null`: no limit.
+    max_open_zones: Option<u32>,
+    max_active_zones: Option<u32>,
+    engine: String,
+    /// The page cache is out of the way.
+    direct: bool,
+    /// `nothing`, `log`, `other-version` or `foreign`.
+    holds: &'static str,
+    /// What it holds, for people.
+    about: String,
+    log: Option<LogInfo>,
+}
+
+/// What is known of a log of ours.
+#[derive(Debug, Serialize)]
+struct LogInfo {
+    /// 32 hexadecimal digits, chosen when the device was formatted.
+    id: String,
+    shards: u16,
+    zones: BTreeMap<&'static str, u32>,
+    records: u64,
+    record_bytes: u64,
+}
+
+impl Info {
+    fn of(spec: &DeviceSpec) -> Result<Self, Failure> {
+        let survey = Survey::open(spec).map_err(Failure::work)?;
+        let geometry = *survey.geometry();
+        let access = survey.access()?;
+        let (holds, about, log) = match survey.holds()? {
+            Holds::Nothing => ("nothing", "nothing: it is formatted when it is used".into(), None),
+            Holds::Foreign(what) => ("foreign", format!("not Zonal's: {what}"), None),
+            Holds::OtherVersion(version) => {
+                ("other-version", format!("a log of format version {version}"), None)
+            }
+            Holds::Log(identity) => {
+                let mut log = LogInfo {
+                    id: identity.log.iter().map(|byte| format!("{byte:02x}")).collect(),
+                    shards: identity.shard_count,
+                    zones: BTreeMap::new(),
+                    records: 0,
+                    record_bytes: 0,
+                };
+                survey.zones(|zone| {
+                    let (records, bytes) = totals(&zone.content);
+                    *log.zones.entry(state_name(&zone.content)).or_default() += 1;
+                    log.records += records;
+                    log.record_bytes += bytes;
+                })?;
+                let about = format!(
+                    "log {} of {} shards: {} records, {}",
+                    log.id,
+                    log.shards,
+                    log.records,
+                    print::human(Bytes(log.record_bytes))
+                );
+                ("log", about, Some(log))
+            }
+        };
+        Ok(Self {
+            spec: spec.to_string(),
+            zone_count: geometry.zone_count,
+            zone_size_bytes: geometry.zone_size.bytes().0,
+            zone_capacity_bytes: geometry.zone_capacity.bytes().0,
+            writable_bytes: geometry.writable().0,
+            max_open_zones: geometry.max_open_zones,
+            max_active_zones: geometry.max_active_zones,
+            engine: access.engine.to_string(),
+            direct: access.is_direct,
+            holds,
+            about,
+            log,
+        })
+    }
+
+    fn to_text(&self) -> String {
+        let limit = |limit: Option<u32>| limit.map_or("no limit".into(), |limit| limit.to_string());
+        let mut text = String::new();
+        let mut line = |name: &str, value: &str| {
+            let _ = writeln!(text, "{name:<14} {value}");
+        };
+        line("device", &self.spec);
+        line("size", &print::human(Bytes(self.writable_bytes)));
+        let capacity = Bytes(self.zone_capacity_bytes);
+        line("zones", &format!("{} of {capacity}", self.zone_count));
+        line("open zones", &limit(self.max_open_zones));
+        line("active zones", &limit(self.max_active_zones));
+        let caching = if self.direct { "O_DIRECT" } else { "through the page cache" };
+        line("engine", &format!("{}, {caching}", self.engine));
+        line("holds", &self.about);
+        if let Some(log) = &self.log {
+            let zones: Vec<String> =
+                log.zones.iter().map(|(state, count)| format!("{count} {state}")).collect();
+            line("zones hold", &zones.join(", "));
+        }
+        text
+    }
+}
+
+/// Without `--yes` only a device that holds nothing is formatted.
+fn refuse_to_lose(spec: &DeviceSpec) -> Result<(), Failure> {
+    match Survey::open(spec) {
+        Ok(_) => match Info::of(spec)? {
+            Info { holds: "nothing", .. } => Ok(()),
+            info => {
+                Err(Failure::request(format!("{spec} holds {}: add --yes to lose it", info.about)))
+            }
+        },
+        // A file that is not there yet is made.
+        Err(OpenError::Missing { .. }) => Ok(()),
+        Err(error) => Err(Failure::work(error)),
+    }
+}
+
+fn format(spec: &DeviceSpec, shards: Option<usize>) -> Result<(), Failure> {
+    let device = DeviceSettings {
+        spec: spec.clone(),
+        shards,
+        policy: zonal_policy::NAMES[0].to_owned(),
+        chunk: Bytes::kib(256),
+        buffers: zonal_host::BUFFER_BYTES_MIN,
+    };
+    let settings = NodeSettings { devices: vec![device], mode: OpenMode::Format };
+    let runtime = super::runtime()?;
+    runtime.block_on(async {
+        let node = Node::start(&settings, Arc::new(NoOrigin), None).await.map_err(Failure::work)?;
+        node.stop().await;
+        Ok(())
+    })
+}
+
+/// Nothing is fetched while a device is formatted.
+struct NoOrigin;
+
+impl Backend for NoOrigin {
+    fn head(&self, _: ObjectName) -> BoxFuture<'_, Result<OriginHead, OriginFault>> {
+        Box::pin(async { Err(OriginFault::Unreachable) })
+    }
+
+    fn get(
+        &self,
+        _: ObjectName,
+        _: Range<u64>,
+        _: Box<str>,
+    ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>> {
+        Box::pin(async { Err(OriginFault::Unreachable) })
+    }
+}

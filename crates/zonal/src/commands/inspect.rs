@@ -1,0 +1,219 @@
+//! `zonal inspect`: what lies in each zone of a device, read as the log itself reads it.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+use zonal_base::{Bytes, ZoneId};
+use zonal_zonelog::{Descriptor, Extent, Header, Kind, ZoneContent};
+
+use super::{device, print};
+use crate::failure::Failure;
+use crate::survey::{Survey, Zone};
+
+/// Show zones, segments and records of a device; nothing is changed
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: zonal inspect file:zonal-data/flash --zone 3 --records")]
+pub(crate) struct Args {
+    /// file:PATH?zone=64MiB or block:/dev/NAME?zone=64MiB
+    spec: String,
+    /// Only this zone, and its segments
+    #[arg(long, value_name = "N")]
+    zone: Option<u32>,
+    /// Each record, too
+    #[arg(long)]
+    records: bool,
+    /// Print JSON: one line for each zone
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let spec = device::parse(&args.spec)?;
+    let survey = Survey::open(&spec).map_err(Failure::work)?;
+    let zone_count = survey.geometry().zone_count;
+    if args.zone.is_some_and(|zone| zone_count <= zone) {
+        return Err(Failure::request(format!("{spec} has {zone_count} zones, counted from 0")));
+    }
+    let detail = Detail { segments: args.zone.is_some(), records: args.records };
+    if !args.json {
+        print::text(HEADING)?;
+    }
+    let mut printed = Ok(());
+    survey.zones(|zone| {
+        if args.zone.is_none_or(|wanted| ZoneId(wanted) == zone.zone) && printed.is_ok() {
+            let view = ZoneView::of(&zone, detail);
+            printed = match args.json {
+                true => serde_json::to_string(&view)
+                    .map_err(Failure::work)
+                    .and_then(|json| print::text(&(json + "\n"))),
+                false => print::text(&view.to_text()),
+            };
+        }
+    })?;
+    printed
+}
+
+const HEADING: &str = "  zone shard state      sequence segments  records        bytes\n";
+
+/// What is shown beyond a line for each zone.
+#[derive(Clone, Copy)]
+struct Detail {
+    segments: bool,
+    records: bool,
+}
+
+/// A zone, as it is printed.
+#[derive(Debug, Serialize)]
+struct ZoneView {
+    zone: u32,
+    shard: u32,
+    /// `blank`, `empty`, `open`, `full`, `torn`, `other-version` or `foreign`.
+    state: &'static str,
+    /// Which filling of the zone this is; the log counts them all.
+    sequence: Option<u64>,
+    /// `null` for a full zone: its footer names records only.
+    segments: Option<usize>,
+    records: u64,
+    record_bytes: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    segment_list: Vec<SegmentView>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    record_list: Vec<RecordView>,
+}
+
+#[derive(Debug, Serialize)]
+struct SegmentView {
+    segment: u32,
+    header_blocks: u8,
+    payload_blocks: u16,
+    records: u16,
+}
+
+#[derive(Debug, Serialize)]
+struct RecordView {
+    /// 32 hexadecimal digits.
+    key: String,
+    generation: u64,
+    kind: String,
+    /// From the start of the zone.
+    offset_bytes: u64,
+    len_bytes: u32,
+}
+
+impl ZoneView {
+    fn of(zone: &Zone, detail: Detail) -> Self {
+        let (records, record_bytes) = totals(&zone.content);
+        let mut view = Self {
+            zone: zone.zone.0,
+            shard: zone.shard,
+            state: state_name(&zone.content),
+            sequence: None,
+            segments: None,
+            records,
+            record_bytes,
+            segment_list: Vec::new(),
+            record_list: Vec::new(),
+        };
+        match &zone.content {
+            ZoneContent::Empty(mark) => view.sequence = Some(mark.zone_sequence),
+            ZoneContent::Records { first, segments, records, open_at } => {
+                view.sequence = Some(first.zone_sequence);
+                view.segments = open_at.map(|_| segments.len());
+                if detail.segments {
+                    view.segment_list = segments.iter().map(SegmentView::of).collect();
+                }
+                if detail.records {
+                    view.record_list = records.iter().map(RecordView::of).collect();
+                }
+            }
+            _ => (),
+        }
+        view
+    }
+
+    fn to_text(&self) -> String {
+        let or_dash = |number: Option<String>| number.unwrap_or_else(|| "-".to_owned());
+        let mut text = format!(
+            "{:>6} {:>5} {:<9} {:>9} {:>8} {:>8} {:>12}\n",
+            self.zone,
+            self.shard,
+            self.state,
+            or_dash(self.sequence.map(|n| n.to_string())),
+            or_dash(self.segments.map(|n| n.to_string())),
+            self.records,
+            print::human(Bytes(self.record_bytes)),
+        );
+        for segment in &self.segment_list {
+            let _ = writeln!(
+                text,
+                "       segment {}: {} + {} blocks, {} records",
+                segment.segment, segment.header_blocks, segment.payload_blocks, segment.records
+            );
+        }
+        for record in &self.record_list {
+            let _ = writeln!(
+                text,
+                "       {} {:<9} generation {} at {} + {}",
+                record.key, record.kind, record.generation, record.offset_bytes, record.len_bytes
+            );
+        }
+        text
+    }
+}
+
+impl SegmentView {
+    const fn of(header: &Header) -> Self {
+        Self {
+            segment: header.segment,
+            header_blocks: header.header_blocks,
+            payload_blocks: header.payload_blocks,
+            records: header.record_count,
+        }
+    }
+}
+
+impl RecordView {
+    fn of(record: &Descriptor) -> Self {
+        let Descriptor { key, generation, kind, offset, len, .. } = record;
+        Self {
+            key: format!("{:032x}", key.0),
+            generation: *generation,
+            kind: kind_name(*kind),
+            offset_bytes: u64::from(*offset) * Extent::UNIT as u64,
+            len_bytes: *len,
+        }
+    }
+}
+
+/// Kinds as the cache uses them: see `docs/formats/head.md`.
+fn kind_name(kind: Kind) -> String {
+    match kind {
+        Kind::TOMBSTONE => "tombstone".to_owned(),
+        Kind(1) => "head".to_owned(),
+        Kind(2) => "piece".to_owned(),
+        Kind(other) => format!("kind-{other}"),
+    }
+}
+
+/// The state of a zone, in one word.
+pub(super) const fn state_name(content: &ZoneContent) -> &'static str {
+    match content {
+        ZoneContent::Blank => "blank",
+        ZoneContent::Empty(_) => "empty",
+        ZoneContent::Records { open_at: Some(_), .. } => "open",
+        ZoneContent::Records { open_at: None, .. } => "full",
+        ZoneContent::Torn => "torn",
+        ZoneContent::OtherVersion(_) => "other-version",
+        ZoneContent::Foreign => "foreign",
+    }
+}
+
+/// Records of a zone and their bytes.
+pub(super) fn totals(content: &ZoneContent) -> (u64, u64) {
+    match content {
+        ZoneContent::Records { records, .. } => {
+            (records.len() as u64, records.iter().map(|record| u64::from(record.len)).sum())
+        }
+        _ => (0, 0),
+    }
+}

@@ -1,0 +1,154 @@
+//! Configuration: written by people, checked once, trusted after.
+//!
+//! `raw` is what people write, `layers` lays flags over file over defaults, and [`Config::load`] checks
+//! the whole. A failure names the key and says what to write instead. Nothing is touched here; only
+//! files that hold secrets are read.
+
+mod check;
+mod layers;
+mod origin_spec;
+mod raw;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use tracing_subscriber::filter::Targets;
+use zonal_base::Bytes;
+use zonal_gateway::FreshnessRules;
+use zonal_hostdev::{DeviceSpec, Place};
+use zonal_origin::sigv4::Credentials;
+
+pub(crate) use origin_spec::OriginSpec;
+pub(crate) use raw::Flags;
+
+/// What `zonal serve` does.
+#[derive(Debug)]
+pub(crate) struct Config {
+    /// Where to keep what is not placed elsewhere.
+    pub(crate) data_dir: PathBuf,
+    /// Address of the S3 endpoint.
+    pub(crate) listen: SocketAddr,
+    /// Region that clients sign for.
+    pub(crate) region: String,
+    /// Who may come in; `None`: make a pair.
+    pub(crate) keys: Option<KeyPair>,
+    /// Address of metrics and health.
+    pub(crate) admin: SocketAddr,
+    /// The object store.
+    pub(crate) origin: Origin,
+    /// The devices: at least one.
+    pub(crate) devices: Vec<Device>,
+    /// How fresh answers must be.
+    pub(crate) freshness: FreshnessRules,
+    /// Bounds of the endpoint.
+    pub(crate) limits: zonal_gateway::Limits,
+    /// How to log.
+    pub(crate) log: Log,
+}
+
+/// An access key and its secret.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct KeyPair {
+    pub(crate) access_key: String,
+    pub(crate) secret_key: String,
+}
+
+impl fmt::Debug for KeyPair {
+    /// Never prints a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyPair({}, ..)", self.access_key)
+    }
+}
+
+/// An object store.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    /// `None`: a folder of our own with a few objects.
+    pub(crate) spec: Option<OriginSpec>,
+    /// `None`: requests are not signed.
+    pub(crate) credentials: Option<Credentials>,
+    pub(crate) limits: zonal_origin::Limits,
+}
+
+/// A device and how it is used.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Device {
+    /// `None`: a file of our own.
+    pub(crate) spec: Option<DeviceSpec>,
+    /// `None`: as many as it was formatted with, or else one for each core.
+    pub(crate) shards: Option<usize>,
+    /// A name that `zonal_policy` knows.
+    pub(crate) policy: String,
+    pub(crate) chunk: Bytes,
+    /// Buffer memory of each shard.
+    pub(crate) buffers: Bytes,
+}
+
+#[derive(Debug)]
+pub(crate) struct Log {
+    pub(crate) format: LogFormat,
+    pub(crate) level: Targets,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Config {
+    /// Gathers and checks.
+    pub(crate) fn load(flags: &Flags) -> Result<Self, ConfigError> {
+        check::check(&layers::gather(flags)?, &|name| std::env::var(name).ok())
+    }
+}
+
+/// Where a device is.
+pub(crate) fn path_of(spec: &DeviceSpec) -> &Path {
+    match &spec.place {
+        Place::File { path, .. } | Place::Block { path } => path,
+    }
+}
+
+/// What is wrong with the configuration, and what to write instead.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ConfigError {
+    /// `section.key`; empty when the file as a whole is meant.
+    key: &'static str,
+    why: String,
+    /// File and line, when it is known that the value came from there.
+    place: String,
+}
+
+impl ConfigError {
+    fn new(key: &'static str, why: impl fmt::Display) -> Self {
+        Self { key, why: why.to_string(), place: String::new() }
+    }
+
+    /// What `toml` found in `text`, with its line.
+    fn syntax(error: &toml::de::Error, text: &str) -> Self {
+        let before = error.span().and_then(|span| text.get(..span.start));
+        let place = before.map_or(String::new(), |before| {
+            let line = 1 + before.bytes().filter(|byte| *byte == b'\n').count();
+            format!("line {line}: ")
+        });
+        Self { key: "", why: error.message().replace('\n', " "), place }
+    }
+
+    fn in_file(self, path: &Path) -> Self {
+        Self { place: format!("{}: {}", path.display(), self.place), ..self }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.place)?;
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.why)
+    }
+}

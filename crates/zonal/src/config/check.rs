@@ -1,0 +1,285 @@
+//! From text to numbers, addresses and paths that are valid together.
+
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use tracing_subscriber::filter::LevelFilter;
+use zonal_base::{Bytes, Nanos};
+use zonal_gateway::FreshnessRules;
+use zonal_host::Freshness;
+use zonal_origin::sigv4::Credentials;
+
+use super::{Config, ConfigError, Device, KeyPair, Log, LogFormat, Origin, OriginSpec, raw};
+
+type Checked<T> = Result<T, ConfigError>;
+
+/// The largest chunk: 32 MiB, a stripe of an object, which lives on one shard. What the device allows
+/// may be less, and is checked when it is opened.
+const CHUNK_MAX: Bytes = Bytes::mib(32);
+
+/// Checks everything that can be checked without touching a device. `variable` looks up an environment
+/// variable.
+pub(super) fn check(
+    file: &raw::File,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Checked<Config> {
+    let endpoint = &file.endpoint;
+    let secret = secret(
+        ("endpoint.secret-key", &endpoint.secret_key),
+        ("endpoint.secret-key-file", &endpoint.secret_key_file),
+    )?;
+    let keys = key_pair(text(&endpoint.access_key), secret, "endpoint.access-key")?;
+    Ok(Config {
+        data_dir: given("data-dir", &file.data_dir)?.into(),
+        listen: address("endpoint.listen", &endpoint.listen)?,
+        region: given("endpoint.region", &endpoint.region)?.to_owned(),
+        keys,
+        admin: address("admin.listen", &file.admin.listen)?,
+        origin: origin(&file.origin, variable)?,
+        devices: devices(&file.device)?,
+        freshness: freshness(&file.freshness)?,
+        limits: limits(&file.limits)?,
+        log: log(&file.log)?,
+    })
+}
+
+/// A value; empty when none is given.
+fn text(value: &Option<String>) -> &str {
+    value.as_deref().unwrap_or_default()
+}
+
+fn given<'a>(key: &'static str, value: &'a Option<String>) -> Checked<&'a str> {
+    let text = text(value);
+    if text.is_empty() { Err(ConfigError::new(key, "must not be empty")) } else { Ok(text) }
+}
+
+fn parsed<T: FromStr<Err: Display>>(key: &'static str, value: &Option<String>) -> Checked<T> {
+    given(key, value)?.parse().map_err(|error| ConfigError::new(key, error))
+}
+
+fn address(key: &'static str, value: &Option<String>) -> Checked<SocketAddr> {
+    let text = given(key, value)?;
+    text.parse().map_err(|_| {
+        let why = format!("{text:?} is no address: write IP:PORT, such as 127.0.0.1:9000");
+        ConfigError::new(key, why)
+    })
+}
+
+fn time(key: &'static str, value: &Option<String>) -> Checked<Duration> {
+    let time: Nanos = parsed(key, value)?;
+    if time == Nanos(0) {
+        return Err(ConfigError::new(key, "must be longer than 0s: no bound can be switched off"));
+    }
+    Ok(time.duration())
+}
+
+fn count(key: &'static str, value: Option<u32>) -> Checked<usize> {
+    match value {
+        Some(count) if 0 < count => Ok(count as usize),
+        _ => Err(ConfigError::new(key, "must be at least 1: no bound can be switched off")),
+    }
+}
+
+/// The secret of a section: the value itself, or the first line of a file.
+fn secret(
+    (key, value): (&'static str, &Option<String>),
+    (file_key, file): (&'static str, &Option<String>),
+) -> Checked<Option<String>> {
+    match (text(value), text(file)) {
+        ("", "") => Ok(None),
+        (secret, "") => Ok(Some(secret.to_owned())),
+        ("", path) => {
+            let content = std::fs::read_to_string(path).map_err(|error| {
+                ConfigError::new(file_key, format!("{path} cannot be read: {error}"))
+            })?;
+            let line = content.lines().next().unwrap_or_default().trim();
+            if line.is_empty() {
+                return Err(ConfigError::new(
+                    file_key,
+                    format!("the first line of {path} is empty"),
+                ));
+            }
+            Ok(Some(line.to_owned()))
+        }
+        _ => Err(ConfigError::new(key, format!("leave it or {file_key} out: both are given"))),
+    }
+}
+
+fn key_pair(
+    access_key: &str,
+    secret_key: Option<String>,
+    key: &'static str,
+) -> Checked<Option<KeyPair>> {
+    match (access_key, secret_key) {
+        ("", None) => Ok(None),
+        ("", Some(_)) => Err(ConfigError::new(key, "is missing: a secret key is given")),
+        (_, None) => Err(ConfigError::new(key, "is given without a secret key")),
+        (access_key, Some(secret_key)) => {
+            if !access_key.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/') {
+                let why = "an access key is visible ASCII without spaces and slashes";
+                return Err(ConfigError::new(key, why));
+            }
+            Ok(Some(KeyPair { access_key: access_key.to_owned(), secret_key }))
+        }
+    }
+}
+
+fn origin(origin: &raw::Origin, variable: &dyn Fn(&str) -> Option<String>) -> Checked<Origin> {
+    let secret = secret(
+        ("origin.secret-key", &origin.secret_key),
+        ("origin.secret-key-file", &origin.secret_key_file),
+    )?;
+    let keys = key_pair(text(&origin.access_key), secret, "origin.access-key")?;
+    let spec = match text(&origin.spec) {
+        "" => None,
+        spec => Some(spec.parse().map_err(|error| ConfigError::new("origin.spec", error))?),
+    };
+    let is_s3 = matches!(spec, Some(OriginSpec::S3 { .. }));
+    let credentials = match keys {
+        Some(_) if !is_s3 => {
+            let why = "a folder takes no keys: leave it out";
+            return Err(ConfigError::new("origin.access-key", why));
+        }
+        Some(KeyPair { access_key, secret_key }) => {
+            Some(Credentials { access_key, secret_key, session_token: None })
+        }
+        None => credentials_of_environment(variable).filter(|_| is_s3),
+    };
+    Ok(Origin { spec, credentials, limits: origin_limits(origin)? })
+}
+
+/// The variables that AWS's own tools read.
+fn credentials_of_environment(variable: &dyn Fn(&str) -> Option<String>) -> Option<Credentials> {
+    let set = |name| variable(name).filter(|value| !value.is_empty());
+    Some(Credentials {
+        access_key: set("AWS_ACCESS_KEY_ID")?,
+        secret_key: set("AWS_SECRET_ACCESS_KEY")?,
+        session_token: set("AWS_SESSION_TOKEN"),
+    })
+}
+
+fn origin_limits(origin: &raw::Origin) -> Checked<zonal_origin::Limits> {
+    Ok(zonal_origin::Limits {
+        concurrent_reads: count("origin.reads", origin.reads)?,
+        concurrent_forwards: count("origin.forwards", origin.forwards)?,
+        connect: time("origin.connect", &origin.connect)?,
+        answer: time("origin.answer", &origin.answer)?,
+        forward_answer: time("origin.forward-answer", &origin.forward_answer)?,
+        stall: time("origin.stall", &origin.stall)?,
+        // None at all is a bound too.
+        retries: origin.retries.unwrap_or_default(),
+        ..zonal_origin::Limits::default()
+    })
+}
+
+fn devices(devices: &[raw::Device]) -> Checked<Vec<Device>> {
+    let devices: Vec<Device> = devices.iter().map(device).collect::<Result<_, _>>()?;
+    if devices.is_empty() {
+        return Err(ConfigError::new("device", "there must be one at least"));
+    }
+    let path = |device: &Device| device.spec.as_ref().map(|spec| super::path_of(spec).to_owned());
+    for (n, device) in devices.iter().enumerate() {
+        if devices[..n].iter().any(|other| path(other) == path(device)) {
+            let why = match path(device) {
+                Some(path) => format!("{} is named twice", path.display()),
+                None => "only one device may be without a spec".to_owned(),
+            };
+            return Err(ConfigError::new("device.spec", why));
+        }
+    }
+    Ok(devices)
+}
+
+fn device(device: &raw::Device) -> Checked<Device> {
+    let spec = match text(&device.spec) {
+        "" => None,
+        text => Some(text.parse().map_err(|error| ConfigError::new("device.spec", error))?),
+    };
+    let shards = match text(&device.shards) {
+        "auto" => None,
+        text => match text.parse::<u16>() {
+            Ok(shards) if 0 < shards => Some(usize::from(shards)),
+            _ => {
+                let why = format!("{text:?}: write auto, or a number from 1 to {}", u16::MAX);
+                return Err(ConfigError::new("device.shards", why));
+            }
+        },
+    };
+    let policy = given("device.policy", &device.policy)?;
+    if !zonal_policy::NAMES.contains(&policy) {
+        let why = format!("{policy:?}: write one of {}", zonal_policy::NAMES.join(", "));
+        return Err(ConfigError::new("device.policy", why));
+    }
+    let chunk: Bytes = parsed("device.chunk", &device.chunk)?;
+    if !chunk.0.is_power_of_two() || chunk < Bytes::kib(4) || CHUNK_MAX < chunk {
+        let why = format!("{chunk}: write a power of two from 4KiB to {CHUNK_MAX}");
+        return Err(ConfigError::new("device.chunk", why));
+    }
+    let buffers: Bytes = parsed("device.buffers", &device.buffers)?;
+    if buffers < zonal_host::BUFFER_BYTES_MIN {
+        let why = format!("{buffers}: a shard needs {} at least", zonal_host::BUFFER_BYTES_MIN);
+        return Err(ConfigError::new("device.buffers", why));
+    }
+    Ok(Device { spec, shards, policy: policy.to_owned(), chunk, buffers })
+}
+
+fn freshness(freshness: &raw::Freshness) -> Checked<FreshnessRules> {
+    let default = given("freshness.default", &freshness.default)?;
+    let mut rules = FreshnessRules::all(rule("freshness.default", default)?);
+    for raw::FreshnessRule { prefix, freshness } in freshness.rules.iter().flatten() {
+        if prefix.is_empty() || prefix.starts_with('/') {
+            let why = format!("the prefix {prefix:?} is not of the form BUCKET/KEY");
+            return Err(ConfigError::new("freshness.rules", why));
+        }
+        rules = rules.with(prefix, rule("freshness.rules", freshness)?);
+    }
+    Ok(rules)
+}
+
+fn rule(key: &'static str, text: &str) -> Checked<Freshness> {
+    match text.split_once('=') {
+        // Questions that are under way at the same time are one; later ones are asked anew.
+        None if text == "revalidate" => Ok(Freshness::Revalidate { window: Nanos(0) }),
+        None if text == "immutable" => Ok(Freshness::Immutable),
+        Some(("ttl", time)) => {
+            time.parse().map(Freshness::Ttl).map_err(|error| ConfigError::new(key, error))
+        }
+        _ => {
+            let why = format!("{text:?}: write revalidate, ttl=TIME or immutable");
+            Err(ConfigError::new(key, why))
+        }
+    }
+}
+
+fn limits(limits: &raw::Limits) -> Checked<zonal_gateway::Limits> {
+    Ok(zonal_gateway::Limits {
+        connections_max: count("limits.connections", limits.connections)?,
+        writes_max: count("limits.writes", limits.writes)?,
+        idle: time("limits.idle", &limits.idle)?,
+        head: time("limits.head", &limits.head)?,
+        write: time("limits.write", &limits.write)?,
+        upload: time("limits.upload", &limits.upload)?,
+        drain: time("limits.drain", &limits.drain)?,
+    })
+}
+
+fn log(log: &raw::Log) -> Checked<Log> {
+    let format = match text(&log.format) {
+        "text" => LogFormat::Text,
+        "json" => LogFormat::Json,
+        other => {
+            return Err(ConfigError::new("log.format", format!("{other:?}: write text or json")));
+        }
+    };
+    let level = text(&log.level);
+    // Without an equals sign `Targets` would take any word for the name of a crate.
+    let words = level.split(',').filter(|word| !word.contains('='));
+    let are_levels = words.map(str::parse::<LevelFilter>).all(|word| word.is_ok());
+    let level = level.parse().ok().filter(|_| are_levels).ok_or_else(|| {
+        let why = "write error, warn, info, debug or trace, or info,zonal_host=debug";
+        ConfigError::new("log.level", format!("{level:?}: {why}"))
+    })?;
+    Ok(Log { format, level })
+}

@@ -1,0 +1,128 @@
+//! From flags, environment, file and defaults to one configuration, still as people write it.
+//!
+//! 1. The defaults are `config/zonal.toml`, which is compiled in.
+//! 2. The user's file is laid over them, key by key; its devices replace the default one.
+//! 3. Flags (and the variables behind them, which `clap` has looked up) are laid over both.
+
+use std::path::Path;
+
+use serde::Serialize;
+use toml::{Table, Value};
+
+use super::ConfigError;
+use super::raw::{DeviceFlags, File, Flags, FreshnessFlags, FreshnessRule};
+
+/// The file that shows and holds every default.
+pub(super) const DEFAULTS: &str = include_str!("../../../../config/zonal.toml");
+
+/// The configuration that holds when the flags are given.
+pub(super) fn gather(flags: &Flags) -> Result<File, ConfigError> {
+    let mut all = parse(DEFAULTS)?.0;
+    if let Some(path) = &flags.config {
+        let over = read(path).map_err(|error| error.in_file(path))?;
+        lay_over(&mut all, over);
+    }
+    for (section, over) in [
+        ("endpoint", table(&flags.endpoint)?),
+        ("admin", table(&flags.admin)?),
+        ("origin", table(&flags.origin)?),
+        ("limits", table(&flags.limits)?),
+        ("log", table(&flags.log)?),
+    ] {
+        lay_over(&mut all, Table::from_iter([(section.to_owned(), Value::Table(over))]));
+    }
+    let mut file: File = all.try_into().map_err(|error| ConfigError::syntax(&error, ""))?;
+    file.data_dir = flags.data_dir.clone().or(file.data_dir);
+    flags.device.lay_over(&mut file);
+    flags.freshness.lay_over(&mut file)?;
+    Ok(file)
+}
+
+fn read(path: &Path) -> Result<Table, ConfigError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| ConfigError::new("", format!("cannot be read: {error}")))?;
+    Ok(parse(&text)?.0)
+}
+
+/// Parsed twice: as a table, which tells what is given from what is not, and as a configuration, which
+/// knows what may be given.
+fn parse(text: &str) -> Result<(Table, File), ConfigError> {
+    let syntax = |error: toml::de::Error| ConfigError::syntax(&error, text);
+    Ok((text.parse().map_err(syntax)?, toml::from_str(text).map_err(syntax)?))
+}
+
+/// What was given of a section.
+fn table(section: &impl Serialize) -> Result<Table, ConfigError> {
+    Table::try_from(section).map_err(|error| ConfigError::new("", error.to_string()))
+}
+
+fn lay_over(under: &mut Table, over: Table) {
+    for (key, value) in over {
+        match (under.get_mut(&key), value) {
+            (Some(Value::Table(under)), Value::Table(over)) => lay_over(under, over),
+            (Some(Value::Array(under)), Value::Array(over)) if key == "device" => {
+                let default = under.first().cloned();
+                *under = over.into_iter().map(|device| complete(default.clone(), device)).collect();
+            }
+            (_, value) => {
+                under.insert(key, value);
+            }
+        }
+    }
+}
+
+/// A device with the defaults for what it does not say.
+fn complete(default: Option<Value>, device: Value) -> Value {
+    match (default, device) {
+        (Some(Value::Table(mut default)), Value::Table(device)) => {
+            lay_over(&mut default, device);
+            Value::Table(default)
+        }
+        (_, device) => device,
+    }
+}
+
+impl DeviceFlags {
+    fn lay_over(&self, file: &mut File) {
+        if !self.specs.is_empty() {
+            let pattern = file.device.first().cloned().unwrap_or_default();
+            let named = self.specs.iter().map(|spec| {
+                let known = file.device.iter().find(|device| device.spec.as_ref() == Some(spec));
+                let mut device = known.unwrap_or(&pattern).clone();
+                device.spec = Some(spec.clone());
+                device
+            });
+            file.device = named.collect();
+        }
+        for device in &mut file.device {
+            let over = |under: &mut Option<String>, flag: &Option<String>| {
+                *under = flag.clone().or(under.take());
+            };
+            over(&mut device.shards, &self.shards);
+            over(&mut device.policy, &self.policy);
+            over(&mut device.chunk, &self.chunk);
+            over(&mut device.buffers, &self.buffers);
+        }
+    }
+}
+
+impl FreshnessFlags {
+    fn lay_over(&self, file: &mut File) -> Result<(), ConfigError> {
+        let freshness = &mut file.freshness;
+        freshness.default = self.default.clone().or(freshness.default.take());
+        if !self.rules.is_empty() {
+            let rules: Result<_, _> = self.rules.iter().map(|rule| split_rule(rule)).collect();
+            freshness.rules = Some(rules?);
+        }
+        Ok(())
+    }
+}
+
+/// `PREFIX=FRESHNESS`. The prefix may hold equals signs, and so does `ttl=60s`.
+fn split_rule(text: &str) -> Result<FreshnessRule, ConfigError> {
+    let Some(at) = text.rfind("=ttl=").or_else(|| text.rfind('=')) else {
+        let why = format!("{text:?}: write PREFIX=FRESHNESS, such as lake/=ttl=60s");
+        return Err(ConfigError::new("freshness.rules", why));
+    };
+    Ok(FreshnessRule { prefix: text[..at].into(), freshness: text[at + 1..].into() })
+}

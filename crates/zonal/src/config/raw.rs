@@ -1,0 +1,242 @@
+//! The configuration as people write it: in a file, in flags, in the environment.
+//!
+//! One structure per section serves all three: `serde` reads it from TOML, `clap` from flags and
+//! variables. Every key is optional here; `config/zonal.toml`, which is compiled in, has a value for each.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+/// A configuration file, or several laid over each other.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct File {
+    pub(crate) data_dir: Option<String>,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) admin: Admin,
+    pub(crate) origin: Origin,
+    pub(crate) device: Vec<Device>,
+    pub(crate) freshness: Freshness,
+    pub(crate) limits: Limits,
+    pub(crate) log: Log,
+}
+
+/// Flags of `zonal serve`, and the variables behind them.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Flags {
+    /// Configuration file; config/zonal.toml in the sources shows every key
+    #[arg(long, value_name = "FILE", env = "ZONAL_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where Zonal keeps what it makes itself: device, samples, access key
+    #[arg(long, value_name = "DIR", env = "ZONAL_DATA_DIR")]
+    pub(crate) data_dir: Option<String>,
+    #[command(flatten)]
+    pub(crate) endpoint: Endpoint,
+    #[command(flatten)]
+    pub(crate) admin: Admin,
+    #[command(flatten)]
+    pub(crate) origin: Origin,
+    #[command(flatten)]
+    pub(crate) device: DeviceFlags,
+    #[command(flatten)]
+    pub(crate) freshness: FreshnessFlags,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
+    #[command(flatten)]
+    pub(crate) log: Log,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[command(next_help_heading = "Endpoint")]
+pub(crate) struct Endpoint {
+    /// Address of the S3 endpoint
+    #[arg(long, value_name = "ADDR", env = "ZONAL_ENDPOINT_LISTEN")]
+    pub(crate) listen: Option<String>,
+    /// Region that clients sign for
+    #[arg(long, env = "ZONAL_ENDPOINT_REGION")]
+    pub(crate) region: Option<String>,
+    /// Access key of the clients
+    #[arg(long, value_name = "KEY", env = "ZONAL_ENDPOINT_ACCESS_KEY")]
+    pub(crate) access_key: Option<String>,
+    /// Their secret key
+    #[arg(long, value_name = "KEY", env = "ZONAL_ENDPOINT_SECRET_KEY", hide_env_values = true)]
+    pub(crate) secret_key: Option<String>,
+    /// File whose first line is their secret key
+    #[arg(long, value_name = "FILE", env = "ZONAL_ENDPOINT_SECRET_KEY_FILE")]
+    pub(crate) secret_key_file: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[command(next_help_heading = "Admin")]
+pub(crate) struct Admin {
+    /// Address of metrics, health and readiness
+    #[arg(id = "admin-listen", long = "admin", value_name = "ADDR", env = "ZONAL_ADMIN_LISTEN")]
+    pub(crate) listen: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[command(next_help_heading = "Origin")]
+pub(crate) struct Origin {
+    /// Object store: s3:URL?region=R&path-style=true or file:DIR
+    #[arg(id = "origin-spec", long = "origin", value_name = "SPEC", env = "ZONAL_ORIGIN_SPEC")]
+    pub(crate) spec: Option<String>,
+    /// Access key at the origin [without it: AWS_ACCESS_KEY_ID]
+    #[arg(id = "origin-access-key", long, value_name = "KEY", env = "ZONAL_ORIGIN_ACCESS_KEY")]
+    pub(crate) access_key: Option<String>,
+    /// Secret key at the origin [without it: AWS_SECRET_ACCESS_KEY]
+    #[arg(
+        id = "origin-secret-key",
+        long,
+        value_name = "KEY",
+        env = "ZONAL_ORIGIN_SECRET_KEY",
+        hide_env_values = true
+    )]
+    pub(crate) secret_key: Option<String>,
+    /// File whose first line is the secret key at the origin
+    #[arg(
+        id = "origin-secret-key-file",
+        long,
+        value_name = "FILE",
+        env = "ZONAL_ORIGIN_SECRET_KEY_FILE"
+    )]
+    pub(crate) secret_key_file: Option<String>,
+    /// Reads under way at once
+    #[arg(id = "origin-reads", long, value_name = "N", env = "ZONAL_ORIGIN_READS")]
+    pub(crate) reads: Option<u32>,
+    /// Forwarded requests under way at once
+    #[arg(id = "origin-forwards", long, value_name = "N", env = "ZONAL_ORIGIN_FORWARDS")]
+    pub(crate) forwards: Option<u32>,
+    /// Until a connection stands
+    #[arg(id = "origin-connect", long, value_name = "TIME", env = "ZONAL_ORIGIN_CONNECT")]
+    pub(crate) connect: Option<String>,
+    /// Until the answer to a read begins
+    #[arg(id = "origin-answer", long, value_name = "TIME", env = "ZONAL_ORIGIN_ANSWER")]
+    pub(crate) answer: Option<String>,
+    /// Until the answer to a forwarded request begins
+    #[arg(
+        id = "origin-forward-answer",
+        long,
+        value_name = "TIME",
+        env = "ZONAL_ORIGIN_FORWARD_ANSWER"
+    )]
+    pub(crate) forward_answer: Option<String>,
+    /// Silence within an answer
+    #[arg(id = "origin-stall", long, value_name = "TIME", env = "ZONAL_ORIGIN_STALL")]
+    pub(crate) stall: Option<String>,
+    /// Repetitions of a read that failed
+    #[arg(id = "origin-retries", long, value_name = "N", env = "ZONAL_ORIGIN_RETRIES")]
+    pub(crate) retries: Option<u32>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[command(next_help_heading = "Limits")]
+pub(crate) struct Limits {
+    /// Connections open at once
+    #[arg(long = "limits-connections", value_name = "N", env = "ZONAL_LIMITS_CONNECTIONS")]
+    pub(crate) connections: Option<u32>,
+    /// Writes forwarded at once
+    #[arg(long = "limits-writes", value_name = "N", env = "ZONAL_LIMITS_WRITES")]
+    pub(crate) writes: Option<u32>,
+    /// Silence between two requests on a connection
+    #[arg(long = "limits-idle", value_name = "TIME", env = "ZONAL_LIMITS_IDLE")]
+    pub(crate) idle: Option<String>,
+    /// From the first byte of a request to the end of its head
+    #[arg(long = "limits-head", value_name = "TIME", env = "ZONAL_LIMITS_HEAD")]
+    pub(crate) head: Option<String>,
+    /// A client takes nothing of its answer
+    #[arg(long = "limits-write", value_name = "TIME", env = "ZONAL_LIMITS_WRITE")]
+    pub(crate) write: Option<String>,
+    /// A client sends nothing of its request's body
+    #[arg(long = "limits-upload", value_name = "TIME", env = "ZONAL_LIMITS_UPLOAD")]
+    pub(crate) upload: Option<String>,
+    /// From the order to stop until requests that are not done are cut
+    #[arg(long = "limits-drain", value_name = "TIME", env = "ZONAL_LIMITS_DRAIN")]
+    pub(crate) drain: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[command(next_help_heading = "Log")]
+pub(crate) struct Log {
+    /// text or json
+    #[arg(id = "log-format", long, value_name = "FORMAT", env = "ZONAL_LOG_FORMAT")]
+    pub(crate) format: Option<String>,
+    /// error, warn, info, debug or trace; also by crate: info,zonal_host=debug
+    #[arg(id = "log-level", long, value_name = "LEVEL", env = "ZONAL_LOG_LEVEL")]
+    pub(crate) level: Option<String>,
+}
+
+/// One device in a file.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Device {
+    pub(crate) spec: Option<String>,
+    pub(crate) shards: Option<String>,
+    pub(crate) policy: Option<String>,
+    pub(crate) chunk: Option<String>,
+    pub(crate) buffers: Option<String>,
+}
+
+/// Flags name devices, and change the other keys of all of them.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Devices")]
+pub(crate) struct DeviceFlags {
+    /// Device: file:PATH?size=8GiB&zone=64MiB or block:/dev/NAME (may be given several times)
+    #[arg(id = "device", long, value_name = "SPEC", env = "ZONAL_DEVICE_SPEC")]
+    pub(crate) specs: Vec<String>,
+    /// Threads that share each device
+    #[arg(long, value_name = "N", env = "ZONAL_DEVICE_SHARDS")]
+    pub(crate) shards: Option<String>,
+    /// What leaves when space is needed: zone-lru or zone-fifo
+    #[arg(long, value_name = "NAME", env = "ZONAL_DEVICE_POLICY")]
+    pub(crate) policy: Option<String>,
+    /// What is fetched and kept as a unit
+    #[arg(long, value_name = "SIZE", env = "ZONAL_DEVICE_CHUNK")]
+    pub(crate) chunk: Option<String>,
+    /// Buffer memory of each shard
+    #[arg(long, value_name = "SIZE", env = "ZONAL_DEVICE_BUFFERS")]
+    pub(crate) buffers: Option<String>,
+}
+
+/// How fresh answers must be.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Freshness {
+    pub(crate) default: Option<String>,
+    pub(crate) rules: Option<Vec<FreshnessRule>>,
+}
+
+/// ... of the objects whose names begin with a prefix.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FreshnessRule {
+    pub(crate) prefix: String,
+    pub(crate) freshness: String,
+}
+
+/// Flags give a rule as PREFIX=FRESHNESS.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Freshness")]
+pub(crate) struct FreshnessFlags {
+    /// How fresh answers must be: revalidate, ttl=TIME or immutable
+    #[arg(
+        id = "freshness",
+        long = "freshness",
+        value_name = "FRESHNESS",
+        env = "ZONAL_FRESHNESS_DEFAULT"
+    )]
+    pub(crate) default: Option<String>,
+    /// Another rule for objects whose BUCKET/KEY begins with PREFIX (may be given several times)
+    #[arg(
+        id = "freshness-rule",
+        long = "freshness-rule",
+        value_name = "PREFIX=FRESHNESS",
+        env = "ZONAL_FRESHNESS_RULES"
+    )]
+    pub(crate) rules: Vec<String>,
+}

@@ -1,0 +1,267 @@
+//! The sample file, the layers, and what is said about each mistake.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Command, Parser};
+use zonal_base::{Bytes, Nanos};
+use zonal_gateway::FreshnessRules;
+use zonal_host::Freshness;
+
+use super::layers::DEFAULTS;
+use super::{Config, ConfigError, Flags, LogFormat, check, layers, raw};
+
+#[derive(Debug, Parser)]
+struct Line {
+    #[command(flatten)]
+    flags: Flags,
+}
+
+const REVALIDATE: Freshness = Freshness::Revalidate { window: Nanos(0) };
+
+fn flags(words: &[&str]) -> Flags {
+    Line::try_parse_from([&["zonal"], words].concat()).unwrap().flags
+}
+
+fn load(words: &[&str]) -> Result<Config, ConfigError> {
+    check::check(&layers::gather(&flags(words))?, &|_| None)
+}
+
+fn file(text: &str) -> (tempfile::TempDir, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let path: PathBuf = directory.path().join("zonal.toml");
+    std::fs::write(&path, text).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (directory, path)
+}
+
+/// What is said about a file; its path is written FILE.
+#[track_caller]
+fn check_file(text: &str, expected: &str) {
+    let (_directory, path) = file(text);
+    let said = load(&["--config", &path]).unwrap_err().to_string();
+    assert_eq!(said.replace(&path, "FILE"), expected, "about {text:?}");
+}
+
+#[track_caller]
+fn check_flags(words: &[&str], expected: &str) {
+    assert_eq!(load(words).unwrap_err().to_string(), expected, "about {words:?}");
+}
+
+#[test]
+fn the_defaults_are_the_sample_and_are_valid() {
+    let config = load(&[]).unwrap();
+    assert_eq!(config.listen, "127.0.0.1:9000".parse().unwrap());
+    assert_eq!(config.admin, "127.0.0.1:9090".parse().unwrap());
+    assert_eq!(config.freshness, FreshnessRules::all(REVALIDATE));
+    assert_eq!((config.keys, config.origin.spec), (None, None));
+    assert_eq!(config.devices.len(), 1);
+    assert_eq!(config.devices[0].buffers, zonal_host::BUFFER_BYTES);
+    assert_eq!(config.origin.limits, zonal_origin::Limits::default());
+    let drain = Duration::from_secs(10);
+    assert_eq!(config.limits, zonal_gateway::Limits { drain, ..zonal_gateway::Limits::default() });
+}
+
+/// Keys of a section, as `section.key`.
+fn keys_of(section: &str, table: &toml::Table) -> BTreeSet<String> {
+    table.keys().map(|key| format!("{section}.{key}")).collect()
+}
+
+#[test]
+fn the_sample_has_every_key_of_the_schema() {
+    let sample: toml::Table = DEFAULTS.parse().unwrap();
+    let known: raw::File = toml::from_str(DEFAULTS).unwrap();
+    // A key that the sample lacks is `None`, and would vanish on the way back.
+    let again = toml::Table::try_from(&known).unwrap();
+    assert_eq!(again, sample);
+    let debug = format!("{known:?}");
+    assert!(!debug.contains("None"), "a key is not in the sample: {debug}");
+}
+
+#[test]
+fn every_key_has_a_flag_and_a_variable_that_are_named_after_it() {
+    let sample: toml::Table = DEFAULTS.parse().unwrap();
+    let mut wanted = BTreeSet::from(["ZONAL_CONFIG".to_owned()]);
+    for (name, value) in &sample {
+        let keys = match value {
+            toml::Value::Table(section) => keys_of(name, section),
+            toml::Value::Array(devices) => keys_of(name, devices[0].as_table().unwrap()),
+            _ => BTreeSet::from([name.clone()]),
+        };
+        let variable =
+            |key: &String| format!("ZONAL_{}", key.replace(['.', '-'], "_").to_uppercase());
+        wanted.extend(keys.iter().map(variable));
+    }
+    let command = Flags::augment_args(Command::new("serve"));
+    let variables = command.get_arguments().map(|argument| {
+        assert!(argument.get_long().is_some(), "{argument} has no flag");
+        argument.get_env().unwrap().to_str().unwrap().to_owned()
+    });
+    assert_eq!(variables.collect::<BTreeSet<_>>(), wanted);
+}
+
+#[test]
+fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
+    let (_directory, path) = file(
+        "[endpoint]\nlisten = '127.0.0.1:1'\nregion = 'r'\n\
+         [[device]]\nspec = 'file:a?size=1GiB'\nchunk = '64KiB'\n\
+         [[device]]\nspec = 'file:b?size=1GiB'\n\
+         [log]\nformat = 'json'\n",
+    );
+    let config = load(&["--config", &path, "--listen", "127.0.0.1:2"]).unwrap();
+    assert_eq!(config.listen.port(), 2);
+    assert_eq!((config.region.as_str(), config.admin.port()), ("r", 9090));
+    assert_eq!(config.log.format, LogFormat::Json);
+    let chunks: Vec<Bytes> = config.devices.iter().map(|device| device.chunk).collect();
+    assert_eq!(chunks, [Bytes::kib(64), Bytes::kib(256)]);
+
+    // Flags count for all devices; naming devices leaves the file's out, but keeps what it says of them.
+    let config = load(&["--config", &path, "--policy", "zone-fifo"]).unwrap();
+    assert!(config.devices.iter().all(|device| device.policy == "zone-fifo"));
+    let words = ["--config", &path, "--device", "file:c?size=1GiB", "--device", "file:a?size=1GiB"];
+    let config = load(&words).unwrap();
+    let specs: Vec<String> =
+        config.devices.iter().flat_map(|d| d.spec.clone()).map(|s| s.to_string()).collect();
+    assert_eq!(specs, ["file:c?size=1GiB&zone=64MiB", "file:a?size=1GiB&zone=64MiB"]);
+}
+
+#[test]
+fn a_prefix_may_have_a_freshness_of_its_own() {
+    let (_directory, path) = file(
+        "[freshness]\nrules = [{ prefix = 'a/', freshness = 'immutable' }, \
+         { prefix = 'a/=b/', freshness = 'ttl=5s' }]\n",
+    );
+    let expected = FreshnessRules::all(REVALIDATE)
+        .with("a/", Freshness::Immutable)
+        .with("a/=b/", Freshness::Ttl(Nanos::secs(5)));
+    assert_eq!(load(&["--config", &path]).unwrap().freshness, expected);
+    let words = ["--freshness-rule", "a/=immutable", "--freshness-rule", "a/=b/=ttl=5s"];
+    assert_eq!(load(&words).unwrap().freshness, expected);
+    check_flags(
+        &["--freshness-rule", "a/"],
+        "freshness.rules: \"a/\": write PREFIX=FRESHNESS, such as lake/=ttl=60s",
+    );
+    check_flags(
+        &["--freshness-rule", "/a=immutable"],
+        "freshness.rules: the prefix \"/a\" is not of the form BUCKET/KEY",
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_meant_is_refused_with_its_line() {
+    check_file(
+        "\n[endpoint]\nlisten = '127.0.0.1:1'\nport = 2\n",
+        "FILE: line 4: unknown field `port`, expected one of `listen`, `region`, `access-key`, \
+         `secret-key`, `secret-key-file`",
+    );
+    check_file(
+        "[endpoints]\n",
+        "FILE: line 1: unknown field `endpoints`, expected one of `data-dir`, `endpoint`, `admin`, \
+         `origin`, `device`, `freshness`, `limits`, `log`",
+    );
+    check_file(
+        "[limits]\nidle = 75\n",
+        "FILE: line 2: invalid type: integer `75`, expected a string",
+    );
+    check_file(
+        "[limits]\nconnections = 0\n",
+        "limits.connections: must be at least 1: no bound can be switched off",
+    );
+    check_file("[endpoint\n", "FILE: line 1: unclosed table, expected `]`");
+    let said = load(&["--config", "no/such/file"]).unwrap_err().to_string();
+    assert!(said.starts_with("no/such/file: cannot be read: No such file"), "{said}");
+}
+
+#[test]
+fn a_value_that_cannot_be_meant_is_refused_with_what_to_write() {
+    check_flags(
+        &["--listen", "9000"],
+        "endpoint.listen: \"9000\" is no address: write IP:PORT, such as 127.0.0.1:9000",
+    );
+    check_flags(&["--region", ""], "endpoint.region: must not be empty");
+    check_flags(&["--access-key", "a"], "endpoint.access-key: is given without a secret key");
+    check_flags(&["--secret-key", "a"], "endpoint.access-key: is missing: a secret key is given");
+    check_flags(
+        &["--access-key", "a b", "--secret-key", "c"],
+        "endpoint.access-key: an access key is visible ASCII without spaces and slashes",
+    );
+    check_flags(
+        &["--secret-key", "a", "--secret-key-file", "b"],
+        "endpoint.secret-key: leave it or endpoint.secret-key-file out: both are given",
+    );
+    check_flags(
+        &["--origin", "gopher:x"],
+        "origin.spec: \"gopher:x\" names no origin: write s3:https://HOST?region=REGION or file:DIR",
+    );
+    check_flags(
+        &["--origin", "file:x", "--origin-access-key", "a", "--origin-secret-key", "b"],
+        "origin.access-key: a folder takes no keys: leave it out",
+    );
+    check_flags(&["--policy", "lru"], "device.policy: \"lru\": write one of zone-fifo, zone-lru");
+    check_flags(
+        &["--chunk", "100KiB"],
+        "device.chunk: 100KiB: write a power of two from 4KiB to 32MiB",
+    );
+    check_flags(
+        &["--chunk", "1MB"],
+        "device.chunk: \"1MB\": this unit is ambiguous: write KiB, MiB, GiB or TiB",
+    );
+    check_flags(&["--buffers", "1MiB"], "device.buffers: 1MiB: a shard needs 16MiB at least");
+    check_flags(
+        &["--shards", "0"],
+        "device.shards: \"0\": write auto, or a number from 1 to 65535",
+    );
+    check_flags(
+        &["--device", "a"],
+        "device.spec: device \"a\": write file:PATH?size=8GiB or block:/dev/NAME",
+    );
+    check_flags(&["--device", "file:a", "--device", "file:a"], "device.spec: a is named twice");
+    check_flags(
+        &["--freshness", "ttl"],
+        "freshness.default: \"ttl\": write revalidate, ttl=TIME or immutable",
+    );
+    check_flags(
+        &["--freshness", "ttl=60"],
+        "freshness.default: \"60\": a time needs a unit: ns, us, ms, s, min or h",
+    );
+    check_flags(
+        &["--limits-idle", "0s"],
+        "limits.idle: must be longer than 0s: no bound can be switched off",
+    );
+    check_flags(&["--log-format", "xml"], "log.format: \"xml\": write text or json");
+    check_flags(
+        &["--log-level", "loud"],
+        "log.level: \"loud\": write error, warn, info, debug or trace, or info,zonal_host=debug",
+    );
+}
+
+#[test]
+fn keys_of_the_origin_come_from_the_configuration_or_the_environment() {
+    let variable = |name: &str| match name {
+        "AWS_ACCESS_KEY_ID" => Some("E".to_owned()),
+        "AWS_SECRET_ACCESS_KEY" => Some("s".to_owned()),
+        "AWS_SESSION_TOKEN" => Some("t".to_owned()),
+        _ => None,
+    };
+    let credentials = |words: &[&str]| {
+        let gathered = layers::gather(&flags(words)).unwrap();
+        check::check(&gathered, &variable).unwrap().origin.credentials
+    };
+    let s3 = ["--origin", "s3:http://h"];
+    let of_environment = credentials(&s3).unwrap();
+    assert_eq!(of_environment.access_key, "E");
+    assert_eq!(of_environment.session_token.as_deref(), Some("t"));
+    let (_directory, secret) = file("  secret \nmore\n");
+    let words = ["--origin-access-key", "F", "--origin-secret-key-file", &secret];
+    let given = credentials(&[&s3[..], &words[..]].concat()).unwrap();
+    assert_eq!((given.access_key.as_str(), given.secret_key.as_str()), ("F", "secret"));
+    assert_eq!(given.session_token, None);
+    assert_eq!(credentials(&["--origin", "file:x"]), None, "a folder takes no keys");
+}
+
+#[test]
+fn secrets_are_not_printed() {
+    let config = load(&["--access-key", "A", "--secret-key", "hush"]).unwrap();
+    assert!(!format!("{config:?}").contains("hush"));
+}

@@ -1,0 +1,40 @@
+//! Why a command did not do what it was asked, and the exit code that says so.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// Who must act: whoever wrote the request, or whoever looks after the machine.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// Flags, configuration or device spec cannot be meant like that. Nothing was touched.
+    Request(String),
+    /// The request was right, and the work failed.
+    Work(String),
+}
+
+impl Failure {
+    pub(crate) fn request(why: impl fmt::Display) -> Self {
+        Self::Request(why.to_string())
+    }
+
+    pub(crate) fn work(why: impl fmt::Display) -> Self {
+        Self::Work(why.to_string())
+    }
+
+    /// Says why in one line, on standard error.
+    pub(crate) fn report(&self) -> ExitCode {
+        eprintln!("zonal: {self}");
+        match self {
+            Self::Work(_) => ExitCode::from(1),
+            Self::Request(_) => ExitCode::from(2),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Request(why) | Self::Work(why) => f.write_str(why),
+        }
+    }
+}

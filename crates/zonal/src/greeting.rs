@@ -1,0 +1,121 @@
+//! What `zonal serve` prints when it is up: three lines to copy.
+
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use http::{Method, Uri};
+use zonal_host::Freshness;
+use zonal_origin::sigv4::{Credentials, Signer, Timestamp};
+
+use crate::config::KeyPair;
+
+/// How long the printed URL is good for: 1 h, long enough to read the README.
+const URL_EXPIRES_S: u32 = 3600;
+
+/// What is told.
+pub(crate) struct Greeting<'a> {
+    pub(crate) endpoint: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    pub(crate) region: &'a str,
+    pub(crate) keys: &'a KeyPair,
+    pub(crate) secret: &'a Secret,
+    pub(crate) freshness: Freshness,
+    /// The path to fetch: an object of ours, or the list of buckets.
+    pub(crate) path: String,
+    /// Devices and origin, for people.
+    pub(crate) about: String,
+}
+
+/// How the user comes by the secret key.
+pub(crate) enum Secret {
+    /// It was made just now and is printed this once.
+    Printed,
+    /// It is in this file, in the format of AWS's own tools.
+    Kept(PathBuf),
+    /// The user gave it.
+    Given,
+}
+
+impl Greeting<'_> {
+    pub(crate) fn text(&self) -> String {
+        let endpoint = url(self.endpoint);
+        let mut text = format!("Zonal serves S3 at {endpoint}: {}\n\n", self.about);
+        let _ = match self.presigned(&endpoint) {
+            Some(url) => writeln!(text, "  curl -s -D- -o /dev/null '{url}'"),
+            None => Ok(()),
+        };
+        let _ = writeln!(
+            text,
+            "  export {} AWS_ENDPOINT_URL={endpoint} AWS_REGION={region} AWS_DEFAULT_REGION={region}",
+            self.credentials(),
+            region = self.region,
+        );
+        let _ = writeln!(text, "  curl -s {}/metrics", url(self.admin));
+        let _ = writeln!(text, "\n{}", self.explanation());
+        text
+    }
+
+    fn credentials(&self) -> String {
+        let access_key = &self.keys.access_key;
+        match self.secret {
+            Secret::Printed => {
+                let secret_key = &self.keys.secret_key;
+                format!("AWS_ACCESS_KEY_ID={access_key} AWS_SECRET_ACCESS_KEY={secret_key}")
+            }
+            Secret::Kept(path) => format!("AWS_SHARED_CREDENTIALS_FILE='{}'", path.display()),
+            Secret::Given => format!("AWS_ACCESS_KEY_ID={access_key}"),
+        }
+    }
+
+    /// `None` when no client could sign with these keys.
+    fn presigned(&self, endpoint: &str) -> Option<String> {
+        let KeyPair { access_key, secret_key } = self.keys.clone();
+        let credentials = Credentials { access_key, secret_key, session_token: None };
+        let signer = Signer::new(credentials, self.region.to_owned()).ok()?;
+        let uri: Uri = format!("{endpoint}{}", self.path).parse().ok()?;
+        let now = Timestamp::from_system_time(SystemTime::now());
+        Some(signer.presign(now, &Method::GET, &uri, URL_EXPIRES_S))
+    }
+
+    fn explanation(&self) -> String {
+        let second = match self.freshness {
+            Freshness::Revalidate { .. } => {
+                "X-Cache: REVALIDATED (the bytes come from local flash; the origin was asked only whether \
+                 they are current. --freshness ttl=60s or immutable does not ask, and says HIT)"
+            }
+            Freshness::Ttl(_) | Freshness::Immutable => {
+                "X-Cache: HIT (nothing was asked of the origin)"
+            }
+        };
+        format!("Read an object twice: first X-Cache: MISS, then {second}.")
+    }
+}
+
+/// Where a client on this machine finds the address.
+fn url(address: SocketAddr) -> String {
+    let mut address = address;
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => (),
+    }
+    format!("http://{address}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_all_interfaces_is_reached_on_this_one() {
+        for (address, expected) in [
+            ("0.0.0.0:9000", "http://127.0.0.1:9000"),
+            ("[::]:9000", "http://[::1]:9000"),
+            ("10.0.0.7:80", "http://10.0.0.7:80"),
+        ] {
+            assert_eq!(url(address.parse().unwrap()), expected);
+        }
+    }
+}

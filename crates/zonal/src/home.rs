@@ -1,0 +1,136 @@
+//! The data directory: what Zonal makes for itself when the user names nothing.
+//!
+//! ```text
+//! zonal-data/lock          held while a Zonal uses the directory
+//! zonal-data/credentials   the access key, as AWS's own tools read it
+//! zonal-data/flash         the device
+//! zonal-data/origin/       the object store: bucket `demo` with a few objects
+//! ```
+//!
+//! Each is made only when it is needed; a Zonal to which everything was named makes no directory.
+//! Whatever is made is complete or not there: it is written beside and renamed.
+
+mod credentials;
+pub(crate) mod samples;
+
+use std::fs::{DirBuilder, File, TryLockError};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use zonal_base::Bytes;
+use zonal_hostdev::{DeviceSpec, Place, ZONE_SIZE};
+
+use crate::config::KeyPair;
+use crate::failure::Failure;
+
+pub(crate) use credentials::KeysFrom;
+
+/// The device's size where the user names none and the disk allows it: 8 GiB. Large enough to be of use,
+/// small enough for any laptop.
+const FLASH_MAX: Bytes = Bytes::mib(8 << 10);
+
+/// The least: 512 MiB, eight zones. Below it, zones are emptied before they were of use.
+const FLASH_MIN: Bytes = Bytes::mib(512);
+
+/// Of what the disk has left, the device takes at most one part in so many.
+const FREE_SHARE: u64 = 4;
+
+/// An opened data directory, locked against other processes.
+#[derive(Debug)]
+pub(crate) struct Home {
+    path: PathBuf,
+    /// Locked until it is dropped.
+    _lock: File,
+}
+
+impl Home {
+    /// Makes the directory if there is none, and locks it.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let fail = |action: &str, error: io::Error| {
+            let path = path.display();
+            Failure::work(format!(
+                "cannot {action} the data directory {path}: {error}; name another with --data-dir"
+            ))
+        };
+        let make = DirBuilder::new().recursive(true).mode(0o700).create(path);
+        make.map_err(|error| fail("make", error))?;
+        // Absolute, so that what is printed can be used from anywhere.
+        let path = path.canonicalize().map_err(|error| fail("use", error))?;
+        let lock = File::options().create(true).append(true).open(path.join("lock"));
+        let lock = lock.map_err(|error| fail("write to", error))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { path, _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(Failure::work(format!(
+                "the data directory {} is in use by another zonal: stop it, or name another with --data-dir",
+                path.display()
+            ))),
+            Err(TryLockError::Error(error)) => Err(fail("lock", error)),
+        }
+    }
+
+    /// The access key: the one that is kept, or a new one.
+    pub(crate) fn keys(&self) -> Result<(KeyPair, KeysFrom), Failure> {
+        let path = self.path.join("credentials");
+        credentials::load_or_make(&path)
+            .map_err(|error| Failure::work(format!("{}: {error}", path.display())))
+    }
+
+    /// The folder that is the origin, with sample objects when it is new.
+    pub(crate) fn origin(&self) -> Result<PathBuf, Failure> {
+        let path = self.path.join("origin");
+        samples::load_or_make(&path)
+            .map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
+        Ok(path)
+    }
+
+    /// The device: the file that is there, or one that fits on the disk.
+    pub(crate) fn flash(&self) -> Result<DeviceSpec, Failure> {
+        let path = self.path.join("flash");
+        let is_there = std::fs::metadata(&path).is_ok_and(|file| 0 < file.len());
+        let size = if is_there { None } else { Some(self.flash_size()?) };
+        Ok(DeviceSpec { place: Place::File { path, size }, zone: ZONE_SIZE, engine: None })
+    }
+
+    fn flash_size(&self) -> Result<Bytes, Failure> {
+        let path = self.path.display();
+        let disk = rustix::fs::statvfs(&self.path).map_err(|error| {
+            Failure::work(format!("cannot look at the disk of {path}: {error}"))
+        })?;
+        let free = Bytes(disk.f_bavail * disk.f_frsize);
+        fitting(free).ok_or_else(|| {
+            let needed = Bytes(FLASH_MIN.0 * FREE_SHARE);
+            Failure::work(format!(
+                "the disk of {path} has {} MiB left and a cache wants {needed}: make room, or name a device with --device",
+                free.0 >> 20
+            ))
+        })
+    }
+}
+
+/// The device's size on a disk with so much left.
+fn fitting(free: Bytes) -> Option<Bytes> {
+    let size = FLASH_MAX.min(Bytes(free.0 / FREE_SHARE));
+    let whole_zones = Bytes(size.0 / ZONE_SIZE.0 * ZONE_SIZE.0);
+    (FLASH_MIN <= whole_zones).then_some(whole_zones)
+}
+
+/// The name under which something is written before it gets its own.
+fn unfinished(path: &Path) -> PathBuf {
+    path.with_extension("unfinished")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_device_takes_a_quarter_of_what_is_left_within_bounds() {
+        let gib = |n: u64| Bytes::mib(n << 10);
+        assert_eq!(fitting(gib(1000)), Some(gib(8)));
+        assert_eq!(fitting(gib(32)), Some(gib(8)));
+        assert_eq!(fitting(gib(9)), Some(gib(2) + Bytes::mib(256)));
+        assert_eq!(fitting(Bytes(gib(2).0 + 12345)), Some(Bytes::mib(512)));
+        assert_eq!(fitting(Bytes(gib(2).0 - 1)), None);
+    }
+}

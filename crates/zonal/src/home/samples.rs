@@ -1,0 +1,52 @@
+//! A few objects to begin with.
+
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use zonal_base::{Bytes, Rng};
+
+use super::unfinished;
+
+/// The bucket.
+pub(crate) const BUCKET: &str = "demo";
+
+/// The object that is worth caching: random bytes, so that nothing on the way can compress them.
+pub(crate) const LARGE_KEY: &str = "random.bin";
+
+/// Its size: 20 MiB. Several requests of an S3 client, one second of a slow line.
+const LARGE: Bytes = Bytes::mib(20);
+
+const TEXT: &str = "\
+This object lies in a folder and is served by Zonal, an S3 endpoint that keeps what is read on local flash.
+Every folder next to this one's is a bucket, every file in it an object. Put your own there, or start
+Zonal with --origin s3:https://HOST?region=REGION to read from an object store.
+";
+
+const TABLE: &str = "\
+city,country,latitude,longitude
+Lagos,Nigeria,6.455,3.394
+Lima,Peru,-12.046,-77.043
+Oslo,Norway,59.913,10.739
+Osaka,Japan,34.694,135.502
+Perth,Australia,-31.953,115.857
+";
+
+/// Makes the folder `origin` with the samples, unless it is there.
+pub(super) fn load_or_make(origin: &Path) -> io::Result<()> {
+    if origin.is_dir() {
+        return Ok(());
+    }
+    let beside = unfinished(origin);
+    let bucket = beside.join(BUCKET);
+    fs::create_dir_all(&bucket)?;
+    fs::write(bucket.join("hello.txt"), TEXT)?;
+    fs::write(bucket.join("cities.csv"), TABLE)?;
+    let mut large = BufWriter::new(fs::File::create(bucket.join(LARGE_KEY))?);
+    let mut rng = Rng::new(0);
+    for _ in 0..LARGE.0 / 8 {
+        large.write_all(&rng.next_u64().to_le_bytes())?;
+    }
+    large.flush()?;
+    fs::rename(beside, origin)
+}

@@ -1,0 +1,58 @@
+//! Zonal's one binary: commands, configuration, wiring, metrics.
+//!
+//! Uses: `gateway`, `origin`, `host`, `hostdev`, `policy`, `base`; `lab` and `sim` for their commands; `zonelog`,
+//! `runtime` and `device` to look at a device without a node. Knows nothing of: how objects are cached, how
+//! requests are answered.
+//! Read in this order: `commands` (one file each; `serve` is the path from start to stop), `config`,
+//! `home`, `front`, `admin`, `survey`.
+
+mod admin;
+mod commands;
+mod config;
+mod failure;
+mod front;
+mod greeting;
+mod home;
+mod listeners;
+mod logging;
+mod survey;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::commands::Command;
+
+/// A flash cache for object storage.
+#[derive(Debug, Parser)]
+#[command(name = "zonal", version, max_term_width = 100, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 good, 1 the work failed, 2 the request was wrong.";
+
+fn main() -> ExitCode {
+    match Cli::try_parse() {
+        Ok(cli) => cli.command.run(),
+        Err(error)
+            if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
+        {
+            // Standard output may be a pipe that nobody reads any more.
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        Err(error) => failure::Failure::Request(one_line(&error)).report(),
+    }
+}
+
+/// What `clap` says in a paragraph, without the usage that `--help` shows.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    let text = lines.join(" ");
+    format!("{} (see --help)", text.strip_prefix("error: ").unwrap_or(&text))
+}

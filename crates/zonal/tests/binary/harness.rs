@@ -1,0 +1,213 @@
+//! A `zonal serve` of a test's own: a folder, free ports, and an end whatever happens.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::http::{self, Response, S3};
+
+pub(crate) const ACCESS_KEY: &str = "TESTACCESSKEY";
+pub(crate) const SECRET_KEY: &str = "test/secret+key";
+
+/// Longer than a start or stop takes on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A folder for one test. It lies beside the build, on a disk: a temporary folder is often in memory.
+pub(crate) fn folder() -> TempDir {
+    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// The binary, in a folder, knowing nothing of the environment's configuration.
+pub(crate) fn zonal(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));
+    command.current_dir(folder).stdin(Stdio::null());
+    for (name, _) in std::env::vars() {
+        if name.starts_with("ZONAL_") || name.starts_with("AWS_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(folder: &Path, words: &[&str]) -> Output {
+    zonal(folder).args(words).output().unwrap()
+}
+
+/// Checks that a command fails with `code`, prints nothing, and says one line that begins with `said`.
+#[track_caller]
+pub(crate) fn check_failure(folder: &Path, words: &[&str], (code, said): (i32, &str)) {
+    let output = run(folder, words);
+    let error = String::from_utf8(output.stderr).unwrap();
+    // Warnings of the log may come before.
+    let last = error.lines().last().unwrap_or_default();
+    assert_eq!(output.status.code(), Some(code), "{words:?} said {error}");
+    assert!(last.starts_with(&format!("zonal: {said}")), "{words:?} said {error}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "", "of {words:?}");
+}
+
+/// A running `zonal serve`.
+#[derive(Debug)]
+pub(crate) struct Zonal {
+    child: Child,
+    /// What it printed.
+    pub(crate) greeting: String,
+    pub(crate) endpoint: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    log: PathBuf,
+}
+
+impl Zonal {
+    /// Starts it in `folder` on free ports, and waits until it is up.
+    #[track_caller]
+    pub(crate) fn start(folder: &Path, words: &[&str]) -> Self {
+        let log = folder.join("log");
+        let stderr = File::options().create(true).append(true).open(&log).unwrap();
+        let mut child = zonal(folder)
+            .args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+            .args(words)
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut greeting = String::new();
+        // The last line of the greeting; without it the process has ended, and its output with it.
+        while !greeting.contains("Read an object twice") {
+            let Some(line) = lines.next() else {
+                let _ = child.wait();
+                panic!("it ended before it was up: {}", fs::read_to_string(&log).unwrap());
+            };
+            greeting += &(line.unwrap() + "\n");
+        }
+        let address = |before: &str, after: char| {
+            let (_, rest) = greeting.split_once(before).expect("an address is printed");
+            rest[..rest.find(after).unwrap()].parse::<SocketAddr>().unwrap()
+        };
+        let endpoint = address("AWS_ENDPOINT_URL=http://", ' ');
+        let admin = address("curl -s http://", '/');
+        Self { child, greeting, endpoint, admin, log }
+    }
+
+    pub(crate) fn s3(&self) -> S3 {
+        S3::new(self.endpoint, ACCESS_KEY, SECRET_KEY)
+    }
+
+    pub(crate) fn admin(&self, path: &str) -> Response {
+        http::get(self.admin, path).unwrap()
+    }
+
+    /// The value of a metric, added up over its labels.
+    pub(crate) fn metric(&self, start: &str) -> u64 {
+        let text = self.admin("/metrics").text();
+        let lines = text.lines().filter(|line| line.starts_with(start));
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    }
+
+    /// Waits until a metric has grown to a value: what happens behind a caller's back is counted there.
+    #[track_caller]
+    pub(crate) fn await_metric(&self, start: &str, value: u64) {
+        let begin = Instant::now();
+        while self.metric(start) != value {
+            assert!(begin.elapsed() < PATIENCE, "{start} is {}", self.metric(start));
+        }
+    }
+
+    /// What it logged so far.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// SIGTERM; it goes on for as long as it takes to stop.
+    pub(crate) fn terminate(&self) {
+        let id = i32::try_from(self.child.id()).unwrap();
+        let process = rustix::process::Pid::from_raw(id).unwrap();
+        rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+    }
+
+    /// Waits for the end.
+    #[track_caller]
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(begin.elapsed() < PATIENCE, "it does not stop: {}", self.log());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// SIGTERM, and all is well.
+    #[track_caller]
+    pub(crate) fn stop(mut self) {
+        self.terminate();
+        assert_eq!(self.wait().code(), Some(0), "{}", self.log());
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Zonal {
+    fn drop(&mut self) {
+        // Nothing to kill when it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A folder with an origin, and the words that serve it from a device of its own.
+pub(crate) struct Place {
+    pub(crate) folder: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let folder = folder();
+        fs::create_dir_all(folder.path().join("origin/bucket")).unwrap();
+        Self { folder }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Makes an object at the origin.
+    pub(crate) fn object(&self, key: &str, content: &[u8]) {
+        fs::write(self.path().join("origin/bucket").join(key), content).unwrap();
+    }
+
+    #[track_caller]
+    pub(crate) fn start(&self, more: &[&str]) -> Zonal {
+        let words = [
+            "--device",
+            DEVICE,
+            "--origin",
+            "file:origin",
+            "--access-key",
+            ACCESS_KEY,
+            "--secret-key",
+            SECRET_KEY,
+        ];
+        Zonal::start(self.path(), &[&words, more].concat())
+    }
+}
+
+/// The device of a [`Place`].
+pub(crate) const DEVICE: &str = "file:flash?size=256MiB&zone=8MiB";
+
+/// Bytes that nothing on the way can guess.
+pub(crate) fn noise(bytes: usize, seed: u64) -> Vec<u8> {
+    let mut rng = zonal_base::Rng::new(seed);
+    let words = (0..bytes.div_ceil(8)).flat_map(|_| rng.next_u64().to_le_bytes());
+    words.take(bytes).collect()
+}

@@ -1,0 +1,13 @@
+//! The binary as its users meet it: started, asked over HTTP, told to stop, killed.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod crash;
+mod defaults;
+mod device;
+mod harness;
+mod http;
+mod metrics;
+mod refusals;
+mod serve;
+mod sim;

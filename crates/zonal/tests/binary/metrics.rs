@@ -1,0 +1,44 @@
+//! What `/metrics` says is what `docs/metrics.md` explains, and it is true.
+
+use std::collections::BTreeSet;
+
+use crate::harness::{Place, noise};
+
+const PAGE: &str = include_str!("../../../../docs/metrics.md");
+
+#[test]
+fn every_metric_is_documented_and_every_documented_metric_is_there() {
+    let place = Place::new();
+    let zonal = place.start(&[]);
+    let text = zonal.admin("/metrics").text();
+    let samples = text.lines().filter(|line| !line.starts_with('#'));
+    let exported: BTreeSet<&str> =
+        samples.map(|line| line.split(['{', ' ']).next().unwrap()).collect();
+    let rows = PAGE.lines().filter_map(|line| line.strip_prefix("| `"));
+    let documented: BTreeSet<&str> =
+        rows.map(|row| row.split(['`', '{']).next().unwrap()).collect();
+    assert_eq!(exported, documented);
+}
+
+#[test]
+fn hits_misses_and_bytes_are_counted_where_they_happen() {
+    let place = Place::new();
+    place.object("a", &noise(1 << 20, 1));
+    let zonal = place.start(&["--freshness", "immutable"]);
+    let s3 = zonal.s3();
+    for _ in 0..3 {
+        assert_eq!(s3.get("/bucket/a").unwrap().status, 200);
+    }
+    assert_eq!(zonal.metric("zonal_gateway_outcomes_total{x_cache=\"MISS\"}"), 1);
+    assert_eq!(zonal.metric("zonal_gateway_outcomes_total{x_cache=\"HIT\"}"), 2);
+    let requests = "zonal_gateway_requests_total{operation=\"GetObject\",status=\"2xx\"}";
+    assert_eq!(zonal.metric(requests), 3);
+    assert_eq!(zonal.metric("zonal_origin_heads_total"), 1);
+    assert_eq!(zonal.metric("zonal_origin_gets_total"), 1);
+    assert_eq!(zonal.metric("zonal_origin_received_bytes_total"), 1 << 20);
+    assert_eq!(zonal.metric("zonal_cache_served_bytes_total"), 3 << 20);
+    zonal.await_metric("zonal_cache_admitted_bytes_total", 1 << 20);
+    let intruder = crate::http::S3::new(zonal.endpoint, "NOBODY", "x");
+    assert_eq!(intruder.get("/bucket/a").unwrap().status, 403);
+    assert_eq!(zonal.metric("zonal_gateway_refusals_total{code=\"InvalidAccessKeyId\"}"), 1);
+}

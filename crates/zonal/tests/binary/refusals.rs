@@ -1,0 +1,148 @@
+//! What is refused, with one line that says why, before anything was changed.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+
+use crate::harness::{DEVICE, Place, check_failure, folder, zonal};
+
+fn entries(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_request_that_cannot_be_meant_ends_with_2_and_changes_nothing() {
+    let folder = folder();
+    let here = folder.path();
+    fs::write(here.join("zonal.toml"), "[endpoint]\nlisten = '127.0.0.1:0'\nport = 9000\n")
+        .unwrap();
+    let from_file = ["serve", "--config", "zonal.toml"];
+    check_failure(here, &from_file, (2, "zonal.toml: line 3: unknown field `port`"));
+    check_failure(here, &["serve", "--policy", "lru"], (2, "device.policy: \"lru\": write one of"));
+    check_failure(here, &["serve", "--devise", "x"], (2, "unexpected argument '--devise'"));
+    check_failure(
+        here,
+        &["serve", "--device", "flash"],
+        (2, "device.spec: device \"flash\": write"),
+    );
+    check_failure(here, &["cerve"], (2, "unrecognized subcommand 'cerve'"));
+    check_failure(here, &["inspect", "flash"], (2, "device \"flash\": write"));
+    assert_eq!(entries(here), ["zonal.toml"]);
+    // A variable counts as its flag does.
+    let output = zonal(here).arg("serve").env("ZONAL_DEVICE_CHUNK", "1MB").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.starts_with("zonal: device.chunk: \"1MB\": this unit is ambiguous"), "{said}");
+}
+
+#[test]
+fn an_address_in_use_is_found_before_anything_is_made() {
+    let folder = folder();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let said = format!("cannot listen on {address}: Address already in use");
+    let endpoint = ["serve", "--listen", &address, "--admin", "127.0.0.1:0"];
+    check_failure(folder.path(), &endpoint, (1, &said));
+    let admin = ["serve", "--listen", "127.0.0.1:0", "--admin", &address];
+    check_failure(folder.path(), &admin, (1, &said));
+    assert_eq!(entries(folder.path()), [""; 0]);
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_made_is_named() {
+    let folder = folder();
+    fs::write(folder.path().join("file"), "").unwrap();
+    let words =
+        ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data-dir", "file/data"];
+    check_failure(folder.path(), &words, (1, "cannot make the data directory file/data: "));
+}
+
+#[track_caller]
+fn check_foreign(content: &[u8], position: usize, said: &str) {
+    let place = Place::new();
+    let mut disk = vec![0; 64 << 20];
+    disk[position..position + content.len()].copy_from_slice(content);
+    let path = place.path().join("flash");
+    fs::write(&path, &disk).unwrap();
+    let spec = "file:flash?zone=8MiB";
+    let words = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+        "--device",
+        spec,
+        "--origin",
+        "file:origin",
+        "--access-key",
+        "a",
+        "--secret-key",
+        "b",
+    ];
+    let told = format!("flash: holds something that is not Zonal's ({said})");
+    check_failure(place.path(), &words, (1, &told));
+    let told = format!("{spec} holds not Zonal's: {said}: add --yes to lose it");
+    check_failure(place.path(), &["device", "format", spec], (2, &told));
+    assert!(fs::read(&path).unwrap() == disk, "what it held is as it was");
+}
+
+#[test]
+fn a_device_with_something_else_on_it_is_left_alone() {
+    check_foreign(b"\x53\xEF", 0x438, "an ext2, ext3 or ext4 file system");
+    // A file system that leaves the first block of every zone blank.
+    check_foreign(b"_BHRfS_M", 0x10040, "a btrfs file system");
+    check_foreign(
+        b"my thesis",
+        8 << 20,
+        "at byte 8388608: \"my thesis\\x00\\x00\\x00\\x00\\x00\\x00\\x00\"",
+    );
+}
+
+#[test]
+fn a_device_in_use_is_refused_to_a_second_server() {
+    let place = Place::new();
+    let _first = place.start(&[]);
+    let words = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+        "--device",
+        DEVICE,
+        "--origin",
+        "file:origin",
+        "--access-key",
+        "a",
+        "--secret-key",
+        "b",
+    ];
+    check_failure(place.path(), &words, (1, "flash: in use"));
+}
+
+#[test]
+fn an_origin_that_is_not_there_is_named() {
+    let folder = folder();
+    let words = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+        "--device",
+        DEVICE,
+        "--origin",
+        "file:nowhere",
+        "--access-key",
+        "a",
+        "--secret-key",
+        "b",
+    ];
+    check_failure(folder.path(), &words, (1, "the origin's folder nowhere: No such file"));
+    assert_eq!(entries(folder.path()), [""; 0]);
+}

@@ -1,0 +1,154 @@
+//! Serving, stopping and coming back.
+
+use std::fs::File;
+use std::net::TcpStream;
+
+use crate::harness::{Place, noise};
+
+#[test]
+fn what_was_cached_is_served_after_a_restart_without_asking_the_origin() {
+    let place = Place::new();
+    let sizes = [0, 1, 4095, 4096, 300_000, 5 << 20];
+    let contents: Vec<Vec<u8>> =
+        sizes.iter().zip(0..).map(|(bytes, seed)| noise(*bytes, seed)).collect();
+    for (n, content) in contents.iter().enumerate() {
+        place.object(&n.to_string(), content);
+    }
+    let first = place.start(&["--freshness", "immutable"]);
+    for (n, content) in contents.iter().enumerate() {
+        let answer = first.s3().get(&format!("/bucket/{n}")).unwrap();
+        assert_eq!((answer.status, answer.header("x-cache")), (200, "MISS"));
+        assert!(answer.body == *content);
+    }
+    first.stop();
+    let second = place.start(&["--freshness", "immutable"]);
+    for (n, content) in contents.iter().enumerate() {
+        let answer = second.s3().get(&format!("/bucket/{n}")).unwrap();
+        assert_eq!((answer.status, answer.header("x-cache")), (200, "HIT"), "object {n}");
+        assert!(answer.body == *content);
+    }
+    assert_eq!(second.metric("zonal_origin_gets_total"), 0);
+    assert_eq!(second.metric("zonal_origin_heads_total"), 0);
+    second.stop();
+}
+
+#[test]
+fn a_write_through_the_endpoint_is_seen_by_the_next_read_whatever_the_freshness() {
+    let place = Place::new();
+    place.object("a", b"old");
+    let zonal = place.start(&["--freshness", "immutable"]);
+    let s3 = zonal.s3();
+    assert_eq!(s3.get("/bucket/a").unwrap().text(), "old");
+    assert_eq!(s3.put("/bucket/a", b"new").unwrap().status, 200);
+    assert_eq!(s3.get("/bucket/a").unwrap().text(), "new");
+    assert_eq!(s3.delete("/bucket/a").unwrap().status, 204);
+    assert_eq!(s3.get("/bucket/a").unwrap().status, 404);
+}
+
+#[test]
+fn a_prefix_may_be_trusted_more_than_the_rest() {
+    let place = Place::new();
+    place.object("fixed", b"a");
+    place.object("other", b"b");
+    let zonal = place.start(&["--freshness-rule", "bucket/fix=immutable"]);
+    let s3 = zonal.s3();
+    for (key, second) in [("fixed", "HIT"), ("other", "REVALIDATED")] {
+        let path = format!("/bucket/{key}");
+        assert_eq!(s3.get(&path).unwrap().header("x-cache"), "MISS");
+        assert_eq!(s3.get(&path).unwrap().header("x-cache"), second, "{key}");
+    }
+}
+
+#[test]
+fn it_is_healthy_and_ready_while_it_serves() {
+    let place = Place::new();
+    let zonal = place.start(&[]);
+    assert_eq!(zonal.admin("/healthz").status, 200);
+    let ready = zonal.admin("/readyz");
+    assert_eq!(ready.status, 200);
+    assert_eq!(ready.text(), "{\"ready\":true,\"why\":\"serving\",\"lost_devices\":[]}\n");
+    assert!(zonal.admin("/").text().contains("/metrics"));
+    assert_eq!(zonal.admin("/nothing").status, 404);
+    zonal.stop();
+}
+
+#[test]
+fn logs_may_be_json_and_say_where_it_serves_and_that_it_stopped() {
+    let place = Place::new();
+    let mut zonal = place.start(&["--log-format", "json"]);
+    zonal.terminate();
+    zonal.wait();
+    let events: Vec<serde_json::Value> =
+        zonal.log().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(events.first().unwrap()["message"], "serving");
+    assert_eq!(events.first().unwrap()["endpoint"], zonal.endpoint.to_string());
+    assert_eq!(events.last().unwrap()["message"], "stopped");
+}
+
+/// Large enough to outlast every buffer between the server and a client that does not read.
+const LONG: usize = 64 << 20;
+
+#[test]
+fn told_to_stop_it_ends_what_is_under_way_and_takes_nothing_new() {
+    let place = Place::new();
+    let content = noise(LONG, 7);
+    place.object("long", &content);
+    let mut zonal = place.start(&[]);
+    let download = zonal.s3().begin_get("/bucket/long").unwrap();
+    assert_eq!(download.status(), 200);
+    zonal.terminate();
+    // It has noticed once it says so.
+    let ready = loop {
+        let ready = zonal.admin("/readyz");
+        if ready.status == 503 {
+            break ready;
+        }
+    };
+    assert!(ready.text().contains("it was told to stop"), "{}", ready.text());
+    while TcpStream::connect(zonal.endpoint).is_ok() {
+        // A listener or two may not have noticed yet.
+        std::thread::yield_now();
+    }
+    assert!(download.finish().unwrap().body == content, "the download ended well");
+    assert_eq!(zonal.wait().code(), Some(0));
+}
+
+#[test]
+fn a_download_that_does_not_end_is_cut_and_a_second_order_is_obeyed_at_once() {
+    let place = Place::new();
+    place.object("long", &noise(LONG, 7));
+    let mut zonal = place.start(&["--limits-drain", "200ms"]);
+    let held = zonal.s3().begin_get("/bucket/long").unwrap();
+    zonal.terminate();
+    assert_eq!(zonal.wait().code(), Some(0), "{}", zonal.log());
+    drop(held);
+
+    let mut zonal = place.start(&[]);
+    let _held = zonal.s3().begin_get("/bucket/long").unwrap();
+    zonal.terminate();
+    while zonal.admin("/readyz").status == 200 {}
+    zonal.terminate();
+    assert_eq!(zonal.wait().code(), Some(1), "{}", zonal.log());
+}
+
+#[test]
+fn a_device_that_lost_its_content_costs_hits_and_nothing_else() {
+    let place = Place::new();
+    let contents: Vec<Vec<u8>> = (0..20).map(|seed| noise(600_000, seed)).collect();
+    for (n, content) in contents.iter().enumerate() {
+        place.object(&n.to_string(), content);
+    }
+    place.start(&[]).stop();
+    let zonal = place.start(&[]);
+    let check_all = |when: &str| {
+        for (n, content) in contents.iter().enumerate() {
+            let answer = zonal.s3().get(&format!("/bucket/{n}")).unwrap();
+            assert!(answer.status == 200 && answer.body == *content, "{n} {when}: {answer:?}");
+        }
+    };
+    check_all("at first");
+    File::options().write(true).open(place.path().join("flash")).unwrap().set_len(0).unwrap();
+    check_all("after the file was cut");
+    check_all("again");
+    zonal.stop();
+}
