@@ -1,0 +1,112 @@
+//! The comparison: what is measured, in which order, and where it is written.
+//!
+//! Every measurement takes turns (A B, B A, A B, ...) so that whatever else the machine does falls on both
+//! alike; what counts are ratios of neighbours, and medians of those.
+
+mod children;
+mod http;
+mod machine;
+mod page;
+mod samples;
+mod steps;
+
+use std::path::PathBuf;
+
+use zonal_base::Bytes;
+
+use children::Children;
+use samples::Row;
+
+/// Compare Zonal with foyer and fio, and write the results down
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where the caches' files are while they are measured; they are removed afterwards
+    #[arg(long, value_name = "DIR", default_value = "target/bench")]
+    folder: PathBuf,
+    /// Size of each cache
+    #[arg(long, value_name = "SIZE", default_value = "4GiB")]
+    size: Bytes,
+    /// How often each measurement is repeated, turn by turn
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pairs: u32,
+    /// Length of each measurement
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
+    seconds: f64,
+    /// The page that is written
+    #[arg(long, value_name = "FILE", default_value = "docs/results/first-slice.md")]
+    out: PathBuf,
+    /// Measure only these, by name, and print instead of writing the page
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    only: Vec<String>,
+    /// The zonal program [default: the release build of this workspace, built first]
+    #[arg(long, value_name = "FILE")]
+    zonal: Option<PathBuf>,
+}
+
+/// What the steps work with.
+pub(crate) struct Stage {
+    children: Children,
+    pairs: u32,
+    seconds: f64,
+}
+
+/// One part of the comparison; each leaves its rows and no files.
+struct Step {
+    name: &'static str,
+    run: fn(&Stage) -> Result<Vec<Row>, String>,
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "hits-64k", run: steps::hits_64k },
+    Step { name: "hits-4k", run: steps::hits_4k },
+    Step { name: "reclaim", run: steps::reclaim },
+    Step { name: "insert-64k", run: steps::insert_64k },
+    Step { name: "insert-4k", run: steps::insert_4k },
+    Step { name: "range", run: steps::range },
+    Step { name: "kill", run: steps::kill },
+    Step { name: "idle", run: steps::idle },
+    Step { name: "http", run: http::run },
+];
+
+pub(crate) fn run(args: &Args) -> Result<(), String> {
+    if args.pairs == 0 || !(0.1..=3600.0).contains(&args.seconds) {
+        return Err("write --pairs 1 or more, and --seconds 0.1 to 3600".into());
+    }
+    let unknown = args.only.iter().find(|name| STEPS.iter().all(|step| step.name != **name));
+    if let Some(unknown) = unknown {
+        let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+        return Err(format!("there is no {unknown:?}: write some of {}", names.join(",")));
+    }
+    let zonal = args.zonal.clone().map_or_else(children::build_zonal, Ok)?;
+    let children = Children::new(zonal, &args.folder, args.size)?;
+    let stage = Stage { children, pairs: args.pairs, seconds: args.seconds };
+    let machine = machine::describe(&args.folder);
+    let mut rows = Vec::new();
+    for step in STEPS.iter().filter(|step| args.only.is_empty() || is_named(args, step)) {
+        eprintln!("== {}", step.name);
+        // One step that fails says so on the page; the others are measured all the same.
+        match (step.run)(&stage) {
+            Ok(measured) => {
+                measured.iter().for_each(|row| eprintln!("{}", row.line()));
+                rows.extend(measured);
+            }
+            Err(why) => {
+                eprintln!("{}: {why}", step.name);
+                rows.push(Row::failed(step.name, why));
+            }
+        }
+        stage.children.clear();
+    }
+    let page = page::page(&machine, &rows, &stage.children.commands());
+    if args.only.is_empty() {
+        std::fs::write(&args.out, page).map_err(|error| error.to_string())?;
+        eprintln!("written: {}", args.out.display());
+    } else {
+        print!("{page}");
+    }
+    Ok(())
+}
+
+fn is_named(args: &Args, step: &Step) -> bool {
+    args.only.iter().any(|name| name == step.name)
+}

@@ -1,0 +1,168 @@
+//! The programs that are compared: started, waited for, read.
+
+use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use zonal_base::Bytes;
+
+/// How each program is started, and where its files are.
+pub(crate) struct Children {
+    zonal: PathBuf,
+    this: PathBuf,
+    folder: PathBuf,
+    size: Bytes,
+    /// What was run, each once, in order.
+    commands: RefCell<Vec<String>>,
+}
+
+/// A file or folder of a program under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    name: &'static str,
+    /// Its size; `None`: that of the comparison.
+    size: Option<Bytes>,
+}
+
+impl Place {
+    /// Of the size of the comparison.
+    pub(crate) const fn whole(name: &'static str) -> Self {
+        Self { name, size: None }
+    }
+
+    pub(crate) const fn sized(name: &'static str, size: Bytes) -> Self {
+        Self { name, size: Some(size) }
+    }
+}
+
+/// Builds the release program of this workspace, and says where it is.
+pub(crate) fn build_zonal() -> Result<PathBuf, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo).args(["build", "--release", "--package", "zonal"]).status();
+    match built {
+        Ok(status) if status.success() => {
+            let this = std::env::current_exe().map_err(|error| error.to_string())?;
+            Ok(this.with_file_name("zonal"))
+        }
+        Ok(status) => Err(format!("cargo build: {status}")),
+        Err(error) => Err(format!("cargo: {error}")),
+    }
+}
+
+impl Children {
+    pub(crate) fn new(zonal: PathBuf, folder: &Path, size: Bytes) -> Result<Self, String> {
+        std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        let folder = folder.canonicalize().map_err(|error| error.to_string())?;
+        let this = std::env::current_exe().map_err(|error| error.to_string())?;
+        Ok(Self { zonal, this, folder, size, commands: RefCell::default() })
+    }
+
+    pub(crate) const fn size(&self) -> Bytes {
+        self.size
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Lengths of all files that the programs have now.
+    pub(crate) fn taken(&self) -> u64 {
+        length_of(&self.folder)
+    }
+
+    /// Removes what the programs left.
+    pub(crate) fn clear(&self) {
+        // A folder that stays only takes room until the next run.
+        let _ = std::fs::remove_dir_all(&self.folder);
+        let _ = std::fs::create_dir_all(&self.folder);
+    }
+
+    /// What was run.
+    pub(crate) fn commands(&self) -> Vec<String> {
+        self.commands.borrow().clone()
+    }
+
+    /// `zonal bench` on a file.
+    pub(crate) fn zonal(&self, place: Place, flags: &str) -> Result<Value, String> {
+        json_of(&mut self.zonal_command(place, &format!("{flags} --json")))
+    }
+
+    pub(crate) fn zonal_command(&self, place: Place, flags: &str) -> Command {
+        let size = place.size.unwrap_or(self.size);
+        let device = format!("file:{}?size={size}", self.path(place.name).display());
+        let mut command = Command::new(&self.zonal);
+        command.args(["bench", "--device", &device]).args(flags.split_whitespace());
+        self.note(&command);
+        command
+    }
+
+    /// `zonal serve`.
+    pub(crate) fn serve_command(&self) -> Command {
+        Command::new(&self.zonal)
+    }
+
+    /// The same workload on foyer.
+    pub(crate) fn foyer(&self, place: Place, flags: &str) -> Result<Value, String> {
+        let size = place.size.unwrap_or(self.size).to_string();
+        let mut command = Command::new(&self.this);
+        command.arg("foyer").arg("--folder").arg(self.path(place.name)).args(["--size", &size]);
+        command.args(flags.split_whitespace()).arg("--json");
+        self.note(&command);
+        json_of(&mut command)
+    }
+
+    /// Random reads of a file with fio. Its report on reads.
+    pub(crate) fn fio(&self, name: &str, flags: &str) -> Result<Value, String> {
+        let mut command = Command::new("fio");
+        command.arg("--name=read").arg(format!("--filename={}", self.path(name).display()));
+        command.args(["--rw=randread", "--direct=1", "--ioengine=io_uring", "--readonly"]);
+        command.args(["--time_based", "--norandommap", "--output-format=json"]);
+        command.args(flags.split_whitespace());
+        self.note(&command);
+        let report = json_of(&mut command)?;
+        Ok(report.pointer("/jobs/0/read").cloned().unwrap_or_default())
+    }
+
+    /// Remembers how a program was started.
+    pub(crate) fn note(&self, command: &Command) {
+        let name = Path::new(command.get_program()).file_name().unwrap_or_default();
+        let arguments = std::iter::once(name).chain(command.get_args());
+        let words: Vec<_> = arguments.map(OsStr::to_string_lossy).collect();
+        let folder = format!("{}/", self.folder.display());
+        let text = words.join(" ").replace(&folder, "");
+        let mut commands = self.commands.borrow_mut();
+        if !commands.contains(&text) {
+            commands.push(text);
+        }
+    }
+}
+
+/// What a program printed, if it ended well.
+fn json_of(command: &mut Command) -> Result<Value, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output().map_err(|e| format!("{name}: {e}"))?;
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{name}: {}: {}", output.status, errors.trim()));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("{name}: {error}"))
+}
+
+fn length_of(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let length = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(found) if found.is_dir() => length_of(&entry.path()),
+        Ok(found) => found.len(),
+        // Gone meanwhile.
+        Err(_) => 0,
+    };
+    entries.map(length).sum()
+}
+
+/// A number of a report, by its path.
+pub(crate) fn number(report: &Value, path: &str) -> Result<f64, String> {
+    let value = report.pointer(path).and_then(Value::as_f64);
+    value.ok_or_else(|| format!("the report has no number at {path}"))
+}

@@ -1,0 +1,128 @@
+//! The page of results.
+
+use std::fmt::Write;
+
+use super::samples::{Goal, Reference, Row, short};
+
+const INTRODUCTION: &str = "\
+# First slice: measured
+
+Written by `make bench` (`cargo run --release -p zonal-bench -- all`). Medians, with the lowest and the highest in parentheses.
+A ratio is the median of ratios of neighbours: the programs take turns, so what the machine does besides falls on both.
+CPU is user and system time of the whole process, the loops of the workload included, from the kernel's clock.
+";
+
+const NOT_CONCLUDED: &str = "\
+## What is not concluded
+
+- Nothing about real NVMe drives: the device is a file on a virtual disk, whose limit all programs reach. Where a row compares throughput
+  or latency at 64 tasks, it compares how well that limit is used.
+- Nothing about wear or about write amplification inside a drive.
+- Nothing about foyer with other settings than its defaults with O_DIRECT and 64 MiB of memory. It has a DRAM tier, which Zonal does not
+  have yet; hits in it make its CPU per flash hit look a little worse than it is, by at most a few per cent.
+- The rate at 80 % of the write bandwidth can be more than the workload's own loops produce on these cores; the row beside it says what
+  was reached.
+- HTTP rows share the cores with the client. The CPU is the server's alone.
+";
+
+/// The whole page.
+pub(crate) fn page(
+    machine: &[(&'static str, String)],
+    rows: &[Row],
+    commands: &[String],
+) -> String {
+    let mut page = String::from(INTRODUCTION);
+    // Writing to a string does not fail.
+    let _ = write_page(&mut page, machine, rows, commands);
+    page
+}
+
+fn write_page(
+    page: &mut String,
+    machine: &[(&'static str, String)],
+    rows: &[Row],
+    commands: &[String],
+) -> std::fmt::Result {
+    writeln!(page, "\n| machine | |\n| --- | --- |")?;
+    for (name, value) in machine {
+        writeln!(page, "| {name} | {value} |")?;
+    }
+    writeln!(page, "\n## What it must reach\n")?;
+    writeln!(page, "| measure | unit | Zonal | beside it | ratio | at least | reached |")?;
+    writeln!(page, "| --- | --- | --- | --- | --- | --- | --- |")?;
+    for row in rows {
+        writeln!(page, "{}", table_line(row))?;
+    }
+    writeln!(
+        page,
+        "\n{NOT_CONCLUDED}\n## Raw numbers\n\nIn the order in which they were taken.\n"
+    )?;
+    writeln!(page, "| measure | of | values |\n| --- | --- | --- |")?;
+    for row in rows.iter().filter(|row| row.failure.is_none()) {
+        raw_line(page, &row.measure, "Zonal", &row.ours.values)?;
+        if let Reference::Measured(name, samples) = &row.reference {
+            raw_line(page, &row.measure, name, &samples.values)?;
+        }
+    }
+    writeln!(
+        page,
+        "\n## Commands\n\nEach as it was run first; paths are relative to `--folder`.\n\n```"
+    )?;
+    commands.iter().try_for_each(|command| writeln!(page, "{command}"))?;
+    writeln!(page, "```")
+}
+
+fn table_line(row: &Row) -> String {
+    if let Some(why) = &row.failure {
+        return format!("| {} | | not measured: {why} | | | | |", row.measure);
+    }
+    let reference = match &row.reference {
+        Reference::Measured(name, samples) => format!("{name}: {}", samples.text()),
+        Reference::Said(what) => (*what).to_owned(),
+    };
+    let ratio = row.ratio().map_or_else(String::new, |ratio| ratio.text());
+    let goal = match row.goal {
+        Goal::AtLeast(least) => short(least),
+        Goal::AtMost(most) => format!("at most {}", short(most)),
+        Goal::RatioAtLeast(least) => format!("ratio {}", short(least)),
+        Goal::RatioAtMost(most) => format!("ratio at most {}", short(most)),
+        Goal::None => String::new(),
+    };
+    let reached = match row.is_reached() {
+        Some(true) => "yes",
+        Some(false) => "**no**",
+        None => "",
+    };
+    let (measure, unit, ours) = (&row.measure, row.unit, row.ours.text());
+    format!("| {measure} | {unit} | {ours} | {reference} | {ratio} | {goal} | {reached} |")
+}
+
+fn raw_line(page: &mut String, measure: &str, of: &str, values: &[f64]) -> std::fmt::Result {
+    let values: Vec<String> = values.iter().map(|value| short(*value)).collect();
+    writeln!(page, "| {measure} | {of} | {} |", values.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::samples::Samples;
+
+    #[test]
+    fn a_page_has_the_table_the_raw_numbers_and_what_failed() {
+        let samples = |values: &[f64]| Samples { values: values.to_vec() };
+        let row = Row::new("hits", "MiB/s", samples(&[900.0, 950.0]), Goal::RatioAtLeast(0.9));
+        let rows =
+            [row.beside("fio", samples(&[1000.0, 1000.0])), Row::failed("http", "no wrk".into())];
+        let page = page(&[("kernel", "6.18".into())], &rows, &["zonal bench".into()]);
+        let expected = [
+            "| kernel | 6.18 |",
+            "| hits | MiB/s | 925.0 (900.0 to 950.0) | fio: 1000 | 0.925 (0.900 to 0.950) | ratio 0.900 | yes |",
+            "| http | | not measured: no wrk | | | | |",
+            "| hits | fio | 1000 1000 |",
+            "zonal bench",
+        ];
+        for line in expected {
+            assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! The measurements without HTTP.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use zonal_base::Bytes;
+
+use super::Stage;
+use super::children::{Place, number};
+use super::samples::{Goal, Row, Samples};
+
+const ZONAL: Place = Place::whole("zonal");
+const FOYER: Place = Place::whole("foyer");
+
+/// Half the default: 4 KiB values take long to fill a cache with.
+const ZONAL_4K: Place = Place::sized("zonal-4k", Bytes::mib(2048));
+const FOYER_4K: Place = Place::sized("foyer-4k", Bytes::mib(2048));
+
+const MIB: f64 = 1048576.0;
+
+/// Runs two measurements in turns, the second first every other time.
+pub(super) fn in_turns(
+    pairs: u32,
+    mut a: impl FnMut() -> Result<(), String>,
+    mut b: impl FnMut() -> Result<(), String>,
+) -> Result<(), String> {
+    for pair in 0..pairs {
+        match pair % 2 {
+            0 => a().and_then(|()| b()),
+            _ => b().and_then(|()| a()),
+        }?;
+    }
+    Ok(())
+}
+
+impl Stage {
+    /// How a cache is filled once, before its hits are measured again and again.
+    pub(crate) fn fill_flags(flags: &str) -> String {
+        format!("{flags} --mode hits --format --seconds 0.2 --segments 1 --warmup-seconds 0.2")
+    }
+
+    fn hit_flags(&self, flags: &str) -> String {
+        let seconds = self.seconds;
+        format!(
+            "{flags} --mode hits --seconds {seconds} --segments 1 --warmup-seconds 0.5 \
+             --prefill-seconds 0"
+        )
+    }
+}
+
+pub(crate) fn hits_64k(stage: &Stage) -> Result<Vec<Row>, String> {
+    const OURS: &str = "--chunk 64KiB --value 64KiB --dist uniform --tasks 64";
+    const THEIRS: &str = "--value 64KiB --dist uniform --tasks 64";
+    let children = &stage.children;
+    let filled = children.zonal(ZONAL, &Stage::fill_flags(OURS))?;
+    children.foyer(FOYER, &Stage::fill_flags(THEIRS))?;
+    let (ours, theirs) = (stage.hit_flags(OURS), stage.hit_flags(THEIRS));
+    let fio_flags = format!("--bs=64k --iodepth=64 --ramp_time=0.5 --runtime={}", stage.seconds);
+    let (mut mib, mut fio_mib, mut foyer_mib) = <(Samples, Samples, Samples)>::default();
+    let (mut cpu, mut foyer_cpu) = <(Samples, Samples)>::default();
+    let (mut p999, mut fio_p999) = <(Samples, Samples)>::default();
+    in_turns(
+        stage.pairs,
+        || {
+            let report = children.zonal(ZONAL, &ours)?;
+            mib.push(number(&report, "/bytes_per_s")? / MIB);
+            cpu.push(number(&report, "/cpu_us_per_flash_hit")?);
+            p999.push(number(&report, "/latency_us/flash_hit/p999")?);
+            Ok(())
+        },
+        || {
+            let report = children.fio("zonal", &fio_flags)?;
+            fio_mib.push(number(&report, "/bw_bytes")? / MIB);
+            fio_p999.push(number(&report, "/clat_ns/percentile/99.900000")? / 1e3);
+            let report = children.foyer(FOYER, &theirs)?;
+            foyer_mib.push(number(&report, "/bytes_per_s")? / MIB);
+            foyer_cpu.push(number(&report, "/cpu_us_per_flash_hit")?);
+            Ok(())
+        },
+    )?;
+    let index = Samples { values: vec![number(&filled, "/index_bytes_per_chunk")?] };
+    Ok(vec![
+        Row::new("64 KiB flash hits, 64 tasks", "MiB/s", mib.clone(), Goal::RatioAtLeast(0.9))
+            .beside("fio", fio_mib),
+        Row::new("64 KiB flash hits, 64 tasks", "MiB/s", mib, Goal::None)
+            .beside("foyer", foyer_mib),
+        Row::new("p99.9 of these", "us", p999, Goal::None).beside("fio", fio_p999),
+        Row::new("CPU per flash hit, 64 KiB", "us", cpu, Goal::RatioAtMost(0.5))
+            .beside("foyer", foyer_cpu),
+        Row::new("index memory per 64 KiB chunk, policy included", "B", index, Goal::AtMost(24.0))
+            .said("foyer: 47 to 94, index alone"),
+    ])
+}
+
+pub(crate) fn hits_4k(stage: &Stage) -> Result<Vec<Row>, String> {
+    const OURS: &str = "--chunk 4KiB --value 4KiB --dist uniform --tasks 64";
+    // foyer drops what comes faster than it writes: at a slower pace its cache fills.
+    const THEIRS: &str = "--value 4KiB --dist uniform --tasks 64 --prefill-rate 100MiB";
+    let children = &stage.children;
+    children.zonal(ZONAL_4K, &Stage::fill_flags(OURS))?;
+    children.foyer(FOYER_4K, &Stage::fill_flags(THEIRS))?;
+    let (ours, theirs) = (stage.hit_flags(OURS), stage.hit_flags(THEIRS));
+    let (mut cpu, mut foyer_cpu) = <(Samples, Samples)>::default();
+    let (mut rate, mut foyer_rate) = <(Samples, Samples)>::default();
+    in_turns(
+        stage.pairs,
+        || {
+            let report = children.zonal(ZONAL_4K, &ours)?;
+            cpu.push(number(&report, "/cpu_us_per_flash_hit")?);
+            rate.push(number(&report, "/ops_per_s")?);
+            Ok(())
+        },
+        || {
+            let report = children.foyer(FOYER_4K, &theirs)?;
+            foyer_cpu.push(number(&report, "/cpu_us_per_flash_hit")?);
+            foyer_rate.push(number(&report, "/ops_per_s")?);
+            Ok(())
+        },
+    )?;
+    Ok(vec![
+        Row::new("CPU per flash hit, 4 KiB", "us", cpu, Goal::RatioAtMost(0.5))
+            .beside("foyer", foyer_cpu),
+        Row::new("4 KiB hits, 64 tasks", "1/s", rate, Goal::None).beside("foyer", foyer_rate),
+    ])
+}
+
+pub(crate) fn reclaim(stage: &Stage) -> Result<Vec<Row>, String> {
+    let flags = format!(
+        "--mode reclaim --format --chunk 64KiB --value 64KiB --rate 200MiB --seconds {} \
+         --warmup-seconds 1",
+        stage.seconds
+    );
+    let (mut with, mut without) = <(Samples, Samples)>::default();
+    // Each run has both halves; the fill between them takes most of its time.
+    for _ in 0..stage.pairs.div_ceil(2) {
+        let report = stage.children.zonal(ZONAL, &flags)?;
+        with.push(number(&report, "/latency_us/flash_hit/p999")?);
+        without.push(number(&report, "/detail/reclaim/without/latency_us/flash_hit/p999")?);
+    }
+    let name = "p99.9 of 64 KiB flash hits beside 200 MiB/s of inserts, while reclaim runs";
+    Ok(vec![Row::new(name, "us", with, Goal::RatioAtMost(2.0)).beside("without reclaim", without)])
+}
+
+pub(crate) fn insert_64k(stage: &Stage) -> Result<Vec<Row>, String> {
+    let children = &stage.children;
+    let (mut found, mut burst, mut foyer_found, mut foyer_burst) =
+        <(Samples, Samples, Samples, Samples)>::default();
+    let (mut rate, mut asked, mut refused, mut written) =
+        <(Samples, Samples, Samples, Samples)>::default();
+    let mut foyer_written = Samples::default();
+    for _ in 0..stage.pairs.div_ceil(2) {
+        let flags = "--mode insert --format --chunk 64KiB --value 64KiB --rate 80%";
+        let report = children.zonal(ZONAL, flags)?;
+        found.push(number(&report, "/found_after_insert_ratio")? * 100.0);
+        rate.push(number(&report, "/bytes_per_s")? / MIB);
+        refused.push(number(&report, "/refused_bytes")? / MIB);
+        written.push(number(&report, "/detail/insert/device_written_per_admitted")?);
+        let paced = number(&report, "/detail/insert/rate_bytes_per_s")?;
+        asked.push(paced / MIB);
+        let paced = format!("--mode insert --format --value 64KiB --rate {paced:.0}B");
+        let report = children.foyer(FOYER, &paced)?;
+        foyer_found.push(number(&report, "/found_after_insert_ratio")? * 100.0);
+        let flags = "--mode insert --format --chunk 64KiB --value 64KiB --rate max";
+        burst.push(number(&children.zonal(ZONAL, flags)?, "/found_after_insert_ratio")? * 100.0);
+        let flags = "--mode insert --format --value 64KiB --rate max";
+        let report = children.foyer(FOYER, flags)?;
+        foyer_burst.push(number(&report, "/found_after_insert_ratio")? * 100.0);
+        let flags = "--mode insert --format --value 64KiB --rate 100MiB";
+        let report = children.foyer(FOYER, flags)?;
+        foyer_written.push(number(&report, "/detail/insert/device_written_per_admitted")?);
+    }
+    Ok(vec![
+        Row::new(
+            "found after inserts at 80 % of the write bandwidth",
+            "%",
+            found,
+            Goal::AtLeast(95.0),
+        )
+        .beside("foyer, same rate", foyer_found),
+        Row::new("found after a burst of inserts", "%", burst, Goal::None)
+            .beside("foyer", foyer_burst),
+        Row::new("rate of inserts that was reached", "MiB/s", rate, Goal::None)
+            .beside("80 % of the write bandwidth", asked),
+        Row::new("refused, and counted as such", "MiB", refused, Goal::None),
+        Row::new("bytes written per byte admitted, 64 KiB", "", written, Goal::AtMost(1.03))
+            .beside("foyer at 100 MiB/s", foyer_written),
+    ])
+}
+
+pub(crate) fn insert_4k(stage: &Stage) -> Result<Vec<Row>, String> {
+    let children = &stage.children;
+    let (mut written, mut theirs) = <(Samples, Samples)>::default();
+    let flags = "--mode insert --format --value 4KiB --rate 100MiB --keys 60000";
+    in_turns(
+        stage.pairs.div_ceil(3),
+        || {
+            let report = children.zonal(ZONAL_4K, &format!("{flags} --chunk 4KiB"))?;
+            written.push(number(&report, "/detail/insert/device_written_per_admitted")?);
+            Ok(())
+        },
+        || {
+            let report = children.foyer(FOYER_4K, flags)?;
+            theirs.push(number(&report, "/detail/insert/device_written_per_admitted")?);
+            Ok(())
+        },
+    )?;
+    Ok(vec![
+        Row::new("bytes written per byte admitted, 4 KiB", "", written, Goal::AtMost(1.1))
+            .beside("foyer", theirs),
+    ])
+}
+
+pub(crate) fn range(stage: &Stage) -> Result<Vec<Row>, String> {
+    const OURS: &str = "--chunk 256KiB --value 256KiB --range 4KiB --keys 4000 --dist uniform";
+    let children = &stage.children;
+    children.zonal(ZONAL, &Stage::fill_flags(OURS))?;
+    let (mut own, mut kernel) = <(Samples, Samples)>::default();
+    for _ in 0..stage.pairs.div_ceil(3) {
+        let report = children.zonal(ZONAL, &stage.hit_flags(OURS))?;
+        let gets = number(&report, "/gets")?;
+        own.push(number(&report, "/device_read_bytes")? / gets / 1024.0);
+        kernel.push(number(&report, "/kernel_read_bytes")? / gets / 1024.0);
+    }
+    let name = "device bytes read per 4 KiB range hit in a 256 KiB chunk";
+    Ok(vec![
+        Row::new(name, "KiB", kernel, Goal::AtMost(32.0)).said("whole chunk: 256"),
+        Row::new("the same by our own count", "KiB", own, Goal::None),
+    ])
+}
+
+/// What a churn printed last, and how large its file was at most.
+struct Churned {
+    live: f64,
+    inserted: f64,
+    evicted: f64,
+    taken: u64,
+}
+
+/// From the first line on, so much of the stream is written before the kill.
+const STREAM: Duration = Duration::from_millis(1500);
+
+pub(crate) fn kill(stage: &Stage) -> Result<Vec<Row>, String> {
+    const KEYS: &str = "--chunk 64KiB --value 64KiB --dist uniform";
+    let children = &stage.children;
+    let (mut kept, mut reopen, mut taken) = <(Samples, Samples, Samples)>::default();
+    for round in 0..stage.pairs.div_ceil(3) {
+        let flags = format!("{KEYS} --mode churn --format --rate 100MiB --seconds 600");
+        let child = children.zonal_command(ZONAL, &flags).stdout(Stdio::piped()).spawn();
+        let child = child.map_err(|error| error.to_string())?;
+        let churned = churn_and_kill(child, stage, Duration::from_millis(u64::from(round) * 37))?;
+        let expected = churned.live + churned.inserted - churned.evicted;
+        let flags = format!("{KEYS} --mode count --inserted {}", churned.inserted);
+        let report = children.zonal(ZONAL, &flags)?;
+        let found = number(&report, "/detail/count/filled_found")?
+            + number(&report, "/detail/count/inserted_found")?;
+        kept.push(found / expected * 100.0);
+        reopen.push(number(&report, "/open_seconds")?);
+        for _ in 0..3 {
+            let report = children.zonal(ZONAL, &format!("{KEYS} --mode count --keys 1"))?;
+            reopen.push(number(&report, "/open_seconds")?);
+        }
+        taken.push(churned.taken as f64 / children.size().0 as f64 * 100.0);
+    }
+    Ok(vec![
+        Row::new("chunks kept after kill -9", "%", kept, Goal::AtLeast(99.5)).said("foyer: 98.5"),
+        Row::new("reopening 4 GiB of 64 KiB chunks", "s", reopen, Goal::AtMost(0.5)),
+        Row::new(
+            "disk space taken, in-flight included",
+            "% of the configured size",
+            taken,
+            Goal::AtMost(100.0),
+        )
+        .said("nginx overran by 80 %"),
+    ])
+}
+
+fn churn_and_kill(mut child: Child, stage: &Stage, extra: Duration) -> Result<Churned, String> {
+    let stdout = child.stdout.take().ok_or("the child has no output")?;
+    let mut churned = Churned { live: 0.0, inserted: 0.0, evicted: 0.0, taken: 0 };
+    let mut first = None;
+    for line in BufReader::new(stdout).lines() {
+        let line = line.map_err(|error| error.to_string())?;
+        let report: Value = serde_json::from_str(&line).map_err(|error| error.to_string())?;
+        churned.live = number(&report, "/live")?;
+        churned.inserted = number(&report, "/inserted")?;
+        churned.evicted = number(&report, "/evicted")?;
+        churned.taken = churned.taken.max(stage.children.taken());
+        if STREAM + extra < first.get_or_insert_with(Instant::now).elapsed() {
+            child.kill().map_err(|error| error.to_string())?;
+            break;
+        }
+    }
+    child.wait().map_err(|error| error.to_string())?;
+    match first {
+        Some(_) => Ok(churned),
+        None => Err("the churn ended before it began".into()),
+    }
+}
+
+pub(crate) fn idle(stage: &Stage) -> Result<Vec<Row>, String> {
+    let children = &stage.children;
+    children.zonal(ZONAL, "--mode insert --format --rate 200MiB --keys 2000")?;
+    children.foyer(FOYER, "--mode insert --format --rate 200MiB --keys 2000")?;
+    let (mut ours, mut theirs) = <(Samples, Samples)>::default();
+    let flags = "--mode idle --seconds 5 --warmup-seconds 1";
+    in_turns(
+        stage.pairs.div_ceil(3),
+        || {
+            let report = children.zonal(ZONAL, flags)?;
+            ours.push(number(&report, "/detail/idle/cpu_share")? * 100.0);
+            Ok(())
+        },
+        || {
+            let report = children.foyer(FOYER, flags)?;
+            theirs.push(number(&report, "/detail/idle/cpu_share")? * 100.0);
+            Ok(())
+        },
+    )?;
+    Ok(vec![
+        Row::new("idle CPU", "% of a core", ours, Goal::AtMost(0.1))
+            .beside("foyer, psync (its io_uring: a core)", theirs),
+    ])
+}

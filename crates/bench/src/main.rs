@@ -1,0 +1,94 @@
+//! Side by side with a peer: the same workload on foyer, and a driver that takes turns between foyer, `fio`
+//! and Zonal and writes down what it saw.
+//!
+//! Uses: `lab`, `base`, foyer. Knows nothing of: Zonal's insides; it runs the program as anybody would.
+//! Read in this order: `main` (the commands), `foyer_cache`, `compare`.
+
+mod compare;
+mod foyer_cache;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::{Parser, Subcommand};
+use zonal_base::Bytes;
+use zonal_lab::bench::{self, Progress, Settings};
+
+use foyer_cache::FoyerSubject;
+
+#[derive(Debug, Parser)]
+#[command(name = "zonal-compare", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    All(compare::Args),
+    Foyer(FoyerArgs),
+}
+
+/// Run the workload of `zonal bench` on foyer 0.22.6
+#[derive(Debug, clap::Args)]
+struct FoyerArgs {
+    /// Its folder
+    #[arg(long, value_name = "DIR")]
+    folder: PathBuf,
+    /// Its size on disk
+    #[arg(long, value_name = "SIZE", default_value = "4GiB")]
+    size: Bytes,
+    /// Begin with an empty cache: the folder is removed
+    #[arg(long)]
+    format: bool,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    workload: Settings,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::All(args) => compare::run(&args),
+        Command::Foyer(args) => foyer(args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("zonal-compare: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Threads of foyer's runtime: as many as Zonal has shards by default.
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    tokio::runtime::Builder::new_multi_thread().worker_threads(cores).enable_all().build()
+}
+
+fn foyer(args: FoyerArgs) -> Result<(), String> {
+    args.workload.check()?;
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    if args.format && args.folder.exists() {
+        std::fs::remove_dir_all(&args.folder).map_err(|error| text(&error))?;
+    }
+    runtime().map_err(|error| text(&error))?.block_on(async {
+        let start = Instant::now();
+        let subject = FoyerSubject::open(args.folder, args.size, args.workload.value).await;
+        let subject = Arc::new(subject.map_err(|error| text(&error))?);
+        let opened = start.elapsed();
+        let progress = Progress::on_terminal();
+        let report = bench::run(subject.clone(), (args.workload, opened), progress).await;
+        subject.close().await.map_err(|error| text(&error))?;
+        let report = report.map_err(|error| text(&error))?;
+        match args.json {
+            true => println!("{}", serde_json::to_string(&report).map_err(|error| text(&error))?),
+            false => print!("{report}"),
+        }
+        Ok(())
+    })
+}
