@@ -1,0 +1,184 @@
+"""The servers of an end-to-end test: an S3 origin, a proxy that counts, and Zonal in front.
+
+    client -> zonal serve -> counting proxy -> versitygw -> a folder
+    client -------------- direct -----------> versitygw
+
+Without a Zonal binary the counting proxy itself plays the gateway: so the tests can be tested.
+"""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+from counter import CountingProxy
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+VERSITYGW = ROOT / ".tools/bin/versitygw"
+
+REGION = "us-east-1"
+# Seconds until a server must answer: a debug build formats its device in one of them.
+START_SECONDS_MAX = 30
+# Seconds until a server must be gone after SIGTERM.
+STOP_SECONDS_MAX = 15
+# Lines of a server's log that are shown when it fails.
+LOG_LINES_SHOWN = 40
+
+
+@dataclasses.dataclass(frozen=True)
+class Endpoint:
+    """Where an S3 server listens, and a key that it knows."""
+
+    port: int
+    access_key: str
+    secret_key: str
+
+    @property
+    def host(self):
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def url(self):
+        return f"http://{self.host}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Servers:
+    """What a test talks to."""
+
+    # The origin itself.
+    direct: Endpoint
+    # The origin, with writes and reads in turn: for tests that write while they read.
+    direct_in_turn: Endpoint
+    gateway: Endpoint
+    counter: CountingProxy
+    # False when the counting proxy plays the gateway.
+    is_cached: bool
+    # A folder for the test's own files, gone when it ends.
+    folder: pathlib.Path
+
+
+@contextlib.contextmanager
+def running(zonal, freshness="revalidate"):
+    """Starts all servers, with Zonal from the binary `zonal`, or without it when that is None."""
+    scratch = ROOT / "target"
+    scratch.mkdir(exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="clients-", dir=scratch))
+        folder = pathlib.Path(folder)
+        direct = Endpoint(free_port(), "origin-key", "origin-secret-1")
+        stack.enter_context(origin(folder, direct))
+        counter = CountingProxy(direct.port)
+        gateway = dataclasses.replace(direct, port=counter.port)
+        if zonal is not None:
+            gateway = Endpoint(free_port(), "gateway-key", "gateway-secret-1")
+            stack.enter_context(cache(zonal, folder, gateway, direct, counter, freshness))
+        files = folder / "files"
+        files.mkdir()
+        in_turn = dataclasses.replace(direct, port=counter.uncounted_port)
+        yield Servers(direct, in_turn, gateway, counter, zonal is not None, files)
+
+
+def origin(folder, endpoint):
+    """versitygw over a folder. Its metadata lie beside it, for not every file system has xattrs."""
+    objects, metadata = folder / "objects", folder / "metadata"
+    objects.mkdir()
+    metadata.mkdir()
+    command = [VERSITYGW, "--quiet", "--port", endpoint.host]
+    command += ["posix", "--sidecar", metadata, objects]
+    environment = {
+        "ROOT_ACCESS_KEY": endpoint.access_key,
+        "ROOT_SECRET_KEY": endpoint.secret_key,
+        "VGW_REGION": REGION,
+    }
+    return process(command, environment, folder / "origin.log", f"{endpoint.url}/")
+
+
+def cache(zonal, folder, endpoint, direct, counter, freshness):
+    """Zonal, with the counting proxy as its origin."""
+    admin = f"127.0.0.1:{free_port()}"
+    command = [zonal, "serve"]
+    command += ["--device", f"file:{folder}/device?size=2GiB"]
+    origin_url = f"http://127.0.0.1:{counter.port}?region={REGION}&path-style=true"
+    command += ["--origin", f"s3:{origin_url}"]
+    command += ["--listen", endpoint.host, "--admin", admin]
+    command += ["--access-key", endpoint.access_key, "--secret-key", endpoint.secret_key]
+    command += ["--policy", "zone-lru", "--freshness", freshness]
+    command += ["--data-dir", f"{folder}/data"]
+    environment = {
+        "AWS_ACCESS_KEY_ID": direct.access_key,
+        "AWS_SECRET_ACCESS_KEY": direct.secret_key,
+    }
+    return process(command, environment, folder / "zonal.log", f"http://{admin}/readyz")
+
+
+@contextlib.contextmanager
+def process(command, environment, log, ready_url):
+    """Runs a server until the block ends. It must become ready, and must end when told to."""
+    with log.open("wb") as out:
+        server = subprocess.Popen(
+            [str(word) for word in command],
+            env={"PATH": os.environ["PATH"], **environment},
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        wait_until_ready(server, ready_url)
+        yield server
+        if server.poll() is not None:
+            raise RuntimeError(f"{command[0]} ended by itself with {server.returncode}")
+        stop(server)
+    except BaseException:
+        show_end(log)
+        raise
+    finally:
+        server.kill()
+        server.wait()
+
+
+def wait_until_ready(server, url):
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            raise RuntimeError(f"{server.args[0]} ended at once with {server.returncode}")
+        if answers(url):
+            return
+        time.sleep(0.05)
+    raise RuntimeError(f"{server.args[0]} is not ready after {START_SECONDS_MAX} s")
+
+
+def answers(url):
+    """Whether `url` answers; a refusal for want of a signature is an answer, too."""
+    try:
+        with urllib.request.urlopen(url, timeout=5):
+            return True
+    except urllib.error.HTTPError as refusal:
+        return refusal.code == 403
+    except OSError:
+        return False
+
+
+def stop(server):
+    server.send_signal(signal.SIGTERM)
+    status = server.wait(timeout=STOP_SECONDS_MAX)
+    if status not in (0, -signal.SIGTERM):
+        raise RuntimeError(f"{server.args[0]} ended with {status} after SIGTERM")
+
+
+def show_end(log):
+    lines = log.read_text(errors="replace").splitlines()
+    print(f"--- the end of {log.name}")
+    print("\n".join(lines[-LOG_LINES_SHOWN:]))
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]

@@ -1,0 +1,40 @@
+//! The stages that start `zonal serve` and drive it with real S3 clients.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{Outcome, cargo};
+use crate::setup;
+
+/// Real clients read and write through Zonal, and see what they would see without it.
+pub(super) fn reads(root: &Path) -> Outcome {
+    run(root, "reads.py")
+}
+
+/// One response is one version, while writers overwrite what readers read.
+pub(super) fn writers(root: &Path) -> Outcome {
+    run(root, "writers.py")
+}
+
+fn run(root: &Path, script: &str) -> Outcome {
+    if let Err(why) = setup::ready(root, "versitygw") {
+        return Outcome::Skipped(why);
+    }
+    let python = match setup::ready(root, "clients") {
+        Ok(python) => root.join(python),
+        Err(why) => return Outcome::Skipped(why),
+    };
+    match cargo::build(root, "zonal") {
+        Outcome::Passed => {}
+        other => return other,
+    }
+    let mut command = Command::new(python);
+    command.arg(root.join("tests/clients").join(script)).arg("--zonal").arg(binary(root));
+    cargo::outcome(command.current_dir(root))
+}
+
+fn binary(root: &Path) -> PathBuf {
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    root.join(target).join("debug/zonal")
+}

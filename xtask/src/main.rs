@@ -1,0 +1,44 @@
+//! The project's own commands: `cargo xtask ci`, `tidy` and `setup`.
+//!
+//! Uses: nothing, so that it compiles in seconds. Knows nothing of: how the crates work; it reads
+//! their text and runs `cargo`.
+//! Read in this order: `ci`, `tidy`, `rust_text`, `setup`.
+
+mod ci;
+mod rust_text;
+mod setup;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  ci [STAGE...]  everything that must hold before a change is kept (all stages, or the named ones)
+  tidy           the checks of the text alone
+  setup          install the test tools under .tools/ (quick when they are there)";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let root = root();
+    match arguments.as_slice() {
+        ["ci", stages @ ..] => ci::run(&root, stages),
+        ["tidy"] => exit_code(tidy::run(&root)),
+        ["setup"] => exit_code(setup::run(&root)),
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The top of the checkout: the parent of this package's folder.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+fn exit_code(is_good: bool) -> ExitCode {
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

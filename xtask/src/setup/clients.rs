@@ -1,0 +1,52 @@
+//! A Python environment with the S3 clients that the end-to-end tests drive.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::{Tool, debian, holds, run_quietly, version};
+
+const REQUIREMENTS: &str = "tests/clients/requirements.txt";
+/// The oldest Python for which every pinned package has a wheel.
+const PYTHON_NEEDED: (u32, u32) = (3, 11);
+
+const FOLDER: &str = ".tools/venv";
+const PYTHON: &str = ".tools/venv/bin/python";
+/// A copy of the requirements that were installed.
+const STAMP: &str = ".tools/venv/requirements.txt";
+/// What the tests import: a package that does not load is found here, not in the middle of a test.
+const IMPORTS: &str = "import boto3, duckdb, duckdb_extension_httpfs, polars, pyarrow, s3fs";
+
+pub(super) fn python(root: &Path) -> Tool {
+    let wanted = fs::read_to_string(root.join(REQUIREMENTS))
+        .map_err(|error| format!("{REQUIREMENTS}: {error}"))?;
+    if root.join(PYTHON).is_file() && holds(&root.join(STAMP), &wanted) {
+        return Ok(PYTHON.to_owned());
+    }
+    let (major, minor) = PYTHON_NEEDED;
+    let said = run_quietly(Command::new("python3").arg("--version"))
+        .map_err(|_| format!("needs Python {major}.{minor} or newer, and there is no `python3`"))?;
+    if version(&said).is_none_or(|found| found < PYTHON_NEEDED) {
+        return Err(format!("needs Python {major}.{minor} or newer, here is {}", said.trim()));
+    }
+    println!("setup: installing the S3 clients for Python (a minute or two)");
+    make_environment(root)?;
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
+    run_quietly(Command::new(root.join(PYTHON)).args(pip).arg(root.join(REQUIREMENTS)))?;
+    run_quietly(Command::new(root.join(PYTHON)).args(["-c", IMPORTS]))?;
+    fs::write(root.join(STAMP), wanted).map_err(|error| format!("{STAMP}: {error}"))?;
+    Ok(PYTHON.to_owned())
+}
+
+/// Makes the environment anew. Debian ships the module for that in a package of its own.
+fn make_environment(root: &Path) -> Result<(), String> {
+    let make = || {
+        let arguments = ["-m", "venv", "--clear", FOLDER];
+        run_quietly(Command::new("python3").args(arguments).current_dir(root)).map(drop)
+    };
+    make().or_else(|_| {
+        debian::install("python3-venv")
+            .map_err(|why| format!("Python's venv module is missing, and {why}"))?;
+        make()
+    })
+}

@@ -1,0 +1,44 @@
+//! What comes from Debian's packages: load generators, and Python's venv module.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::{Tool, run_quietly};
+
+pub(super) fn fio(_root: &Path) -> Tool {
+    program("fio", "--version")
+}
+
+pub(super) fn wrk(_root: &Path) -> Tool {
+    program("wrk", "-v")
+}
+
+/// A program from the package of the same name. `probe` makes it do nothing.
+fn program(name: &str, probe: &str) -> Tool {
+    // Whatever it answers, it is there if it starts.
+    let is_there = || Command::new(name).arg(probe).output().is_ok();
+    if !is_there() {
+        install(name)?;
+    }
+    if is_there() { Ok(name.to_owned()) } else { Err(format!("{name} does not start")) }
+}
+
+/// Installs a package if this process may. The lists of a fresh machine are empty, so they are
+/// fetched when the first attempt fails.
+pub(super) fn install(package: &str) -> Result<(), String> {
+    let advice = format!("install it with `apt-get install {package}`");
+    let is_root = run_quietly(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+    if !is_root {
+        return Err(advice);
+    }
+    let attempt = || {
+        let mut command = Command::new("apt-get");
+        command.args(["install", "--yes", "--quiet", "--no-install-recommends", package]);
+        run_quietly(command.env("DEBIAN_FRONTEND", "noninteractive")).map(drop)
+    };
+    attempt().or_else(|_| {
+        run_quietly(Command::new("apt-get").args(["update", "--quiet"]))
+            .and_then(|_| attempt())
+            .map_err(|why| format!("{advice} ({why})"))
+    })
+}

@@ -1,0 +1,183 @@
+//! Functions, files and parameter lists stay short; today's exceptions may only shrink.
+//!
+//! `xtask/ratchet.txt` lists the exceptions, a line each: `kind path[::function] number`. A number
+//! above the listed one is refused, and so is one below: then the line must be lowered or removed,
+//! for otherwise the room that was won would be lost again unseen. Tests are not counted.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::Problem;
+use super::repository::Repository;
+
+const LIST: &str = "xtask/ratchet.txt";
+
+/// Lines of a function, from the word `fn` to the closing brace: what fits on one screen.
+const FUNCTION_LINES_MAX: usize = 70;
+/// Lines of a file without its tests: what one reads in one sitting.
+const FILE_LINES_MAX: usize = 500;
+/// Parameters besides `self`: beyond, the call site no longer says what is what.
+const PARAMETERS_MAX: usize = 5;
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    FunctionLines,
+    FileLines,
+    Parameters,
+}
+
+const KINDS: [Kind; 3] = [Kind::FunctionLines, Kind::FileLines, Kind::Parameters];
+
+impl Kind {
+    const fn limit(self) -> usize {
+        match self {
+            Self::FunctionLines => FUNCTION_LINES_MAX,
+            Self::FileLines => FILE_LINES_MAX,
+            Self::Parameters => PARAMETERS_MAX,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::FunctionLines => "function-lines",
+            Self::FileLines => "file-lines",
+            Self::Parameters => "parameters",
+        })
+    }
+}
+
+/// A kind and the place it was measured at.
+type Key = (Kind, String);
+
+pub(super) fn check(repository: &Repository) -> Vec<Problem> {
+    let measured = measured(repository);
+    let (listed, mut problems) = listed(repository.text(LIST));
+    for ((kind, place), number) in &measured {
+        let allowed = listed.get(&(*kind, place.clone())).map_or(kind.limit(), |entry| entry.0);
+        if allowed < *number {
+            let what = format!("{kind} {number}, at most {allowed}: split it");
+            problems.push(Problem::of_file(place, what));
+        }
+    }
+    for ((kind, place), (number, line)) in &listed {
+        let now = measured.get(&(*kind, place.clone())).copied().unwrap_or(0);
+        if now < *number {
+            let advice = if now <= kind.limit() { "remove the line" } else { "lower the number" };
+            let what = format!("{kind} of {place} is {now} by now: {advice}");
+            problems.push(Problem::at(LIST, *line, what));
+        }
+    }
+    problems
+}
+
+/// What exceeds nothing is measured too: the list may name it and must then be told.
+fn measured(repository: &Repository) -> BTreeMap<Key, usize> {
+    let mut measured = BTreeMap::new();
+    let mut keep = |kind: Kind, place: String, number: usize| {
+        // Functions of the same name in one file share an entry: the largest counts.
+        let entry = measured.entry((kind, place)).or_insert(number);
+        *entry = number.max(*entry);
+    };
+    for (file, rust) in repository.rust().filter(|(file, _)| !file.is_test()) {
+        keep(Kind::FileLines, file.path.clone(), rust.lines_without_tests());
+        for function in rust.functions.iter().filter(|function| !function.is_test) {
+            let place = format!("{}::{}", file.path, function.name);
+            keep(Kind::FunctionLines, place.clone(), function.lines);
+            keep(Kind::Parameters, place, function.parameters);
+        }
+    }
+    measured
+}
+
+/// The entries of the list with their lines, and the lines that are none.
+fn listed(list: &str) -> (BTreeMap<Key, (usize, usize)>, Vec<Problem>) {
+    let mut entries = BTreeMap::new();
+    let mut problems = Vec::new();
+    for (text, line) in list.lines().zip(1..) {
+        if text.is_empty() || text.starts_with('#') {
+            continue;
+        }
+        match entry(text) {
+            Some((key, number)) => drop(entries.insert(key, (number, line))),
+            None => {
+                problems.push(Problem::at(LIST, line, "write `kind path[::function] number`"));
+            }
+        }
+    }
+    (entries, problems)
+}
+
+fn entry(text: &str) -> Option<(Key, usize)> {
+    let mut words = text.split_whitespace();
+    let (kind, place, number) = (words.next()?, words.next()?, words.next()?);
+    let kind = KINDS.into_iter().find(|known| known.to_string() == kind)?;
+    Some(((kind, place.to_owned()), number.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Repository, check};
+
+    const FILE: &str = "crates/a/src/b.rs";
+
+    #[track_caller]
+    fn check_problems(code: &str, list: &str, expected: &[&str]) {
+        let problems = check(&Repository::of(&[(FILE, code), ("xtask/ratchet.txt", list)]));
+        let found: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        assert_eq!(found, expected);
+    }
+
+    fn function(lines: usize) -> String {
+        format!("fn f() {{{}}}", "\n".repeat(lines - 1))
+    }
+
+    #[test]
+    fn long_functions_are_refused() {
+        check_problems(&function(70), "", &[]);
+        let expected = "crates/a/src/b.rs::f: function-lines 71, at most 70: split it";
+        check_problems(&function(71), "", &[expected]);
+    }
+
+    #[test]
+    fn long_files_are_refused_and_tests_do_not_count() {
+        check_problems(
+            &"a\n".repeat(501),
+            "",
+            &[&format!("{FILE}: file-lines 501, at most 500: split it")],
+        );
+        let tests = format!("#[cfg(test)]\nmod tests {{ {} }}\n", function(600));
+        check_problems(&format!("{}{tests}", "a\n".repeat(500)), "", &[]);
+    }
+
+    #[test]
+    fn long_parameter_lists_are_refused() {
+        check_problems("fn f(&self, a: A, b: A, c: A, d: A, e: A) {}", "", &[]);
+        let expected = "crates/a/src/b.rs::f: parameters 6, at most 5: split it";
+        check_problems("fn f(a: A, b: A, c: A, d: A, e: A, g: A) {}", "", &[expected]);
+    }
+
+    #[test]
+    fn a_listed_number_may_only_fall() {
+        let list = "# why\nfunction-lines crates/a/src/b.rs::f 80\n";
+        let place = "crates/a/src/b.rs::f";
+        check_problems(&function(80), list, &[]);
+        let grown = format!("{place}: function-lines 81, at most 80: split it");
+        check_problems(&function(81), list, &[&grown]);
+        let fallen = format!(
+            "xtask/ratchet.txt:2: function-lines of {place} is 75 by now: lower the number"
+        );
+        check_problems(&function(75), list, &[&fallen]);
+        let gone =
+            format!("xtask/ratchet.txt:2: function-lines of {place} is 60 by now: remove the line");
+        check_problems(&function(60), list, &[&gone]);
+    }
+
+    #[test]
+    fn a_line_that_is_no_entry_is_refused() {
+        let expected = "xtask/ratchet.txt:1: write `kind path[::function] number`";
+        check_problems("", "lines crates/a/src/b.rs 7", &[expected]);
+    }
+}
