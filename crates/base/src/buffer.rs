@@ -4,25 +4,25 @@
 //! [`Payload`], shared and read-only, without a copy; when the last payload is dropped, on whatever
 //! thread, the memory finds its way back to the pool. The pool never gives memory back to the
 //! system and a buffer keeps its [`Buffer::id`] for ever, so a device may register it once.
+//!
+//! Buffers of one size lie side by side in one region, so that the system can lay them into huge pages:
+//! a transfer is then one piece of physical memory to the device, not one for each 4 KiB.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 
-use bytemuck::{Pod, Zeroable};
+use bytes::{Buf, BytesMut};
 use crossbeam_queue::ArrayQueue;
 
 use crate::units::{BLOCK_BYTES, low_u32};
 use crate::{Blocks, Bytes, Checksum};
 
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C, align(4096))]
-struct Block([u8; BLOCK_BYTES]);
-
-type Memory = Box<[Block]>;
+/// What a large region is aligned to: a huge page of the processors that we know.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// One size of buffer that a pool hands out, and how many of them may exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,7 @@ pub struct Pool {
 struct Shared {
     /// By rising size.
     classes: Vec<Class>,
+    regions: Vec<Region>,
     /// Set by whoever found the pool empty; the next buffer to come back calls `on_return`.
     someone_waits: AtomicBool,
     on_return: Box<dyn Fn() + Send + Sync>,
@@ -50,10 +51,19 @@ struct Shared {
 struct Class {
     blocks: usize,
     count: u32,
-    first_id: u32,
-    /// Buffers made so far; memory is taken from the system when it is first needed.
-    made: AtomicU32,
-    free: ArrayQueue<(u32, Memory)>,
+    /// Memory that was never used: the system gives it when it is first touched.
+    fresh: ArrayQueue<(u32, BytesMut)>,
+    /// Memory that came back.
+    free: ArrayQueue<(u32, BytesMut)>,
+}
+
+/// Where the buffers of one size lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Of the first byte.
+    pub address: usize,
+    /// Of all of them.
+    pub bytes: usize,
 }
 
 impl Pool {
@@ -66,24 +76,18 @@ impl Pool {
         assert!(!classes.is_empty());
         let mut sorted = classes.to_vec();
         sorted.sort_by_key(|class| class.blocks);
-        let mut first_id = 0;
+        let (mut next_id, mut regions) = (0, Vec::with_capacity(sorted.len()));
         let classes = sorted
             .iter()
             .map(|class| {
-                assert!(0 < class.count && 0 < class.blocks.0);
-                let made = Class {
-                    blocks: crate::index(class.blocks.0),
-                    count: class.count,
-                    first_id,
-                    made: AtomicU32::new(0),
-                    free: ArrayQueue::new(class.count as usize),
-                };
-                first_id += class.count;
+                let (made, region) = Class::new(*class, next_id);
+                next_id += class.count;
+                regions.push(region);
                 made
             })
             .collect();
         let someone_waits = AtomicBool::new(false);
-        Self { shared: Arc::new(Shared { classes, someone_waits, on_return }) }
+        Self { shared: Arc::new(Shared { classes, regions, someone_waits, on_return }) }
     }
 
     /// A buffer of at least `blocks`, or `None` when all of that size are in use: then `on_return`
@@ -113,7 +117,7 @@ impl Pool {
         if u64::from(class.count) <= class.in_use() + u64::from(left) {
             return None;
         }
-        let (id, memory) = class.free.pop().or_else(|| class.make())?;
+        let (id, memory) = class.free.pop().or_else(|| class.fresh.pop())?;
         Some(Buffer { memory, id, class_id, pool: self.shared.clone() })
     }
 
@@ -151,6 +155,12 @@ impl Pool {
         Blocks(self.shared.classes.iter().map(blocks).sum()).bytes()
     }
 
+    /// Where all the buffers lie: for advice to the system, before the first of them is used.
+    #[must_use]
+    pub fn regions(&self) -> &[Region] {
+        &self.shared.regions
+    }
+
     fn class_for(&self, blocks: Blocks) -> usize {
         let classes = &self.shared.classes;
         classes
@@ -161,22 +171,36 @@ impl Pool {
 }
 
 impl Class {
-    fn in_use(&self) -> u64 {
-        u64::from(self.made.load(Ordering::Relaxed).min(self.count))
-            .saturating_sub(self.free.len() as u64)
+    fn new(class: PoolClass, first_id: u32) -> (Self, Region) {
+        assert!(0 < class.count && 0 < class.blocks.0);
+        let (count, blocks) = (class.count as usize, crate::index(class.blocks.0));
+        let mut memory = region(count * blocks * BLOCK_BYTES);
+        let place = Region { address: memory.as_ptr().addr(), bytes: memory.len() };
+        let (fresh, free) = (ArrayQueue::new(count), ArrayQueue::new(count));
+        for id in first_id..first_id + class.count {
+            let room = fresh.push((id, memory.split_to(blocks * BLOCK_BYTES)));
+            assert!(room.is_ok(), "made for so many");
+        }
+        (Self { blocks, count: class.count, fresh, free }, place)
     }
 
-    fn make(&self) -> Option<(u32, Memory)> {
-        let next = self.made.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |made| {
-            (made < self.count).then_some(made + 1)
-        });
-        next.ok().map(|n| (self.first_id + n, bytemuck::zeroed_slice_box(self.blocks)))
+    fn in_use(&self) -> u64 {
+        u64::from(self.count).saturating_sub((self.fresh.len() + self.free.len()) as u64)
     }
+}
+
+/// Zeros, aligned as their size allows. The system gives the memory when it is touched.
+fn region(bytes: usize) -> BytesMut {
+    let align = if bytes < HUGE_PAGE_BYTES { BLOCK_BYTES } else { HUGE_PAGE_BYTES };
+    let mut region = BytesMut::zeroed(bytes + align);
+    region.advance(region.as_ptr().align_offset(align));
+    region.truncate(bytes);
+    region
 }
 
 /// Block-aligned memory with one owner.
 pub struct Buffer {
-    memory: Memory,
+    memory: BytesMut,
     id: u32,
     class_id: usize,
     pool: Arc<Shared>,
@@ -192,19 +216,19 @@ impl Buffer {
     /// The bytes, all of them: the size of the class, not of the request.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        bytemuck::cast_slice(&self.memory)
+        &self.memory
     }
 
     /// The bytes, to be filled.
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        bytemuck::cast_slice_mut(&mut self.memory)
+        &mut self.memory
     }
 
     /// Size of the memory.
     #[must_use]
     pub fn blocks(&self) -> Blocks {
-        Blocks(self.memory.len() as u64)
+        Blocks((self.memory.len() / BLOCK_BYTES) as u64)
     }
 
     /// Shares the first `len` bytes, read-only from now on.
@@ -216,7 +240,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // The empty box that is left behind holds no memory.
+        // What is left behind holds no memory.
         let memory = core::mem::take(&mut self.memory);
         let returned = self.pool.classes[self.class_id].free.push((self.id, memory));
         assert!(returned.is_ok(), "a pool has room for every buffer that it made");
@@ -228,7 +252,7 @@ impl Drop for Buffer {
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer({}, {} blocks)", self.id, self.memory.len())
+        write!(f, "Buffer({}, {} blocks)", self.id, self.blocks().0)
     }
 }
 
@@ -322,6 +346,19 @@ mod tests {
         assert_eq!((part.as_bytes(), pool.in_use()), (&b"one"[..], 1));
         drop(part);
         assert_eq!(pool.in_use(), 0);
+    }
+
+    #[test]
+    fn buffers_of_one_size_lie_side_by_side_in_aligned_memory() {
+        let classes = [PoolClass { blocks: Blocks(16), count: 64 }];
+        let pool = Pool::new(&classes, Box::new(|| ()));
+        let region = pool.regions()[0];
+        assert_eq!((region.address % HUGE_PAGE_BYTES, region.bytes), (0, 4 << 20));
+        let buffers: Vec<Buffer> = (0..64).map(|_| pool.take(Blocks(16)).unwrap()).collect();
+        for (number, buffer) in buffers.iter().enumerate() {
+            let address = region.address + number * 16 * BLOCK_BYTES;
+            assert_eq!(buffer.bytes().as_ptr().addr(), address);
+        }
     }
 
     #[test]

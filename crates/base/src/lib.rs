@@ -11,7 +11,7 @@ mod checksum;
 mod rng;
 mod units;
 
-pub use buffer::{Buffer, Payload, Pool, PoolClass};
+pub use buffer::{Buffer, Payload, Pool, PoolClass, Region};
 pub use checksum::Checksum;
 pub use rng::{Rng, mix64};
 pub use units::{

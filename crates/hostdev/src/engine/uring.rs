@@ -15,7 +15,8 @@ use io_uring::types::{Fixed, FsyncFlags};
 use io_uring::{IoUring, Probe, opcode};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
-use zonal_base::{Pool, index};
+use rustix::mm::Advice;
+use zonal_base::{Pool, Region, index};
 
 use super::{ATTEMPTS_MAX, Finished};
 use crate::transfer::{Memory, Transfer};
@@ -70,6 +71,7 @@ impl Uring {
         ring.submitter().register_files(&[file.as_raw_fd()])?;
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         ring.submitter().register_eventfd(wake.as_raw_fd())?;
+        pool.regions().iter().for_each(lay_into_huge_pages);
         let registered = Registered::new(&ring, pool);
         let in_flight = (0..queue_depth).map(|_| None).collect();
         Ok(Self {
@@ -267,6 +269,18 @@ impl InFlight {
             return Progress::GoesOn;
         }
         Progress::Over(Err(errno))
+    }
+}
+
+/// Asks for huge pages. The kernel hands a registered buffer to the device as one piece if it lies in one, and
+/// as one piece for each 4 KiB otherwise: on a virtual disk that halved the bandwidth of 64 KiB reads.
+fn lay_into_huge_pages(region: &Region) {
+    let start = std::ptr::without_provenance_mut(region.address);
+    // SAFETY: the advice changes neither what the memory holds nor where it lies.
+    let advised = unsafe { rustix::mm::madvise(start, region.bytes, Advice::LinuxHugepage) };
+    // A kernel without them, or a region that is smaller: all works as well.
+    if let Err(error) = advised {
+        tracing::debug!(%error, "no huge pages for buffers");
     }
 }
 
