@@ -1,0 +1,16 @@
+//! Models of real drives in virtual time: what a drive does, and how long it takes to do it.
+//!
+//! Uses: `base`, `device`. Knows nothing of: real time, files, threads, caches.
+//! Read in this order: `profile` (the constants), then the parts of a drive, `controller`, `link`,
+//! `buffer`, `nand`; what it keeps, `payload`; then `zoned`, the drive, and `faults`.
+//!
+//! Time is an argument and chance has a seed: equal calls give equal answers at equal times.
+#![no_std]
+
+extern crate alloc;
+
+mod controller;
+mod link;
+pub mod profile;
+
+pub use profile::{Basis, Profile};
