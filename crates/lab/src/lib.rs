@@ -1,9 +1,10 @@
-//! Workloads, and what is measured while a cache runs them.
+//! Workloads, and what is measured while a cache or a drive runs them.
 //!
-//! Uses: `base`. Knows nothing of: any cache (each is a [`bench::Subject`]), devices, HTTP.
-//! Read in this order: `distribution`, `zipf`, `permutation`, `value`, `bench`.
+//! Uses: `base`, `device`. Knows nothing of: any cache (each is a [`bench::Subject`]), any real device, HTTP.
+//! Read in this order: `distribution`, `zipf`, `permutation`, `value`, `bench`; `characterize`.
 
 pub mod bench;
+pub mod characterize;
 mod distribution;
 mod permutation;
 mod value;

@@ -1,0 +1,193 @@
+//! A device on the bench: what every experiment does with it.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use zonal_base::index;
+use zonal_base::{
+    BLOCK_BYTES, Blocks, Buffer, Lba, Nanos, Payload, Pool, PoolClass, Rng, Ticket, ZoneId,
+};
+use zonal_device::{Action, Answer, Command, DeviceError, ZonedDevice};
+
+use super::clock::Clock;
+use super::ground::Ground;
+use super::load::{Load, Outcome, Stream, Window};
+
+/// Why a device could not be characterized.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The device refused what a drive takes.
+    Refused {
+        /// What it refused.
+        what: &'static str,
+        /// Why.
+        error: DeviceError,
+    },
+    /// The device has too few zones for the experiments: take a larger one.
+    TooFewZones,
+    /// More reads at once than there are buffers for.
+    TooDeep,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { what, error } => write!(f, "the device refused {what}: {error}"),
+            Self::TooFewZones => f.write_str("the device has too few zones for the experiments"),
+            Self::TooDeep => write!(f, "more than {READS_MAX} reads at once"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The largest command: 1 MiB, what the reference's writers under garbage collection send.
+pub(super) const COMMAND_BLOCKS_MAX: Blocks = Blocks(256);
+/// Reads of one size in flight at once; the deepest run has 256.
+const READS_MAX: u32 = 1024;
+/// Sizes of reads, in blocks: 4 KiB to 128 KiB.
+const READ_BLOCKS: [u64; 6] = [1, 2, 4, 8, 16, 32];
+/// How long the drive is left alone before a run: the reference's own pause (Doekemeijer et al., section III-E).
+const SETTLE: Nanos = Nanos::secs(1);
+
+/// A device, its time, and what lies on it.
+pub(super) struct Bench<'a, D, C> {
+    pub(super) device: &'a mut D,
+    pub(super) clock: &'a mut C,
+    pub(super) rng: Rng,
+    pub(super) ground: Ground,
+    pool: Pool,
+    data: Payload,
+}
+
+impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
+    /// Requires: every zone of the device is empty.
+    pub(super) fn new(device: &'a mut D, clock: &'a mut C, seed: u64) -> Result<Self, Error> {
+        let read = |blocks| PoolClass { blocks: Blocks(blocks), count: READS_MAX };
+        let mut classes: Vec<PoolClass> = READ_BLOCKS.map(read).to_vec();
+        classes.push(PoolClass { blocks: COMMAND_BLOCKS_MAX, count: 1 });
+        let pool = Pool::new(&classes, Box::new(|| ()));
+        let data = pool.take(COMMAND_BLOCKS_MAX).ok_or(Error::TooDeep)?;
+        let data = data.freeze(index(COMMAND_BLOCKS_MAX.bytes().0));
+        let ground = Ground::new(device.geometry().zone_count);
+        Ok(Self { device, clock, rng: Rng::new(seed), ground, pool, data })
+    }
+
+    /// Bytes to write: what they are does not matter.
+    pub(super) fn data(&self, blocks: Blocks) -> Payload {
+        self.data.slice(0..index(blocks.0) * BLOCK_BYTES)
+    }
+
+    pub(super) fn buffer(&self, blocks: Blocks) -> Result<Buffer, Error> {
+        self.pool.take(blocks).ok_or(Error::TooDeep)
+    }
+
+    /// A place at random, aligned to the size of the read.
+    pub(super) fn place_to_read(&mut self, blocks: Blocks, zone: Option<usize>) -> Lba {
+        let readable = &self.ground.readable;
+        let number = zone.unwrap_or_else(|| index(self.rng.below(readable.len() as u64)));
+        let geometry = self.device.geometry();
+        let start = geometry.zone_start(readable[number % readable.len()]);
+        start + Blocks(self.rng.below(geometry.zone_capacity.0 / blocks.0) * blocks.0)
+    }
+
+    /// One command on a device that has nothing else to do; how long it took.
+    pub(super) fn one(&mut self, what: &'static str, command: Command) -> Result<Nanos, Error> {
+        let begun = self.clock.now();
+        let refused = |error| Error::Refused { what, error };
+        let taken = self.device.submit(begun, Ticket(0), command);
+        taken.map_err(|_| refused(DeviceError::DeviceGone))?;
+        loop {
+            let now = self.clock.now();
+            if let Some((_, completion)) = self.device.poll(now) {
+                let _: Answer = completion.map_err(refused)?;
+                return Ok(now.since(begun));
+            }
+            self.clock.pass(self.device, None);
+        }
+    }
+
+    pub(super) fn manage(&mut self, zone: ZoneId, action: Action) -> Result<Nanos, Error> {
+        self.one("zone management", Command::Manage { zone, action })
+    }
+
+    /// Writes blocks `from..to` of a zone, in large commands.
+    pub(super) fn fill(&mut self, zone: ZoneId, from: Blocks, to: Blocks) -> Result<(), Error> {
+        let start = self.device.geometry().zone_start(zone);
+        let mut at = from;
+        while at < to {
+            let blocks = COMMAND_BLOCKS_MAX.min(to - at);
+            let data = vec![self.data(blocks)];
+            self.one("a write", Command::Write { lba: start + at, data })?;
+            at += blocks;
+        }
+        Ok(())
+    }
+
+    /// Writes the first blocks of a device that takes writes anywhere.
+    pub(super) fn write_in_order(&mut self, span: Blocks) -> Result<(), Error> {
+        let mut at = Blocks(0);
+        while at < span {
+            let blocks = COMMAND_BLOCKS_MAX.min(span - at);
+            let data = vec![self.data(blocks)];
+            self.one("a write", Command::Write { lba: Lba(at.0), data })?;
+            at += blocks;
+        }
+        Ok(())
+    }
+
+    fn fill_next(&mut self) -> Result<ZoneId, Error> {
+        let zone = self.ground.empty.pop_front().ok_or(Error::TooFewZones)?;
+        self.fill(zone, Blocks(0), self.device.geometry().zone_capacity)?;
+        Ok(zone)
+    }
+
+    /// Fills zones that will only be read.
+    pub(super) fn make_readable(&mut self, count: usize) -> Result<(), Error> {
+        while self.ground.readable.len() < count {
+            let zone = self.fill_next()?;
+            self.ground.readable.push(zone);
+        }
+        Ok(())
+    }
+
+    /// Fills zones that the next run will reset.
+    pub(super) fn make_full(&mut self, count: usize) -> Result<(), Error> {
+        while self.ground.full.len() < count {
+            let zone = self.fill_next()?;
+            self.ground.full.push(zone);
+        }
+        Ok(())
+    }
+
+    /// Empties what the last run used, and lets the drive come to rest.
+    pub(super) fn tidy(&mut self) -> Result<(), Error> {
+        let used: VecDeque<ZoneId> = std::mem::take(&mut self.ground.used);
+        for zone in used {
+            self.manage(zone, Action::Reset)?;
+            self.ground.empty.push_back(zone);
+        }
+        self.rest(SETTLE);
+        Ok(())
+    }
+
+    /// Leaves the drive alone for a while.
+    pub(super) fn rest(&mut self, span: Nanos) {
+        let until = self.clock.now() + span;
+        while self.clock.now() < until {
+            self.clock.pass(self.device, Some(until));
+        }
+    }
+
+    /// Runs streams on the quiet drive, and empties what they wrote.
+    pub(super) fn run(
+        &mut self,
+        streams: &[Stream],
+        window: Window,
+    ) -> Result<Vec<Outcome>, Error> {
+        self.rest(SETTLE);
+        let outcomes = Load::new(self, streams, window).run()?;
+        self.tidy()?;
+        Ok(outcomes)
+    }
+}

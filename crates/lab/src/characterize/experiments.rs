@@ -1,0 +1,300 @@
+//! The experiments, and a whole characterization made of them.
+//!
+//! A row of a table is a run; its streams, its window and the points that come of it are in the
+//! experiment's file.
+
+mod garbage;
+mod grid;
+mod interference;
+mod management;
+mod mixed;
+mod under_writes;
+
+use std::fmt;
+
+use zonal_base::{Blocks, Bytes, Nanos};
+use zonal_device::ZonedDevice;
+
+use super::bench::{Bench, Error};
+use super::clock::Clock;
+use super::load::{Outcome, Pace, Stack, Stream, Window, Work};
+use super::reference::Row;
+use super::tally::Tally;
+use super::{Comparison, Point, Report, Set, Statistic};
+
+/// A group of runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Experiment {
+    /// Latency and throughput of writes, appends and reads by size, depth and zones.
+    IoGrid,
+    /// Reset and finish by occupancy.
+    ZoneManagement,
+    /// Opening, closing, and the first I/O to a zone.
+    OpenClose,
+    /// Reads beside a writer that is limited in rate.
+    ReadUnderWrites,
+    /// Mixed reads and writes by ratio and depth.
+    MixedRatio,
+    /// Reads beside a writer of another zone, in step with it.
+    Placement,
+    /// I/O beside resets and finishes.
+    Interference,
+    /// Throughput by the second while zones are reset for new writes.
+    GarbageCollection,
+}
+
+impl Experiment {
+    /// All of them, in the order in which they run.
+    pub const ALL: [Self; 8] = [
+        Self::IoGrid,
+        Self::ZoneManagement,
+        Self::OpenClose,
+        Self::ReadUnderWrites,
+        Self::MixedRatio,
+        Self::Placement,
+        Self::Interference,
+        Self::GarbageCollection,
+    ];
+}
+
+impl fmt::Display for Experiment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::IoGrid => "reads, writes and appends",
+            Self::ZoneManagement => "reset and finish",
+            Self::OpenClose => "open and close",
+            Self::ReadUnderWrites => "reads under writes",
+            Self::MixedRatio => "mixed ratios",
+            Self::Placement => "placement",
+            Self::Interference => "interference",
+            Self::GarbageCollection => "garbage collection",
+        })
+    }
+}
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What to call the device.
+    pub device: String,
+    /// Of the places that are read.
+    pub seed: u64,
+    /// Whether to compare.
+    pub comparison: Comparison,
+    /// Which experiments, in order.
+    pub experiments: Vec<Experiment>,
+    /// How much longer than by default each run is measured; shorter runs are less exact.
+    pub effort: f64,
+}
+
+impl Settings {
+    /// Everything, compared with the reference drive.
+    #[must_use]
+    pub fn new(device: impl Into<String>, seed: u64) -> Self {
+        let experiments = Experiment::ALL.to_vec();
+        let comparison = Comparison::Zn540;
+        Self { device: device.into(), seed, comparison, experiments, effort: 1.0 }
+    }
+}
+
+/// A run is about to begin.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Of this experiment.
+    pub experiment: Experiment,
+    /// Its number in the experiment, from 1.
+    pub run: usize,
+    /// Runs in the experiment.
+    pub of: usize,
+}
+
+/// Measures a zoned device. Requires: all its zones are empty; it is written to.
+///
+/// # Errors
+/// When the device refuses what a zoned drive takes, or has too few zones.
+pub fn zoned<D: ZonedDevice, C: Clock<D>>(
+    device: &mut D,
+    clock: &mut C,
+    settings: &Settings,
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Report, Error> {
+    let mut lab = Lab::new(device, clock, settings, on_progress)?;
+    for experiment in &settings.experiments {
+        lab.experiment = *experiment;
+        match experiment {
+            Experiment::IoGrid => grid::run(&mut lab)?,
+            Experiment::ZoneManagement => management::by_occupancy(&mut lab)?,
+            Experiment::OpenClose => management::open_close(&mut lab)?,
+            Experiment::ReadUnderWrites => under_writes::run(&mut lab)?,
+            Experiment::MixedRatio => mixed::ratios(&mut lab)?,
+            Experiment::Placement => mixed::placement(&mut lab)?,
+            Experiment::Interference => interference::run(&mut lab)?,
+            Experiment::GarbageCollection => garbage::zoned(&mut lab)?,
+        }
+    }
+    Ok(lab.report)
+}
+
+/// Measures a conventional drive under garbage collection, the only experiment that has one.
+///
+/// `device` takes writes at any block (its zones are not looked at) and is empty.
+///
+/// # Errors
+/// When the device refuses such a write.
+pub fn conventional<D: ZonedDevice, C: Clock<D>>(
+    device: &mut D,
+    clock: &mut C,
+    settings: &Settings,
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Report, Error> {
+    let mut lab = Lab::new(device, clock, settings, on_progress)?;
+    lab.experiment = Experiment::GarbageCollection;
+    garbage::conventional(&mut lab)?;
+    Ok(lab.report)
+}
+
+/// A bench, and the report that is being written on it.
+struct Lab<'a, D, C> {
+    bench: Bench<'a, D, C>,
+    settings: &'a Settings,
+    report: Report,
+    experiment: Experiment,
+    on_progress: &'a mut dyn FnMut(&Progress),
+}
+
+impl<'a, D: ZonedDevice, C: Clock<D>> Lab<'a, D, C> {
+    fn new(
+        device: &'a mut D,
+        clock: &'a mut C,
+        settings: &'a Settings,
+        on_progress: &'a mut dyn FnMut(&Progress),
+    ) -> Result<Self, Error> {
+        let bench = Bench::new(device, clock, settings.seed)?;
+        let report = Report {
+            device: settings.device.clone(),
+            seed: settings.seed,
+            points: Vec::new(),
+            skipped: Vec::new(),
+            series: Vec::new(),
+        };
+        Ok(Self { bench, settings, report, experiment: Experiment::IoGrid, on_progress })
+    }
+
+    fn begin(&mut self, run: usize, of: usize) {
+        let experiment = self.experiment;
+        (self.on_progress)(&Progress { experiment, run: run + 1, of });
+    }
+
+    /// A time or a count, scaled by the effort that was asked for.
+    fn scaled(&self, n: u64) -> u64 {
+        super::load::whole(n as f64 * self.settings.effort).max(1)
+    }
+
+    fn steady(&self, at_least: Nanos, count: u64) -> Window {
+        let at_least = Nanos(self.scaled(at_least.0));
+        let count = self.scaled(count);
+        // A stream that is slower than this says so by having few samples.
+        let at_most = Nanos(at_least.0 * 40);
+        Window {
+            warm_up: Nanos(at_least.0 / 2),
+            warm_up_count: count / 2,
+            at_least,
+            count,
+            at_most,
+        }
+    }
+
+    /// Zones that a run may keep active: the limit, and what the device has to spare.
+    fn can_write(&self, zones: usize) -> bool {
+        let limit = self.bench.device.geometry().max_active_zones;
+        let is_allowed = limit.is_none_or(|limit| zones <= limit as usize);
+        is_allowed && zones < self.bench.ground.empty.len()
+    }
+
+    fn skip(&mut self, run: String) {
+        self.report.skipped.push(run);
+    }
+
+    /// Adds a point, unless the run gave no figure.
+    fn add(&mut self, of: Figure<'_>, value: Option<f64>) {
+        let Some(value) = value else { return };
+        let reference = match self.settings.comparison {
+            Comparison::Zn540 => of.reference,
+            Comparison::Nothing => None,
+        };
+        let source = of.row.source();
+        let Figure { id, observation, unit, statistic, set, .. } = of;
+        let point = Point { id, observation, unit, statistic, set, reference, source, value };
+        self.report.points.push(point);
+    }
+}
+
+/// A point before it has its value.
+struct Figure<'a> {
+    row: Row<'a>,
+    id: String,
+    observation: u8,
+    unit: &'static str,
+    statistic: Statistic,
+    set: Set,
+    reference: Option<f64>,
+}
+
+/// Several figures of one row, under one name.
+struct Figures<'a> {
+    row: Row<'a>,
+    /// The front of every id.
+    name: String,
+    observation: u8,
+    set: Set,
+}
+
+impl<'a> Figures<'a> {
+    fn figure(&self, what: &str, unit: &'static str, column: &str) -> Figure<'a> {
+        let statistic = match what.rsplit('.').next() {
+            Some("p99") => Statistic::P99,
+            Some("p50") => Statistic::Median,
+            Some("sd") => Statistic::Spread,
+            _ => Statistic::Mean,
+        };
+        Figure {
+            row: self.row,
+            id: format!("{}.{what}", self.name),
+            observation: self.observation,
+            unit,
+            statistic,
+            set: self.set,
+            reference: self.row.figure(column),
+        }
+    }
+}
+
+/// What the host takes under SPDK, beyond what fio counts as latency: 1 / IOPS - latency of the runs at
+/// depth 1 in `io_grid.csv` is 0.34 us (reads) to 0.39 us (writes, appends). Measured.
+const SPDK: Stack = Stack { latency: Nanos(0), turnaround: Nanos(380) };
+/// What the host takes with io_uring passthrough: the runs of 8 KiB at depth 1 with nothing beside them
+/// in the interference study (writes 14.1 to 15.7 us, appends 16.8 to 18.4, reads 87.5 to 89.3) less the
+/// same under SPDK (11.2, 14.0, 84.1); between two commands 0.6 us. Measured, on another host.
+const PASSTHROUGH: Stack = Stack { latency: Nanos(3_800), turnaround: Nanos(600) };
+
+/// Zones that are read from: enough that no run reads one block twice in a row.
+const READABLE_ZONES: usize = 8;
+
+fn stream(work: Work, bytes: u64, depth: usize) -> Stream {
+    let blocks = Bytes(bytes).blocks_ceil();
+    Stream { work, blocks, depth, pace: Pace::Free, stack: SPDK }
+}
+
+/// `n` streams of the same kind, together.
+fn merged<'o>(outcomes: impl IntoIterator<Item = &'o Tally>) -> Tally {
+    let mut sum = Tally::new();
+    outcomes.into_iter().for_each(|tally| sum.merge(tally));
+    sum
+}
+
+/// `4KiB`.
+fn size(bytes: u64) -> String {
+    Bytes(bytes).to_string()
+}
+
+const BLOCK: Blocks = Blocks(1);

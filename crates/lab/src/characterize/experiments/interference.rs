@@ -1,0 +1,100 @@
+//! I/O beside resets and finishes, and these beside I/O (observations 12 and 13, figure 7).
+
+use zonal_base::Nanos;
+use zonal_device::ZonedDevice;
+
+use super::super::reference;
+use super::{
+    Clock, Error, Figures, Lab, PASSTHROUGH, Pace, READABLE_ZONES, Row, Set, Stream, Window, Work,
+    merged, stream,
+};
+
+const IO_BYTES: u64 = 8 << 10;
+/// Resets that a run measures: their spread is below 10 %.
+const RESETS: u64 = 60;
+/// Finishes that a run measures: each pads a whole zone, and they differ by a percent.
+const FINISHES: u64 = 8;
+/// Resets and finishes before the window opens, and as many for the end of the run.
+const SPARE: u64 = 4;
+/// No run takes longer: 60 resets at the lowest rate of the table take 20 s, 8 finishes 58 s.
+const AT_MOST: Nanos = Nanos::secs(90);
+
+pub(super) fn run<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Result<(), Error> {
+    lab.bench.make_readable(READABLE_ZONES)?;
+    let table = reference::interference();
+    let rows: Vec<Row<'_>> = table.rows().collect();
+    for (number, row) in rows.iter().enumerate() {
+        lab.begin(number, rows.len());
+        one(lab, *row)?;
+    }
+    Ok(())
+}
+
+fn one<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>, row: Row<'_>) -> Result<(), Error> {
+    let (jobs, depth): (usize, usize) = (row.value("jobs"), row.value("depth"));
+    let is_reset = row.text("management") == "reset";
+    let name = name(row, jobs, depth);
+    let count = lab.scaled(if is_reset { RESETS } else { FINISHES });
+    if !lab.can_write(jobs + 1 + zonal_base::index(2 * SPARE)) {
+        lab.skip(name);
+        return Ok(());
+    }
+    let mut management = stream(if is_reset { Work::Reset } else { Work::Finish }, IO_BYTES, 1);
+    management.stack = PASSTHROUGH;
+    if row.text("pace") == "limited" {
+        management.pace = Pace::PerSecond(row.value("management_per_s"));
+    }
+    let work = match row.text("io") {
+        "write" => Work::Write,
+        "append" => Work::Append,
+        _ => Work::Read(None),
+    };
+    let io = Stream { stack: PASSTHROUGH, ..stream(work, IO_BYTES, depth) };
+    let streams: Vec<Stream> =
+        std::iter::once(management).chain(std::iter::repeat_n(io, jobs)).collect();
+    if is_reset {
+        lab.bench.make_full(zonal_base::index(count + 2 * SPARE))?;
+    }
+    let outcomes = lab.bench.run(&streams, window(count))?;
+    let management = &outcomes[0].others;
+    let io = merged(outcomes[1..].iter().flat_map(|outcome| [&outcome.reads, &outcome.others]));
+    let what = if is_reset { "reset" } else { "finish" };
+    let of = |observation| Figures { row, name: name.clone(), observation, set: Set::Test };
+    let figure = |stat: &str, unit, column| of(13).figure(&format!("{what}_{stat}"), unit, column);
+    if row.text("pace") == "free" {
+        lab.add(figure("per_s", "1/s", "management_per_s"), management.per_second());
+    }
+    if is_reset {
+        let ms = "latency_us.mean";
+        lab.add(figure(ms, "us", "management_mean_us"), management.mean_us());
+        let p99 = management.quantile_us(0.99);
+        lab.add(figure("latency_us.p99", "us", "management_p99_us"), p99);
+    }
+    if 0 < jobs {
+        lab.add(of(12).figure("io_iops", "1/s", "io_iops"), io.per_second());
+        lab.add(of(12).figure("io_latency_us.mean", "us", "io_mean_us"), io.mean_us());
+        lab.add(of(12).figure("io_latency_us.p99", "us", "io_p99_us"), io.quantile_us(0.99));
+    }
+    Ok(())
+}
+
+/// The window is counted in resets or finishes, so that what they do to I/O is there all the time.
+fn window(count: u64) -> Window {
+    let warm_up = Nanos::millis(200);
+    Window { warm_up, warm_up_count: SPARE, at_least: Nanos(0), count, at_most: AT_MOST }
+}
+
+/// `write-on-reset.z2`, `reset-on-append.qd4.15.0per_s`, `read-on-finish.alone`.
+fn name(row: Row<'_>, jobs: usize, depth: usize) -> String {
+    let source = row.text("source");
+    let experiment = source.split_once("-interference").map_or(source, |(name, _)| name);
+    let io = match (jobs, row.text("io")) {
+        (0, _) => "alone".into(),
+        (_, "write") => format!("z{jobs}"),
+        _ => format!("qd{depth}"),
+    };
+    match row.text("pace") {
+        "free" => format!("{experiment}.{io}"),
+        _ => format!("{experiment}.{io}.{:.1}per_s", row.value::<f64>("management_per_s")),
+    }
+}

@@ -1,0 +1,166 @@
+//! What a slot does when it is its turn.
+
+use zonal_base::{Blocks, Lba, ZoneId};
+use zonal_device::{Action, Command, ZonedDevice};
+
+use super::super::bench::{Bench, Error};
+use super::super::clock::Clock;
+use super::super::ground::Next;
+use super::{Load, Work};
+
+/// Where a stream writes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) zone: ZoneId,
+    pub(super) written: Blocks,
+}
+
+/// What a slot's command in flight is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Doing {
+    /// The stream's work.
+    Io,
+    /// Resetting a zone that the stream will write again.
+    Making(ZoneId),
+    /// The block that a zone gets before it is finished.
+    Touching(ZoneId),
+    Finishing(ZoneId),
+    Resetting(ZoneId),
+}
+
+impl Doing {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Io => "an I/O",
+            Self::Making(_) | Self::Resetting(_) => "a reset",
+            Self::Touching(_) => "the first block of a zone",
+            Self::Finishing(_) => "a finish",
+        }
+    }
+}
+
+/// What comes of a slot's turn.
+pub(super) enum Turn {
+    Submit(Command),
+    /// Wait until the stream has a zone again.
+    Park,
+    /// There is nothing left to do.
+    Stop,
+}
+
+impl<D: ZonedDevice, C: Clock<D>> Load<'_, '_, D, C> {
+    pub(super) fn turn(&mut self, slot: usize) -> Result<Turn, Error> {
+        let number = self.slots[slot].stream;
+        let stream = self.streams[number].stream;
+        self.slots[slot].blocks = stream.blocks;
+        if let Doing::Finishing(zone) = self.slots[slot].doing {
+            return Ok(manage(zone, Action::Finish));
+        }
+        match stream.work {
+            Work::Read(zone) => self.read(slot, stream.blocks, zone),
+            Work::Mixed { read_percent, zones } => {
+                if self.bench.rng.below(100) < read_percent {
+                    return self.read(slot, stream.blocks, None);
+                }
+                let at = self.places_of(number, zones)?;
+                Ok(self.write_at(slot, at))
+            }
+            Work::Write | Work::Append => Ok(self.write_on(slot)),
+            Work::Reset => Ok(match self.bench.ground.full.pop() {
+                Some(zone) => {
+                    self.slots[slot].doing = Doing::Resetting(zone);
+                    manage(zone, Action::Reset)
+                }
+                None => Turn::Stop,
+            }),
+            Work::Finish => Ok(match self.bench.ground.take_empty() {
+                Some(zone) => {
+                    self.slots[slot].doing = Doing::Touching(zone);
+                    let lba = self.bench.device.geometry().zone_start(zone);
+                    let data = vec![self.bench.data(Blocks(1))];
+                    Turn::Submit(Command::Write { lba, data })
+                }
+                None => Turn::Stop,
+            }),
+            Work::Overwrite { span } => {
+                let at = self.bench.rng.below(span.0 / stream.blocks.0) * stream.blocks.0;
+                let data = vec![self.bench.data(stream.blocks)];
+                Ok(Turn::Submit(Command::Write { lba: Lba(at), data }))
+            }
+        }
+    }
+
+    fn read(&mut self, slot: usize, blocks: Blocks, zone: Option<usize>) -> Result<Turn, Error> {
+        let lba = self.bench.place_to_read(blocks, zone);
+        let buffer = match self.slots[slot].buffer.take() {
+            Some(buffer) => buffer,
+            None => self.bench.buffer(blocks)?,
+        };
+        Ok(Turn::Submit(Command::Read { lba, blocks, buffer }))
+    }
+
+    /// Goes on where the stream's last command ended, in the next zone if need be.
+    fn write_on(&mut self, slot: usize) -> Turn {
+        let number = self.slots[slot].stream;
+        let capacity = self.bench.device.geometry().zone_capacity;
+        let running = &mut self.streams[number];
+        if running.is_resetting {
+            return Turn::Park;
+        }
+        if running.places.first().is_some_and(|place| place.written < capacity) {
+            return self.write_at(slot, 0);
+        }
+        let filled = running.places.pop().map(|place| place.zone);
+        match self.bench.ground.next(filled) {
+            None => Turn::Stop,
+            Some(Next::Empty(zone)) => {
+                running.places.push(Place { zone, written: Blocks(0) });
+                self.write_at(slot, 0)
+            }
+            Some(Next::Again(zone)) => {
+                running.is_resetting = true;
+                self.slots[slot].doing = Doing::Making(zone);
+                manage(zone, Action::Reset)
+            }
+        }
+    }
+
+    fn write_at(&mut self, slot: usize, at: usize) -> Turn {
+        let Self { bench, streams, slots, .. } = self;
+        let geometry = *bench.device.geometry();
+        let running = &mut streams[slots[slot].stream];
+        let place = &mut running.places[at];
+        // The last write of a zone may be a short one.
+        let blocks = running.stream.blocks.min(geometry.zone_capacity - place.written);
+        let Place { zone, written } = *place;
+        place.written += blocks;
+        slots[slot].blocks = blocks;
+        let data = vec![bench.data(blocks)];
+        Turn::Submit(match running.stream.work {
+            Work::Write => Command::Write { lba: geometry.zone_start(zone) + written, data },
+            _ => Command::Append { zone, data },
+        })
+    }
+
+    /// One of the `count` zones that a stream of mixed commands appends to.
+    fn places_of(&mut self, number: usize, count: usize) -> Result<usize, Error> {
+        let Bench { device, rng, ground, .. } = &mut *self.bench;
+        let capacity = device.geometry().zone_capacity;
+        let places = &mut self.streams[number].places;
+        let at = zonal_base::index(rng.below(count as u64));
+        while places.len() <= at {
+            let zone = ground.empty.pop_front().ok_or(Error::TooFewZones)?;
+            places.push(Place { zone, written: Blocks(0) });
+        }
+        if places[at].written == capacity {
+            ground.used.push_back(places[at].zone);
+            let zone = ground.empty.pop_front().ok_or(Error::TooFewZones)?;
+            places[at] = Place { zone, written: Blocks(0) };
+        }
+        Ok(at)
+    }
+}
+
+const fn manage(zone: ZoneId, action: Action) -> Turn {
+    Turn::Submit(Command::Manage { zone, action })
+}

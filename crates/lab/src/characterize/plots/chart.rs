@@ -1,0 +1,122 @@
+//! One chart: lines over named places or over time.
+
+use std::path::Path;
+
+use plotters::prelude::{
+    BLACK, ChartBuilder, Circle, DrawingAreaErrorKind, IntoDrawingArea, LineSeries, PathElement,
+    RGBColor, SVGBackend, ShapeStyle, WHITE,
+};
+use plotters::series::DashedLineSeries;
+
+/// A line to be drawn.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    pub(super) name: String,
+    /// Measured on the drive.
+    pub(super) drive: Vec<(f64, f64)>,
+    /// Measured here.
+    pub(super) here: Vec<(f64, f64)>,
+}
+
+/// What is written along the x axis.
+#[derive(Debug)]
+pub(super) enum Along {
+    /// These words, at 0, 1, 2, …
+    Places(Vec<String>),
+    /// Numbers.
+    Numbers,
+}
+
+/// A chart to be drawn.
+#[derive(Debug)]
+pub(super) struct Chart {
+    /// Of the file, without its ending.
+    pub(super) file: &'static str,
+    pub(super) title: &'static str,
+    pub(super) x: &'static str,
+    pub(super) y: &'static str,
+    pub(super) along: Along,
+    pub(super) lines: Vec<Line>,
+}
+
+const SIZE: (u32, u32) = (720, 440);
+const FONT: &str = "sans-serif";
+/// Told apart by people who see fewer colours (Okabe and Ito).
+const COLOURS: [RGBColor; 6] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+];
+/// Room above the highest point.
+const HEADROOM: f64 = 1.08;
+/// More points than this are a curve; their marks would hide it.
+const MARKS_MAX: usize = 40;
+
+impl Chart {
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.iter().all(|line| line.here.is_empty())
+    }
+
+    pub(super) fn write(&self, path: &Path) -> Result<(), String> {
+        let root = SVGBackend::new(path, SIZE).into_drawing_area();
+        self.draw(&root).map_err(|why| why.to_string())
+    }
+
+    fn draw(
+        &self,
+        root: &plotters::drawing::DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+    ) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
+        root.fill(&WHITE)?;
+        let (x_end, y_end) = self.ends();
+        let mut builder = ChartBuilder::on(root);
+        builder.caption(self.title, (FONT, 18)).margin(12);
+        builder.x_label_area_size(44).y_label_area_size(72);
+        let x_start = if matches!(self.along, Along::Places(_)) { -0.3 } else { 0.0 };
+        let mut chart = builder.build_cartesian_2d(x_start..x_end, 0.0..y_end)?;
+        let label = |x: &f64| self.label(*x);
+        let mut mesh = chart.configure_mesh();
+        mesh.x_desc(self.x).y_desc(self.y).x_label_formatter(&label).light_line_style(WHITE);
+        if let Along::Places(places) = &self.along {
+            mesh.x_labels(places.len() + 1);
+        }
+        mesh.draw()?;
+        for (line, colour) in self.lines.iter().zip(COLOURS.iter().cycle()) {
+            let thin = ShapeStyle { color: (*colour).into(), filled: false, stroke_width: 1 };
+            let drive = DashedLineSeries::new(line.drive.iter().copied(), 5, 4, thin);
+            chart.draw_series(drive)?;
+            let marks = if line.here.len() <= MARKS_MAX { line.here.as_slice() } else { &[] };
+            let thick = ShapeStyle { color: (*colour).into(), filled: true, stroke_width: 2 };
+            chart.draw_series(marks.iter().map(|at| Circle::new(*at, 3, thick)))?;
+            let drawn = chart.draw_series(LineSeries::new(line.here.iter().copied(), thick))?;
+            drawn
+                .label(&line.name)
+                .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 16, y)], thick));
+        }
+        chart.configure_series_labels().border_style(BLACK).background_style(WHITE).draw()?;
+        root.present()
+    }
+
+    /// Right and upper end of the axes.
+    fn ends(&self) -> (f64, f64) {
+        let points = || self.lines.iter().flat_map(|line| line.here.iter().chain(&line.drive));
+        let greatest =
+            |at: fn(&(f64, f64)) -> f64| points().map(at).fold(f64::MIN_POSITIVE, f64::max);
+        let (x, y) = (greatest(|point| point.0), greatest(|point| point.1));
+        let x = if matches!(self.along, Along::Places(_)) { x + 0.3 } else { x * HEADROOM };
+        (x, y * HEADROOM)
+    }
+
+    fn label(&self, x: f64) -> String {
+        match &self.along {
+            Along::Numbers => format!("{x:.0}"),
+            Along::Places(places) => {
+                let is_there = |place: usize| (place as f64 - x).abs() < 1e-6;
+                let at = (0..places.len()).find(|place| is_there(*place));
+                at.map_or_else(String::new, |at| places[at].clone())
+            }
+        }
+    }
+}

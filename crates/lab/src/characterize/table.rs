@@ -1,0 +1,109 @@
+//! A report as a person reads it: *measured on the drive | here | deviation*, by observation.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::{Point, Report};
+
+/// Which points a table shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// All of them.
+    All,
+    /// Those that are further off than they may be.
+    Misses,
+}
+
+/// A report to be displayed.
+#[derive(Clone, Copy, Debug)]
+pub struct Table<'a> {
+    /// What was measured.
+    pub report: &'a Report,
+    /// How much of it to show.
+    pub detail: Detail,
+}
+
+/// What the paper observed, and what of a system it is a property of.
+const OBSERVATIONS: [(u8, &str); 13] = [
+    (1, "the LBA format matters (out of scope: blocks are 4 KiB here)"),
+    (2, "SPDK is the fastest stack (host stage: its share is added to each run as stated)"),
+    (3, "write and append throughput depends on the request size"),
+    (4, "writes are faster than appends"),
+    (5, "depth within a zone gives more IOPS than more zones do"),
+    (6, "append throughput does not care which of the two it is"),
+    (7, "in one zone reads scale best"),
+    (8, "large requests reach the drive's limit either way"),
+    (9, "opening and closing cost little"),
+    (10, "reset and finish depend on the occupancy"),
+    (11, "throughput is steady under writes (raw data win over the text)"),
+    (12, "what resets and finishes do to I/O (raw data win over the text)"),
+    (13, "what I/O does to resets and finishes (raw data win over the text)"),
+];
+
+impl fmt::Display for Table<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { device, seed, points, skipped, .. } = self.report;
+        writeln!(f, "{device}, seed {seed}: {} points", points.len())?;
+        let mut groups: BTreeMap<u8, Vec<&Point>> = BTreeMap::new();
+        for point in points {
+            groups.entry(point.observation).or_default().push(point);
+        }
+        for (number, what) in OBSERVATIONS {
+            writeln!(f, "\nobservation {number}: {what}")?;
+            if let Some(points) = groups.get(&number) {
+                self.group(f, points)?;
+            }
+        }
+        if !skipped.is_empty() {
+            writeln!(f, "\nnot run, too few zones: {}", skipped.join(", "))?;
+        }
+        match self.report.scores() {
+            scores if points.iter().any(|point| point.reference.is_some()) => {
+                writeln!(f, "\n{scores}")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Table<'_> {
+    fn group(&self, f: &mut fmt::Formatter<'_>, points: &[&Point]) -> fmt::Result {
+        let verdicts: Vec<bool> = points.iter().filter_map(|point| point.is_within()).collect();
+        let within = verdicts.iter().filter(|is_within| **is_within).count();
+        if !verdicts.is_empty() {
+            writeln!(f, "  {within} of {} scored points within their tolerance", verdicts.len())?;
+        }
+        let is_shown = |point: &Point| match self.detail {
+            Detail::All => true,
+            Detail::Misses => point.is_within() == Some(false),
+        };
+        let shown: Vec<&&Point> = points.iter().filter(|point| is_shown(point)).collect();
+        if shown.is_empty() {
+            return Ok(());
+        }
+        let (drive, here) = ("on the drive", "here");
+        writeln!(f, "  {:<58} {drive:>13} {here:>13} {:<5} deviation", "", "")?;
+        shown.into_iter().try_for_each(|point| line(f, point))
+    }
+}
+
+fn line(f: &mut fmt::Formatter<'_>, point: &Point) -> fmt::Result {
+    let Point { id, unit, reference, value, .. } = point;
+    let drive = reference.map_or_else(|| "-".into(), figure);
+    let (here, unit) = (figure(*value), *unit);
+    let deviation = point.deviation().map_or_else(String::new, |share| {
+        let mark = if point.is_within() == Some(false) { " !" } else { "" };
+        format!("{:+.1} %{mark}", share * 100.0)
+    });
+    writeln!(f, "  {id:<58} {drive:>13} {here:>13} {unit:<5} {deviation}")
+}
+
+/// Four digits, or all before the point.
+fn figure(value: f64) -> String {
+    match value.abs() {
+        1000.0.. => format!("{value:.0}"),
+        100.0.. => format!("{value:.1}"),
+        10.0.. => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
