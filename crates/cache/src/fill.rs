@@ -265,7 +265,6 @@ impl Inner {
                 })
             })
             .collect();
-        self.count(|stats| stats.pieces_missed += pieces.len() as u64);
         let table = pieces.iter().map(|piece| (piece.key, piece.clone()));
         self.filling.borrow_mut().extend(table);
         let followed = pieces[index(number - run.start)].clone();

@@ -86,6 +86,20 @@ struct Read {
     ahead: VecDeque<Ahead>,
     /// The fetch that this read follows.
     listener: Option<Listener>,
+    /// The number of the first piece for which this read has not asked the origin.
+    asked_until: u64,
+}
+
+/// Where a read finds a piece.
+#[derive(Clone, Copy)]
+enum Whence {
+    Flash,
+    /// Complete, on its way to flash.
+    Memory,
+    /// A fetch of another read.
+    Joined,
+    /// The origin.
+    Missed,
 }
 
 struct Ahead {
@@ -124,6 +138,7 @@ impl Cache {
             consumer,
             ahead: VecDeque::new(),
             listener: None,
+            asked_until: 0,
         };
         read.run().await;
     }
@@ -174,8 +189,8 @@ impl Read {
     /// Hands over `wanted`, which lies in one piece. On failure: how far it came.
     async fn piece(&mut self, number: u64, wanted: &Range<u64>) -> Result<(), (u64, Failure)> {
         let key = self.version.piece(number);
-        self.inner.count(|stats| stats.pieces += 1);
         if let Some(bytes) = self.read_flash(number, key, wanted).await {
+            self.count_piece(number, Whence::Flash);
             // What it follows may have reached flash before this read: it still wants the rest.
             self.listener = self.listener.take().and_then(|listener| listener.passed(wanted.end));
             return self.deliver(bytes).await.map_err(|failure| (wanted.start, failure));
@@ -188,19 +203,33 @@ impl Read {
         let under_way = under_way.filter(|piece| piece.is_current() || is_followed(piece));
         let piece = match under_way {
             Some(piece) => {
-                self.inner.count(|stats| match piece.is_complete() {
-                    true => stats.pieces_dram_hits += 1,
-                    false => stats.pieces_joined += 1,
-                });
+                let is_complete = piece.is_complete();
+                self.count_piece(number, if is_complete { Whence::Memory } else { Whence::Joined });
                 piece
             }
             None => {
                 let (object, head) = (self.object.clone(), self.head.clone());
                 let run = self.inner.missing_run(self.version, &head, &self.range, number);
+                self.asked_until = run.end;
+                self.count_piece(number, Whence::Missed);
                 self.inner.start_fill((object, head), self.version, (run, number))
             }
         };
         self.follow(&piece, wanted).await
+    }
+
+    /// A piece for which this read has asked the origin is missed, wherever it has got to meanwhile.
+    fn count_piece(&self, number: u64, whence: Whence) {
+        let whence = if number < self.asked_until { Whence::Missed } else { whence };
+        self.inner.count(|stats| {
+            stats.pieces += 1;
+            match whence {
+                Whence::Flash => stats.pieces_flash_hits += 1,
+                Whence::Memory => stats.pieces_dram_hits += 1,
+                Whence::Joined => stats.pieces_joined += 1,
+                Whence::Missed => stats.pieces_missed += 1,
+            }
+        });
     }
 
     /// Hands on what a fetch delivers, as it delivers it.
@@ -249,10 +278,7 @@ impl Read {
                 let now = self.inner.now();
                 let place = Inner::place(key, found.extent);
                 self.inner.policy.borrow_mut().on_access(place, now);
-                self.inner.count(|stats| {
-                    stats.pieces_flash_hits += 1;
-                    stats.served_flash_bytes += payload.len() as u64;
-                });
+                self.inner.count(|stats| stats.served_flash_bytes += payload.len() as u64);
                 Some(payload.into_bytes())
             }
             Err(error) => {

@@ -13,15 +13,15 @@ pub struct Stats {
     pub opens_missed: u64,
     /// Opens that shared the origin request of another.
     pub opens_joined: u64,
-    /// Pieces of chunks asked for. Denominator of the hits.
+    /// Pieces of chunks asked for, each counted once below. Denominator of the hits.
     pub pieces: u64,
     /// Pieces served from memory: on their way to flash.
     pub pieces_dram_hits: u64,
     /// Pieces read from flash.
     pub pieces_flash_hits: u64,
-    /// Pieces that joined a fetch already under way.
+    /// Pieces that joined a fetch that another read had started.
     pub pieces_joined: u64,
-    /// Pieces for which a fetch was started.
+    /// Pieces that their reader had to ask the origin for.
     pub pieces_missed: u64,
     /// Bytes handed to readers.
     pub served_bytes: u64,
