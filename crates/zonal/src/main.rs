@@ -24,6 +24,10 @@ use clap::error::ErrorKind;
 
 use crate::commands::Command;
 
+/// Values come and go by the thousand in a second, and the system's allocator gives their pages back each time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A flash cache for object storage.
 #[derive(Debug, Parser)]
 #[command(name = "zonal", version, max_term_width = 100, after_help = EXIT_CODES)]
