@@ -18,6 +18,10 @@ use zonal_lab::bench::{self, Progress, Settings};
 
 use foyer_cache::FoyerSubject;
 
+/// The same as Zonal's, so that foyer's numbers are not those of an allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Debug, Parser)]
 #[command(name = "zonal-compare", version, max_term_width = 100)]
 struct Cli {

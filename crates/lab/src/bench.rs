@@ -22,7 +22,7 @@ mod tally;
 mod window;
 
 pub use modes::{Error, run};
-pub use process::{KernelBytes, process_cpu, resident, thread_cpu};
+pub use process::{KernelBytes, machine_idle, process_cpu, resident, thread_cpu};
 pub use progress::Progress;
 pub use report::{Detail, Quantiles, Report, Summary};
 pub use scratch::write_bandwidth;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::Value;
 use zonal_base::Bytes;
 use zonal_lab::Generator;
+use zonal_lab::bench::machine_idle;
 use zonal_origin::sigv4::{Credentials, Signer, Timestamp};
 
 use super::Stage;
@@ -125,14 +126,16 @@ fn large(stage: &Stage, server: &Server) -> Result<Vec<Row>, String> {
     let (size, _) = OBJECTS[1];
     let flags =
         format!("--bs=1m --iodepth={CONNECTIONS} --ramp_time=0.5 --runtime={}", stage.seconds);
-    let (mut mib, mut fio_mib, mut cores) = <(Samples, Samples, Samples)>::default();
+    let (mut mib, mut fio_mib, mut cores, mut idle) =
+        <(Samples, Samples, Samples, Samples)>::default();
     in_turns(
         stage.pairs,
         || {
-            let before = cpu_seconds(&server.child)?;
+            let (before, idle_before) = (cpu_seconds(&server.child)?, machine_idle());
             let report = wrk(stage, server, size, stage.seconds)?;
             let seconds = number(&report, "/us")? / 1e6;
             cores.push((cpu_seconds(&server.child)? - before) / seconds);
+            idle.push((machine_idle() - idle_before).as_secs_f64() / seconds);
             mib.push(number(&report, "/requests")? * (size as f64 / 1048576.0) / seconds);
             Ok(())
         },
@@ -146,6 +149,7 @@ fn large(stage: &Stage, server: &Server) -> Result<Vec<Row>, String> {
         Row::new("warm 1 MiB GETs over HTTP, presigned", "MiB/s", mib, Goal::RatioAtLeast(0.7))
             .beside("fio", fio_mib),
         Row::new("cores that the server took for them", "", cores, Goal::None),
+        Row::new("cores of the machine that were idle meanwhile", "", idle, Goal::None),
     ])
 }
 

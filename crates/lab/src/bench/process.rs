@@ -23,6 +23,21 @@ fn clock(id: ClockId) -> Duration {
     Duration::try_from(clock_gettime(id)).unwrap_or_default()
 }
 
+/// Time that all cores of the machine together had nothing to do, since it started. Zero where the kernel does
+/// not say. Whoever sees none left while something runs knows what its limit was.
+#[must_use]
+pub fn machine_idle() -> Duration {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks = idle_ticks(&stat).unwrap_or(0);
+    Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// Idle, and waiting for a device.
+fn idle_ticks(stat: &str) -> Option<u64> {
+    let mut fields = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().skip(3);
+    Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
+}
+
 /// Memory that is present (RSS).
 #[must_use]
 pub fn resident() -> Bytes {
@@ -72,6 +87,12 @@ mod tests {
             "rchar: 1\nwchar: 2\nread_bytes: 30\nwrite_bytes: 40\ncancelled_write_bytes: 5\n";
         assert_eq!(KernelBytes::parse(text), KernelBytes { read: 30, written: 40 });
         assert_eq!(KernelBytes::parse(""), KernelBytes::default());
+    }
+
+    #[test]
+    fn idle_time_is_read_from_the_kernels_text() {
+        assert_eq!(idle_ticks("cpu  10 0 20 300 40 0 0 0 0 0\ncpu0 1 1 1 1 1 1\n"), Some(340));
+        assert_eq!(idle_ticks("intr 7"), None);
     }
 
     #[test]

@@ -147,6 +147,8 @@ pub struct Summary {
     pub cpu_seconds: f64,
     /// Of it, what the made-up origin took.
     pub origin_cpu_seconds: f64,
+    /// Cores of the machine that had nothing to do: near 0, the CPU was the limit.
+    pub machine_idle_cores: f64,
     /// CPU time over gets.
     pub cpu_us_per_get: f64,
     /// The same without the made-up origin.
@@ -221,7 +223,7 @@ pub(crate) fn cpu_us(cpu: Duration, gets: u64) -> Option<f64> {
 
 impl Summary {
     pub(crate) fn of(window: &Window) -> Self {
-        let Window { took, cpu, origin_cpu, counters, kernel, tally, .. } = window;
+        let Window { took, cpu, origin_cpu, idle, counters, kernel, tally, .. } = window;
         let gets = tally.gets();
         let per_s = |count: u64| ratio(count as f64, took.as_secs_f64()).unwrap_or(0.0);
         let quantiles = |source| Quantiles::of(tally.latencies(source));
@@ -250,6 +252,7 @@ impl Summary {
             damaged: counters.damaged,
             cpu_seconds: cpu.as_secs_f64(),
             origin_cpu_seconds: origin_cpu.as_secs_f64(),
+            machine_idle_cores: ratio(idle.as_secs_f64(), took.as_secs_f64()).unwrap_or(0.0),
             cpu_us_per_get: cpu_us(*cpu, gets).unwrap_or(0.0),
             cpu_us_per_get_net: cpu_us(cpu.saturating_sub(*origin_cpu), gets).unwrap_or(0.0),
             by_record: RecordCounts::of(counters),

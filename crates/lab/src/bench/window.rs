@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::phase::{Bench, Crew};
-use super::process::{KernelBytes, process_cpu};
+use super::process::{KernelBytes, machine_idle, process_cpu};
 use super::tally::Tally;
 use super::{Counters, Error, Subject};
 
@@ -14,6 +14,8 @@ pub(crate) struct Window {
     pub(crate) cpu: Duration,
     /// Of it, what the made-up origin took.
     pub(crate) origin_cpu: Duration,
+    /// Time that cores of the machine were idle.
+    pub(crate) idle: Duration,
     pub(crate) counters: Counters,
     pub(crate) kernel: KernelBytes,
     /// Of the first crew.
@@ -27,6 +29,7 @@ struct Edge {
     at: Instant,
     cpu: Duration,
     origin_cpu: Duration,
+    idle: Duration,
     counters: Counters,
     kernel: KernelBytes,
 }
@@ -38,6 +41,7 @@ impl Edge {
             at: Instant::now(),
             cpu: process_cpu(),
             origin_cpu: subject.origin().cpu(),
+            idle: machine_idle(),
             counters,
             kernel: KernelBytes::now(),
         }
@@ -63,6 +67,7 @@ impl<S: Subject> Bench<S> {
             took: after.at - before.at,
             cpu: after.cpu.saturating_sub(before.cpu),
             origin_cpu: after.origin_cpu.saturating_sub(before.origin_cpu),
+            idle: after.idle.saturating_sub(before.idle),
             counters: after.counters.since(before.counters),
             kernel: after.kernel.since(before.kernel),
             tally,
@@ -77,6 +82,7 @@ impl Window {
         self.took += later.took;
         self.cpu += later.cpu;
         self.origin_cpu += later.origin_cpu;
+        self.idle += later.idle;
         self.counters = self.counters.and_then(later.counters);
         self.kernel.read += later.kernel.read;
         self.kernel.written += later.kernel.written;

@@ -66,7 +66,12 @@ impl fmt::Display for Summary {
         row(f, "zones reclaimed", format_args!("{reclaims}, {waits} writes waited for one"))?;
         let cpu = self.cpu_seconds;
         let (each, net) = (self.cpu_us_per_get, self.cpu_us_per_get_net);
-        row(f, "CPU", format_args!("{cpu:.2} s, {each:.1} us a get, {net:.1} net of the origin"))
+        row(f, "CPU", format_args!("{cpu:.2} s, {each:.1} us a get, {net:.1} net of the origin"))?;
+        row(
+            f,
+            "idle meanwhile",
+            format_args!("{:.2} cores of the machine", self.machine_idle_cores),
+        )
     }
 }
 
