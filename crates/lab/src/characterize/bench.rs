@@ -175,6 +175,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
     pub(super) fn rest(&mut self, span: Nanos) {
         let until = self.clock.now() + span;
         while self.clock.now() < until {
+            assert!(self.device.poll(self.clock.now()).is_none(), "nothing is in flight");
             self.clock.pass(self.device, Some(until));
         }
     }

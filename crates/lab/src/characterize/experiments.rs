@@ -204,11 +204,11 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Lab<'a, D, C> {
         }
     }
 
-    /// Zones that a run may keep active: the limit, and what the device has to spare.
-    fn can_write(&self, zones: usize) -> bool {
+    /// Whether a run may keep so many zones active, and take `more` besides.
+    fn has_zones(&self, active: usize, more: u64) -> bool {
         let limit = self.bench.device.geometry().max_active_zones;
-        let is_allowed = limit.is_none_or(|limit| zones <= limit as usize);
-        is_allowed && zones < self.bench.ground.empty.len()
+        let is_allowed = limit.is_none_or(|limit| active <= limit as usize);
+        is_allowed && active + zonal_base::index(more) < self.bench.ground.empty.len()
     }
 
     fn skip(&mut self, run: String) {

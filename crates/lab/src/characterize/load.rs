@@ -94,8 +94,11 @@ struct Running {
     places: Vec<Place>,
     /// Commands that began or have their time to begin.
     issued: u64,
-    /// Slots that wait for a zone to be reset or for another stream.
+    /// Slots that wait for a zone.
     parked: Vec<usize>,
+    /// Slots that wait for the stream that this one is in step with.
+    behind: Vec<usize>,
+    in_flight: usize,
     is_resetting: bool,
     slots_left: usize,
     outcome: Outcome,
@@ -124,11 +127,15 @@ pub(super) struct Load<'a, 'b, D, C> {
     opened: Option<Nanos>,
     is_closed: bool,
     answered_count: u64,
+    /// A stream's next zone may be opened while commands to the last one are in flight: the limit on active
+    /// zones allows two for each stream.
+    has_zones_to_spare: bool,
 }
 
 impl<'a, 'b, D: ZonedDevice, C: Clock<D>> Load<'a, 'b, D, C> {
     pub(super) fn new(bench: &'a mut Bench<'b, D, C>, streams: &[Stream], window: Window) -> Self {
         let started = bench.clock.now();
+        let limit = bench.device.geometry().max_active_zones;
         let mut load = Self {
             bench,
             streams: streams.iter().map(|stream| Running::new(*stream)).collect(),
@@ -142,6 +149,7 @@ impl<'a, 'b, D: ZonedDevice, C: Clock<D>> Load<'a, 'b, D, C> {
             opened: None,
             is_closed: false,
             answered_count: 0,
+            has_zones_to_spare: limit.is_none_or(|limit| 2 * streams.len() <= limit as usize),
         };
         for (stream, spec) in streams.iter().enumerate() {
             for _ in 0..spec.depth {
@@ -209,7 +217,7 @@ impl<'a, 'b, D: ZonedDevice, C: Clock<D>> Load<'a, 'b, D, C> {
             Pace::Follow { leader, per_command } => {
                 let allowed = self.streams[leader].issued as f64 * per_command;
                 if allowed <= running.issued as f64 {
-                    self.streams[number].parked.push(slot);
+                    self.streams[number].behind.push(slot);
                     return;
                 }
                 at
@@ -229,7 +237,7 @@ impl<'a, 'b, D: ZonedDevice, C: Clock<D>> Load<'a, 'b, D, C> {
         for follower in 0..self.streams.len() {
             let pace = self.streams[follower].stream.pace;
             let follows = matches!(pace, Pace::Follow { leader: led, .. } if led == leader);
-            if follows && let Some(slot) = self.streams[follower].parked.pop() {
+            if follows && let Some(slot) = self.streams[follower].behind.pop() {
                 self.tell(slot, at);
             }
         }
@@ -257,7 +265,10 @@ impl<'a, 'b, D: ZonedDevice, C: Clock<D>> Load<'a, 'b, D, C> {
     fn submit(&mut self, now: Nanos, slot: usize, command: Command) {
         self.slots[slot].begun = now;
         match self.bench.device.submit(now, Ticket(slot as u64), command) {
-            Ok(()) => self.in_flight += 1,
+            Ok(()) => {
+                self.in_flight += 1;
+                self.streams[self.slots[slot].stream].in_flight += 1;
+            }
             Err(command) => self.refused = Some((slot, command)),
         }
     }
@@ -265,6 +276,7 @@ impl<'a, 'b, D: ZonedDevice, C: Clock<D>> Load<'a, 'b, D, C> {
     fn end(&mut self, now: Nanos, slot: usize, completion: Completion) -> Result<(), Error> {
         self.in_flight -= 1;
         let Slot { stream, begun, blocks, doing, .. } = self.slots[slot];
+        self.streams[stream].in_flight -= 1;
         let answer = completion.map_err(|error| Error::Refused { what: doing.name(), error })?;
         let is_read = matches!(answer, Answer::Read(_));
         if let Answer::Read(buffer) = answer {
@@ -294,7 +306,17 @@ impl<'a, 'b, D: ZonedDevice, C: Clock<D>> Load<'a, 'b, D, C> {
             tally.add(now.since(opened), now.since(begun) + latency, blocks);
         }
         self.tell(slot, now + latency + turnaround);
+        if self.streams[stream].in_flight == 0 {
+            self.unpark(now, stream);
+        }
         Ok(())
+    }
+
+    /// The slots that wait for a zone look again.
+    fn unpark(&mut self, now: Nanos, stream: usize) {
+        for slot in std::mem::take(&mut self.streams[stream].parked) {
+            self.push(slot, now);
+        }
     }
 
     /// A zone was reset for a stream that had none left: its slots go on.
@@ -302,18 +324,24 @@ impl<'a, 'b, D: ZonedDevice, C: Clock<D>> Load<'a, 'b, D, C> {
         let running = &mut self.streams[stream];
         running.is_resetting = false;
         running.places = vec![Place { zone, written: Blocks(0) }];
-        for slot in std::mem::take(&mut running.parked) {
-            self.push(slot, now);
-        }
+        self.unpark(now, stream);
     }
 }
 
 impl Running {
     fn new(stream: Stream) -> Self {
         let outcome = Outcome { reads: Tally::new(), others: Tally::new() };
-        let (places, parked) = (Vec::new(), Vec::new());
-        let slots_left = stream.depth;
-        Self { stream, places, issued: 0, parked, is_resetting: false, slots_left, outcome }
+        Self {
+            stream,
+            places: Vec::new(),
+            issued: 0,
+            parked: Vec::new(),
+            behind: Vec::new(),
+            in_flight: 0,
+            is_resetting: false,
+            slots_left: stream.depth,
+            outcome,
+        }
     }
 }
 

@@ -1,5 +1,10 @@
 //! The harness on a device in memory whose latency is known to the nanosecond.
 
+mod flat;
+
+use std::collections::BTreeSet;
+use std::thread;
+
 use zonal_base::{Blocks, Nanos, ZoneId};
 use zonal_device::ram::{RamDevice, RamOptions};
 use zonal_device::{Geometry, Kind};
@@ -7,9 +12,10 @@ use zonal_device::{Geometry, Kind};
 use super::bench::Bench;
 use super::load::{Outcome, Pace, Stack, Stream, Window, Work};
 use super::{
-    Comparison, Detail, Error, Experiment, Point, Report, Set, Settings, Statistic, Table,
-    VirtualTime, write_plots, zoned,
+    Comparison, Detail, Error, Experiment, Point, RealTime, Report, Set, Settings, Statistic,
+    Table, VirtualTime, conventional, write_plots, zoned,
 };
+use flat::Flat;
 
 const LATENCY: Nanos = Nanos::micros(100);
 
@@ -196,15 +202,57 @@ fn zone_management_on_a_flat_device_costs_the_same_everywhere() {
 }
 
 #[test]
-fn equal_seeds_give_equal_reports_and_ids_are_unique() {
+fn equal_seeds_give_equal_reports() {
     let settings = settings(&[Experiment::MixedRatio, Experiment::Placement]);
     let report = characterize(&settings);
     assert_eq!(report, characterize(&settings));
-    let ids: std::collections::BTreeSet<&str> =
-        report.points.iter().map(|point| point.id.as_str()).collect();
-    assert_eq!(ids.len(), report.points.len());
     let other = Settings { seed: 8, ..settings };
     assert_ne!(report.points, characterize(&other).points);
+}
+
+#[test]
+fn every_row_of_the_tables_is_run_and_no_id_is_given_twice() {
+    let zones = Geometry {
+        zone_count: 200,
+        zone_size: Blocks(1 << 14),
+        zone_capacity: Blocks(1 << 13),
+        ..geometry()
+    };
+    let settings = Settings { effort: 0.002, ..Settings::new("flat", 7) };
+    let mut runs = 0;
+    let mut count = |_: &super::Progress| runs += 1;
+    let mut device = Flat::new(zones);
+    let report = zoned(&mut device, &mut VirtualTime::default(), &settings, &mut count).unwrap();
+    assert_eq!((report.skipped.clone(), runs), (Vec::new(), 300 + 21 + 1 + 61 + 48 + 90 + 162 + 3));
+    let ids: BTreeSet<&str> = report.points.iter().map(|point| point.id.as_str()).collect();
+    assert_eq!(ids.len(), report.points.len());
+    let observations: BTreeSet<u8> = report.points.iter().map(|point| point.observation).collect();
+    assert_eq!(observations, (3..=13).collect());
+    assert_eq!(report.scores().fit_means.of, 2 * 300 + 20 + 13);
+}
+
+#[test]
+fn a_conventional_drive_is_measured_under_random_overwrites() {
+    let zones = Geometry { kind: Kind::Conventional, zone_count: 64, ..geometry() };
+    let mut device = Flat::new(Geometry { zone_size: Blocks(4096), ..zones });
+    device.takes_writes_anywhere = true;
+    let settings = Settings { effort: 0.05, ..Settings::new("flat", 7) };
+    let mut clock = VirtualTime::default();
+    let report = conventional(&mut device, &mut clock, &settings, &mut |_| ()).unwrap();
+    assert_eq!((report.points.len(), report.series.len()), (3 * 4, 3));
+    for series in &report.series {
+        assert_eq!((series.write_mib_s.len(), series.read_mib_s.len()), (5, 5));
+        assert!(series.write_mib_s.iter().all(|mib| 500.0 < *mib), "{series:?}");
+    }
+}
+
+#[test]
+fn in_real_time_a_command_takes_the_time_that_the_device_takes() {
+    let mut device = ram(1);
+    let mut clock = RealTime::new(|_: &mut RamDevice, _| thread::yield_now());
+    let mut bench = Bench::new(&mut device, &mut clock, 1).unwrap();
+    let took = bench.manage(ZoneId(0), zonal_device::Action::Open).unwrap();
+    assert!(LATENCY <= took, "{took}");
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub(super) fn zoned<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Res
     let table = reference::gc();
     for (number, row) in table.rows().filter(|row| row.text("drive") == "zn540").enumerate() {
         lab.begin(number, table.rows().count() / 2);
-        if lab.bench.ground.empty.len() < RING_ZONES || !lab.can_write(WRITERS) {
+        if lab.bench.ground.empty.len() < RING_ZONES || !lab.has_zones(WRITERS, 0) {
             lab.skip(format!("gc.zoned.{}", row.text("write_mib_s_per_job")));
             continue;
         }

@@ -20,7 +20,7 @@ pub(super) fn ratios<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Re
         lab.begin(number, rows.len());
         let (read_percent, depth): (u64, usize) = (row.value("read_percent"), row.value("qd"));
         let name = format!("mixed.4KiB.r{read_percent}.qd{depth}");
-        if !lab.can_write(MIXED_ZONES) {
+        if !lab.has_zones(MIXED_ZONES, 0) {
             lab.skip(name);
             continue;
         }

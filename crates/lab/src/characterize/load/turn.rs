@@ -110,6 +110,9 @@ impl<D: ZonedDevice, C: Clock<D>> Load<'_, '_, D, C> {
         if running.places.first().is_some_and(|place| place.written < capacity) {
             return self.write_at(slot, 0);
         }
+        if 0 < running.in_flight && !self.has_zones_to_spare {
+            return Turn::Park;
+        }
         let filled = running.places.pop().map(|place| place.zone);
         match self.bench.ground.next(filled) {
             None => Turn::Stop,
