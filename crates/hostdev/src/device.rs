@@ -82,7 +82,12 @@ struct Flushes {
 }
 
 impl HostDevice {
-    pub(crate) fn new(geometry: Geometry, start: Lba, engine: Engine, queue_depth: u32) -> Self {
+    pub(crate) fn new(
+        (geometry, start): (Geometry, Lba),
+        engine: Engine,
+        queue_depth: u32,
+        health: Health,
+    ) -> Self {
         Self {
             table: ZoneTable::new(geometry),
             start,
@@ -94,7 +99,7 @@ impl HostDevice {
             order: WriteOrder::default(),
             flushes: Flushes::default(),
             ready: VecDeque::with_capacity(queue_depth as usize),
-            health: Health::default(),
+            health,
         }
     }
 

@@ -16,6 +16,7 @@ use zonal_device::{Geometry, Kind};
 
 use crate::device::{HostDevice, QUEUE_DEPTH_MAX, ShardOptions};
 use crate::engine::Engine;
+use crate::health::Health;
 use crate::{DeviceSpec, EngineKind, Place};
 
 /// How long opening waits for a process that was just killed: 1 s. Its ring is taken down in the
@@ -120,7 +121,8 @@ impl Drive {
             Engine::open(self.engine, file, options.queue_depth, options.pool).map_err(io)?;
         let start = self.geometry.zone_start(first);
         assert!((1..=QUEUE_DEPTH_MAX).contains(&options.queue_depth), "the depth of a queue");
-        Ok(HostDevice::new(geometry, start, engine, options.queue_depth))
+        let health = Health::new(self.path.clone());
+        Ok(HostDevice::new((geometry, start), engine, options.queue_depth, health))
     }
 
     fn io_error(&self, action: &'static str, source: std::io::Error) -> OpenError {

@@ -1,5 +1,7 @@
 //! What a failed system call means: a bad block, or a lost device.
 
+use std::path::PathBuf;
+
 use rustix::io::Errno;
 use zonal_device::DeviceError;
 
@@ -8,8 +10,10 @@ use zonal_device::DeviceError;
 /// cost the kernel's time-out (30 s for NVMe). A guess.
 const FAILURES_MAX: u32 = 16;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Health {
+    /// For the log.
+    device: PathBuf,
     failures_in_row: u32,
     /// All failures: every doubling is logged, so that a bad drive cannot fill the log.
     failure_count: u64,
@@ -17,6 +21,10 @@ pub(crate) struct Health {
 }
 
 impl Health {
+    pub(crate) const fn new(device: PathBuf) -> Self {
+        Self { device, failures_in_row: 0, failure_count: 0, is_gone: false }
+    }
+
     /// True when nothing need be tried any more.
     pub(crate) const fn is_gone(&self) -> bool {
         self.is_gone
@@ -38,7 +46,8 @@ impl Health {
         }
         self.failure_count += 1;
         if self.failure_count.is_power_of_two() {
-            tracing::warn!(%errno, self.failure_count, "a read or write of the device failed");
+            let (device, failures) = (self.device.display(), self.failure_count);
+            tracing::warn!(%device, %errno, failures, "a read or write of the device failed");
         }
         Err(DeviceError::Media)
     }
@@ -55,7 +64,8 @@ impl Health {
 
     fn lose(&mut self, errno: Errno) -> DeviceError {
         if !self.is_gone {
-            tracing::error!(%errno, "the device is lost: it is not used any more");
+            let device = self.device.display();
+            tracing::error!(%device, %errno, "the device is lost: it is not used any more");
         }
         self.is_gone = true;
         DeviceError::DeviceGone
@@ -66,12 +76,16 @@ impl Health {
 mod tests {
     use super::*;
 
+    fn health() -> Health {
+        Health::new(PathBuf::from("device"))
+    }
+
     const MEDIA: Result<(), DeviceError> = Err(DeviceError::Media);
     const GONE: Result<(), DeviceError> = Err(DeviceError::DeviceGone);
 
     #[test]
     fn single_failures_are_bad_blocks() {
-        let mut health = Health::default();
+        let mut health = health();
         for _ in 0..FAILURES_MAX * 2 {
             assert_eq!(health.judge(Err(Errno::IO)), MEDIA);
             assert_eq!(health.judge(Err(Errno::NOSPC)), MEDIA);
@@ -81,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_device_that_only_fails_is_lost_for_good() {
-        let mut health = Health::default();
+        let mut health = health();
         for _ in 1..FAILURES_MAX {
             assert_eq!(health.judge(Err(Errno::IO)), MEDIA);
         }
@@ -93,10 +107,10 @@ mod tests {
     #[test]
     fn a_device_that_the_kernel_lost_is_lost_at_once() {
         for errno in [Errno::NODEV, Errno::NXIO, Errno::SHUTDOWN] {
-            let mut health = Health::default();
+            let mut health = health();
             assert_eq!(health.judge(Err(errno)), GONE);
             assert!(health.is_gone());
         }
-        assert_eq!(Health::default().judge_flush(Err(Errno::IO)), GONE);
+        assert_eq!(health().judge_flush(Err(Errno::IO)), GONE);
     }
 }
