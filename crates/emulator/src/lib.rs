@@ -9,8 +9,17 @@
 
 extern crate alloc;
 
+mod buffer;
+mod chance;
 mod controller;
+mod faults;
+mod in_flight;
 mod link;
+mod nand;
+pub mod payload;
 pub mod profile;
+mod zoned;
 
+pub use payload::{Forgetful, Medium, Memory};
 pub use profile::{Basis, Profile};
+pub use zoned::ZonedDrive;

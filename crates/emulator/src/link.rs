@@ -18,13 +18,17 @@ impl Link {
         Self { profile, to_host: Server::default(), to_drive: Server::default() }
     }
 
-    /// When blocks that are ready in the drive at `ready` have reached the host.
-    pub(crate) fn to_host(&mut self, ready: Nanos, blocks: Blocks) -> Nanos {
-        self.to_host.serve(ready, Nanos(blocks.0 * self.profile.read_ns_per_block))
+    /// When the link has time for so many blocks, and has taken it.
+    ///
+    /// Reads finish in another order than they begin. To keep one server for them all, the time
+    /// of the link is taken before the flash is asked: the sum and the limit are the same.
+    pub(crate) fn send(&mut self, now: Nanos, blocks: Blocks) -> Nanos {
+        let transfer = Nanos(blocks.0 * self.profile.read_ns_per_block);
+        self.to_host.serve(now, self.profile.read_per_command + transfer)
     }
 
     /// When blocks that the host offers at `ready` have reached the drive.
-    pub(crate) fn to_drive(&mut self, ready: Nanos, blocks: Blocks) -> Nanos {
+    pub(crate) fn receive(&mut self, ready: Nanos, blocks: Blocks) -> Nanos {
         self.to_drive.serve(ready, Nanos(blocks.0 * self.profile.write_ns_per_block))
     }
 }

@@ -36,6 +36,8 @@ pub struct Profile {
     pub buffer: BufferProfile,
     /// The flash.
     pub nand: NandProfile,
+    /// What managing zones costs. `None`: the zones are an agreement of the host's.
+    pub zones: Option<ZoneProfile>,
 }
 
 /// What a command costs the controller, which serves one at a time, and what it takes besides.
@@ -45,12 +47,35 @@ pub struct ControllerProfile {
     pub basis: Basis,
     /// Serial work for a read.
     pub read: Nanos,
-    /// Serial work for a write.
-    pub write: Nanos,
-    /// Serial work for an append.
-    pub append: Nanos,
-    /// From the host to the controller and back, beyond what is counted elsewhere.
-    pub round_trip: Nanos,
+    /// A read's time beyond what the parts of the drive account for.
+    pub read_fixed: Nanos,
+    /// Writes.
+    pub write: WriteCosts,
+    /// Appends.
+    pub append: WriteCosts,
+    /// What else a write may take, on average; exponentially distributed.
+    pub write_jitter: Nanos,
+    /// A command that only reads or sets the controller's own memory: report, flush of a protected
+    /// buffer, a refusal.
+    pub administrative: Nanos,
+}
+
+/// What a write or an append costs.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteCosts {
+    /// Serial work for one of a single block.
+    pub single_block: Nanos,
+    /// Serial work for one of several blocks.
+    pub several_blocks: Nanos,
+    /// More for one of more than two blocks: the list of its pages must be fetched from the host, while
+    /// two pages are named in the command itself (NVMe's PRP entries).
+    pub list_fetch: Nanos,
+    /// Its time beyond controller and link.
+    pub fixed: Nanos,
+    /// More when others are in flight.
+    pub interleaved: Nanos,
+    /// More when it opens its zone.
+    pub opens_zone: Nanos,
 }
 
 /// The two directions of the link.
@@ -58,6 +83,8 @@ pub struct ControllerProfile {
 pub struct LinkProfile {
     /// Where these constants come from.
     pub basis: Basis,
+    /// Time that a read takes of the link whatever its size.
+    pub read_per_command: Nanos,
     /// Nanoseconds for 4 KiB from the drive to the host.
     pub read_ns_per_block: u64,
     /// Nanoseconds for 4 KiB from the host to the drive.
@@ -71,8 +98,18 @@ pub struct BufferProfile {
     pub basis: Basis,
     /// What it holds for each zone (or stream) that is written, in blocks.
     pub blocks_per_stream: u64,
-    /// Nanoseconds for 4 KiB from the buffer to the flash, whole drive.
+    /// Nanoseconds for 4 KiB from the buffer to the flash, whole drive, on average.
     pub drain_ns_per_block: u64,
+    /// One program on every die: a multiple of 32 blocks. The drain is even from stripe to stripe, not within one.
+    pub stripe_blocks: u64,
+    /// How long a 32nd of a stripe takes when it does not pause.
+    pub burst: Nanos,
+    /// How many of a million such parts follow a pause.
+    pub pause_per_million: u64,
+    /// How much longer a stripe takes once in a while.
+    pub stall: Nanos,
+    /// How many of a million stripes that is.
+    pub stall_per_million: u64,
     /// Whether its content survives a power cut.
     pub power_loss_protected: bool,
 }
@@ -94,8 +131,58 @@ pub struct NandProfile {
     pub erase: Nanos,
     /// How long a read keeps its die, by page type; the types are equally frequent.
     pub read: [Nanos; 3],
-    /// From the die to the controller, each further 4 KiB.
+    /// A read's time in the flash that does not keep the die.
+    pub sense_fixed: Nanos,
+    /// Channels, each shared by as many dies; one transfer at a time.
+    pub channel_count: u32,
+    /// How long the first block of a read keeps its channel.
+    pub transfer: Nanos,
+    /// More when a read takes more than one block of a page.
+    pub transfer_several: Nanos,
+    /// More for each block after the first.
     pub transfer_ns_per_block: u64,
     /// The longest that a read waits for a program on its die: then the program is suspended.
     pub suspend_max: Nanos,
+}
+
+/// What managing zones costs.
+#[derive(Clone, Debug)]
+pub struct ZoneProfile {
+    /// Where these constants come from.
+    pub basis: Basis,
+    /// Open.
+    pub open: Nanos,
+    /// Close.
+    pub close: Nanos,
+    /// Finish of a zone without a block.
+    pub finish_empty: Nanos,
+    /// The shortest that a finish takes.
+    pub finish: Nanos,
+    /// More in one of so many finishes.
+    pub finish_slow: Nanos,
+    /// How many of a million finishes that is.
+    pub finish_slow_per_million: u64,
+    /// What padding a block costs of the program bandwidth, compared with a written one.
+    pub padding_permille: u64,
+    /// Reset of a zone without a block, when it does something.
+    pub reset_empty: Nanos,
+    /// Reset of a zone without a block, when there is nothing to do.
+    pub reset_nothing: Nanos,
+    /// How many of a million resets of an empty zone find nothing to do.
+    pub reset_nothing_per_million: u64,
+    /// Reset, beside the work for each block.
+    pub reset: Nanos,
+    /// Reset: picoseconds of work in the map for each written block.
+    pub reset_ps_per_block: u64,
+    /// Reset of a zone that was never finished, more: blocks written, and how much, by rising blocks;
+    /// linear in between.
+    pub reset_unfinished: &'static [(u64, Nanos)],
+    /// What else a reset takes, on average; exponentially distributed.
+    pub reset_jitter: Nanos,
+    /// The same for a zone that was written to its end.
+    pub reset_jitter_full: Nanos,
+    /// A reset works in pieces of this length, and lets one write in between.
+    pub reset_slice: Nanos,
+    /// How much each such write holds the reset up.
+    pub reset_held_up: Nanos,
 }

@@ -1,0 +1,166 @@
+//! How fast the buffer drains: on average as fast as the flash takes programs, but not evenly.
+//!
+//! Programs go round the dies in stripes, one unit on each. On the measured drive the room that they
+//! give back comes in lumps: within a stripe some units follow at once and some after a pause, while
+//! a whole stripe takes nearly always the same time. Once in a while a stripe takes much longer.
+//! The clock runs only while there is something to drain.
+
+use zonal_base::{Nanos, Rng, index};
+
+use crate::chance;
+use crate::profile::BufferProfile;
+
+/// Work: parts of a block, so that shares of it lose nothing that matters.
+pub(super) type Grains = u64;
+
+/// Grains in a block.
+pub(super) const BLOCK_GRAINS: Grains = 1 << 16;
+
+/// Units of a stripe that the pauses are drawn for.
+const UNITS: usize = 32;
+
+/// Weights of the pauses, 64 equally likely ones: `(-ln u)^1.567`, times 256. The exponent was fitted
+/// to the quantiles of 128 KiB writes at queue depths 1 to 64 (see `profile/zn540.rs`).
+const PAUSE_WEIGHTS: [u64; 64] = [
+    3399, 2053, 1624, 1365, 1184, 1046, 937, 846, 770, 705, 648, 597, 552, 512, 476, 443, 412, 385,
+    359, 336, 314, 293, 274, 257, 240, 225, 210, 197, 184, 172, 160, 149, 139, 130, 120, 112, 104,
+    96, 89, 82, 75, 69, 63, 58, 52, 47, 43, 38, 34, 30, 27, 23, 20, 17, 15, 12, 10, 8, 6, 4, 3, 2,
+    1, 0,
+];
+
+#[derive(Clone, Debug)]
+pub(super) struct DrainClock {
+    seed: u64,
+    stripe_grains: Grains,
+    stripe: Nanos,
+    burst: Nanos,
+    pause_per_million: u64,
+    stall: Nanos,
+    stall_per_million: u64,
+    /// Which stripe is drained, and when the clock says that it began.
+    stripe_id: u64,
+    began: Nanos,
+    /// When each of its units is drained, from its beginning.
+    ends: [u64; UNITS],
+}
+
+impl DrainClock {
+    pub(super) fn new(profile: &BufferProfile, seed: u64) -> Self {
+        let stripe = profile.stripe_blocks * profile.drain_ns_per_block;
+        let stalls = profile.stall.0 * profile.stall_per_million / 1_000_000;
+        let mut clock = Self {
+            seed,
+            stripe_grains: profile.stripe_blocks * BLOCK_GRAINS,
+            stripe: Nanos(stripe - stalls),
+            burst: profile.burst,
+            pause_per_million: profile.pause_per_million,
+            stall: profile.stall,
+            stall_per_million: profile.stall_per_million,
+            stripe_id: 0,
+            began: Nanos(0),
+            ends: [0; UNITS],
+        };
+        clock.lay_out();
+        clock
+    }
+
+    /// How much is drained at `now`, if there was always something.
+    pub(super) fn drained(&mut self, now: Nanos) -> Grains {
+        while self.began.0 + self.ends[UNITS - 1] <= now.0 {
+            self.began.0 += self.ends[UNITS - 1];
+            self.stripe_id += 1;
+            self.lay_out();
+        }
+        let at = now.0.saturating_sub(self.began.0);
+        let unit = self.ends.partition_point(|end| *end <= at);
+        let (begin, end) = self.bounds(unit);
+        let burst = self.burst.0.min(end - begin);
+        let into = (at + burst).saturating_sub(end);
+        let unit_grains = self.stripe_grains / UNITS as u64;
+        let part = (unit_grains * into).checked_div(burst).unwrap_or(0);
+        self.stripe_id * self.stripe_grains + unit as u64 * unit_grains + part
+    }
+
+    /// The first moment at which so much is drained. Requires: more than at the last `drained`, or equal.
+    pub(super) fn when(&self, work: Grains) -> Nanos {
+        let (stripe_id, rest) = (work / self.stripe_grains, work % self.stripe_grains);
+        let mut began = self.began.0;
+        if stripe_id < self.stripe_id {
+            // Shares were rounded down: less than a block is missing.
+            return Nanos(began);
+        }
+        if stripe_id == self.stripe_id {
+            return Nanos(began + self.offset(&self.ends, rest));
+        }
+        began += self.ends[UNITS - 1];
+        for between in self.stripe_id + 1..stripe_id {
+            began += self.stripe.0 + self.stall_of(between).0;
+        }
+        if rest == 0 {
+            return Nanos(began);
+        }
+        Nanos(began + self.offset(&self.ends_of(stripe_id), rest))
+    }
+
+    /// Nothing was drained between the moment at which `work` was done, and `now`.
+    pub(super) fn resume(&mut self, work: Grains, now: Nanos) {
+        let at = self.when(work);
+        self.began.0 = (self.began.0 + now.0).saturating_sub(at.0);
+    }
+
+    fn offset(&self, ends: &[u64; UNITS], grains: Grains) -> u64 {
+        let unit_grains = self.stripe_grains / UNITS as u64;
+        let (unit, part) = (index(grains / unit_grains), grains % unit_grains);
+        let begin = unit.checked_sub(1).map_or(0, |before| ends[before]);
+        if part == 0 {
+            return begin;
+        }
+        let end = ends[unit];
+        let burst = self.burst.0.min(end - begin);
+        end - burst + (burst * part).div_ceil(unit_grains)
+    }
+
+    fn bounds(&self, unit: usize) -> (u64, u64) {
+        (unit.checked_sub(1).map_or(0, |before| self.ends[before]), self.ends[unit])
+    }
+
+    fn lay_out(&mut self) {
+        self.ends = self.ends_of(self.stripe_id);
+    }
+
+    fn rng(&self, stripe_id: u64) -> Rng {
+        Rng::new(self.seed ^ stripe_id.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+
+    fn stall_of(&self, stripe_id: u64) -> Nanos {
+        let stalls = chance::happens(&mut self.rng(stripe_id), self.stall_per_million);
+        if stalls { self.stall } else { Nanos(0) }
+    }
+
+    fn ends_of(&self, stripe_id: u64) -> [u64; UNITS] {
+        let stall = self.stall_of(stripe_id);
+        let mut rng = self.rng(!stripe_id);
+        let mut weights = [0; UNITS];
+        for weight in &mut weights {
+            if chance::happens(&mut rng, self.pause_per_million) {
+                *weight = PAUSE_WEIGHTS[index(rng.below(64))];
+            }
+        }
+        weights[UNITS - 1] += 1;
+        let sum: u64 = weights.iter().sum();
+        let pauses = self.stripe.0.saturating_sub(self.burst.0 * UNITS as u64);
+        let stalled = index(rng.below(UNITS as u64));
+        let (mut ends, mut before, mut at) = ([0; UNITS], 0, 0);
+        for (unit, end) in ends.iter_mut().enumerate() {
+            before += weights[unit];
+            if unit == stalled {
+                at += stall.0;
+            }
+            at += self.burst.0;
+            *end = at + pauses * before / sum;
+        }
+        // What the divisions left over.
+        ends[UNITS - 1] = self.stripe.0 + stall.0;
+        ends
+    }
+}

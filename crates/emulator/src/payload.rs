@@ -1,0 +1,136 @@
+//! What the blocks hold: all of it, or nothing at all.
+//!
+//! A model of a drive does not care what is written to it. [`Memory`] keeps the bytes; [`Forgetful`]
+//! keeps none, never touches the memory of a payload, and so runs terabytes at the cost of the model alone.
+//! Whoever wants the bytes elsewhere (in a file, say) implements [`Medium`].
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use core::fmt;
+
+use zonal_base::{BLOCK_BYTES, Blocks, Lba, Payload, ZoneId, index};
+use zonal_device::{DeviceError, Geometry};
+
+/// Where the bytes of a drive lie. It has no time and no zones' states: the drive checked those.
+pub trait Medium: fmt::Debug {
+    /// Writes the pieces one after the other. Requires: whole blocks, within a zone.
+    fn write(&mut self, lba: Lba, data: &[Payload]);
+
+    /// Reads into the front of `out`, which is whole blocks of one zone; what was never written reads as zeros.
+    ///
+    /// # Errors
+    /// [`DeviceError::Media`] when a block cannot be read.
+    fn read(&mut self, lba: Lba, out: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// Only the first blocks of the zone hold something from now on.
+    fn truncate(&mut self, zone: ZoneId, written: Blocks);
+
+    /// Silently turns one bit of a block over.
+    fn flip_bit(&mut self, lba: Lba, bit: u32);
+
+    /// Whether [`Medium::read`] wants the memory of the buffer. When not, the drive leaves it as it is.
+    fn keeps_bytes(&self) -> bool {
+        true
+    }
+}
+
+/// Keeps nothing. What is read back is whatever the buffer held before.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Forgetful;
+
+impl Medium for Forgetful {
+    fn write(&mut self, _: Lba, _: &[Payload]) {}
+
+    fn read(&mut self, _: Lba, _: &mut [u8]) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn truncate(&mut self, _: ZoneId, _: Blocks) {}
+
+    fn flip_bit(&mut self, _: Lba, _: u32) {}
+
+    fn keeps_bytes(&self) -> bool {
+        false
+    }
+}
+
+/// Keeps everything in memory, a zone at a time as far as it is written.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    geometry: Geometry,
+    zones: Vec<Vec<u8>>,
+}
+
+impl Memory {
+    /// Of a drive that was never written.
+    #[must_use]
+    pub fn new(geometry: &Geometry) -> Self {
+        Self { geometry: *geometry, zones: alloc::vec![Vec::new(); geometry.zone_count as usize] }
+    }
+
+    fn locate(&self, lba: Lba) -> (usize, usize) {
+        let at = self.geometry.offset_in_zone(lba).bytes().0;
+        (self.geometry.zone_of(lba).0 as usize, index(at))
+    }
+
+    /// The bytes from `lba` on, so many, made if they were not there.
+    fn bytes_mut(&mut self, lba: Lba, len: usize) -> &mut [u8] {
+        let (zone, at) = self.locate(lba);
+        let bytes = &mut self.zones[zone];
+        if bytes.len() < at + len {
+            bytes.resize(at + len, 0);
+        }
+        &mut bytes[at..at + len]
+    }
+}
+
+impl Medium for Memory {
+    fn write(&mut self, lba: Lba, data: &[Payload]) {
+        let mut at = lba;
+        for piece in data {
+            self.bytes_mut(at, piece.len()).copy_from_slice(piece.as_bytes());
+            at = at + Blocks((piece.len() / BLOCK_BYTES) as u64);
+        }
+    }
+
+    fn read(&mut self, lba: Lba, out: &mut [u8]) -> Result<(), DeviceError> {
+        let (zone, at) = self.locate(lba);
+        let kept = self.zones[zone].get(at..).unwrap_or_default();
+        let kept = &kept[..kept.len().min(out.len())];
+        let (front, rest) = out.split_at_mut(kept.len());
+        front.copy_from_slice(kept);
+        rest.fill(0);
+        Ok(())
+    }
+
+    fn truncate(&mut self, zone: ZoneId, written: Blocks) {
+        let bytes = &mut self.zones[zone.0 as usize];
+        bytes.truncate(index(written.bytes().0));
+        bytes.shrink_to_fit();
+    }
+
+    fn flip_bit(&mut self, lba: Lba, bit: u32) {
+        let bit = bit as usize % (BLOCK_BYTES * 8);
+        self.bytes_mut(lba, BLOCK_BYTES)[bit / 8] ^= 1 << (bit % 8);
+    }
+}
+
+/// Blocks that cannot be read until they are written again or their zone is reset.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unreadable(BTreeSet<Lba>);
+
+impl Unreadable {
+    pub(crate) fn insert(&mut self, lba: Lba) {
+        self.0.insert(lba);
+    }
+
+    pub(crate) fn contains_any(&self, lba: Lba, blocks: Blocks) -> bool {
+        !self.0.is_empty() && self.0.range(lba..lba + blocks).next().is_some()
+    }
+
+    pub(crate) fn forget(&mut self, lba: Lba, blocks: Blocks) {
+        if !self.0.is_empty() {
+            self.0.retain(|bad| *bad < lba || lba + blocks <= *bad);
+        }
+    }
+}

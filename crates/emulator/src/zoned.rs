@@ -1,0 +1,454 @@
+//! A zoned drive.
+//!
+//! 1. [`ZonedDevice::submit`] asks the zone table and lays out how long the command takes (`timing`).
+//! 2. What must wait for the write buffer to drain waits there; the rest knows its time at once.
+//! 3. [`ZonedDevice::poll`] carries a command out when its time has come: its effect is there
+//!    when it is answered, not before.
+//!
+//! The table of `device` is the only judge of what a zone's state allows.
+
+mod timing;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use zonal_base::{Blocks, Buffer, Lba, Nanos, Payload, Rng, Ticket, ZoneId, index};
+use zonal_device::{
+    Action, Answer, Command, Completion, DeviceError, Geometry, ZoneState, ZoneTable, ZonedDevice,
+    whole_blocks,
+};
+
+use crate::buffer::{Padding, WriteBuffer};
+use crate::faults::Faults;
+use crate::in_flight::{InFlight, SlotId};
+use crate::payload::{Medium, Unreadable};
+use crate::profile::Profile;
+use timing::{Timing, WriteKind};
+
+/// A zoned drive in virtual time.
+#[derive(Debug)]
+pub struct ZonedDrive {
+    pub(crate) table: ZoneTable,
+    /// As the drive tells its host: what a fault made smaller still looks as it was.
+    pub(crate) geometry: Geometry,
+    pub(crate) profile: Profile,
+    pub(crate) timing: Timing,
+    pub(crate) buffer: WriteBuffer,
+    pub(crate) in_flight: InFlight<InWork>,
+    pub(crate) zones: Vec<ZoneFacts>,
+    pub(crate) medium: Box<dyn Medium>,
+    pub(crate) unreadable: Unreadable,
+    pub(crate) faults: Faults,
+    writes_in_flight: u64,
+}
+
+/// What the drive knows about a zone beside the table.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ZoneFacts {
+    /// When the last write that has its time is answered: the next is not answered before.
+    write_due: Nanos,
+    /// Blocks that were written before the zone was finished; what all blocks are when it is full without.
+    data: Blocks,
+    was_finished: bool,
+    /// Blocks that a power cut cannot take: kept only where the buffer is not protected.
+    pub(crate) durable: Blocks,
+}
+
+impl ZoneFacts {
+    pub(crate) const fn was_finished(&self) -> bool {
+        self.was_finished
+    }
+
+    pub(crate) fn land(&mut self, blocks: Blocks) {
+        self.data += blocks;
+    }
+
+    pub(crate) fn lose(&mut self, blocks: Blocks) {
+        self.data = self.data - blocks;
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct InWork {
+    pub(crate) ticket: Ticket,
+    pub(crate) operation: Operation,
+    /// Not answered before.
+    earliest: Nanos,
+}
+
+/// What is left to do when a command's time has come.
+#[derive(Debug)]
+pub(crate) enum Operation {
+    Refuse(DeviceError),
+    Read {
+        lba: Lba,
+        blocks: Blocks,
+        buffer: Buffer,
+    },
+    Write {
+        zone: ZoneId,
+        lba: Lba,
+        blocks: Blocks,
+        data: Vec<Payload>,
+    },
+    Manage {
+        zone: ZoneId,
+        action: Action,
+    },
+    Report {
+        first: ZoneId,
+        count: u32,
+    },
+    Restore {
+        zone: ZoneId,
+        written: Blocks,
+    },
+    Flush,
+    /// Never answered.
+    Lost,
+}
+
+impl ZonedDrive {
+    /// An empty drive. Equal seeds and equal calls give equal answers at equal times.
+    ///
+    /// Requires: a profile with zones of its own.
+    #[must_use]
+    pub fn new(profile: Profile, seed: u64, medium: Box<dyn Medium>) -> Self {
+        assert!(profile.zones.is_some());
+        let geometry = profile.geometry;
+        let mut rng = Rng::new(seed);
+        Self {
+            table: ZoneTable::new(geometry),
+            geometry,
+            timing: Timing::new(&profile, &mut rng),
+            buffer: WriteBuffer::new(&profile.buffer, geometry.zone_count, rng.next_u64()),
+            in_flight: InFlight::new(),
+            zones: alloc::vec![ZoneFacts::default(); geometry.zone_count as usize],
+            medium,
+            unreadable: Unreadable::default(),
+            faults: Faults::default(),
+            writes_in_flight: 0,
+            profile,
+        }
+    }
+
+    /// What it is a model of.
+    #[must_use]
+    pub const fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// Checks a command, takes what it needs of the zone, and sets it going.
+    fn begin(&mut self, now: Nanos, ticket: Ticket, command: Command) {
+        let begun = match command {
+            Command::Read { lba, blocks, buffer } => self.begin_read(now, lba, blocks, buffer),
+            Command::Write { lba, data } => return self.begin_write(now, ticket, lba, data),
+            Command::Append { zone, data } => return self.begin_append(now, ticket, zone, data),
+            Command::Manage { zone, action } => {
+                return self.begin_manage(now, ticket, zone, action);
+            }
+            Command::Report { first, count } => Ok((Operation::Report { first, count }, None)),
+            Command::Restore { zone, written } => Ok((Operation::Restore { zone, written }, None)),
+            Command::Flush => Ok((Operation::Flush, None)),
+        };
+        let (operation, due) = begun.unwrap_or_else(|error| (Operation::Refuse(error), None));
+        let due = due.unwrap_or_else(|| self.timing.administrative(now));
+        self.schedule(ticket, operation, due);
+    }
+
+    fn begin_read(
+        &mut self,
+        now: Nanos,
+        lba: Lba,
+        blocks: Blocks,
+        buffer: Buffer,
+    ) -> Result<(Operation, Option<Nanos>), DeviceError> {
+        if buffer.blocks() < blocks {
+            return Err(DeviceError::InvalidField);
+        }
+        self.table.check_read(lba, blocks)?;
+        let (zone, at) = (self.geometry.zone_of(lba), self.geometry.offset_in_zone(lba));
+        let due = self.timing.read(now, zone, at, blocks, self.buffer.drained());
+        Ok((Operation::Read { lba, blocks, buffer }, Some(due)))
+    }
+
+    fn begin_write(&mut self, now: Nanos, ticket: Ticket, lba: Lba, data: Vec<Payload>) {
+        let was_open = self.is_open_at(lba);
+        let begun = whole_blocks(&data)
+            .and_then(|blocks| Ok((self.table.begin_write(lba, blocks)?, blocks)));
+        match begun {
+            Ok((zone, blocks)) => {
+                let kind = WriteKind { is_append: false, opens_zone: !was_open };
+                let operation = Operation::Write { zone, lba, blocks, data };
+                self.write(now, ticket, kind, (zone, blocks), operation);
+            }
+            Err(error) => self.refuse(now, ticket, error),
+        }
+    }
+
+    fn begin_append(&mut self, now: Nanos, ticket: Ticket, zone: ZoneId, data: Vec<Payload>) {
+        let was_open = zone.0 < self.geometry.zone_count && self.table.look(zone).state.is_open();
+        let begun = whole_blocks(&data)
+            .and_then(|blocks| Ok((self.table.begin_append(zone, blocks)?, blocks)));
+        match begun {
+            Ok((lba, blocks)) => {
+                let kind = WriteKind { is_append: true, opens_zone: !was_open };
+                let operation = Operation::Write { zone, lba, blocks, data };
+                self.write(now, ticket, kind, (zone, blocks), operation);
+            }
+            Err(error) => self.refuse(now, ticket, error),
+        }
+    }
+
+    fn is_open_at(&self, lba: Lba) -> bool {
+        let end = u64::from(self.geometry.zone_count) * self.geometry.zone_size.0;
+        lba.0 < end && self.table.look(self.geometry.zone_of(lba)).state.is_open()
+    }
+
+    fn write(
+        &mut self,
+        now: Nanos,
+        ticket: Ticket,
+        kind: WriteKind,
+        (zone, blocks): (ZoneId, Blocks),
+        operation: Operation,
+    ) {
+        let earliest = self.timing.write(now, kind, blocks, 0 < self.writes_in_flight);
+        self.writes_in_flight += 1;
+        let slot = self.in_flight.insert(InWork { ticket, operation, earliest });
+        if self.buffer.write(now, zone.0, blocks, slot) {
+            self.schedule_write(slot, zone, earliest);
+        }
+    }
+
+    /// Writes of a zone are answered in the order in which they began.
+    fn schedule_write(&mut self, slot: SlotId, zone: ZoneId, earliest: Nanos) {
+        let facts = &mut self.zones[zone.0 as usize];
+        facts.write_due = facts.write_due.max(earliest);
+        self.in_flight.schedule(slot, facts.write_due);
+    }
+
+    fn begin_manage(&mut self, now: Nanos, ticket: Ticket, zone: ZoneId, action: Action) {
+        if self.geometry.zone_count <= zone.0 {
+            return self.refuse(now, ticket, DeviceError::InvalidField);
+        }
+        let report = self.table.look(zone);
+        let operation = Operation::Manage { zone, action };
+        let is_allowed = report.state.after(action).is_ok();
+        let due = match action {
+            Action::Finish if is_allowed && report.state != ZoneState::Full => {
+                return self.begin_finish(now, ticket, zone, report.written);
+            }
+            Action::Reset if is_allowed => {
+                let facts = self.zones[zone.0 as usize];
+                let is_finished = facts.was_finished && report.state == ZoneState::Full;
+                let written = if is_finished { facts.data } else { report.written };
+                self.timing.reset(now, written, is_finished, self.geometry.zone_capacity)
+            }
+            Action::Open if is_allowed => self.timing.open(now),
+            Action::Close if is_allowed => self.timing.close(now),
+            _ => self.timing.administrative(now),
+        };
+        self.schedule(ticket, operation, due);
+    }
+
+    /// The padding shares the program bandwidth with the zones that are written.
+    fn begin_finish(&mut self, now: Nanos, ticket: Ticket, zone: ZoneId, written: Blocks) {
+        let operation = Operation::Manage { zone, action: Action::Finish };
+        if written == Blocks(0) {
+            let due = self.timing.finish_empty(now);
+            return self.schedule(ticket, operation, due);
+        }
+        let blocks = self.geometry.zone_capacity - written;
+        let earliest = now + self.timing.zones.finish;
+        let slot = self.in_flight.insert(InWork { ticket, operation, earliest });
+        let cost_permille = self.timing.zones.padding_permille;
+        self.buffer.pad(now, zone.0, Padding { blocks, cost_permille }, slot);
+    }
+
+    fn refuse(&mut self, now: Nanos, ticket: Ticket, error: DeviceError) {
+        let due = self.timing.administrative(now);
+        self.schedule(ticket, Operation::Refuse(error), due);
+    }
+
+    fn schedule(&mut self, ticket: Ticket, operation: Operation, due: Nanos) {
+        let slot = self.in_flight.insert(InWork { ticket, operation, earliest: due });
+        self.in_flight.schedule(slot, due);
+    }
+
+    /// Lets the write buffer drain until `now`: what waited for it gets its time.
+    fn advance(&mut self, now: Nanos) {
+        while let Some((due, slot)) = self.buffer.pop(now) {
+            let Some(work) = self.in_flight.get_mut(slot) else { continue };
+            let earliest = work.earliest.max(due);
+            match work.operation {
+                Operation::Write { zone, .. } => self.schedule_write(slot, zone, earliest),
+                Operation::Manage { .. } => {
+                    let due = self.timing.finished(earliest);
+                    self.in_flight.schedule(slot, due);
+                }
+                // Its zone was taken away while it waited.
+                _ => self.in_flight.schedule(slot, earliest),
+            }
+        }
+    }
+
+    pub(crate) fn carry_out(&mut self, operation: Operation) -> Completion {
+        if self.faults.is_gone {
+            return Err(DeviceError::DeviceGone);
+        }
+        match operation {
+            Operation::Refuse(error) => Err(error),
+            Operation::Read { lba, blocks, buffer } => self.carry_out_read(lba, blocks, buffer),
+            Operation::Write { zone, lba, blocks, data } => {
+                self.carry_out_write(zone, lba, blocks, &data)
+            }
+            Operation::Manage { zone, action } => self.carry_out_manage(zone, action),
+            Operation::Report { first, count } => {
+                self.table.report(first, count).map(Answer::Report)
+            }
+            Operation::Restore { zone, written } => {
+                self.table.restore(zone, written).map(|()| Answer::Done)
+            }
+            Operation::Flush => {
+                self.flush();
+                Ok(Answer::Done)
+            }
+            Operation::Lost => Err(DeviceError::DeviceGone),
+        }
+    }
+
+    fn carry_out_read(&mut self, lba: Lba, blocks: Blocks, mut buffer: Buffer) -> Completion {
+        // The zone may have been reset since: then there is nothing to read.
+        self.table.check_read(lba, blocks)?;
+        if self.unreadable.contains_any(lba, blocks) {
+            return Err(DeviceError::Media);
+        }
+        if self.medium.keeps_bytes() {
+            self.medium.read(lba, &mut buffer.bytes_mut()[..index(blocks.bytes().0)])?;
+        }
+        Ok(Answer::Read(buffer))
+    }
+
+    fn carry_out_write(
+        &mut self,
+        zone: ZoneId,
+        lba: Lba,
+        blocks: Blocks,
+        data: &[Payload],
+    ) -> Completion {
+        if self.faults.takes_write_error(zone) {
+            self.table.abort_writes(zone);
+            self.refuse_writes_in_flight(zone, DeviceError::InvalidWrite);
+            return Err(DeviceError::Media);
+        }
+        self.medium.write(lba, data);
+        self.unreadable.forget(lba, blocks);
+        self.table.end_write(zone, blocks);
+        let facts = &mut self.zones[zone.0 as usize];
+        facts.data += blocks;
+        if !self.profile.buffer.power_loss_protected {
+            let behind = self.buffer.backlog(zone.0).0;
+            facts.durable = facts.durable.max(Blocks(facts.data.0.saturating_sub(behind)));
+        }
+        Ok(Answer::Written(lba))
+    }
+
+    fn carry_out_manage(&mut self, zone: ZoneId, action: Action) -> Completion {
+        let was_full = self.table.look(zone).state == ZoneState::Full;
+        self.table.manage(zone, action)?;
+        let facts = &mut self.zones[zone.0 as usize];
+        match action {
+            Action::Reset => {
+                *facts = ZoneFacts { write_due: facts.write_due, ..ZoneFacts::default() };
+                self.medium.truncate(zone, Blocks(0));
+                self.unreadable.forget(self.geometry.zone_start(zone), self.geometry.zone_size);
+            }
+            Action::Finish if !was_full => {
+                (facts.was_finished, facts.durable) = (true, self.geometry.zone_capacity);
+            }
+            _ => (),
+        }
+        Ok(Answer::Done)
+    }
+
+    pub(crate) fn refuse_writes_in_flight(&mut self, zone: ZoneId, error: DeviceError) {
+        let mut refused = 0;
+        for work in self.in_flight.iter_mut() {
+            if matches!(work.operation, Operation::Write { zone: z, .. } if z == zone) {
+                work.operation = Operation::Refuse(error);
+                refused += 1;
+            }
+        }
+        self.writes_in_flight -= refused;
+    }
+
+    pub(crate) fn forget_writes_in_flight(&mut self) {
+        self.writes_in_flight = 0;
+        for facts in &mut self.zones {
+            facts.write_due = Nanos(0);
+        }
+    }
+
+    /// Everything that was answered survives a power cut from now on.
+    fn flush(&mut self) {
+        if self.profile.buffer.power_loss_protected {
+            return;
+        }
+        for facts in &mut self.zones {
+            facts.durable = facts.durable.max(facts.data);
+        }
+    }
+}
+
+impl ZonedDevice for ZonedDrive {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, now: Nanos, ticket: Ticket, command: Command) -> Result<(), Command> {
+        if self.profile.queue_depth as usize <= self.in_flight.len() {
+            return Err(command);
+        }
+        self.advance(now);
+        if self.faults.takes_loss() {
+            self.in_flight.insert(InWork { ticket, operation: Operation::Lost, earliest: now });
+            return Ok(());
+        }
+        self.begin(now, ticket, command);
+        Ok(())
+    }
+
+    fn poll(&mut self, now: Nanos) -> Option<(Ticket, Completion)> {
+        self.advance(now);
+        loop {
+            let due = self.in_flight.next_due()?;
+            let (_, work) = self.in_flight.pop(now)?;
+            match &work.operation {
+                Operation::Write { .. } => self.writes_in_flight -= 1,
+                Operation::Manage { action: Action::Reset, .. } => {
+                    // Writes came in between and held it up.
+                    if let Some(later) = self.timing.reset_is_held_up(work.earliest, due) {
+                        let slot = self.in_flight.insert(work);
+                        self.in_flight.schedule(slot, later);
+                        continue;
+                    }
+                }
+                _ => (),
+            }
+            return Some((work.ticket, self.carry_out(work.operation)));
+        }
+    }
+
+    /// May be sooner than the next answer, when the shares of the write buffer change before: then
+    /// `poll` has nothing and the time after is another.
+    fn next_event(&self) -> Option<Nanos> {
+        match (self.in_flight.next_due(), self.buffer.next_due()) {
+            (Some(due), Some(room)) => Some(due.min(room)),
+            (due, room) => due.or(room),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

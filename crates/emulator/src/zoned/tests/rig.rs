@@ -1,0 +1,184 @@
+//! A host with some jobs, each of which keeps a number of commands in flight.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use zonal_base::{Blocks, Lba, Nanos, Payload, Pool, PoolClass, Rng, Ticket, ZoneId, index};
+use zonal_device::{Action, Answer, Command, DeviceError, ZonedDevice};
+
+use crate::{Forgetful, Profile, ZonedDrive};
+
+/// A drive without content, and a clock.
+pub(super) struct Rig {
+    pub(super) drive: ZonedDrive,
+    pub(super) now: Nanos,
+    pool: Pool,
+    data: Payload,
+    rng: Rng,
+    next_ticket: u64,
+}
+
+/// What a job does over and over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Job {
+    /// At the write pointer of its zone, which is reset beforehand and never filled here.
+    Write,
+    Append,
+    /// At random in its zone, which was filled.
+    Read,
+}
+
+/// What came of a load.
+pub(super) struct Outcome {
+    pub(super) mean_us: f64,
+    pub(super) p99_us: f64,
+    pub(super) iops: f64,
+}
+
+const READ_BLOCKS_MAX: u64 = 32;
+
+/// Of a write.
+const BLOCKS_MAX: u64 = 256;
+
+impl Rig {
+    pub(super) fn new(profile: Profile, seed: u64) -> Self {
+        let classes = [
+            PoolClass { blocks: Blocks(READ_BLOCKS_MAX), count: 4096 },
+            PoolClass { blocks: Blocks(BLOCKS_MAX), count: 1 },
+        ];
+        let pool = Pool::new(&classes, Box::new(|| ()));
+        let len = index(Blocks(BLOCKS_MAX).bytes().0);
+        let data = pool.take(Blocks(BLOCKS_MAX)).unwrap().freeze(len);
+        let drive = ZonedDrive::new(profile, seed, Box::new(Forgetful));
+        Self { drive, now: Nanos(0), pool, data, rng: Rng::new(seed), next_ticket: 0 }
+    }
+
+    pub(super) fn data(&self, blocks: u64) -> Vec<Payload> {
+        alloc::vec![self.data.slice(0..index(Blocks(blocks).bytes().0))]
+    }
+
+    pub(super) fn submit(&mut self, command: Command) -> Ticket {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        self.drive.submit(self.now, ticket, command).unwrap();
+        ticket
+    }
+
+    fn wait(&mut self) -> (Ticket, Result<Answer, DeviceError>) {
+        loop {
+            if let Some(answer) = self.drive.poll(self.now) {
+                return answer;
+            }
+            self.now = self.now.max(self.drive.next_event().unwrap());
+        }
+    }
+
+    pub(super) fn start_of(&self, zone: u32) -> Lba {
+        self.drive.geometry().zone_start(ZoneId(zone))
+    }
+
+    /// How long one command takes, alone.
+    pub(super) fn call(&mut self, command: Command) -> Nanos {
+        let began = self.now;
+        let ticket = self.submit(command);
+        loop {
+            // Something longer may be in flight beside it.
+            let (answered, answer) = self.wait();
+            answer.unwrap();
+            if answered == ticket {
+                return self.now - began;
+            }
+        }
+    }
+
+    pub(super) fn write(&mut self, lba: Lba, blocks: u64) -> Nanos {
+        let data = self.data(blocks);
+        self.call(Command::Write { lba, data })
+    }
+
+    pub(super) fn manage(&mut self, zone: u32, action: Action) -> Nanos {
+        self.call(Command::Manage { zone: ZoneId(zone), action })
+    }
+
+    /// Writes the first blocks of a zone that is empty.
+    pub(super) fn fill(&mut self, zone: u32, blocks: u64) {
+        let start = self.drive.geometry().zone_start(ZoneId(zone));
+        let mut at = 0;
+        while at < blocks {
+            let piece = BLOCKS_MAX.min(blocks - at);
+            self.write(start + Blocks(at), piece);
+            at += piece;
+        }
+    }
+
+    /// `zones` jobs, each in a zone of its own at the queue depth `depth`, until `count` are answered.
+    pub(super) fn load(
+        &mut self,
+        job: Job,
+        (zones, depth): (u32, usize),
+        blocks: u64,
+        count: usize,
+    ) -> Outcome {
+        let written = if job == Job::Read { 8192 } else { 8 };
+        for zone in 0..zones {
+            self.fill(zone, written);
+        }
+        let mut pointers = alloc::vec![written; zones as usize];
+        let mut in_flight: VecDeque<(Ticket, u32, Nanos)> = VecDeque::new();
+        for _ in 0..depth {
+            for zone in 0..zones {
+                let ticket = self.next(job, zone, &mut pointers, blocks);
+                in_flight.push_back((ticket, zone, self.now));
+            }
+        }
+        // What comes before everything is full does not count.
+        let warm_up = count / 5;
+        let (mut took, mut began) = (Vec::with_capacity(count), self.now);
+        for n in 0..count + warm_up {
+            let (ticket, answer) = self.wait();
+            drop(answer.unwrap());
+            let Some(at) = in_flight.iter().position(|entry| entry.0 == ticket) else { continue };
+            let (_, zone, since) = in_flight.remove(at).unwrap();
+            if n == warm_up {
+                began = self.now;
+            } else if warm_up < n {
+                took.push((self.now - since).0);
+            }
+            let ticket = self.next(job, zone, &mut pointers, blocks);
+            in_flight.push_back((ticket, zone, self.now));
+        }
+        Outcome::of(took, self.now - began)
+    }
+
+    fn next(&mut self, job: Job, zone: u32, pointers: &mut [u64], blocks: u64) -> Ticket {
+        let start = self.drive.geometry().zone_start(ZoneId(zone));
+        let capacity = self.drive.geometry().zone_capacity.0;
+        let at = pointers[zone as usize];
+        let command = match job {
+            Job::Read => {
+                let lba = start + Blocks(self.rng.below(at / blocks) * blocks);
+                let buffer = self.pool.take(Blocks(blocks)).unwrap();
+                return self.submit(Command::Read { lba, blocks: Blocks(blocks), buffer });
+            }
+            Job::Write => Command::Write { lba: start + Blocks(at), data: self.data(blocks) },
+            Job::Append => Command::Append { zone: ZoneId(zone), data: self.data(blocks) },
+        };
+        assert!(at + blocks <= capacity, "the zone is too small for this load");
+        pointers[zone as usize] += blocks;
+        self.submit(command)
+    }
+}
+
+impl Outcome {
+    fn of(mut took: Vec<u64>, span: Nanos) -> Self {
+        took.sort_unstable();
+        let us = |ns: u64| ns as f64 / 1000.0;
+        let sum: u64 = took.iter().sum();
+        Self {
+            mean_us: us(sum) / took.len() as f64,
+            p99_us: us(took[took.len() * 99 / 100]),
+            iops: took.len() as f64 * 1e9 / span.0 as f64,
+        }
+    }
+}
