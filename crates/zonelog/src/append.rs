@@ -334,11 +334,14 @@ impl Inner {
         let entry = state.zone_mut(zone);
         entry.unpublished += 1;
         entry.note_record(kind, generation, len);
-        let State { writers, stats, .. } = &mut *state;
+        let State { writers, stats, has_unflushed_rewrites, .. } = &mut *state;
         let writer = writers.get_mut(&zone).expect("chosen just now");
         match writer.stream {
             Stream::Fill => stats.appended_bytes += u64::from(len),
-            Stream::Rewrite => stats.rewritten_bytes += u64::from(len),
+            Stream::Rewrite => {
+                stats.rewritten_bytes += u64::from(len);
+                *has_unflushed_rewrites = true;
+            }
         }
         let segment = writer.open.as_mut().expect("opened just now");
         let descriptor = Descriptor { key, generation, kind, offset: 0, len, checks };

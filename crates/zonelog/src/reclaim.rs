@@ -166,7 +166,9 @@ impl Inner {
 
     async fn reset(&self, zone: ZoneId) -> Result<(), DeviceError> {
         // What was written again must not be lost with the zone that it came from.
-        self.ports.device.call(Command::Flush).await?;
+        if core::mem::take(&mut self.state.borrow_mut().has_unflushed_rewrites) {
+            self.ports.device.call(Command::Flush).await?;
+        }
         let reset = || Command::Manage { zone, action: Action::Reset };
         self.ports.device.call(reset()).await?;
         if self.geometry.kind == DeviceKind::Conventional {

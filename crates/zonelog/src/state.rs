@@ -141,6 +141,8 @@ pub(crate) struct State {
     pub(crate) tombstones: BTreeMap<Key, Tombstone>,
     /// Bytes of appends that may go on or went on, and are not yet on flash.
     pub(crate) backlog_bytes: u64,
+    /// Something was written again since the last flush of a reclaim.
+    pub(crate) has_unflushed_rewrites: bool,
     /// Zones that were filled since the owner last asked.
     pub(crate) newly_sealed: Vec<ZoneId>,
     /// The device no longer answers, or is worn out: nothing is appended or read any more.
@@ -160,6 +162,7 @@ impl State {
             next_generation: 1,
             tombstones: BTreeMap::new(),
             backlog_bytes: 0,
+            has_unflushed_rewrites: false,
             newly_sealed: Vec::new(),
             is_gone: false,
             stats: Stats::default(),

@@ -54,6 +54,10 @@ pub(crate) struct Args {
 
 /// What the numbers mean, for `--help`.
 const HOW: &str = "\
+For example, zipf keys that are twice what the device holds, then hits from flash alone:
+  zonal bench --device 'file:bench?size=4GiB' --format --chunk 64KiB --value 64KiB --keys 2x --dist zipf:0.99
+  zonal bench --device file:bench --chunk 64KiB --value 64KiB --mode hits --json
+
 How it is measured:
   A get ends with its last byte. The first 16 bytes of each are checked, and every byte of one in 256.
   found_after_insert_ratio  with --mode insert: of all keys that were inserted, those that the cache has
