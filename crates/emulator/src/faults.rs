@@ -208,3 +208,6 @@ fn write_prefix(medium: &mut dyn Medium, lba: Lba, data: &[Payload], prefix: Blo
         left -= len;
     }
 }
+
+#[cfg(test)]
+mod tests;
