@@ -13,6 +13,7 @@ mod buffer;
 mod chance;
 mod controller;
 mod faults;
+pub mod ftl;
 mod in_flight;
 mod link;
 mod nand;
