@@ -106,6 +106,8 @@ pub struct BufferProfile {
     pub burst: Nanos,
     /// How many of a million such parts follow a pause.
     pub pause_per_million: u64,
+    /// The part of a pause in which nothing is drained is what is left of 1000: the rest is only slow.
+    pub even_permille: u64,
     /// How much longer a stripe takes once in a while.
     pub stall: Nanos,
     /// How many of a million stripes that is.

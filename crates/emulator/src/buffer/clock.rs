@@ -19,13 +19,13 @@ pub(super) const BLOCK_GRAINS: Grains = 1 << 16;
 /// Units of a stripe that the pauses are drawn for.
 const UNITS: usize = 32;
 
-/// Weights of the pauses, 64 equally likely ones: `(-ln u)^1.567`, times 256. The exponent was fitted
-/// to the quantiles of 128 KiB writes at queue depths 1 to 64 (see `profile/zn540.rs`).
+/// Weights of the pauses, 64 equally likely ones: `(-ln u)^1.779`, times 256. The exponent was fitted with
+/// the other constants of the drain (see `profile/zn540.rs`).
 const PAUSE_WEIGHTS: [u64; 64] = [
-    3399, 2053, 1624, 1365, 1184, 1046, 937, 846, 770, 705, 648, 597, 552, 512, 476, 443, 412, 385,
-    359, 336, 314, 293, 274, 257, 240, 225, 210, 197, 184, 172, 160, 149, 139, 130, 120, 112, 104,
-    96, 89, 82, 75, 69, 63, 58, 52, 47, 43, 38, 34, 30, 27, 23, 20, 17, 15, 12, 10, 8, 6, 4, 3, 2,
-    1, 0,
+    4859, 2722, 2085, 1712, 1457, 1266, 1116, 995, 894, 808, 734, 670, 613, 562, 517, 477, 440,
+    407, 376, 348, 323, 299, 277, 257, 238, 221, 205, 190, 176, 163, 150, 139, 128, 118, 109, 100,
+    92, 84, 77, 70, 64, 58, 52, 47, 42, 38, 34, 30, 26, 23, 20, 17, 14, 12, 10, 8, 6, 5, 4, 2, 2,
+    1, 0, 0,
 ];
 
 #[derive(Clone, Debug)]
@@ -34,6 +34,7 @@ pub(super) struct DrainClock {
     stripe_grains: Grains,
     stripe: Nanos,
     burst: Nanos,
+    even_permille: u64,
     pause_per_million: u64,
     stall: Nanos,
     stall_per_million: u64,
@@ -53,6 +54,7 @@ impl DrainClock {
             stripe_grains: profile.stripe_blocks * BLOCK_GRAINS,
             stripe: Nanos(stripe - stalls),
             burst: profile.burst,
+            even_permille: profile.even_permille,
             pause_per_million: profile.pause_per_million,
             stall: profile.stall,
             stall_per_million: profile.stall_per_million,
@@ -74,7 +76,7 @@ impl DrainClock {
         let at = now.0.saturating_sub(self.began.0);
         let unit = self.ends.partition_point(|end| *end <= at);
         let (begin, end) = self.bounds(unit);
-        let burst = self.burst.0.min(end - begin);
+        let burst = self.drains_for(end - begin);
         let into = (at + burst).saturating_sub(end);
         let unit_grains = self.stripe_grains / UNITS as u64;
         let part = (unit_grains * into).checked_div(burst).unwrap_or(0);
@@ -116,8 +118,14 @@ impl DrainClock {
             return begin;
         }
         let end = ends[unit];
-        let burst = self.burst.0.min(end - begin);
+        let burst = self.drains_for(end - begin);
         end - burst + (burst * part).div_ceil(unit_grains)
+    }
+
+    /// How long something is drained in a unit that takes so long: at its end.
+    fn drains_for(&self, took: u64) -> u64 {
+        let pause = took.saturating_sub(self.burst.0);
+        (took - pause) + pause * self.even_permille / 1000
     }
 
     fn bounds(&self, unit: usize) -> (u64, u64) {

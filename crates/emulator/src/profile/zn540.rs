@@ -82,7 +82,7 @@ const LINK: LinkProfile = LinkProfile {
 };
 
 /// G: 1146 MiB/s in one zone, 1133 in two, 1150 to 1157 in four and more. The pauses and the stall are fitted to the
-/// quantiles of 128 KiB appends in one zone at queue depths 1 to 64. Writes at 94 % of the
+/// quantiles of 8 KiB appends at queue depths 4 to 64 and of 128 KiB appends at 1 to 64, in one zone. Writes at 94 % of the
 /// bandwidth do not wait for room, so a zone may hold a stripe at least; how much more is not known.
 /// The stripe is a program on each of the 32 dies: 96 KiB is the period of the latencies (O).
 const BUFFER: BufferProfile = BufferProfile {
@@ -90,10 +90,11 @@ const BUFFER: BufferProfile = BufferProfile {
     blocks_per_stream: 768,
     drain_ns_per_block: 3_397,
     stripe_blocks: 768,
-    burst: Nanos(29_000),
-    pause_per_million: 472_000,
-    stall: Nanos(2_540_000),
-    stall_per_million: 15_000,
+    burst: Nanos(31_900),
+    pause_per_million: 532_000,
+    even_permille: 711,
+    stall: Nanos(2_330_000),
+    stall_per_million: 18_600,
     power_loss_protected: true,
 };
 
@@ -111,8 +112,8 @@ const NAND: NandProfile = NandProfile {
     page_blocks: 8,
     program: Nanos(1_720_000),
     erase: Nanos(3_500_000),
-    read: [Nanos(47_200), Nanos(47_200), Nanos(59_700)],
-    sense_fixed: Nanos(0),
+    read: [Nanos(44_200), Nanos(44_200), Nanos(56_700)],
+    sense_fixed: Nanos(3_000),
     channel_count: 8,
     transfer: Nanos(17_000),
     transfer_several: Nanos(2_780),
@@ -127,7 +128,7 @@ const ZONES: ZoneProfile = ZoneProfile {
     open: Nanos(9_560),
     close: Nanos(11_000),
     finish_empty: Nanos(13_550),
-    finish: Nanos(2_580_000),
+    finish: Nanos(2_450_000),
     finish_slow: Nanos(6_500_000),
     finish_slow_per_million: 73_000,
     padding_permille: 967,
