@@ -54,9 +54,13 @@ pub(super) enum Pace {
     Free,
     /// So many commands per second; what was missed is made up for.
     PerSecond(f64),
-    /// So many commands for each one of another stream.
+    /// So many commands for each one of another stream, which is looked at now and then.
     Follow { leader: usize, per_command: f64 },
 }
+
+/// How often a stream looks at the one that it is in step with. A guess: the two are processes of their
+/// own, and what matters is that their commands do not arrive as one.
+const LOOK_EVERY: Nanos = Nanos::micros(20);
 
 /// A closed loop of `depth` commands.
 #[derive(Clone, Copy, Debug)]
@@ -220,7 +224,7 @@ impl<'a, 'b, D: ZonedDevice, C: Clock<D>> Load<'a, 'b, D, C> {
                     self.streams[number].behind.push(slot);
                     return;
                 }
-                at
+                at + Nanos(self.bench.rng.below(LOOK_EVERY.0))
             }
         };
         self.streams[number].issued += 1;

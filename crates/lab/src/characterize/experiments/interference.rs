@@ -3,6 +3,7 @@
 use zonal_base::Nanos;
 use zonal_device::ZonedDevice;
 
+use super::super::load::whole;
 use super::super::reference;
 use super::{
     Clock, Error, Figures, Lab, PASSTHROUGH, Pace, READABLE_ZONES, Row, Set, Stream, Window, Work,
@@ -10,12 +11,14 @@ use super::{
 };
 
 const IO_BYTES: u64 = 8 << 10;
-/// Resets that a run measures: their spread is below 10 %.
+/// Resets that a run back to back measures: their spread is below 10 %.
 const RESETS: u64 = 60;
 /// Finishes that a run measures: each pads a whole zone, and they differ by a percent.
 const FINISHES: u64 = 4;
-/// Resets and finishes before the window opens, and as many for the end of the run.
-const SPARE: u64 = 4;
+/// Answers before the window opens, of any kind.
+const WARM_UP: u64 = 4;
+/// Zones for the resets and finishes before the window opens, and as many for the end of the run.
+const SPARE: u64 = 8;
 /// No run back to back takes longer: 4 finishes beside 7 writers take 29 s.
 const AT_MOST: Nanos = Nanos::secs(60);
 /// How long runs with a limit on the resets are measured: the I/O beside them matters then.
@@ -36,7 +39,7 @@ fn one<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>, row: Row<'_>) -> Re
     let (jobs, depth): (usize, usize) = (row.value("jobs"), row.value("depth"));
     let is_reset = row.text("management") == "reset";
     let name = name(row, jobs, depth);
-    let count = lab.scaled(if is_reset { RESETS } else { FINISHES });
+    let count = lab.scaled(management_count(row));
     if !lab.has_zones(jobs + 1, count + 2 * SPARE) {
         lab.skip(name);
         return Ok(());
@@ -79,11 +82,20 @@ fn one<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>, row: Row<'_>) -> Re
     Ok(())
 }
 
+/// How many resets or finishes a run measures.
+fn management_count(row: Row<'_>) -> u64 {
+    match (row.text("management"), row.text("pace")) {
+        ("reset", "free") => RESETS,
+        ("reset", _) => whole(row.value::<f64>("management_per_s") * LIMITED.0 as f64 / 1e9),
+        _ => FINISHES,
+    }
+}
+
 /// Back to back, the window is counted in resets or finishes: what they do to I/O is there all the time.
 /// At a limited rate it is a time, with as many resets as fall into it.
 fn window<D: ZonedDevice, C: Clock<D>>(lab: &Lab<'_, D, C>, row: Row<'_>, count: u64) -> Window {
     let (warm_up, at_most) = (Nanos::millis(200), AT_MOST);
-    let free = Window { warm_up, warm_up_count: SPARE, at_least: Nanos(0), count, at_most };
+    let free = Window { warm_up, warm_up_count: WARM_UP, at_least: Nanos(0), count, at_most };
     let lasts = Nanos(lab.scaled(LIMITED.0));
     match row.text("pace") {
         "free" => free,

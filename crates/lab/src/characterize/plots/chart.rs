@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use plotters::prelude::{
-    BLACK, ChartBuilder, Circle, DrawingAreaErrorKind, IntoDrawingArea, LineSeries, PathElement,
-    RGBColor, SVGBackend, ShapeStyle, WHITE,
+    BLACK, ChartBuilder, Circle, Color, DrawingAreaErrorKind, IntoDrawingArea, LineSeries,
+    PathElement, RGBColor, SVGBackend, SeriesLabelPosition, ShapeStyle, WHITE,
 };
 use plotters::series::DashedLineSeries;
 
@@ -77,8 +77,10 @@ impl Chart {
         let x_start = if matches!(self.along, Along::Places(_)) { -0.3 } else { 0.0 };
         let mut chart = builder.build_cartesian_2d(x_start..x_end, 0.0..y_end)?;
         let label = |x: &f64| self.label(*x);
+        let number = |y: &f64| y.to_string();
         let mut mesh = chart.configure_mesh();
-        mesh.x_desc(self.x).y_desc(self.y).x_label_formatter(&label).light_line_style(WHITE);
+        mesh.x_desc(self.x).y_desc(self.y).light_line_style(WHITE);
+        mesh.x_label_formatter(&label).y_label_formatter(&number);
         if let Along::Places(places) = &self.along {
             mesh.x_labels(places.len() + 1);
         }
@@ -95,7 +97,9 @@ impl Chart {
                 .label(&line.name)
                 .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 16, y)], thick));
         }
-        chart.configure_series_labels().border_style(BLACK).background_style(WHITE).draw()?;
+        let mut labels = chart.configure_series_labels();
+        labels.position(SeriesLabelPosition::UpperLeft);
+        labels.border_style(BLACK).background_style(WHITE.mix(0.8)).draw()?;
         root.present()
     }
 
