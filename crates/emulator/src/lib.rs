@@ -21,6 +21,6 @@ pub mod payload;
 pub mod profile;
 mod zoned;
 
-pub use payload::{Forgetful, Medium, Memory};
+pub use payload::{Forgetful, Headers, Medium, Memory};
 pub use profile::{Basis, Profile};
 pub use zoned::ZonedDrive;

@@ -5,11 +5,11 @@ mod rig;
 
 use alloc::boxed::Box;
 
-use zonal_base::Blocks;
+use zonal_base::{Blocks, Bytes};
 use zonal_device::{Geometry, Kind, conformance};
 
 use super::*;
-use crate::payload::Memory;
+use crate::payload::{Headers, Memory};
 
 fn small(zone_size: u64, zone_capacity: u64, open: Option<u32>, active: Option<u32>) -> Geometry {
     Geometry {
@@ -31,6 +31,12 @@ fn keeps_the_device_contract() {
             let make = || {
                 let profile = Profile { geometry, queue_depth: 256, ..Profile::zn540() };
                 ZonedDrive::new(profile, 7, Box::new(Memory::new(&geometry)))
+            };
+            conformance::run_all(make, |_| panic!("it always knows when it will answer"));
+            let make = || {
+                let profile = Profile { geometry, queue_depth: 8, ..Profile::zn540() };
+                let all = Bytes::mib(1);
+                ZonedDrive::new(profile, 8, Box::new(Headers::new(&geometry, all)))
             };
             conformance::run_all(make, |_| panic!("it always knows when it will answer"));
         }
