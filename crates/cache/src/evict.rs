@@ -177,12 +177,17 @@ impl Inner {
 
     fn forget_some(&self, zone: ZoneId) -> bool {
         let mut evicted = 0;
-        let mut policy = self.policy.borrow_mut();
+        let (mut policy, mut heads) = (self.policy.borrow_mut(), self.heads.borrow_mut());
         let forgotten = |found: Found, hash: u64| {
             evicted += 1;
             if found.kind == PIECE {
                 let offset = Bytes(found.extent.byte_offset());
                 policy.on_forget(Place { zone, offset, chunk: hash });
+            }
+            // It was read into memory after the others had been written again, or there was no room for it.
+            // What is in memory alone would be missed after a restart only.
+            if found.kind == HEAD {
+                heads.remove_by_hash(hash);
             }
         };
         let more = self.index.borrow_mut().drain_zone(zone, FORGET_AT_ONCE, forgotten);

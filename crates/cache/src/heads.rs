@@ -110,10 +110,14 @@ impl Heads {
         }
     }
 
-    /// The key keeps its place under the hand until that comes by.
     pub(crate) fn remove(&mut self, key: ObjectKey) {
         if self.peek(key).is_some() {
-            self.known.remove(&chunk_id(key.record()));
+            self.remove_by_hash(chunk_id(key.record()));
         }
+    }
+
+    /// The key keeps its place under the hand until that comes by.
+    pub(crate) fn remove_by_hash(&mut self, hash: u64) {
+        self.known.remove(&hash);
     }
 }

@@ -135,6 +135,10 @@ impl Inner {
         }
         let head = Arc::new(stored.head);
         let known = KnownHead::new(object.clone(), head, stored.validated_at, stored.generation);
+        // Its zone may have been emptied while we read: then it is good for this reader only.
+        if !self.index.borrow().contains(key.record()) {
+            return Some(known);
+        }
         let mut heads = self.heads.borrow_mut();
         // Another reader may have been faster, or a newer head may have been published.
         if let Some(other) = heads.get(key) {
