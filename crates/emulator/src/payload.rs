@@ -12,7 +12,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::fmt;
 
-use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Bytes, Lba, Payload, ZoneId, index};
+use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Lba, Payload, ZoneId, index};
 use zonal_device::{DeviceError, Geometry};
 
 /// Where the bytes of a drive lie. It has no time and no zones' states: the drive checked those.
@@ -20,17 +20,22 @@ pub trait Medium: fmt::Debug {
     /// Writes the pieces one after the other. Requires: whole blocks, within a zone.
     fn write(&mut self, lba: Lba, data: &[Payload]);
 
-    /// Reads blocks of one zone into the front of `buffer`, as far as they are kept.
+    /// Reads into `out`, which is whole blocks of one zone, what is kept of them.
     ///
     /// # Errors
     /// [`DeviceError::Media`] when a block cannot be read.
-    fn read(&mut self, lba: Lba, blocks: Blocks, buffer: &mut Buffer) -> Result<(), DeviceError>;
+    fn read(&mut self, lba: Lba, out: &mut [u8]) -> Result<(), DeviceError>;
 
     /// Only the first blocks of the zone hold something from now on.
     fn truncate(&mut self, zone: ZoneId, written: Blocks);
 
     /// Silently turns one bit of a block over, if it is kept.
     fn flip_bit(&mut self, lba: Lba, bit: u32);
+
+    /// False when it keeps nothing, whatever is written: then nobody needs to ask it.
+    fn keeps_bytes(&self) -> bool {
+        true
+    }
 }
 
 /// Keeps nothing. What is read back is whatever the buffer held before.
@@ -40,13 +45,17 @@ pub struct Forgetful;
 impl Medium for Forgetful {
     fn write(&mut self, _: Lba, _: &[Payload]) {}
 
-    fn read(&mut self, _: Lba, _: Blocks, _: &mut Buffer) -> Result<(), DeviceError> {
+    fn read(&mut self, _: Lba, _: &mut [u8]) -> Result<(), DeviceError> {
         Ok(())
     }
 
     fn truncate(&mut self, _: ZoneId, _: Blocks) {}
 
     fn flip_bit(&mut self, _: Lba, _: u32) {}
+
+    fn keeps_bytes(&self) -> bool {
+        false
+    }
 }
 
 /// Keeps pieces up to a size, without the zeros at their end. The rest of what is read back is whatever the
@@ -101,18 +110,18 @@ impl Medium for Headers {
         }
     }
 
-    fn read(&mut self, lba: Lba, blocks: Blocks, buffer: &mut Buffer) -> Result<(), DeviceError> {
+    fn read(&mut self, lba: Lba, out: &mut [u8]) -> Result<(), DeviceError> {
         let (zone, at) = self.locate(lba);
-        let end = at + blocks.0;
+        let end = at + (out.len() / BLOCK_BYTES) as u64;
         let first = self.zones[zone].range(..=at).next_back().map_or(at, |(begin, _)| *begin);
         for (begin, piece) in self.zones[zone].range(first..end) {
             let (from, to) = ((*begin).max(at), (begin + piece.blocks).min(end));
             for block in from..to {
-                let out = index(Blocks(block - at).bytes().0);
+                let to = index(Blocks(block - at).bytes().0);
                 let kept = piece.bytes.get(index(Blocks(block - begin).bytes().0)..);
                 let kept = kept.unwrap_or_default();
                 let kept = &kept[..kept.len().min(BLOCK_BYTES)];
-                let out = &mut buffer.bytes_mut()[out..out + BLOCK_BYTES];
+                let out = &mut out[to..to + BLOCK_BYTES];
                 out[..kept.len()].copy_from_slice(kept);
                 out[kept.len()..].fill(0);
             }
@@ -189,8 +198,7 @@ impl Medium for Memory {
         }
     }
 
-    fn read(&mut self, lba: Lba, blocks: Blocks, buffer: &mut Buffer) -> Result<(), DeviceError> {
-        let out = &mut buffer.bytes_mut()[..index(blocks.bytes().0)];
+    fn read(&mut self, lba: Lba, out: &mut [u8]) -> Result<(), DeviceError> {
         let (zone, at) = self.locate(lba);
         let kept = self.zones[zone].get(at..).unwrap_or_default();
         let kept = &kept[..kept.len().min(out.len())];

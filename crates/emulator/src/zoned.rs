@@ -12,7 +12,7 @@ mod timing;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use zonal_base::{Blocks, Buffer, Lba, Nanos, Payload, Rng, Ticket, ZoneId};
+use zonal_base::{Blocks, Buffer, Lba, Nanos, Payload, Rng, Ticket, ZoneId, index};
 use zonal_device::{
     Action, Answer, Command, Completion, DeviceError, Geometry, ZoneState, ZoneTable, ZonedDevice,
     whole_blocks,
@@ -324,7 +324,9 @@ impl ZonedDrive {
         if self.unreadable.contains_any(lba, blocks) {
             return Err(DeviceError::Media);
         }
-        self.medium.read(lba, blocks, &mut buffer)?;
+        if self.medium.keeps_bytes() {
+            self.medium.read(lba, &mut buffer.bytes_mut()[..index(blocks.bytes().0)])?;
+        }
         Ok(Answer::Read(buffer))
     }
 

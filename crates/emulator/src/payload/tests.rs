@@ -31,7 +31,8 @@ fn piece(pool: &Pool, blocks: u64, byte: u8) -> Payload {
 fn read(medium: &mut dyn Medium, pool: &Pool, at: u64, blocks: u64) -> Vec<u8> {
     let mut buffer = pool.take(Blocks(16)).unwrap();
     buffer.bytes_mut().fill(0xEE);
-    medium.read(Lba(at), Blocks(blocks), &mut buffer).unwrap();
+    let len = index(Blocks(blocks).bytes().0);
+    medium.read(Lba(at), &mut buffer.bytes_mut()[..len]).unwrap();
     let blocks = buffer.bytes().chunks(BLOCK_BYTES).take(index(blocks));
     blocks.map(|block| block[0]).collect()
 }
