@@ -2,7 +2,8 @@
 //!
 //! Uses: `base`, `device`. Knows nothing of: real time, files, threads, caches.
 //! Read in this order: `profile` (the constants), then the parts of a drive, `controller`, `link`,
-//! `buffer`, `nand`; what it keeps, `payload`; then `zoned`, the drive, and `faults`.
+//! `buffer`, `nand`; what it keeps, `payload`; then `zoned`, the drive, and `faults`;
+//! `ftl`, what a drive without zones does instead, and `conventional`, that drive.
 //!
 //! Time is an argument and chance has a seed: equal calls give equal answers at equal times.
 #![no_std]
@@ -12,6 +13,7 @@ extern crate alloc;
 mod buffer;
 mod chance;
 mod controller;
+mod conventional;
 mod faults;
 pub mod ftl;
 mod in_flight;
@@ -21,6 +23,7 @@ pub mod payload;
 pub mod profile;
 mod zoned;
 
+pub use conventional::{BlockCommand, ConventionalDrive, ConventionalProfile, OnReset};
 pub use payload::{Forgetful, Headers, Medium, Memory};
 pub use profile::{Basis, Profile};
 pub use zoned::ZonedDrive;

@@ -1,0 +1,235 @@
+//! Drives without zones: what is known about each, with unit, source and date.
+//!
+//! One conventional drive was measured in the study of the ZN540; the others were not. Of a profile that
+//! is a guess only the write amplification is worth reading, which depends on the map and the spare space
+//! alone.
+
+use zonal_base::{Blocks, Bytes, Nanos};
+use zonal_device::{Geometry, Kind};
+
+use crate::ftl::{FtlConfig, Reclaim};
+use crate::profile::{
+    Basis, BufferProfile, ControllerProfile, LinkProfile, NandProfile, Profile, WriteCosts,
+};
+
+/// A drive without zones.
+#[derive(Clone, Debug)]
+pub struct ConventionalProfile {
+    /// Its timing, and the zones that its host agrees with itself about.
+    pub drive: Profile,
+    /// Its translation layer. `None`: blocks are written in place, and nothing is ever moved.
+    pub ftl: Option<FtlConfig>,
+    /// Where the shape of the translation layer comes from.
+    pub ftl_basis: Basis,
+    /// Picoseconds of work in the map for each mapped block that is trimmed.
+    pub trim_ps_per_block: u64,
+    /// What the host may address.
+    pub user: Blocks,
+}
+
+/// Zones by agreement are as large as those of the ZN540 can be filled: then the same cache runs on both.
+const ZONE: Blocks = Bytes::mib(1077).blocks_ceil();
+
+/// Work in the map for a block of the ZN540 that is reset (see `profile/zn540.rs`); that a trim costs the same is a guess.
+const TRIM_PS_PER_BLOCK: u64 = 49_760;
+
+/// How garbage collection is paced is not known of any drive. A guess: as late as possible, and alone.
+const RECLAIM: Reclaim = Reclaim { start: 2, stop: 3, copies_per_write: u32::MAX };
+
+impl ConventionalProfile {
+    /// WD Ultrastar DC SN540, 960 GB: the hardware of the ZN540 under a page map of 4 KiB.
+    ///
+    /// 1 TiB of flash in 910 superblocks of 1152 MiB, of which 15/16 are left by the parity over the dies: 7.3 % over
+    /// the user's 960 GB. Inferred from the capacity of the ZN540's zones; the arithmetic fits, nobody has confirmed
+    /// it. Erase and copy at the ZN540's timing.
+    #[must_use]
+    pub fn sn540() -> Self {
+        Self::new(
+            Profile { name: "sn540", ..measured_timing() },
+            Flash { unit: Blocks(1), user: gb(960), superblock: Bytes::mib(1080), count: 910 },
+        )
+    }
+
+    /// Intel D5-P5316, 15.36 TB, QLC, an indirection unit of 64 KiB. A guess but for the unit: 16 TiB of
+    /// flash, 14.5 % over the user's space. Takes 2 GiB of memory when it is full.
+    #[must_use]
+    pub fn p5316_qlc() -> Self {
+        let flash = Flash {
+            unit: Blocks(16),
+            user: gb(15_360),
+            superblock: Bytes::mib(1024),
+            count: 16_384,
+        };
+        Self::new(guessed("p5316-qlc", 1_140), flash)
+    }
+
+    /// Intel D7-P5510, 7.68 TB, TLC. A guess: 8 TiB of flash, 14.5 % over the user's space, a page map of 4 KiB.
+    /// Takes 15 GiB of memory when it is full: see [`ConventionalProfile::scaled_to`].
+    #[must_use]
+    pub fn p5510_tlc() -> Self {
+        let flash =
+            Flash { unit: Blocks(1), user: gb(7_680), superblock: Bytes::mib(1024), count: 8_192 };
+        Self::new(guessed("p5510-tlc", 1_000), flash)
+    }
+
+    /// Intel Optane P5800X, 800 GB: written in place. All of its timing is a guess.
+    #[must_use]
+    pub fn p5800x_optane() -> Self {
+        let guessed = guessed("p5800x-optane", 850);
+        let nand = NandProfile {
+            program: Nanos(10_000),
+            read: [Nanos(4_000); 3],
+            transfer: Nanos(1_000),
+            transfer_several: Nanos(0),
+            transfer_ns_per_block: 1_000,
+            suspend_max: Nanos(1),
+            ..guessed.nand
+        };
+        let user = Bytes(gb(800).0).blocks_ceil();
+        Self {
+            drive: Profile { nand, geometry: zones_of(user, ZONE), ..guessed },
+            ftl: None,
+            ftl_basis: Basis::Guess,
+            trim_ps_per_block: 0,
+            user,
+        }
+    }
+
+    fn new(drive: Profile, flash: Flash) -> Self {
+        let unit = flash.unit.bytes().0;
+        let ftl = FtlConfig {
+            unit: flash.unit,
+            user_units: narrow(flash.user.0 / unit),
+            superblock_units: narrow(flash.superblock.0 / unit),
+            superblock_count: flash.count,
+            reclaim: RECLAIM,
+        };
+        let user = Blocks(u64::from(ftl.user_units) * flash.unit.0);
+        Self {
+            drive: Profile { geometry: zones_of(user, ZONE), ..drive },
+            ftl: Some(ftl),
+            // The shape of the sn540 is inferred, not measured: no better than a guess.
+            ftl_basis: Basis::Guess,
+            trim_ps_per_block: TRIM_PS_PER_BLOCK,
+            user,
+        }
+    }
+
+    /// What the host may address.
+    #[must_use]
+    pub const fn user_blocks(&self) -> Blocks {
+        self.user
+    }
+
+    /// The same drive cut into as many zones of that size as fit.
+    ///
+    /// Requires: one fits.
+    #[must_use]
+    pub fn with_zones_of(mut self, zone: Blocks) -> Self {
+        self.drive.geometry = zones_of(self.user, zone);
+        self
+    }
+
+    /// The same drive with so much user space, and the same part of it spare. The superblocks get
+    /// smaller with it, down to a stripe over the dies, so that the few that are open or free stay as small
+    /// a part of the drive.
+    ///
+    /// Requires: at least a stripe for each superblock of the full drive.
+    #[must_use]
+    pub fn scaled_to(mut self, user: Bytes) -> Self {
+        let Some(ftl) = &mut self.ftl else {
+            self.user = user.blocks_ceil();
+            return self.with_zones_of(ZONE);
+        };
+        let scale = |units: u32, to: u64| narrow(u64::from(units) * to / u64::from(ftl.user_units));
+        let user_units = user.0 / ftl.unit.bytes().0;
+        let superblock_units = scale(ftl.superblock_units, user_units).max(1);
+        // What the rounding of the superblock took away comes back in their number.
+        let places = u64::from(ftl.superblock_units) * u64::from(ftl.superblock_count) * user_units
+            / u64::from(ftl.user_units);
+        let superblock_count = narrow(places / u64::from(superblock_units));
+        let user_units = narrow(user_units);
+        *ftl = FtlConfig { user_units, superblock_units, superblock_count, ..*ftl };
+        self.user = Blocks(u64::from(user_units) * ftl.unit.0);
+        self.drive.geometry = zones_of(self.user, ZONE.min(self.user));
+        self
+    }
+}
+
+/// How much flash there is, and how it is mapped.
+struct Flash {
+    unit: Blocks,
+    user: Bytes,
+    superblock: Bytes,
+    count: u32,
+}
+
+/// The capacity that is printed on a drive of so many "GB", in bytes: 10^9 each, and a little more so that
+/// it is whole mebibytes (SFF-8447: 97,696,368 sectors for 50 GB, 1,953,504 for each GB above).
+const fn gb(n: u64) -> Bytes {
+    Bytes((97_696_368 + 1_953_504 * (n - 50)) * 512)
+}
+
+const fn zones_of(user: Blocks, zone: Blocks) -> Geometry {
+    Geometry {
+        kind: Kind::Conventional,
+        zone_count: narrow(user.0 / zone.0),
+        zone_size: zone,
+        zone_capacity: zone,
+        max_open_zones: None,
+        max_active_zones: None,
+    }
+}
+
+/// The conventional drive of the study (PCI slot "nvme-a"; which model it is was not recorded), fitted on 2026-11-21
+/// to NVMeBenchmarks (github.com/stonet-research/NVMeBenchmarks, snapshot 01f40f1c, MIT): SPDK, sequential writes, 512 B
+/// format. 4, 8, 16, 32 KiB at queue depth 1 take 9.66, 13.30, 17.92, 27.84 us; 4 KiB at 2 take 10.47 us; all sizes end at
+/// 1180 to 1199 MiB/s. Reads and the flash are the ZN540's.
+fn measured_timing() -> Profile {
+    let zn540 = Profile::zn540();
+    let write = WriteCosts {
+        single_block: Nanos(3_200),
+        several_blocks: Nanos(4_400),
+        list_fetch: Nanos(0),
+        fixed: Nanos(3_550),
+        interleaved: Nanos(800),
+        opens_zone: Nanos(0),
+    };
+    Profile {
+        controller: ControllerProfile { write, append: write, ..zn540.controller },
+        link: LinkProfile { write_ns_per_block: 2_400, ..zn540.link },
+        buffer: BufferProfile { drain_ns_per_block: 3_290, ..zn540.buffer },
+        zones: None,
+        ..zn540
+    }
+}
+
+/// A drive that nobody measured: the one that was, with another bandwidth.
+fn guessed(name: &'static str, drain_ns_per_block: u64) -> Profile {
+    let like = measured_timing();
+    let burst = Nanos(like.buffer.stripe_blocks * drain_ns_per_block / 32 / 3);
+    let program = Nanos(like.nand.program.0 * drain_ns_per_block / like.buffer.drain_ns_per_block);
+    let basis = Basis::Guess;
+    Profile {
+        name,
+        controller: ControllerProfile { basis, ..like.controller },
+        link: LinkProfile { basis, write_ns_per_block: drain_ns_per_block / 2, ..like.link },
+        buffer: BufferProfile {
+            basis,
+            drain_ns_per_block,
+            burst,
+            stall: Nanos(0),
+            stall_per_million: 0,
+            ..like.buffer
+        },
+        nand: NandProfile { basis, program, ..like.nand },
+        ..like
+    }
+}
+
+/// Counts of units and zones are below 2^32: the translation layer asserts it for its own.
+#[expect(clippy::cast_possible_truncation, reason = "asserted in the line before")]
+const fn narrow(n: u64) -> u32 {
+    assert!(n <= u32::MAX as u64);
+    n as u32
+}

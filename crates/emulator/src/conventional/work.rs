@@ -1,0 +1,174 @@
+//! How long the commands of a drive without zones take, and the work that they make inside it.
+//!
+//! All programs go through one write buffer: the host's, and the copies of garbage collection that make
+//! room for them. A copy costs more than a program: its unit is read from the dies first, which
+//! then cannot program. So does a unit that is completed. Erases are not counted apart: the bandwidth that
+//! was measured over whole drives contains them.
+
+use zonal_base::{Blocks, Lba, Nanos, Rng};
+
+use super::ConventionalProfile;
+use crate::buffer::{StreamId, WriteBuffer};
+use crate::chance::exponential;
+use crate::controller::Server;
+use crate::ftl::{Ftl, FtlCounters};
+use crate::in_flight::SlotId;
+use crate::link::Link;
+use crate::nand::{Nand, Place};
+use crate::profile::{ControllerProfile, NandProfile};
+
+/// The one stream of the write buffer.
+const ALL: StreamId = 0;
+
+#[derive(Debug)]
+pub(super) struct Work {
+    controller: ControllerProfile,
+    server: Server,
+    link: Link,
+    nand: Nand,
+    buffer: WriteBuffer,
+    /// `None`: blocks are written in place.
+    ftl: Option<Ftl>,
+    /// What reading a unit inside the drive costs of the program bandwidth, compared with a program.
+    read_permille: u64,
+    trim_ps_per_block: u64,
+    /// Trims are worked off one after the other.
+    trims: Server,
+    rng: Rng,
+}
+
+impl Work {
+    pub(super) fn new(profile: &ConventionalProfile, rng: &mut Rng) -> Self {
+        let drive = &profile.drive;
+        Self {
+            controller: drive.controller,
+            server: Server::default(),
+            link: Link::new(drive.link),
+            nand: Nand::new(drive.nand, rng.next_u64()),
+            buffer: WriteBuffer::new(&drive.buffer, ALL + 1, rng.next_u64()),
+            ftl: profile.ftl.map(Ftl::new),
+            read_permille: read_permille(&drive.nand),
+            trim_ps_per_block: profile.trim_ps_per_block,
+            trims: Server::default(),
+            rng: Rng::new(rng.next_u64()),
+        }
+    }
+
+    pub(super) const fn ftl_counters(&self) -> Option<&FtlCounters> {
+        match &self.ftl {
+            Some(ftl) => Some(ftl.counters()),
+            None => None,
+        }
+    }
+
+    pub(super) fn administrative(&self, now: Nanos) -> Nanos {
+        now + self.controller.administrative
+    }
+
+    /// When a read is answered. What the flash does not hold costs it nothing.
+    pub(super) fn read(&mut self, now: Nanos, lba: Lba, blocks: Blocks) -> Nanos {
+        self.nand.programmed(now, self.buffer.drained());
+        let begun = self.server.serve(now, self.controller.read);
+        let sent = self.link.send(begun, blocks);
+        let (mut at, end) = (lba, lba + blocks);
+        let mut done = sent;
+        while at < end {
+            let (place, next) = self.stretch(at, end);
+            if let Some(place) = place {
+                done = done.max(self.nand.read(sent, place));
+            }
+            at = next;
+        }
+        done + self.controller.read_fixed
+    }
+
+    /// Where the first blocks from `at` on lie side by side, and the block after them.
+    fn stretch(&self, at: Lba, end: Lba) -> (Option<Place>, Lba) {
+        let place = |from, blocks| Place { at: Blocks(from), blocks, first_die: 0 };
+        let Some(ftl) = &self.ftl else { return (Some(place(at.0, end - at)), end) };
+        let unit = ftl.config().unit.0;
+        let first = ftl.locate(at);
+        let mut next = Lba((at.0 / unit + 1) * unit);
+        let mut following = first;
+        while next < end {
+            following = following.map(|unit| unit + 1);
+            if ftl.locate(next) != following {
+                break;
+            }
+            next = next + Blocks(unit);
+        }
+        let next = next.min(end);
+        let lies = first.map(|first| place(u64::from(first) * unit + at.0 % unit, next - at));
+        (lies, next)
+    }
+
+    /// What reading a unit inside the drive costs, in programs of a unit.
+    #[cfg(test)]
+    pub(super) fn read_cost(&self) -> f64 {
+        self.read_permille as f64 / 1000.0
+    }
+
+    /// When the blocks of a write have arrived in the buffer, if there is room.
+    pub(super) fn receive(&mut self, now: Nanos, blocks: Blocks, others_in_flight: bool) -> Nanos {
+        let costs = self.controller.write;
+        let serial = if blocks.0 == 1 { costs.single_block } else { costs.several_blocks };
+        let served = self.server.serve(now, serial);
+        let arrived = self.link.receive(served, blocks);
+        let mut more = costs.fixed + exponential(&mut self.rng, self.controller.write_jitter);
+        if 2 < blocks.0 {
+            more += costs.list_fetch;
+        }
+        if others_in_flight && served == now + serial {
+            more += costs.interleaved;
+        }
+        arrived + more
+    }
+
+    /// Writes blocks, and makes the room that this takes. True: the buffer takes them at once. False:
+    /// `slot` comes out of [`Work::pop`] when it does.
+    ///
+    /// Requires: everything due at `now` was popped.
+    pub(super) fn write(&mut self, now: Nanos, lba: Lba, blocks: Blocks, slot: SlotId) -> bool {
+        // Also without reads: what they meet is what was programmed lately, not on average since the last one.
+        self.nand.programmed(now, self.buffer.drained());
+        let Some(ftl) = &mut self.ftl else {
+            return self.buffer.write(now, ALL, blocks, slot);
+        };
+        let earlier = *ftl.counters();
+        ftl.write(lba, blocks);
+        let did = ftl.counters().since(&earlier);
+        let reads = did.copies + did.completing_reads;
+        let units_permille = did.programs() * 1000 + reads * self.read_permille;
+        let work = Blocks(units_permille * ftl.config().unit.0 / 1000);
+        self.buffer.write(now, ALL, work, slot)
+    }
+
+    /// When blocks are forgotten. Only what was mapped is work.
+    pub(super) fn trim(&mut self, now: Nanos, lba: Lba, blocks: Blocks) -> Nanos {
+        let Some(ftl) = &mut self.ftl else { return self.administrative(now) };
+        let earlier = ftl.counters().trimmed;
+        ftl.trim(lba, blocks);
+        let trimmed = (ftl.counters().trimmed - earlier) * ftl.config().unit.0;
+        let cost = Nanos(trimmed * self.trim_ps_per_block / 1000);
+        self.trims.serve(now, self.controller.administrative + cost)
+    }
+
+    /// The next write that waited for room and has it by `now`, and since when.
+    pub(super) fn pop(&mut self, now: Nanos) -> Option<(Nanos, SlotId)> {
+        self.buffer.pop(now)
+    }
+
+    pub(super) fn next_due(&self) -> Option<Nanos> {
+        self.buffer.next_due()
+    }
+}
+
+/// Time of a die for reading what it programs in one piece, compared with programming it.
+fn read_permille(nand: &NandProfile) -> u64 {
+    let pages = u64::from(nand.program_blocks.div_ceil(nand.page_blocks));
+    let sense = nand.read.iter().map(|read| read.0).sum::<u64>() / 3;
+    let transfer = nand.transfer.0
+        + nand.transfer_several.0
+        + u64::from(nand.page_blocks - 1) * nand.transfer_ns_per_block;
+    pages * (sense + transfer) * 1000 / nand.program.0.max(1)
+}
