@@ -58,8 +58,10 @@ pub(super) enum Pace {
     Follow { leader: usize, per_command: f64 },
 }
 
-/// How often a stream looks at the one that it is in step with. A guess: the two are processes of their
-/// own, and what matters is that their commands do not arrive as one.
+/// How often a stream looks at the one that it is in step with: a follower begins up to so much later.
+/// A guess: the two are processes of their own, and what matters is that their commands do not arrive as
+/// one. Of the 360 means of `placement.csv` the `zn540` model met 274 without any delay, 282 with 1 us, 360
+/// with 5 us and 20 us, 354 with 50 us.
 const LOOK_EVERY: Nanos = Nanos::micros(20);
 
 /// A closed loop of `depth` commands.
