@@ -274,7 +274,8 @@ impl<'a> Figures<'a> {
 const SPDK: Stack = Stack { latency: Nanos(0), turnaround: Nanos(380) };
 /// What the host takes with io_uring passthrough: the runs of 8 KiB at depth 1 with nothing beside them
 /// in the interference study (writes 14.1 to 15.7 us, appends 16.8 to 18.4, reads 87.5 to 89.3) less the
-/// same under SPDK (11.2, 14.0, 84.1); between two commands 0.6 us. Measured, on another host.
+/// same under SPDK (11.2, 14.0, 84.1); between two commands 0.6 us. Measured, on another host; the runs are
+/// of the study that the test set is from, and not rows of it.
 const PASSTHROUGH: Stack = Stack { latency: Nanos(3_800), turnaround: Nanos(600) };
 
 /// Zones that are read from: enough that no run reads one block twice in a row.
