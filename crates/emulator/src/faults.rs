@@ -134,7 +134,9 @@ impl ZonedDrive {
                 Operation::Write { zone, lba, blocks, data } => {
                     writes.insert(lba, (zone, blocks, data));
                 }
-                operation @ Operation::Manage { .. } if rng.one_in(2) => {
+                operation @ (Operation::Manage { .. } | Operation::Reset { .. })
+                    if rng.one_in(2) =>
+                {
                     let _ = self.carry_out(operation);
                 }
                 _ => (),

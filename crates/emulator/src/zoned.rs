@@ -14,8 +14,8 @@ use alloc::vec::Vec;
 
 use zonal_base::{Blocks, Buffer, Lba, Nanos, Payload, Rng, Ticket, ZoneId, index};
 use zonal_device::{
-    Action, Answer, Command, Completion, DeviceError, Geometry, ZoneState, ZoneTable, ZonedDevice,
-    whole_blocks,
+    Action, Answer, Command, Completion, DeviceError, Geometry, ZoneReport, ZoneState, ZoneTable,
+    ZonedDevice, whole_blocks,
 };
 
 use crate::buffer::{Padding, WriteBuffer};
@@ -23,7 +23,7 @@ use crate::faults::Faults;
 use crate::in_flight::{InFlight, SlotId};
 use crate::payload::{Medium, Unreadable};
 use crate::profile::Profile;
-use timing::{Timing, WriteKind};
+use timing::{ResetEnd, Timing, WriteKind, ZoneEnd};
 
 /// A zoned drive in virtual time.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub struct ZonedDrive {
 pub(crate) struct ZoneFacts {
     /// When the last write that has its time is answered: the next is not answered before.
     write_due: Nanos,
-    /// Blocks that were written before the zone was finished; what all blocks are when it is full without.
+    /// Blocks that were written since the last reset; padding does not count.
     data: Blocks,
     was_finished: bool,
     /// Blocks that a power cut cannot take: kept only where the buffer is not protected.
@@ -94,6 +94,11 @@ pub(crate) enum Operation {
     Manage {
         zone: ZoneId,
         action: Action,
+    },
+    /// One that the zone's state allowed when it was asked for.
+    Reset {
+        zone: ZoneId,
+        end: ResetEnd,
     },
     Report {
         first: ZoneId,
@@ -239,17 +244,24 @@ impl ZonedDrive {
             Action::Finish if is_allowed && report.state != ZoneState::Full => {
                 return self.begin_finish(now, ticket, zone, report.written);
             }
-            Action::Reset if is_allowed => {
-                let facts = self.zones[zone.0 as usize];
-                let is_finished = facts.was_finished && report.state == ZoneState::Full;
-                let written = if is_finished { facts.data } else { report.written };
-                self.timing.reset(now, written, is_finished, self.geometry.zone_capacity)
-            }
+            Action::Reset if is_allowed => return self.begin_reset(now, ticket, report),
             Action::Open if is_allowed => self.timing.open(now),
             Action::Close if is_allowed => self.timing.close(now),
             _ => self.timing.administrative(now),
         };
         self.schedule(ticket, operation, due);
+    }
+
+    fn begin_reset(&mut self, now: Nanos, ticket: Ticket, report: ZoneReport) {
+        let facts = self.zones[report.zone.0 as usize];
+        let (written, end) = match report.state {
+            ZoneState::Full if facts.was_finished => (facts.data, ZoneEnd::Finished),
+            ZoneState::Full => (report.written, ZoneEnd::Written),
+            _ => (report.written, ZoneEnd::Open),
+        };
+        let end = self.timing.reset(now, written, end);
+        let operation = Operation::Reset { zone: report.zone, end };
+        self.schedule(ticket, operation, self.timing.reset_done(end));
     }
 
     /// The padding shares the program bandwidth with the zones that are written.
@@ -304,6 +316,7 @@ impl ZonedDrive {
                 self.carry_out_write(zone, lba, blocks, &data)
             }
             Operation::Manage { zone, action } => self.carry_out_manage(zone, action),
+            Operation::Reset { zone, .. } => self.carry_out_manage(zone, Action::Reset),
             Operation::Report { first, count } => {
                 self.table.report(first, count).map(Answer::Report)
             }
@@ -426,11 +439,11 @@ impl ZonedDevice for ZonedDrive {
             let (_, work) = self.in_flight.pop(now)?;
             match &work.operation {
                 Operation::Write { .. } => self.writes_in_flight -= 1,
-                Operation::Manage { action: Action::Reset, .. } => {
+                Operation::Reset { end, .. } => {
                     // Writes came in between and held it up.
-                    if let Some(later) = self.timing.reset_is_held_up(work.earliest, due) {
-                        let slot = self.in_flight.insert(work);
-                        self.in_flight.schedule(slot, later);
+                    let done = self.timing.reset_done(*end);
+                    if due < done {
+                        self.schedule(work.ticket, work.operation, done);
                         continue;
                     }
                 }

@@ -22,6 +22,21 @@ pub(crate) struct Timing {
     held_up: Nanos,
 }
 
+/// How the zone to be reset ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ZoneEnd {
+    /// It has not: there is room.
+    Open,
+    /// It was finished.
+    Finished,
+    /// It was written to its capacity.
+    Written,
+}
+
+/// The end of a reset, as if no write had ever held one up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResetEnd(Nanos);
+
 /// What kind of write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WriteKind {
@@ -56,7 +71,7 @@ impl Timing {
         self.nand.programmed(now, drained);
         let begun = self.server.serve(now, self.controller.read);
         let sent = self.link.send(begun, blocks);
-        let place = Place { at, blocks, first_die: mix64(u64::from(zone.0)) };
+        let place = Place { at, blocks, first_die: mix64(u64::from(zone.0)) >> 32 };
         self.nand.read(sent, place) + self.controller.read_fixed
     }
 
@@ -128,49 +143,40 @@ impl Timing {
         padded + if is_slow { self.zones.finish_slow } else { Nanos(0) }
     }
 
-    /// When a reset is answered, if no write comes in between. Resets follow each other.
-    pub(super) fn reset(
-        &mut self,
-        now: Nanos,
-        written: Blocks,
-        is_finished: bool,
-        capacity: Blocks,
-    ) -> Nanos {
-        let alone = self.reset_alone(written, is_finished, capacity);
+    /// Lays out a reset, after those before it.
+    pub(super) fn reset(&mut self, now: Nanos, written: Blocks, end: ZoneEnd) -> ResetEnd {
+        let alone = self.reset_alone(written, end);
         self.resets_until = self.resets_until.max(now) + alone;
-        // Kept as if nothing had ever been held up, so that what comes can be added.
-        self.resets_until - self.held_up
+        ResetEnd(self.resets_until - self.held_up)
     }
 
-    /// The reset that was laid out for `earliest` came up at `due`: when it is done, if that is later.
-    pub(super) fn reset_is_held_up(&self, earliest: Nanos, due: Nanos) -> Option<Nanos> {
-        let done = earliest + self.held_up;
-        (due < done).then_some(done)
+    /// When a reset is done, if no write comes in between from now on.
+    pub(super) fn reset_done(&self, end: ResetEnd) -> Nanos {
+        end.0 + self.held_up
     }
 
-    fn reset_alone(&mut self, written: Blocks, is_finished: bool, capacity: Blocks) -> Nanos {
+    fn reset_alone(&mut self, written: Blocks, end: ZoneEnd) -> Nanos {
         let zones = &self.zones;
         if written == Blocks(0) {
             let does_nothing = happens(&mut self.rng, zones.reset_nothing_per_million);
-            return if does_nothing && !is_finished {
+            return if does_nothing && end != ZoneEnd::Finished {
                 zones.reset_nothing
             } else {
                 zones.reset_empty
             };
         }
         let map = Nanos(written.0 * zones.reset_ps_per_block / 1000);
-        let mut took = zones.reset + map;
-        if is_finished || written < capacity {
-            took += exponential(&mut self.rng, zones.reset_jitter);
-        } else {
-            took += exponential(&mut self.rng, zones.reset_jitter_full);
+        let jitter = match end {
+            ZoneEnd::Written => zones.reset_jitter_full,
+            _ => zones.reset_jitter,
+        };
+        let took = zones.reset + map + exponential(&mut self.rng, jitter);
+        if end != ZoneEnd::Open {
+            return took;
         }
-        if !is_finished && written < capacity {
-            // A tenth of it spreads.
-            let more = interpolate(zones.reset_unfinished, written.0);
-            took += Nanos(more.0 * 9 / 10) + exponential(&mut self.rng, Nanos(more.0 / 10));
-        }
-        took
+        // A tenth of what an open end costs spreads.
+        let more = interpolate(zones.reset_unfinished, written.0);
+        took + Nanos(more.0 * 9 / 10) + exponential(&mut self.rng, Nanos(more.0 / 10))
     }
 }
 
