@@ -30,11 +30,14 @@ struct Shared<C, R> {
 
 enum Slot<R> {
     Free,
-    Asked(Option<Waker>),
+    Asked(Option<Waker>, Held),
     Answered(R),
-    /// The caller went away; the answer will be dropped, and what was held for it.
-    Abandoned(Option<Box<dyn Any>>),
+    /// The caller went away; the answer will be dropped.
+    Abandoned(Held),
 }
+
+/// What must stay as it is until the command has been carried out.
+type Held = Option<Box<dyn Any>>;
 
 impl<C, R> Port<C, R> {
     /// A port with nothing in it.
@@ -46,12 +49,22 @@ impl<C, R> Port<C, R> {
 
     /// Queues a command; await the result for its completion.
     pub fn call(&self, command: C) -> Call<C, R> {
+        self.ask(command, None)
+    }
+
+    /// As [`Port::call`]; `held` is dropped as soon as the command is answered, however long the caller takes
+    /// to come for the answer, and not before, even if the caller goes away.
+    pub fn call_holding(&self, command: C, held: impl Any) -> Call<C, R> {
+        self.ask(command, Some(Box::new(held)))
+    }
+
+    fn ask(&self, command: C, held: Held) -> Call<C, R> {
         let mut shared = self.shared.borrow_mut();
         let ticket = shared.free.pop().unwrap_or_else(|| {
             shared.slots.push(Slot::Free);
             Ticket(shared.slots.len() as u64 - 1)
         });
-        shared.slots[index(ticket.0)] = Slot::Asked(None);
+        shared.slots[index(ticket.0)] = Slot::Asked(None, held);
         shared.queue.push_back((ticket, command));
         Call { port: self.clone(), ticket: Some(ticket) }
     }
@@ -72,9 +85,10 @@ impl<C, R> Port<C, R> {
         let mut shared = self.shared.borrow_mut();
         let slot = &mut shared.slots[index(ticket.0)];
         match core::mem::replace(slot, Slot::Free) {
-            Slot::Asked(waker) => {
+            Slot::Asked(waker, held) => {
                 *slot = Slot::Answered(answer);
                 drop(shared);
+                drop(held);
                 if let Some(waker) = waker {
                     waker.wake();
                 }
@@ -93,7 +107,7 @@ impl<C, R> Port<C, R> {
     #[must_use]
     pub fn outstanding(&self) -> usize {
         let shared = self.shared.borrow();
-        let open = |slot: &&Slot<R>| matches!(slot, Slot::Asked(_) | Slot::Abandoned(_));
+        let open = |slot: &&Slot<R>| matches!(slot, Slot::Asked(..) | Slot::Abandoned(_));
         shared.slots.iter().filter(open).count()
     }
 }
@@ -132,39 +146,28 @@ impl<C, R> Future for Call<C, R> {
                 self.ticket = None;
                 Poll::Ready(answer)
             }
-            _ => {
-                *slot = Slot::Asked(Some(cx.waker().clone()));
+            Slot::Asked(_, held) => {
+                *slot = Slot::Asked(Some(cx.waker().clone()), held);
                 Poll::Pending
             }
-        }
-    }
-}
-
-impl<C, R> Call<C, R> {
-    /// Gives the answer up. `held` is dropped when the command has been carried out: until then,
-    /// what the command works on must stay as it is.
-    pub fn abandon(mut self, held: impl Any) {
-        self.leave(Some(Box::new(held)));
-    }
-
-    fn leave(&mut self, held: Option<Box<dyn Any>>) {
-        let Some(ticket) = self.ticket.take() else { return };
-        let mut shared = self.port.shared.borrow_mut();
-        let slot = &mut shared.slots[index(ticket.0)];
-        if matches!(slot, Slot::Answered(_)) {
-            let answer = core::mem::replace(slot, Slot::Free);
-            shared.free.push(ticket);
-            drop(shared);
-            drop((answer, held));
-        } else {
-            *slot = Slot::Abandoned(held);
+            Slot::Free | Slot::Abandoned(_) => unreachable!("the caller has not gone away"),
         }
     }
 }
 
 impl<C, R> Drop for Call<C, R> {
     fn drop(&mut self) {
-        self.leave(None);
+        let Some(ticket) = self.ticket.take() else { return };
+        let mut shared = self.port.shared.borrow_mut();
+        let slot = &mut shared.slots[index(ticket.0)];
+        match core::mem::replace(slot, Slot::Free) {
+            Slot::Asked(_, held) => *slot = Slot::Abandoned(held),
+            answered => {
+                shared.free.push(ticket);
+                drop(shared);
+                drop(answered);
+            }
+        }
     }
 }
 
@@ -214,18 +217,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_for_an_abandoned_call_is_dropped_when_that_was_carried_out() {
+    fn what_is_held_for_a_call_is_dropped_when_that_is_answered() {
         let port: Port<u32, u32> = Port::new();
         let held = Rc::new(());
-        port.call(7).abandon(held.clone());
+        drop(port.call_holding(7, held.clone()));
         let (ticket, _) = port.take().unwrap();
-        assert_eq!(Rc::strong_count(&held), 2);
+        assert_eq!(Rc::strong_count(&held), 2, "its caller went away, it goes on");
         port.complete(ticket, 0);
         assert_eq!(Rc::strong_count(&held), 1);
-        let answered = port.call(8);
+        let answered = port.call_holding(8, held.clone());
         let (ticket, _) = port.take().unwrap();
         port.complete(ticket, 0);
-        answered.abandon(held.clone());
-        assert_eq!((Rc::strong_count(&held), port.outstanding()), (1, 0));
+        assert_eq!(Rc::strong_count(&held), 1, "nobody has come for the answer yet");
+        drop(answered);
+        assert_eq!(port.outstanding(), 0);
     }
 }

@@ -25,7 +25,8 @@ pub enum ReadError {
     Check,
 }
 
-/// Keeps a zone from being reset while the device reads from it.
+/// Keeps a zone from being reset while the device reads from it, and no longer: whoever wanted the bytes may be
+/// waiting for a client's socket.
 struct Pin {
     /// Weak: the device's port may hold the pin of a read that was given up, and the log holds the port.
     inner: Weak<Inner>,
@@ -51,18 +52,10 @@ impl Drop for Pin {
 pub struct Reading {
     inner: Rc<Inner>,
     /// `None` once the answer was taken.
-    under_way: Option<(Call<Command, Completion>, Pin)>,
+    under_way: Option<Call<Command, Completion>>,
     key: Key,
     checks: Checks,
     span: Span,
-}
-
-impl Drop for Reading {
-    fn drop(&mut self) {
-        if let Some((call, pin)) = self.under_way.take() {
-            call.abandon(pin);
-        }
-    }
 }
 
 /// The granules that a range of a record touches.
@@ -119,8 +112,9 @@ impl Log {
         drop(state);
         let inner = self.inner.clone();
         let pin = Pin { inner: Rc::downgrade(&inner), zone: extent.zone };
-        let call = inner.ports.device.call(Command::Read { lba, blocks: span.blocks, buffer });
-        Reading { inner, under_way: Some((call, pin)), key, checks, span }
+        let read = Command::Read { lba, blocks: span.blocks, buffer };
+        let under_way = Some(inner.ports.device.call_holding(read, pin));
+        Reading { inner, under_way, key, checks, span }
     }
 }
 
@@ -154,7 +148,7 @@ impl Reading {
     }
 
     async fn checked(mut self) -> Result<(Buffer, Span), ReadError> {
-        let Some((call, _)) = &mut self.under_way else { unreachable!("a read is awaited once") };
+        let Some(call) = &mut self.under_way else { unreachable!("a read is awaited once") };
         let answer = call.await;
         self.under_way = None;
         let Self { inner, key, checks, span, .. } = &self;

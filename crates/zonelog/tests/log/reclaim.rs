@@ -111,6 +111,25 @@ fn a_reset_waits_for_reads_whose_readers_went_away() {
     assert_eq!(rig.ports().buffers.pool().in_use(), 0);
 }
 
+/// A client's socket may keep a reader for long. Its pins, and those of what had been read ahead for it, once
+/// kept reclaim waiting with it, and with reclaim everybody who needed an empty zone.
+#[test]
+fn a_reset_does_not_wait_until_readers_come_for_what_was_read() {
+    let mut rig = Rig::new(geometry(DeviceKind::Zoned, 8), 1);
+    let (log, _) = rig.open();
+    let writer = log.clone();
+    let found = rig.run(async move { append(&writer, Key(1), 30_000, Urgency::Now).await });
+    let zone = fill_zones(&mut rig, &log, 1)[0];
+    let buffer = rig.ports().buffers.try_take(zonal_base::Blocks(17)).expect("plenty");
+    let place = (found.key(), found.extent);
+    let reading = log.start_read(place, found.checks(), &(0..30_000), buffer);
+    empty_zone(&mut rig, &log, zone);
+    assert_eq!(log.held(), 0);
+    let payload =
+        rig.run(async move { reading.done().await }).expect("it was read before the reset");
+    assert!(payload.as_bytes() == content(Key(1), 30_000));
+}
+
 #[test]
 fn a_zone_with_a_record_that_is_not_published_is_no_candidate() {
     let mut rig = Rig::new(geometry(DeviceKind::Zoned, 8), 1);
