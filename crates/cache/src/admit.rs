@@ -2,6 +2,7 @@
 
 use alloc::rc::Rc;
 
+use zonal_base::Bytes;
 use zonal_zonelog::{Record, Stream, Urgency};
 
 use crate::cache::Inner;
@@ -17,7 +18,9 @@ impl Inner {
             true => stats.admitted_bytes += u64::from(piece.len),
             false => stats.refused_bytes += u64::from(piece.len),
         });
-        if admitted {
+        // Readers wait for memory, too: what is held for them is never the last of it.
+        let blocks = Bytes(u64::from(piece.len)).blocks_ceil();
+        if admitted || self.ports.buffers.pool().is_short(blocks) {
             return self.end_filling(&piece);
         }
         // A task of its own: who waits until everything is on flash does not wait for readers.
