@@ -5,6 +5,8 @@
 
 extern crate std;
 
+use alloc::vec::Vec;
+
 use zonal_base::{Blocks, Bytes, Lba, Nanos, ZoneId};
 use zonal_device::{Action, Command, Geometry};
 
@@ -173,15 +175,35 @@ fn a_finish_shares_the_bandwidth_with_the_zones_that_are_written() {
 }
 
 #[test]
-fn reads_wait_for_programs_and_writes_for_resets() {
+fn writes_of_another_zone_wait_for_a_reset_and_the_reset_for_them() {
     let mut rig = Rig::new(Profile::zn540(), 5);
     rig.fill(0, 275_712);
-    rig.submit(Command::Manage { zone: ZoneId(0), action: Action::Reset });
-    let mut writes = 0;
-    let began = rig.now;
+    let reset = rig.submit(Command::Manage { zone: ZoneId(0), action: Action::Reset });
+    let (mut writes, began) = (0, rig.now);
     while rig.now < began + Nanos::millis(10) {
         rig.write(rig.start_of(1) + Blocks(writes * 2), 2);
         writes += 1;
     }
-    assert!((450..800).contains(&writes), "{writes} of 890 in 10 ms");
+    // Alone it is 890 writes in that time, and 16.2 ms.
+    assert!((450..800).contains(&writes), "{writes} writes");
+    let took = rig.wait_for(reset) - began;
+    assert!(Nanos::micros(17_500) < took, "{took}");
+}
+
+#[test]
+fn reads_wait_for_programs_but_not_longer_than_until_they_are_suspended() {
+    let mut rig = Rig::new(with_long_zones(), 6);
+    rig.fill(0, 8192);
+    let alone = rig.load(Job::Read, (1, 1), 1, 2_000);
+    let (mut took, mut at) = (Vec::new(), 0);
+    for _ in 0..2_000 {
+        // 128 KiB for each read: about half of what the flash takes.
+        rig.write(rig.start_of(1) + Blocks(at), 32);
+        at += 32;
+        rig.now += Nanos::micros(100);
+        took.push(rig.read(rig.start_of(0) + Blocks(at % 8192)));
+    }
+    let mean_us = took.iter().map(|took| took.0 as f64 / 1e3).sum::<f64>() / 2_000.0;
+    assert!(alone.mean_us * 1.3 < mean_us && mean_us < alone.mean_us * 3.0, "{mean_us:.1} us");
+    assert!(took.into_iter().max() < Some(Nanos::micros(360 + 82)));
 }

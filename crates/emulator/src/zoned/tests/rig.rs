@@ -82,14 +82,23 @@ impl Rig {
     pub(super) fn call(&mut self, command: Command) -> Nanos {
         let began = self.now;
         let ticket = self.submit(command);
+        self.wait_for(ticket) - began
+    }
+
+    /// When the command is answered. Something longer may be in flight beside it.
+    pub(super) fn wait_for(&mut self, ticket: Ticket) -> Nanos {
         loop {
-            // Something longer may be in flight beside it.
             let (answered, answer) = self.wait();
             answer.unwrap();
             if answered == ticket {
-                return self.now - began;
+                return self.now;
             }
         }
+    }
+
+    pub(super) fn read(&mut self, lba: Lba) -> Nanos {
+        let buffer = self.pool.take(Blocks(1)).unwrap();
+        self.call(Command::Read { lba, blocks: Blocks(1), buffer })
     }
 
     pub(super) fn write(&mut self, lba: Lba, blocks: u64) -> Nanos {
@@ -122,7 +131,9 @@ impl Rig {
     ) -> Outcome {
         let written = if job == Job::Read { 8192 } else { 8 };
         for zone in 0..zones {
-            self.fill(zone, written);
+            if self.drive.table.look(ZoneId(zone)).written == Blocks(0) {
+                self.fill(zone, written);
+            }
         }
         let mut pointers = alloc::vec![written; zones as usize];
         let mut in_flight: VecDeque<(Ticket, u32, Nanos)> = VecDeque::new();
