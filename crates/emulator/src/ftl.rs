@@ -32,20 +32,9 @@ pub struct FtlConfig {
     /// Superblocks in all. The spare space, `superblock_units * superblock_count / user_units - 1`, is
     /// the over-provisioning: spare divided by *user*, not by physical.
     pub superblock_count: u32,
-    /// When room is made.
-    pub reclaim: Reclaim,
-}
-
-/// When garbage collection runs, and how fast.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reclaim {
-    /// It starts when as few superblocks are free. At least 1: the last one is for copies alone.
-    pub start: u32,
-    /// It stops when so many are free: more than `start`.
-    pub stop: u32,
-    /// Units copied for each unit that the host writes while it runs. When only the last superblock is
-    /// free the host waits, whatever stands here.
-    pub copies_per_write: u32,
+    /// Garbage collection runs while so many superblocks are free, or fewer. At least 2: the last one is
+    /// for copies alone.
+    pub free_min: u32,
 }
 
 /// What happened so far, in units. All of it only grows.
@@ -111,7 +100,6 @@ pub struct Ftl {
     copies: Frontier,
     /// The superblock that is being emptied.
     victim: Option<Victim>,
-    is_reclaiming: bool,
     merge: Merge,
     counters: FtlCounters,
 }
@@ -134,6 +122,8 @@ struct Frontier {
 #[derive(Clone, Copy, Debug)]
 struct Victim {
     superblock: u32,
+    /// Its valid units when it was chosen.
+    valid: u32,
     /// What was not looked at yet.
     next: Place,
 }
@@ -141,14 +131,13 @@ struct Victim {
 impl Ftl {
     /// A drive to which nothing was written.
     ///
-    /// Requires: enough superblocks for all user units, two open ones, the free ones that `reclaim`
-    /// asks for and one that holds the invalid units; at most 2^32 - 2 units.
+    /// Requires: enough superblocks for all user units, two open ones, the free ones that are wanted and one that holds the invalid units; at most 2^32 - 2 units.
     #[must_use]
     pub fn new(config: FtlConfig) -> Self {
-        let FtlConfig { user_units, superblock_units, superblock_count, reclaim, .. } = config;
+        let FtlConfig { user_units, superblock_units, superblock_count, free_min, .. } = config;
         assert!(0 < user_units && 0 < superblock_units);
-        assert!(0 < reclaim.start && reclaim.start < reclaim.stop && 0 < reclaim.copies_per_write);
-        let needed = u64::from(user_units.div_ceil(superblock_units)) + 3 + u64::from(reclaim.stop);
+        assert!(2 <= free_min);
+        let needed = u64::from(user_units.div_ceil(superblock_units)) + 4 + u64::from(free_min);
         assert!(needed <= u64::from(superblock_count), "no room to move in");
         let places = u64::from(superblock_units) * u64::from(superblock_count);
         assert!(places < u64::from(u32::MAX));
@@ -164,7 +153,6 @@ impl Ftl {
             host: none,
             copies: none,
             victim: None,
-            is_reclaiming: false,
             merge: Merge::new(config.unit),
             counters: FtlCounters::default(),
         }
@@ -261,9 +249,7 @@ impl Ftl {
             self.place_run(first, run);
             self.counters.host_programs += u64::from(run);
             (first, count) = (first + run, count - run);
-            if self.is_reclaiming {
-                self.reclaim(run.saturating_mul(self.config.reclaim.copies_per_write));
-            }
+            self.keep_pace(run);
         }
     }
 
@@ -272,7 +258,6 @@ impl Ftl {
     fn open_for_host(&mut self) {
         self.list(self.host.superblock);
         while self.free.len() <= 1 {
-            self.is_reclaiming = true;
             self.reclaim(u32::MAX);
         }
         self.host = self.open();
@@ -293,23 +278,40 @@ impl Ftl {
         self.superblocks[self.host.superblock as usize].valid += run;
     }
 
+    /// Copies as much for a run of the host's units as keeps the number of free superblocks: a victim
+    /// with v valid units of N gives room for N - v, so it is empty when the host has written those. Drives are
+    /// known to spread the work so: their throughput under random writes is even from second to second.
+    fn keep_pace(&mut self, run: u32) {
+        if self.victim.is_none() && !self.choose_victim() {
+            return;
+        }
+        let valid = self.victim.map_or(0, |victim| u64::from(victim.valid));
+        let room = u64::from(self.config.superblock_units) - valid;
+        // A victim has an invalid unit, so there is room.
+        let budget = (u64::from(run) * valid).div_ceil(room);
+        self.reclaim(u32::try_from(budget).unwrap_or(u32::MAX));
+    }
+
     /// Copies up to `budget` valid units out of victims, as long as superblocks are wanted.
     fn reclaim(&mut self, mut budget: u32) {
-        while 0 < budget {
-            let Some(victim) = self.victim.take().or_else(|| self.next_victim()) else { return };
+        while self.victim.is_some() || self.choose_victim() {
+            let Some(victim) = self.victim.take() else { return };
             budget -= self.copy_from(victim, budget);
-            let freed = victim.superblock;
             if self.victim.is_some() {
                 return;
             }
-            self.free.push_back(freed);
+            self.free.push_back(victim.superblock);
             self.counters.erases += 1;
-            let free = self.free.len();
-            if self.config.reclaim.stop as usize <= free {
-                self.is_reclaiming = false;
-                return;
-            }
         }
+    }
+
+    /// True when there is a victim, and one was wanted.
+    fn choose_victim(&mut self) -> bool {
+        if (self.config.free_min as usize) < self.free.len() {
+            return false;
+        }
+        self.victim = self.next_victim();
+        self.victim.is_some()
     }
 
     fn next_victim(&mut self) -> Option<Victim> {
@@ -320,7 +322,7 @@ impl Ftl {
             return None;
         }
         self.superblocks[superblock as usize].is_listed = false;
-        Some(Victim { superblock, next: self.first_place(superblock) })
+        Some(Victim { superblock, valid, next: self.first_place(superblock) })
     }
 
     /// Copies up to `budget` units; puts the victim back if it is not empty then. Says how many.
@@ -351,7 +353,8 @@ impl Ftl {
         let end = self.first_place(victim.superblock) + self.config.superblock_units;
         let mut copied = 0;
         while copied < count {
-            let len = (end - victim.next).min(WINDOW);
+            // No further than where that many may be found: the next call looks again.
+            let len = (end - victim.next).min(WINDOW).min(2 * (count - copied));
             let mut valid = self.valid_within(victim.next, len);
             let mut next = victim.next + len;
             while valid != 0 {
@@ -391,9 +394,6 @@ impl Ftl {
 
     fn open(&mut self) -> Frontier {
         let superblock = self.free.pop_front().expect("room is made before the last one is taken");
-        if self.free.len() <= self.config.reclaim.start as usize {
-            self.is_reclaiming = true;
-        }
         let next = self.first_place(superblock);
         Frontier { superblock, next, end: next + self.config.superblock_units }
     }

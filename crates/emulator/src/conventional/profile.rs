@@ -7,7 +7,7 @@
 use zonal_base::{Blocks, Bytes, Nanos};
 use zonal_device::{Geometry, Kind};
 
-use crate::ftl::{FtlConfig, Reclaim};
+use crate::ftl::FtlConfig;
 use crate::profile::{
     Basis, BufferProfile, ControllerProfile, LinkProfile, NandProfile, Profile, WriteCosts,
 };
@@ -33,8 +33,8 @@ const ZONE: Blocks = Bytes::mib(1077).blocks_ceil();
 /// Work in the map for a block of the ZN540 that is reset (see `profile/zn540.rs`); that a trim costs the same is a guess.
 const TRIM_PS_PER_BLOCK: u64 = 49_760;
 
-/// How garbage collection is paced is not known of any drive. A guess: as late as possible, and alone.
-const RECLAIM: Reclaim = Reclaim { start: 2, stop: 3, copies_per_write: u32::MAX };
+/// Free superblocks at which garbage collection starts: as few as possible, so that as much as possible is spare. A guess.
+const FREE_MIN: u32 = 2;
 
 impl ConventionalProfile {
     /// WD Ultrastar DC SN540, 960 GB: the hardware of the ZN540 under a page map of 4 KiB.
@@ -102,7 +102,7 @@ impl ConventionalProfile {
             user_units: narrow(flash.user.0 / unit),
             superblock_units: narrow(flash.superblock.0 / unit),
             superblock_count: flash.count,
-            reclaim: RECLAIM,
+            free_min: FREE_MIN,
         };
         let user = Blocks(u64::from(ftl.user_units) * flash.unit.0);
         Self {

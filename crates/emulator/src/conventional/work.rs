@@ -31,6 +31,8 @@ pub(super) struct Work {
     ftl: Option<Ftl>,
     /// What reading a unit inside the drive costs of the program bandwidth, compared with a program.
     read_permille: u64,
+    /// The part of a block of work that is not in the buffer yet.
+    left_permille: u64,
     trim_ps_per_block: u64,
     /// Trims are worked off one after the other.
     trims: Server,
@@ -48,6 +50,7 @@ impl Work {
             buffer: WriteBuffer::new(&drive.buffer, ALL + 1, rng.next_u64()),
             ftl: profile.ftl.map(Ftl::new),
             read_permille: read_permille(&drive.nand),
+            left_permille: 0,
             trim_ps_per_block: profile.trim_ps_per_block,
             trims: Server::default(),
             rng: Rng::new(rng.next_u64()),
@@ -139,8 +142,9 @@ impl Work {
         let did = ftl.counters().since(&earlier);
         let reads = did.copies + did.completing_reads;
         let units_permille = did.programs() * 1000 + reads * self.read_permille;
-        let work = Blocks(units_permille * ftl.config().unit.0 / 1000);
-        self.buffer.write(now, ALL, work, slot)
+        let work_permille = units_permille * ftl.config().unit.0 + self.left_permille;
+        self.left_permille = work_permille % 1000;
+        self.buffer.write(now, ALL, Blocks(work_permille / 1000), slot)
     }
 
     /// When blocks are forgotten. Only what was mapped is work.

@@ -8,8 +8,6 @@ use super::*;
 const SUPERBLOCKS: u32 = 4096;
 const SUPERBLOCK_UNITS: u32 = 256;
 
-const AT_ONCE: Reclaim = Reclaim { start: 1, stop: 2, copies_per_write: u32::MAX };
-
 /// A drive with `percent` of over-provisioning: spare divided by user space.
 fn config(unit: u64, percent: u32) -> FtlConfig {
     let places = SUPERBLOCKS * SUPERBLOCK_UNITS;
@@ -18,7 +16,7 @@ fn config(unit: u64, percent: u32) -> FtlConfig {
         user_units: narrow(u64::from(places) * 100 / u64::from(100 + percent)),
         superblock_units: SUPERBLOCK_UNITS,
         superblock_count: SUPERBLOCKS,
-        reclaim: AT_ONCE,
+        free_min: 2,
     }
 }
 
@@ -172,13 +170,13 @@ fn small_sequential_streams_program_each_unit_once() {
 
 #[test]
 fn every_unit_is_where_its_last_write_put_it() {
-    for reclaim in [AT_ONCE, Reclaim { start: 3, stop: 6, copies_per_write: 2 }] {
+    for free_min in [2, 5] {
         let shape = FtlConfig {
             unit: Blocks(2),
             user_units: 900,
             superblock_units: 32,
             superblock_count: 40,
-            reclaim,
+            free_min,
         };
         let mut ftl = Ftl::new(shape);
         let mut rng = Rng::new(9);
@@ -223,8 +221,8 @@ fn a_drive_full_of_valid_data_still_takes_writes() {
         unit: Blocks(1),
         user_units: 640,
         superblock_units: 64,
-        superblock_count: 15,
-        reclaim: AT_ONCE,
+        superblock_count: 16,
+        free_min: 2,
     };
     let mut ftl = filled(shape);
     let mut rng = Rng::new(3);
