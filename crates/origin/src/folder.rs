@@ -9,12 +9,16 @@
 //! - Links to files and buckets are followed, links to folders inside a bucket are not listed. What a
 //!   link points to is the operator's choice; no request can make one.
 //! - User metadata and checksums other than SHA-256 are not kept: a file has no place for them.
+//! - Parts of a multipart upload lie beside, too, and survive a restart; the object appears whole.
 //!
-//! Read in this order: `path`, `version`, `read`; then `serve`, `write`, `list`.
+//! Read in this order: `path`, `version`, `read`; then `serve`, `write`, `multipart`, `complete`, `list`.
 
 mod answer;
+mod complete;
 mod content_type;
 mod list;
+mod multipart;
+mod part_list;
 mod path;
 mod read;
 mod serve;
@@ -39,6 +43,7 @@ pub struct FolderOrigin {
     root: PathBuf,
     reads: Arc<Semaphore>,
     forwards: Arc<Semaphore>,
+    completions: Semaphore,
     /// Held while an upload is renamed or an object removed, so that conditions hold when it happens.
     commit: Mutex<write::LastModified>,
     stats: Arc<Stats>,
@@ -63,6 +68,7 @@ impl FolderOrigin {
             root,
             reads: Arc::new(Semaphore::new(limits.concurrent_reads)),
             forwards: Arc::new(Semaphore::new(limits.concurrent_forwards)),
+            completions: Semaphore::new(complete::COMPLETIONS_AT_ONCE),
             commit: Mutex::default(),
             stats: Arc::default(),
         })

@@ -29,7 +29,17 @@ pub(super) fn refused_key(key: &str) -> OriginError {
 }
 
 pub(super) fn invalid_argument(message: String) -> OriginError {
-    OriginError::Failed(refusal(StatusCode::BAD_REQUEST, "InvalidArgument", message))
+    bad_request("InvalidArgument", message)
+}
+
+/// 400 with S3's code for what is wrong with the request.
+pub(super) fn bad_request(code: &str, message: String) -> OriginError {
+    OriginError::Failed(refusal(StatusCode::BAD_REQUEST, code, message))
+}
+
+pub(super) fn no_such_upload(id: &str) -> OriginError {
+    let message = format!("there is no multipart upload {id:?} of this object");
+    OriginError::NotFound(refusal(StatusCode::NOT_FOUND, "NoSuchUpload", message))
 }
 
 /// 501 for all of S3 that a folder has no place for.

@@ -21,7 +21,7 @@ use crate::error::OriginError;
 use crate::object::ObjectName;
 use crate::sigv4::{decode_path, decode_query_value, query_pairs};
 
-type Answer = Result<Response<BoxBody>, OriginError>;
+pub(super) type Answer = Result<Response<BoxBody>, OriginError>;
 
 impl FolderOrigin {
     /// Answers `request` as S3 would. Its path is `/BUCKET/KEY`; an answer of any status is `Ok`.
@@ -103,7 +103,11 @@ impl FolderOrigin {
         object: &ObjectName,
         query: &Query,
     ) -> Answer {
-        if !query.has_only(&[]) || request.headers().contains_key("x-amz-copy-source") {
+        let is_copy = request.headers().contains_key("x-amz-copy-source");
+        if !is_copy && (query.has("uploads") || query.has("uploadId")) {
+            return self.serve_multipart(request, object, query).await;
+        }
+        if is_copy || !query.has_only(&[]) {
             return Err(not_implemented("this operation on an object"));
         }
         match *request.method() {
@@ -206,11 +210,11 @@ impl Query {
         self.0.get(name).map(String::as_str)
     }
 
-    fn has(&self, name: &str) -> bool {
+    pub(super) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    fn has_only(&self, names: &[&str]) -> bool {
+    pub(super) fn has_only(&self, names: &[&str]) -> bool {
         self.0.keys().all(|name| names.contains(&name.as_str()))
     }
 }

@@ -1,5 +1,7 @@
 //! The folder origin through its own interface: reads, writes, lists.
 
+mod multipart;
+
 use std::fs;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -497,8 +499,10 @@ async fn buckets_are_the_first_level_folders() {
 async fn everything_else_is_not_implemented_and_changes_nothing() {
     let folder = Fixture::with(&["k"]);
     for (method, uri) in [
-        (Method::POST, "/b/k?uploads"),
-        (Method::PUT, "/b/k?partNumber=1&uploadId=1"),
+        (Method::GET, "/b?uploads"),
+        (Method::POST, "/b/k?uploads&acl"),
+        (Method::PUT, "/b/k?uploadId=1&acl"),
+        (Method::GET, "/b/k?uploads"),
         (Method::POST, "/b?delete"),
         (Method::PUT, "/b/k?acl"),
         (Method::GET, "/b/k?versionId=1"),

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use http::Request;
 use http::header::{CONTENT_LENGTH, HeaderMap, IF_MATCH, IF_NONE_MATCH};
 use http_body_util::BodyExt;
@@ -20,7 +21,7 @@ use super::answer::{from_io, invalid_argument, refused_key};
 use super::path::{NotAFile, UPLOADS};
 use super::serve::lists;
 use super::version::Version;
-use super::{FolderOrigin, blocking, path};
+use super::{FolderOrigin, blocking, multipart, path};
 use crate::body::BoxBody;
 use crate::error::{OriginError, Refusal};
 use crate::object::ObjectName;
@@ -40,7 +41,7 @@ pub(super) struct LastModified(u128);
 
 impl LastModified {
     /// Now, or a nanosecond after the last one: two uploads never share a time.
-    fn next(&mut self, now: SystemTime) -> SystemTime {
+    pub(super) fn next(&mut self, now: SystemTime) -> SystemTime {
         let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         self.0 = now.max(self.0 + 1);
         let nanos = |n: u128| u64::try_from(n).unwrap_or(u64::MAX);
@@ -49,8 +50,8 @@ impl LastModified {
 }
 
 /// A file that vanishes unless it is renamed.
-struct Upload {
-    path: PathBuf,
+pub(super) struct Upload {
+    pub(super) path: PathBuf,
 }
 
 impl Drop for Upload {
@@ -61,7 +62,7 @@ impl Drop for Upload {
 }
 
 /// What an upload demands of what is there already.
-struct Conditions {
+pub(super) struct Conditions {
     if_match: Option<String>,
     if_none_match: Option<String>,
 }
@@ -73,13 +74,7 @@ impl FolderOrigin {
         object: &ObjectName,
         request: Request<BoxBody>,
     ) -> Result<Version, OriginError> {
-        let target = path::file(&self.root, &object.bucket, &object.key);
-        let target = target.map_err(|not_a_file| match not_a_file {
-            NotAFile::Leaves => refused_key(&object.key),
-            NotAFile::Impossible => {
-                invalid_argument(format!("no file can be called {:?}", object.key))
-            }
-        })?;
+        let target = self.new_file(object)?;
         let bucket = self.bucket_folder(&object.bucket).await?;
         let (parts, body) = request.into_parts();
         let (upload, file) = new_upload(&bucket).await.map_err(|error| from_io(&error))?;
@@ -90,35 +85,31 @@ impl FolderOrigin {
         blocking(move || commit(&upload, &file, &target, modified, &conditions)).await
     }
 
+    /// The file that an upload of `object` is to become.
+    pub(super) fn new_file(&self, object: &ObjectName) -> Result<PathBuf, OriginError> {
+        let file = path::file(&self.root, &object.bucket, &object.key);
+        file.map_err(|not_a_file| match not_a_file {
+            NotAFile::Leaves => refused_key(&object.key),
+            NotAFile::Impossible => {
+                invalid_argument(format!("no file can be called {:?}", object.key))
+            }
+        })
+    }
+
     /// Writes the body and checks its length and hash; it is on disk then.
-    async fn receive(
+    pub(super) async fn receive(
         &self,
         mut file: tokio::fs::File,
         headers: &HeaderMap,
         mut body: BoxBody,
     ) -> Result<fs::File, OriginError> {
-        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let expected_hash = text("x-amz-content-sha256").filter(|hash| hash.len() == 64);
-        let expected_bytes = text(CONTENT_LENGTH.as_str()).and_then(|bytes| bytes.parse().ok());
-        let mut hash = digest::Context::new(&digest::SHA256);
-        let mut received_bytes = 0u64;
-        while let Some(frame) = body.frame().await {
-            let bad_upload = |error| OriginError::BadUpload { cause: format!("{error}") };
-            let Ok(bytes) = frame.map_err(bad_upload)?.into_data() else { continue };
-            if expected_hash.is_some() {
-                hash.update(&bytes);
-            }
-            received_bytes += bytes.len() as u64;
+        let mut promise = Promise::of(headers);
+        while let Some(bytes) = next_data(&mut body).await? {
+            promise.update(&bytes);
             self.stats.sent_bytes.add(bytes.len() as u64);
             file.write_all(&bytes).await.map_err(|error| from_io(&error))?;
         }
-        if expected_bytes.is_some_and(|expected: u64| expected != received_bytes) {
-            let cause = format!("{received_bytes} bytes came, which is not the Content-Length");
-            return Err(OriginError::BadUpload { cause });
-        }
-        if expected_hash.is_some_and(|expected| expected != hex(hash.finish().as_ref())) {
-            return Err(wrong_hash());
-        }
+        promise.check()?;
         file.sync_all().await.map_err(|error| from_io(&error))?;
         Ok(file.into_std().await)
     }
@@ -136,8 +127,60 @@ impl FolderOrigin {
     }
 }
 
+/// The next bytes of a body; `None` at its end.
+pub(super) async fn next_data(body: &mut BoxBody) -> Result<Option<Bytes>, OriginError> {
+    let bad_upload = |error| OriginError::BadUpload { cause: format!("{error}") };
+    while let Some(frame) = body.frame().await {
+        if let Ok(bytes) = frame.map_err(bad_upload)?.into_data() {
+            return Ok(Some(bytes));
+        }
+    }
+    Ok(None)
+}
+
+/// What the headers of an upload say of its body.
+pub(super) struct Promise {
+    bytes: Option<u64>,
+    sha256_hex: Option<String>,
+    received_bytes: u64,
+    hash: digest::Context,
+}
+
+impl Promise {
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let sha256_hex = text("x-amz-content-sha256").filter(|hash| hash.len() == 64);
+        Self {
+            bytes: text(CONTENT_LENGTH.as_str()).and_then(|bytes| bytes.parse().ok()),
+            sha256_hex: sha256_hex.map(str::to_owned),
+            received_bytes: 0,
+            hash: digest::Context::new(&digest::SHA256),
+        }
+    }
+
+    pub(super) fn update(&mut self, bytes: &[u8]) {
+        if self.sha256_hex.is_some() {
+            self.hash.update(bytes);
+        }
+        self.received_bytes += bytes.len() as u64;
+    }
+
+    /// The whole body came, and it is the one that was described.
+    pub(super) fn check(self) -> Result<(), OriginError> {
+        let received_bytes = self.received_bytes;
+        if self.bytes.is_some_and(|promised| promised != received_bytes) {
+            let cause = format!("{received_bytes} bytes came, which is not the Content-Length");
+            return Err(OriginError::BadUpload { cause });
+        }
+        if self.sha256_hex.is_some_and(|promised| promised != hex(self.hash.finish().as_ref())) {
+            return Err(wrong_hash());
+        }
+        Ok(())
+    }
+}
+
 impl Conditions {
-    fn of(headers: &HeaderMap) -> Self {
+    pub(super) fn of(headers: &HeaderMap) -> Self {
         let text = |name| Some(headers.get(name)?.to_str().unwrap_or_default().to_owned());
         Self { if_match: text(IF_MATCH), if_none_match: text(IF_NONE_MATCH) }
     }
@@ -160,7 +203,7 @@ fn wrong_hash() -> OriginError {
 }
 
 /// A new file in the bucket's folder of uploads.
-async fn new_upload(bucket: &Path) -> io::Result<(Upload, tokio::fs::File)> {
+pub(super) async fn new_upload(bucket: &Path) -> io::Result<(Upload, tokio::fs::File)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let folder = bucket.join(UPLOADS);
     tokio::fs::create_dir_all(&folder).await?;
@@ -171,7 +214,7 @@ async fn new_upload(bucket: &Path) -> io::Result<(Upload, tokio::fs::File)> {
 }
 
 /// Gives the upload its name. The caller holds the commit lock.
-fn commit(
+pub(super) fn commit(
     upload: &Upload,
     file: &fs::File,
     target: &Path,
@@ -223,7 +266,7 @@ fn rename(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-fn sync_folder(folder: &Path) -> io::Result<()> {
+pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     fs::File::open(folder)?.sync_all()
 }
 
@@ -249,14 +292,17 @@ fn remove(bucket: &Path, target: &Path) -> io::Result<()> {
     sync_folder(bucket)
 }
 
-/// Removes uploads that a process left behind when it died.
+/// Removes uploads that a process left behind when it died. Unfinished multipart uploads stay: their
+/// client may come back.
 pub(super) fn remove_stale_uploads(bucket: &Path) {
     let Ok(uploads) = fs::read_dir(bucket.join(UPLOADS)) else { return };
     for upload in uploads.flatten() {
-        let modified = upload.metadata().and_then(|metadata| metadata.modified());
-        let age = modified.ok().and_then(|modified| modified.elapsed().ok());
-        if age.is_some_and(|age| STALE_UPLOAD < age) {
-            // Best effort: whatever stays is invisible, and is tried again next time.
+        let Ok(metadata) = upload.metadata() else { continue };
+        let age = metadata.modified().ok().and_then(|modified| modified.elapsed().ok());
+        // Best effort: whatever stays is invisible, and is tried again next time.
+        if metadata.is_dir() {
+            multipart::remove_if_retired(&upload.path());
+        } else if age.is_some_and(|age| STALE_UPLOAD < age) {
             let _ = fs::remove_file(upload.path());
         }
     }

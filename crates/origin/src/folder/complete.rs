@@ -1,0 +1,173 @@
+//! Completing a multipart upload: its parts become one object, or nothing changes.
+//!
+//! 1. Read the list of parts.
+//! 2. Compare it with the parts that are there: every one by its ETag, all but the last by its size.
+//! 3. Copy them to a file beside, in order, and sync it.
+//! 4. Under the commit lock: rename the file as every upload, then retire the parts. Of several
+//!    requests at once the first to come here wins; the others find no upload.
+//!
+//! A process that dies before the rename leaves the upload as it was; one that dies after it leaves
+//! the object and the parts, and completing once more makes the same object.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use bytes::BytesMut;
+use http::header::{HOST, HeaderMap};
+use http::{Request, StatusCode};
+
+use super::answer::{self, bad_request, from_io, no_such_upload};
+use super::multipart::{part_file, retire};
+use super::part_list::{self, BadList, LIST_BYTES_MAX, ListedPart, PART_NUMBER_MAX};
+use super::serve::Answer;
+use super::version::Version;
+use super::write::{Conditions, Promise, commit, new_upload, next_data};
+use super::{FolderOrigin, blocking};
+use crate::aws_chunked;
+use crate::body::BoxBody;
+use crate::error::OriginError;
+use crate::object::ObjectName;
+use crate::sigv4::encode_path;
+use crate::xml::{DECLARATION, NAMESPACE, element};
+
+/// Uploads that are completed at once; more wait. A guess: it bounds the lists in memory to 64 MiB, and
+/// one disk copies no faster for more.
+pub(super) const COMPLETIONS_AT_ONCE: usize = 16;
+
+/// The least bytes of a part that is not the last: S3's own bound.
+const PART_BYTES_MIN: u64 = 5 << 20;
+
+impl FolderOrigin {
+    pub(super) async fn complete_upload(
+        &self,
+        object: &ObjectName,
+        id: &str,
+        request: Request<BoxBody>,
+    ) -> Answer {
+        let _place = self.completions.acquire().await.expect("never closed");
+        let target = self.new_file(object)?;
+        let bucket = self.bucket_folder(&object.bucket).await?;
+        let (head, body) = aws_chunked::decode_any(request)?.into_parts();
+        let listed = read_list(&head.headers, body).await?;
+        let folder = self.upload_folder(object, id).await?;
+        let (upload, file) = new_upload(&bucket).await.map_err(|error| from_io(&error))?;
+        let mut file = file.into_std().await;
+        let from = folder.clone();
+        let copied = blocking(move || copy_parts(&from, &listed, &mut file).map(|()| file)).await;
+        let file = match copied {
+            // Another request completed or aborted the upload meanwhile.
+            Err(_) if self.upload_folder(object, id).await.is_err() => Err(no_such_upload(id)),
+            copied => copied,
+        }?;
+        let conditions = Conditions::of(&head.headers);
+        let mut last_modified = self.commit.lock().await;
+        let modified = last_modified.next(SystemTime::now());
+        let gone = no_such_upload(id);
+        let committed = blocking(move || {
+            if !folder.is_dir() {
+                return Err(gone);
+            }
+            let version = commit(&upload, &file, &target, modified, &conditions)?;
+            // The object stands: parts that cannot be retired are left over, and can be aborted.
+            Ok((version, retire(&folder).ok()))
+        });
+        let (version, retired) = committed.await?;
+        drop(last_modified);
+        remove(retired).await;
+        Ok(answer::with_xml(StatusCode::OK, result_xml(&head.headers, object, &version)))
+    }
+}
+
+/// The list of parts in the body of a request.
+async fn read_list(headers: &HeaderMap, mut body: BoxBody) -> Result<Vec<ListedPart>, OriginError> {
+    let malformed = |message: String| bad_request("MalformedXML", message);
+    let (mut promise, mut document) = (Promise::of(headers), BytesMut::new());
+    while let Some(bytes) = next_data(&mut body).await? {
+        if LIST_BYTES_MAX < document.len() + bytes.len() {
+            return Err(malformed(format!("the list has more than {LIST_BYTES_MAX} bytes")));
+        }
+        promise.update(&bytes);
+        document.extend_from_slice(&bytes);
+    }
+    promise.check()?;
+    part_list::parse(&document).map_err(|bad| match bad {
+        BadList::Malformed => malformed("the body is no list of parts".to_owned()),
+        BadList::Order => {
+            bad_request("InvalidPartOrder", "the part numbers do not rise".to_owned())
+        }
+    })
+}
+
+/// Writes the listed parts behind each other; the file is on disk then. The kernel copies: file systems
+/// that can share blocks do.
+fn copy_parts(folder: &Path, listed: &[ListedPart], to: &mut fs::File) -> Result<(), OriginError> {
+    // All are looked at first, so that a bad list costs no copy. A part that is replaced meanwhile is
+    // noticed when it is opened: an open file stays what it is.
+    for (n, part) in listed.iter().enumerate() {
+        let (_, version) = open_part(folder, part)?;
+        let is_last = n + 1 == listed.len();
+        if !is_last && version.size < PART_BYTES_MIN {
+            let ListedPart { number, .. } = part;
+            let message = format!("part {number} has {} bytes: too few", version.size);
+            return Err(bad_request("EntityTooSmall", message));
+        }
+    }
+    for part in listed {
+        let (mut from, version) = open_part(folder, part)?;
+        let copied_bytes = io::copy(&mut from, to).map_err(|error| from_io(&error))?;
+        if copied_bytes != version.size {
+            return Err(invalid_part(part));
+        }
+    }
+    to.sync_all().map_err(|error| from_io(&error))
+}
+
+/// Opens a part if it is the one that is meant.
+fn open_part(folder: &Path, part: &ListedPart) -> Result<(fs::File, Version), OriginError> {
+    let number = u16::try_from(part.number).ok();
+    let number = number.filter(|number| (1..=PART_NUMBER_MAX).contains(number));
+    let path = part_file(folder, number.ok_or_else(|| invalid_part(part))?);
+    let opened = fs::File::open(path).and_then(|file| {
+        let version = Version::of(&file.metadata()?);
+        Ok((file, version))
+    });
+    match opened {
+        Ok((file, version)) if bare(&version.etag()) == bare(&part.etag) => Ok((file, version)),
+        Ok(_) => Err(invalid_part(part)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(invalid_part(part)),
+        Err(error) => Err(from_io(&error)),
+    }
+}
+
+fn bare(etag: &str) -> &str {
+    etag.trim_matches('"')
+}
+
+fn invalid_part(part: &ListedPart) -> OriginError {
+    let ListedPart { number, etag } = part;
+    bad_request("InvalidPart", format!("there is no part {number} with the ETag {etag:?}"))
+}
+
+/// Removes what a completed upload leaves behind.
+async fn remove(retired: Option<PathBuf>) {
+    if let Some(folder) = retired {
+        // What stays is invisible, and is removed when the folder is opened again.
+        let _ = blocking(move || fs::remove_dir_all(folder)).await;
+    }
+}
+
+fn result_xml(headers: &HeaderMap, object: &ObjectName, version: &Version) -> String {
+    let ObjectName { bucket, key } = object;
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let server = host.map_or_else(String::new, |host| format!("http://{host}"));
+    let root = "CompleteMultipartUploadResult";
+    let mut xml = format!("{DECLARATION}\n<{root} xmlns=\"{NAMESPACE}\">");
+    element(&mut xml, "Location", &format!("{server}/{bucket}/{}", encode_path(key)));
+    element(&mut xml, "Bucket", bucket);
+    element(&mut xml, "Key", key);
+    element(&mut xml, "ETag", &version.etag());
+    xml.push_str(&format!("</{root}>"));
+    xml
+}
