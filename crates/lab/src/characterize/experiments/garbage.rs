@@ -48,11 +48,11 @@ pub(super) fn conventional<D: ZonedDevice, C: Clock<D>>(
     lab: &mut Lab<'_, D, C>,
 ) -> Result<(), Error> {
     let geometry = *lab.bench.device.geometry();
-    let blocks = geometry.zone_size.0 * u64::from(geometry.zone_count);
-    let span = Blocks(SPAN.blocks_ceil().0.min(blocks));
+    let drive = Blocks(geometry.zone_size.0 * u64::from(geometry.zone_count));
+    let span = SPAN.blocks_ceil().min(drive);
     let readable = geometry.zones().take(READABLE_ZONES);
     lab.bench.ground.readable = readable.collect();
-    precondition(lab, span)?;
+    precondition(lab, drive, span)?;
     let table = reference::gc();
     for (number, row) in table.rows().filter(|row| row.text("drive") == "conventional").enumerate()
     {
@@ -62,12 +62,15 @@ pub(super) fn conventional<D: ZonedDevice, C: Clock<D>>(
     Ok(())
 }
 
-/// Writes the span once in order and as much again at random: the drive then collects as it will from now on.
+/// Writes the whole drive once in order, so that nothing of it is spare that its maker did not mean to be, and
+/// then as much as the span at random: the drive collects from then on as it will. What the reference's drive
+/// held outside the span is not recorded; that it was full is a guess.
 fn precondition<D: ZonedDevice, C: Clock<D>>(
     lab: &mut Lab<'_, D, C>,
+    drive: Blocks,
     span: Blocks,
 ) -> Result<(), Error> {
-    lab.bench.write_in_order(span)?;
+    lab.bench.write_in_order(drive)?;
     let commands = span.0 / Bytes(WRITE_BYTES).blocks_ceil().0;
     let at_most = Nanos::secs(24 * 3600);
     let window = Window {
