@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod bench;
+mod characterize;
 mod device;
 mod inspect;
 mod print;
@@ -20,6 +21,7 @@ pub(crate) enum Command {
     Device(device::Args),
     Inspect(inspect::Args),
     Bench(Box<bench::Args>),
+    Characterize(characterize::Args),
     Sim(sim::Args),
 }
 
@@ -30,6 +32,7 @@ impl Command {
             Self::Device(args) => device::run(&args),
             Self::Inspect(args) => inspect::run(&args),
             Self::Sim(args) => sim::run(&args),
+            Self::Characterize(args) => characterize::run(&args),
             Self::Bench(args) => return bench::run(*args),
         };
         match result {
