@@ -4,6 +4,7 @@
 2. Each operation runs directly at the origin and through the gateway, with equal results.
 3. Once the bytes are cached, it runs again with no origin GET at all.
 4. What a client uploads through the gateway is read back directly, byte for byte.
+5. The same for multipart uploads with a local folder as the origin.
 
 One line for each client and operation, then `N passed, N failed`.
 """
@@ -27,6 +28,8 @@ ROWS_PER_GROUP = 50_000
 BLOB_BYTES = 100_000_000
 # Written through the gateway: enough for three parts of a multipart upload.
 UPLOAD_BYTES = 20_000_001
+# Written to a local folder: four parts of 8 MiB, which is boto3's own size, the last one shorter.
+FOLDER_BYTES = 30_000_001
 # Chunks reach flash behind the reader's back, and when its queue is full some are left out: so many
 # reads may still go to the origin before the bytes must all be here.
 WARMING_READS_MAX = 5
@@ -44,6 +47,9 @@ def main():
         results = []
         for name in names:
             results.extend(client_results(running, name, table, blob))
+    if arguments.zonal is not None and "boto3" in names:
+        title = f"{'boto3':<8} {'upload to folder':<16}"
+        results.append(reported(title, lambda: write_to_folder(arguments.zonal)))
     print(f"{results.count(True)} passed, {results.count(False)} failed")
     return 0 if all(results) else 1
 
@@ -134,6 +140,24 @@ def write(running, upload, client):
             is_equal = s3_clients.boto3_download(endpoint, key) == s3_clients.file_digest(path)
             assert is_equal, f"read back from {endpoint.host}: not {content}"
     return f"written in {seconds:5.2f} s, read back directly and through the gateway"
+
+
+def write_to_folder(zonal):
+    """Uploads twice in parts, and reads each back from the folder and twice through the gateway."""
+    chance, key, seconds = random.Random(2), "dir/uploaded", 0.0
+    with servers.over_a_folder(zonal, s3_clients.BUCKET) as (gateway, bucket):
+        client, upload = s3_clients.boto3_client(gateway), bucket.parent / "upload"
+        for _ in range(2):
+            upload.write_bytes(content := chance.randbytes(FOLDER_BYTES))
+            _, took = timed(lambda: client.upload_file(str(upload), s3_clients.BUCKET, key))
+            seconds += took
+            assert (bucket / key).read_bytes() == content, "the folder holds other bytes"
+            for _ in range(2):
+                seen = s3_clients.boto3_download(gateway, key)
+                assert seen == s3_clients.digest(content), "read back through the gateway"
+        names = [path.name for path in (bucket / ".zonal-uploads").iterdir()]
+        assert names == [], f"left over: {names}"
+    return f"written in {seconds:5.2f} s, read back from the folder and through the gateway"
 
 
 def counted(running, operation, key):

@@ -103,19 +103,38 @@ def origin(folder, endpoint):
 
 def cache(zonal, folder, endpoint, direct, counter, freshness):
     """Zonal, with the counting proxy as its origin."""
-    admin = f"127.0.0.1:{free_port()}"
-    command = [zonal, "serve"]
-    command += ["--device", f"file:{folder}/device?size=2GiB"]
-    origin_url = f"http://127.0.0.1:{counter.port}?region={REGION}&path-style=true"
-    command += ["--origin", f"s3:{origin_url}"]
-    command += ["--listen", endpoint.host, "--admin", admin]
-    command += ["--access-key", endpoint.access_key, "--secret-key", endpoint.secret_key]
-    command += ["--policy", "zone-lru", "--freshness", freshness]
-    command += ["--data-dir", f"{folder}/data"]
+    origin_spec = f"s3:http://127.0.0.1:{counter.port}?region={REGION}&path-style=true"
     environment = {
         "AWS_ACCESS_KEY_ID": direct.access_key,
         "AWS_SECRET_ACCESS_KEY": direct.secret_key,
     }
+    return serve(zonal, folder, endpoint, (origin_spec, environment), freshness)
+
+
+@contextlib.contextmanager
+def over_a_folder(zonal, bucket):
+    """Zonal with a local folder as its origin, and the folder of a bucket in it."""
+    scratch = ROOT / "target"
+    with tempfile.TemporaryDirectory(prefix="clients-", dir=scratch) as folder:
+        folder = pathlib.Path(folder)
+        objects = folder / "objects"
+        (objects / bucket).mkdir(parents=True)
+        gateway = Endpoint(free_port(), "gateway-key", "gateway-secret-1")
+        with serve(zonal, folder, gateway, (f"file:{objects}", {}), "revalidate"):
+            yield gateway, objects / bucket
+
+
+def serve(zonal, folder, endpoint, origin, freshness):
+    """Zonal, with its files in a folder; the origin is its spec and the environment it needs."""
+    origin_spec, environment = origin
+    admin = f"127.0.0.1:{free_port()}"
+    command = [zonal, "serve"]
+    command += ["--device", f"file:{folder}/device?size=2GiB"]
+    command += ["--origin", origin_spec]
+    command += ["--listen", endpoint.host, "--admin", admin]
+    command += ["--access-key", endpoint.access_key, "--secret-key", endpoint.secret_key]
+    command += ["--policy", "zone-lru", "--freshness", freshness]
+    command += ["--data-dir", f"{folder}/data"]
     return process(command, environment, folder / "zonal.log", f"http://{admin}/readyz")
 
 
