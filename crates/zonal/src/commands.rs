@@ -21,7 +21,7 @@ pub(crate) enum Command {
     Device(device::Args),
     Inspect(inspect::Args),
     Bench(Box<bench::Args>),
-    Characterize(characterize::Args),
+    Characterize(Box<characterize::Args>),
     Sim(sim::Args),
 }
 
