@@ -6,7 +6,7 @@
 //!    salt, so chunks from before the removal stay unreachable even if the same ETag comes back.
 
 use alloc::collections::{BTreeSet, VecDeque};
-use alloc::rc::Rc;
+use alloc::rc::{Rc, Weak};
 use core::fmt;
 
 use crate::cache::Inner;
@@ -40,20 +40,22 @@ pub(crate) struct Watched {
 
 /// Sees removals of one object.
 pub(crate) struct Watch {
-    inner: Rc<Inner>,
+    /// Weak: fetches hold watches, and the cache holds its fetches. Nothing is asked of a watch after its cache.
+    inner: Weak<Inner>,
     key: ObjectKey,
 }
 
 impl Watch {
     /// Changes with every removal.
     pub(crate) fn epoch(&self) -> u64 {
-        self.inner.epoch(self.key)
+        self.inner.upgrade().map_or(0, |inner| inner.epoch(self.key))
     }
 
     /// True when what was asked of the origin at `epoch` may become what is known of the object.
     pub(crate) fn may_publish(&self, epoch: u64) -> bool {
+        let Some(inner) = self.inner.upgrade() else { return false };
         let is_current = self.with(|watched| watched.epoch == epoch && watched.removals == 0);
-        is_current || self.inner.settings.has(Planted::EpochIgnored)
+        is_current == Some(true) || inner.settings.has(Planted::EpochIgnored)
     }
 
     /// The object has a new head, of this generation.
@@ -63,12 +65,13 @@ impl Watch {
 
     /// True when a head of this generation is not the object's any more.
     pub(crate) fn is_replaced(&self, generation: u64) -> bool {
-        self.with(|watched| generation < watched.published)
+        self.with(|watched| generation < watched.published) == Some(true)
     }
 
-    fn with<T>(&self, look: impl FnOnce(&mut Watched) -> T) -> T {
-        let mut watched = self.inner.watched.borrow_mut();
-        look(watched.get_mut(&self.key).expect("watched until the last watch is dropped"))
+    fn with<T>(&self, look: impl FnOnce(&mut Watched) -> T) -> Option<T> {
+        let inner = self.inner.upgrade()?;
+        let mut watched = inner.watched.borrow_mut();
+        Some(look(watched.get_mut(&self.key).expect("watched until the last watch is dropped")))
     }
 
     pub(crate) const fn key(&self) -> ObjectKey {
@@ -82,8 +85,8 @@ impl Drop for Watch {
             watched.watchers -= 1;
             watched.watchers == 0
         });
-        if is_last {
-            self.inner.watched.borrow_mut().remove(&self.key);
+        if let (Some(true), Some(inner)) = (is_last, self.inner.upgrade()) {
+            inner.watched.borrow_mut().remove(&self.key);
         }
     }
 }
@@ -169,7 +172,7 @@ impl RemovedLately {
 impl Inner {
     pub(crate) fn watch(self: &Rc<Self>, key: ObjectKey) -> Watch {
         self.watched.borrow_mut().entry(key).or_default().watchers += 1;
-        Watch { inner: self.clone(), key }
+        Watch { inner: Rc::downgrade(self), key }
     }
 
     pub(crate) fn epoch(&self, key: ObjectKey) -> u64 {
