@@ -31,7 +31,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Problem> {
     problems
 }
 
-/// Whether `line` holds `path` where a path begins: `a/work/b` is no path from the top.
+/// Whether `line` holds `path` where a path begins: `frame/x` holds none of `/x`.
 fn names(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| {
         let before = line[..at].chars().next_back();
