@@ -86,16 +86,7 @@ impl Buffers {
     }
 
     async fn take_from(&self, blocks: Blocks, left: u32, returned: &Event) -> Buffer {
-        let mut wait = returned.wait();
-        loop {
-            if let Some(buffer) = self.pool.take_leaving(blocks, left) {
-                // There may be more than one: let the next in line look, too.
-                returned.notify_one();
-                return buffer;
-            }
-            wait.await;
-            wait = returned.wait_again();
-        }
+        returned.wait_in_line(|| self.pool.take_leaving(blocks, left)).await
     }
 
     /// A buffer, if there is one now and nobody waits for it.

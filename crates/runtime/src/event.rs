@@ -29,9 +29,19 @@ impl Event {
         Wait { event: self, waiter: None, in_front: false }
     }
 
-    /// Waits again, in front of all others: for a task that was woken and found nothing.
-    pub fn wait_again(&self) -> Wait<'_> {
-        Wait { event: self, waiter: None, in_front: true }
+    /// Waits in line until `look` finds something. [`Event::notify_one`] then suffices, however much has
+    /// become free: whoever finds something lets the next in line look, and whoever finds nothing keeps its
+    /// place. Requires: what the first in line does not find, those behind it do not need.
+    pub async fn wait_in_line<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
+        let mut wait = self.wait();
+        loop {
+            if let Some(found) = look() {
+                self.notify_one();
+                return found;
+            }
+            wait.await;
+            wait = Wait { event: self, waiter: None, in_front: true };
+        }
     }
 
     /// Wakes all who wait now.
@@ -119,6 +129,36 @@ mod tests {
     use super::*;
     use crate::Executor;
     use alloc::vec::Vec;
+
+    #[test]
+    fn one_notification_serves_as_many_in_line_as_there_is_something_for() {
+        let executor = Executor::new(8);
+        let (event, free) = (Rc::new(Event::default()), Rc::new(Cell::new(0)));
+        let (looks, served) = (Rc::new(Cell::new(0)), Rc::new(RefCell::new(Vec::new())));
+        for n in 0..5 {
+            let (event, free) = (event.clone(), free.clone());
+            let (looks, served) = (looks.clone(), served.clone());
+            executor.spawner().spawn(async move {
+                let look = || {
+                    looks.set(looks.get() + 1);
+                    let some = 0 < free.get();
+                    some.then(|| free.set(free.get() - 1))
+                };
+                event.wait_in_line(look).await;
+                served.borrow_mut().push(n);
+            });
+        }
+        executor.run(100);
+        assert_eq!((looks.replace(0), served.borrow().len()), (5, 0));
+        free.set(2);
+        event.notify_one();
+        executor.run(100);
+        assert_eq!((looks.replace(0), &served.borrow()[..]), (3, &[0, 1][..]));
+        free.set(9);
+        event.notify_one();
+        executor.run(100);
+        assert_eq!((looks.get(), &served.borrow()[..]), (3, &[0, 1, 2, 3, 4][..]));
+    }
 
     #[test]
     fn waiters_are_woken_in_order_one_or_all() {

@@ -84,7 +84,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         if 0 < self.bytes {
             self.inner.state.borrow_mut().backlog_bytes -= self.bytes;
-            self.inner.room.notify_all();
+            self.inner.room.in_backlog.notify_one();
         }
     }
 }
@@ -232,30 +232,32 @@ impl Log {
 
     /// Waits until the backlog has room, and takes it.
     async fn enter_backlog(&self, stream: Stream, len: u32) -> Result<Held, AppendError> {
-        while stream == Stream::Fill && 0 < len && !self.has_room(len) {
-            if self.is_gone() {
-                return Err(AppendError::Gone);
-            }
-            self.inner.room.wait().await;
-        }
         let bytes = u64::from(len);
-        self.inner.state.borrow_mut().backlog_bytes += bytes;
-        Ok(Held { inner: self.inner.clone(), bytes })
+        let waits = stream == Stream::Fill && 0 < len;
+        let look = || {
+            if waits && !self.has_room(len) {
+                return self.is_gone().then_some(Err(AppendError::Gone));
+            }
+            self.inner.state.borrow_mut().backlog_bytes += bytes;
+            Some(Ok(Held { inner: self.inner.clone(), bytes }))
+        };
+        self.inner.room.in_backlog.wait_in_line(look).await
     }
 
     async fn wait_for_zone(&self, stream: Stream, record: &Record) -> Result<ZoneId, AppendError> {
         let mut counted = false;
-        loop {
+        let look = || {
             if self.is_gone() {
-                return Err(AppendError::Gone);
+                return Some(Err(AppendError::Gone));
             }
             if let Some(zone) = self.inner.writer_for(stream, record) {
-                return Ok(zone);
+                return Some(Ok(zone));
             }
-            self.inner.note_wait(stream, record, &mut counted)?;
+            let refused = self.inner.note_wait(stream, record, &mut counted).err();
             self.inner.reclaim_wanted.notify_all();
-            self.inner.room.wait().await;
-        }
+            refused.map(Err)
+        };
+        self.inner.room.in_zones(stream, record.kind).wait_in_line(look).await
     }
 
     fn segment_bytes(&self) -> u32 {

@@ -7,6 +7,7 @@ use zonal_base::{Blocks, Bytes, Checksum, PoolClass};
 use zonal_device::{Command, Completion, Geometry};
 use zonal_runtime::{Buffers, Clock, Event, Port, Spawner};
 
+use crate::room::Room;
 use crate::segment::FRONT_BLOCKS;
 use crate::state::State;
 use crate::{Identity, Settings, Stats, Stream, ZoneUse};
@@ -42,8 +43,7 @@ pub(crate) struct Inner {
     /// Memory for what the log writes of its own: never waits behind reads.
     pub(crate) fronts: Buffers,
     pub(crate) state: RefCell<State>,
-    /// A queue got shorter, a zone became empty, a slot free.
-    pub(crate) room: Event,
+    pub(crate) room: Room,
     /// A zone lost its last pin or its last unpublished record.
     pub(crate) unpinned: Event,
     /// Fewer empty zones than the low watermark, or somebody waits for one.
@@ -68,7 +68,7 @@ impl Log {
             identity,
             fronts,
             state: RefCell::new(state),
-            room: Event::default(),
+            room: Room::default(),
             unpinned: Event::default(),
             reclaim_wanted: Event::default(),
         };

@@ -180,7 +180,7 @@ impl Inner {
         state.is_gone |= error == DeviceError::DeviceGone;
         drop(state);
         if error == DeviceError::DeviceGone {
-            self.room.notify_all();
+            self.room.grew();
         }
         ReadError::Device(error)
     }

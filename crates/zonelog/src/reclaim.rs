@@ -209,7 +209,7 @@ impl Inner {
             }
         }
         drop(state);
-        self.room.notify_all();
+        self.room.grew();
         self.reclaim_wanted.notify_all();
     }
 }

@@ -6,6 +6,7 @@
 use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Blocks, ZoneId};
+use zonal_runtime::Event;
 
 use crate::format::FRAME_BYTES;
 use crate::format::footer::Trailer;
@@ -16,6 +17,27 @@ use crate::segment::OpenSegment;
 use crate::state::State;
 use crate::writer::{QUEUE_MAX, Writer};
 use crate::{Kind, Record, Stream, ZoneUse};
+
+/// Those who wait for room, in lines: nobody is woken before there may be something for it, however many
+/// wait. What the first of a line does not find would not do for those behind it either.
+#[derive(Default)]
+pub(crate) struct Room {
+    pub(crate) in_backlog: Event,
+    /// By stream, records and tombstones apart: these fit where those do not.
+    in_zones: [[Event; 2]; Stream::ALL.len()],
+}
+
+impl Room {
+    pub(crate) fn in_zones(&self, stream: Stream, kind: Kind) -> &Event {
+        &self.in_zones[usize::from(stream.id())][usize::from(kind == Kind::TOMBSTONE)]
+    }
+
+    /// A queue got shorter, a zone became empty, a slot free; or the device is gone, and nobody waits any more.
+    pub(crate) fn grew(&self) {
+        self.in_backlog.notify_one();
+        self.in_zones.iter().flatten().for_each(Event::notify_one);
+    }
+}
 
 impl State {
     /// How far zones may be written by a record of this kind. While no zone is empty, rewritten records

@@ -163,7 +163,7 @@ impl Inner {
                     let outcome = self.write_segment(zone, segment).await;
                     self.state.borrow_mut().backlog_bytes -= bytes;
                     fate.decide(outcome);
-                    self.room.notify_all();
+                    self.room.grew();
                     if let Err(error) = outcome {
                         return self.abandon(zone, error).await;
                     }
@@ -292,7 +292,7 @@ impl Inner {
         state.zone_mut(zone).usage = ZoneUse::Sealed;
         state.newly_sealed.push(zone);
         drop(state);
-        self.room.notify_all();
+        self.room.grew();
         self.reclaim_wanted.notify_all();
     }
 
@@ -324,7 +324,7 @@ impl Inner {
         for segment in lost {
             segment.fate.decide(Err(error));
         }
-        self.room.notify_all();
+        self.room.grew();
     }
 }
 
