@@ -165,7 +165,7 @@ pub(crate) fn insert_64k(stage: &Stage) -> Result<Vec<Row>, String> {
     let mut idle = Samples::default();
     let mut foyer_written = Samples::default();
     for _ in 0..stage.pairs.div_ceil(2) {
-        let flags = "--mode insert --format --chunk 64KiB --value 64KiB --rate 80%";
+        let flags = "--mode insert --format --chunk 64KiB --value 64KiB --rate 80% --keys 0.75x";
         let report = children.zonal(ZONAL, flags)?;
         found.push(number(&report, "/found_after_insert_ratio")? * 100.0);
         idle.push(number(&report, "/machine_idle_cores")?);
@@ -174,7 +174,7 @@ pub(crate) fn insert_64k(stage: &Stage) -> Result<Vec<Row>, String> {
         written.push(number(&report, "/detail/insert/device_written_per_admitted")?);
         let paced = number(&report, "/detail/insert/rate_bytes_per_s")?;
         asked.push(paced / MIB);
-        let paced = format!("--mode insert --format --value 64KiB --rate {paced:.0}B");
+        let paced = format!("--mode insert --format --value 64KiB --rate {paced:.0}B --keys 0.75x");
         let report = children.foyer(FOYER, &paced)?;
         foyer_found.push(number(&report, "/found_after_insert_ratio")? * 100.0);
         let flags = "--mode insert --format --chunk 64KiB --value 64KiB --rate max";
