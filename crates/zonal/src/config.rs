@@ -10,6 +10,7 @@ mod origin_spec;
 mod raw;
 #[cfg(test)]
 mod tests;
+mod variables;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -102,6 +103,7 @@ pub(crate) enum LogFormat {
 impl Config {
     /// Gathers and checks.
     pub(crate) fn load(flags: &Flags) -> Result<Self, ConfigError> {
+        variables::refuse_unknown(std::env::vars_os())?;
         check::check(&layers::gather(flags)?, &|name| std::env::var(name).ok())
     }
 }

@@ -1,7 +1,7 @@
 //! From text to numbers, addresses and paths that are valid together.
 
 use std::fmt::Display;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -31,12 +31,13 @@ pub(super) fn check(
         ("endpoint.secret-key-file", &endpoint.secret_key_file),
     )?;
     let keys = key_pair(text(&endpoint.access_key), secret, "endpoint.access-key")?;
+    let listen = address("endpoint.listen", &endpoint.listen)?;
     Ok(Config {
         data_dir: given("data-dir", &file.data_dir)?.into(),
-        listen: address("endpoint.listen", &endpoint.listen)?,
+        listen,
         region: given("endpoint.region", &endpoint.region)?.to_owned(),
         keys,
-        admin: address("admin.listen", &file.admin.listen)?,
+        admin: another_address("admin.listen", &file.admin.listen, listen)?,
         origin: origin(&file.origin, variable)?,
         devices: devices(&file.device)?,
         freshness: freshness(&file.freshness)?,
@@ -65,6 +66,28 @@ fn address(key: &'static str, value: &Option<String>) -> Checked<SocketAddr> {
         let why = format!("{text:?} is no address: write IP:PORT, such as 127.0.0.1:9000");
         ConfigError::new(key, why)
     })
+}
+
+/// An address that can be listened on beside the endpoint's.
+fn another_address(
+    key: &'static str,
+    value: &Option<String>,
+    endpoint: SocketAddr,
+) -> Checked<SocketAddr> {
+    let address = address(key, value)?;
+    // What listens on all of IPv6 is asked for IPv4 too, where the system is as it comes.
+    let covers =
+        |all: IpAddr, one: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
+    let (a, b) = (address.ip().to_canonical(), endpoint.ip().to_canonical());
+    // Port 0 is any free one.
+    let same_port = address.port() != 0 && address.port() == endpoint.port();
+    if same_port && (a == b || covers(a, b) || covers(b, a)) {
+        let why = format!(
+            "{address} is also the endpoint's address, {endpoint}: name another with --admin"
+        );
+        return Err(ConfigError::new(key, why));
+    }
+    Ok(address)
 }
 
 fn time(key: &'static str, value: &Option<String>) -> Checked<Duration> {

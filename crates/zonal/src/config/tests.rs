@@ -1,6 +1,7 @@
 //! The sample file, the layers, and what is said about each mistake.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use zonal_gateway::FreshnessRules;
 use zonal_host::Freshness;
 
 use super::layers::DEFAULTS;
-use super::{Config, ConfigError, Flags, LogFormat, check, layers, raw};
+use super::{Config, ConfigError, Flags, LogFormat, check, layers, raw, variables};
 
 #[derive(Debug, Parser)]
 struct Line {
@@ -234,6 +235,96 @@ fn a_value_that_cannot_be_meant_is_refused_with_what_to_write() {
         &["--log-level", "loud"],
         "log.level: \"loud\": write error, warn, info, debug or trace, or info,zonal_host=debug",
     );
+}
+
+/// They were both taken, and the kernel gave each of them half of what the other was asked.
+#[test]
+fn the_two_addresses_differ() {
+    let said = |(listen, admin): (&str, &str)| {
+        load(&["--listen", listen, "--admin", admin]).err().map(|error| error.to_string())
+    };
+    let why = |admin: &str, listen: &str| {
+        Some(format!(
+            "admin.listen: {admin} is also the endpoint's address, {listen}: name another with --admin"
+        ))
+    };
+    for (listen, admin) in [
+        ("127.0.0.1:9100", "127.0.0.1:9100"),
+        ("0.0.0.0:9100", "127.0.0.1:9100"),
+        ("10.0.0.1:9100", "0.0.0.0:9100"),
+        ("[::1]:9100", "[::]:9100"),
+        // Linux hears IPv4 there too.
+        ("[::]:9100", "127.0.0.1:9100"),
+        ("[::ffff:10.0.0.1]:9100", "10.0.0.1:9100"),
+    ] {
+        assert_eq!(said((listen, admin)), why(admin, listen));
+    }
+    for (listen, admin) in [
+        ("127.0.0.1:9100", "127.0.0.1:9101"),
+        ("127.0.0.1:9100", "10.0.0.1:9100"),
+        ("0.0.0.0:9100", "[::1]:9100"),
+        // Any free port, twice.
+        ("127.0.0.1:0", "127.0.0.1:0"),
+    ] {
+        assert_eq!(said((listen, admin)), None, "{listen} and {admin}");
+    }
+}
+
+/// A misspelt variable was passed over, and the default counted.
+#[test]
+fn a_variable_that_is_not_known_is_refused_with_the_nearest() {
+    let check = |variable: (&str, &str), expected: Option<&str>| {
+        let of = [("PATH", "/bin"), ("ZONAL_LOG_LEVEL", "info"), variable];
+        let of = of.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let said = variables::refuse_unknown(of).err().map(|error| error.to_string());
+        assert_eq!(said.as_deref(), expected, "about {variable:?}");
+    };
+    check(
+        ("ZONAL_FRESHNES_DEFAULT", "immutable"),
+        Some(
+            "ZONAL_FRESHNES_DEFAULT: there is no such variable: ZONAL_FRESHNESS_DEFAULT is the nearest",
+        ),
+    );
+    // Named after the flag.
+    check(
+        ("ZONAL_LISTEN", "127.0.0.1:9100"),
+        Some("ZONAL_LISTEN: there is no such variable: ZONAL_ENDPOINT_LISTEN is the nearest"),
+    );
+    check(
+        ("ZONAL_ENDPOINT_PORT", "9000"),
+        Some(
+            "ZONAL_ENDPOINT_PORT: there is no such variable: ZONAL_ENDPOINT_LISTEN is the nearest",
+        ),
+    );
+    check(("ZONAL_ADMIN_LISTEN", "127.0.0.1:0"), None);
+    check(("ZONALITY", "1"), None);
+    // The project's own tests read these.
+    check(("ZONAL_SIM_SEEDS", "7"), None);
+    // Kubernetes sets these in every container beside a service called zonal, or zonal-cache.
+    check(("ZONAL_SERVICE_HOST", "10.0.0.1"), None);
+    check(("ZONAL_CACHE_SERVICE_PORT_S3", "9000"), None);
+    check(("ZONAL_PORT", "tcp://10.0.0.1:9000"), None);
+    check(("ZONAL_PORT_9000_TCP_ADDR", "10.0.0.1"), None);
+}
+
+/// The names of flags and keys differ in places, and a reader of the file had to guess the flag.
+#[test]
+fn the_sample_names_the_flag_of_each_key() {
+    let command = Flags::augment_args(Command::new("serve"));
+    let mut section = String::new();
+    for line in DEFAULTS.lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_matches(['[', ']']).to_owned() + "_";
+        }
+        let Some((key, rest)) = line.split_once(" = ").filter(|_| !line.starts_with('#')) else {
+            continue;
+        };
+        let variable = format!("ZONAL_{section}{key}").replace('-', "_").to_uppercase();
+        let mut flags = command.get_arguments();
+        let flag = flags.find(|flag| flag.get_env().is_some_and(|name| *name == *variable));
+        let flag = flag.and_then(clap::Arg::get_long).unwrap();
+        assert!(rest.ends_with(&format!("  # --{flag}")), "the flag of {key} is --{flag}: {line}");
+    }
 }
 
 #[test]

@@ -1,0 +1,68 @@
+//! Variables that begin like ours and are none: most likely misspelt.
+
+use std::ffi::OsString;
+
+use clap::{Args, Command};
+
+use super::{ConfigError, Flags};
+
+/// What all our variables begin with.
+const PREFIX: &str = "ZONAL_";
+
+/// Read by the project's own tests, which may be run in the same shell.
+const OF_TESTS: [&str; 6] = [
+    "ZONAL_KILL_ROUNDS",
+    "ZONAL_KILL_SEED",
+    "ZONAL_SIM_SEED",
+    "ZONAL_SIM_SEEDS",
+    "ZONAL_TEST_BLOCK_DEVICE",
+    "ZONAL_VERSITYGW",
+];
+
+/// Refuses the first variable that looks like one of ours and is not.
+pub(super) fn refuse_unknown(
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<(), ConfigError> {
+    let known = known();
+    for (name, value) in variables {
+        let (name, value) = (name.to_string_lossy(), value.to_string_lossy());
+        let is_fine = !name.starts_with(PREFIX)
+            || known.iter().any(|(variable, _)| *variable == *name)
+            || OF_TESTS.contains(&&*name)
+            || is_of_a_service(&name, &value);
+        if !is_fine {
+            let distance = |text: &str| strsim::damerau_levenshtein(text, &name);
+            let either =
+                |(variable, flag): &&(String, String)| distance(variable).min(distance(flag));
+            let (nearest, _) = known.iter().min_by_key(either).expect("there are flags");
+            let why = format!("{name}: there is no such variable: {nearest} is the nearest");
+            return Err(ConfigError::new("", why));
+        }
+    }
+    Ok(())
+}
+
+/// All variables, each with the name that its flag suggests.
+fn known() -> Vec<(String, String)> {
+    let command = Flags::augment_args(Command::new("serve"));
+    let names = command.get_arguments().filter_map(|flag| {
+        let suggested = flag.get_long()?.replace('-', "_").to_uppercase();
+        Some((flag.get_env()?.to_str()?.to_owned(), format!("{PREFIX}{suggested}")))
+    });
+    names.collect()
+}
+
+/// Kubernetes tells every container of the services beside it, in variables that begin with a service's
+/// name: a service called `zonal` makes `ZONAL_SERVICE_HOST`, `ZONAL_SERVICE_PORT_S3`,
+/// `ZONAL_PORT=tcp://10.0.0.1:9000` and `ZONAL_PORT_9000_TCP_ADDR`.
+fn is_of_a_service(name: &str, value: &str) -> bool {
+    let numbered = name.split_once("_PORT_").is_some_and(|(_, rest)| {
+        let (number, rest) = rest.split_once('_').unwrap_or((rest, ""));
+        number.parse::<u16>().is_ok()
+            && ["TCP", "UDP", "SCTP"].iter().any(|it| rest.starts_with(it))
+    });
+    name.ends_with("_SERVICE_HOST")
+        || name.contains("_SERVICE_PORT")
+        || name.ends_with("_PORT") && value.contains("://")
+        || numbered
+}
