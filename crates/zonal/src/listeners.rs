@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::{Mutex, PoisonError};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -15,27 +16,33 @@ const BACKLOG: i32 = 1024;
 #[derive(Debug)]
 pub(crate) struct Address {
     address: SocketAddr,
-    /// Bound, so that nobody else takes the address; not listening, so that nobody waits in vain.
-    held: Socket,
+    /// Listens from the beginning, and goes to the first who asks. Whoever connects before that waits.
+    first: Mutex<Option<Socket>>,
 }
 
 impl Address {
-    /// Takes the address. Port 0 is any free one.
-    pub(crate) fn take(wanted: SocketAddr) -> Result<Self, Failure> {
+    /// Takes the address. Port 0 is any free one. `named_with` is the flag that names another.
+    ///
+    /// Sockets that share an address do so with any of the same user, another Zonal's too, and the kernel
+    /// then divides the clients among both. So the first socket does not share until it listens: among
+    /// those who do not share, the kernel lets one listen.
+    pub(crate) fn take(wanted: SocketAddr, named_with: &str) -> Result<Self, Failure> {
         let taken = || {
-            // Sockets that share an address do so with any of the same user, another Zonal's too. One
-            // that does not share tells whether the address is free.
-            bind(wanted, Sharing::Alone)?;
-            let held = bind(wanted, Sharing::Shared)?;
-            let address = held.local_addr()?.as_socket().unwrap_or(wanted);
-            Ok(Self { address, held })
+            let first = listen(wanted, Sharing::Alone)?;
+            first.set_reuse_port(true)?;
+            let address = first.local_addr()?.as_socket().unwrap_or(wanted);
+            Ok(Self { address, first: Mutex::new(Some(first)) })
         };
         taken().map_err(|error: io::Error| {
             let advice = match error.kind() {
-                io::ErrorKind::AddrInUse => ": stop whoever uses it, or name another",
-                _ => "",
+                io::ErrorKind::AddrInUse => "stop whoever uses it, or name another",
+                io::ErrorKind::AddrNotAvailable => {
+                    "no interface of this machine has it: name one of its own, or 0.0.0.0:PORT for all,"
+                }
+                io::ErrorKind::PermissionDenied => "ports below 1024 are for root: name another",
+                _ => "name another",
             };
-            Failure::work(format!("cannot listen on {wanted}: {error}{advice}"))
+            Failure::work(format!("cannot listen on {wanted}: {error}: {advice} with {named_with}"))
         })
     }
 
@@ -46,15 +53,12 @@ impl Address {
 
     /// One more listener on it; the kernel divides connections among all.
     pub(crate) fn listen(&self) -> io::Result<TcpListener> {
-        let socket = bind(self.address, Sharing::Shared)?;
-        socket.listen(BACKLOG)?;
-        Ok(socket.into())
-    }
-
-    /// The only listener on it.
-    pub(crate) fn into_listener(self) -> io::Result<TcpListener> {
-        self.held.listen(BACKLOG)?;
-        Ok(self.held.into())
+        let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let listener = match first {
+            Some(first) => first,
+            None => listen(self.address, Sharing::Shared)?,
+        };
+        Ok(listener.into())
     }
 }
 
@@ -64,7 +68,7 @@ enum Sharing {
     Shared,
 }
 
-fn bind(address: SocketAddr, sharing: Sharing) -> io::Result<Socket> {
+fn listen(address: SocketAddr, sharing: Sharing) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     // Connections of an earlier process that the kernel still remembers are not in the way.
     socket.set_reuse_address(true)?;
@@ -73,6 +77,7 @@ fn bind(address: SocketAddr, sharing: Sharing) -> io::Result<Socket> {
     }
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
     Ok(socket)
 }
 
@@ -82,13 +87,56 @@ mod tests {
 
     const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
-    #[test]
-    fn an_address_that_listens_is_taken_by_nobody_else() {
-        let first = Address::take(ANY).unwrap();
-        let (_one, _two) = (first.listen().unwrap(), first.listen().unwrap());
-        let Err(Failure::Work(why)) = Address::take(first.socket_address()) else {
-            panic!("two owners of one address");
+    #[track_caller]
+    fn check_refused(address: SocketAddr) {
+        let Err(Failure::Work(why)) = Address::take(address, "--listen") else {
+            panic!("{address} has two owners");
         };
-        assert!(why.starts_with("cannot listen on 127.0.0.1:"), "{why}");
+        let said = format!("cannot listen on {address}: Address already in use");
+        assert!(why.starts_with(&said), "{why}");
+        assert!(why.ends_with("or name another with --listen"), "{why}");
+    }
+
+    /// Opening devices may take seconds. A second Zonal that started meanwhile took the address too, and
+    /// the kernel then gave each of them half of the clients.
+    #[test]
+    fn an_address_that_is_taken_is_taken_by_nobody_else() {
+        let first = Address::take(ANY, "--listen").unwrap();
+        let here = first.socket_address();
+        let everywhere = SocketAddr::new(std::net::Ipv4Addr::UNSPECIFIED.into(), here.port());
+        for address in [here, everywhere] {
+            check_refused(address);
+        }
+        let _listeners = [first.listen().unwrap(), first.listen().unwrap()];
+        for address in [here, everywhere] {
+            check_refused(address);
+        }
+    }
+
+    #[test]
+    fn connections_are_divided_among_all_who_listen() {
+        let address = Address::take(ANY, "--listen").unwrap();
+        let listeners: Vec<TcpListener> = (0..2).map(|_| address.listen().unwrap()).collect();
+        let mut accepted = [0; 2];
+        // The kernel tosses a coin for each; 64 equal ones are as good as never.
+        for _ in 0..64 {
+            let _client = std::net::TcpStream::connect(address.socket_address()).unwrap();
+            let accept = || listeners.iter().position(|listener| listener.accept().is_ok());
+            // It is there a moment after the client knows.
+            let got = std::iter::repeat_with(accept).flatten().next();
+            accepted[got.unwrap()] += 1;
+        }
+        assert!(accepted.iter().all(|count| 0 < *count), "{accepted:?}");
+    }
+
+    #[test]
+    fn an_address_that_is_not_ours_is_refused_with_what_to_name() {
+        // Kept for documentation by RFC 5737: no machine has it.
+        let Err(failure) = Address::take("192.0.2.1:0".parse().unwrap(), "--admin") else {
+            panic!("it has this address");
+        };
+        let said = failure.to_string();
+        assert!(said.contains("no interface of this machine has it"), "{said}");
+        assert!(said.contains("with --admin"), "{said}");
     }
 }

@@ -53,13 +53,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 async fn serve(config: Config) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
-    let endpoint = Address::take(config.listen)?;
-    let admin_address = Address::take(config.admin)?;
+    let endpoint = Address::take(config.listen, "--listen (endpoint.listen)")?;
+    let admin_address = Address::take(config.admin, "--admin (admin.listen)")?;
     let addresses = (endpoint.socket_address(), admin_address.socket_address());
 
     let (phase, phases) = watch::channel(Phase::Starting);
     let admin = Admin::new(phases);
-    let admin_listener = admin_address.into_listener().and_then(TcpListener::from_std);
+    let admin_listener = admin_address.listen().and_then(TcpListener::from_std);
     let admin_listener = admin_listener.map_err(Failure::work)?;
     tokio::spawn(admin.clone().serve(admin_listener));
 

@@ -31,12 +31,24 @@ fn a_request_that_cannot_be_meant_ends_with_2_and_changes_nothing() {
     );
     check_failure(here, &["cerve"], (2, "unrecognized subcommand 'cerve'"));
     check_failure(here, &["inspect", "flash"], (2, "device \"flash\": write"));
+    let one_address = ["serve", "--listen", "127.0.0.1:9100", "--admin", "127.0.0.1:9100"];
+    check_failure(here, &one_address, (2, "admin.listen: 127.0.0.1:9100 is also the endpoint's"));
     assert_eq!(entries(here), ["zonal.toml"]);
-    // A variable counts as its flag does.
-    let output = zonal(here).arg("serve").env("ZONAL_DEVICE_CHUNK", "1MB").output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.starts_with("zonal: device.chunk: \"1MB\": this unit is ambiguous"), "{said}");
+}
+
+#[test]
+fn a_variable_counts_as_its_flag_does_and_a_misspelt_one_is_refused() {
+    let folder = folder();
+    for (name, value, expected) in [
+        ("ZONAL_DEVICE_CHUNK", "1MB", "zonal: device.chunk: \"1MB\": this unit is ambiguous"),
+        ("ZONAL_DEVISE_CHUNK", "1MiB", "zonal: ZONAL_DEVISE_CHUNK: there is no such variable"),
+    ] {
+        let output = zonal(folder.path()).arg("serve").env(name, value).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.starts_with(expected), "{said}");
+    }
+    assert_eq!(entries(folder.path()), [""; 0]);
 }
 
 #[test]
@@ -45,10 +57,13 @@ fn an_address_in_use_is_found_before_anything_is_made() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let said = format!("cannot listen on {address}: Address already in use");
+    let why = |name: &str| {
+        format!("{said} (os error 98): stop whoever uses it, or name another with {name}")
+    };
     let endpoint = ["serve", "--listen", &address, "--admin", "127.0.0.1:0"];
-    check_failure(folder.path(), &endpoint, (1, &said));
+    check_failure(folder.path(), &endpoint, (1, &why("--listen (endpoint.listen)")));
     let admin = ["serve", "--listen", "127.0.0.1:0", "--admin", &address];
-    check_failure(folder.path(), &admin, (1, &said));
+    check_failure(folder.path(), &admin, (1, &why("--admin (admin.listen)")));
     assert_eq!(entries(folder.path()), [""; 0]);
 }
 
