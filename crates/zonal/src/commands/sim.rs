@@ -17,7 +17,7 @@ use crate::failure::Failure;
 #[command(after_help = "Examples: zonal sim --seed 42, zonal sim --seeds 1..2000 --json")]
 pub(crate) struct Args {
     /// One history
-    #[arg(long, value_name = "N", conflicts_with = "seeds", required_unless_present = "seeds")]
+    #[arg(long, value_name = "N", conflicts_with = "seeds")]
     seed: Option<u64>,
     /// Many histories: from A up to and without B, on all cores, until one goes wrong
     #[arg(long, value_name = "A..B")]
@@ -26,6 +26,8 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 }
+
+const NOT_NAMED: &str = "name --seed N for one history, or --seeds A..B for many (see --help)";
 
 /// `A..B`
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let seeds = match (args.seed, &args.seeds) {
         (Some(seed), _) => seed..seed.saturating_add(1),
         (None, Some(Seeds(range))) => range.clone(),
-        (None, None) => return Err(Failure::request("name --seed N or --seeds A..B")),
+        (None, None) => return Err(Failure::request(NOT_NAMED)),
     };
     let summary = Summary::of(run_all(seeds).map_err(|violation| {
         let seed = violation.seed;

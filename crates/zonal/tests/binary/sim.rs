@@ -21,9 +21,5 @@ fn seeds_that_cannot_be_meant_are_refused() {
     let folder = folder();
     let said = "invalid value '9..1' for '--seeds <A..B>': write two numbers";
     check_failure(folder.path(), &["sim", "--seeds", "9..1"], (2, said));
-    check_failure(
-        folder.path(),
-        &["sim"],
-        (2, "the following required arguments were not provided"),
-    );
+    check_failure(folder.path(), &["sim"], (2, "name --seed N for one history, or --seeds A..B"));
 }
