@@ -7,6 +7,10 @@
 //!
 //! Buffers of one size lie side by side in one region, so that the system can lay them into huge pages:
 //! a transfer is then one piece of physical memory to the device, not one for each 4 KiB.
+//!
+//! In a pool made for [`Contents::Tags`], what is copied from elsewhere is not copied but for its [`Tag`]s, and
+//! a checksum covers those: a simulation then handles terabytes at the cost of their names. Whoever takes and
+//! freezes buffers cannot tell.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -18,7 +22,9 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use bytes::{Buf, BytesMut};
 use crossbeam_queue::ArrayQueue;
 
-use crate::units::{BLOCK_BYTES, low_u32};
+use crate::payload::{Contents, Payload};
+use crate::tag::{TAG_BYTES, Tag};
+use crate::units::BLOCK_BYTES;
 use crate::{Blocks, Bytes, Checksum};
 
 /// What a large region is aligned to: a huge page of the processors that we know.
@@ -46,6 +52,8 @@ struct Shared {
     /// Set by whoever found the pool empty; the next buffer to come back calls `on_return`.
     someone_waits: AtomicBool,
     on_return: Box<dyn Fn() + Send + Sync>,
+    /// What [`Buffer::copy_from`] copies.
+    copies: Contents,
 }
 
 struct Class {
@@ -73,6 +81,16 @@ impl Pool {
     /// Requires: at least one class, each with at least one block and one buffer.
     #[must_use]
     pub fn new(classes: &[PoolClass], on_return: Box<dyn Fn() + Send + Sync>) -> Self {
+        Self::holding(Contents::Bytes, classes, on_return)
+    }
+
+    /// As [`Pool::new`]: `copies` says what becomes of bytes that are copied into its buffers.
+    #[must_use]
+    pub fn holding(
+        copies: Contents,
+        classes: &[PoolClass],
+        on_return: Box<dyn Fn() + Send + Sync>,
+    ) -> Self {
         assert!(!classes.is_empty());
         let mut sorted = classes.to_vec();
         sorted.sort_by_key(|class| class.blocks);
@@ -87,7 +105,7 @@ impl Pool {
             })
             .collect();
         let someone_waits = AtomicBool::new(false);
-        Self { shared: Arc::new(Shared { classes, regions, someone_waits, on_return }) }
+        Self { shared: Arc::new(Shared { classes, regions, someone_waits, on_return, copies }) }
     }
 
     /// A buffer of at least `blocks`, or `None` when all of that size are in use: then `on_return`
@@ -118,7 +136,8 @@ impl Pool {
             return None;
         }
         let (id, memory) = class.free.pop().or_else(|| class.fresh.pop())?;
-        Some(Buffer { memory, id, class_id, pool: self.shared.clone() })
+        let (contents, pool) = (Contents::Bytes, self.shared.clone());
+        Some(Buffer { memory, id, class_id, contents, pool })
     }
 
     /// The largest buffer that this pool hands out.
@@ -203,6 +222,7 @@ pub struct Buffer {
     memory: BytesMut,
     id: u32,
     class_id: usize,
+    contents: Contents,
     pool: Arc<Shared>,
 }
 
@@ -225,6 +245,42 @@ impl Buffer {
         &mut self.memory
     }
 
+    /// Copies what came for `at`: all of it, or of whole blocks what the pool was made to hold.
+    pub fn copy_from(&mut self, at: usize, bytes: &[u8]) {
+        if self.pool.copies == Contents::Bytes {
+            self.memory[at..at + bytes.len()].copy_from_slice(bytes);
+            return;
+        }
+        let end = at + bytes.len();
+        let mut from = at;
+        while from < end {
+            let next = (from / BLOCK_BYTES + 1) * BLOCK_BYTES;
+            let is_whole = from.is_multiple_of(BLOCK_BYTES) && next <= end;
+            let to = if is_whole { from + TAG_BYTES } else { next.min(end) };
+            self.memory[from..to].copy_from_slice(&bytes[from - at..to - at]);
+            if is_whole {
+                self.contents = Contents::Tags;
+            }
+            from = next;
+        }
+    }
+
+    /// The blocks hold what `tag` names, and what follows it. For devices that keep tags.
+    pub fn set_tags(&mut self, blocks: Range<usize>, tag: Tag) {
+        self.contents = Contents::Tags;
+        for (number, block) in blocks.enumerate() {
+            let at = block * BLOCK_BYTES;
+            let tag = tag.plus(Blocks(number as u64)).encode();
+            self.memory[at..at + TAG_BYTES].copy_from_slice(&tag);
+        }
+    }
+
+    /// The checksum of a part, continued from `crc`. Of tags, the first one stands for the part.
+    #[must_use]
+    pub fn checksum(&self, checksum: Checksum, crc: u32, part: Range<usize>) -> u32 {
+        checksum.of(crc, self.contents.telling(&self.memory[part]))
+    }
+
     /// Size of the memory.
     #[must_use]
     pub fn blocks(&self) -> Blocks {
@@ -234,7 +290,8 @@ impl Buffer {
     /// Shares the first `len` bytes, read-only from now on.
     #[must_use]
     pub fn freeze(self, len: usize) -> Payload {
-        Payload(bytes::Bytes::from_owner(Frozen(self)).slice(..len))
+        let contents = self.contents;
+        Payload::new(bytes::Bytes::from_owner(Frozen(self)).slice(..len), contents)
     }
 }
 
@@ -261,60 +318,6 @@ struct Frozen(Buffer);
 impl AsRef<[u8]> for Frozen {
     fn as_ref(&self) -> &[u8] {
         self.0.bytes()
-    }
-}
-
-/// Shared, read-only bytes of a record: from a buffer, or as they came from the network.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Payload(bytes::Bytes);
-
-impl Payload {
-    /// Length in bytes.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// True when there are no bytes.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The bytes.
-    #[must_use]
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// A part of it, sharing the same memory. Requires: `range` lies within.
-    #[must_use]
-    pub fn slice(&self, range: Range<usize>) -> Self {
-        Self(self.0.slice(range))
-    }
-
-    /// The checksum of the bytes, continued from `crc`.
-    #[must_use]
-    pub fn checksum(&self, checksum: Checksum, crc: u32) -> u32 {
-        checksum.of(crc, &self.0)
-    }
-
-    /// For those who speak `bytes::Bytes`: no copy.
-    #[must_use]
-    pub fn into_bytes(self) -> bytes::Bytes {
-        self.0
-    }
-}
-
-impl From<bytes::Bytes> for Payload {
-    fn from(bytes: bytes::Bytes) -> Self {
-        Self(bytes)
-    }
-}
-
-impl fmt::Debug for Payload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Payload({} bytes)", low_u32(self.0.len()))
     }
 }
 
@@ -376,5 +379,35 @@ mod tests {
         assert_eq!(returns.load(Ordering::Relaxed), 1);
         assert_eq!(pool.max_bytes(), Blocks(18).bytes());
         drop(second);
+    }
+
+    #[test]
+    fn of_whole_blocks_only_tags_are_copied_where_those_are_all_that_is_held() {
+        let classes = [PoolClass { blocks: Blocks(4), count: 1 }];
+        let pool = Pool::holding(Contents::Tags, &classes, Box::new(|| ()));
+        let sum = Checksum(|crc, bytes| bytes.iter().fold(crc, |sum, byte| sum + u32::from(*byte)));
+        let came = [1; 4 * BLOCK_BYTES];
+
+        let mut short = pool.take(Blocks(4)).unwrap();
+        short.copy_from(0, &came[..BLOCK_BYTES - 1]);
+        assert_eq!(short.checksum(sum, 0, 0..BLOCK_BYTES), 4095, "not a whole block");
+        let short = short.freeze(BLOCK_BYTES);
+        assert_eq!(short.tag(), None);
+        drop(short);
+
+        let mut long = pool.take(Blocks(4)).unwrap();
+        long.bytes_mut().fill(0);
+        // In two parts that meet in the middle of the second block.
+        long.copy_from(0, &came[..BLOCK_BYTES + 100]);
+        long.copy_from(BLOCK_BYTES + 100, &came[..2 * BLOCK_BYTES]);
+        let copied = |block: usize| {
+            let bytes = &long.bytes()[block * BLOCK_BYTES..(block + 1) * BLOCK_BYTES];
+            bytes.iter().filter(|byte| **byte == 1).count()
+        };
+        assert_eq!([0, 1, 2, 3].map(copied), [TAG_BYTES, BLOCK_BYTES, TAG_BYTES, 100]);
+        assert_eq!(long.checksum(sum, 1, BLOCK_BYTES..3 * BLOCK_BYTES), 17);
+        let ones = u64::from_le_bytes([1; 8]);
+        let tag = Tag { source: ones, block: Blocks(ones) };
+        assert_eq!(long.freeze(2 * BLOCK_BYTES).tag(), Some(tag));
     }
 }

@@ -338,7 +338,7 @@ impl Fill {
         let mut have = 0;
         while have < len {
             let bytes = body.next(len - have).await?;
-            buffer.bytes_mut()[have..have + bytes.len()].copy_from_slice(&bytes);
+            buffer.copy_from(have, &bytes);
             have += bytes.len();
             piece.push(bytes);
         }

@@ -16,7 +16,7 @@ pub use profile::ConventionalProfile;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use zonal_base::{Blocks, Buffer, Lba, Nanos, Payload, Rng, Ticket, ZoneId, index};
+use zonal_base::{Blocks, Buffer, Lba, Nanos, Payload, Rng, Ticket, ZoneId};
 use zonal_device::{
     Action, Answer, Command, Completion, DeviceError, Geometry, Kind, ZoneTable, ZonedDevice,
     whole_blocks,
@@ -308,8 +308,7 @@ impl ConventionalDrive {
                     self.table.check_read(lba, blocks)?;
                 }
                 if self.medium.keeps_bytes() {
-                    let bytes = index(blocks.bytes().0);
-                    self.medium.read(lba, &mut buffer.bytes_mut()[..bytes])?;
+                    self.medium.read(lba, blocks, &mut buffer)?;
                 }
                 Ok(Answer::Read(buffer))
             }

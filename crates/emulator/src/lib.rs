@@ -24,6 +24,6 @@ pub mod profile;
 mod zoned;
 
 pub use conventional::{BlockCommand, ConventionalDrive, ConventionalProfile, OnReset};
-pub use payload::{Forgetful, Headers, Medium, Memory};
+pub use payload::{Forgetful, Medium, Memory, Tags};
 pub use profile::{Basis, Profile};
 pub use zoned::ZonedDrive;

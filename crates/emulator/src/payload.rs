@@ -1,30 +1,32 @@
-//! What the blocks hold: all of it, what is small, or nothing at all.
+//! What the blocks hold: all of it, names for most of it, or nothing at all.
 //!
-//! A model of a drive does not care what is written to it. [`Memory`] keeps the bytes. [`Headers`] keeps
-//! short pieces only: what a log writes about its records, but not the records. [`Forgetful`] keeps nothing.
-//! The last two never touch the memory of what they do not keep, and so run terabytes at the cost of the model
-//! alone. Whoever reads back through them must not expect a checksum over a long piece to hold.
+//! A model of a drive does not care what is written to it. [`Memory`] keeps the bytes. [`Tags`] keeps what
+//! it is given: bytes, or the tags that stand for them, and so holds terabytes in megabytes and gives back what a
+//! checksum over it accepts. [`Forgetful`] keeps nothing.
 //!
 //! Whoever wants the bytes elsewhere (in a file, say) implements [`Medium`].
 
-use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+mod tags;
+
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::fmt;
 
-use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Lba, Payload, ZoneId, index};
+use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Lba, Payload, ZoneId, index};
 use zonal_device::{DeviceError, Geometry};
+
+pub use tags::Tags;
 
 /// Where the bytes of a drive lie. It has no time and no zones' states: the drive checked those.
 pub trait Medium: fmt::Debug {
     /// Writes the pieces one after the other. Requires: whole blocks, within a zone.
     fn write(&mut self, lba: Lba, data: &[Payload]);
 
-    /// Reads into `out`, which is whole blocks of one zone, what is kept of them.
+    /// Reads blocks of one zone to the start of `out`, what is kept of them.
     ///
     /// # Errors
     /// [`DeviceError::Media`] when a block cannot be read.
-    fn read(&mut self, lba: Lba, out: &mut [u8]) -> Result<(), DeviceError>;
+    fn read(&mut self, lba: Lba, blocks: Blocks, out: &mut Buffer) -> Result<(), DeviceError>;
 
     /// Only the first blocks of the zone hold something from now on.
     fn truncate(&mut self, zone: ZoneId, written: Blocks);
@@ -45,7 +47,7 @@ pub struct Forgetful;
 impl Medium for Forgetful {
     fn write(&mut self, _: Lba, _: &[Payload]) {}
 
-    fn read(&mut self, _: Lba, _: &mut [u8]) -> Result<(), DeviceError> {
+    fn read(&mut self, _: Lba, _: Blocks, _: &mut Buffer) -> Result<(), DeviceError> {
         Ok(())
     }
 
@@ -55,107 +57,6 @@ impl Medium for Forgetful {
 
     fn keeps_bytes(&self) -> bool {
         false
-    }
-}
-
-/// Keeps pieces up to a size, without the zeros at their end. The rest of what is read back is whatever the
-/// buffer held before.
-#[derive(Clone, Debug)]
-pub struct Headers {
-    geometry: Geometry,
-    piece_max: Bytes,
-    /// By where they begin in their zone.
-    zones: Vec<BTreeMap<u64, Piece>>,
-}
-
-#[derive(Clone, Debug)]
-struct Piece {
-    blocks: u64,
-    bytes: Box<[u8]>,
-}
-
-impl Headers {
-    /// Of a drive that was never written; pieces longer than `piece_max` are not kept.
-    #[must_use]
-    pub fn new(geometry: &Geometry, piece_max: Bytes) -> Self {
-        let zones = alloc::vec![BTreeMap::new(); geometry.zone_count as usize];
-        Self { geometry: *geometry, piece_max, zones }
-    }
-
-    /// Bytes that are kept, all in all.
-    #[must_use]
-    pub fn kept(&self) -> Bytes {
-        let pieces = self.zones.iter().flat_map(BTreeMap::values);
-        Bytes(pieces.map(|piece| piece.bytes.len() as u64).sum())
-    }
-
-    fn locate(&self, lba: Lba) -> (usize, u64) {
-        (self.geometry.zone_of(lba).0 as usize, self.geometry.offset_in_zone(lba).0)
-    }
-}
-
-impl Medium for Headers {
-    fn write(&mut self, lba: Lba, data: &[Payload]) {
-        let (zone, mut at) = self.locate(lba);
-        let kept = &mut self.zones[zone];
-        for piece in data {
-            let blocks = (piece.len() / BLOCK_BYTES) as u64;
-            forget(kept, at, at + blocks);
-            if piece.len() as u64 <= self.piece_max.0 {
-                let bytes = piece.as_bytes();
-                let len = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-                kept.insert(at, Piece { blocks, bytes: bytes[..len].into() });
-            }
-            at += blocks;
-        }
-    }
-
-    fn read(&mut self, lba: Lba, out: &mut [u8]) -> Result<(), DeviceError> {
-        let (zone, at) = self.locate(lba);
-        let end = at + (out.len() / BLOCK_BYTES) as u64;
-        let first = self.zones[zone].range(..=at).next_back().map_or(at, |(begin, _)| *begin);
-        for (begin, piece) in self.zones[zone].range(first..end) {
-            let (from, to) = ((*begin).max(at), (begin + piece.blocks).min(end));
-            for block in from..to {
-                let to = index(Blocks(block - at).bytes().0);
-                let kept = piece.bytes.get(index(Blocks(block - begin).bytes().0)..);
-                let kept = kept.unwrap_or_default();
-                let kept = &kept[..kept.len().min(BLOCK_BYTES)];
-                let out = &mut out[to..to + BLOCK_BYTES];
-                out[..kept.len()].copy_from_slice(kept);
-                out[kept.len()..].fill(0);
-            }
-        }
-        Ok(())
-    }
-
-    fn truncate(&mut self, zone: ZoneId, written: Blocks) {
-        forget(&mut self.zones[zone.0 as usize], written.0, u64::MAX);
-    }
-
-    fn flip_bit(&mut self, lba: Lba, bit: u32) {
-        let (zone, at) = self.locate(lba);
-        let Some((begin, piece)) = self.zones[zone].range_mut(..=at).next_back() else { return };
-        let bit = bit as usize % (BLOCK_BYTES * 8);
-        let byte = index(Blocks(at - begin).bytes().0) + bit / 8;
-        if let Some(byte) = piece.bytes.get_mut(byte) {
-            *byte ^= 1 << (bit % 8);
-        }
-    }
-}
-
-/// Forgets what is kept of the blocks from `at` to `end`; a piece that begins before is cut.
-fn forget(kept: &mut BTreeMap<u64, Piece>, at: u64, end: u64) {
-    if let Some((begin, piece)) = kept.range_mut(..at).next_back()
-        && at < begin + piece.blocks
-    {
-        piece.blocks = at - begin;
-        let len = index(Blocks(piece.blocks).bytes().0).min(piece.bytes.len());
-        piece.bytes = piece.bytes[..len].into();
-    }
-    while let Some((begin, _)) = kept.range(at..end).next() {
-        let begin = *begin;
-        kept.remove(&begin);
     }
 }
 
@@ -198,8 +99,9 @@ impl Medium for Memory {
         }
     }
 
-    fn read(&mut self, lba: Lba, out: &mut [u8]) -> Result<(), DeviceError> {
+    fn read(&mut self, lba: Lba, blocks: Blocks, out: &mut Buffer) -> Result<(), DeviceError> {
         let (zone, at) = self.locate(lba);
+        let out = &mut out.bytes_mut()[..index(blocks.bytes().0)];
         let kept = self.zones[zone].get(at..).unwrap_or_default();
         let kept = &kept[..kept.len().min(out.len())];
         let (front, rest) = out.split_at_mut(kept.len());

@@ -12,7 +12,7 @@ mod timing;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use zonal_base::{Blocks, Buffer, Lba, Nanos, Payload, Rng, Ticket, ZoneId, index};
+use zonal_base::{Blocks, Buffer, Lba, Nanos, Payload, Rng, Ticket, ZoneId};
 use zonal_device::{
     Action, Answer, Command, Completion, DeviceError, Geometry, ZoneReport, ZoneState, ZoneTable,
     ZonedDevice, whole_blocks,
@@ -338,7 +338,7 @@ impl ZonedDrive {
             return Err(DeviceError::Media);
         }
         if self.medium.keeps_bytes() {
-            self.medium.read(lba, &mut buffer.bytes_mut()[..index(blocks.bytes().0)])?;
+            self.medium.read(lba, blocks, &mut buffer)?;
         }
         Ok(Answer::Read(buffer))
     }

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::Poll;
 
 use atomic_waker::AtomicWaker;
-use zonal_base::{Blocks, Buffer, Pool, PoolClass};
+use zonal_base::{Blocks, Buffer, Contents, Pool, PoolClass};
 
 use crate::{Event, Spawner};
 
@@ -42,13 +42,19 @@ impl Buffers {
     /// A pool of these classes, and the task that wakes those who wait for it.
     #[must_use]
     pub fn new(spawner: &Spawner, classes: &[PoolClass]) -> Self {
+        Self::holding(Contents::Bytes, spawner, classes)
+    }
+
+    /// As [`Buffers::new`], of a pool whose buffers hold `contents` of what is copied into them.
+    #[must_use]
+    pub fn holding(contents: Contents, spawner: &Spawner, classes: &[PoolClass]) -> Self {
         let signal = Arc::new(Signal::default());
         let raise = signal.clone();
         let on_return = move || {
             raise.raised.store(true, Ordering::Release);
             raise.waker.wake();
         };
-        let pool = Pool::new(classes, Box::new(on_return));
+        let pool = Pool::holding(contents, classes, Box::new(on_return));
         let mut classes = classes.to_vec();
         classes.sort_by_key(|class| class.blocks);
         let line = |PoolClass { blocks, count }| Line {

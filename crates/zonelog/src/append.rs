@@ -221,8 +221,7 @@ impl Log {
         urgency: Urgency,
     ) -> Result<Placed, AppendError> {
         assert!(record.len <= RECORD_BYTES_MAX && record.len <= self.segment_bytes());
-        let bytes = &record.data.as_bytes()[..record.len as usize];
-        let checks = checks(self.inner.ports.checksum, record.key, bytes);
+        let checks = checks(self.inner.ports.checksum, record.key, record.len, &record.data);
         let held = self.enter_backlog(stream, record.len).await?;
         let zone = self.wait_for_zone(stream, &record).await?;
         let pending = self.inner.place(zone, record, checks, urgency);

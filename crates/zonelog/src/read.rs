@@ -7,11 +7,11 @@
 use alloc::rc::{Rc, Weak};
 use core::ops::Range;
 
-use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Payload, ZoneId, index, low_u32};
+use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Checksum, Payload, ZoneId, index, low_u32};
 use zonal_device::{Answer, Command, Completion, DeviceError};
 use zonal_runtime::Call;
 
-use crate::format::checks::{GRANULE_BYTES, check};
+use crate::format::checks::{GRANULE_BYTES, seed};
 use crate::log::Inner;
 use crate::planted::Planted;
 use crate::{Checks, Extent, Key, Log, Record};
@@ -60,19 +60,20 @@ pub struct Reading {
 
 /// The granules that a range of a record touches.
 #[derive(Clone, Copy)]
-struct Span {
+pub(crate) struct Span {
     first_granule: usize,
     /// From the start of the record: whole granules, the last one cut at the record's end.
     begin: usize,
     end: usize,
     /// Where `begin` lies in the buffer.
     skip: usize,
-    blocks: Blocks,
+    pub(crate) blocks: Blocks,
     range: (usize, usize),
 }
 
 impl Span {
-    fn of(extent: Extent, range: &Range<u32>) -> Self {
+    /// Requires: the range is not empty and lies within the record.
+    pub(crate) fn of(extent: Extent, range: &Range<u32>) -> Self {
         assert!(range.start < range.end && range.end <= extent.len);
         let (start, stop) = (range.start as usize, range.end as usize);
         let first_granule = start / GRANULE_BYTES;
@@ -82,6 +83,27 @@ impl Span {
         let skip = at % BLOCK_BYTES;
         let blocks = Blocks((skip + end - begin).div_ceil(BLOCK_BYTES) as u64);
         Self { first_granule, begin, end, skip, blocks, range: (start, stop) }
+    }
+
+    /// Its first block, from the start of the zone.
+    pub(crate) fn start(&self, extent: Extent) -> Blocks {
+        Blocks(((index(extent.byte_offset()) + self.begin) / BLOCK_BYTES) as u64)
+    }
+
+    /// True when every granule that was read is the one that was written.
+    pub(crate) fn fits(
+        &self,
+        read: &Buffer,
+        (checksum, key): (Checksum, Key),
+        checks: &Checks,
+    ) -> bool {
+        let granules = (self.begin..self.end).step_by(GRANULE_BYTES).zip(self.first_granule..);
+        granules.into_iter().all(|(from, granule)| {
+            let part = [from, self.end.min(from + GRANULE_BYTES)];
+            let [from, to] = part.map(|at| self.skip + at - self.begin);
+            let check = read.checksum(checksum, seed(checksum, key, granule), from..to);
+            checks.as_slice().get(granule) == Some(&check)
+        })
     }
 }
 
@@ -104,8 +126,7 @@ impl Log {
         buffer: Buffer,
     ) -> Reading {
         let span = Span::of(extent, range);
-        let start = (index(extent.byte_offset()) + span.begin) / BLOCK_BYTES;
-        let lba = self.inner.geometry.zone_start(extent.zone) + Blocks(start as u64);
+        let lba = self.inner.geometry.zone_start(extent.zone) + span.start(extent);
         let mut state = self.inner.state.borrow_mut();
         state.zone_mut(extent.zone).pins += 1;
         state.stats.device_read_bytes += span.blocks.bytes().0;
@@ -158,16 +179,10 @@ impl Reading {
             Ok(_) => return Err(inner.note_read_error(DeviceError::InvalidField)),
             Err(error) => return Err(inner.note_read_error(error)),
         };
-        let bytes = &buffer.bytes()[span.skip..span.skip + span.end - span.begin];
-        let granules = bytes.chunks(GRANULE_BYTES).zip(span.first_granule..);
-        let checksum = inner.ports.checksum;
-        for (bytes, granule) in granules {
-            let fits =
-                checks.as_slice().get(granule) == Some(&check(checksum, key, granule, bytes));
-            if !fits && !inner.settings.has(Planted::CheckIgnored) {
-                inner.state.borrow_mut().stats.check_errors += 1;
-                return Err(ReadError::Check);
-            }
+        let fits = span.fits(&buffer, (inner.ports.checksum, key), checks);
+        if !fits && !inner.settings.has(Planted::CheckIgnored) {
+            inner.state.borrow_mut().stats.check_errors += 1;
+            return Err(ReadError::Check);
         }
         Ok((buffer, span))
     }

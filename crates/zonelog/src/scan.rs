@@ -13,10 +13,11 @@ use zonal_device::{
 };
 use zonal_runtime::Call;
 
-use crate::format::checks::{GRANULE_BYTES, check};
+use crate::format::checks::GRANULE_BYTES;
 use crate::format::footer::{TRAILER_BYTES, Trailer};
 use crate::format::segment::Header;
 use crate::log::{FOOTER_PIECE, Ports};
+use crate::read::Span;
 use crate::segment::SEGMENT_BLOCKS_MAX;
 use crate::{Descriptor, Extent};
 
@@ -189,20 +190,18 @@ impl Scanner<'_> {
             {
                 return Ok(false);
             }
-            let first = extent.byte_offset() / BLOCK_BYTES as u64;
-            let Some(bytes) = self.read(zone, Blocks(first), extent.blocks()).await? else {
-                return Ok(false);
-            };
-            let skip = index(extent.byte_offset() % BLOCK_BYTES as u64);
-            let bytes = &bytes[skip..skip + record.len as usize];
-            let mut granules =
-                bytes.chunks(GRANULE_BYTES).enumerate().zip(record.checks.as_slice());
-            let checksum = self.ports.checksum;
-            let fits = granules.all(|((granule, bytes), stored)| {
-                check(checksum, record.key, granule, bytes) == *stored
-            });
-            if !fits {
-                return Ok(false);
+            for from in (0..record.len).step_by(GRANULE_BYTES) {
+                let span = Span::of(extent, &(from..from + 1));
+                match self.start(zone, span.start(extent), span.blocks).await.await {
+                    Ok(Answer::Read(buffer)) => {
+                        let name = (self.ports.checksum, record.key);
+                        if !span.fits(&buffer, name, &record.checks) {
+                            return Ok(false);
+                        }
+                    }
+                    Err(error @ DeviceError::DeviceGone) => return Err(error),
+                    _ => return Ok(false),
+                }
             }
         }
         Ok(true)

@@ -1,6 +1,9 @@
 //! What is kept is read back, and nothing else is touched.
 
-use zonal_base::{Pool, PoolClass};
+use alloc::boxed::Box;
+use alloc::vec;
+
+use zonal_base::{Checksum, Contents, Pool, PoolClass, Rng, Tag};
 use zonal_device::Kind;
 
 use super::*;
@@ -31,42 +34,74 @@ fn piece(pool: &Pool, blocks: u64, byte: u8) -> Payload {
 fn read(medium: &mut dyn Medium, pool: &Pool, at: u64, blocks: u64) -> Vec<u8> {
     let mut buffer = pool.take(Blocks(16)).unwrap();
     buffer.bytes_mut().fill(0xEE);
-    let len = index(Blocks(blocks).bytes().0);
-    medium.read(Lba(at), &mut buffer.bytes_mut()[..len]).unwrap();
+    medium.read(Lba(at), Blocks(blocks), &mut buffer).unwrap();
     let blocks = buffer.bytes().chunks(BLOCK_BYTES).take(index(blocks));
     blocks.map(|block| block[0]).collect()
 }
 
+/// Random writes and cuts; whatever was written is read back, as bytes or as the tags of it.
 #[test]
-fn headers_keeps_short_pieces_and_leaves_the_rest_of_the_buffer_alone() {
+fn tags_keeps_what_memory_keeps() {
     let pool = pool();
-    let mut medium = Headers::new(&GEOMETRY, Bytes::kib(8));
-    medium.write(Lba(64), &[piece(&pool, 2, 1), piece(&pool, 5, 2), piece(&pool, 1, 3)]);
-    medium.write(Lba(72), &[piece(&pool, 1, 4)]);
-    let all = [1, 1, 0xEE, 0xEE, 0xEE, 0xEE, 0xEE, 3, 4, 0xEE];
-    assert_eq!(read(&mut medium, &pool, 64, 10), all);
-    assert_eq!(read(&mut medium, &pool, 65, 2), [1, 0xEE]);
-    assert_eq!(medium.kept(), Bytes(4097 + 2), "without the zeros at the end");
-    medium.flip_bit(Lba(65), 1);
-    assert_eq!(read(&mut medium, &pool, 65, 1), [3]);
+    let (mut memory, mut tags) = (Memory::new(&GEOMETRY), Tags::new(&GEOMETRY));
+    let mut rng = Rng::new(5);
+    for round in 0..2000 {
+        let zone = ZoneId(zonal_base::low_u32(index(rng.below(2))));
+        let at = rng.below(60);
+        if rng.one_in(40) {
+            memory.truncate(zone, Blocks(at));
+            tags.truncate(zone, Blocks(at));
+        }
+        let (lba, blocks) = (GEOMETRY.zone_start(zone) + Blocks(at), rng.below(60 - at).min(5) + 1);
+        let data =
+            [piece(&pool, blocks, u8::try_from(round % 250).unwrap() + 1), piece(&pool, 1, 0)];
+        memory.write(lba, &data[..]);
+        tags.write(lba, &data[..]);
+        if rng.one_in(3) {
+            let bit = zonal_base::low_u32(index(rng.below(8)));
+            memory.flip_bit(lba, bit);
+            tags.flip_bit(lba, bit);
+        }
+        let from = rng.below(49);
+        let lba = GEOMETRY.zone_start(zone).0 + from;
+        assert_eq!(read(&mut tags, &pool, lba, 16), read(&mut memory, &pool, lba, 16));
+    }
 }
 
 #[test]
-fn headers_forgets_what_is_cut_off_or_written_over() {
-    let pool = pool();
-    let mut medium = Headers::new(&GEOMETRY, Bytes::kib(16));
-    for at in [0, 4, 8] {
-        medium.write(Lba(at), &[piece(&pool, 4, 7)]);
-    }
-    medium.write(Lba(3), &[piece(&pool, 6, 9)]);
-    assert_eq!(
-        read(&mut medium, &pool, 0, 10),
-        [7, 7, 7, 0xEE, 0xEE, 0xEE, 0xEE, 0xEE, 0xEE, 0xEE]
+fn tags_name_every_block_of_what_was_written_and_checksums_cover_them() {
+    let pool = Pool::holding(
+        Contents::Tags,
+        &[PoolClass { blocks: Blocks(16), count: 16 }],
+        Box::new(|| ()),
     );
-    medium.truncate(ZoneId(0), Blocks(2));
-    assert_eq!(read(&mut medium, &pool, 0, 4), [7, 7, 0xEE, 0xEE]);
-    medium.truncate(ZoneId(0), Blocks(0));
-    assert_eq!(medium.kept(), Bytes(0));
+    let tag = |source, block| Tag { source, block: Blocks(block) };
+    let tagged = |source, blocks| {
+        let mut buffer = pool.take(Blocks(16)).unwrap();
+        buffer.set_tags(0..blocks, tag(source, 0));
+        buffer.freeze(blocks * BLOCK_BYTES)
+    };
+    let mut medium = Tags::new(&GEOMETRY);
+    medium.write(Lba(64), &[piece(&pool, 1, 9), tagged(3, 8), tagged(4, 2)]);
+    medium.write(Lba(67), &[tagged(5, 1)]);
+    let mut out = pool.take(Blocks(16)).unwrap();
+    medium.read(Lba(66), Blocks(9), &mut out).unwrap();
+    let named = out.bytes().chunks(BLOCK_BYTES).take(9);
+    let named: Vec<_> = named.map(|block| Tag::decode(*block.first_chunk().unwrap())).collect();
+    let (mut expected, rest) = (vec![tag(3, 1), tag(5, 0)], 3..8);
+    expected.extend(rest.map(|block| tag(3, block)).chain([tag(4, 0), tag(4, 1)]));
+    assert_eq!(named, expected);
+
+    let sum = Checksum(|crc, bytes| crc + zonal_base::low_u32(bytes.len()));
+    assert_eq!(out.checksum(sum, 1, 0..8 * BLOCK_BYTES), 17, "the first tag stands for all");
+    assert_eq!(out.freeze(BLOCK_BYTES).tag(), Some(tag(3, 1)));
+    medium.flip_bit(Lba(66), 0);
+    let mut out = pool.take(Blocks(16)).unwrap();
+    medium.read(Lba(66), Blocks(2), &mut out).unwrap();
+    assert_eq!(out.freeze(BLOCK_BYTES).tag(), Some(tag(2, 1)));
+    let mut out = pool.take(Blocks(16)).unwrap();
+    medium.read(Lba(64), Blocks(1), &mut out).unwrap();
+    assert_eq!((out.bytes()[0], out.freeze(BLOCK_BYTES).tag()), (9, None));
 }
 
 #[test]

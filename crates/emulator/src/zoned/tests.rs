@@ -5,11 +5,11 @@ mod rig;
 
 use alloc::boxed::Box;
 
-use zonal_base::{Blocks, Bytes};
+use zonal_base::Blocks;
 use zonal_device::{Geometry, Kind, conformance};
 
 use super::*;
-use crate::payload::{Headers, Memory};
+use crate::payload::{Memory, Tags};
 
 fn small(zone_size: u64, zone_capacity: u64, open: Option<u32>, active: Option<u32>) -> Geometry {
     Geometry {
@@ -35,8 +35,7 @@ fn keeps_the_device_contract() {
             conformance::run_all(make, |_| panic!("it always knows when it will answer"));
             let make = || {
                 let profile = Profile { geometry, queue_depth: 8, ..Profile::zn540() };
-                let all = Bytes::mib(1);
-                ZonedDrive::new(profile, 8, Box::new(Headers::new(&geometry, all)))
+                ZonedDrive::new(profile, 8, Box::new(Tags::new(&geometry)))
             };
             conformance::run_all(make, |_| panic!("it always knows when it will answer"));
         }

@@ -1,6 +1,6 @@
 //! Checks of granules: a hit of a small range reads and verifies only the granules that it touches.
 
-use zonal_base::Checksum;
+use zonal_base::{Checksum, Payload};
 
 use super::record::RECORD_BYTES_MAX;
 use crate::Key;
@@ -54,16 +54,19 @@ impl core::fmt::Debug for Checks {
     }
 }
 
-/// The check of one granule. It covers the record's key and the granule's place in the record, so
-/// bytes of another record, however intact, do not pass.
-pub(crate) fn check(checksum: Checksum, key: Key, granule: usize, bytes: &[u8]) -> u32 {
+/// What the check of a granule begins with: the record's key and the granule's place in the record, so
+/// that bytes of another record, however intact, do not pass. The granule's bytes go on from there.
+pub(crate) fn seed(checksum: Checksum, key: Key, granule: usize) -> u32 {
     let crc = checksum.of(0, &key.0.to_le_bytes());
-    let crc = checksum.of(crc, &(granule as u64).to_le_bytes());
-    checksum.of(crc, bytes)
+    checksum.of(crc, &(granule as u64).to_le_bytes())
 }
 
-/// The checks of a whole record.
-pub(crate) fn checks(checksum: Checksum, key: Key, bytes: &[u8]) -> Checks {
-    let granules = bytes.chunks(GRANULE_BYTES).enumerate();
-    granules.map(|(granule, bytes)| check(checksum, key, granule, bytes)).collect()
+/// The checks of a record of `len` bytes.
+pub(crate) fn checks(checksum: Checksum, key: Key, len: u32, data: &Payload) -> Checks {
+    let granules = (0..len as usize).step_by(GRANULE_BYTES).enumerate();
+    let check = |(granule, from): (usize, usize)| {
+        let part = from..(from + GRANULE_BYTES).min(len as usize);
+        data.checksum(checksum, seed(checksum, key, granule), part)
+    };
+    granules.map(check).collect()
 }

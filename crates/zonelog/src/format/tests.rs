@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use proptest::prelude::*;
-use zonal_base::{BLOCK_BYTES, Blocks, ZoneId};
+use zonal_base::{BLOCK_BYTES, Blocks, Payload, ZoneId, low_u32};
 
 use super::footer::Trailer;
 use super::mark::Mark;
@@ -172,14 +172,14 @@ fn version_1_reads_and_writes_the_golden_mark() {
 
 #[test]
 fn version_1_checks_granules_under_their_key_and_number() {
-    let bytes = vec![7; checks::GRANULE_BYTES + 1];
-    let found = checks::checks(CRC, Key(9), &bytes);
-    assert_eq!(found.as_slice(), CHECKS_GOLDEN_V1);
-    let (first, rest) = bytes.split_at(checks::GRANULE_BYTES);
-    assert_eq!(checks::check(CRC, Key(9), 0, first), CHECKS_GOLDEN_V1[0]);
-    assert_eq!(checks::check(CRC, Key(9), 1, rest), CHECKS_GOLDEN_V1[1]);
-    assert_ne!(checks::check(CRC, Key(9), 1, first), CHECKS_GOLDEN_V1[0], "another place");
-    assert_ne!(checks::check(CRC, Key(8), 0, first), CHECKS_GOLDEN_V1[0], "another record");
+    let len = checks::GRANULE_BYTES + 1;
+    let data = Payload::from(bytes::Bytes::from(vec![7; len.next_multiple_of(BLOCK_BYTES)]));
+    let checks_of = |key| checks::checks(CRC, key, low_u32(len), &data);
+    assert_eq!(checks_of(Key(9)).as_slice(), CHECKS_GOLDEN_V1);
+    assert_ne!(checks_of(Key(8)).as_slice()[0], CHECKS_GOLDEN_V1[0], "another record");
+    let check = |granule| CRC.of(checks::seed(CRC, Key(9), granule), &[7; checks::GRANULE_BYTES]);
+    assert_eq!(check(0), CHECKS_GOLDEN_V1[0]);
+    assert_ne!(check(1), CHECKS_GOLDEN_V1[0], "another place");
 }
 
 #[test]
@@ -264,7 +264,7 @@ proptest! {
         len in 0..=record::RECORD_BYTES_MAX,
         kind in any::<u8>(),
     ) {
-        let checks = (0..checks::granule_count(len)).map(|n| zonal_base::low_u32(n) * 7).collect();
+        let checks = (0..checks::granule_count(len)).map(|n| low_u32(n) * 7).collect();
         let kind = Kind(kind);
         let descriptor = Descriptor { key: Key(key), generation, kind, offset, len, checks };
         let mut bytes = Vec::new();
