@@ -4,18 +4,23 @@
 //! 2. Hand bytes to readers as they arrive; stay at most a window ahead of the fastest of them.
 //! 3. A complete piece goes on its way to flash (`admit`) behind everybody's back.
 //!
-//! A fetch to which nobody listens any more stops at the next window.
+//! A fetch to which nobody listens any more stops at the next window. So does one whose readers do not move on:
+//! it ends between two pieces and gives its place at the origin to others. What it brought is on flash or held
+//! for its readers as before; when they get to the end of that, they ask anew.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
+use core::future::poll_fn;
 use core::ops::Range;
+use core::pin::{Pin, pin};
+use core::task::Poll;
 
 use bytes::Bytes;
-use zonal_base::{Buffer, Payload, index};
-use zonal_runtime::Event;
+use zonal_base::{Buffer, Nanos, Payload, index};
+use zonal_runtime::{Event, Sleep};
 use zonal_zonelog::Key;
 
 use crate::cache::{Inner, STRIPE};
@@ -26,7 +31,13 @@ use crate::{Fetch, Fetched, Head, ObjectName, OriginFault, ReadError};
 
 /// How far a fetch runs ahead of its fastest reader: 8 MiB. Enough to keep a connection of 1 Gbit/s with
 /// 60 ms of delay busy; what a stalled client can make us hold.
-const WINDOW_BYTES: u64 = 8 << 20;
+pub(crate) const WINDOW_BYTES: u64 = 8 << 20;
+
+/// How long a fetch that has filled its window waits until there is room for one more piece: 2 s, longer than the
+/// second repetition of a lost packet, shorter than others want to wait for its place. A reader that takes less
+/// than a piece in that time (1 Mbit/s with pieces of 256 KiB) costs a request to the origin for each window
+/// instead of a place for as long as it likes.
+const STALL_MAX: Nanos = Nanos::secs(2);
 
 /// One request to the origin, as its readers see it.
 pub(crate) struct FetchState {
@@ -40,6 +51,8 @@ pub(crate) struct FetchState {
     /// How far it may run ahead of the fastest reader.
     window_bytes: Cell<u64>,
     listeners: Cell<u32>,
+    /// Its readers did not move on, and it ended before its end.
+    has_stalled: Cell<bool>,
     moved: Event,
 }
 
@@ -79,6 +92,11 @@ impl Listener {
 
     pub(crate) fn is_of(&self, fetch: &Rc<FetchState>) -> bool {
         Rc::ptr_eq(&self.fetch, fetch)
+    }
+
+    /// It ended early, because none of its readers moved on.
+    pub(crate) fn has_stalled(&self) -> bool {
+        self.fetch.has_stalled.get()
     }
 
     /// The reader had everything before `at` from elsewhere. `None` when the fetch has no more for it.
@@ -248,6 +266,7 @@ impl Inner {
             end: head.size.min(run.end * piece_bytes),
             window_bytes: Cell::new(WINDOW_BYTES),
             listeners: Cell::new(0),
+            has_stalled: Cell::new(false),
             moved: Event::default(),
         });
         let pieces: VecDeque<Rc<FillPiece>> = run
@@ -268,7 +287,8 @@ impl Inner {
         let table = pieces.iter().map(|piece| (piece.key, piece.clone()));
         self.filling.borrow_mut().extend(table);
         let followed = pieces[index(number - run.start)].clone();
-        let fill = Fill { inner: self.clone(), object, head, pieces, fetch };
+        let timer = self.ports.clock.sleep_until(Nanos(0));
+        let fill = Fill { inner: self.clone(), object, head, pieces, fetch, timer };
         self.ports.spawner.spawn(fill.run());
         followed
     }
@@ -290,15 +310,47 @@ struct Fill {
     /// Those that are not complete yet.
     pieces: VecDeque<Rc<FillPiece>>,
     fetch: Rc<FetchState>,
+    /// Rings at the end of a wait for readers, or sooner, and is set again then.
+    timer: Sleep,
+}
+
+/// Why a fetch ended before its end.
+#[derive(Clone, Copy)]
+enum Ended {
+    Failed(ReadError),
+    /// Nobody listens any more.
+    Unheard,
+    /// Nobody moves on.
+    Stalled,
 }
 
 impl Fill {
     async fn run(mut self) {
-        let Err(error) = self.fetch_pieces().await else { return };
-        self.inner.count(|stats| match error {
-            ReadError::Gone => stats.fetches_abandoned += 1,
-            _ => stats.fetch_errors += 1,
+        let mut body = match Body::open(&self).await {
+            Ok(body) => body,
+            Err(error) => return self.give_up(Ended::Failed(error)),
+        };
+        if let Err(ended) = self.fetch_pieces(&mut body).await {
+            self.give_up(ended);
+        }
+        body.close().await;
+    }
+
+    /// Lets go of the pieces that are not complete. Whoever comes from now on asks the origin for them.
+    fn give_up(&self, ended: Ended) {
+        self.inner.count(|stats| match ended {
+            Ended::Unheard => stats.fetches_abandoned += 1,
+            Ended::Stalled => stats.fetches_stalled += 1,
+            Ended::Failed(ReadError::Origin(fault)) => {
+                stats.fetch_errors += u64::from(fault.is_error());
+            }
+            Ended::Failed(_) => {}
         });
+        self.fetch.has_stalled.set(matches!(ended, Ended::Stalled));
+        let error = match ended {
+            Ended::Failed(error) => error,
+            Ended::Unheard | Ended::Stalled => ReadError::Gone,
+        };
         for piece in &self.pieces {
             self.inner.end_filling(piece);
             piece.set(Content::Failed(error));
@@ -306,23 +358,16 @@ impl Fill {
     }
 
     /// On failure, the pieces that are not complete are left.
-    async fn fetch_pieces(&mut self) -> Result<(), ReadError> {
-        let mut body = Body::open(self).await?;
-        while let Some(piece) = self.pieces.front() {
-            let payload = match self.fetch_piece(&mut body, piece).await {
-                Ok(payload) => payload,
-                Err(error) => {
-                    body.close().await;
-                    return Err(error);
-                }
-            };
+    async fn fetch_pieces(&mut self, body: &mut Body) -> Result<(), Ended> {
+        while let Some(piece) = self.pieces.front().cloned() {
+            self.wait_for_readers(piece.start).await?;
+            let payload = self.fetch_piece(body, &piece).await.map_err(Ended::Failed)?;
             piece.set(Content::Complete(payload));
             // From here on only the way to flash and readers hold it, and with it its memory.
-            let Some(piece) = self.pieces.pop_front() else { break };
+            self.pieces.pop_front();
             let inner = self.inner.clone();
             self.inner.spawn_writing(async move { inner.admit(piece).await });
         }
-        body.close().await;
         Ok(())
     }
 
@@ -333,7 +378,6 @@ impl Fill {
     ) -> Result<Payload, ReadError> {
         let len = piece.len as usize;
         let blocks = zonal_base::Bytes(len as u64).blocks_ceil();
-        self.wait_for_readers(piece.start).await?;
         let mut buffer: Buffer = self.inner.ports.buffers.take(blocks).await;
         let mut have = 0;
         while have < len {
@@ -347,12 +391,25 @@ impl Fill {
         Ok(buffer.freeze(whole))
     }
 
-    /// Stays within the window of the fastest reader.
-    async fn wait_for_readers(&self, at: u64) -> Result<(), ReadError> {
-        match self.fetch.wait_until(|| at <= self.fetch.reached_with_window()).await {
-            true => Ok(()),
-            false => Err(ReadError::Gone),
-        }
+    /// Stays within the window of the fastest reader, while there is one and it moves on.
+    async fn wait_for_readers(&mut self, at: u64) -> Result<(), Ended> {
+        let clock = self.inner.ports.clock.clone();
+        let deadline = clock.now() + STALL_MAX;
+        let mut near = pin!(self.fetch.wait_until(|| at <= self.fetch.reached_with_window()));
+        let timer = &mut self.timer;
+        poll_fn(|cx| {
+            if let Poll::Ready(is_heard) = near.as_mut().poll(cx) {
+                return Poll::Ready(if is_heard { Ok(()) } else { Err(Ended::Unheard) });
+            }
+            while Pin::new(&mut *timer).poll(cx).is_ready() {
+                if deadline <= clock.now() {
+                    return Poll::Ready(Err(Ended::Stalled));
+                }
+                *timer = clock.sleep_until(deadline);
+            }
+            Poll::Pending
+        })
+        .await
     }
 }
 

@@ -209,16 +209,14 @@ impl Inner {
         let asked_at = self.now();
         let answer = self.ports.origin.call(Fetch::Head { object: object.clone() }).await;
         let from_origin = match answer {
-            Fetched::Head(head) => head,
+            Fetched::Head(head) => Ok(head),
+            Fetched::Failed(OriginFault::NotFound) => Err(OpenError::NotFound),
             Fetched::Failed(fault) => {
-                self.count(|stats| stats.fetch_errors += 1);
-                return Err(match fault {
-                    OriginFault::NotFound => OpenError::NotFound,
-                    other => OpenError::Origin(other),
-                });
+                self.count(|stats| stats.fetch_errors += u64::from(fault.is_error()));
+                Err(OpenError::Origin(fault))
             }
-            _ => return Err(OpenError::Origin(OriginFault::Lied)),
-        };
+            _ => Err(OpenError::Origin(OriginFault::Lied)),
+        }?;
         if !is_cacheable(&from_origin.etag) {
             return Err(OpenError::Uncacheable);
         }

@@ -111,6 +111,14 @@ pub enum OriginFault {
     Status(u16),
 }
 
+impl OriginFault {
+    /// False for an answer: there is no such object, or no such version of it.
+    #[must_use]
+    pub const fn is_error(self) -> bool {
+        !matches!(self, Self::NotFound | Self::Changed)
+    }
+}
+
 impl fmt::Display for OriginFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -33,10 +33,14 @@ pub struct Stats {
     pub fetches: u64,
     /// HEAD requests sent to the origin.
     pub head_fetches: u64,
-    /// Requests to the origin that failed.
+    /// Requests to the origin that failed; that there is no such object, or no such version, is an answer. Divide
+    /// by the sum of the last two.
     pub fetch_errors: u64,
     /// Fetches given up because nobody listened any more.
     pub fetches_abandoned: u64,
+    /// Fetches ended early because none of their readers moved on; each was asked for again if one did. Divide by
+    /// `fetches`.
+    pub fetches_stalled: u64,
     /// Bytes of chunks that went to flash. `device_written_bytes` over it is the write amplification.
     pub admitted_bytes: u64,
     /// Bytes of chunks that did not go to flash: its queue was full, or the write failed.
