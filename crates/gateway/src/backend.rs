@@ -66,7 +66,7 @@ fn named(object: &ObjectName) -> zonal_origin::ObjectName {
 fn fault(error: &OriginError) -> OriginFault {
     match error {
         OriginError::NotFound(_) => OriginFault::NotFound,
-        OriginError::Denied(_) => OriginFault::Denied,
+        OriginError::Denied(_) | OriginError::NotSignedIn(_) => OriginFault::Denied,
         // A range that lies outside is one of another version.
         OriginError::Changed | OriginError::RangeNotSatisfiable => OriginFault::Changed,
         OriginError::Busy(_) => OriginFault::Busy,

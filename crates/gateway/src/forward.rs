@@ -20,6 +20,7 @@ use crate::auth::Payload;
 use crate::body::Source;
 use crate::error::S3Error;
 use crate::gateway::{Answer, Gateway};
+use crate::request_id::RequestId;
 use crate::stats::{Outcome, Stats};
 
 /// Hands a request on that changes no object.
@@ -36,10 +37,12 @@ pub(crate) async fn forward(
 /// The request that goes to the origin.
 pub(crate) fn outgoing(
     gateway: &Gateway,
+    id: RequestId,
     mut request: Parts,
     body: Incoming,
     payload: Payload,
 ) -> Request<BoxBody> {
+    request.extensions.insert(zonal_origin::RequestId(id.as_str().into()));
     if let Payload::Chunks(chain) = payload {
         request.extensions.insert(*chain);
     }
@@ -57,6 +60,11 @@ pub(crate) fn failed(error: OriginError) -> S3Error {
         OriginError::Unreachable { .. } | OriginError::Stalled { .. } => {
             S3Error::unavailable(error.to_string())
         }
+        OriginError::NotSignedIn(refusal) => S3Error::bad_gateway(format!(
+            "The cache could not sign in at its origin ({}). Nothing is wrong with this request: whoever runs \
+             the cache has to mend it.",
+            refusal.code
+        )),
         _ => S3Error::bad_gateway(error.to_string()),
     }
 }

@@ -139,49 +139,49 @@ impl Gateway {
     ) -> Response<ResponseBody> {
         let (request, body) = request.into_parts();
         let (uri, method) = (request.uri.clone(), request.method.clone());
-        let (operation, result) = self.handle(&uri, request, body).await;
+        let id = self.next_request_id();
+        let (operation, result) = self.handle(id, &uri, request, body).await;
         let answer = result.unwrap_or_else(Answer::from);
         self.stats().count_request(operation, answer.status);
-        self.finish(answer, &uri, &method, exchange)
+        let answer = named(answer, id, &uri, &method);
+        self.finish(answer, exchange)
     }
 
     async fn handle(
         &self,
+        id: RequestId,
         uri: &Uri,
         request: Parts,
         body: Incoming,
     ) -> (Operation, Result<Answer, S3Error>) {
         match Asked::of(uri, &request) {
-            Ok(asked) => (asked.operation, self.carry_out(&asked, request, body).await),
+            Ok(asked) => (asked.operation, self.carry_out(id, &asked, request, body).await),
             Err(error) => (Operation::Other, Err(error)),
         }
     }
 
     async fn carry_out(
         &self,
+        id: RequestId,
         asked: &Asked<'_>,
         request: Parts,
         body: Incoming,
     ) -> Result<Answer, S3Error> {
         let payload = self.check_signature(&request, &asked.query)?;
-        match asked.operation.handling() {
-            Handling::Serve => {
-                if let Some(answer) = self.serve(asked, &request, &body, &payload).await? {
-                    return Ok(answer);
-                }
-                forward(self, forward::outgoing(self, request, body, payload)).await
-            }
-            Handling::Forward => {
-                forward(self, forward::outgoing(self, request, body, payload)).await
-            }
+        let handling = asked.operation.handling();
+        if handling == Handling::Serve
+            && let Some(answer) = self.serve(asked, &request, &body, &payload).await?
+        {
+            return Ok(answer);
+        }
+        let outgoing = forward::outgoing(self, id, request, body, payload);
+        match handling {
+            Handling::Serve | Handling::Forward => forward(self, outgoing).await,
             Handling::ForwardWrite => {
-                let names = write::names(asked, &request.headers);
-                write(self, forward::outgoing(self, request, body, payload), names).await
+                let names = write::names(asked, outgoing.headers());
+                write(self, outgoing, names).await
             }
-            Handling::ForwardDeletes => {
-                let outgoing = forward::outgoing(self, request, body, payload);
-                delete_objects(self, asked, outgoing).await
-            }
+            Handling::ForwardDeletes => delete_objects(self, asked, outgoing).await,
         }
     }
 
@@ -219,27 +219,11 @@ impl Gateway {
         }
     }
 
-    fn finish(
-        &self,
-        answer: Answer,
-        uri: &Uri,
-        method: &Method,
-        exchange: Exchange,
-    ) -> Response<ResponseBody> {
-        let Answer { status, mut headers, mut source, outcome, refusal } = answer;
-        let id = self.next_request_id();
+    fn finish(&self, answer: Answer, exchange: Exchange) -> Response<ResponseBody> {
+        let Answer { status, mut headers, source, outcome, .. } = answer;
         if let Some(outcome) = outcome {
             self.stats().count_outcome(outcome);
             headers.insert(X_CACHE, HeaderValue::from_static(outcome.name()));
-        }
-        headers.entry(REQUEST_ID).or_insert_with(|| id.to_header());
-        if let Some(error) = refusal {
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
-            if method != Method::HEAD {
-                let document = error.to_xml(uri.path(), id.as_str());
-                headers.insert(CONTENT_LENGTH, document.len().into());
-                source = Source::Document(Bytes::from(document));
-            }
         }
         let body = ResponseBody::new(source, self.stats().clone(), exchange);
         let mut response = Response::new(body);
@@ -247,6 +231,22 @@ impl Gateway {
         *response.headers_mut() = headers;
         response
     }
+}
+
+/// Gives an answer the name of its request, and a refusal its document.
+fn named(mut answer: Answer, id: RequestId, uri: &Uri, method: &Method) -> Answer {
+    let headers = &mut answer.headers;
+    // What an S3 endpoint answered keeps its name: it stands in its document too, and its operator asks for it.
+    headers.entry(REQUEST_ID).or_insert_with(|| id.to_header());
+    if let Some(error) = &answer.refusal {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+        if method != Method::HEAD {
+            let document = error.to_xml(uri.path(), id.as_str());
+            headers.insert(CONTENT_LENGTH, document.len().into());
+            answer.source = Source::Document(Bytes::from(document));
+        }
+    }
+    answer
 }
 
 /// What a request asks for.

@@ -13,7 +13,7 @@ use zonal_host::{Found, Freshness, Opened, OriginFault, ReadError};
 use crate::body::Source;
 use crate::error::S3Error;
 use crate::gateway::{Answer, Gateway};
-use crate::read::{Read, Unserved, open, origin_failed, outcome_of_head};
+use crate::read::{Read, Unserved, open, outcome_of_head, unserved};
 use crate::representation::{Decision, Overrides, decide};
 use crate::stats::Outcome;
 
@@ -44,7 +44,7 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
                 gateway.stats().versions_changed.add(1);
                 freshness = ASK_AGAIN;
             }
-            Err(ReadError::Origin(fault)) => return Err(origin_failed(fault).into()),
+            Err(ReadError::Origin(fault)) => return Err(unserved(fault)),
             Err(ReadError::Overloaded) => return Err(S3Error::slow_down().into()),
             Err(ReadError::Gone) => return Err(Unserved::Forward),
         }

@@ -70,21 +70,20 @@ pub(crate) async fn open(
     gateway.client().open(name, freshness).await.map_err(|error| match error {
         // The origin's own words for it are better than any that we could choose.
         OpenError::NotFound | OpenError::Uncacheable => Unserved::Forward,
-        OpenError::Origin(OriginFault::NotFound | OriginFault::Denied | OriginFault::Changed) => {
-            Unserved::Forward
-        }
-        OpenError::Origin(OriginFault::Status(status)) if status < 500 => Unserved::Forward,
-        OpenError::Origin(fault) => Unserved::Refuse(origin_failed(fault)),
-        OpenError::Overloaded => Unserved::Refuse(S3Error::slow_down()),
+        OpenError::Origin(fault) => unserved(fault),
+        OpenError::Overloaded => S3Error::slow_down().into(),
     })
 }
 
-/// The answer when the origin does not deliver.
-pub(crate) fn origin_failed(fault: OriginFault) -> S3Error {
+/// What to do when the origin gave the cache nothing. What it refused, it may refuse to the client itself.
+pub(crate) fn unserved(fault: OriginFault) -> Unserved {
+    let said = || fault.to_string();
     match fault {
-        OriginFault::Busy => S3Error::slow_down(),
-        OriginFault::Lied | OriginFault::Status(_) => S3Error::bad_gateway(fault.to_string()),
-        _ => S3Error::unavailable(fault.to_string()),
+        OriginFault::NotFound | OriginFault::Denied | OriginFault::Changed => Unserved::Forward,
+        OriginFault::Status(status) if status < 500 => Unserved::Forward,
+        OriginFault::Busy => S3Error::slow_down().into(),
+        OriginFault::Lied | OriginFault::Status(_) => S3Error::bad_gateway(said()).into(),
+        OriginFault::Unreachable | OriginFault::Broken => S3Error::unavailable(said()).into(),
     }
 }
 

@@ -14,6 +14,14 @@ pub struct Refusal {
     pub message: String,
 }
 
+impl Refusal {
+    /// True when the origin failed, and not the request: 5xx but for 501, which is S3's word for what it
+    /// does not have.
+    const fn is_failure(&self) -> bool {
+        500 <= self.status && self.status != 501
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "status {}", self.status)?;
@@ -32,8 +40,11 @@ impl fmt::Display for Refusal {
 pub enum OriginError {
     /// 404: there is no such object or bucket. Forget what is cached of it, tell the client.
     NotFound(Refusal),
-    /// 401 or 403: our credentials or our clock are not good for this. Tell the client, look at the configuration.
+    /// 403: the origin knows who we are, and this is not for us. Tell the client.
     Denied(Refusal),
+    /// Our keys, our token or our clock are wrong: no request gets through. The client is not at fault, the
+    /// operator must act.
+    NotSignedIn(Refusal),
     /// 412, or an answer that carries another ETag or another size: the version is gone. Forget it, ask for the head again.
     Changed,
     /// 416: the object is shorter than the range believes. Ask for the head again.
@@ -86,26 +97,56 @@ pub enum Wait {
 }
 
 impl OriginError {
-    /// One word per variant: the label under which errors are counted.
+    /// The label under which it is counted. `None` for what is an answer (there is no such object, or no such
+    /// version of it) or the client's doing.
     #[must_use]
-    pub const fn kind(&self) -> &'static str {
-        KINDS[self.kind_index()]
+    pub fn kind(&self) -> Option<&'static str> {
+        self.kind_index().map(|n| KINDS[n])
     }
 
-    pub(crate) const fn kind_index(&self) -> usize {
+    pub(crate) const fn kind_index(&self) -> Option<usize> {
         match self {
-            Self::NotFound(_) => 0,
-            Self::Denied(_) => 1,
-            Self::Changed => 2,
-            Self::RangeNotSatisfiable => 3,
-            Self::Busy(_) => 4,
-            Self::Elsewhere { .. } => 5,
-            Self::Failed(_) => 6,
-            Self::Unreachable { .. } => 7,
-            Self::Stalled { .. } => 8,
-            Self::Short { .. } => 9,
-            Self::Lied { .. } => 10,
-            Self::BadUpload { .. } => 11,
+            Self::Denied(_) => Some(0),
+            Self::NotSignedIn(_) => Some(1),
+            Self::Busy(_) => Some(2),
+            Self::Elsewhere { .. } => Some(3),
+            Self::Failed(refusal) if refusal.is_failure() => Some(4),
+            Self::Unreachable { .. } => Some(5),
+            Self::Stalled { .. } => Some(6),
+            Self::Short { .. } => Some(7),
+            Self::Lied { .. } => Some(8),
+            Self::NotFound(_)
+            | Self::Changed
+            | Self::RangeNotSatisfiable
+            | Self::Failed(_)
+            | Self::BadUpload { .. } => None,
+        }
+    }
+
+    /// True when it speaks of the origin as a whole, and not of one object or one moment: somebody should look.
+    #[must_use]
+    pub const fn is_trouble(&self) -> bool {
+        match self {
+            Self::NotSignedIn(_)
+            | Self::Elsewhere { .. }
+            | Self::Unreachable { .. }
+            | Self::Stalled { waited_for: Wait::Answer, .. }
+            | Self::Lied { .. } => true,
+            Self::Failed(refusal) => refusal.is_failure(),
+            _ => false,
+        }
+    }
+
+    /// What the origin said, when it said no in words.
+    #[must_use]
+    pub const fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Self::NotFound(refusal)
+            | Self::Denied(refusal)
+            | Self::NotSignedIn(refusal)
+            | Self::Busy(refusal)
+            | Self::Failed(refusal) => Some(refusal),
+            _ => None,
         }
     }
 
@@ -115,11 +156,9 @@ impl OriginError {
 }
 
 /// The words of [`OriginError::kind`], in the order of the counters.
-pub(crate) const KINDS: [&str; 12] = [
-    "not_found",
+pub(crate) const KINDS: [&str; 9] = [
     "denied",
-    "changed",
-    "range_not_satisfiable",
+    "not_signed_in",
     "busy",
     "elsewhere",
     "failed",
@@ -127,7 +166,6 @@ pub(crate) const KINDS: [&str; 12] = [
     "stalled",
     "short",
     "lied",
-    "bad_upload",
 ];
 
 impl fmt::Display for OriginError {
@@ -135,6 +173,7 @@ impl fmt::Display for OriginError {
         match self {
             Self::NotFound(refusal) => write!(f, "the origin does not have it ({refusal})"),
             Self::Denied(refusal) => write!(f, "the origin denied access ({refusal})"),
+            Self::NotSignedIn(refusal) => write!(f, "the origin does not let us in ({refusal})"),
             Self::Changed => f.write_str("the object has changed at the origin"),
             Self::RangeNotSatisfiable => {
                 f.write_str("the range lies outside the object as the origin has it")
@@ -157,7 +196,7 @@ impl fmt::Display for OriginError {
             Self::Short { missing_bytes } => {
                 write!(f, "the origin's answer ended {missing_bytes} bytes early")
             }
-            Self::Lied { what } => write!(f, "the origin's answer contradicts itself: {what}"),
+            Self::Lied { what } => write!(f, "the origin's answer makes no sense: {what}"),
             Self::BadUpload { cause } => write!(f, "the request's body failed: {cause}"),
         }
     }

@@ -11,9 +11,10 @@
 //! - User metadata and checksums other than SHA-256 are not kept: a file has no place for them.
 //! - Parts of a multipart upload lie beside, too, and survive a restart; the object appears whole.
 //!
-//! Read in this order: `path`, `version`, `read`; then `serve`, `write`, `multipart`, `complete`, `list`.
+//! Read in this order: `path`, `version`, `read`; then `serve`, `bucket`, `write`, `multipart`, `complete`, `list`.
 
 mod answer;
+mod bucket;
 mod complete;
 mod content_type;
 mod list;
@@ -34,7 +35,6 @@ use std::sync::Arc;
 
 use tokio::sync::{Mutex, Semaphore};
 
-use crate::error::OriginError;
 use crate::limits::Limits;
 use crate::stats::Stats;
 
@@ -61,7 +61,7 @@ impl FolderOrigin {
     /// # Errors
     /// The folder cannot be read.
     pub fn open(root: PathBuf, limits: &Limits) -> io::Result<Self> {
-        for bucket in list::buckets(&root)? {
+        for bucket in bucket::all(&root)? {
             write::remove_stale_uploads(&root.join(bucket.name));
         }
         Ok(Self {
@@ -78,14 +78,6 @@ impl FolderOrigin {
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.stats
-    }
-
-    /// The folder of a bucket, if it is there.
-    async fn bucket_folder(&self, bucket: &str) -> Result<PathBuf, OriginError> {
-        let folder = path::folder(&self.root, bucket);
-        let is_folder = |folder: &PathBuf| folder.is_dir();
-        let folder = blocking(move || folder.filter(is_folder)).await;
-        folder.ok_or_else(|| answer::no_such_bucket(bucket))
     }
 }
 

@@ -21,6 +21,6 @@ pub use error::{OriginError, Refusal, Wait};
 pub use folder::FolderOrigin;
 pub use limits::Limits;
 pub use object::{ObjectHead, ObjectName};
-pub use origin::Origin;
+pub use origin::{Origin, RequestId};
 pub use s3::{Addressing, Endpoint, EndpointError, S3OpenError, S3Origin};
 pub use stats::{Counter, Stats};

@@ -11,6 +11,11 @@ use crate::object::{ObjectHead, ObjectName};
 use crate::s3::S3Origin;
 use crate::stats::Stats;
 
+/// The name of a forwarded request, in its extensions. An error document that an origin of ours makes itself
+/// carries it; what an S3 endpoint answers has a name of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestId(pub Box<str>);
+
 /// Where objects come from when they are not cached.
 #[derive(Debug)]
 pub enum Origin {
@@ -65,12 +70,13 @@ impl Origin {
     }
 
     /// Anything else, handed on as it is with the origin's own signature. The request's path is
-    /// `/BUCKET/KEY`. An answer of any status is `Ok`, and it is handed back as it is. Never tried again.
+    /// `/BUCKET/KEY`. An answer to the request is `Ok` whatever its status, and it is handed back as it is.
+    /// Never tried again.
     ///
-    /// Signed chunks are checked when the request's extensions hold a [`crate::Chain`].
+    /// Signed chunks are checked when the request's extensions hold a [`crate::Chain`]; see also [`RequestId`].
     ///
     /// # Errors
-    /// No answer came, or the request's body failed.
+    /// No answer came, it was about us and not about the request, or the request's body failed.
     pub async fn forward(
         &self,
         request: Request<BoxBody>,
@@ -78,6 +84,18 @@ impl Origin {
         match self {
             Self::S3(origin) => origin.forward(request).await,
             Self::Folder(origin) => origin.forward(request).await,
+        }
+    }
+
+    /// Finds out whether the origin is there and lets us in. One request, never tried again; what comes of it is
+    /// in [`Stats::trouble`] too.
+    ///
+    /// # Errors
+    /// It is not, or it does not.
+    pub async fn probe(&self) -> Result<(), OriginError> {
+        match self {
+            Self::S3(origin) => origin.probe().await,
+            Self::Folder(origin) => origin.probe().await,
         }
     }
 

@@ -8,7 +8,8 @@
 //! 2. `client` sends signed requests, within the limits, again where that is safe,
 //! 3. `head` and `get` check every answer against what was asked,
 //! 4. `forward` hands on everything else,
-//! 5. `answer` turns refusals into errors.
+//! 5. `answer` turns refusals into errors,
+//! 6. `probe` tells a refusal of the request from one of us.
 
 mod answer;
 mod client;
@@ -16,6 +17,7 @@ mod endpoint;
 mod forward;
 mod get;
 mod head;
+mod probe;
 mod streams;
 
 pub use endpoint::{Addressing, Endpoint, EndpointError};
@@ -24,7 +26,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
+use tokio::time::Instant;
 
 use crate::limits::Limits;
 use crate::sigv4::{Credentials, Signer};
@@ -39,6 +42,8 @@ pub struct S3Origin {
     limits: Limits,
     reads: Arc<Semaphore>,
     forwards: Arc<Semaphore>,
+    /// When the origin last let us in where that had been in doubt.
+    let_in_at: Mutex<Option<Instant>>,
     /// State of the random waits between retries.
     jitter: AtomicU64,
     stats: Arc<Stats>,
@@ -105,6 +110,7 @@ impl S3Origin {
             reads: Arc::new(Semaphore::new(limits.concurrent_reads)),
             forwards: Arc::new(Semaphore::new(limits.concurrent_forwards)),
             limits,
+            let_in_at: Mutex::default(),
             jitter: AtomicU64::new(0),
             stats: Arc::default(),
         })

@@ -1,6 +1,8 @@
-//! What an origin was asked and what came of it: counters that only grow.
+//! What an origin was asked and what came of it: counters that only grow, and whether it is in trouble.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::watch;
 
 use crate::error::{KINDS, OriginError};
 
@@ -29,29 +31,64 @@ pub struct Stats {
     pub gets: Counter,
     /// Calls of `forward`.
     pub forwards: Counter,
-    /// Attempts after the first of a `head` or `get`. `heads + gets + retries + forwards` is what
-    /// an origin bills, and the denominator of the retry ratio.
+    /// Attempts after the first of a `head` or `get`. Divide by `heads + gets`.
     pub retries: Counter,
+    /// Calls of `probe`. `heads + gets + retries + forwards + probes` is what an origin bills.
+    pub probes: Counter,
     /// Bytes of bodies received: ranges and forwarded answers, without HTTP heads.
     pub received_bytes: Counter,
     /// Bytes of forwarded bodies sent, without HTTP heads.
     pub sent_bytes: Counter,
     /// By [`OriginError::kind`]; a call that failed counts once, after its last attempt.
     errors: [Counter; KINDS.len()],
+    /// The last error that spoke of the origin as a whole; none since it answered as it should.
+    trouble: watch::Sender<Option<OriginError>>,
 }
 
 impl Stats {
-    /// Failed calls and broken bodies, by [`OriginError::kind`]. Divide by `heads + gets + forwards`.
+    /// Failed calls, forwarded failures and broken bodies, by [`OriginError::kind`]. Divide by
+    /// `heads + gets + forwards + probes`.
     pub fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> {
         KINDS.into_iter().zip(self.errors.iter().map(Counter::get))
     }
 
-    pub(crate) fn count_error(&self, error: &OriginError) {
-        self.errors[error.kind_index()].add(1);
+    /// What is wrong with the origin as a whole, as far as its last answers tell.
+    #[must_use]
+    pub fn trouble(&self) -> Option<OriginError> {
+        self.trouble.borrow().clone()
     }
 
-    /// Counts the error in `result`, if there is one.
+    /// Wakes when the origin gets into trouble, into another kind of it, or out of it.
+    #[must_use]
+    pub fn watch_trouble(&self) -> watch::Receiver<Option<OriginError>> {
+        self.trouble.subscribe()
+    }
+
+    pub(crate) fn count_error(&self, error: &OriginError) {
+        if let Some(n) = error.kind_index() {
+            self.errors[n].add(1);
+        }
+        if error.is_trouble() {
+            self.trouble.send_if_modified(|known| {
+                let before = known.replace(error.clone());
+                before.is_none_or(|before| before.kind() != error.kind())
+            });
+        }
+    }
+
+    /// The origin answered as it should.
+    pub(crate) fn note_well(&self) {
+        if self.trouble.borrow().is_some() {
+            self.trouble.send_replace(None);
+        }
+    }
+
+    /// Notes what `result` says of the origin.
     pub(crate) fn counted<T>(&self, result: Result<T, OriginError>) -> Result<T, OriginError> {
-        result.inspect_err(|error| self.count_error(error))
+        match &result {
+            Ok(_) => self.note_well(),
+            Err(error) => self.count_error(error),
+        }
+        result
     }
 }

@@ -227,9 +227,11 @@ async fn a_wrong_key_is_denied_and_a_presigned_request_is_signed_anew() {
     let Some(server) = start("keys").await else { return };
     let wrong = origin(&server, "another secret");
     assert!(matches!(wrong.head(&object("k")).await, Err(OriginError::Denied(_))));
+    assert!(matches!(wrong.probe().await, Err(OriginError::NotSignedIn(_))));
     let right = origin(&server, SECRET_KEY);
     let query = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=client&X-Amz-Date=1\
         &X-Amz-Expires=1&X-Amz-SignedHeaders=host&X-Amz-Signature=00";
     let request = Request::builder().method(Method::PUT).uri(format!("/bucket?{query}"));
     assert_eq!(send(&right, request, "").await.0, 200);
+    assert_eq!(right.probe().await, Ok(()));
 }

@@ -9,10 +9,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use zonal_host::Freshness;
+use zonal_origin::sigv4::Credentials;
 use zonal_origin::{Endpoint, Limits, Origin, S3Origin};
 
 use crate::client::{Ask, Connection, ask, get};
-use crate::world::{World, eventually, pattern};
+use crate::world::{REVALIDATE, World, eventually, pattern};
 
 /// What an origin does with a connection; at the end it closes it.
 enum Step {
@@ -27,7 +28,9 @@ fn send(text: &str) -> Vec<Step> {
 fn s3(address: SocketAddr) -> Origin {
     let endpoint: Endpoint = format!("http://{address}").parse().unwrap();
     let limits = Limits { retries: 0, ..Limits::default() };
-    S3Origin::open(endpoint, "us-east-1".into(), None, limits).unwrap().into()
+    let (access_key, secret_key) = ("AK".into(), "SK".into());
+    let keys = Credentials { access_key, secret_key, session_token: None };
+    S3Origin::open(endpoint, "us-east-1".into(), Some(keys), limits).unwrap().into()
 }
 
 /// An origin that answers each request with what `script` makes of its head.
@@ -140,6 +143,67 @@ async fn what_the_origin_refuses_is_told_in_its_own_words() {
     assert_eq!((answer.status, answer.code().as_str()), (403, "AllAccessDisabled"));
     assert_eq!((answer.header("x-cache"), answer.header("x-amz-request-id")), ("BYPASS", "R1"));
     assert_eq!(ask(world.address, Ask::new("HEAD", "/b/k")).await.status, 403);
+}
+
+/// An origin that answers all but HEAD, which has no body, with an error document.
+async fn refusing(status: &'static str, document: &'static str) -> Origin {
+    scripted(move |head| {
+        let length = document.len();
+        let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n");
+        send(&(answer + if head.starts_with("HEAD") { "" } else { document }))
+    })
+    .await
+}
+
+/// The origin's answers were handed on as they came: clients with good keys were told that theirs
+/// were wrong, or that their bucket was not there.
+#[tokio::test]
+async fn an_origin_that_does_not_let_us_in_is_no_fault_of_the_client() {
+    for (status, document, said) in [
+        ("403 Forbidden", "<Error><Code>InvalidAccessKeyId</Code></Error>", "could not sign in"),
+        ("403 Forbidden", "<Error><Code>SignatureDoesNotMatch</Code></Error>", "could not sign in"),
+        ("403 Forbidden", "<Error><Code>RequestTimeTooSkewed</Code></Error>", "could not sign in"),
+        ("400 Bad Request", "<Error><Code>ExpiredToken</Code></Error>", "could not sign in"),
+        ("301 Moved Permanently", "<Error><Code>PermanentRedirect</Code></Error>", "configure"),
+        ("404 Not Found", "<html>no S3 here</html>", "without an S3 error"),
+    ] {
+        let world = World::over_origin(refusing(status, document).await, REVALIDATE).await;
+        for method in ["GET", "PUT", "DELETE"] {
+            let answer = ask(world.address, Ask::new(method, "/b/k")).await;
+            let told = (answer.status, answer.code());
+            assert_eq!(told, (502, "BadGateway".to_owned()), "{method} {status} {document}");
+            assert!(answer.text().contains(said), "{}", answer.text());
+        }
+        let answer = get(world.address, "/b").await;
+        assert_eq!(answer.status, 502, "a list of {document}");
+        if !document.contains("html") {
+            let answer = ask(world.address, Ask::new("HEAD", "/b/k")).await;
+            assert_eq!((answer.status, answer.body.len()), (502, 0), "HEAD {document}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_the_origins_policy_denies_is_denied() {
+    let document = "<Error><Code>AccessDenied</Code></Error>";
+    let world = World::over_origin(refusing("403 Forbidden", document).await, REVALIDATE).await;
+    for method in ["GET", "PUT", "DELETE"] {
+        let answer = ask(world.address, Ask::new(method, "/b/k")).await;
+        assert_eq!((answer.status, answer.code().as_str()), (403, "AccessDenied"), "{method}");
+    }
+    assert_eq!(ask(world.address, Ask::new("HEAD", "/b/k")).await.status, 403);
+}
+
+/// What was cached of its head was believed; the denied range was answered 503.
+#[tokio::test]
+async fn an_object_that_is_denied_after_its_head_was_cached_is_denied() {
+    let denied = "HTTP/1.1 403 Forbidden\r\ncontent-length: 40\r\n\r\n\
+                  <Error><Code>AccessDenied</Code></Error>";
+    let origin =
+        scripted(move |head| send(if head.starts_with("HEAD") { HEAD } else { denied })).await;
+    let world = World::over_origin(origin, Freshness::Immutable).await;
+    let answer = get(world.address, "/b/k").await;
+    assert_eq!((answer.status, answer.code().as_str()), (403, "AccessDenied"));
 }
 
 #[tokio::test]

@@ -197,7 +197,8 @@ async fn every_answer_has_a_name_of_its_own() {
         let answer = connection.ask(Ask::new("GET", uri)).await;
         let name = answer.header("x-amz-request-id").to_owned();
         assert!(!name.is_empty(), "{uri}");
-        if answer.code() == "InvalidURI" {
+        // A folder's own documents named no request.
+        if !answer.code().is_empty() {
             assert!(answer.text().contains(&format!("<RequestId>{name}</RequestId>")));
         }
         names.insert(name);

@@ -28,6 +28,15 @@ pub(super) fn refused_key(key: &str) -> OriginError {
     invalid_argument(format!("the key {key:?} does not stay below its bucket"))
 }
 
+pub(super) fn bucket_exists(bucket: &str) -> OriginError {
+    let message = format!("there is a bucket {bucket:?} already");
+    OriginError::Failed(refusal(StatusCode::CONFLICT, "BucketAlreadyOwnedByYou", message))
+}
+
+pub(super) fn invalid_bucket_name(bucket: &str) -> OriginError {
+    bad_request("InvalidBucketName", format!("no bucket of a folder can be called {bucket:?}"))
+}
+
 pub(super) fn invalid_argument(message: String) -> OriginError {
     bad_request("InvalidArgument", message)
 }
@@ -59,25 +68,15 @@ pub(super) fn from_io(error: &io::Error) -> OriginError {
 }
 
 /// The answer that says what went wrong.
-pub(super) fn of_error(error: &OriginError, resource: &str) -> Response<BoxBody> {
-    let made;
-    let refusal = match error {
-        OriginError::NotFound(refusal)
-        | OriginError::Denied(refusal)
-        | OriginError::Busy(refusal)
-        | OriginError::Failed(refusal) => refusal,
-        other => {
-            made = described(other);
-            &made
-        }
-    };
+pub(super) fn of_error(error: &OriginError, resource: &str, request_id: &str) -> Response<BoxBody> {
+    let refusal = error.refusal().cloned().unwrap_or_else(|| described(error));
     let status = StatusCode::from_u16(refusal.status);
     let status = status.expect("every refusal of a folder is made with a status");
     let mut xml = format!("{DECLARATION}\n<Error>");
     element(&mut xml, "Code", &refusal.code);
     element(&mut xml, "Message", &refusal.message);
     element(&mut xml, "Resource", resource);
-    element(&mut xml, "RequestId", "");
+    element(&mut xml, "RequestId", request_id);
     xml.push_str("</Error>");
     with_xml(status, xml)
 }

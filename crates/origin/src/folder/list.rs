@@ -1,4 +1,4 @@
-//! Lists: buckets, and keys in S3's order with prefixes and delimiters.
+//! Lists of keys in S3's order, with prefixes and delimiters.
 //!
 //! The keys of a folder come in the order of their bytes: entries are sorted by name, folders as if
 //! their name ended in `/`. So one walk in depth yields all keys in order, and whole folders can be
@@ -13,56 +13,11 @@ use super::path::UPLOADS;
 use super::serve::Query;
 use super::version::Version as FileVersion;
 use crate::error::OriginError;
-use crate::sigv4::{Timestamp, encode_path, hex, unhex};
+use crate::sigv4::{encode_path, hex, unhex};
 use crate::xml::{DECLARATION, NAMESPACE, element};
 
 /// The most entries that S3 puts on one page.
 const MAX_KEYS: usize = 1000;
-
-/// A bucket, and when its folder was made.
-pub(super) struct Bucket {
-    pub(super) name: String,
-    created: Timestamp,
-}
-
-/// The buckets of a folder, by name.
-pub(super) fn buckets(root: &Path) -> io::Result<Vec<Bucket>> {
-    let mut buckets = Vec::new();
-    for entry in fs::read_dir(root)? {
-        let path = entry?.path();
-        let name = path.file_name().and_then(|name| name.to_str());
-        // `metadata` follows links: a bucket may live elsewhere.
-        if let (Some(name), Ok(metadata)) = (name, fs::metadata(&path))
-            && metadata.is_dir()
-            && !name.starts_with('.')
-        {
-            let created = metadata.created().or_else(|_| metadata.modified())?;
-            let created = Timestamp::from_system_time(created);
-            buckets.push(Bucket { name: name.to_owned(), created });
-        }
-    }
-    buckets.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(buckets)
-}
-
-/// The answer to ListBuckets.
-pub(super) fn buckets_xml(buckets: &[Bucket]) -> String {
-    let mut xml = format!("{DECLARATION}\n<ListAllMyBucketsResult xmlns=\"{NAMESPACE}\">");
-    xml.push_str("<Owner><ID>folder</ID></Owner><Buckets>");
-    for bucket in buckets {
-        xml.push_str("<Bucket>");
-        element(&mut xml, "Name", &bucket.name);
-        element(&mut xml, "CreationDate", &bucket.created.iso8601());
-        xml.push_str("</Bucket>");
-    }
-    xml.push_str("</Buckets></ListAllMyBucketsResult>");
-    xml
-}
-
-/// The answer to GetBucketLocation: the empty constraint is us-east-1.
-pub(super) fn location_xml() -> String {
-    format!("{DECLARATION}\n<LocationConstraint xmlns=\"{NAMESPACE}\"></LocationConstraint>")
-}
 
 /// The two lists of S3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

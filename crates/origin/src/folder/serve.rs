@@ -14,11 +14,12 @@ use super::answer::{self, not_implemented};
 use super::list::{ListRequest, Version as ListVersion};
 use super::read::{FileBody, FileRange, head_of};
 use super::version::Version;
-use super::{FolderOrigin, blocking, list};
+use super::{FolderOrigin, blocking, bucket, list};
 use crate::aws_chunked;
 use crate::body::{BoxBody, full_body};
 use crate::error::OriginError;
 use crate::object::ObjectName;
+use crate::origin::RequestId;
 use crate::sigv4::{decode_path, decode_query_value, query_pairs};
 
 pub(super) type Answer = Result<Response<BoxBody>, OriginError>;
@@ -36,11 +37,15 @@ impl FolderOrigin {
         let _place = self.forwards.acquire().await.expect("never closed");
         let is_head = request.method() == Method::HEAD;
         let resource = request.uri().path().to_owned();
-        let answer = match self.serve(request).await {
+        let request_id = request.extensions().get::<RequestId>().cloned();
+        let answer = match self.stats.counted(self.serve(request).await) {
             Err(error @ (OriginError::Unreachable { .. } | OriginError::BadUpload { .. })) => {
-                return self.stats.counted(Err(error));
+                return Err(error);
             }
-            Err(error) => answer::of_error(&error, &resource),
+            Err(error) => {
+                let request_id = request_id.map(|RequestId(id)| id).unwrap_or_default();
+                answer::of_error(&error, &resource, &request_id)
+            }
             Ok(answer) => answer,
         };
         // An answer to HEAD has the headers of its body only.
@@ -66,35 +71,38 @@ impl FolderOrigin {
         if method != Method::GET || !query.has_only(&[]) {
             return Err(not_implemented("this operation on the service"));
         }
-        let root = self.root.clone();
-        let buckets = blocking(move || list::buckets(&root)).await;
-        let buckets = buckets.map_err(|error| answer::from_io(&error))?;
-        Ok(answer::with_xml(StatusCode::OK, list::buckets_xml(&buckets)))
+        self.list_buckets().await
     }
 
     async fn serve_bucket(&self, method: &Method, bucket: &str, query: &Query) -> Answer {
-        let folder = self.bucket_folder(bucket).await?;
         match *method {
-            Method::HEAD if query.has_only(&[]) => Ok(answer::empty(StatusCode::OK)),
+            Method::PUT if query.has_only(&[]) => self.make_bucket(bucket).await,
+            Method::HEAD if query.has_only(&[]) => {
+                self.bucket_folder(bucket).await.map(|_| answer::empty(StatusCode::OK))
+            }
             Method::GET if query.has("location") => {
-                Ok(answer::with_xml(StatusCode::OK, list::location_xml()))
+                let location = |_| answer::with_xml(StatusCode::OK, bucket::location_xml());
+                self.bucket_folder(bucket).await.map(location)
             }
-            Method::GET => {
-                let version = match query.get("list-type") {
-                    None => ListVersion::V1,
-                    Some("2") => ListVersion::V2,
-                    Some(_) => return Err(not_implemented("this kind of list")),
-                };
-                if !query.has_only(version.parameters()) {
-                    return Err(not_implemented("this operation on a bucket"));
-                }
-                let request = ListRequest::parse(version, bucket, query)?;
-                let xml = blocking(move || list::objects_xml(&folder, &request)).await;
-                xml.map(|xml| answer::with_xml(StatusCode::OK, xml))
-                    .map_err(|error| answer::from_io(&error))
-            }
+            Method::GET => self.serve_list(bucket, query).await,
             _ => Err(not_implemented("this operation on a bucket")),
         }
+    }
+
+    async fn serve_list(&self, bucket: &str, query: &Query) -> Answer {
+        let folder = self.bucket_folder(bucket).await?;
+        let version = match query.get("list-type") {
+            None => ListVersion::V1,
+            Some("2") => ListVersion::V2,
+            Some(_) => return Err(not_implemented("this kind of list")),
+        };
+        if !query.has_only(version.parameters()) {
+            return Err(not_implemented("this operation on a bucket"));
+        }
+        let request = ListRequest::parse(version, bucket, query)?;
+        let xml = blocking(move || list::objects_xml(&folder, &request)).await;
+        let xml = xml.map_err(|error| answer::from_io(&error))?;
+        Ok(answer::with_xml(StatusCode::OK, xml))
     }
 
     async fn serve_object(

@@ -495,6 +495,46 @@ async fn buckets_are_the_first_level_folders() {
     assert_eq!(folder.ask(Method::GET, "/none?location").await.0, 404);
 }
 
+/// `aws s3 mb` was told that the bucket it wanted to make was not there.
+#[tokio::test]
+async fn a_bucket_is_made_once() {
+    let folder = Fixture::with(&["k"]);
+    fs::write(folder.root.join("file"), "").unwrap();
+    assert_eq!(folder.ask(Method::PUT, "/new").await, (200, String::new()));
+    assert_eq!(folder.ask(Method::HEAD, "/new").await.0, 200);
+    for (path, status, code) in [
+        ("/new", 409, "BucketAlreadyOwnedByYou"),
+        ("/b/", 409, "BucketAlreadyOwnedByYou"),
+        ("/file", 400, "InvalidBucketName"),
+        ("/.hidden", 400, "InvalidBucketName"),
+        ("/..", 400, "InvalidBucketName"),
+        ("/a%00", 400, "InvalidBucketName"),
+    ] {
+        let (found, xml) = folder.ask(Method::PUT, path).await;
+        let found_code = crate::xml::first_text(&xml, "Code");
+        assert_eq!((found, found_code.as_deref()), (status, Some(code)), "{path}");
+    }
+    assert_eq!(folder.get("k", 0..1, None).await.unwrap(), b"k");
+}
+
+/// An unmounted folder looked like one without buckets.
+#[tokio::test]
+async fn a_folder_that_is_gone_is_unreachable() {
+    let folder = Fixture::with(&["k"]);
+    let elsewhere = folder.root.with_extension("away");
+    fs::rename(&folder.root, &elsewhere).unwrap();
+    for result in [
+        folder.origin.head(&object("k")).await.map(|_| ()),
+        folder.origin.get(&object("k"), 0..1, None).await.map(|_| ()),
+        folder.origin.forward(Request::get("/b/k").body(full_body("")).unwrap()).await.map(|_| ()),
+        folder.origin.forward(Request::put("/b").body(full_body("")).unwrap()).await.map(|_| ()),
+    ] {
+        assert!(matches!(result, Err(OriginError::Unreachable { .. })), "{result:?}");
+    }
+    fs::rename(&elsewhere, &folder.root).unwrap();
+    assert_eq!(folder.get("k", 0..1, None).await.unwrap(), b"k");
+}
+
 #[tokio::test]
 async fn everything_else_is_not_implemented_and_changes_nothing() {
     let folder = Fixture::with(&["k"]);
@@ -507,13 +547,13 @@ async fn everything_else_is_not_implemented_and_changes_nothing() {
         (Method::PUT, "/b/k?acl"),
         (Method::GET, "/b/k?versionId=1"),
         (Method::GET, "/b?versions"),
-        (Method::PUT, "/new"),
+        (Method::PUT, "/new?acl"),
         (Method::DELETE, "/b"),
+        (Method::DELETE, "/none"),
         (Method::PUT, "/"),
     ] {
         let (status, xml) = folder.ask(method.clone(), uri).await;
-        let expected = if uri == "/new" { 404 } else { 501 };
-        assert_eq!(status, expected, "{method} {uri}: {xml}");
+        assert_eq!(status, 501, "{method} {uri}: {xml}");
     }
     assert_eq!(folder.put("copy", "", &[("x-amz-copy-source", "/b/k")]).await.0, 501);
     assert_eq!(folder.list("list-type=2").await.0, ["k"]);

@@ -2,31 +2,60 @@
 
 use std::error::Error;
 
-use http::{Response, StatusCode};
+use bytes::Bytes;
+use http::{Response, StatusCode, response};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 
 use crate::error::{OriginError, Refusal};
 use crate::xml;
 
-/// S3's error documents are under 1 KiB; of a longer one only the status is used.
+/// S3's error documents are a few KiB at most; of a longer one only the status is used.
 const ERROR_DOCUMENT_BYTES: usize = 64 << 10;
 
-/// Reads an answer that is no success to its end, so that its connection can be used again, and
-/// says what it means.
-pub(super) async fn refusal(response: Response<Incoming>) -> OriginError {
-    let status = response.status();
-    let bucket_region = response.headers().get("x-amz-bucket-region");
+/// What S3 says when it is not the request that it refuses but whoever signed it; every request that is sent
+/// from here is signed here. The last is versitygw's word for an unknown access key, which it answers 404.
+const NOT_SIGNED_IN: [&str; 9] = [
+    "AuthorizationHeaderMalformed",
+    "ExpiredToken",
+    "InvalidAccessKeyId",
+    "InvalidSecurity",
+    "InvalidToken",
+    "RequestTimeTooSkewed",
+    "SignatureDoesNotMatch",
+    "TokenRefreshRequired",
+    "XAdminUserNotFound",
+];
+
+/// Reads an answer that is no success to its end, so that its connection can be used again. Without its
+/// document when that is too long or broke off.
+pub(super) async fn read(response: Response<Incoming>) -> (response::Parts, Option<Bytes>) {
+    let (parts, body) = response.into_parts();
+    let document = Limited::new(body, ERROR_DOCUMENT_BYTES).collect().await;
+    (parts, document.ok().map(|document| document.to_bytes()))
+}
+
+/// What an answer that is no success means.
+pub(super) fn meaning(parts: &response::Parts, document: &[u8]) -> OriginError {
+    let status = parts.status;
+    let bucket_region = parts.headers.get("x-amz-bucket-region");
     let bucket_region = bucket_region.and_then(|region| region.to_str().ok()).map(str::to_owned);
-    let document = Limited::new(response.into_body(), ERROR_DOCUMENT_BYTES).collect().await;
-    let document = document.map(|document| document.to_bytes()).unwrap_or_default();
-    let document = String::from_utf8_lossy(&document);
+    let document = String::from_utf8_lossy(document);
     let text = |name| xml::first_text(&document, name).unwrap_or_default();
     let refusal = Refusal { status: status.as_u16(), code: text("Code"), message: text("Message") };
-    let region_in_document = || xml::first_text(&document, "Region");
+    let region = bucket_region.or_else(|| xml::first_text(&document, "Region"));
     match status {
+        // A signature for another region; an answer to HEAD says so in a header only.
+        StatusCode::BAD_REQUEST
+            if region.is_some()
+                && matches!(&*refusal.code, "" | "AuthorizationHeaderMalformed") =>
+        {
+            OriginError::Elsewhere { region }
+        }
+        _ if NOT_SIGNED_IN.contains(&&*refusal.code) => OriginError::NotSignedIn(refusal),
+        StatusCode::UNAUTHORIZED => OriginError::NotSignedIn(refusal),
         StatusCode::NOT_FOUND => OriginError::NotFound(refusal),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => OriginError::Denied(refusal),
+        StatusCode::FORBIDDEN => OriginError::Denied(refusal),
         StatusCode::PRECONDITION_FAILED => OriginError::Changed,
         StatusCode::RANGE_NOT_SATISFIABLE => OriginError::RangeNotSatisfiable,
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
@@ -35,16 +64,7 @@ pub(super) async fn refusal(response: Response<Incoming>) -> OriginError {
         StatusCode::MOVED_PERMANENTLY
         | StatusCode::FOUND
         | StatusCode::TEMPORARY_REDIRECT
-        | StatusCode::PERMANENT_REDIRECT => {
-            OriginError::Elsewhere { region: bucket_region.or_else(region_in_document) }
-        }
-        // A signature for another region; an answer to HEAD says so in a header only.
-        StatusCode::BAD_REQUEST
-            if refusal.code == "AuthorizationHeaderMalformed"
-                || (refusal.code.is_empty() && bucket_region.is_some()) =>
-        {
-            OriginError::Elsewhere { region: bucket_region.or_else(region_in_document) }
-        }
+        | StatusCode::PERMANENT_REDIRECT => OriginError::Elsewhere { region },
         _ if refusal.code == "SlowDown" => OriginError::Busy(refusal),
         _ => OriginError::Failed(refusal),
     }

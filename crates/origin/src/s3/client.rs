@@ -87,7 +87,11 @@ impl S3Origin {
         }
     }
 
-    async fn attempt(&self, request: Request<()>) -> Result<Response<Incoming>, OriginError> {
+    /// Sends a request without a body once.
+    pub(super) async fn attempt(
+        &self,
+        request: Request<()>,
+    ) -> Result<Response<Incoming>, OriginError> {
         let (mut parts, ()) = request.into_parts();
         if let Some(signer) = &self.signer {
             signer.sign(Timestamp::from_system_time(SystemTime::now()), &mut parts, EMPTY_SHA256);
@@ -98,7 +102,8 @@ impl S3Origin {
             if response.status().is_success() {
                 Ok(response)
             } else {
-                Err(answer::refusal(response).await)
+                let (parts, document) = answer::read(response).await;
+                Err(answer::meaning(&parts, &document.unwrap_or_default()))
             }
         };
         let after = self.limits.answer;

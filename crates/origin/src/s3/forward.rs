@@ -4,7 +4,8 @@
 //! 2. Decide how the payload is signed; a chain of signed chunks is taken apart, because it hangs on
 //!    the client's signature.
 //! 3. Sign, send, and wait as long as something moves.
-//! 4. Hand the answer on, without what belongs to our connection.
+//! 4. An answer that says no is read: one that is about us and not about the request is an error.
+//! 5. Hand the answer on, without what belongs to our connection.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -12,31 +13,32 @@ use std::time::SystemTime;
 use http::header::{
     AUTHORIZATION, CONNECTION, DATE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
 };
-use http::{Request, Response, Uri};
+use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
+use hyper::body::Incoming;
 
 use super::S3Origin;
 use super::answer;
 use super::answer::no_such_bucket;
 use super::streams::{Download, Progress, Upload};
 use crate::aws_chunked;
-use crate::body::BoxBody;
+use crate::body::{BoxBody, full_body};
 use crate::error::{OriginError, Wait};
 use crate::sigv4::{
     Timestamp, UNSIGNED_PAYLOAD, decode_path, decode_query_value, encode_query_value, query_pairs,
 };
 
 impl S3Origin {
-    /// Hands `request` on. Its path is `/BUCKET/KEY`; an answer of any status is `Ok`.
+    /// Hands `request` on. Its path is `/BUCKET/KEY`; an answer to it is `Ok` whatever its status.
     ///
     /// # Errors
-    /// No answer came, or the body that we were given failed.
+    /// No answer came, it was not about the request, or the body that we were given failed.
     pub async fn forward(
         &self,
         request: Request<BoxBody>,
     ) -> Result<Response<BoxBody>, OriginError> {
         self.stats.forwards.add(1);
-        self.stats.counted(self.hand_on(request).await)
+        self.hand_on(request).await.inspect_err(|error| self.stats.count_error(error))
     }
 
     async fn hand_on(&self, request: Request<BoxBody>) -> Result<Response<BoxBody>, OriginError> {
@@ -61,13 +63,42 @@ impl S3Origin {
         let place = self.forwards.clone().acquire_owned().await.expect("never closed");
         let progress = Arc::new(Progress::default());
         let upload = Upload { inner: body, progress: progress.clone() };
+        let method = parts.method.clone();
         let request = Request::from_parts(parts, upload.boxed_unsync());
         let answer = self.send_watched(request, &progress).await;
         self.stats.sent_bytes.add(progress.sent_bytes());
-        let (mut parts, body) = answer?.into_parts();
+        let answer = answer?;
+        if !answer.status().is_success() && answer.status() != StatusCode::NOT_MODIFIED {
+            return self.refused(&method, answer).await;
+        }
+        self.stats.note_well();
+        let (mut parts, body) = answer.into_parts();
         remove_hop_by_hop(&mut parts.headers);
         let body = Download::new(body, self.limits.stall, self.stats.clone(), place);
         Ok(Response::from_parts(parts, body.boxed_unsync()))
+    }
+
+    /// Reads an answer that says no, and hands it on if it says so to the client.
+    async fn refused(
+        &self,
+        method: &Method,
+        answer: Response<Incoming>,
+    ) -> Result<Response<BoxBody>, OriginError> {
+        let after = self.limits.stall;
+        let stalled = OriginError::Stalled { waited_for: Wait::Body, after };
+        let read = tokio::time::timeout(after, answer::read(answer)).await;
+        let (mut parts, document) = read.map_err(|_| stalled)?;
+        let too_long = || OriginError::lied("an error document that does not end");
+        let document = document.ok_or_else(too_long)?;
+        self.stats.received_bytes.add(document.len() as u64);
+        let meaning = answer::meaning(&parts, &document);
+        if matches!(meaning, OriginError::NotSignedIn(_) | OriginError::Elsewhere { .. }) {
+            return Err(meaning);
+        }
+        self.check_speaker(method, &meaning).await?;
+        self.stats.count_error(&meaning);
+        remove_hop_by_hop(&mut parts.headers);
+        Ok(Response::from_parts(parts, full_body(document)))
     }
 
     /// Waits for the answer as long as the request's body moves, and a while after.
@@ -75,7 +106,7 @@ impl S3Origin {
         &self,
         request: Request<BoxBody>,
         progress: &Progress,
-    ) -> Result<Response<hyper::body::Incoming>, OriginError> {
+    ) -> Result<Response<Incoming>, OriginError> {
         let mut answer = std::pin::pin!(self.client.request(request));
         let mut sent_bytes = 0;
         loop {

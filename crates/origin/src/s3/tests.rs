@@ -1,6 +1,7 @@
 //! The S3 origin against a server that misbehaves on purpose.
 
 mod scripted;
+mod trouble;
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -78,6 +79,11 @@ async fn get(origin: &S3Origin) -> Result<Vec<u8>, OriginError> {
 async fn get_from(answers: impl IntoIterator<Item = Answer>) -> Result<Vec<u8>, OriginError> {
     let server = Server::start(answers).await;
     get(&origin_with(&server, Limits { retries: 0, ..limits() })).await
+}
+
+/// The errors that were counted, by kind.
+fn counted(origin: &S3Origin) -> Vec<(&'static str, u64)> {
+    origin.stats().errors().filter(|(_, n)| *n != 0).collect()
 }
 
 fn is_lie<T: fmt::Debug>(result: &Result<T, OriginError>) -> bool {
@@ -200,6 +206,10 @@ async fn refusals_are_told_apart_by_what_the_caller_does_next() {
     assert_eq!(not_found, Err(OriginError::NotFound(refusal(404, "NoSuchKey"))));
     let denied = get_from([xml_error("403 Forbidden", "AccessDenied")]).await;
     assert_eq!(denied, Err(OriginError::Denied(refusal(403, "AccessDenied"))));
+    for (status, code) in [(403, "SignatureDoesNotMatch"), (404, "XAdminUserNotFound"), (401, "")] {
+        let not_signed_in = get_from([xml_error(&format!("{status} No"), code)]).await;
+        assert_eq!(not_signed_in, Err(OriginError::NotSignedIn(refusal(status, code))));
+    }
     let outside = get_from([xml_error("416 Range Not Satisfiable", "InvalidRange")]).await;
     assert_eq!(outside, Err(OriginError::RangeNotSatisfiable));
     let busy = get_from([xml_error("503 Slow Down", "SlowDown")]).await;
@@ -246,8 +256,7 @@ async fn retries_end_and_the_last_failure_counts_once() {
     let origin = origin(&server);
     assert!(matches!(get(&origin).await, Err(OriginError::Busy(_))));
     assert_eq!(server.requests().len(), 4);
-    let counted: Vec<_> = origin.stats().errors().filter(|(_, n)| *n != 0).collect();
-    assert_eq!(counted, [("busy", 1)]);
+    assert_eq!(counted(&origin), [("busy", 1)]);
 }
 
 #[tokio::test]
@@ -413,9 +422,8 @@ async fn a_forwarded_answer_may_stall_and_may_be_short() {
         let response = origin.forward(request).await.unwrap();
         let error = response.into_body().collect().await.unwrap_err();
         let error = error.downcast::<OriginError>().unwrap();
-        assert_eq!(error.kind(), expected);
-        let counted: Vec<_> = origin.stats().errors().filter(|(_, n)| *n != 0).collect();
-        assert_eq!(counted, [(expected, 1)]);
+        assert_eq!(error.kind(), Some(expected));
+        assert_eq!(counted(&origin), [(expected, 1)]);
     }
 }
 

@@ -1,0 +1,108 @@
+//! Buckets: the first-level folders, those there are and a new one.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use http::StatusCode;
+
+use super::answer::{self, bucket_exists, from_io, invalid_bucket_name, no_such_bucket};
+use super::serve::Answer;
+use super::write::sync_folder;
+use super::{FolderOrigin, blocking, path};
+use crate::error::OriginError;
+use crate::sigv4::Timestamp;
+use crate::xml::{DECLARATION, NAMESPACE, element};
+
+impl FolderOrigin {
+    /// Looks whether the folder is there.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub async fn probe(&self) -> Result<(), OriginError> {
+        self.stats.probes.add(1);
+        self.stats.counted(self.buckets().await.map(drop))
+    }
+
+    pub(super) async fn list_buckets(&self) -> Answer {
+        let buckets = self.buckets().await?;
+        Ok(answer::with_xml(StatusCode::OK, list_xml(&buckets)))
+    }
+
+    async fn buckets(&self) -> Result<Vec<Bucket>, OriginError> {
+        let root = self.root.clone();
+        blocking(move || all(&root)).await.map_err(|error| from_io(&error))
+    }
+
+    /// The folder of a bucket, if it is there.
+    pub(super) async fn bucket_folder(&self, bucket: &str) -> Result<PathBuf, OriginError> {
+        let (root, folder) = (self.root.clone(), path::folder(&self.root, bucket));
+        let found = blocking(move || match folder.filter(|folder| folder.is_dir()) {
+            // A root that is not there, unmounted perhaps, is away and not empty.
+            None => fs::metadata(root).map(|_| None),
+            found => Ok(found),
+        });
+        let found = found.await.map_err(|error| from_io(&error))?;
+        found.ok_or_else(|| no_such_bucket(bucket))
+    }
+
+    /// Makes a bucket; it is on disk then. Where it is to be and what else S3 lets one say of it is ignored.
+    pub(super) async fn make_bucket(&self, bucket: &str) -> Answer {
+        let (root, folder) = (self.root.clone(), path::folder(&self.root, bucket));
+        let folder = folder.ok_or_else(|| invalid_bucket_name(bucket))?;
+        let named = bucket.to_owned();
+        let made = blocking(move || match fs::create_dir(&folder) {
+            Ok(()) => sync_folder(&root).map_err(|error| from_io(&error)),
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(from_io(&error)),
+            Err(_) if folder.is_dir() => Err(bucket_exists(&named)),
+            Err(_) => Err(invalid_bucket_name(&named)),
+        });
+        made.await?;
+        Ok(answer::empty(StatusCode::OK))
+    }
+}
+
+/// A bucket, and when its folder was made.
+pub(super) struct Bucket {
+    pub(super) name: String,
+    created: Timestamp,
+}
+
+/// The buckets of a folder, by name.
+pub(super) fn all(root: &Path) -> io::Result<Vec<Bucket>> {
+    let mut buckets = Vec::new();
+    for entry in fs::read_dir(root)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        // `metadata` follows links: a bucket may live elsewhere.
+        if let (Some(name), Ok(metadata)) = (name, fs::metadata(&path))
+            && metadata.is_dir()
+            && !name.starts_with('.')
+        {
+            let created = metadata.created().or_else(|_| metadata.modified())?;
+            let created = Timestamp::from_system_time(created);
+            buckets.push(Bucket { name: name.to_owned(), created });
+        }
+    }
+    buckets.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(buckets)
+}
+
+/// The answer to ListBuckets.
+fn list_xml(buckets: &[Bucket]) -> String {
+    let mut xml = format!("{DECLARATION}\n<ListAllMyBucketsResult xmlns=\"{NAMESPACE}\">");
+    xml.push_str("<Owner><ID>folder</ID></Owner><Buckets>");
+    for bucket in buckets {
+        xml.push_str("<Bucket>");
+        element(&mut xml, "Name", &bucket.name);
+        element(&mut xml, "CreationDate", &bucket.created.iso8601());
+        xml.push_str("</Bucket>");
+    }
+    xml.push_str("</Buckets></ListAllMyBucketsResult>");
+    xml
+}
+
+/// The answer to GetBucketLocation: the empty constraint is us-east-1.
+pub(super) fn location_xml() -> String {
+    format!("{DECLARATION}\n<LocationConstraint xmlns=\"{NAMESPACE}\"></LocationConstraint>")
+}
