@@ -19,7 +19,7 @@ use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Payload, index, low_u32};
 use zonal_zonelog::{Key, Log, ReadError as LogReadError, Reading, Record, Stream};
 
 use crate::cache::Inner;
-use crate::fill::{FillPiece, Listener};
+use crate::fill::{FillPiece, Listener, WINDOW_BYTES};
 use crate::index::Found;
 use crate::object::VersionKey;
 use crate::planted::Planted;
@@ -72,7 +72,7 @@ pub trait Consumer {
 /// Pieces that one read may have under way on the device: the next is being read while one is handed on.
 const READ_AHEAD: usize = 4;
 
-/// Fetches that may fail under a read because nobody had listened to them, before it gives up.
+/// Fetches that may end under a read one after the other without a byte for it, before it gives up.
 const ABANDONED_MAX: u32 = 3;
 
 /// One read.
@@ -88,6 +88,8 @@ struct Read {
     listener: Option<Listener>,
     /// The number of the first piece for which this read has not asked the origin.
     asked_until: u64,
+    /// A fetch stalled under it: from then on it asks for no more than a fetch delivers without waiting for it.
+    is_slow: bool,
 }
 
 /// Where a read finds a piece.
@@ -139,6 +141,7 @@ impl Cache {
             ahead: VecDeque::new(),
             listener: None,
             asked_until: 0,
+            is_slow: false,
         };
         read.run().await;
     }
@@ -174,14 +177,15 @@ impl Read {
         while at < self.range.end {
             let number = at / self.inner.settings.piece().0;
             let wanted = self.wanted(number, at);
-            at = match self.piece(number, &wanted).await {
+            let reached = match self.piece(number, &wanted).await {
                 Ok(()) => wanted.end,
                 Err((reached, Failure::Source(ReadError::Gone))) if abandoned < ABANDONED_MAX => {
-                    abandoned += 1;
                     reached
                 }
                 Err((_, failure)) => return Err(failure),
             };
+            abandoned = if at < reached { 0 } else { abandoned + 1 };
+            at = reached;
         }
         Ok(())
     }
@@ -209,13 +213,19 @@ impl Read {
             }
             None => {
                 let (object, head) = (self.object.clone(), self.head.clone());
-                let run = self.inner.missing_run(self.version, &head, &self.range, number);
+                let range = wanted.start..self.end_to_ask_for(wanted.start);
+                let run = self.inner.missing_run(self.version, &head, &range, number);
                 self.asked_until = run.end;
                 self.count_piece(number, Whence::Missed);
                 self.inner.start_fill((object, head), self.version, (run, number))
             }
         };
         self.follow(&piece, wanted).await
+    }
+
+    fn end_to_ask_for(&mut self, at: u64) -> u64 {
+        self.is_slow |= self.listener.as_ref().is_some_and(Listener::has_stalled);
+        if self.is_slow { self.range.end.min(at + WINDOW_BYTES) } else { self.range.end }
     }
 
     /// A piece for which this read has asked the origin is missed, wherever it has got to meanwhile.

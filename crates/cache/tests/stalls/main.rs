@@ -1,0 +1,111 @@
+//! Readers that stop reading: what they hold up, and what they get in the end.
+
+mod rig;
+
+use rig::{OBJECT_BYTES, Rig, secs};
+
+/// What a reader may take that does not stop.
+const ALL: u64 = u64::MAX;
+
+/// How far a fetch runs ahead of its reader.
+const WINDOW_BYTES: u64 = 8 << 20;
+
+/// Two hundred and sixty clients that asked for large objects and stopped reading held every place at the
+/// origin, until each was cut off after 30 s. Whoever asked for anything else waited behind them.
+/// A fetch that nobody takes anything of gives its place up.
+#[test]
+fn readers_that_stop_hold_no_place_at_the_origin() {
+    let mut rig = Rig::new(1);
+    let stopped: Vec<_> = (0..20).map(|n| rig.read(&format!("stopped-{n}"))).collect();
+    for reader in &stopped {
+        reader.take(1);
+    }
+    rig.pass(secs(1));
+    let other = rig.read("other");
+    other.take(ALL);
+    let begun = rig.now;
+    let took = rig.finish(&other).0 - begun.0;
+    other.assert_whole();
+    assert!(took < 60_000_000_000, "{took} ns behind readers that had stopped");
+    let held = rig.buffers_in_use();
+    assert!(held <= 2 * 20, "{held} buffers for 20 readers that have stopped");
+    for reader in &stopped {
+        assert!(reader.taken() < OBJECT_BYTES / 8);
+        reader.take(ALL);
+    }
+    for reader in &stopped {
+        rig.finish(reader);
+        reader.assert_whole();
+    }
+}
+
+/// A client that takes a few bytes now and then keeps its connection; it must not keep a place with that.
+#[test]
+fn a_reader_that_takes_a_little_now_and_then_holds_no_place_either() {
+    let mut rig = Rig::new(1);
+    let slow = rig.read("slow");
+    slow.take(1);
+    rig.pass(secs(1));
+    let other = rig.read("other");
+    other.take(ALL);
+    for _ in 0..20 {
+        slow.take(64 << 10);
+        rig.pass(secs(1));
+    }
+    other.assert_whole();
+    slow.take(ALL);
+    rig.finish(&slow);
+    slow.assert_whole();
+}
+
+/// A reader may stall as often as it likes, and the origin is not asked for a byte twice for it: what it will not
+/// take is not asked for.
+#[test]
+fn a_slow_reader_costs_one_request_for_each_window() {
+    let mut rig = Rig::new(1);
+    let slow = rig.read("slow");
+    for _ in 0..OBJECT_BYTES >> 20 {
+        slow.take(1 << 20);
+        rig.pass(secs(10));
+    }
+    slow.take(ALL);
+    rig.finish(&slow);
+    slow.assert_whole();
+    let (asked, sent_bytes) = (rig.origin.asked, rig.origin.sent_bytes);
+    assert!(asked <= OBJECT_BYTES / WINDOW_BYTES, "{asked} requests");
+    assert!(sent_bytes <= OBJECT_BYTES + (1 << 20), "{sent_bytes} bytes");
+    assert_eq!(rig.cache.stats().fetches_stalled, 1);
+    assert_eq!(rig.cache.stats().fetch_errors, 0);
+}
+
+/// Two read one object: one stops, the other goes on with what is there and then asks for the rest.
+#[test]
+fn a_follower_outlives_the_stall_of_the_one_that_it_followed() {
+    let mut rig = Rig::new(1);
+    let (first, second) = (rig.read("shared"), rig.read("shared"));
+    first.take(5 << 20);
+    second.take(1 << 20);
+    rig.pass(secs(10));
+    second.take(ALL);
+    rig.finish(&second);
+    second.assert_whole();
+    first.take(ALL);
+    rig.finish(&first);
+    first.assert_whole();
+    assert_eq!(rig.cache.stats().fetches_stalled, 1);
+}
+
+/// A fetch that has to wait for its reader for a moment is the same fetch after it.
+#[test]
+fn a_short_pause_costs_nothing() {
+    let mut rig = Rig::new(1);
+    let reader = rig.read("paused");
+    for _ in 0..OBJECT_BYTES >> 20 {
+        reader.take(1 << 20);
+        rig.pass(secs(1));
+    }
+    reader.take(ALL);
+    rig.finish(&reader);
+    reader.assert_whole();
+    assert_eq!((rig.origin.asked, rig.origin.sent_bytes), (1, OBJECT_BYTES));
+}

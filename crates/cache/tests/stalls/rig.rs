@@ -1,0 +1,334 @@
+//! A tiny host in virtual time: a RAM device, and an origin that sends few bodies at once.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use zonal_base::{Blocks, Checksum, Nanos, PoolClass, Ticket, index};
+use zonal_cache::{
+    Cache, Consumer, Fetch, Fetched, Freshness, Gone, Head, ObjectName, OriginHead, Piece, Ports,
+    ReadError, Settings, StreamId,
+};
+use zonal_device::ram::{RamDevice, RamOptions};
+use zonal_device::{Geometry, Kind, ZonedDevice};
+use zonal_runtime::{Buffers, Executor, Port};
+use zonal_zonelog::{Identity, OpenMode};
+
+const CRC: Checksum = Checksum(crc32c::crc32c_append);
+
+/// Every object has as many bytes, and they all differ.
+pub(crate) const OBJECT_BYTES: u64 = 32 << 20;
+
+/// Between two bodies' bytes: 64 KiB in 100 µs, faster than any reader.
+const FRAME_BYTES: u64 = 64 << 10;
+const FRAME_TIME: Nanos = Nanos::micros(100);
+
+/// The bytes of a frame of an object.
+fn frame(object: &ObjectName, at: u64) -> u8 {
+    let seed = object.key().bytes().fold(0u64, |sum, byte| sum + u64::from(byte));
+    ((at / FRAME_BYTES + seed) % 251).to_le_bytes()[0]
+}
+
+pub(crate) struct Rig {
+    executor: Executor,
+    ports: Ports,
+    device: RamDevice,
+    pub(crate) origin: Origin,
+    pub(crate) cache: Cache,
+    pub(crate) now: Nanos,
+}
+
+/// What the origin is asked, and when it answers.
+pub(crate) struct Origin {
+    /// Bodies that it sends at once; who asks for more waits in line.
+    places: usize,
+    bodies: BTreeMap<StreamId, (ObjectName, Range<u64>)>,
+    line: VecDeque<(Ticket, ObjectName, Range<u64>)>,
+    answers: VecDeque<(Nanos, Ticket, Fetched)>,
+    /// Ranges that were asked for.
+    pub(crate) asked: u64,
+    pub(crate) sent_bytes: u64,
+}
+
+impl Origin {
+    fn start(&mut self, now: Nanos, ticket: Ticket, fetch: Fetch) {
+        match fetch {
+            Fetch::Head { .. } => {
+                let etag = "\"v1\"".into();
+                let head = OriginHead { size: OBJECT_BYTES, etag, ..OriginHead::default() };
+                self.answer(now, ticket, Fetched::Head(head));
+            }
+            Fetch::Open { object, range, .. } => {
+                self.asked += 1;
+                self.line.push_back((ticket, object, range));
+            }
+            Fetch::More { stream } => {
+                let more = self.more(stream);
+                self.answer(now, ticket, more);
+            }
+            Fetch::Close { stream } => {
+                self.bodies.remove(&stream);
+                self.answer(now, ticket, Fetched::End);
+            }
+        }
+        while self.bodies.len() < self.places
+            && let Some((ticket, object, range)) = self.line.pop_front()
+        {
+            let stream = StreamId(ticket.0);
+            self.bodies.insert(stream, (object, range));
+            self.answer(now, ticket, Fetched::Opened(stream));
+        }
+    }
+
+    fn more(&mut self, stream: StreamId) -> Fetched {
+        let Some((object, range)) = self.bodies.get_mut(&stream) else { return Fetched::End };
+        let end = range.end.min((range.start / FRAME_BYTES + 1) * FRAME_BYTES);
+        let bytes = vec![frame(object, range.start); index(end - range.start)];
+        range.start = end;
+        self.sent_bytes += bytes.len() as u64;
+        if range.is_empty() {
+            self.bodies.remove(&stream);
+        }
+        Fetched::Data(bytes.into())
+    }
+
+    fn answer(&mut self, now: Nanos, ticket: Ticket, fetched: Fetched) {
+        self.answers.push_back((now + FRAME_TIME, ticket, fetched));
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.answers.front().map(|(at, ..)| *at)
+    }
+}
+
+impl Rig {
+    /// A cache before an origin that sends `places` bodies at once.
+    pub(crate) fn new(places: usize) -> Self {
+        let geometry = Geometry {
+            kind: Kind::Zoned,
+            zone_count: 32,
+            zone_size: Blocks(1024),
+            zone_capacity: Blocks(1024),
+            max_open_zones: None,
+            max_active_zones: None,
+        };
+        let executor = Executor::new(4096);
+        let now = Nanos::secs(1);
+        executor.advance(now);
+        let classes = [
+            PoolClass { blocks: Blocks(2), count: 64 },
+            PoolClass { blocks: Blocks(64), count: 256 },
+        ];
+        let ports = Ports {
+            device: Port::new(),
+            origin: Port::new(),
+            clock: executor.clock().clone(),
+            spawner: executor.spawner().clone(),
+            buffers: Buffers::new(executor.spawner(), &classes),
+            checksum: CRC,
+        };
+        let mut origin = Origin {
+            places,
+            bodies: BTreeMap::new(),
+            line: VecDeque::new(),
+            answers: VecDeque::new(),
+            asked: 0,
+            sent_bytes: 0,
+        };
+        let options = RamOptions { latency: Nanos::micros(100), ..RamOptions::default() };
+        let mut device = RamDevice::new(geometry, options);
+        let identity = Identity { log: [7; 16], shard: 0, shard_count: 1 };
+        let policy = zonal_policy::by_name("zone-fifo").expect("a policy of ours");
+        let settings = Settings::for_device(&geometry);
+        let mode = (policy, OpenMode::Recover);
+        let start = Cache::start(ports.clone(), geometry, settings, identity, mode);
+        let started = Rc::new(RefCell::new(None));
+        let slot = started.clone();
+        executor.spawner().spawn(async move { *slot.borrow_mut() = Some(start.await) });
+        let mut host = Host { executor: &executor, ports: &ports, device: &mut device, now };
+        while started.borrow().is_none() {
+            host.step(&mut origin);
+        }
+        let now = host.now;
+        let cache = started.take().expect("looked at just now").expect("it starts");
+        Self { executor, ports, device, origin, cache, now }
+    }
+
+    /// Lets `time` go by.
+    pub(crate) fn pass(&mut self, time: Nanos) {
+        let until = self.now + time;
+        self.run(until, || false);
+        self.now = until;
+        self.executor.advance(until);
+    }
+
+    /// Waits until the reader has everything; when that was.
+    #[track_caller]
+    pub(crate) fn finish(&mut self, reader: &Reader) -> Nanos {
+        let until = self.now + Nanos::secs(600);
+        self.run(until, || reader.has_ended());
+        assert!(reader.has_ended(), "a reader waits for ever");
+        self.now
+    }
+
+    fn run(&mut self, until: Nanos, done: impl Fn() -> bool) {
+        let Self { executor, ports, device, now, .. } = self;
+        let mut host = Host { executor, ports, device, now: *now };
+        while host.turn(&mut self.origin) || !done() && host.wait(&self.origin, until) {}
+        self.now = host.now;
+    }
+
+    /// A reader of `object` from its start, which takes nothing until it is let.
+    pub(crate) fn read(&mut self, key: &str) -> Reader {
+        let object = ObjectName::new("b", key);
+        let reader = Reader { taps: Rc::default(), object: object.clone() };
+        let (cache, tap) = (self.cache.clone(), Tap(reader.taps.clone(), object.clone()));
+        self.executor.spawner().spawn(async move {
+            let opened = cache.open(&object, Freshness::Immutable).await;
+            let head: Arc<Head> = opened.expect("the origin has it").head;
+            cache.read(&object, &head, 0..OBJECT_BYTES, Box::new(tap)).await;
+        });
+        reader
+    }
+
+    /// Buffers that are in use.
+    pub(crate) fn buffers_in_use(&self) -> u64 {
+        self.ports.buffers.pool().in_use()
+    }
+}
+
+/// The host's loop.
+struct Host<'a> {
+    executor: &'a Executor,
+    ports: &'a Ports,
+    device: &'a mut RamDevice,
+    now: Nanos,
+}
+
+impl Host<'_> {
+    fn step(&mut self, origin: &mut Origin) {
+        if !self.turn(origin) {
+            assert!(self.wait(origin, Nanos(u64::MAX)), "nothing is left that could happen");
+        }
+    }
+
+    /// True when something moved.
+    fn turn(&mut self, origin: &mut Origin) -> bool {
+        let mut moved = 0 < self.executor.run(usize::MAX);
+        while let Some((ticket, command)) = self.ports.device.take() {
+            moved = true;
+            if let Err(command) = self.device.submit(self.now, ticket, command) {
+                self.ports.device.put_back(ticket, command);
+                break;
+            }
+        }
+        while let Some((ticket, fetch)) = self.ports.origin.take() {
+            moved = true;
+            origin.start(self.now, ticket, fetch);
+        }
+        while let Some((ticket, completion)) = self.device.poll(self.now) {
+            moved = true;
+            self.ports.device.complete(ticket, completion);
+        }
+        while origin.next_event().is_some_and(|at| at <= self.now)
+            && let Some((_, ticket, fetched)) = origin.answers.pop_front()
+        {
+            moved = true;
+            self.ports.origin.complete(ticket, fetched);
+        }
+        moved
+    }
+
+    /// Moves on to the next event, if it comes before `until`.
+    fn wait(&mut self, origin: &Origin, until: Nanos) -> bool {
+        let events = [self.executor.next_deadline(), self.device.next_event(), origin.next_event()];
+        let next = events.into_iter().flatten().min().filter(|next| *next < until);
+        let Some(next) = next else { return false };
+        self.now = self.now.max(next);
+        self.executor.advance(self.now);
+        true
+    }
+}
+
+/// What a reader has taken and what it may take.
+#[derive(Default)]
+struct Taps {
+    may_take: Cell<u64>,
+    taken: Cell<u64>,
+    end: Cell<Option<Result<(), ReadError>>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// A client, as fast or slow as the test lets it.
+pub(crate) struct Reader {
+    taps: Rc<Taps>,
+    object: ObjectName,
+}
+
+impl Reader {
+    /// Lets it take so many bytes more; a piece that has begun it takes whole.
+    pub(crate) fn take(&self, bytes: u64) {
+        self.taps.may_take.set(self.taps.may_take.get().saturating_add(bytes));
+        if let Some(waker) = self.taps.waker.take() {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn taken(&self) -> u64 {
+        self.taps.taken.get()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.taps.end.get().is_some()
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_whole(&self) {
+        assert_eq!(self.taps.end.get(), Some(Ok(())), "reading {}", self.object);
+        assert_eq!(self.taken(), OBJECT_BYTES);
+    }
+}
+
+/// The reader as the cache sees it.
+struct Tap(Rc<Taps>, ObjectName);
+
+impl Consumer for Tap {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        if self.0.taken.get() < self.0.may_take.get() {
+            return Poll::Ready(Ok(()));
+        }
+        *self.0.waker.borrow_mut() = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn accept(&mut self, piece: Piece) {
+        match piece {
+            Piece::Start { .. } => {}
+            Piece::Data(bytes) => {
+                self.check(&bytes);
+                self.0.taken.set(self.0.taken.get() + bytes.len() as u64);
+            }
+            Piece::End => self.0.end.set(Some(Ok(()))),
+            Piece::Failed(error) => self.0.end.set(Some(Err(error))),
+        }
+    }
+}
+
+impl Tap {
+    #[track_caller]
+    fn check(&self, bytes: &Bytes) {
+        let start = self.0.taken.get();
+        for (at, byte) in (start..).zip(bytes).step_by(4096) {
+            assert_eq!(*byte, frame(&self.1, at), "byte {at} of {}", self.1);
+        }
+    }
+}
+
+/// Time as the tests write it.
+pub(crate) const fn secs(n: u64) -> Nanos {
+    Nanos::secs(n)
+}
