@@ -53,8 +53,8 @@ pub(crate) fn outgoing(
 /// The answer when the origin's cannot be had.
 pub(crate) fn failed(error: OriginError) -> S3Error {
     match error {
-        OriginError::BadUpload { cause } => {
-            S3Error::new(StatusCode::BAD_REQUEST, "InvalidRequest", cause)
+        OriginError::BadUpload { code, cause } => {
+            S3Error::new(StatusCode::BAD_REQUEST, code, cause)
         }
         OriginError::Busy(_) => S3Error::slow_down(),
         OriginError::Unreachable { .. } | OriginError::Stalled { .. } => {

@@ -20,6 +20,7 @@ use http_body_util::BodyExt;
 
 use crate::body::BoxBody;
 use crate::error::OriginError;
+use crate::held_back::HeldBack;
 use crate::sigv4::{
     STREAMING_SIGNED_PAYLOAD, STREAMING_SIGNED_PAYLOAD_TRAILER, STREAMING_UNSIGNED_PAYLOAD_TRAILER,
     UNSIGNED_PAYLOAD,
@@ -80,7 +81,7 @@ pub(crate) fn unchain(request: Request<BoxBody>) -> Result<Request<BoxBody>, Ori
         }
         _ => {
             describe_decoded(headers, bytes);
-            decoded.boxed_unsync()
+            HeldBack::new(decoded).boxed_unsync()
         }
     };
     Ok(Request::from_parts(parts, body))
@@ -93,7 +94,7 @@ pub(crate) fn decode_any(request: Request<BoxBody>) -> Result<Request<BoxBody>, 
     let Some(framing) = framing else { return Ok(Request::from_parts(parts, body)) };
     let (bytes, decoded) = decode(framing, &parts.headers, &mut parts.extensions, body)?;
     describe_decoded(&mut parts.headers, bytes);
-    Ok(Request::from_parts(parts, decoded.boxed_unsync()))
+    Ok(Request::from_parts(parts, HeldBack::new(decoded).boxed_unsync()))
 }
 
 fn decode(
@@ -138,8 +139,8 @@ fn describe_decoded(headers: &mut HeaderMap, bytes: u64) {
 }
 
 fn bad_upload(cause: String) -> OriginError {
-    OriginError::BadUpload { cause }
+    OriginError::BadUpload { code: "InvalidRequest", cause }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,7 +1,10 @@
 //! What can go wrong at an origin: a variant per decision that the caller can take.
 
+use std::error::Error;
 use std::fmt;
 use std::time::Duration;
+
+use crate::hashed::WrongHash;
 
 /// An answer of the origin that says no: its status, and the code and message of its XML if it sent any.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,8 +83,11 @@ pub enum OriginError {
         /// In what.
         what: String,
     },
-    /// The body that we were given to send on failed, was malformed or had a wrong signature: the client's doing.
+    /// The body that we were given to send on failed, was malformed, or had a wrong hash or signature: the client's
+    /// doing.
     BadUpload {
+        /// S3's error code for it.
+        code: &'static str,
         /// In what way.
         cause: String,
     },
@@ -150,9 +156,31 @@ impl OriginError {
         }
     }
 
+    /// What it means that a body which we were given to send on broke.
+    pub(crate) fn of_upload(error: &(dyn Error + Send + Sync + 'static)) -> Self {
+        let code =
+            if error.is::<WrongHash>() { "XAmzContentSHA256Mismatch" } else { "InvalidRequest" };
+        Self::BadUpload { code, cause: causes(error) }
+    }
+
     pub(crate) fn lied(what: impl Into<String>) -> Self {
         Self::Lied { what: what.into() }
     }
+}
+
+/// An error and what caused it, in one line.
+pub(crate) fn causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
 }
 
 /// The words of [`OriginError::kind`], in the order of the counters.
@@ -197,9 +225,9 @@ impl fmt::Display for OriginError {
                 write!(f, "the origin's answer ended {missing_bytes} bytes early")
             }
             Self::Lied { what } => write!(f, "the origin's answer makes no sense: {what}"),
-            Self::BadUpload { cause } => write!(f, "the request's body failed: {cause}"),
+            Self::BadUpload { cause, .. } => write!(f, "the request's body failed: {cause}"),
         }
     }
 }
 
-impl std::error::Error for OriginError {}
+impl Error for OriginError {}

@@ -7,6 +7,8 @@ mod aws_chunked;
 mod body;
 mod error;
 mod folder;
+mod hashed;
+mod held_back;
 mod limits;
 mod object;
 mod origin;

@@ -9,7 +9,8 @@ use http_body::{Body, Frame};
 use super::decoder::{Decoder, Trailer};
 use crate::body::{BodyError, BoxBody};
 
-/// Yields the payload of a chunked body; breaks when that is malformed.
+/// Yields the payload of a chunked body; breaks when that is malformed. The bytes of a chunk come before its
+/// signature is checked: whoever stores them waits for the end.
 pub(super) struct Decoded {
     inner: BoxBody,
     decoder: Decoder,

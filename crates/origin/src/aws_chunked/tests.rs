@@ -127,8 +127,8 @@ fn signed_chunks_need_signatures_even_when_nobody_checks_them() {
     assert_eq!(result, Err(ChunkedError::Unsigned));
 }
 
-/// Signs chunks and a trailer as a client does.
-fn signed_with_trailer(payload: &[u8], chunk_bytes: usize, trailer: &str) -> (Vec<u8>, Chain) {
+/// Signs chunks as a client does, the last and empty one included; the chain at its start, and its last link.
+fn sign_chunks(payload: &[u8], chunk_bytes: usize) -> (Vec<u8>, Chain, String) {
     let (_, chain) = documentation_example();
     let mut body = Vec::new();
     let mut previous = chain.signature.to_string();
@@ -145,6 +145,20 @@ fn signed_with_trailer(payload: &[u8], chunk_bytes: usize, trailer: &str) -> (Ve
             body.extend_from_slice(b"\r\n");
         }
     }
+    (body, chain, previous)
+}
+
+/// A payload in signed chunks without a trailer.
+pub(crate) fn signed_chunks(payload: &[u8], chunk_bytes: usize) -> (Vec<u8>, Chain) {
+    let (mut body, chain, _) = sign_chunks(payload, chunk_bytes);
+    body.extend_from_slice(b"\r\n");
+    (body, chain)
+}
+
+/// A payload in signed chunks with a signed trailer.
+fn signed_with_trailer(payload: &[u8], chunk_bytes: usize, trailer: &str) -> (Vec<u8>, Chain) {
+    let (mut body, chain, previous) = sign_chunks(payload, chunk_bytes);
+    let Chain { timestamp, scope, .. } = &chain;
     let hash = crate::sigv4::sha256_hex(format!("{trailer}\n").as_bytes());
     let text = format!("AWS4-HMAC-SHA256-TRAILER\n{timestamp}\n{scope}\n{previous}\n{hash}");
     let signature = chain.key.sign(&text);
@@ -156,18 +170,23 @@ fn signed_with_trailer(payload: &[u8], chunk_bytes: usize, trailer: &str) -> (Ve
 
 /// A request whose body comes in pieces of `piece_bytes`.
 fn request(body: &[u8], piece_bytes: usize, payload_bytes: usize) -> Request<BoxBody> {
-    let pieces: Vec<Result<_, crate::body::BodyError>> = body
-        .chunks(piece_bytes)
-        .map(|piece| Ok(http_body::Frame::data(Bytes::copy_from_slice(piece))))
-        .collect();
     Request::put("/b/k")
         .header("content-encoding", "aws-chunked")
         .header("content-length", body.len())
         .header("x-amz-content-sha256", STREAMING_SIGNED_PAYLOAD_TRAILER)
         .header("x-amz-decoded-content-length", payload_bytes)
         .header("x-amz-sdk-checksum-algorithm", "CRC32")
-        .body(StreamBody::new(Pieces(pieces.into_iter())).boxed_unsync())
+        .body(in_pieces(body, piece_bytes))
         .unwrap()
+}
+
+/// A body that comes in pieces of `piece_bytes`.
+pub(crate) fn in_pieces(body: &[u8], piece_bytes: usize) -> BoxBody {
+    let pieces: Vec<Result<_, crate::body::BodyError>> = body
+        .chunks(piece_bytes)
+        .map(|piece| Ok(http_body::Frame::data(Bytes::copy_from_slice(piece))))
+        .collect();
+    StreamBody::new(Pieces(pieces.into_iter())).boxed_unsync()
 }
 
 /// An iterator as a stream that is always ready.

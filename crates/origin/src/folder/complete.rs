@@ -23,9 +23,8 @@ use super::multipart::{part_file, retire};
 use super::part_list::{self, BadList, LIST_BYTES_MAX, ListedPart, PART_NUMBER_MAX};
 use super::serve::Answer;
 use super::version::Version;
-use super::write::{Conditions, Promise, commit, new_upload, next_data};
+use super::write::{Conditions, check_length, commit, new_upload, next_data};
 use super::{FolderOrigin, blocking};
-use crate::aws_chunked;
 use crate::body::BoxBody;
 use crate::error::OriginError;
 use crate::object::ObjectName;
@@ -49,7 +48,7 @@ impl FolderOrigin {
         let _place = self.completions.acquire().await.expect("never closed");
         let target = self.new_file(object)?;
         let bucket = self.bucket_folder(&object.bucket).await?;
-        let (head, body) = aws_chunked::decode_any(request)?.into_parts();
+        let (head, body) = request.into_parts();
         let listed = read_list(&head.headers, body).await?;
         let folder = self.upload_folder(object, id).await?;
         let (upload, file) = new_upload(&bucket).await.map_err(|error| from_io(&error))?;
@@ -83,15 +82,14 @@ impl FolderOrigin {
 /// The list of parts in the body of a request.
 async fn read_list(headers: &HeaderMap, mut body: BoxBody) -> Result<Vec<ListedPart>, OriginError> {
     let malformed = |message: String| bad_request("MalformedXML", message);
-    let (mut promise, mut document) = (Promise::of(headers), BytesMut::new());
+    let mut document = BytesMut::new();
     while let Some(bytes) = next_data(&mut body).await? {
         if LIST_BYTES_MAX < document.len() + bytes.len() {
             return Err(malformed(format!("the list has more than {LIST_BYTES_MAX} bytes")));
         }
-        promise.update(&bytes);
         document.extend_from_slice(&bytes);
     }
-    promise.check()?;
+    check_length(headers, document.len() as u64)?;
     part_list::parse(&document).map_err(|bad| match bad {
         BadList::Malformed => malformed("the body is no list of parts".to_owned()),
         BadList::Order => {

@@ -25,7 +25,6 @@ use super::serve::{Answer, Query};
 use super::version::Version;
 use super::write::{Upload, new_upload, sync_folder};
 use super::{FolderOrigin, blocking};
-use crate::aws_chunked;
 use crate::body::{BoxBody, full_body};
 use crate::error::OriginError;
 use crate::object::ObjectName;
@@ -93,7 +92,6 @@ impl FolderOrigin {
         number: u16,
         request: Request<BoxBody>,
     ) -> Answer {
-        let request = aws_chunked::decode_any(request)?;
         let folder = self.upload_folder(object, id).await?;
         let bucket = self.bucket_folder(&object.bucket).await?;
         let (parts, body) = request.into_parts();

@@ -18,6 +18,7 @@ use super::{FolderOrigin, blocking, bucket, list};
 use crate::aws_chunked;
 use crate::body::{BoxBody, full_body};
 use crate::error::OriginError;
+use crate::hashed;
 use crate::object::ObjectName;
 use crate::origin::RequestId;
 use crate::sigv4::{decode_path, decode_query_value, query_pairs};
@@ -53,6 +54,7 @@ impl FolderOrigin {
     }
 
     async fn serve(&self, request: Request<BoxBody>) -> Answer {
+        let request = hashed::checked(aws_chunked::decode_any(request)?)?;
         let path = request.uri().path();
         let path = decode_path(path.strip_prefix('/').unwrap_or(path));
         let path =
@@ -121,7 +123,7 @@ impl FolderOrigin {
         match *request.method() {
             Method::GET | Method::HEAD => self.serve_read(request.headers(), object).await,
             Method::PUT => {
-                let version = self.put(object, aws_chunked::decode_any(request)?).await?;
+                let version = self.put(object, request).await?;
                 let response = Response::builder().header(ETAG, version.etag());
                 Ok(response.body(full_body("")).expect("made of valid parts"))
             }

@@ -1,6 +1,6 @@
 //! The write path: an upload is written beside, synced, and renamed.
 //!
-//! 1. Write the body to a file of its own in the bucket's folder of uploads, hashing it if it must be checked.
+//! 1. Write the body to a file of its own in the bucket's folder of uploads.
 //! 2. Sync it, give it a modification time that no other upload has.
 //! 3. Under the commit lock: check the conditions, rename, sync the folder.
 
@@ -14,7 +14,6 @@ use bytes::Bytes;
 use http::Request;
 use http::header::{CONTENT_LENGTH, HeaderMap, IF_MATCH, IF_NONE_MATCH};
 use http_body_util::BodyExt;
-use ring::digest;
 use tokio::io::AsyncWriteExt;
 
 use super::answer::{from_io, invalid_argument, refused_key};
@@ -23,9 +22,8 @@ use super::serve::lists;
 use super::version::Version;
 use super::{FolderOrigin, blocking, multipart, path};
 use crate::body::BoxBody;
-use crate::error::{OriginError, Refusal};
+use crate::error::OriginError;
 use crate::object::ObjectName;
-use crate::sigv4::hex;
 
 /// Uploads that were not finished are removed when the origin is opened a day later; another process
 /// may still be writing younger ones.
@@ -96,20 +94,20 @@ impl FolderOrigin {
         })
     }
 
-    /// Writes the body and checks its length and hash; it is on disk then.
+    /// Writes the body and checks its length; it is on disk then.
     pub(super) async fn receive(
         &self,
         mut file: tokio::fs::File,
         headers: &HeaderMap,
         mut body: BoxBody,
     ) -> Result<fs::File, OriginError> {
-        let mut promise = Promise::of(headers);
+        let mut received_bytes = 0;
         while let Some(bytes) = next_data(&mut body).await? {
-            promise.update(&bytes);
+            received_bytes += bytes.len() as u64;
             self.stats.sent_bytes.add(bytes.len() as u64);
             file.write_all(&bytes).await.map_err(|error| from_io(&error))?;
         }
-        promise.check()?;
+        check_length(headers, received_bytes)?;
         file.sync_all().await.map_err(|error| from_io(&error))?;
         Ok(file.into_std().await)
     }
@@ -129,54 +127,23 @@ impl FolderOrigin {
 
 /// The next bytes of a body; `None` at its end.
 pub(super) async fn next_data(body: &mut BoxBody) -> Result<Option<Bytes>, OriginError> {
-    let bad_upload = |error| OriginError::BadUpload { cause: format!("{error}") };
     while let Some(frame) = body.frame().await {
-        if let Ok(bytes) = frame.map_err(bad_upload)?.into_data() {
+        let frame = frame.map_err(|error| OriginError::of_upload(error.as_ref()))?;
+        if let Ok(bytes) = frame.into_data() {
             return Ok(Some(bytes));
         }
     }
     Ok(None)
 }
 
-/// What the headers of an upload say of its body.
-pub(super) struct Promise {
-    bytes: Option<u64>,
-    sha256_hex: Option<String>,
-    received_bytes: u64,
-    hash: digest::Context,
-}
-
-impl Promise {
-    pub(super) fn of(headers: &HeaderMap) -> Self {
-        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let sha256_hex = text("x-amz-content-sha256").filter(|hash| hash.len() == 64);
-        Self {
-            bytes: text(CONTENT_LENGTH.as_str()).and_then(|bytes| bytes.parse().ok()),
-            sha256_hex: sha256_hex.map(str::to_owned),
-            received_bytes: 0,
-            hash: digest::Context::new(&digest::SHA256),
-        }
+/// The whole body came.
+pub(super) fn check_length(headers: &HeaderMap, received_bytes: u64) -> Result<(), OriginError> {
+    let promised = headers.get(CONTENT_LENGTH).and_then(|bytes| bytes.to_str().ok()?.parse().ok());
+    if promised.is_none_or(|promised: u64| promised == received_bytes) {
+        return Ok(());
     }
-
-    pub(super) fn update(&mut self, bytes: &[u8]) {
-        if self.sha256_hex.is_some() {
-            self.hash.update(bytes);
-        }
-        self.received_bytes += bytes.len() as u64;
-    }
-
-    /// The whole body came, and it is the one that was described.
-    pub(super) fn check(self) -> Result<(), OriginError> {
-        let received_bytes = self.received_bytes;
-        if self.bytes.is_some_and(|promised| promised != received_bytes) {
-            let cause = format!("{received_bytes} bytes came, which is not the Content-Length");
-            return Err(OriginError::BadUpload { cause });
-        }
-        if self.sha256_hex.is_some_and(|promised| promised != hex(self.hash.finish().as_ref())) {
-            return Err(wrong_hash());
-        }
-        Ok(())
-    }
+    let cause = format!("{received_bytes} bytes came, which is not the Content-Length");
+    Err(OriginError::BadUpload { code: "IncompleteBody", cause })
 }
 
 impl Conditions {
@@ -192,14 +159,6 @@ impl Conditions {
             || self.if_none_match.as_ref().is_some_and(matches);
         if is_unmet { Err(OriginError::Changed) } else { Ok(()) }
     }
-}
-
-fn wrong_hash() -> OriginError {
-    OriginError::Failed(Refusal {
-        status: 400,
-        code: "XAmzContentSHA256Mismatch".to_owned(),
-        message: "the body is not the one that x-amz-content-sha256 describes".to_owned(),
-    })
 }
 
 /// A new file in the bucket's folder of uploads.

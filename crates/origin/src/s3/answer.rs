@@ -7,7 +7,7 @@ use http::{Response, StatusCode, response};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 
-use crate::error::{OriginError, Refusal};
+use crate::error::{OriginError, Refusal, causes};
 use crate::xml;
 
 /// S3's error documents are a few KiB at most; of a longer one only the status is used.
@@ -77,21 +77,6 @@ pub(super) fn broken(error: &hyper_util::client::legacy::Error) -> OriginError {
         return OriginError::lied(format!("not HTTP: {}", causes(error)));
     }
     OriginError::Unreachable { cause: causes(error) }
-}
-
-/// An error and what caused it, in one line.
-pub(super) fn causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// True for failures that may pass by themselves. Silence is not among them: who waited that long

@@ -2,7 +2,7 @@
 //!
 //! 1. Take off what belongs to the client's own connection and signature.
 //! 2. Decide how the payload is signed; a chain of signed chunks is taken apart, because it hangs on
-//!    the client's signature.
+//!    the client's signature. Hash and chain are checked on the way: an S3 endpoint may look at neither.
 //! 3. Sign, send, and wait as long as something moves.
 //! 4. An answer that says no is read: one that is about us and not about the request is an error.
 //! 5. Hand the answer on, without what belongs to our connection.
@@ -24,6 +24,7 @@ use super::streams::{Download, Progress, Upload};
 use crate::aws_chunked;
 use crate::body::{BoxBody, full_body};
 use crate::error::{OriginError, Wait};
+use crate::hashed;
 use crate::sigv4::{
     Timestamp, UNSIGNED_PAYLOAD, decode_path, decode_query_value, encode_query_value, query_pairs,
 };
@@ -42,7 +43,7 @@ impl S3Origin {
     }
 
     async fn hand_on(&self, request: Request<BoxBody>) -> Result<Response<BoxBody>, OriginError> {
-        let request = aws_chunked::unchain(request)?;
+        let request = hashed::checked(aws_chunked::unchain(request)?)?;
         let (mut parts, body) = request.into_parts();
         remove_hop_by_hop(&mut parts.headers);
         for name in [AUTHORIZATION, HOST, EXPECT, DATE] {
@@ -115,10 +116,7 @@ impl S3Origin {
                 Ok(Ok(response)) => return Ok(response),
                 Ok(Err(error)) => {
                     let ours = progress.failure().cloned();
-                    return Err(match ours {
-                        Some(cause) => OriginError::BadUpload { cause },
-                        None => answer::broken(&error),
-                    });
+                    return Err(ours.unwrap_or_else(|| answer::broken(&error)));
                 }
                 Err(_) if progress.sent_bytes() != sent_bytes => sent_bytes = progress.sent_bytes(),
                 Err(_) => {

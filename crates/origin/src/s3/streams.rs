@@ -13,7 +13,6 @@ use hyper::body::Incoming;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 
-use super::answer;
 use crate::body::{BodyError, BoxBody};
 use crate::error::{OriginError, Wait};
 use crate::stats::Stats;
@@ -22,7 +21,7 @@ use crate::stats::Stats;
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     sent_bytes: AtomicU64,
-    failure: OnceLock<String>,
+    failure: OnceLock<OriginError>,
 }
 
 impl Progress {
@@ -31,7 +30,7 @@ impl Progress {
     }
 
     /// Why the body that we were given broke, if it did.
-    pub(super) fn failure(&self) -> Option<&String> {
+    pub(super) fn failure(&self) -> Option<&OriginError> {
         self.failure.get()
     }
 }
@@ -59,7 +58,7 @@ impl Body for Upload {
                 }
                 Some(Err(error)) => {
                     // The first failure is the one that counts.
-                    let _ = self.progress.failure.set(answer::causes(error.as_ref()));
+                    let _ = self.progress.failure.set(OriginError::of_upload(error.as_ref()));
                     return Poll::Ready(Some(Err(error)));
                 }
                 None => return Poll::Ready(None),

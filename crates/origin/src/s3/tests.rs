@@ -2,6 +2,7 @@
 
 mod scripted;
 mod trouble;
+mod uploads;
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
