@@ -1,29 +1,12 @@
 //! What must hold, as small models: the versions that each object had, and what was acknowledged.
 
-use std::fmt;
 use std::ops::Range;
 
-use zonal_base::mix64;
+use zonal_base::{index, mix64};
 use zonal_cache::{Head, OriginHead};
 
-/// What the simulation found wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// The history in which it happened.
-    pub seed: u64,
-    /// Nanoseconds of virtual time.
-    pub at: u64,
-    /// What was seen, and what should have been.
-    pub what: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "seed {} at {} us: {}", self.seed, self.at / 1000, self.what)
-    }
-}
-
-impl std::error::Error for Violation {}
+use crate::history::NewObject;
+use crate::violation::{Kind, Wrong};
 
 /// One content of an object. `repair` tells contents under one ETag apart: an operator found bad bytes
 /// at the origin, had them replaced, and purged the cache.
@@ -62,15 +45,14 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    pub(crate) fn new(id: u64, size: u64, (tag, metadata): (Tag, usize)) -> Self {
-        let first = Content { version: 1, repair: 0, size };
-        let was_deleted = false;
+    pub(crate) fn new(id: u64, new: &NewObject) -> Self {
+        let first = Content { version: 1, repair: 0, size: new.size };
         Self {
             id,
-            tag,
-            metadata,
+            tag: new.tag,
+            metadata: new.metadata,
             now: Some(first),
-            was_deleted,
+            was_deleted: false,
             next_version: 2,
             past: vec![first],
             oldest_allowed: (0, 0),
@@ -84,6 +66,12 @@ impl Object {
         self.past.push(content);
         self.now = Some(content);
         content
+    }
+
+    /// Nothing; returns what the version after it will be called.
+    pub(crate) fn delete(&mut self) -> Content {
+        (self.now, self.was_deleted) = (None, true);
+        Content { version: self.next_version, repair: 0, size: 0 }
     }
 
     /// Other bytes under the same ETag.
@@ -108,19 +96,28 @@ impl Object {
             Tag::Weak => format!("W/\"{version}\""),
             Tag::Missing => String::new(),
         };
-        let note = format!("{version:0>width$}", width = self.metadata);
+        let note = "0".repeat(self.metadata) + &version.to_string();
         let headers = vec![("x-amz-meta-note".into(), note.into())];
         OriginHead { size: content.size, etag: etag.into(), headers, ..OriginHead::default() }
     }
 
     /// The byte at `at`.
     pub(crate) fn byte(&self, content: Content, at: u64) -> u8 {
-        let block = mix64(self.id << 40 ^ content.version << 20 ^ content.repair << 50 ^ (at >> 3));
-        block.to_le_bytes()[usize::from(at.to_le_bytes()[0] & 7)]
+        self.word(content, at >> 3)[usize::from(at.to_le_bytes()[0] & 7)]
+    }
+
+    fn word(&self, content: Content, number: u64) -> [u8; 8] {
+        let Content { version, repair, .. } = content;
+        mix64(self.id << 40 ^ version << 20 ^ repair << 50 ^ number).to_le_bytes()
     }
 
     pub(crate) fn bytes(&self, content: Content, range: Range<u64>) -> Vec<u8> {
-        range.map(|at| self.byte(content, at)).collect()
+        let words = range.start >> 3..range.end.div_ceil(8);
+        let mut bytes: Vec<u8> =
+            words.clone().flat_map(|number| self.word(content, number)).collect();
+        bytes.truncate(index(range.end - (words.start << 3)));
+        bytes.drain(..index(range.start & 7));
+        bytes
     }
 }
 
@@ -138,7 +135,7 @@ fn is_head(head: &Head, origin: &OriginHead) -> bool {
 }
 
 /// One version as a whole, not older than allowed.
-pub(crate) fn judge(object: &Object, answered: &Answered<'_>) -> Result<(), String> {
+pub(crate) fn judge(object: &Object, answered: &Answered<'_>) -> Result<(), Wrong> {
     let Answered { head, ref range, bytes, oldest_allowed } = *answered;
     let version = head.etag.trim_matches('"').parse().unwrap_or(0);
     let contents = object.past.iter().filter(|content| content.version == version);
@@ -148,15 +145,21 @@ pub(crate) fn judge(object: &Object, answered: &Answered<'_>) -> Result<(), Stri
         .collect();
     let name = object.id;
     if allowed.is_empty() {
-        return Err(format!(
+        return Err(Kind::OldVersion.wrong(format!(
             "object {name}: version {version} was served, {oldest_allowed:?} was acknowledged before the read began"
-        ));
+        )));
     }
     if allowed.iter().any(|content| !is_head(head, &object.head(*content))) {
-        return Err(format!("object {name}: version {version} was served as {head:?}"));
+        let what = format!("object {name}: version {version} was served as {head:?}");
+        return Err(Kind::WrongHead.wrong(what));
     }
     if bytes.len() as u64 != range.end - range.start {
-        return Err(format!("object {name}: {} bytes for {range:?}", bytes.len()));
+        let what = format!("object {name}: {} bytes for {range:?}", bytes.len());
+        return Err(Kind::WrongBytes.wrong(what));
+    }
+    // Nearly always all bytes are of one content.
+    if allowed.iter().any(|content| object.bytes(*content, range.clone()) == *bytes) {
+        return Ok(());
     }
     // Bytes from before and after a repair carry one ETag: until the purge nobody can tell them apart.
     let wrong = range
@@ -172,9 +175,9 @@ pub(crate) fn judge(object: &Object, answered: &Answered<'_>) -> Result<(), Stri
                     .zip(&bytes[usize::try_from(at - range.start).unwrap_or(0)..])
                     .all(|(at, byte)| object.byte(**content, at) == *byte)
             });
-            Err(format!(
+            Err(Kind::WrongBytes.wrong(format!(
                 "object {name}: wrong byte at {at} of {range:?}, version {version} (allowed from {oldest_allowed:?}); it is of {other:?}"
-            ))
+            )))
         }
     }
 }

@@ -1,11 +1,14 @@
 //! The simulated origin: late, and sometimes wrong.
+//!
+//! How an answer goes depends on the object and on how often it was asked for: a history from which a
+//! step was taken leaves the answers to others as they were.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-use zonal_base::{Nanos, Rng, Ticket};
+use zonal_base::{Nanos, Rng, Ticket, mix64};
 use zonal_cache::{Fetch, Fetched, ObjectName, OriginFault, StreamId};
 
 use crate::oracle::{Content, Object};
@@ -15,7 +18,9 @@ pub(crate) type Objects = Rc<RefCell<BTreeMap<ObjectName, Object>>>;
 
 pub(crate) struct Origin {
     objects: Objects,
-    rng: Rng,
+    chance: u64,
+    /// How often each object was asked for.
+    asked: BTreeMap<u64, u64>,
     /// One request in so many goes wrong; 0: none does.
     fault_rate: u64,
     answers: BTreeMap<(Nanos, u64), (Ticket, Fetched)>,
@@ -32,30 +37,33 @@ struct Stream {
 }
 
 impl Origin {
-    pub(crate) fn new(objects: Objects, seed: u64, fault_rate: u64) -> Self {
-        let (answers, streams) = (BTreeMap::new(), BTreeMap::new());
-        Self { objects, rng: Rng::new(seed), fault_rate, answers, streams, next: 0 }
+    pub(crate) fn new(objects: Objects, chance: u64, fault_rate: u64) -> Self {
+        let (answers, streams, asked) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { objects, chance, asked, fault_rate, answers, streams, next: 0 }
     }
 
     /// Looks at the objects now, answers later: what it says may be old when it arrives.
     pub(crate) fn start(&mut self, now: Nanos, ticket: Ticket, fetch: Fetch) {
-        let is_faulty = self.fault_rate != 0 && self.rng.one_in(self.fault_rate);
+        let mut rng = self.rng_for(&fetch);
+        let is_faulty = self.fault_rate != 0 && rng.one_in(self.fault_rate);
         let answer = match fetch {
-            Fetch::Head { object } => self.head(&object, is_faulty),
-            Fetch::Open { object, range, etag } => self.open(&object, range, &etag, is_faulty),
-            Fetch::More { stream } => self.more(stream),
+            Fetch::Head { object } => self.head(&object, is_faulty.then_some(&mut rng)),
+            Fetch::Open { object, range, etag } => {
+                self.open(&object, range, &etag, is_faulty.then_some(&mut rng))
+            }
+            Fetch::More { stream } => self.more(stream, &mut rng),
             Fetch::Close { stream } => {
                 self.streams.remove(&stream);
                 Fetched::End
             }
         };
-        let delay = match self.rng.below(400) {
+        let delay = match rng.below(400) {
             0 => 3_000_000_000,
             1..40 => 20_000_000,
             40..160 => 2_000_000,
             _ => 200_000,
         };
-        let at = now + Nanos(self.rng.below(delay) + 10_000);
+        let at = now + Nanos(rng.below(delay) + 10_000);
         self.next += 1;
         self.answers.insert((at, self.next), (ticket, answer));
     }
@@ -74,9 +82,24 @@ impl Origin {
         self.streams.len()
     }
 
-    fn head(&mut self, name: &ObjectName, is_faulty: bool) -> Fetched {
-        if is_faulty {
-            return Fetched::Failed(self.fault());
+    fn rng_for(&mut self, fetch: &Fetch) -> Rng {
+        let object = match fetch {
+            Fetch::Head { object } | Fetch::Open { object, .. } => {
+                self.objects.borrow().get(object).map(|object| object.id)
+            }
+            Fetch::More { stream } | Fetch::Close { stream } => {
+                self.streams.get(stream).map(|stream| stream.object.id)
+            }
+        };
+        let object = object.unwrap_or(u64::MAX);
+        let count = self.asked.entry(object).or_default();
+        *count += 1;
+        Rng::new(mix64(self.chance ^ mix64(object)) ^ mix64(*count))
+    }
+
+    fn head(&self, name: &ObjectName, faulty: Option<&mut Rng>) -> Fetched {
+        if let Some(rng) = faulty {
+            return Fetched::Failed(fault(rng));
         }
         let objects = self.objects.borrow();
         match objects.get(name).and_then(|object| Some((object, object.now?))) {
@@ -90,10 +113,14 @@ impl Origin {
         name: &ObjectName,
         range: Range<u64>,
         wanted: &str,
-        is_faulty: bool,
+        faulty: Option<&mut Rng>,
     ) -> Fetched {
-        if is_faulty && self.rng.one_in(2) {
-            return Fetched::Failed(self.fault());
+        let mut breaks = None;
+        if let Some(rng) = faulty {
+            if rng.one_in(2) {
+                return Fetched::Failed(fault(rng));
+            }
+            breaks = Some(rng.below(range.end - range.start));
         }
         let object = self.objects.borrow().get(name).cloned();
         let Some((object, content)) = object.and_then(|object| object.now.map(|now| (object, now)))
@@ -104,15 +131,14 @@ impl Origin {
         if !wanted.is_empty() && *wanted != *object.head(content).etag {
             return Fetched::Failed(OriginFault::Changed);
         }
-        let len = range.end - range.start;
-        let breaks_at = is_faulty.then(|| range.start + self.rng.below(len));
+        let breaks_at = breaks.map(|after| range.start + after);
         let id = StreamId(self.next);
         self.next += 1;
         self.streams.insert(id, Stream { object, content, range, breaks_at });
         Fetched::Opened(id)
     }
 
-    fn more(&mut self, id: StreamId) -> Fetched {
+    fn more(&mut self, id: StreamId, rng: &mut Rng) -> Fetched {
         let Some(stream) = self.streams.get_mut(&id) else { return Fetched::End };
         if stream.breaks_at.is_some_and(|at| at <= stream.range.start) {
             self.streams.remove(&id);
@@ -123,20 +149,19 @@ impl Origin {
             return Fetched::End;
         }
         let most = stream.breaks_at.unwrap_or(stream.range.end).min(stream.range.end);
-        let end = most.min(stream.range.start + 1 + self.rng.below(12_000));
+        let end = most.min(stream.range.start + 1 + rng.below(12_000));
         let bytes = stream.object.bytes(stream.content, stream.range.start..end);
         stream.range.start = end;
         Fetched::Data(bytes.into())
     }
-
-    fn fault(&mut self) -> OriginFault {
-        let faults =
-            [OriginFault::Busy, OriginFault::Unreachable, OriginFault::Lied, OriginFault::Denied];
-        faults[usize::try_from(self.rng.below(4)).unwrap_or(0)]
-    }
 }
 
-/// Names of the objects of a world.
-pub(crate) fn names(objects: &Objects) -> Vec<ObjectName> {
-    objects.borrow().keys().cloned().collect::<BTreeSet<_>>().into_iter().collect()
+fn fault(rng: &mut Rng) -> OriginFault {
+    match rng.below(5) {
+        0 => OriginFault::Busy,
+        1 => OriginFault::Unreachable,
+        2 => OriginFault::Lied,
+        3 => OriginFault::Denied,
+        _ => OriginFault::Status(500),
+    }
 }

@@ -1,42 +1,70 @@
 //! The host's loop in virtual time: when nothing is left to do now, now becomes the next thing that happens.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use zonal_base::{Blocks, Lba, Nanos, PoolClass, ZoneId, mix64};
+use zonal_base::{Blocks, Nanos, PoolClass, Rng, Ticket, mix64};
 use zonal_cache::{Fetch, Fetched, Ports};
-use zonal_device::ram::RamDevice;
+use zonal_device::ram::Crash;
 use zonal_device::{Command, Completion, DeviceError, ZonedDevice};
 use zonal_runtime::{Buffers, Executor, Port};
 
 use crate::CHECKSUM;
+use crate::drive::{Drive, Fault};
 use crate::origin::Origin;
-
-/// Something that goes wrong with the device.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Fault {
-    FlipBit(Lba, u32),
-    Unreadable(Lba),
-    FailNextWrite(ZoneId),
-    Offline(ZoneId),
-    Gone,
-}
-
-impl Fault {
-    /// True when writes fail that the engine did nothing wrong about.
-    pub(crate) const fn fails_writes(self) -> bool {
-        matches!(self, Self::FailNextWrite(_) | Self::Offline(_) | Self::Gone)
-    }
-}
+use crate::trace::Trace;
+use crate::violation::{Kind, Wrong};
 
 /// One life of the process: from its start to its end or crash.
 pub(crate) struct World {
     pub(crate) executor: Executor,
     pub(crate) ports: Ports,
     pub(crate) now: Nanos,
+    /// The same, also for those who look after the engine fell over.
+    shown_now: Rc<Cell<Nanos>>,
+    /// What is to go wrong now.
     pub(crate) faults: Rc<RefCell<Vec<Fault>>>,
+    /// What went wrong.
+    pub(crate) suffered: Suffered,
     pub(crate) history: u64,
-    pub(crate) writes_may_fail: bool,
+    rng: Rng,
+    /// Commands that the device has taken, and when it did.
+    in_flight: BTreeMap<Ticket, Nanos>,
+    is_gone: bool,
+    trace: Trace,
+}
+
+/// The device and the origin, which outlive the process.
+pub(crate) struct Outside<'a> {
+    pub(crate) device: &'a mut Drive,
+    pub(crate) origin: &'a mut Origin,
+}
+
+/// What went wrong with the device: who was broken cannot be held to everything.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Suffered {
+    pub(crate) anything: bool,
+    /// Commands may fail that the engine did nothing wrong about.
+    refusals: bool,
+    /// What was acknowledged and flushed may be gone.
+    pub(crate) lost_records: bool,
+}
+
+impl Suffered {
+    pub(crate) const fn and(self, other: Self) -> Self {
+        Self {
+            anything: self.anything || other.anything,
+            refusals: self.refusals || other.refusals,
+            lost_records: self.lost_records || other.lost_records,
+        }
+    }
+
+    fn note(&mut self, fault: Fault) {
+        self.anything = true;
+        self.refusals |= fault.refuses();
+        self.lost_records |= fault.loses_records();
+    }
 }
 
 /// Polls of tasks in one turn.
@@ -48,8 +76,18 @@ const TURNS_AT_ONE_INSTANT_MAX: u32 = 100_000;
 /// Tasks of one world.
 const TASKS_MAX: usize = 4096;
 
+/// After so long without an answer the host resets the controller and does without the device until
+/// the next life: what Linux waits for an NVMe command by default.
+const COMMAND_TIMEOUT: Nanos = Nanos::secs(30);
+
 impl World {
-    pub(crate) fn new(now: Nanos, piece: Blocks, history: u64) -> Self {
+    pub(crate) fn new(
+        shown_now: Rc<Cell<Nanos>>,
+        piece: Blocks,
+        (history, chance): (u64, u64),
+        trace: Trace,
+    ) -> Self {
+        let now = shown_now.get();
         let executor = Executor::new(TASKS_MAX);
         executor.advance(now);
         let classes = [
@@ -64,81 +102,145 @@ impl World {
             buffers: Buffers::new(executor.spawner(), &classes),
             checksum: CHECKSUM,
         };
-        let faults = Rc::default();
-        Self { executor, ports, now, faults, history, writes_may_fail: false }
+        Self {
+            executor,
+            ports,
+            now,
+            shown_now,
+            faults: Rc::default(),
+            suffered: Suffered::default(),
+            history,
+            rng: Rng::new(chance),
+            in_flight: BTreeMap::new(),
+            is_gone: false,
+            trace,
+        }
     }
 
-    /// Turns until `done`, or `until`, or nothing is left that could happen. True when it was done.
+    /// Turns until `done`, or `patience` is over, or nothing is left that could happen. True when it was done.
     pub(crate) fn run(
         &mut self,
-        device: &mut RamDevice,
-        origin: &mut Origin,
-        until: Nanos,
+        outside: &mut Outside<'_>,
+        patience: Nanos,
         mut done: impl FnMut() -> bool,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, Wrong> {
+        let until = self.now + patience;
         let mut turns = 0;
         loop {
-            let moved = self.turn(device, origin)?;
+            let moved = self.turn(outside)?;
             if done() {
                 return Ok(true);
             }
             if moved {
                 turns += 1;
                 if TURNS_AT_ONE_INSTANT_MAX < turns {
-                    return Err("time stands still: a task wakes itself for ever".into());
+                    let what = "time stands still: a task wakes itself for ever";
+                    return Err(Kind::Stuck.wrong(what.into()));
                 }
                 continue;
             }
             turns = 0;
-            let events = [self.executor.next_deadline(), device.next_event(), origin.next_event()];
-            let Some(next) = events.into_iter().flatten().min() else { return Ok(false) };
+            let Some(next) = self.next_event(outside) else { return Ok(false) };
+            self.now = self.now.max(next).min(until);
+            self.shown_now.set(self.now);
             if until <= next {
-                self.now = until;
                 return Ok(false);
             }
-            self.now = self.now.max(next);
             self.executor.advance(self.now);
         }
     }
 
-    fn turn(&mut self, device: &mut RamDevice, origin: &mut Origin) -> Result<bool, String> {
+    fn next_event(&self, outside: &Outside<'_>) -> Option<Nanos> {
+        let timeout = self.in_flight.values().min().map(|since| *since + COMMAND_TIMEOUT);
+        let (device, origin) = (outside.device.next_event(), outside.origin.next_event());
+        let events = [self.executor.next_deadline(), device, origin, timeout];
+        events.into_iter().flatten().min()
+    }
+
+    fn turn(&mut self, outside: &mut Outside<'_>) -> Result<bool, Wrong> {
         let mut moved = 0 < self.executor.run(POLLS_MAX);
-        for fault in self.faults.take() {
-            self.inflict(device, fault);
+        let faults = self.faults.take();
+        for fault in faults {
+            self.inflict(outside.device, fault);
         }
-        while let Some((ticket, command)) = self.ports.device.take() {
-            if let Err(command) = device.submit(self.now, ticket, command) {
-                self.ports.device.put_back(ticket, command);
-                break;
-            }
-            moved = true;
-        }
+        moved |= self.ask_device(outside.device);
         while let Some((ticket, fetch)) = self.ports.origin.take() {
-            origin.start(self.now, ticket, fetch);
+            self.trace.fetch(self.now, ticket, &fetch);
+            outside.origin.start(self.now, ticket, fetch);
             moved = true;
         }
-        while let Some((ticket, completion)) = device.poll(self.now) {
+        while let Some((ticket, completion)) = outside.device.poll(self.now) {
+            self.in_flight.remove(&ticket);
+            self.trace.completion(self.now, ticket, &completion);
             self.note(ticket.0, completion.is_ok());
-            self.judge(&completion)?;
+            self.judge(&completion, outside.device.is_worn)?;
             self.ports.device.complete(ticket, completion);
             moved = true;
         }
-        while let Some((ticket, fetched)) = origin.poll(self.now) {
+        while let Some((ticket, fetched)) = outside.origin.poll(self.now) {
+            self.trace.fetched(self.now, ticket, &fetched);
             self.note(ticket.0, matches!(fetched, Fetched::Failed(_)));
             self.ports.origin.complete(ticket, fetched);
             moved = true;
         }
+        moved |= self.look_for_lost_commands(outside.device)?;
         Ok(moved)
     }
 
-    fn inflict(&mut self, device: &mut RamDevice, fault: Fault) {
-        self.writes_may_fail |= fault.fails_writes();
-        match fault {
-            Fault::FlipBit(lba, bit) => device.flip_bit(lba, bit),
-            Fault::Unreadable(lba) => device.make_unreadable(lba),
-            Fault::FailNextWrite(zone) => device.fail_next_write(zone),
-            Fault::Offline(zone) => device.take_offline(zone),
-            Fault::Gone => device.kill(),
+    fn ask_device(&mut self, device: &mut Drive) -> bool {
+        let mut moved = false;
+        while let Some((ticket, command)) = self.ports.device.take() {
+            moved = true;
+            if self.is_gone {
+                self.ports.device.complete(ticket, Err(DeviceError::DeviceGone));
+                continue;
+            }
+            self.trace.command(self.now, (ticket, &command), device.geometry());
+            if let Err(command) = device.submit(self.now, ticket, command) {
+                self.trace.note(self.now, "device", format_args!("#{} comes later", ticket.0));
+                self.ports.device.put_back(ticket, command);
+                return false;
+            }
+            self.in_flight.insert(ticket, self.now);
+        }
+        moved
+    }
+
+    fn inflict(&mut self, device: &mut Drive, fault: Fault) {
+        if self.is_gone {
+            return;
+        }
+        if !device.inflict(fault, self.in_flight.is_empty()) {
+            // It waits for its moment.
+            self.faults.borrow_mut().push(fault);
+            return;
+        }
+        self.trace.note(self.now, "fate", format_args!("{fault}"));
+        self.suffered.note(fault);
+        if fault == Fault::Gone {
+            self.lose_device(device);
+        }
+    }
+
+    fn look_for_lost_commands(&mut self, device: &mut Drive) -> Result<bool, Wrong> {
+        let is_late = |since: &Nanos| *since + COMMAND_TIMEOUT <= self.now;
+        if !self.in_flight.values().any(is_late) {
+            return Ok(false);
+        }
+        if !device.has_lost {
+            return Err(Kind::Stuck.wrong("the device does not answer a command".into()));
+        }
+        self.trace.note(self.now, "host", format_args!("resets the device: a command timed out"));
+        self.lose_device(device);
+        Ok(true)
+    }
+
+    /// What was in flight fails, and all that comes.
+    fn lose_device(&mut self, device: &mut Drive) {
+        self.is_gone = true;
+        device.crash(self.now, &mut self.rng, Crash::Power);
+        for ticket in std::mem::take(&mut self.in_flight).into_keys() {
+            self.ports.device.complete(ticket, Err(DeviceError::DeviceGone));
         }
     }
 
@@ -148,18 +250,21 @@ impl World {
     }
 
     /// What a device never says to an engine that keeps the rules.
-    fn judge(&self, completion: &Completion) -> Result<(), String> {
+    fn judge(&self, completion: &Completion, is_worn: bool) -> Result<(), Wrong> {
         let Err(error) = completion else { return Ok(()) };
         let is_illegal = match error {
             DeviceError::InvalidField
             | DeviceError::ReadPastWritePointer
             | DeviceError::TooManyZones
-            | DeviceError::Unsupported => !self.writes_may_fail,
-            DeviceError::InvalidWrite | DeviceError::InvalidTransition | DeviceError::ZoneFull => {
-                !self.writes_may_fail
-            }
-            _ => false,
+            | DeviceError::Unsupported
+            | DeviceError::InvalidWrite
+            | DeviceError::InvalidTransition
+            | DeviceError::ZoneFull => !self.suffered.refusals && !is_worn,
+            DeviceError::ZoneReadOnly
+            | DeviceError::ZoneOffline
+            | DeviceError::Media
+            | DeviceError::DeviceGone => false,
         };
-        if is_illegal { Err(format!("an illegal command: {error}")) } else { Ok(()) }
+        if is_illegal { Err(Kind::IllegalCommand.wrong(error.to_string())) } else { Ok(()) }
     }
 }

@@ -4,44 +4,42 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use zonal_sim::{Options, Report, run};
+use zonal_sim::{History, Options, Report, Violation};
 
 fn from_env(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// `ZONAL_SIM_SEEDS` histories from seed `ZONAL_SIM_SEED` on; one violation shows how to see it again.
-#[test]
-fn no_history_violates_the_oracle() {
+/// The first `count` histories from seed `ZONAL_SIM_SEED` on that are `wanted`; none may go wrong.
+#[track_caller]
+fn check(count: u64, wanted: fn(&History) -> bool) {
     let first = from_env("ZONAL_SIM_SEED", 1);
-    let count = from_env("ZONAL_SIM_SEEDS", 2000);
-    let (next, found) = (AtomicU64::new(first), Mutex::new(Vec::new()));
+    let options = Options::default();
+    let seeds = (first..).filter(|seed| wanted(&History::of_seed(*seed, &options)));
+    let seeds: Vec<u64> = seeds.take(zonal_base::index(count)).collect();
+    let (next, found) = (AtomicU64::new(0), Mutex::new(Vec::<Violation>::new()));
     let reports = Mutex::new(Vec::<Report>::new());
-    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let work = || {
+        while found.lock().expect("no panics").is_empty() {
+            let next = zonal_base::index(next.fetch_add(1, Ordering::Relaxed));
+            let Some(seed) = seeds.get(next) else { return };
+            match zonal_sim::run(*seed, &options) {
+                Ok(report) => reports.lock().expect("no panics").push(report),
+                Err(violation) => found.lock().expect("no panics").push(violation),
+            }
+        }
+    };
     thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if first + count <= seed || !found.lock().expect("no panics").is_empty() {
-                        return;
-                    }
-                    match run(seed, &Options::default()) {
-                        Ok(report) => reports.lock().expect("no panics").push(report),
-                        Err(violation) => found.lock().expect("no panics").push(violation),
-                    }
-                }
-            });
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
         }
     });
     let found = found.into_inner().expect("no panics");
-    assert!(
-        found.is_empty(),
-        "{}\nagain: ZONAL_SIM_SEED={} ZONAL_SIM_SEEDS=1",
-        found[0],
-        found[0].seed
-    );
-    let reports = reports.into_inner().expect("no panics");
+    assert!(found.is_empty(), "{}\nagain: zonal sim --seed {}", found[0], found[0].seed);
+    did_something(count, &reports.into_inner().expect("no panics"));
+}
+
+fn did_something(count: u64, reports: &[Report]) {
     let sum = |of: fn(&Report) -> u64| reports.iter().map(of).sum::<u64>();
     let (reads, cached, failed) =
         (sum(|r| r.reads), sum(|r| r.reads_cached), sum(|r| r.reads_failed));
@@ -55,9 +53,26 @@ fn no_history_violates_the_oracle() {
     }
 }
 
+/// `ZONAL_SIM_SEEDS` histories.
+#[test]
+fn no_history_in_memory_violates_the_oracle() {
+    check(from_env("ZONAL_SIM_SEEDS", 2000), |history| !history.is_on_drive_model());
+}
+
+/// `ZONAL_SIM_DRIVE_SEEDS` histories.
+#[test]
+fn no_history_on_a_drive_model_violates_the_oracle() {
+    check(from_env("ZONAL_SIM_DRIVE_SEEDS", 300), History::is_on_drive_model);
+}
+
 #[test]
 fn one_seed_is_one_history_and_another_seed_is_another() {
-    let of = |seed| run(seed, &Options::default()).expect("a clean history");
-    assert_eq!(of(42), of(42));
-    assert_ne!(of(42).history, of(43).history, "the seed must matter, or this test proves nothing");
+    let of = |seed| History::of_seed(seed, &Options::default()).run_traced();
+    for seed in 42..48 {
+        let (log, report) = of(seed);
+        assert_eq!((log.clone(), report.clone()), of(seed), "seed {seed}");
+        let (other_log, other_report) = of(seed + 1);
+        assert_ne!(log, other_log, "the seed must matter, or this test proves nothing");
+        assert_ne!(report, other_report);
+    }
 }

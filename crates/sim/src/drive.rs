@@ -1,0 +1,203 @@
+//! The devices of the simulation: memory that tears and forgets, and the models of two drives.
+//!
+//! The drive models bring their own time and limits. Their zones are small here, so that a history of a second
+//! fills, empties and fills them again.
+
+mod conventional;
+
+use zonal_base::{Lba, Nanos, Rng, Ticket, ZoneId};
+use zonal_device::ram::{Crash, RamDevice, RamOptions};
+use zonal_device::{Command, Completion, Geometry, ZonedDevice};
+use zonal_emulator::profile::BufferProfile;
+use zonal_emulator::{Memory, OnReset, Profile, ZonedDrive};
+
+use conventional::Conventional;
+
+/// Which device a history runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Model {
+    /// Memory: it answers out of order, and forgets what was not flushed.
+    Ram { latency: Nanos, latency_spread: Nanos },
+    /// The ZN540.
+    Zn540 { is_volatile: bool, blocks_per_stream: u64 },
+    /// The same hardware without zones.
+    Sn540 { on_reset: OnReset },
+}
+
+/// Something that goes wrong with a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    FlipBit(Lba, u32),
+    Unreadable(Lba),
+    FailNextWrite(ZoneId),
+    ReadOnly(ZoneId),
+    Offline(ZoneId),
+    /// The next command is never answered.
+    LoseCommand,
+    /// Reads of the die take so many times as long.
+    SlowDie(u32, u64),
+    /// Fewer zones may be open and active than the drive reports.
+    LowerLimits(u32),
+    /// The device answers nothing until the next life.
+    Gone,
+}
+
+impl Fault {
+    /// True when commands fail that the engine did nothing wrong about.
+    pub(crate) const fn refuses(self) -> bool {
+        !matches!(self, Self::FlipBit(..) | Self::Unreadable(_) | Self::SlowDie(..))
+    }
+
+    /// True when what was acknowledged and flushed may be gone.
+    pub(crate) const fn loses_records(self) -> bool {
+        matches!(self, Self::FlipBit(..) | Self::Unreadable(_) | Self::Offline(_))
+    }
+}
+
+/// Commands that a device takes before it gives the next one back: few enough that the engine meets it.
+const QUEUE_DEPTH: u32 = 32;
+
+/// A device that breaks when it is told to.
+pub(crate) struct Drive {
+    device: Device,
+    /// Commands that are still to be lost.
+    losses: u32,
+    /// A command is lost: it is in flight until the power is cut.
+    pub(crate) has_lost: bool,
+    /// For good it refuses commands that the engine does nothing wrong about.
+    pub(crate) is_worn: bool,
+}
+
+enum Device {
+    Ram(Box<RamDevice>),
+    Zoned(Box<ZonedDrive>),
+    Conventional(Box<Conventional>),
+}
+
+impl Drive {
+    pub(crate) fn new(model: Model, geometry: Geometry, seed: u64) -> Self {
+        let device = match model {
+            Model::Ram { latency, latency_spread } => {
+                let queue_depth = zonal_base::index(u64::from(QUEUE_DEPTH));
+                let options = RamOptions { seed, queue_depth, latency, latency_spread };
+                Device::Ram(Box::new(RamDevice::new(geometry, options)))
+            }
+            Model::Zn540 { is_volatile, blocks_per_stream } => {
+                let zn540 = Profile::zn540();
+                let power_loss_protected = !is_volatile;
+                let buffer =
+                    BufferProfile { power_loss_protected, blocks_per_stream, ..zn540.buffer };
+                let profile = Profile { geometry, queue_depth: QUEUE_DEPTH, buffer, ..zn540 };
+                let medium = Box::new(Memory::new(&geometry));
+                Device::Zoned(Box::new(ZonedDrive::new(profile, seed, medium)))
+            }
+            Model::Sn540 { on_reset } => {
+                Device::Conventional(Box::new(Conventional::new(geometry, on_reset, seed)))
+            }
+        };
+        Self { device, losses: 0, has_lost: false, is_worn: false }
+    }
+
+    /// Breaks something. False: not while commands are in flight. What the device does not have does not break.
+    pub(crate) fn inflict(&mut self, fault: Fault, is_idle: bool) -> bool {
+        match (&mut self.device, fault) {
+            (_, Fault::LowerLimits(_)) if !is_idle || self.has_lost => return false,
+            (Device::Ram(ram), fault) => match fault {
+                Fault::FlipBit(lba, bit) => ram.flip_bit(lba, bit),
+                Fault::Unreadable(lba) => ram.make_unreadable(lba),
+                Fault::FailNextWrite(zone) => ram.fail_next_write(zone),
+                Fault::ReadOnly(zone) => ram.make_read_only(zone),
+                Fault::Offline(zone) => ram.take_offline(zone),
+                Fault::LoseCommand | Fault::SlowDie(..) | Fault::LowerLimits(_) | Fault::Gone => (),
+            },
+            (Device::Zoned(drive), fault) => match fault {
+                Fault::FlipBit(lba, bit) => drive.flip_bit(lba, bit),
+                Fault::Unreadable(lba) => drive.make_unreadable(lba),
+                Fault::FailNextWrite(zone) => drive.fail_next_write(zone),
+                Fault::ReadOnly(zone) => drive.make_read_only(zone),
+                Fault::Offline(zone) => drive.take_offline(zone),
+                Fault::LoseCommand => {
+                    drive.lose_next_command();
+                    self.losses += 1;
+                }
+                Fault::SlowDie(die, times) => drive.slow_down_die(die, times),
+                Fault::LowerLimits(limit) => drive.lower_limits(limit, limit),
+                Fault::Gone => (),
+            },
+            (Device::Conventional(drive), Fault::FlipBit(lba, bit)) => drive.flip_bit(lba, bit),
+            (Device::Conventional(drive), Fault::Unreadable(lba)) => drive.make_unreadable(lba),
+            (Device::Conventional(_), _) => (),
+        }
+        self.is_worn |=
+            matches!(fault, Fault::ReadOnly(_) | Fault::Offline(_) | Fault::LowerLimits(_));
+        true
+    }
+
+    /// Crashes at `now`. What was in flight is never answered. Returns when the device is at rest.
+    pub(crate) fn crash(&mut self, now: Nanos, rng: &mut Rng, crash: Crash) -> Nanos {
+        match (&mut self.device, crash) {
+            (Device::Ram(ram), crash) => ram.crash(rng, crash),
+            // A drive does not notice that the process is gone: it does what it was told.
+            (Device::Zoned(drive), Crash::Process) => return run_out(drive.as_mut(), now),
+            (Device::Zoned(drive), Crash::Power) => {
+                drive.cut_power(rng);
+                self.has_lost = false;
+            }
+            (Device::Conventional(drive), Crash::Process) => {
+                let at_rest = run_out(drive.as_mut(), now);
+                drive.restart(rng);
+                return at_rest;
+            }
+            (Device::Conventional(drive), Crash::Power) => drive.restart(rng),
+        }
+        now
+    }
+
+    const fn device(&self) -> &dyn ZonedDevice {
+        match &self.device {
+            Device::Ram(ram) => &**ram,
+            Device::Zoned(drive) => &**drive,
+            Device::Conventional(drive) => &**drive,
+        }
+    }
+
+    const fn device_mut(&mut self) -> &mut dyn ZonedDevice {
+        match &mut self.device {
+            Device::Ram(ram) => &mut **ram,
+            Device::Zoned(drive) => &mut **drive,
+            Device::Conventional(drive) => &mut **drive,
+        }
+    }
+}
+
+/// Lets a device answer, to nobody, all that it ever will. Returns when that was.
+fn run_out(device: &mut dyn ZonedDevice, mut now: Nanos) -> Nanos {
+    while let Some(next) = device.next_event() {
+        now = now.max(next);
+        while let Some(answered) = device.poll(now) {
+            drop(answered);
+        }
+    }
+    now
+}
+
+impl ZonedDevice for Drive {
+    fn geometry(&self) -> &Geometry {
+        self.device().geometry()
+    }
+
+    fn submit(&mut self, now: Nanos, ticket: Ticket, command: Command) -> Result<(), Command> {
+        self.device_mut().submit(now, ticket, command)?;
+        self.has_lost |= 0 < self.losses;
+        self.losses = self.losses.saturating_sub(1);
+        Ok(())
+    }
+
+    fn poll(&mut self, now: Nanos) -> Option<(Ticket, Completion)> {
+        self.device_mut().poll(now)
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.device().next_event()
+    }
+}

@@ -1,0 +1,98 @@
+//! A reader's ear: fast, slow, or about to go away.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use zonal_base::Nanos;
+use zonal_cache::{Consumer, Gone, Piece, ReadError};
+use zonal_runtime::{Clock, Event, Sleep};
+
+use crate::history::ReadStep;
+
+/// How a read ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End {
+    Whole,
+    Failed(ReadError),
+    /// The reader went away.
+    Left,
+}
+
+/// What a reader heard.
+#[derive(Default)]
+pub(crate) struct Heard {
+    pub(crate) bytes: RefCell<Vec<u8>>,
+    pub(crate) all_cached: Cell<bool>,
+    end: Cell<Option<End>>,
+    ended: Event,
+}
+
+impl Heard {
+    pub(crate) async fn end(&self) -> End {
+        loop {
+            if let Some(end) = self.end.get() {
+                return end;
+            }
+            self.ended.wait().await;
+        }
+    }
+
+    fn set_end(&self, end: End) {
+        self.end.set(Some(end));
+        self.ended.notify_all();
+    }
+}
+
+pub(crate) struct Ear {
+    heard: Rc<Heard>,
+    clock: Clock,
+    slowness: Nanos,
+    /// Pieces after which the reader goes away.
+    patience: Option<u64>,
+    resting: Option<Pin<Box<Sleep>>>,
+}
+
+impl Ear {
+    pub(crate) fn new(clock: Clock, step: &ReadStep) -> (Self, Rc<Heard>) {
+        let heard = Rc::<Heard>::default();
+        let (slowness, patience) = (step.slowness, step.pieces_max);
+        let ear = Self { heard: heard.clone(), clock, slowness, patience, resting: None };
+        (ear, heard)
+    }
+}
+
+impl Consumer for Ear {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        if self.patience == Some(0) {
+            self.heard.set_end(End::Left);
+            return Poll::Ready(Err(Gone));
+        }
+        match &mut self.resting {
+            Some(sleep) => sleep.as_mut().poll(cx).map(Ok),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn accept(&mut self, piece: Piece) {
+        self.patience = self.patience.map(|patience| patience - 1);
+        let rest = self.clock.now() + self.slowness;
+        self.resting = (Nanos(0) < self.slowness).then(|| Box::pin(self.clock.sleep_until(rest)));
+        match piece {
+            Piece::Start { all_cached, .. } => self.heard.all_cached.set(all_cached),
+            Piece::Data(bytes) => self.heard.bytes.borrow_mut().extend_from_slice(&bytes),
+            Piece::End => self.heard.set_end(End::Whole),
+            Piece::Failed(error) => self.heard.set_end(End::Failed(error)),
+        }
+    }
+}
+
+impl Drop for Ear {
+    fn drop(&mut self) {
+        if self.heard.end.get().is_none() {
+            self.heard.set_end(End::Left);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The graceful end of a life: everything is put on flash, nothing is left over, and all of it is there
+//! again in the next life.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use zonal_cache::{Found, Freshness, Head, ObjectName, Opened};
+
+use crate::actors::Stage;
+use crate::play::PATIENCE;
+use crate::violation::{Kind, Wrong};
+use crate::world::{Outside, World};
+
+/// What a graceful end left on flash.
+pub(crate) struct Kept {
+    records: u64,
+    /// Heads that were known, and of which all chunks were there.
+    whole: Vec<(ObjectName, Arc<Head>)>,
+}
+
+impl Kept {
+    /// Ends a life gracefully. Requires: nobody acts any more.
+    pub(crate) fn at_end(
+        world: &mut World,
+        outside: &mut Outside<'_>,
+        stage: &Stage,
+    ) -> Result<Self, Wrong> {
+        let cache = &stage.cache;
+        let evicted = cache.stats().evicted;
+        let known = roll_call(world, outside, stage)?;
+        become_quiet(world, outside, stage)?;
+        settle(world, outside, stage)?;
+        let log = cache.log().clone();
+        if !world.run(outside, PATIENCE, || log.held() == 0)? {
+            let what = format!("{} pins or buffers are held at rest", log.held());
+            return Err(Kind::Leak.wrong(what));
+        }
+        if !log.slots_balance() {
+            return Err(Kind::Leak.wrong("active slots do not balance".into()));
+        }
+        if outside.origin.open_streams() != 0 {
+            let count = outside.origin.open_streams();
+            let what = format!("{count} bodies of the origin were left open");
+            return Err(Kind::Leak.wrong(what));
+        }
+        let is_whole =
+            |(name, head): &(ObjectName, Arc<Head>)| cache.is_cached(name, head, &(0..head.size));
+        // Which of the heads were evicted since the roll call, or are in memory only because reclaim had no room
+        // for them, nobody knows.
+        let is_complete = cache.stats().evicted == evicted && log.stats().rewrites_refused == 0;
+        let whole = known.into_iter().filter(|_| is_complete).filter(is_whole).collect();
+        Ok(Self { records: cache.record_count(), whole })
+    }
+
+    /// After a graceful end all that was on flash is there again.
+    pub(crate) fn check(
+        &self,
+        world: &mut World,
+        outside: &mut Outside<'_>,
+        stage: &Stage,
+    ) -> Result<(), Wrong> {
+        let cache = &stage.cache;
+        let found = cache.record_count() + cache.stats().evicted;
+        if found < self.records {
+            let what = format!("{found} of {} records survived a graceful stop", self.records);
+            return Err(Kind::Lost.wrong(what));
+        }
+        let known = roll_call(world, outside, stage)?;
+        for (name, head) in &self.whole {
+            let is_here = known.iter().any(|(other, known)| other == name && known == head)
+                && cache.is_cached(name, head, &(0..head.size));
+            // Reclaim may have begun in the instant in which the cache came up.
+            if !is_here && cache.stats().evicted == 0 {
+                let what = format!("{name} was cached, and is not after a graceful stop");
+                return Err(Kind::Lost.wrong(what));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The heads that the cache has without asking for them.
+fn roll_call(
+    world: &mut World,
+    outside: &mut Outside<'_>,
+    stage: &Stage,
+) -> Result<Vec<(ObjectName, Arc<Head>)>, Wrong> {
+    let known = Rc::new(RefCell::new(Vec::new()));
+    let (cache, notes, names) = (stage.cache.clone(), known.clone(), stage.names.clone());
+    stage.enter(async move {
+        for name in names.iter() {
+            match cache.open(name, Freshness::Immutable).await {
+                Ok(Opened { head, found: Found::Hit }) => {
+                    notes.borrow_mut().push((name.clone(), head));
+                }
+                _ => continue,
+            }
+        }
+    });
+    let acting = stage.acting.clone();
+    if !world.run(outside, PATIENCE, || acting.get() == 0)? {
+        return Err(Kind::Stuck.wrong("somebody waits for ever for a head".into()));
+    }
+    Ok(known.take())
+}
+
+/// Fetches that nobody listens to any more come to their end.
+fn become_quiet(world: &mut World, outside: &mut Outside<'_>, stage: &Stage) -> Result<(), Wrong> {
+    let (cache, buffers) = (stage.cache.clone(), world.ports.buffers.clone());
+    let is_quiet = || cache.under_way() == 0 && buffers.pool().in_use() == 0;
+    if world.run(outside, PATIENCE, is_quiet)? {
+        return Ok(());
+    }
+    let (under_way, in_use) = (cache.under_way(), buffers.pool().in_use());
+    let what = format!("{under_way} things under way and {in_use} buffers in use for ever");
+    Err(Kind::Leak.wrong(what))
+}
+
+fn settle(world: &mut World, outside: &mut Outside<'_>, stage: &Stage) -> Result<(), Wrong> {
+    let settled = Rc::new(Cell::new(false));
+    let (cache, done) = (stage.cache.clone(), settled.clone());
+    world.executor.spawner().spawn(async move {
+        cache.settle().await;
+        done.set(true);
+    });
+    match world.run(outside, PATIENCE, || settled.get())? {
+        true => Ok(()),
+        false => Err(Kind::Stuck.wrong("a graceful stop does not end".into())),
+    }
+}

@@ -1,0 +1,268 @@
+//! From a seed to a history.
+
+use zonal_base::{Blocks, Bytes, Lba, Nanos, Rng, ZoneId};
+use zonal_cache::Freshness;
+use zonal_device::ram::Crash;
+use zonal_device::{Geometry, Kind};
+use zonal_emulator::{OnReset, Profile};
+
+use crate::drive::{Fault, Model};
+use crate::history::{
+    Actor, Change, Deed, Ending, History, Life, NewObject, ReadStep, Setting, Step, WHOLE,
+    WriteStep,
+};
+use crate::oracle::Tag;
+
+/// What a history is given besides its seed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// A bug to plant in the cache.
+    #[cfg(feature = "planted-bugs")]
+    pub cache_bug: Option<zonal_cache::Planted>,
+    /// A bug to plant in the log.
+    #[cfg(feature = "planted-bugs")]
+    pub log_bug: Option<zonal_zonelog::Planted>,
+}
+
+/// Lives of a history at most.
+const LIVES_MAX: u64 = 4;
+
+/// A life that crashes does so within this time.
+const CRASH_WITHIN: u64 = 600_000_000;
+
+impl History {
+    /// The history of a seed.
+    #[must_use]
+    pub fn of_seed(seed: u64, options: &Options) -> Self {
+        let mut rng = Rng::new(seed);
+        let setting = Setting::draw(&mut rng, options);
+        let largest = 30_000 + rng.below(200_000);
+        let objects: Vec<_> =
+            (0..rng.below(30) + 3).map(|_| NewObject::draw(&mut rng, largest)).collect();
+        let faults = match rng.below(8) {
+            0 => Faults::Any,
+            1 => Faults::LosingNothing,
+            _ => Faults::None,
+        };
+        let drawn = Drawn { setting: &setting, objects: objects.len(), largest, faults };
+        let lives = (0..=rng.below(LIVES_MAX)).map(|_| drawn.life(&mut rng)).collect();
+        Self { seed, setting, objects, lives }
+    }
+}
+
+/// What may go wrong with the device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Faults {
+    None,
+    Any,
+    /// Only what must not lose anything that was acknowledged.
+    LosingNothing,
+}
+
+impl Setting {
+    fn draw(rng: &mut Rng, _options: &Options) -> Self {
+        let model = Model::draw(rng);
+        let geometry = geometry(rng, model);
+        let mut engine = zonal_cache::Settings::for_device(&geometry);
+        engine.chunk = Bytes::kib(4 << rng.below(6));
+        engine.heads = [2, 1000][draw(rng, 2)];
+        engine.log.segment_bytes = Bytes::kib(64);
+        engine.log.linger = Nanos(rng.below(20_000_000) + 500_000);
+        engine.log.fill_zones = narrow(rng.below(3) + 1);
+        engine.log.backlog_max = Bytes::kib(64 << rng.below(3));
+        engine.log.low_zones = 2;
+        engine.log.high_zones = 3;
+        #[cfg(feature = "planted-bugs")]
+        {
+            engine.planted = _options.cache_bug;
+            engine.log.planted = _options.log_bug;
+        }
+        Self {
+            model,
+            geometry,
+            device_seed: rng.next_u64(),
+            engine,
+            policy: zonal_policy::NAMES.get(draw(rng, 3)).copied().unwrap_or("hoarder"),
+            origin_fault_rate: [0, 0, 40, 8][draw(rng, 4)],
+        }
+    }
+}
+
+impl Model {
+    fn draw(rng: &mut Rng) -> Self {
+        match rng.below(6) {
+            0..3 => {
+                let spread = [400_000, 400_000, 5_000_000][draw(rng, 3)];
+                let latency_spread = Nanos(rng.below(spread) + 1);
+                Self::Ram { latency: Nanos(rng.below(100_000)), latency_spread }
+            }
+            // A buffer as the drive has it never fills from zones as small as these.
+            3..5 => Self::Zn540 {
+                is_volatile: rng.one_in(2),
+                blocks_per_stream: [8, 32, 768][draw(rng, 3)],
+            },
+            _ => Self::Sn540 { on_reset: [OnReset::Nothing, OnReset::Trim][draw(rng, 2)] },
+        }
+    }
+}
+
+fn geometry(rng: &mut Rng, model: Model) -> Geometry {
+    let kind = match model {
+        Model::Ram { .. } if rng.one_in(2) => Kind::Conventional,
+        Model::Ram { .. } | Model::Zn540 { .. } => Kind::Zoned,
+        Model::Sn540 { .. } => Kind::Conventional,
+    };
+    let zone_capacity = Blocks(40 + rng.below(30));
+    let limits = [None, Some(2), Some(3), Some(14)];
+    let (open, active) = match (limits[draw(rng, 4)], limits[draw(rng, 4)]) {
+        // Only drives have limits, and no more zones are open than active.
+        _ if kind == Kind::Conventional => (None, None),
+        (Some(open), Some(active)) => (Some(active.min(open)), Some(active)),
+        (None, Some(active)) => (Some(active), Some(active)),
+        limits => limits,
+    };
+    Geometry {
+        kind,
+        zone_count: narrow(6 + rng.below(6)),
+        zone_size: zone_capacity + Blocks(rng.below(3) * 8),
+        zone_capacity,
+        max_open_zones: open,
+        max_active_zones: active,
+    }
+}
+
+impl NewObject {
+    fn draw(rng: &mut Rng, largest: u64) -> Self {
+        let size = draw_size(rng, largest);
+        let tag = [Tag::Weak, Tag::Missing].get(draw(rng, 30)).copied().unwrap_or(Tag::Strong);
+        Self { size, tag, metadata: [0, 0, 0, 3000, 6000][draw(rng, 5)] }
+    }
+}
+
+/// What is known when the lives are drawn.
+struct Drawn<'a> {
+    setting: &'a Setting,
+    objects: usize,
+    largest: u64,
+    faults: Faults,
+}
+
+impl Drawn<'_> {
+    fn life(&self, rng: &mut Rng) -> Life {
+        let mut steps = Vec::new();
+        for reader in 0..2 + narrow_u8(rng.below(4)) {
+            let mut at = Nanos(0);
+            for _ in 0..rng.below(50) + 5 {
+                at += pause(rng, Nanos::millis(8));
+                let deed = Deed::Read(self.read(rng));
+                steps.push(Step { actor: Actor::Reader(reader), at, deed });
+            }
+        }
+        for writer in 0..narrow_u8(rng.below(3)) {
+            let mut at = Nanos(0);
+            for _ in 0..=rng.below(8) {
+                at += pause(rng, Nanos::millis(25));
+                let deed = Deed::Write(self.write(rng));
+                steps.push(Step { actor: Actor::Writer(writer), at, deed });
+            }
+        }
+        if self.faults != Faults::None {
+            let mut at = Nanos(0);
+            for _ in 0..=rng.below(6) {
+                at += pause(rng, Nanos::millis(120));
+                let fault = self.fault(rng);
+                steps.push(Step { actor: Actor::Fate, at, deed: Deed::Fault(fault) });
+            }
+        }
+        let ending = match rng.below(3) {
+            0 => Ending::Graceful,
+            1 => Ending::Crash(Crash::Process, Nanos(rng.below(CRASH_WITHIN))),
+            _ => Ending::Crash(Crash::Power, Nanos(rng.below(CRASH_WITHIN))),
+        };
+        Life { chance: rng.next_u64(), steps, ending }
+    }
+
+    fn read(&self, rng: &mut Rng) -> ReadStep {
+        let freshness = match rng.below(4) {
+            0 => Freshness::Immutable,
+            1 => Freshness::Ttl(Nanos::millis(rng.below(200))),
+            _ => Freshness::Revalidate { window: Nanos(rng.below(2) * 1_000_000) },
+        };
+        ReadStep {
+            object: self.object(rng),
+            freshness,
+            range: (!rng.one_in(5)).then(|| (rng.below(WHOLE), rng.below(WHOLE))),
+            head_patience: rng.one_in(12).then(|| Nanos(rng.below(30_000_000))),
+            drop_after: rng.one_in(12).then(|| Nanos(rng.below(4_000_000))),
+            slowness: if rng.one_in(4) { Nanos(rng.below(3_000_000)) } else { Nanos(0) },
+            pieces_max: rng.one_in(10).then(|| rng.below(6)),
+        }
+    }
+
+    fn write(&self, rng: &mut Rng) -> WriteStep {
+        let object = self.object(rng);
+        let size = draw_size(rng, self.largest);
+        let change = match rng.below(7) {
+            0 => Change::OverwriteBehind { size },
+            1 => Change::Purge,
+            2 => Change::Delete { size },
+            3 => Change::Forsaken(Nanos(rng.below(400_000))),
+            _ => Change::Overwrite { size },
+        };
+        WriteStep { object, change, pauses: [(); 2].map(|()| pause(rng, Nanos::millis(5))) }
+    }
+
+    /// Popular objects are drawn more often: the minimum of two draws.
+    fn object(&self, rng: &mut Rng) -> usize {
+        draw(rng, self.objects).min(draw(rng, self.objects))
+    }
+
+    fn fault(&self, rng: &mut Rng) -> Fault {
+        let geometry = &self.setting.geometry;
+        let zone = ZoneId(narrow(rng.below(u64::from(geometry.zone_count))));
+        let start = geometry.zone_start(zone);
+        let lba = Lba(start.0 + rng.below(geometry.zone_capacity.0));
+        if self.faults == Faults::Any && !rng.one_in(3) {
+            return match rng.below(8) {
+                0 => Fault::Offline(zone),
+                1..4 => Fault::Unreadable(lba),
+                _ => Fault::FlipBit(lba, narrow(rng.below(1 << 15))),
+            };
+        }
+        let dies = Profile::zn540().nand.die_count;
+        match rng.below(12) {
+            0 => Fault::Gone,
+            1..3 => Fault::ReadOnly(zone),
+            3 => Fault::LoseCommand,
+            4..6 => Fault::SlowDie(narrow(rng.below(u64::from(dies))), 10 << rng.below(8)),
+            6..8 => Fault::LowerLimits(narrow(rng.below(4) + 1)),
+            _ => Fault::FailNextWrite(zone),
+        }
+    }
+}
+
+fn draw_size(rng: &mut Rng, largest: u64) -> u64 {
+    match rng.below(8) {
+        0 => rng.below(3),
+        1 => rng.below(4096) + 1,
+        _ => rng.below(largest) + 1,
+    }
+}
+
+fn pause(rng: &mut Rng, most: Nanos) -> Nanos {
+    Nanos(rng.below(most.0) + 1)
+}
+
+fn draw(rng: &mut Rng, count: usize) -> usize {
+    zonal_base::index(rng.below(count as u64))
+}
+
+/// Requires: what was drawn below a small bound.
+fn narrow(n: u64) -> u32 {
+    zonal_base::low_u32(zonal_base::index(n))
+}
+
+/// Requires: what was drawn below a small bound.
+fn narrow_u8(n: u64) -> u8 {
+    n.to_le_bytes()[0]
+}

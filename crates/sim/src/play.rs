@@ -1,0 +1,288 @@
+//! How a history goes: life after life on one device, and what must hold at each end.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use zonal_base::{Nanos, Rng};
+use zonal_cache::{Cache, ObjectName, StartError};
+use zonal_device::Kind as DeviceKind;
+use zonal_device::ram::Crash;
+use zonal_policy::Policy;
+use zonal_zonelog::{Identity, OpenMode};
+
+use crate::actors::{Stage, Tally};
+use crate::assertion;
+use crate::drive::Drive;
+use crate::ending::Kept;
+use crate::history::{Ending, History, Life};
+use crate::hoarder::Hoarder;
+use crate::oracle::Object;
+use crate::origin::{Objects, Origin};
+use crate::trace::Trace;
+use crate::violation::{Kind, Violation, Wrong};
+use crate::world::{Outside, Suffered, World};
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// All that happened, as one number: equal for equal seeds, different for others.
+    pub history: u64,
+    /// Nanoseconds of virtual time.
+    pub lasted: u64,
+    /// Reads that were judged.
+    pub reads: u64,
+    /// Of them, those whose bytes were all cached when they began.
+    pub reads_cached: u64,
+    /// Of them, those that ended before their last byte.
+    pub reads_failed: u64,
+    /// Writes to objects.
+    pub writes: u64,
+    /// Times that the process or the power went away.
+    pub crashes: u64,
+    /// Zones that were emptied.
+    pub zones_reset: u64,
+}
+
+impl History {
+    /// Lets it happen.
+    ///
+    /// # Errors
+    /// When the oracle saw something that must not happen, or the engine fell over an assertion of its own.
+    pub fn run(&self) -> Result<Report, Violation> {
+        self.play(&Trace::default())
+    }
+
+    /// Lets it happen, and writes down what does.
+    pub fn run_traced(&self) -> (String, Result<Report, Violation>) {
+        let trace = Trace::to_text();
+        let verdict = self.play(&trace);
+        (trace.take(), verdict)
+    }
+
+    fn play(&self, trace: &Trace) -> Result<Report, Violation> {
+        let now = Rc::new(Cell::new(BEGINNING));
+        let played = assertion::caught(|| Play::new(self, trace.clone(), now.clone()).run());
+        let verdict = played.unwrap_or_else(Err).map_err(|Wrong { kind, what }| Violation {
+            seed: self.seed,
+            at: now.get().0,
+            kind,
+            what,
+        });
+        match &verdict {
+            Ok(_) => trace.note(now.get(), "verdict", format_args!("no violation")),
+            Err(Violation { kind, what, .. }) => {
+                trace.note(now.get(), "verdict", format_args!("{kind}: {what}"));
+            }
+        }
+        verdict
+    }
+}
+
+/// Not 0: the engine takes that for "never".
+const BEGINNING: Nanos = Nanos::secs(1);
+
+/// Within this time of a life's end nothing may be left to do. Longer than the host waits for a command.
+pub(crate) const PATIENCE: Nanos = Nanos::secs(60);
+
+/// One history while it goes on.
+struct Play<'a> {
+    history: &'a History,
+    trace: Trace,
+    names: Rc<[ObjectName]>,
+    objects: Objects,
+    /// Where the history is, also for those who look after it fell over.
+    now: Rc<Cell<Nanos>>,
+    report: Report,
+    suffered: Suffered,
+    medium_is_whole: bool,
+}
+
+/// A cache that does not start, on a device that was broken, ends the history.
+struct Over;
+
+impl<'a> Play<'a> {
+    fn new(history: &'a History, trace: Trace, now: Rc<Cell<Nanos>>) -> Self {
+        let names: Rc<[ObjectName]> = (0..history.objects.len())
+            .map(|id| ObjectName::new("bucket", &format!("object-{id}")))
+            .collect();
+        let new = names.iter().cloned().zip((0..).zip(&history.objects));
+        let objects = new.map(|(name, (id, object))| (name, Object::new(id, object))).collect();
+        Self {
+            history,
+            trace,
+            names,
+            objects: Rc::new(RefCell::new(objects)),
+            now,
+            report: Report { history: history.seed, ..Report::default() },
+            suffered: Suffered::default(),
+            medium_is_whole: true,
+        }
+    }
+
+    fn run(mut self) -> Result<Report, Wrong> {
+        let setting = &self.history.setting;
+        let mut device = Drive::new(setting.model, setting.geometry, setting.device_seed);
+        let mut kept = None;
+        for (number, life) in (1..).zip(&self.history.lives) {
+            self.trace.note(self.now.get(), "life", format_args!("{number} begins"));
+            kept = match self.live(&mut device, life, kept)? {
+                Ok(kept) => kept,
+                Err(Over) => break,
+            };
+        }
+        self.report.lasted = self.now.get().0;
+        Ok(self.report)
+    }
+
+    /// One life. Returns what its graceful end left on flash.
+    fn live(
+        &mut self,
+        device: &mut Drive,
+        life: &Life,
+        kept: Option<Kept>,
+    ) -> Result<Result<Option<Kept>, Over>, Wrong> {
+        let setting = &self.history.setting;
+        let piece = setting.engine.piece().blocks_ceil();
+        let mut rng = Rng::new(life.chance);
+        let chance = (self.report.history, rng.next_u64());
+        let mut world = World::new(self.now.clone(), piece, chance, self.trace.clone());
+        let mut origin =
+            Origin::new(self.objects.clone(), rng.next_u64(), setting.origin_fault_rate);
+        let mut outside = Outside { device: &mut *device, origin: &mut origin };
+        let lived = self.live_in(&mut world, &mut outside, (life, kept));
+        self.report.history = world.history;
+        drop(world);
+        let kept = match lived? {
+            Ok(kept) => kept,
+            Err(over) => return Ok(Err(over)),
+        };
+        let crash = match life.ending {
+            Ending::Graceful => Crash::Process,
+            Ending::Crash(crash, _) => {
+                self.report.crashes += 1;
+                crash
+            }
+        };
+        self.trace.note(self.now.get(), "life", format_args!("ends: {}", life.ending));
+        self.now.set(device.crash(self.now.get(), &mut rng, crash));
+        // A power cut takes any blocks from the middle of a conventional device's zones.
+        self.medium_is_whole &=
+            crash == Crash::Process || setting.geometry.kind == DeviceKind::Zoned;
+        if self.suffered.lost_records {
+            // A damaged tombstone works until the process ends; then it may be gone.
+            let mut objects = self.objects.borrow_mut();
+            objects.values_mut().for_each(|object| object.oldest_allowed = (0, 0));
+        }
+        Ok(Ok(kept))
+    }
+
+    fn live_in(
+        &mut self,
+        world: &mut World,
+        outside: &mut Outside<'_>,
+        (life, kept): (&Life, Option<Kept>),
+    ) -> Result<Result<Option<Kept>, Over>, Wrong> {
+        let cache = match self.start(world, outside)? {
+            Ok(cache) => cache,
+            // A device that lost a first block for good may refuse to start.
+            Err(_) if self.suffered.and(world.suffered).anything => return Ok(Err(Over)),
+            Err(error) => {
+                return Err(Kind::Unreadable.wrong(format!("the cache did not start: {error}")));
+            }
+        };
+        let stage = self.stage(world, &cache);
+        if let Some(kept) = kept.filter(|_| !self.suffered.anything) {
+            kept.check(world, outside, &stage)?;
+        }
+        stage.enter_all(&life.steps);
+        let patience = match life.ending {
+            Ending::Graceful => PATIENCE,
+            Ending::Crash(_, after) => after,
+        };
+        let (acting, wrong) = (stage.acting.clone(), stage.wrong.clone());
+        let is_done =
+            world.run(outside, patience, || acting.get() == 0 || wrong.borrow().is_some())?;
+        if let Some(wrong) = wrong.take() {
+            return Err(wrong);
+        }
+        let is_graceful = life.ending == Ending::Graceful;
+        if is_graceful && !is_done {
+            return Err(Kind::Stuck.wrong("somebody waits for ever".into()));
+        }
+        let kept = if is_graceful { Some(Kept::at_end(world, outside, &stage)?) } else { None };
+        self.suffered = self.suffered.and(world.suffered);
+        self.check_health(&cache)?;
+        self.note(&stage);
+        Ok(Ok(kept))
+    }
+
+    fn start(
+        &self,
+        world: &mut World,
+        outside: &mut Outside<'_>,
+    ) -> Result<Result<Cache, StartError>, Wrong> {
+        let setting = &self.history.setting;
+        let policy: Box<dyn Policy> =
+            zonal_policy::by_name(setting.policy).unwrap_or_else(|| Box::<Hoarder>::default());
+        let identity = Identity { log: *b"simulated device", shard: 0, shard_count: 1 };
+        let started = Rc::new(RefCell::new(None));
+        let start = Cache::start(
+            world.ports.clone(),
+            setting.geometry,
+            setting.engine,
+            identity,
+            (policy, OpenMode::Recover),
+        );
+        let slot = started.clone();
+        world.executor.spawner().spawn(async move {
+            let cache = start.await;
+            *slot.borrow_mut() = Some(cache);
+        });
+        let has_started = world.run(outside, PATIENCE, || started.borrow().is_some())?;
+        if !has_started {
+            return Err(Kind::Stuck.wrong("the cache does not come up".into()));
+        }
+        Ok(started.take().expect("looked at just now"))
+    }
+
+    fn stage(&self, world: &World, cache: &Cache) -> Stage {
+        Stage {
+            cache: cache.clone(),
+            clock: world.ports.clock.clone(),
+            spawner: world.ports.spawner.clone(),
+            names: self.names.clone(),
+            objects: self.objects.clone(),
+            faults: world.faults.clone(),
+            wrong: Rc::default(),
+            acting: Rc::new(Cell::new(0)),
+            tally: Rc::default(),
+            trace: self.trace.clone(),
+        }
+    }
+
+    /// Nothing gives up, and nothing is unreadable, without a reason.
+    fn check_health(&self, cache: &Cache) -> Result<(), Wrong> {
+        if self.suffered.anything {
+            return Ok(());
+        }
+        if cache.log().is_gone() {
+            let what = "the log gave up on a healthy device";
+            return Err(Kind::Unreadable.wrong(what.into()));
+        }
+        let (damaged, torn) = (cache.stats().damaged, cache.log().stats().check_errors);
+        if self.medium_is_whole && 0 < damaged + torn {
+            let what = format!("{damaged} records of a healthy device could not be read");
+            return Err(Kind::Unreadable.wrong(what));
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, stage: &Stage) {
+        let Tally { reads, reads_cached, reads_failed, writes } = *stage.tally.borrow();
+        self.report.reads += reads;
+        self.report.reads_cached += reads_cached;
+        self.report.reads_failed += reads_failed;
+        self.report.writes += writes;
+        self.report.zones_reset += stage.cache.log().stats().zones_reset;
+    }
+}

@@ -1,0 +1,245 @@
+//! A history as text, for people.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use zonal_base::Nanos;
+use zonal_cache::Freshness;
+use zonal_device::ram::Crash;
+use zonal_device::{Geometry, Kind};
+
+use crate::drive::{Fault, Model};
+use crate::history::{
+    Actor, Change, Deed, Ending, History, Life, NewObject, ReadStep, Setting, Step, WHOLE,
+    WriteStep,
+};
+use crate::oracle::Tag;
+
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.setting.fmt(f)?;
+        let touched: BTreeSet<usize> = self.lives.iter().flat_map(Life::objects).collect();
+        for object in touched {
+            writeln!(f, "object {object}: {}", self.objects[object])?;
+        }
+        for (number, life) in (1..).zip(&self.lives) {
+            writeln!(f, "life {number}")?;
+            let mut steps: Vec<&Step> = life.steps.iter().collect();
+            steps.sort_by_key(|step| step.at);
+            for step in steps {
+                writeln!(f, "  {:>11}  {:<9} {}", Ms(step.at).to_string(), step.actor, step.deed)?;
+            }
+            let at = match life.ending {
+                Ending::Graceful => String::new(),
+                Ending::Crash(_, at) => Ms(at).to_string(),
+            };
+            writeln!(f, "  {at:>11}  {}", life.ending)?;
+        }
+        Ok(())
+    }
+}
+
+impl Life {
+    fn objects(&self) -> impl Iterator<Item = usize> {
+        self.steps.iter().filter_map(|step| match step.deed {
+            Deed::Read(read) => Some(read.object),
+            Deed::Write(write) => Some(write.object),
+            Deed::Fault(_) => None,
+        })
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Geometry { zone_count, zone_capacity, zone_size, .. } = self.geometry;
+        let (open, active) = (self.geometry.max_open_zones, self.geometry.max_active_zones);
+        let kind = match self.geometry.kind {
+            Kind::Zoned => "zoned",
+            Kind::Conventional => "conventional",
+        };
+        writeln!(f, "device: {}", self.model)?;
+        writeln!(
+            f,
+            "        {kind}, {zone_count} zones of {} blocks ({} apart), at most {} open and {} active",
+            zone_capacity.0,
+            zone_size.0,
+            Limit(open),
+            Limit(active),
+        )?;
+        let log = &self.engine.log;
+        writeln!(
+            f,
+            "engine: chunks of {}, {} heads in memory, {} zones filled at once, linger {}, backlog {}, {}",
+            self.engine.chunk,
+            self.engine.heads,
+            log.fill_zones,
+            Ms(log.linger),
+            log.backlog_max,
+            self.policy,
+        )?;
+        match self.origin_fault_rate {
+            0 => writeln!(f, "origin: no request fails"),
+            rate => writeln!(f, "origin: one request in {rate} fails"),
+        }
+    }
+}
+
+impl fmt::Display for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ram { latency, latency_spread } => {
+                write!(f, "memory, {} to {}", Ms(*latency), Ms(*latency + *latency_spread))
+            }
+            Self::Zn540 { is_volatile, blocks_per_stream } => {
+                let keeps = if *is_volatile { "volatile" } else { "protected" };
+                write!(
+                    f,
+                    "model of the ZN540, a {keeps} buffer of {blocks_per_stream} blocks a zone"
+                )
+            }
+            Self::Sn540 { on_reset } => write!(f, "model of the SN540, on a reset: {on_reset:?}"),
+        }
+    }
+}
+
+impl fmt::Display for NewObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tag = match self.tag {
+            Tag::Strong => "",
+            Tag::Weak => ", weak ETags",
+            Tag::Missing => ", no ETags",
+        };
+        write!(f, "{} bytes, {} of metadata{tag}", self.size, self.metadata)
+    }
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self {
+            Self::Reader(number) => format!("reader {number}"),
+            Self::Writer(number) => format!("writer {number}"),
+            Self::Fate => "fate".to_owned(),
+        };
+        f.pad(&name)
+    }
+}
+
+impl fmt::Display for Deed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read(read) => read.fmt(f),
+            Self::Write(write) => write.fmt(f),
+            Self::Fault(fault) => fault.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for ReadStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "read object {}", self.object)?;
+        if let Some((one, other)) = self.range {
+            let percent = |part: u64| part as f64 * 100.0 / WHOLE as f64;
+            write!(
+                f,
+                " from {:.1} % to {:.1} %",
+                percent(one.min(other)),
+                percent(one.max(other))
+            )?;
+        }
+        match self.freshness {
+            Freshness::Immutable => f.write_str(", never asking the origin")?,
+            Freshness::Ttl(ttl) => write!(f, ", asking the origin after {}", Ms(ttl))?,
+            Freshness::Revalidate { window: Nanos(0) } => f.write_str(", asking the origin")?,
+            Freshness::Revalidate { window } => {
+                write!(f, ", asking the origin at most every {}", Ms(window))?;
+            }
+        }
+        if Nanos(0) < self.slowness {
+            write!(f, "; slow ({} a piece)", Ms(self.slowness))?;
+        }
+        if let Some(patience) = self.head_patience {
+            write!(f, "; leaves without a head after {}", Ms(patience))?;
+        }
+        if let Some(pieces) = self.pieces_max {
+            write!(f, "; leaves after {pieces} pieces")?;
+        }
+        if let Some(after) = self.drop_after {
+            write!(f, "; is cut off after {}", Ms(after))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for WriteStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let object = self.object;
+        let [before, after] = self.pauses.map(Ms);
+        match self.change {
+            Change::Overwrite { size } => {
+                write!(
+                    f,
+                    "overwrite object {object} with {size} bytes, {before} and {after} under way"
+                )
+            }
+            Change::OverwriteBehind { size } => {
+                write!(f, "overwrite object {object} with {size} bytes behind the cache's back")
+            }
+            Change::Delete { size } => write!(
+                f,
+                "delete object {object}, {before} under way; make it again with {size} bytes after {after}"
+            ),
+            Change::Purge => {
+                write!(f, "repair object {object} under the same ETag; purge it after {before}")
+            }
+            Change::Forsaken(patience) => {
+                write!(f, "begin to remove object {object}, and go away after {}", Ms(patience))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FlipBit(lba, bit) => write!(f, "flip bit {bit} of block {}", lba.0),
+            Self::Unreadable(lba) => write!(f, "make block {} unreadable", lba.0),
+            Self::FailNextWrite(zone) => write!(f, "fail the next write of zone {}", zone.0),
+            Self::ReadOnly(zone) => write!(f, "make zone {} read-only", zone.0),
+            Self::Offline(zone) => write!(f, "take zone {} offline", zone.0),
+            Self::LoseCommand => f.write_str("lose the next command"),
+            Self::SlowDie(die, times) => write!(f, "make die {die} {times} times slower"),
+            Self::LowerLimits(limit) => write!(f, "allow {limit} open and active zones only"),
+            Self::Gone => f.write_str("take the device away"),
+        }
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Graceful => "a graceful end",
+            Self::Crash(Crash::Process, _) => "the process crashes",
+            Self::Crash(Crash::Power, _) => "the power is cut",
+        })
+    }
+}
+
+/// Milliseconds, to the microsecond.
+struct Ms(Nanos);
+
+impl fmt::Display for Ms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:03} ms", self.0.0 / 1_000_000, self.0.0 / 1000 % 1000)
+    }
+}
+
+struct Limit(Option<u32>);
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(limit) => limit.fmt(f),
+            None => f.write_str("all"),
+        }
+    }
+}

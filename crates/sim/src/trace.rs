@@ -1,0 +1,118 @@
+//! The event log of a history, for people: virtual time, who, what.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::fmt::Write;
+use std::rc::Rc;
+
+use zonal_base::{Lba, Nanos, Payload, Ticket};
+use zonal_cache::{Fetch, Fetched};
+use zonal_device::{Answer, Command, Completion, Geometry};
+
+/// Where events go. Clones share it; the default writes nothing.
+#[derive(Clone, Default)]
+pub(crate) struct Trace {
+    text: Option<Rc<RefCell<String>>>,
+}
+
+impl Trace {
+    pub(crate) fn to_text() -> Self {
+        Self { text: Some(Rc::default()) }
+    }
+
+    pub(crate) fn take(&self) -> String {
+        self.text.as_ref().map(|text| text.take()).unwrap_or_default()
+    }
+
+    pub(crate) fn note(&self, now: Nanos, who: impl fmt::Display, what: fmt::Arguments<'_>) {
+        let Some(text) = &self.text else { return };
+        let (seconds, nanos) = (now.0 / 1_000_000_000, now.0 % 1_000_000_000);
+        let who = who.to_string();
+        writeln!(text.borrow_mut(), "{seconds}.{nanos:09} {who:<10} {what}")
+            .expect("text takes everything");
+    }
+
+    pub(crate) fn command(&self, now: Nanos, asked: (Ticket, &Command), geometry: &Geometry) {
+        let (ticket, command) = asked;
+        let shown = Shown { command, geometry };
+        self.note(now, "device", format_args!("#{} {shown}", ticket.0));
+    }
+
+    pub(crate) fn completion(&self, now: Nanos, ticket: Ticket, completion: &Completion) {
+        if self.text.is_none() {
+            return;
+        }
+        let shown = match completion {
+            Ok(Answer::Read(_)) => "read".to_owned(),
+            Ok(Answer::Written(_)) => "written".to_owned(),
+            Ok(Answer::Report(zones)) => format!("{} zones reported", zones.len()),
+            Ok(Answer::Done) => "done".to_owned(),
+            Err(error) => format!("failed: {error}"),
+        };
+        self.note(now, "device", format_args!("#{} {shown}", ticket.0));
+    }
+
+    pub(crate) fn fetch(&self, now: Nanos, ticket: Ticket, fetch: &Fetch) {
+        if self.text.is_none() {
+            return;
+        }
+        let shown = match fetch {
+            Fetch::Head { object } => format!("head of {object}"),
+            Fetch::Open { object, range, etag } => format!("get {object} {range:?} if {etag}"),
+            Fetch::More { stream } => format!("more of body {}", stream.0),
+            Fetch::Close { stream } => format!("close body {}", stream.0),
+        };
+        self.note(now, "origin", format_args!("#{} {shown}", ticket.0));
+    }
+
+    pub(crate) fn fetched(&self, now: Nanos, ticket: Ticket, fetched: &Fetched) {
+        if self.text.is_none() {
+            return;
+        }
+        let shown = match fetched {
+            Fetched::Head(head) => format!("is {} of {} bytes", head.etag, head.size),
+            Fetched::Opened(stream) => format!("body {} comes", stream.0),
+            Fetched::Data(bytes) => format!("{} bytes", bytes.len()),
+            Fetched::End => "end".to_owned(),
+            Fetched::Failed(fault) => format!("failed: {fault}"),
+        };
+        self.note(now, "origin", format_args!("#{} {shown}", ticket.0));
+    }
+}
+
+struct Shown<'a> {
+    command: &'a Command,
+    geometry: &'a Geometry,
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Of an illegal command the zone may not exist.
+        let place =
+            |lba: Lba| (lba.0 / self.geometry.zone_size.0, lba.0 % self.geometry.zone_size.0);
+        let blocks = |data: &[Payload]| {
+            data.iter().map(Payload::len).sum::<usize>().div_ceil(zonal_base::BLOCK_BYTES)
+        };
+        match self.command {
+            Command::Read { lba, blocks, .. } => {
+                let (zone, at) = place(*lba);
+                write!(f, "read zone {zone} at {at}, {} blocks", blocks.0)
+            }
+            Command::Write { lba, data } => {
+                let (zone, at) = place(*lba);
+                write!(f, "write zone {zone} at {at}, {} blocks", blocks(data))
+            }
+            Command::Append { zone, data } => {
+                write!(f, "append to zone {}, {} blocks", zone.0, blocks(data))
+            }
+            Command::Manage { zone, action } => write!(f, "{action:?} zone {}", zone.0),
+            Command::Report { first, count } => {
+                write!(f, "report {count} zones from {}", first.0)
+            }
+            Command::Restore { zone, written } => {
+                write!(f, "restore zone {} to {} blocks", zone.0, written.0)
+            }
+            Command::Flush => f.write_str("flush"),
+        }
+    }
+}
