@@ -7,10 +7,10 @@ use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::error::{OriginError, Wait};
 use crate::folder::FileRange;
+use crate::places::Place;
 use crate::stats::Stats;
 
 /// Why a body broke. Bodies that an origin returns break with an [`OriginError`] inside.
@@ -36,7 +36,7 @@ pub struct OriginBody {
     object_size: Option<u64>,
     over: bool,
     stats: Arc<Stats>,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 #[derive(Debug)]
@@ -53,12 +53,7 @@ pub(crate) struct RangeHead {
 }
 
 impl OriginBody {
-    pub(crate) fn new(
-        source: Source,
-        head: RangeHead,
-        stats: Arc<Stats>,
-        place: OwnedSemaphorePermit,
-    ) -> Self {
+    pub(crate) fn new(source: Source, head: RangeHead, stats: Arc<Stats>, place: Place) -> Self {
         let RangeHead { bytes, etag, object_size } = head;
         Self { source, missing_bytes: bytes, etag, object_size, over: false, stats, _place: place }
     }

@@ -36,13 +36,13 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::limits::Limits;
+use crate::places::Places;
 use crate::stats::Stats;
 
 /// A folder whose first-level folders are buckets.
 pub struct FolderOrigin {
     root: PathBuf,
-    reads: Arc<Semaphore>,
-    forwards: Arc<Semaphore>,
+    places: Places,
     completions: Semaphore,
     /// Held while an upload is renamed or an object removed, so that conditions hold when it happens.
     commit: Mutex<write::LastModified>,
@@ -66,8 +66,7 @@ impl FolderOrigin {
         }
         Ok(Self {
             root,
-            reads: Arc::new(Semaphore::new(limits.concurrent_reads)),
-            forwards: Arc::new(Semaphore::new(limits.concurrent_forwards)),
+            places: Places::new(limits),
             completions: Semaphore::new(complete::COMPLETIONS_AT_ONCE),
             commit: Mutex::default(),
             stats: Arc::default(),

@@ -12,6 +12,7 @@ mod held_back;
 mod limits;
 mod object;
 mod origin;
+mod places;
 mod s3;
 pub mod sigv4;
 mod stats;

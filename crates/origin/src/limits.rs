@@ -5,12 +5,15 @@ use std::time::Duration;
 /// Bounds in number and time. Every field is a bound; none can be switched off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Heads and ranges under way at once, their bodies included. More wait, in the order they came;
-    /// they are bounded by whoever asks. 256: 64 KiB ranges at 40 ms each come to 400 MiB/s.
+    /// Ranges under way at once, their bodies included, and besides them as many heads. More wait, in the order
+    /// they came; they are bounded by whoever asks. 256: 64 KiB ranges at 40 ms each come to 400 MiB/s.
     pub concurrent_reads: usize,
-    /// Forwarded requests under way at once, their bodies in both directions included. They have a
-    /// bound of their own, so that slow uploads never stop reads.
+    /// Forwarded requests under way at once, their bodies in both directions included: so many with a body, so
+    /// many reads of objects, and so many others. More wait, for as long as `wait`. 256: as many as ranges.
     pub concurrent_forwards: usize,
+    /// Until a forwarded request that waits for others is told to come back later. 10 s: a sixth of what S3's own
+    /// clients wait for an answer, so that they hear it.
+    pub wait: Duration,
     /// Until a connection stands. 5 s: two lost SYNs and their repetitions.
     pub connect: Duration,
     /// Until the head of an answer to HEAD or GET, the connection included. 30 s: S3's own clients wait 60 s
@@ -34,6 +37,7 @@ impl Default for Limits {
         Self {
             concurrent_reads: 256,
             concurrent_forwards: 256,
+            wait: Duration::from_secs(10),
             connect: Duration::from_secs(5),
             answer: Duration::from_secs(30),
             forward_answer: Duration::from_secs(300),

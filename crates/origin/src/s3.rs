@@ -26,10 +26,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::limits::Limits;
+use crate::places::Places;
 use crate::sigv4::{Credentials, Signer};
 use crate::stats::Stats;
 
@@ -40,8 +41,7 @@ pub struct S3Origin {
     /// `None`: requests are sent anonymously.
     signer: Option<Signer>,
     limits: Limits,
-    reads: Arc<Semaphore>,
-    forwards: Arc<Semaphore>,
+    places: Places,
     /// When the origin last let us in where that had been in doubt.
     let_in_at: Mutex<Option<Instant>>,
     /// State of the random waits between retries.
@@ -107,8 +107,7 @@ impl S3Origin {
             client: client::connect_with(roots, &limits),
             endpoint,
             signer,
-            reads: Arc::new(Semaphore::new(limits.concurrent_reads)),
-            forwards: Arc::new(Semaphore::new(limits.concurrent_forwards)),
+            places: Places::new(&limits),
             limits,
             let_in_at: Mutex::default(),
             jitter: AtomicU64::new(0),

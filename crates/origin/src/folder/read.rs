@@ -19,7 +19,6 @@ use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::answer::{from_io, no_such_key, refused_key};
 use super::path::NotAFile;
@@ -28,6 +27,7 @@ use super::{FolderOrigin, blocking, content_type, path};
 use crate::body::{BodyError, OriginBody, RangeHead, Source};
 use crate::error::{OriginError, Refusal};
 use crate::object::{ObjectHead, ObjectName};
+use crate::places::Place;
 use crate::stats::Stats;
 
 /// Bytes per read: large enough to make the hop to another thread cheap, small enough to wait for.
@@ -57,7 +57,7 @@ impl FolderOrigin {
     /// There is no such object, or its name leads elsewhere.
     pub async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
         self.stats.heads.add(1);
-        let _place = self.reads.acquire().await.expect("never closed");
+        let _place = self.places.for_head().await;
         let opened = self.open_object(object).await;
         self.stats.counted(opened.map(|opened| head_of(&opened.version, &object.key)))
     }
@@ -76,7 +76,7 @@ impl FolderOrigin {
     ) -> Result<OriginBody, OriginError> {
         assert!(range.start < range.end, "an empty range cannot be asked for");
         self.stats.gets.add(1);
-        let place = self.reads.clone().acquire_owned().await.expect("never closed");
+        let place = self.places.for_range().await;
         let opened = self.open_range(object, range, if_match).await;
         let (file, head) = self.stats.counted(opened)?;
         Ok(OriginBody::new(Source::File(file), head, self.stats.clone(), place))
@@ -211,11 +211,11 @@ pub(super) struct FileBody {
     step: Step,
     missing_bytes: u64,
     stats: Arc<Stats>,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl FileBody {
-    pub(super) fn new(range: FileRange, stats: Arc<Stats>, place: OwnedSemaphorePermit) -> Self {
+    pub(super) fn new(range: FileRange, stats: Arc<Stats>, place: Place) -> Self {
         let missing_bytes = range.range.end - range.range.start;
         Self { step: step(range), missing_bytes, stats, _place: place }
     }

@@ -21,6 +21,7 @@ use crate::error::OriginError;
 use crate::hashed;
 use crate::object::ObjectName;
 use crate::origin::RequestId;
+use crate::places::Place;
 use crate::sigv4::{decode_path, decode_query_value, query_pairs};
 
 pub(super) type Answer = Result<Response<BoxBody>, OriginError>;
@@ -35,11 +36,11 @@ impl FolderOrigin {
         request: Request<BoxBody>,
     ) -> Result<Response<BoxBody>, OriginError> {
         self.stats.forwards.add(1);
-        let _place = self.forwards.acquire().await.expect("never closed");
+        let place = self.places.for_forward(&request).await?;
         let is_head = request.method() == Method::HEAD;
         let resource = request.uri().path().to_owned();
         let request_id = request.extensions().get::<RequestId>().cloned();
-        let answer = match self.stats.counted(self.serve(request).await) {
+        let answer = match self.stats.counted(self.serve(request, place).await) {
             Err(error @ (OriginError::Unreachable { .. } | OriginError::BadUpload { .. })) => {
                 return Err(error);
             }
@@ -53,7 +54,7 @@ impl FolderOrigin {
         Ok(if is_head { answer.map(|_| full_body("")) } else { answer })
     }
 
-    async fn serve(&self, request: Request<BoxBody>) -> Answer {
+    async fn serve(&self, request: Request<BoxBody>, place: Place) -> Answer {
         let request = hashed::checked(aws_chunked::decode_any(request)?)?;
         let path = request.uri().path();
         let path = decode_path(path.strip_prefix('/').unwrap_or(path));
@@ -65,7 +66,7 @@ impl FolderOrigin {
         match (object.bucket.is_empty(), object.key.is_empty()) {
             (true, _) => self.serve_service(request.method(), &query).await,
             (false, true) => self.serve_bucket(request.method(), &object.bucket, &query).await,
-            (false, false) => self.serve_object(request, &object, &query).await,
+            (false, false) => self.serve_object(request, (&object, &query), place).await,
         }
     }
 
@@ -110,8 +111,8 @@ impl FolderOrigin {
     async fn serve_object(
         &self,
         request: Request<BoxBody>,
-        object: &ObjectName,
-        query: &Query,
+        (object, query): (&ObjectName, &Query),
+        place: Place,
     ) -> Answer {
         let is_copy = request.headers().contains_key("x-amz-copy-source");
         if !is_copy && (query.has("uploads") || query.has("uploadId")) {
@@ -121,7 +122,7 @@ impl FolderOrigin {
             return Err(not_implemented("this operation on an object"));
         }
         match *request.method() {
-            Method::GET | Method::HEAD => self.serve_read(request.headers(), object).await,
+            Method::GET | Method::HEAD => self.serve_read(request.headers(), object, place).await,
             Method::PUT => {
                 let version = self.put(object, request).await?;
                 let response = Response::builder().header(ETAG, version.etag());
@@ -135,8 +136,7 @@ impl FolderOrigin {
         }
     }
 
-    async fn serve_read(&self, headers: &HeaderMap, object: &ObjectName) -> Answer {
-        let place = self.reads.clone().acquire_owned().await.expect("never closed");
+    async fn serve_read(&self, headers: &HeaderMap, object: &ObjectName, place: Place) -> Answer {
         let opened = self.open_object(object).await?;
         let version = opened.version;
         let etag = version.etag();

@@ -25,6 +25,7 @@ use crate::aws_chunked;
 use crate::body::{BoxBody, full_body};
 use crate::error::{OriginError, Wait};
 use crate::hashed;
+use crate::places::Place;
 use crate::sigv4::{
     Timestamp, UNSIGNED_PAYLOAD, decode_path, decode_query_value, encode_query_value, query_pairs,
 };
@@ -39,10 +40,15 @@ impl S3Origin {
         request: Request<BoxBody>,
     ) -> Result<Response<BoxBody>, OriginError> {
         self.stats.forwards.add(1);
-        self.hand_on(request).await.inspect_err(|error| self.stats.count_error(error))
+        let place = self.places.for_forward(&request).await?;
+        self.hand_on(request, place).await.inspect_err(|error| self.stats.count_error(error))
     }
 
-    async fn hand_on(&self, request: Request<BoxBody>) -> Result<Response<BoxBody>, OriginError> {
+    async fn hand_on(
+        &self,
+        request: Request<BoxBody>,
+        place: Place,
+    ) -> Result<Response<BoxBody>, OriginError> {
         let request = hashed::checked(aws_chunked::unchain(request)?)?;
         let (mut parts, body) = request.into_parts();
         remove_hop_by_hop(&mut parts.headers);
@@ -61,7 +67,6 @@ impl S3Origin {
             signer.sign(now, &mut parts, &payload_hash);
         }
 
-        let place = self.forwards.clone().acquire_owned().await.expect("never closed");
         let progress = Arc::new(Progress::default());
         let upload = Upload { inner: body, progress: progress.clone() };
         let method = parts.method.clone();

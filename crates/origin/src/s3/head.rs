@@ -21,7 +21,7 @@ impl S3Origin {
     async fn checked_head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
         let url = self.endpoint.url(&object.bucket, &object.key, None);
         let url = url.ok_or_else(|| no_such_bucket(&object.bucket))?;
-        let _place = self.reads.acquire().await.expect("never closed");
+        let _place = self.places.for_head().await;
         let response = self
             .read(|| {
                 let request = Request::head(&url).header("x-amz-checksum-mode", "ENABLED");

@@ -10,11 +10,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 
 use crate::body::{BodyError, BoxBody};
 use crate::error::{OriginError, Wait};
+use crate::places::Place;
 use crate::stats::Stats;
 
 /// What is known from outside about a body that is being sent.
@@ -83,16 +83,11 @@ pub(super) struct Download {
     silence: Pin<Box<Sleep>>,
     client_waits: bool,
     stats: Arc<Stats>,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl Download {
-    pub(super) fn new(
-        inner: Incoming,
-        stall: Duration,
-        stats: Arc<Stats>,
-        place: OwnedSemaphorePermit,
-    ) -> Self {
+    pub(super) fn new(inner: Incoming, stall: Duration, stats: Arc<Stats>, place: Place) -> Self {
         let silence = Box::pin(tokio::time::sleep(stall));
         Self { inner, stall, silence, client_waits: false, stats, _place: place }
     }

@@ -1,0 +1,127 @@
+//! Requests that hold their place for long, and who waits for them.
+
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body, Frame};
+use http_body_util::BodyExt;
+use tokio::time::timeout;
+
+use crate::body::{BodyError, BoxBody, full_body};
+use crate::error::OriginError;
+use crate::folder::FolderOrigin;
+use crate::limits::Limits;
+use crate::object::ObjectName;
+
+/// How long a forwarded request waits for its place here.
+const WAIT: Duration = Duration::from_millis(50);
+
+/// What happens at all happens within this time.
+const SOON: Duration = Duration::from_secs(10);
+
+/// A folder with one bucket `b`, one object `k` in it, and one place of each kind. Removed at the end.
+struct Crowded {
+    root: PathBuf,
+    origin: FolderOrigin,
+}
+
+impl Crowded {
+    fn new(test: &str) -> Self {
+        let name = format!("zonal-places-test-{}-{test}", std::process::id());
+        let root = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(root.join("b")).unwrap();
+        std::fs::write(root.join("b/k"), vec![0; 1 << 20]).unwrap();
+        let limits =
+            Limits { concurrent_reads: 1, concurrent_forwards: 1, wait: WAIT, ..Limits::default() };
+        let origin = FolderOrigin::open(root.clone(), &limits).unwrap();
+        Self { root, origin }
+    }
+
+    /// An answer that comes although others hold their places.
+    async fn answer(&self, method: &str, path: &str, body: BoxBody) -> Response<BoxBody> {
+        let request = Request::builder().method(method).uri(path).body(body).unwrap();
+        let answer = timeout(SOON, self.origin.forward(request)).await;
+        answer.unwrap_or_else(|_| panic!("{method} {path} is not answered")).unwrap()
+    }
+
+    async fn status(&self, method: &str, path: &str) -> u16 {
+        self.answer(method, path, full_body("")).await.status().as_u16()
+    }
+}
+
+impl Drop for Crowded {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.root);
+    }
+}
+
+fn object() -> ObjectName {
+    ObjectName { bucket: "b".to_owned(), key: "k".to_owned() }
+}
+
+/// An upload of which nothing comes.
+struct Silence;
+
+impl Body for Silence {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        Poll::Pending
+    }
+}
+
+/// A slow reader held the place of its range, heads needed one of the same kind, and so what was cached could not be
+/// confirmed: hits waited for the clients of misses.
+#[tokio::test]
+async fn a_body_that_is_not_read_holds_up_no_head() {
+    let folder = Crowded::new("head");
+    let held = folder.origin.get(&object(), 0..10, None).await.unwrap();
+    let head = timeout(SOON, folder.origin.head(&object())).await.expect("an answer");
+    assert_eq!(head.unwrap().size, 1 << 20);
+    assert_eq!(folder.status("GET", "/b/none").await, 404);
+    drop(held);
+}
+
+/// Uploads and all other forwarded requests had one kind of place: a few slow uploads stopped lists, and the 404 of
+/// whatever is not there.
+#[tokio::test]
+async fn uploads_that_stop_hold_up_nothing_but_uploads() {
+    let folder = Crowded::new("upload");
+    let request = Request::put("/b/new").body(Silence.boxed_unsync()).unwrap();
+    let mut stopped = std::pin::pin!(folder.origin.forward(request));
+    assert!(timeout(WAIT, &mut stopped).await.is_err());
+    for path in ["/", "/b?list-type=2"] {
+        assert_eq!(folder.status("GET", path).await, 200, "{path}");
+    }
+    assert_eq!(folder.status("GET", "/b/none").await, 404);
+    assert_eq!(folder.status("DELETE", "/b/k").await, 204);
+    let request = Request::put("/b/other").body(full_body("other")).unwrap();
+    let refused = timeout(SOON, folder.origin.forward(request)).await.expect("an answer");
+    let Err(OriginError::Busy(refusal)) = refused else { panic!("one upload too many") };
+    assert_eq!((refusal.status, refusal.code.as_str()), (503, "SlowDown"));
+    assert_eq!(folder.origin.stats().errors().map(|(_, n)| n).sum::<u64>(), 0, "it is our bound");
+}
+
+/// An answer is under way until its body is over, also when it comes from a file. Lists do not wait for it.
+#[tokio::test]
+async fn an_object_that_is_not_read_holds_up_no_list() {
+    let folder = Crowded::new("answer");
+    let answer = folder.answer("GET", "/b/k", full_body("")).await;
+    assert_eq!(answer.status(), 200);
+    let request = Request::get("/b/none").body(full_body("")).unwrap();
+    let refused = timeout(SOON, folder.origin.forward(request)).await.expect("an answer");
+    assert!(matches!(refused, Err(OriginError::Busy(_))));
+    assert_eq!(folder.status("GET", "/b?list-type=2").await, 200);
+    assert_eq!(folder.status("GET", "/b/").await, 200);
+    assert_eq!(folder.status("HEAD", "/b/none").await, 404);
+    drop(answer);
+    assert_eq!(folder.status("GET", "/b/none").await, 404);
+}
