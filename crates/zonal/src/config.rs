@@ -36,6 +36,8 @@ pub(crate) struct Config {
     pub(crate) region: String,
     /// Who may come in; `None`: make a pair.
     pub(crate) keys: Option<KeyPair>,
+    /// The file that holds their secret key, where one is named.
+    pub(crate) secret_key_file: Option<PathBuf>,
     /// Address of metrics and health.
     pub(crate) admin: SocketAddr,
     /// The object store.
@@ -71,6 +73,8 @@ pub(crate) struct Origin {
     pub(crate) spec: Option<OriginSpec>,
     /// `None`: requests are not signed.
     pub(crate) credentials: Option<Credentials>,
+    /// They are those that AWS's own tools would take, and nobody named them to Zonal.
+    pub(crate) has_keys_of_environment: bool,
     pub(crate) limits: zonal_origin::Limits,
 }
 

@@ -1,8 +1,8 @@
-//! What `zonal serve` prints when it is up: three lines to copy.
+//! What `zonal serve` prints when it is up: lines to copy.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use http::{Method, Uri};
@@ -32,11 +32,17 @@ pub(crate) struct Greeting<'a> {
 pub(crate) enum Secret {
     /// It was made just now and is printed this once.
     Printed,
-    /// It is in this file, in the format of AWS's own tools.
+    /// It was made at an earlier start, and is in this file, in the format of AWS's own tools.
     Kept(PathBuf),
+    /// The user named this file, whose first line it is.
+    InFile(PathBuf),
     /// The user gave it.
     Given,
 }
+
+/// Forgets all that a shell knew of AWS. What is exported next would be mixed with it: a session token with
+/// the wrong keys, a profile, an endpoint for S3 alone. The one name is for shells that want one at least.
+const FORGET: &str = "unset AWS_PROFILE $(env | grep -o '^AWS_[A-Z0-9_]*')";
 
 impl Greeting<'_> {
     pub(crate) fn text(&self) -> String {
@@ -46,26 +52,33 @@ impl Greeting<'_> {
             Some(url) => writeln!(text, "  curl -s -D- -o /dev/null '{url}'"),
             None => Ok(()),
         };
+        let _ = writeln!(text, "  {FORGET}");
         let _ = writeln!(
             text,
-            "  export {} AWS_ENDPOINT_URL={endpoint} AWS_REGION={region} AWS_DEFAULT_REGION={region}",
-            self.credentials(),
-            region = self.region,
+            "  export AWS_ACCESS_KEY_ID={} AWS_SECRET_ACCESS_KEY={} AWS_ENDPOINT_URL={endpoint} \
+             AWS_REGION={region} AWS_DEFAULT_REGION={region}",
+            quoted(&self.keys.access_key),
+            self.secret_key(),
+            region = quoted(self.region),
         );
         let _ = writeln!(text, "  curl -s {}/metrics", url(self.admin));
         let _ = writeln!(text, "\n{}", self.explanation());
         text
     }
 
-    fn credentials(&self) -> String {
-        let access_key = &self.keys.access_key;
+    /// The secret key as a shell comes by it. It is shown once, by the start that made it.
+    fn secret_key(&self) -> String {
+        let in_file = |path: &Path| quoted(&path.display().to_string());
         match self.secret {
-            Secret::Printed => {
-                let secret_key = &self.keys.secret_key;
-                format!("AWS_ACCESS_KEY_ID={access_key} AWS_SECRET_ACCESS_KEY={secret_key}")
+            Secret::Printed => quoted(&self.keys.secret_key),
+            Secret::Kept(path) => {
+                format!("\"$(sed -n 's/^aws_secret_access_key *= *//p' {})\"", in_file(path))
             }
-            Secret::Kept(path) => format!("AWS_SHARED_CREDENTIALS_FILE='{}'", path.display()),
-            Secret::Given => format!("AWS_ACCESS_KEY_ID={access_key}"),
+            Secret::InFile(path) => format!("\"$(head -n 1 {})\"", in_file(path)),
+            // A shell that does not know it says so, and exports nothing.
+            Secret::Given => {
+                "\"${ZONAL_ENDPOINT_SECRET_KEY:?write the secret key here}\"".to_owned()
+            }
         }
     }
 
@@ -80,7 +93,7 @@ impl Greeting<'_> {
     }
 
     fn explanation(&self) -> String {
-        let second = match self.freshness {
+        let hit = match self.freshness {
             Freshness::Revalidate { .. } => {
                 "X-Cache: REVALIDATED (the bytes come from local flash; the origin was asked only whether \
                  they are current. --freshness ttl=60s or immutable does not ask, and says HIT)"
@@ -89,7 +102,19 @@ impl Greeting<'_> {
                 "X-Cache: HIT (nothing was asked of the origin)"
             }
         };
-        format!("Read an object twice: first X-Cache: MISS, then {second}.")
+        format!(
+            "Read an object twice. What is on flash says {hit}, what is not says X-Cache: MISS."
+        )
+    }
+}
+
+/// A word that a shell takes as it is.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 
@@ -107,6 +132,15 @@ fn url(address: SocketAddr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shell_takes_words_as_they_are() {
+        for (word, expected) in
+            [("a/b-1", "a/b-1"), ("", "''"), ("$a b", "'$a b'"), ("it's", r"'it'\''s'")]
+        {
+            assert_eq!(quoted(word), expected);
+        }
+    }
 
     #[test]
     fn an_address_of_all_interfaces_is_reached_on_this_one() {

@@ -8,13 +8,15 @@
 //! ```
 //!
 //! Each is made only when it is needed; a Zonal to which everything was named makes no directory.
-//! Whatever is made is complete or not there: it is written beside and renamed.
+//! Whatever is made is complete or not there: it is written beside and renamed. A start that fails
+//! removes what it made.
 
 mod credentials;
+mod made;
 pub(crate) mod samples;
 
 use std::fs::{DirBuilder, File, TryLockError};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +27,7 @@ use crate::config::KeyPair;
 use crate::failure::Failure;
 
 pub(crate) use credentials::KeysFrom;
+use made::Made;
 
 /// The device's size where the user names none and the disk allows it: 8 GiB. Large enough to be of use,
 /// small enough for any laptop.
@@ -40,7 +43,10 @@ const FREE_SHARE: u64 = 4;
 #[derive(Debug)]
 pub(crate) struct Home {
     path: PathBuf,
-    /// Locked until it is dropped.
+    /// Another start used it before.
+    is_used: bool,
+    made: Made,
+    /// Locked until it is dropped, after `made`.
     _lock: File,
 }
 
@@ -49,46 +55,83 @@ impl Home {
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let fail = |action: &str, error: io::Error| {
             let path = path.display();
+            let advice = match error.kind() {
+                ErrorKind::NotFound => "make the folder that it lies in, or name",
+                _ => "name",
+            };
             Failure::work(format!(
-                "cannot {action} the data directory {path}: {error}; name another with --data-dir"
+                "cannot {action} the data directory {path}: {error}: {advice} another with --data-dir"
             ))
         };
-        let make = DirBuilder::new().recursive(true).mode(0o700).create(path);
-        make.map_err(|error| fail("make", error))?;
+        let mut made = Made::default();
+        match DirBuilder::new().mode(0o700).create(path) {
+            Ok(()) => made.note(path.into()),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => (),
+            Err(error) => return Err(fail("make", error)),
+        }
         // Absolute, so that what is printed can be used from anywhere.
         let path = path.canonicalize().map_err(|error| fail("use", error))?;
-        let lock = File::options().create(true).append(true).open(path.join("lock"));
+        let lock_path = path.join("lock");
+        let is_used = lock_path.exists();
+        let lock = File::options().create(true).append(true).open(&lock_path);
         let lock = lock.map_err(|error| fail("write to", error))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path, _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(Failure::work(format!(
-                "the data directory {} is in use by another zonal: stop it, or name another with --data-dir",
-                path.display()
-            ))),
-            Err(TryLockError::Error(error)) => Err(fail("lock", error)),
+            Ok(()) => (),
+            Err(TryLockError::WouldBlock) => {
+                return Err(Failure::work(format!(
+                    "the data directory {} is in use by another zonal: stop it, or name another with --data-dir",
+                    path.display()
+                )));
+            }
+            Err(TryLockError::Error(error)) => return Err(fail("lock", error)),
         }
+        if !is_used {
+            made.note(lock_path);
+        }
+        Ok(Self { path, is_used, made, _lock: lock })
+    }
+
+    /// The start was good: what it made stays.
+    pub(crate) fn keep(&mut self) {
+        self.made.keep();
     }
 
     /// The access key: the one that is kept, or a new one.
-    pub(crate) fn keys(&self) -> Result<(KeyPair, KeysFrom), Failure> {
+    pub(crate) fn keys(&mut self) -> Result<(KeyPair, KeysFrom), Failure> {
         let path = self.path.join("credentials");
-        credentials::load_or_make(&path)
+        credentials::load_or_make(&path, &mut self.made)
             .map_err(|error| Failure::work(format!("{}: {error}", path.display())))
     }
 
-    /// The folder that is the origin, with sample objects when it is new.
-    pub(crate) fn origin(&self) -> Result<PathBuf, Failure> {
+    /// The folder that is the origin, with sample objects when the data directory is new. One that went
+    /// missing is not made again: clients would write into the wrong one.
+    pub(crate) fn origin(&mut self) -> Result<PathBuf, Failure> {
         let path = self.path.join("origin");
-        samples::load_or_make(&path)
-            .map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
+        // Left by a start that was killed.
+        let is_begun = unfinished(&path).exists();
+        if !path.is_dir() {
+            if self.is_used && !is_begun {
+                return Err(Failure::work(format!(
+                    "no origin is named, and the folder {} is gone: put it back, or make an empty one, or name \
+                     an origin with --origin (origin.spec)",
+                    path.display()
+                )));
+            }
+            samples::make(&path, &mut self.made)
+                .map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
+        }
         Ok(path)
     }
 
     /// The device: the file that is there, or one that fits on the disk.
-    pub(crate) fn flash(&self) -> Result<DeviceSpec, Failure> {
+    pub(crate) fn flash(&mut self) -> Result<DeviceSpec, Failure> {
         let path = self.path.join("flash");
-        let is_there = std::fs::metadata(&path).is_ok_and(|file| 0 < file.len());
-        let size = if is_there { None } else { Some(self.flash_size()?) };
+        // A link that leads nowhere is not ours to remove.
+        if path.symlink_metadata().is_err() {
+            self.made.note(path.clone());
+        }
+        let is_empty = std::fs::metadata(&path).map_or(true, |file| file.len() == 0);
+        let size = if is_empty { Some(self.flash_size()?) } else { None };
         Ok(DeviceSpec { place: Place::File { path, size }, zone: ZONE_SIZE, engine: None })
     }
 

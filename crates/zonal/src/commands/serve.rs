@@ -1,7 +1,7 @@
 //! `zonal serve`: from start to stop.
 //!
 //! 1. Check the configuration, and take both addresses. Nothing was touched yet.
-//! 2. Find or make what was not named: keys, origin, device.
+//! 2. Find or make what was not named: device, keys, origin. A start that fails removes what it made.
 //! 3. Open the devices, start a shard on each thread and the endpoint with it.
 //! 4. Say where it is.
 //! 5. Told to stop, let requests end, put what was admitted on flash, and go.
@@ -107,7 +107,7 @@ struct Started {
 /// What the configuration did not name, found or made.
 struct Found {
     /// Holds the lock of the data directory.
-    _home: Option<Home>,
+    home: Option<Home>,
     keys: KeyPair,
     secret: Secret,
     origin: OriginSpec,
@@ -115,11 +115,8 @@ struct Found {
 }
 
 async fn start(config: &Config, endpoint: Address) -> Result<Started, Failure> {
-    let found = Found::find(config)?;
+    let mut found = Found::find(config)?;
     let Found { keys, origin, devices, .. } = &found;
-    for device in devices {
-        survey::refuse_foreign(&device.spec)?;
-    }
     let origin = Arc::new(open_origin(origin, config)?);
     let gateway = zonal_gateway::Config {
         region: config.region.clone(),
@@ -136,6 +133,9 @@ async fn start(config: &Config, endpoint: Address) -> Result<Started, Failure> {
         node.stop().await;
         return Err(failure);
     }
+    if let Some(home) = &mut found.home {
+        home.keep();
+    }
     Ok(Started { node, front, origin, found })
 }
 
@@ -144,7 +144,10 @@ fn open_origin(spec: &OriginSpec, config: &Config) -> Result<Origin, Failure> {
     match spec {
         OriginSpec::Folder(root) => {
             FolderOrigin::open(root.clone(), &limits).map(Origin::from).map_err(|error| {
-                Failure::work(format!("the origin's folder {}: {error}", root.display()))
+                Failure::work(format!(
+                    "the origin's folder {}: {error}: make it, or name another with --origin (origin.spec)",
+                    root.display()
+                ))
             })
         }
         OriginSpec::S3 { endpoint, region } => {
@@ -163,33 +166,67 @@ impl Found {
         let is_all_named = config.keys.is_some()
             && config.origin.spec.is_some()
             && config.devices.iter().all(|device| device.spec.is_some());
-        let home = match is_all_named {
+        let mut home = match is_all_named {
             true => None,
             false => Some(Home::open(&config.data_dir)?),
         };
-        let needed = || home.as_ref().expect("it was opened because something was not named");
-        let (keys, secret) = match &config.keys {
-            Some(keys) => (keys.clone(), Secret::Given),
-            None => match needed().keys()? {
+        let mut devices = Vec::with_capacity(config.devices.len());
+        for Device { spec, shards, policy, chunk, buffers } in &config.devices {
+            let spec = match spec {
+                Some(spec) => spec.clone(),
+                None => needed(&mut home).flash()?,
+            };
+            survey::refuse_foreign(&spec)?;
+            let (shards, chunk, buffers) = (*shards, *chunk, *buffers);
+            devices.push(DeviceSettings { spec, shards, policy: policy.clone(), chunk, buffers });
+        }
+        let (keys, secret) = match (&config.keys, &config.secret_key_file) {
+            (Some(keys), Some(file)) => {
+                // What is printed can be used from anywhere.
+                let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+                (keys.clone(), Secret::InFile(file))
+            }
+            (Some(keys), None) => (keys.clone(), Secret::Given),
+            (None, _) => match needed(&mut home).keys()? {
                 (keys, KeysFrom::Made) => (keys, Secret::Printed),
                 (keys, KeysFrom::Kept(path)) => (keys, Secret::Kept(path)),
             },
         };
+        refuse_own_keys(config, &keys)?;
         let origin = match &config.origin.spec {
             Some(spec) => spec.clone(),
-            None => OriginSpec::Folder(needed().origin()?),
+            None => OriginSpec::Folder(needed(&mut home).origin()?),
         };
-        let settings = |device: &Device| {
-            let spec = match &device.spec {
-                Some(spec) => spec.clone(),
-                None => needed().flash()?,
-            };
-            let Device { shards, chunk, buffers, .. } = *device;
-            Ok(DeviceSettings { spec, shards, policy: device.policy.clone(), chunk, buffers })
-        };
-        let devices = config.devices.iter().map(settings).collect::<Result<_, Failure>>()?;
-        Ok(Self { _home: home, keys, secret, origin, devices })
+        Ok(Self { home, keys, secret, origin, devices })
     }
+}
+
+fn needed(home: &mut Option<Home>) -> &mut Home {
+    home.as_mut().expect("it was opened because something was not named")
+}
+
+/// Refuses to sign requests to the origin with keys that were made here, which it cannot know: whoever
+/// copied the printed lines has them in the variables that name the origin's.
+fn refuse_own_keys(config: &Config, keys: &KeyPair) -> Result<(), Failure> {
+    let Some(credentials) = &config.origin.credentials else { return Ok(()) };
+    if credentials.access_key != keys.access_key {
+        return Ok(());
+    }
+    let key = &keys.access_key;
+    if config.keys.is_none() {
+        return Err(Failure::request(format!(
+            "origin.access-key: {key} is the key that was made here for clients: name the origin's own with \
+             --origin-access-key and --origin-secret-key-file"
+        )));
+    }
+    if config.origin.has_keys_of_environment {
+        tracing::warn!(
+            key,
+            "AWS_ACCESS_KEY_ID is the clients' key, and is used at the origin: if the origin has another, name \
+             it with --origin-access-key"
+        );
+    }
+    Ok(())
 }
 
 fn greeting<'a>(

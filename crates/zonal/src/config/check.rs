@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -37,6 +38,9 @@ pub(super) fn check(
         listen,
         region: given("endpoint.region", &endpoint.region)?.to_owned(),
         keys,
+        secret_key_file: Some(text(&endpoint.secret_key_file))
+            .filter(|path| !path.is_empty())
+            .map(PathBuf::from),
         admin: another_address("admin.listen", &file.admin.listen, listen)?,
         origin: origin(&file.origin, variable)?,
         devices: devices(&file.device)?,
@@ -160,6 +164,7 @@ fn origin(origin: &raw::Origin, variable: &dyn Fn(&str) -> Option<String>) -> Ch
         spec => Some(spec.parse().map_err(|error| ConfigError::new("origin.spec", error))?),
     };
     let is_s3 = matches!(spec, Some(OriginSpec::S3 { .. }));
+    let has_keys = keys.is_some();
     let credentials = match keys {
         Some(_) if !is_s3 => {
             let why = "a folder takes no keys: leave it out";
@@ -170,7 +175,8 @@ fn origin(origin: &raw::Origin, variable: &dyn Fn(&str) -> Option<String>) -> Ch
         }
         None => credentials_of_environment(variable).filter(|_| is_s3),
     };
-    Ok(Origin { spec, credentials, limits: origin_limits(origin)? })
+    let has_keys_of_environment = !has_keys && credentials.is_some();
+    Ok(Origin { spec, credentials, has_keys_of_environment, limits: origin_limits(origin)? })
 }
 
 /// The variables that AWS's own tools read.

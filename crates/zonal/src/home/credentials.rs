@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use super::made::Made;
 use super::unfinished;
 use crate::config::KeyPair;
 
@@ -26,7 +27,7 @@ const ACCESS_KEY_LETTERS: usize = 20;
 /// As AWS's: 40, here of 5 bits each.
 const SECRET_KEY_LETTERS: usize = 40;
 
-pub(super) fn load_or_make(path: &Path) -> io::Result<(KeyPair, KeysFrom)> {
+pub(super) fn load_or_make(path: &Path, made: &mut Made) -> io::Result<(KeyPair, KeysFrom)> {
     match std::fs::read_to_string(path) {
         Ok(text) => match parse(&text) {
             Some(keys) => Ok((keys, KeysFrom::Kept(path.into()))),
@@ -34,6 +35,8 @@ pub(super) fn load_or_make(path: &Path) -> io::Result<(KeyPair, KeysFrom)> {
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let keys = make()?;
+            made.note(unfinished(path));
+            made.note(path.into());
             keep(&keys, path)?;
             Ok((keys, KeysFrom::Made))
         }
@@ -83,10 +86,11 @@ mod tests {
     fn a_key_pair_is_made_once_and_kept_for_its_owner_only() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("credentials");
-        let (made, from) = load_or_make(&path).unwrap();
+        let mut made = Made::default();
+        let (keys, from) = load_or_make(&path, &mut made).unwrap();
         assert_eq!(from, KeysFrom::Made);
-        assert_eq!((made.access_key.len(), made.secret_key.len()), (20, 40));
-        assert_eq!(load_or_make(&path).unwrap(), (made, KeysFrom::Kept(path.clone())));
+        assert_eq!((keys.access_key.len(), keys.secret_key.len()), (20, 40));
+        assert_eq!(load_or_make(&path, &mut made).unwrap(), (keys, KeysFrom::Kept(path.clone())));
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
@@ -96,7 +100,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("credentials");
         std::fs::write(&path, "aws_access_key_id = A\n").unwrap();
-        assert!(load_or_make(&path).is_err());
+        assert!(load_or_make(&path, &mut Made::default()).is_err());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "aws_access_key_id = A\n");
     }
 }

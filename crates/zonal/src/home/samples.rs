@@ -6,6 +6,7 @@ use std::path::Path;
 
 use zonal_base::{Bytes, Rng};
 
+use super::made::Made;
 use super::unfinished;
 
 /// The bucket.
@@ -17,11 +18,15 @@ pub(crate) const LARGE_KEY: &str = "random.bin";
 /// Its size: 20 MiB. Several requests of an S3 client, one second of a slow line.
 const LARGE: Bytes = Bytes::mib(20);
 
+const TEXT_KEY: &str = "hello.txt";
+
 const TEXT: &str = "\
 This object lies in a folder and is served by Zonal, an S3 endpoint that keeps what is read on local flash.
 Every folder next to this one's is a bucket, every file in it an object. Put your own there, or start
 Zonal with --origin s3:https://HOST?region=REGION to read from an object store.
 ";
+
+const TABLE_KEY: &str = "cities.csv";
 
 const TABLE: &str = "\
 city,country,latitude,longitude
@@ -32,16 +37,19 @@ Osaka,Japan,34.694,135.502
 Perth,Australia,-31.953,115.857
 ";
 
-/// Makes the folder `origin` with the samples, unless it is there.
-pub(super) fn load_or_make(origin: &Path) -> io::Result<()> {
-    if origin.is_dir() {
-        return Ok(());
-    }
+/// Makes the folder `origin` with the samples.
+pub(super) fn make(origin: &Path, made: &mut Made) -> io::Result<()> {
     let beside = unfinished(origin);
+    for root in [&beside, origin] {
+        made.note(root.to_owned());
+        let bucket = root.join(BUCKET);
+        made.note(bucket.clone());
+        [TEXT_KEY, TABLE_KEY, LARGE_KEY].iter().for_each(|key| made.note(bucket.join(key)));
+    }
     let bucket = beside.join(BUCKET);
     fs::create_dir_all(&bucket)?;
-    fs::write(bucket.join("hello.txt"), TEXT)?;
-    fs::write(bucket.join("cities.csv"), TABLE)?;
+    fs::write(bucket.join(TEXT_KEY), TEXT)?;
+    fs::write(bucket.join(TABLE_KEY), TABLE)?;
     let mut large = BufWriter::new(fs::File::create(bucket.join(LARGE_KEY))?);
     let mut rng = Rng::new(0);
     for _ in 0..LARGE.0 / 8 {

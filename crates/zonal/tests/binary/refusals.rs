@@ -4,7 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 
-use crate::harness::{DEVICE, Place, check_failure, folder, zonal};
+use crate::harness::{DEVICE, Place, Zonal, check_failure, folder, zonal};
 
 fn entries(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
@@ -74,6 +74,41 @@ fn a_data_directory_that_cannot_be_made_is_named() {
     let words =
         ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data-dir", "file/data"];
     check_failure(folder.path(), &words, (1, "cannot make the data directory file/data: "));
+    let words = [&words[..5], &["--data-dir", "no/data"]].concat();
+    let said = "cannot make the data directory no/data: No such file or directory (os error 2): make \
+                the folder that it lies in, or name another with --data-dir";
+    check_failure(folder.path(), &words, (1, said));
+    assert_eq!(entries(folder.path()), ["file"]);
+}
+
+/// It left a data directory with keys that nobody had seen, and samples.
+#[test]
+fn a_start_that_fails_leaves_nothing_of_what_it_made() {
+    let place = Place::new();
+    let first = place.start(&[]);
+    let before = entries(place.path());
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    // The device is found to be in use when keys and samples are there.
+    let words = [&serve[..], &["--device", DEVICE]].concat();
+    check_failure(place.path(), &words, (1, "flash: in use"));
+    assert_eq!(entries(place.path()), before);
+    // What was there is left alone.
+    let data = place.path().join("zonal-data");
+    fs::create_dir(&data).unwrap();
+    fs::write(data.join("note"), "mine").unwrap();
+    check_failure(place.path(), &words, (1, "flash: in use"));
+    assert_eq!(entries(&data), ["note"]);
+    first.stop();
+    // What a start made that did not fail is there when a later one fails.
+    Zonal::start(place.path(), &[]).stop();
+    let before = entries(&data);
+    assert_eq!(before, ["credentials", "flash", "lock", "note", "origin"]);
+    check_failure(
+        place.path(),
+        &[&serve[..], &["--origin", "file:no"]].concat(),
+        (1, "the origin's folder no: "),
+    );
+    assert_eq!(entries(&data), before);
 }
 
 #[track_caller]
@@ -158,6 +193,13 @@ fn an_origin_that_is_not_there_is_named() {
         "--secret-key",
         "b",
     ];
-    check_failure(folder.path(), &words, (1, "the origin's folder nowhere: No such file"));
+    check_failure(
+        folder.path(),
+        &words,
+        (
+            1,
+            "the origin's folder nowhere: No such file or directory (os error 2): make it, or name another",
+        ),
+    );
     assert_eq!(entries(folder.path()), [""; 0]);
 }
