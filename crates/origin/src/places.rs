@@ -3,6 +3,7 @@
 //! Each kind of request has places of its own, so that nobody waits for the clients of another kind: a body that a
 //! client sends or takes slowly never holds up heads, lists and removals.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,16 +59,17 @@ impl Places {
     ///
     /// # Errors
     /// None became free in time. That is our bound and says nothing of the origin: it is not counted.
-    pub(crate) async fn for_forward(
+    pub(crate) fn for_forward(
         &self,
         request: &Request<BoxBody>,
-    ) -> Result<Place, OriginError> {
+    ) -> impl Future<Output = Result<Place, OriginError>> + Send + use<> {
         let places = match request.body().is_end_stream() {
             false => &self.uploads,
             true if is_download(request) => &self.downloads,
             true => &self.asks,
         };
-        let place = tokio::time::timeout(self.wait, places.clone().acquire_owned()).await;
+        // The future holds no part of the request: others may not look at its body.
+        let place = tokio::time::timeout(self.wait, places.clone().acquire_owned());
         let full = |_| {
             OriginError::Busy(Refusal {
                 status: 503,
@@ -75,7 +77,7 @@ impl Places {
                 message: "too many requests are under way".to_owned(),
             })
         };
-        place.map(|place| place.expect("never closed")).map_err(full)
+        async move { place.await.map(|place| place.expect("never closed")).map_err(full) }
     }
 }
 
