@@ -3,6 +3,7 @@
 mod metrics;
 mod process;
 mod readiness;
+mod trouble;
 
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
@@ -68,8 +69,9 @@ impl Admin {
         Self { phase, node: Arc::default() }
     }
 
-    /// From here on there is something to look at.
+    /// From here on there is something to look at, and the origin's troubles are logged.
     pub(crate) fn observe(&self, node: Observed) {
+        tokio::spawn(trouble::tell(node.origin.clone()));
         // A node is started once.
         let _ = self.node.set(node);
     }
@@ -126,7 +128,9 @@ impl Admin {
             let share = |of: &ShardStats| Share { device: of.device, is_lost: of.is_gone };
             shards.iter().map(share).collect()
         });
-        let readiness = readiness::judge(phase, shares.as_deref(), devices);
+        let mut readiness = readiness::judge(phase, shares.as_deref(), devices);
+        let trouble = self.node.get().and_then(|node| node.origin.stats().trouble());
+        readiness.origin_trouble = trouble.map(|error| error.to_string());
         let status = match readiness.ready {
             true => StatusCode::OK,
             false => StatusCode::SERVICE_UNAVAILABLE,

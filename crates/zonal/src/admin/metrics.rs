@@ -189,10 +189,14 @@ const ORIGIN: &[Metric<OriginStats>] = &[
     counter("zonal_origin_gets_total", "Ranges asked for", |s| s.gets.get()),
     counter("zonal_origin_forwards_total", "Requests handed on", |s| s.forwards.get()),
     counter("zonal_origin_retries_total", "Attempts after the first", |s| s.retries.get()),
+    counter("zonal_origin_probes_total", "Questions whether it lets us in", |s| s.probes.get()),
     counter("zonal_origin_received_bytes_total", "Bytes of bodies received", |s| {
         s.received_bytes.get()
     }),
     counter("zonal_origin_sent_bytes_total", "Bytes of bodies sent", |s| s.sent_bytes.get()),
+    gauge("zonal_origin_trouble", "1 while it is away, fails, or does not let us in", |s| {
+        s.trouble().is_some().into()
+    }),
 ];
 
 /// Everything, in the OpenMetrics text format.
@@ -212,13 +216,8 @@ pub(super) fn text(
     }
     if let Some(stats) = origin {
         snapshot.add_table(ORIGIN, stats, &[]);
-        let family = snapshot.family(
-            Kind::Counter,
-            ("zonal_origin_errors_total", "Requests to the origin that failed, by kind"),
-        );
-        family.samples.extend(
-            stats.errors().map(|(kind, n)| (vec![("kind", kind.to_owned())], Value::Whole(n))),
-        );
+        let errors = ("zonal_origin_errors_total", "Requests that the origin failed, by kind");
+        snapshot.add_counters(errors, "kind", stats.errors());
     }
     snapshot.add_process(Process::look());
     let mut registry = Registry::default();
@@ -280,17 +279,21 @@ impl Snapshot {
             (labels, Value::Whole(n))
         }));
         let outcomes = ("zonal_gateway_outcomes_total", "Answers by their X-Cache");
-        let family = self.family(Kind::Counter, outcomes);
-        family.samples.extend(
-            stats.outcomes().map(|(outcome, n)| {
-                (vec![("x_cache", outcome.name().to_owned())], Value::Whole(n))
-            }),
-        );
+        let by_name = stats.outcomes().map(|(outcome, n)| (outcome.name(), n));
+        self.add_counters(outcomes, "x_cache", by_name);
         let refusals = ("zonal_gateway_refusals_total", "Requests not let in, by error code");
-        let family = self.family(Kind::Counter, refusals);
-        family.samples.extend(
-            stats.refusals().map(|(code, n)| (vec![("code", code.to_owned())], Value::Whole(n))),
-        );
+        self.add_counters(refusals, "code", stats.refusals());
+    }
+
+    /// Counters that differ in one label.
+    fn add_counters(
+        &mut self,
+        named: (&'static str, &'static str),
+        label: &'static str,
+        counters: impl Iterator<Item = (&'static str, u64)>,
+    ) {
+        let sample = |(value, n): (&str, u64)| (vec![(label, value.to_owned())], Value::Whole(n));
+        self.family(Kind::Counter, named).samples.extend(counters.map(sample));
     }
 
     /// Under the names that every Prometheus dashboard knows.

@@ -30,6 +30,8 @@ pub(super) struct Readiness {
     why: &'static str,
     /// Devices, or shares of them, that no longer answer: what they held is fetched from the origin.
     lost_devices: Vec<String>,
+    /// For people. It does not count: another node would ask the same origin, and what is cached is here.
+    pub(super) origin_trouble: Option<String>,
 }
 
 /// `shares` is `None` when a shard does not answer.
@@ -47,7 +49,7 @@ pub(super) fn judge(phase: Phase, shares: Option<&[Share]>, devices: &[String]) 
         (Phase::Serving, Some(_)) if !lost_devices.is_empty() => (true, "a device is lost"),
         (Phase::Serving, Some(_)) => (true, "serving"),
     };
-    Readiness { ready, why, lost_devices }
+    Readiness { ready, why, lost_devices, origin_trouble: None }
 }
 
 impl Readiness {
@@ -79,28 +81,32 @@ mod tests {
         check(
             Phase::Starting,
             Some(&[]),
-            r#"{"ready":false,"why":"the devices are being opened","lost_devices":[]}"#,
+            r#"{"ready":false,"why":"the devices are being opened","lost_devices":[],"origin_trouble":null}"#,
         );
-        check(Phase::Serving, Some(&whole), r#"{"ready":true,"why":"serving","lost_devices":[]}"#);
+        check(
+            Phase::Serving,
+            Some(&whole),
+            r#"{"ready":true,"why":"serving","lost_devices":[],"origin_trouble":null}"#,
+        );
         check(
             Phase::Serving,
             Some(&half),
-            r#"{"ready":true,"why":"a device is lost","lost_devices":["file:b"]}"#,
+            r#"{"ready":true,"why":"a device is lost","lost_devices":["file:b"],"origin_trouble":null}"#,
         );
         check(
             Phase::Serving,
             Some(&none),
-            r#"{"ready":false,"why":"every device is lost","lost_devices":["file:a","file:b"]}"#,
+            r#"{"ready":false,"why":"every device is lost","lost_devices":["file:a","file:b"],"origin_trouble":null}"#,
         );
         check(
             Phase::Serving,
             None,
-            r#"{"ready":false,"why":"a shard does not answer","lost_devices":[]}"#,
+            r#"{"ready":false,"why":"a shard does not answer","lost_devices":[],"origin_trouble":null}"#,
         );
         check(
             Phase::Draining,
             Some(&whole),
-            r#"{"ready":false,"why":"it was told to stop","lost_devices":[]}"#,
+            r#"{"ready":false,"why":"it was told to stop","lost_devices":[],"origin_trouble":null}"#,
         );
     }
 }

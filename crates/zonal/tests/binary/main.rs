@@ -12,3 +12,4 @@ mod metrics;
 mod refusals;
 mod serve;
 mod sim;
+mod trouble;

@@ -18,6 +18,13 @@ fn every_metric_is_documented_and_every_documented_metric_is_there() {
     let documented: BTreeSet<&str> =
         rows.map(|row| row.split(['`', '{']).next().unwrap()).collect();
     assert_eq!(exported, documented);
+    let kinds =
+        text.lines().filter_map(|line| line.strip_prefix("zonal_origin_errors_total{kind=\""));
+    let kinds: Vec<&str> = kinds.map(|rest| rest.split('"').next().unwrap()).collect();
+    assert_eq!(kinds.len(), PAGE.matches("\n- `").count());
+    for kind in kinds {
+        assert!(PAGE.contains(&format!("\n- `{kind}`: ")), "{kind} is not explained");
+    }
 }
 
 #[test]
@@ -38,6 +45,11 @@ fn hits_misses_and_bytes_are_counted_where_they_happen() {
     assert_eq!(zonal.metric("zonal_origin_received_bytes_total"), 1 << 20);
     assert_eq!(zonal.metric("zonal_cache_served_bytes_total"), 3 << 20);
     zonal.await_metric("zonal_cache_admitted_bytes_total", 1 << 20);
+    // A missing object counted as a failed request, twice over.
+    assert_eq!(s3.get("/bucket/none").unwrap().status, 404);
+    assert_eq!(zonal.metric("zonal_origin_errors_total"), 0);
+    assert_eq!(zonal.metric("zonal_cache_fetch_errors_total"), 0);
+    assert_eq!(zonal.metric("zonal_origin_trouble"), 0);
     let intruder = crate::http::S3::new(zonal.endpoint, "NOBODY", "x");
     assert_eq!(intruder.get("/bucket/a").unwrap().status, 403);
     assert_eq!(zonal.metric("zonal_gateway_refusals_total{code=\"InvalidAccessKeyId\"}"), 1);

@@ -66,7 +66,10 @@ fn it_is_healthy_and_ready_while_it_serves() {
     assert_eq!(zonal.admin("/healthz").status, 200);
     let ready = zonal.admin("/readyz");
     assert_eq!(ready.status, 200);
-    assert_eq!(ready.text(), "{\"ready\":true,\"why\":\"serving\",\"lost_devices\":[]}\n");
+    assert_eq!(
+        ready.text(),
+        "{\"ready\":true,\"why\":\"serving\",\"lost_devices\":[],\"origin_trouble\":null}\n"
+    );
     assert!(zonal.admin("/").text().contains("/metrics"));
     assert_eq!(zonal.admin("/nothing").status, 404);
     zonal.stop();

@@ -1,0 +1,91 @@
+//! An origin that is away or does not let us in: its operator is told, and nobody else is blamed.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::harness::{ACCESS_KEY, DEVICE, Place, SECRET_KEY, Zonal};
+
+/// Longer than it takes to ask an origin on this machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn start(place: &Place, origin: SocketAddr) -> Zonal {
+    let origin = format!("s3:http://{origin}?region=us-east-1");
+    let words = ["--device", DEVICE, "--origin", &origin, "--access-key", ACCESS_KEY];
+    let keys = ["--secret-key", SECRET_KEY, "--origin-access-key", "AK"];
+    let more = ["--origin-secret-key", "SK", "--log-format", "json"];
+    Zonal::start(place.path(), &[&words[..], &keys, &more].concat())
+}
+
+/// Waits for a warning of the log: what it says and its error.
+#[track_caller]
+fn warning(zonal: &Zonal) -> (String, String) {
+    let begin = Instant::now();
+    while begin.elapsed() < PATIENCE {
+        for line in zonal.log().lines() {
+            let event: serde_json::Value = serde_json::from_str(line).unwrap();
+            if event["level"] == "WARN" && event["message"].as_str().unwrap().contains("origin") {
+                let text = |name: &str| event[name].as_str().unwrap().to_owned();
+                return (text("message"), text("error"));
+            }
+        }
+        thread::yield_now();
+    }
+    panic!("no warning in {}", zonal.log());
+}
+
+#[track_caller]
+fn check_trouble(zonal: &Zonal, (said, advised): (&str, &str), answer: (u16, &str)) {
+    let (message, error) = warning(zonal);
+    assert!(error.contains(said), "{error}");
+    assert!(message.contains(advised), "{message}");
+    let ready = zonal.admin("/readyz");
+    let text = ready.text();
+    assert_eq!(ready.status, 200, "{text}");
+    assert!(text.contains("\"origin_trouble\":\"") && text.contains(said), "{text}");
+    assert_eq!(zonal.metric("zonal_origin_trouble"), 1);
+    let found = zonal.s3().get("/bucket/a").unwrap();
+    assert_eq!(found.status, answer.0, "{}", found.text());
+    assert!(found.text().contains(answer.1), "{}", found.text());
+}
+
+#[test]
+fn an_origin_that_is_away_is_told_before_the_first_client_comes() {
+    let place = Place::new();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = closed.local_addr().unwrap();
+    drop(closed);
+    let zonal = start(&place, address);
+    let said = ("the origin cannot be reached", "whether it is up");
+    check_trouble(&zonal, said, (503, "ServiceUnavailable"));
+    assert!(zonal.metric("zonal_origin_errors_total{kind=\"unreachable\"}") > 0);
+    zonal.stop();
+}
+
+#[test]
+fn an_origin_that_refuses_our_keys_is_told_and_the_client_is_not_blamed() {
+    let place = Place::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = [0; 4096];
+            let bytes = stream.read(&mut head).unwrap();
+            let document = match head[..bytes].starts_with(b"HEAD") {
+                true => "",
+                false => "<Error><Code>SignatureDoesNotMatch</Code></Error>",
+            };
+            let length = document.len();
+            let status = "HTTP/1.1 403 Forbidden\r\nconnection: close";
+            let answer = format!("{status}\r\ncontent-length: {length}\r\n\r\n{document}");
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let zonal = start(&place, address);
+    let said = ("SignatureDoesNotMatch", "origin.secret-key");
+    check_trouble(&zonal, said, (502, "could not sign in at its origin"));
+    assert_eq!(zonal.s3().get("/").unwrap().status, 502);
+    zonal.stop();
+}
