@@ -24,9 +24,13 @@ pub struct Limits {
     /// Connections that are open at once, over all listeners; one more is answered 503 and closed.
     /// 4096: an idle one takes about 20 KiB, so 80 MiB at most.
     pub connections_max: usize,
-    /// Writes that are forwarded at once; more wait. A write goes on when its client goes away, so
-    /// connections do not bound them. 256: the origin's own bound on forwarded requests.
+    /// Writes that are forwarded at once: so many with a body, and so many without. More wait, for as long as
+    /// `wait`. A write goes on when its client goes away, so connections do not bound them. 256: the
+    /// origin's own bound on forwarded requests.
     pub writes_max: usize,
+    /// Until a request that waits for others is answered 503. 10 s: a sixth of what S3's own clients wait
+    /// for an answer, so that they hear it.
+    pub wait: Duration,
     /// Silence between two requests on a connection. 75 s: longer than the 60 s that clients and
     /// load balancers keep idle connections, so that it is rarely us who closes first.
     pub idle: Duration,
@@ -34,10 +38,12 @@ pub struct Limits {
     pub head: Duration,
     /// A client takes nothing of its answer. 30 s.
     pub write: Duration,
-    /// A client sends nothing of its request's body. 30 s.
+    /// A client sends nothing of its request's body. 30 s. All its silences together may last so long, and a
+    /// second more for each KiB that came; a body that is read whole before it is acted upon has to be
+    /// there within this time.
     pub upload: Duration,
-    /// From the order to stop until connections that are not done are cut. 25 s: orchestrators kill
-    /// after 30 s.
+    /// From the order to stop until connections that are not done are cut. 10 s: orchestrators kill after 10
+    /// to 30 s.
     pub drain: Duration,
 }
 
@@ -46,11 +52,12 @@ impl Default for Limits {
         Self {
             connections_max: 4096,
             writes_max: 256,
+            wait: Duration::from_secs(10),
             idle: Duration::from_secs(75),
             head: Duration::from_secs(10),
             write: Duration::from_secs(30),
             upload: Duration::from_secs(30),
-            drain: Duration::from_secs(25),
+            drain: Duration::from_secs(10),
         }
     }
 }

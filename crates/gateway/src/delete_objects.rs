@@ -2,7 +2,9 @@
 
 use bytes::{Bytes, BytesMut};
 use http::Request;
+use http_body::Body;
 use http_body_util::BodyExt;
+use tokio::time::timeout;
 use zonal_host::ObjectName;
 use zonal_origin::{BoxBody, full_body};
 
@@ -30,19 +32,28 @@ pub(crate) async fn delete_objects(
         let message = "The value of x-amz-content-sha256 header is invalid.";
         return Err(S3Error::new(http::StatusCode::BAD_REQUEST, "InvalidRequest", message));
     }
-    let document = read_whole(body).await?;
+    let bytes = body.size_hint().upper().map_or(BODY_BYTES_MAX, zonal_base::index);
+    if BODY_BYTES_MAX < bytes {
+        return Err(S3Error::message_too_long(BODY_BYTES_MAX));
+    }
+    let place = gateway.places().for_document(bytes).await?;
+    let late = |_| S3Error::new(http::StatusCode::BAD_REQUEST, "RequestTimeout", LATE);
+    let whole = timeout(gateway.config().limits.upload, read_whole(body, bytes)).await;
+    let document = whole.map_err(late)??;
     let keys = keys_to_delete(&document).map_err(|_| S3Error::malformed_xml())?;
     let names = keys.iter().map(|key| ObjectName::new(bucket, key)).collect();
-    write(gateway, Request::from_parts(parts, full_body(document)), names).await
+    write(gateway, Request::from_parts(parts, full_body(document)), names, Some(place)).await
 }
 
-/// The whole body, if it is not too long.
-async fn read_whole(mut body: BoxBody) -> Result<Bytes, S3Error> {
-    let mut document = BytesMut::new();
+const LATE: &str = "Your socket connection to the server was not read from or written to within the timeout period.";
+
+/// The whole body, if it has no more than so many bytes.
+async fn read_whole(mut body: BoxBody, bytes_max: usize) -> Result<Bytes, S3Error> {
+    let mut document = BytesMut::with_capacity(bytes_max);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| S3Error::incomplete_body())?;
         let Ok(bytes) = frame.into_data() else { continue };
-        if BODY_BYTES_MAX < document.len() + bytes.len() {
+        if bytes_max < document.len() + bytes.len() {
             return Err(S3Error::message_too_long(BODY_BYTES_MAX));
         }
         document.extend_from_slice(&bytes);

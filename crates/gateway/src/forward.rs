@@ -69,22 +69,35 @@ pub(crate) fn failed(error: OriginError) -> S3Error {
     }
 }
 
-/// A request's body on its way to the origin. It breaks when the client is silent for too long.
+/// What an upload must come to in the long run, while it is the client that is waited for: 1 KiB/s. Ten parts at
+/// once over a line of 128 kbit/s are faster.
+const UPLOAD_BYTES_PER_SECOND_MIN: u64 = 1 << 10;
+
+/// A request's body on its way to the origin. It breaks when the client is silent for too long: once, or all in all
+/// for what it has sent. How long the origin takes does not count.
 struct Upload {
     body: Incoming,
     patience: Duration,
-    timer: Option<Pin<Box<Sleep>>>,
+    silence: Option<Silence>,
+    /// All silences before this one.
+    waited: Duration,
     received_bytes: u64,
     stats: Arc<Stats>,
 }
 
-/// The client sent nothing for too long.
+/// The client is being waited for.
+struct Silence {
+    since: Instant,
+    end: Pin<Box<Sleep>>,
+}
+
+/// The client sent nothing, or too little, for too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Silent;
 
 impl fmt::Display for Silent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the client stopped sending the body of its request")
+        f.write_str("the client sent the body of its request too slowly")
     }
 }
 
@@ -92,15 +105,19 @@ impl Error for Silent {}
 
 impl Upload {
     fn new(body: Incoming, patience: Duration, stats: Arc<Stats>) -> Self {
-        Self { body, patience, timer: None, received_bytes: 0, stats }
+        let waited = Duration::ZERO;
+        Self { body, patience, silence: None, waited, received_bytes: 0, stats }
     }
 
     /// Pending while the client may be waited for.
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<Silent> {
-        let patience = self.patience;
-        let timer =
-            self.timer.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + patience)));
-        timer.as_mut().poll(cx).map(|()| Silent)
+        let earned = Duration::from_secs(self.received_bytes / UPLOAD_BYTES_PER_SECOND_MIN);
+        let left = (self.patience + earned).saturating_sub(self.waited).min(self.patience);
+        let silence = self.silence.get_or_insert_with(|| {
+            let since = Instant::now();
+            Silence { since, end: Box::pin(sleep_until(since + left)) }
+        });
+        silence.end.as_mut().poll(cx).map(|()| Silent)
     }
 }
 
@@ -115,7 +132,9 @@ impl Body for Upload {
         let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) else {
             return self.poll_patience(cx).map(|silent| Some(Err(silent.into())));
         };
-        self.timer = None;
+        if let Some(silence) = self.silence.take() {
+            self.waited += silence.since.elapsed();
+        }
         if let Some(Ok(frame)) = &frame {
             self.received_bytes += frame.data_ref().map_or(0, |bytes| bytes.len() as u64);
         }

@@ -27,6 +27,7 @@ use crate::forward::{self, forward};
 use crate::get_object::get_object;
 use crate::head_object::head_object;
 use crate::operation::{Handling, Operation};
+use crate::places::Places;
 use crate::query::Query;
 use crate::read::{self, Read, Unserved};
 use crate::request_id::{RequestId, RequestIds};
@@ -50,7 +51,7 @@ struct Shared {
     stats: Arc<Stats>,
     request_ids: RequestIds,
     connections: Arc<Semaphore>,
-    writes: Arc<Semaphore>,
+    places: Places,
 }
 
 /// What an operation comes to.
@@ -92,10 +93,10 @@ impl Gateway {
     pub fn new(config: Config, client: Client, origin: Arc<Origin>) -> Self {
         let verifier = Verifier::new(config.region.clone(), config.access_keys.clone());
         let connections = Arc::new(Semaphore::new(config.limits.connections_max));
-        let writes = Arc::new(Semaphore::new(config.limits.writes_max));
+        let places = Places::new(&config.limits);
         let (stats, request_ids) = (Arc::default(), RequestIds::new());
         let shared =
-            Shared { config, client, origin, verifier, stats, request_ids, connections, writes };
+            Shared { config, client, origin, verifier, stats, request_ids, connections, places };
         Self { shared: Arc::new(shared) }
     }
 
@@ -122,9 +123,9 @@ impl Gateway {
         &self.shared.connections
     }
 
-    /// The right to have a write under way.
-    pub(crate) fn writes(&self) -> &Arc<Semaphore> {
-        &self.shared.writes
+    /// The right to have something else under way.
+    pub(crate) fn places(&self) -> &Places {
+        &self.shared.places
     }
 
     pub(crate) fn next_request_id(&self) -> RequestId {
@@ -179,7 +180,7 @@ impl Gateway {
             Handling::Serve | Handling::Forward => forward(self, outgoing).await,
             Handling::ForwardWrite => {
                 let names = write::names(asked, outgoing.headers());
-                write(self, outgoing, names).await
+                write(self, outgoing, names, None).await
             }
             Handling::ForwardDeletes => delete_objects(self, asked, outgoing).await,
         }

@@ -26,6 +26,7 @@ mod gateway;
 mod get_object;
 mod head_object;
 mod operation;
+mod places;
 mod query;
 mod range;
 mod read;

@@ -85,10 +85,9 @@ pub async fn serve(listener: TcpListener, gateway: Gateway, shutdown: impl Futur
 
 /// Waits for connections, then for writes whose clients are gone.
 async fn drain(mut connections: JoinSet<()>, gateway: &Gateway) {
-    let writes_max = u32::try_from(gateway.config().limits.writes_max).unwrap_or(u32::MAX);
     let ended = async {
         while connections.join_next().await.is_some() {}
-        let _ = gateway.writes().acquire_many(writes_max).await;
+        gateway.places().writes_have_ended().await;
     };
     let _ = timeout(gateway.config().limits.drain, ended).await;
 }

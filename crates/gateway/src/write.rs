@@ -1,8 +1,9 @@
 //! Requests that change objects: forwarded, with what is cached of the objects removed before and after.
 //!
-//! 1. Remove, durably. From here on nothing old can be served, whatever happens to the write.
-//! 2. Forward. A task of its own does it, so that the rest happens even when the client goes away.
-//! 3. When the answer is complete, or will never come, remove again: a read in between may have
+//! 1. Find a place, or tell the client to come back later: nothing has happened yet.
+//! 2. Remove, durably. From here on nothing old can be served, whatever happens to the write.
+//! 3. Forward. A task of its own does it, so that the rest happens even when the client goes away.
+//! 4. When the answer is complete, or will never come, remove again: a read in between may have
 //!    cached what the write has just replaced. Only then does the client get the end of the answer.
 //!
 //! Most answers are short and are taken whole before the second removal. One of unknown length is
@@ -31,6 +32,7 @@ use crate::error::S3Error;
 use crate::forward::failed;
 use crate::gateway::{Answer, Asked, Gateway};
 use crate::operation::Operation;
+use crate::places::Place;
 use crate::stats::Outcome;
 use crate::target::{Target, decode};
 
@@ -77,20 +79,20 @@ fn renamed(asked: &Asked<'_>, source: &str) -> Vec<ObjectName> {
     names
 }
 
-/// Forwards a request that changes `names`.
+/// Forwards a request that changes `names`. When they come from a document, its place is held while they are needed.
 pub(crate) async fn write(
     gateway: &Gateway,
     request: Request<BoxBody>,
     names: Vec<ObjectName>,
+    document: Option<Place>,
 ) -> Result<Answer, S3Error> {
+    let place = gateway.places().for_write(request.body()).await?;
     forget(gateway, &names).await?;
-    let writes = gateway.writes().clone();
-    let place = writes.acquire_owned().await.expect("the semaphore is never closed");
     let (begun, has_begun) = oneshot::channel();
     let task = Write { gateway: gateway.clone(), names };
     tokio::spawn(async move {
         task.run(request, begun).await;
-        drop(place);
+        drop((place, document));
     });
     let ended = || S3Error::unavailable("The gateway is going down.");
     let (parts, source) = has_begun.await.map_err(|_| ended())??;

@@ -176,7 +176,8 @@ impl Connection {
         Some(Answer { status, headers, body: Vec::new(), cut: false })
     }
 
-    async fn finish(&mut self, mut answer: Answer, method: &Method) -> Answer {
+    /// The answer with its body.
+    pub(crate) async fn finish(&mut self, mut answer: Answer, method: &Method) -> Answer {
         if method == Method::HEAD || matches!(answer.status, 204 | 304) {
             return answer;
         }

@@ -9,6 +9,8 @@ mod client;
 #[cfg(test)]
 mod connections;
 #[cfg(test)]
+mod crowds;
+#[cfg(test)]
 mod reads;
 #[cfg(test)]
 mod world;

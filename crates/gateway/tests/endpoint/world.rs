@@ -39,10 +39,18 @@ impl World {
     }
 
     pub(crate) async fn with_limits(freshness: Freshness, limits: Limits) -> Self {
+        Self::with_all_limits(freshness, limits, zonal_origin::Limits::default()).await
+    }
+
+    pub(crate) async fn with_all_limits(
+        freshness: Freshness,
+        limits: Limits,
+        of_origin: zonal_origin::Limits,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("origin/b")).unwrap();
         let root = folder.path().join("origin");
-        let origin = FolderOrigin::open(root, &zonal_origin::Limits::default()).unwrap();
+        let origin = FolderOrigin::open(root, &of_origin).unwrap();
         Self::over(folder, origin.into(), freshness, limits).await
     }
 

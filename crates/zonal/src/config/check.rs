@@ -291,6 +291,7 @@ fn limits(limits: &raw::Limits) -> Checked<zonal_gateway::Limits> {
         write: time("limits.write", &limits.write)?,
         upload: time("limits.upload", &limits.upload)?,
         drain: time("limits.drain", &limits.drain)?,
+        ..zonal_gateway::Limits::default()
     })
 }
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Command, Parser};
 use zonal_base::{Bytes, Nanos};
@@ -60,8 +59,7 @@ fn the_defaults_are_the_sample_and_are_valid() {
     assert_eq!(config.devices.len(), 1);
     assert_eq!(config.devices[0].buffers, zonal_host::BUFFER_BYTES);
     assert_eq!(config.origin.limits, zonal_origin::Limits::default());
-    let drain = Duration::from_secs(10);
-    assert_eq!(config.limits, zonal_gateway::Limits { drain, ..zonal_gateway::Limits::default() });
+    assert_eq!(config.limits, zonal_gateway::Limits::default());
 }
 
 /// Keys of a section, as `section.key`.

@@ -1,0 +1,167 @@
+//! Clients that hold on to what they have, and everybody else.
+
+use std::time::Duration;
+
+use http::Method;
+use tokio::time::{sleep, timeout};
+use zonal_gateway::Limits;
+use zonal_host::Freshness;
+
+use crate::client::{Ask, Connection, ask, get};
+use crate::world::{REVALIDATE, World, eventually, pattern};
+
+const MIB: usize = 1 << 20;
+const SHORT: Duration = Duration::from_millis(100);
+
+/// What happens at all happens within this time.
+const SOON: Duration = Duration::from_secs(20);
+
+/// One place of each kind at the origin.
+fn one_place() -> zonal_origin::Limits {
+    zonal_origin::Limits {
+        concurrent_reads: 1,
+        concurrent_forwards: 1,
+        ..zonal_origin::Limits::default()
+    }
+}
+
+/// A client that asked for a large object and stopped reading held a place at the origin, until it was cut off after
+/// 30 s. With as many of them as there are places nobody else got anything, not even what was cached.
+#[tokio::test]
+async fn a_reader_that_stops_holds_up_neither_hits_nor_misses() {
+    let world = World::with_all_limits(REVALIDATE, Limits::default(), one_place()).await;
+    let bytes = pattern(32 * MIB, 0);
+    world.put("big", &bytes);
+    world.put("cached", "hello");
+    world.put("other", "there");
+    assert_eq!(get(world.address, "/b/cached").await.text(), "hello");
+    let mut stopped = Connection::open(world.address).await;
+    stopped.send(&Ask::new("GET", "/b/big").signed()).await;
+    let head = stopped.head().await.unwrap();
+    assert_eq!(head.status, 200);
+    let hit = timeout(SOON, get(world.address, "/b/cached")).await.expect("a hit");
+    assert_eq!((hit.header("x-cache"), hit.text().as_str()), ("REVALIDATED", "hello"));
+    let miss = timeout(SOON, get(world.address, "/b/other")).await.expect("a miss");
+    assert_eq!((miss.header("x-cache"), miss.text().as_str()), ("MISS", "there"));
+    assert_eq!(timeout(SOON, get(world.address, "/b/none")).await.expect("a 404").status, 404);
+    let answer = stopped.finish(head, &Method::GET).await;
+    assert!(answer.body == bytes, "it goes on where it stopped");
+}
+
+/// A few clients that sent their uploads slowly stopped lists, removals, and the 404 of what is not there.
+#[tokio::test]
+async fn slow_uploads_hold_up_nothing_but_uploads() {
+    let limits = Limits { writes_max: 1, wait: SHORT, ..Limits::default() };
+    let world = World::with_all_limits(Freshness::Immutable, limits, one_place()).await;
+    world.put("k", "hello");
+    let mut slow = Connection::open(world.address).await;
+    let wire = Ask::new("PUT", "/b/slow").body("0123456789").signed();
+    slow.send(&wire[..wire.len() - 5]).await;
+    let received = || world.gateway.stats().removals.get();
+    eventually("the upload is under way", || received() == 1).await;
+    for (method, path, status) in [
+        ("GET", "/", 200),
+        ("GET", "/b?list-type=2", 200),
+        ("GET", "/b/none", 404),
+        ("DELETE", "/b/k", 204),
+    ] {
+        let answer = timeout(SOON, ask(world.address, Ask::new(method, path))).await;
+        assert_eq!(answer.expect("an answer").status, status, "{method} {path}");
+    }
+    let put = || ask(world.address, Ask::new("PUT", "/b/other").body("other"));
+    let refused = timeout(SOON, put()).await.expect("an answer");
+    assert_eq!((refused.status, refused.code().as_str()), (503, "SlowDown"));
+    slow.send(&wire[wire.len() - 5..]).await;
+    assert_eq!(slow.answer(&Method::PUT).await.unwrap().status, 200);
+    assert_eq!(put().await.status, 200);
+}
+
+/// A byte now and then kept an upload alive for ever, because each silence was short.
+#[tokio::test]
+async fn an_upload_that_trickles_is_given_up() {
+    let limits = Limits { upload: SHORT, ..Limits::default() };
+    let world = World::with_limits(Freshness::Immutable, limits).await;
+    let wire = Ask::new("PUT", "/b/k").body(vec![b'a'; 1000]).signed();
+    let mut connection = Connection::open(world.address).await;
+    connection.send(&wire[..wire.len() - 1000]).await;
+    let stats = world.gateway.stats();
+    let ended = || stats.requests().map(|(_, _, n)| n).sum::<u64>() == 1;
+    let trickle = async {
+        while !ended() {
+            connection.send(b"a").await;
+            sleep(SHORT / 4).await;
+        }
+    };
+    timeout(SOON, trickle).await.expect("it is given up");
+    let answer = connection.answer(&Method::PUT).await.unwrap();
+    assert_eq!(answer.status, 400, "{}", answer.text());
+    assert!(!world.path("k").exists());
+}
+
+/// Uploads are slow for reasons of the origin, too; that is no fault of the client.
+#[tokio::test]
+async fn an_upload_that_moves_may_take_longer_than_a_silence() {
+    let limits = Limits { upload: SHORT, ..Limits::default() };
+    let world = World::with_limits(Freshness::Immutable, limits).await;
+    let bytes = pattern(64 << 10, 0);
+    let wire = Ask::new("PUT", "/b/k").body(bytes.clone()).signed();
+    let mut connection = Connection::open(world.address).await;
+    for piece in wire.chunks(wire.len() / 20) {
+        connection.send(piece).await;
+        sleep(SHORT / 5).await;
+    }
+    assert_eq!(connection.answer(&Method::PUT).await.unwrap().status, 200);
+    assert!(std::fs::read(world.path("k")).unwrap() == bytes);
+}
+
+/// The documents of unfinished DeleteObjects filled the memory: 300 clients, 1.2 GB.
+#[tokio::test]
+async fn documents_that_are_read_whole_are_bounded_together() {
+    let limits = Limits { wait: SHORT, ..Limits::default() };
+    let world = World::with_limits(Freshness::Immutable, limits).await;
+    let document = |bytes: usize| Ask::new("POST", "/b?delete=").body(vec![b' '; bytes]);
+    let mut unfinished = Vec::new();
+    let mut refused = 0;
+    for _ in 0..40 {
+        let wire = document(2 * MIB).signed();
+        let mut connection = Connection::open(world.address).await;
+        connection.send(&wire[..wire.len() - 2 * MIB]).await;
+        unfinished.push(connection);
+    }
+    let stats = world.gateway.stats();
+    let answered = || stats.requests().map(|(_, _, n)| n).sum::<u64>();
+    eventually("those beyond 64 MiB are refused", || answered() == 40 - 32).await;
+    for connection in &mut unfinished {
+        let answer = timeout(SHORT, connection.answer(&Method::POST)).await;
+        let Ok(Some(answer)) = answer else { continue };
+        assert_eq!((answer.status, answer.code().as_str()), (503, "SlowDown"));
+        refused += 1;
+    }
+    assert_eq!(refused, 40 - 32);
+    drop(unfinished);
+    eventually("their places are free", || stats.connections_open() == 0).await;
+    assert_eq!(ask(world.address, document(100)).await.code(), "MalformedXML");
+    let too_long = timeout(SOON, ask(world.address, document(2 * MIB + 1))).await.unwrap();
+    assert_eq!(too_long.code(), "MaxMessageLengthExceeded");
+}
+
+#[tokio::test]
+async fn a_document_that_does_not_come_is_given_up() {
+    let limits = Limits { upload: 2 * SHORT, ..Limits::default() };
+    let world = World::with_limits(Freshness::Immutable, limits).await;
+    let wire = Ask::new("POST", "/b?delete=").body(vec![b' '; MIB]).signed();
+    let mut connection = Connection::open(world.address).await;
+    connection.send(&wire[..wire.len() - MIB]).await;
+    let stats = world.gateway.stats();
+    let ended = || stats.requests().map(|(_, _, n)| n).sum::<u64>() == 1;
+    let steady = async {
+        while !ended() {
+            // Fast enough for an upload, too slow for what must be read whole.
+            connection.send(&[b' '; 2048]).await;
+            sleep(SHORT / 4).await;
+        }
+    };
+    timeout(SOON, steady).await.expect("it is given up");
+    let answer = connection.answer(&Method::POST).await.unwrap();
+    assert_eq!((answer.status, answer.code().as_str()), (400, "RequestTimeout"));
+}
