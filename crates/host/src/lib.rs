@@ -2,7 +2,7 @@
 //!
 //! Uses: `cache`, `hostdev`, `policy`, `zonelog`, `runtime`, `device`, `base`. Knows nothing of: HTTP, S3,
 //! configuration files, what the origin is.
-//! Read in this order: `node`, `shard`, `crank`, `client`, `pipe`, `origin`.
+//! Read in this order: `node`, `opened`, `holds`, `shard`, `crank`, `client`, `pipe`, `origin`.
 //!
 //! One shard = one thread = one current-thread tokio runtime, on which the engine's executor is cranked
 //! and a front end may serve its connections: a hit wakes no other thread.
@@ -11,8 +11,10 @@ mod checksum;
 mod client;
 mod clock;
 mod crank;
+mod holds;
 mod memory;
 mod node;
+mod opened;
 mod origin;
 mod pipe;
 mod request;
@@ -21,6 +23,7 @@ mod stats;
 
 pub use checksum::CHECKSUM;
 pub use client::{Client, Reading};
+pub use holds::{Formatted, Holds};
 pub use memory::{BUFFER_BYTES, BUFFER_BYTES_MIN};
 pub use node::{DeviceSettings, Front, Node, NodeSettings, StartError};
 pub use origin::{Backend, BodyStream, BoxFuture};

@@ -2,20 +2,20 @@
 
 use std::fmt;
 use std::future::Future;
-use std::io::{Read, Seek, SeekFrom};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use tokio::sync::{mpsc, oneshot};
-use zonal_base::{BLOCK_BYTES, Bytes};
+use zonal_base::Bytes;
 use zonal_hostdev::{DeviceSpec, Drive};
 use zonal_zonelog::{Identity, OpenMode};
 
+use crate::Client;
+use crate::opened::Opened;
 use crate::origin::Backend;
 use crate::request::Request;
 use crate::shard::{Place, Setup, spawn};
-use crate::{CHECKSUM, Client};
 
 /// What runs on each shard's thread besides the shard: the front end's share of connections. It ends with the
 /// shard.
@@ -46,13 +46,48 @@ pub struct NodeSettings {
     pub mode: OpenMode,
 }
 
-/// Why a node could not start. What is on its devices is as it was.
+/// Why a node could not start. What is on its devices is as it was; files that it made are gone again.
 #[derive(Debug)]
 pub enum StartError {
     /// The device could not be opened.
     Device(zonal_hostdev::OpenError),
+    /// The device holds something that is not ours: name another, or format it.
+    Foreign {
+        /// The device.
+        spec: DeviceSpec,
+        /// What it holds.
+        what: String,
+    },
+    /// The device holds a log that another version wrote: use that version, or format.
+    OtherVersion {
+        /// The device.
+        spec: DeviceSpec,
+        /// Of the format.
+        version: u16,
+    },
+    /// The device was formatted for other shards or with other zones: ask for those, or format.
+    Divided {
+        /// The device.
+        spec: DeviceSpec,
+        /// Shards that were asked for.
+        shards: Option<usize>,
+        /// What differs, and what to write instead.
+        how: String,
+    },
+    /// No cache can live on the device as it is to be divided: ask for something else.
+    Unfit {
+        /// The device.
+        spec: DeviceSpec,
+        /// Why not.
+        error: zonal_cache::StartError,
+    },
     /// The cache could not be opened on it.
-    Cache(zonal_cache::StartError),
+    Cache {
+        /// The device.
+        spec: DeviceSpec,
+        /// Why not.
+        error: zonal_cache::StartError,
+    },
     /// There is no such policy.
     Policy(String),
     /// The system refused a thread or a descriptor.
@@ -61,9 +96,30 @@ pub enum StartError {
 
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = |spec: &DeviceSpec| spec.place.path().display().to_string();
+        let lose = |spec| Loss { spec, shards: None };
         match self {
             Self::Device(error) => error.fmt(f),
-            Self::Cache(error) => error.fmt(f),
+            Self::Foreign { spec, what } => write!(
+                f,
+                "{}: holds something that is not Zonal's ({what}): name another device, or {}",
+                path(spec),
+                lose(spec)
+            ),
+            Self::OtherVersion { spec, version } => write!(
+                f,
+                "{}: holds a log of format version {version}, which this program does not read: \
+                 use the program that wrote it, or {}",
+                path(spec),
+                lose(spec)
+            ),
+            Self::Divided { spec, shards, how } => {
+                write!(f, "{}: {how}, or {}", path(spec), Loss { spec, shards: *shards })
+            }
+            Self::Unfit { spec, error } => write!(f, "{}: {error}", path(spec)),
+            Self::Cache { spec, error } => {
+                write!(f, "{}: {error} (you would {})", path(spec), lose(spec))
+            }
             Self::Policy(name) => write!(
                 f,
                 "there is no policy {name:?}: write one of {}",
@@ -71,6 +127,20 @@ impl fmt::Display for StartError {
             ),
             Self::Thread(why) => write!(f, "the system refused what a shard needs: {why}"),
         }
+    }
+}
+
+/// The way out that loses what the device holds.
+struct Loss<'a> {
+    spec: &'a DeviceSpec,
+    /// That were asked for.
+    shards: Option<usize>,
+}
+
+impl fmt::Display for Loss<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "lose what it holds: zonal device format '{}' --yes", self.spec)?;
+        self.shards.map_or(Ok(()), |shards| write!(f, " --shards {shards}"))
     }
 }
 
@@ -84,9 +154,6 @@ impl From<zonal_hostdev::OpenError> for StartError {
 
 /// Requests that wait for one shard. Beyond it, front ends wait.
 const REQUESTS_MAX: usize = 1024;
-
-/// Zones with which a shard is worth having.
-const ZONES_PER_SHARD_MIN: u32 = 8;
 
 /// A running node.
 pub struct Node {
@@ -109,41 +176,47 @@ impl Node {
         backend: Arc<dyn Backend>,
         front: Option<Front>,
     ) -> Result<Self, StartError> {
+        let drives = open_all(settings.clone()).await?;
         let (mut threads, mut senders, mut starting) = (Vec::new(), Vec::new(), Vec::new());
-        for (device, of) in settings.devices.iter().enumerate() {
-            let drive = Arc::new(Drive::open(&of.spec)?);
-            let found = identity_on(&drive);
-            let shard_count = shard_count(of, &drive, found, settings.mode);
-            let log = random_id()?;
-            for shard in 0..shard_count {
-                let (sender, requests) = mpsc::channel::<Request>(REQUESTS_MAX);
-                let (started, is_started) = oneshot::channel();
-                let (go, may_go) = oneshot::channel();
-                let narrow = |n: usize| u16::try_from(n).expect("fewer shards than zones");
-                let identity =
-                    Identity { log, shard: narrow(shard), shard_count: narrow(shard_count) };
-                let setup = Setup {
-                    place: Place { device, shard, shard_count },
-                    drive: drive.clone(),
-                    settings: of.clone(),
-                    identity,
-                    mode: settings.mode,
-                    backend: backend.clone(),
-                    requests,
-                    started,
-                    go: may_go,
-                    front: front.clone(),
-                };
-                let thread = spawn(setup).map_err(|e| StartError::Thread(e.to_string()))?;
-                threads.push(thread);
-                senders.push(sender);
-                starting.push(Starting { started: is_started, go });
+        let mut spawned = Ok(());
+        for (place, drive, identity) in shards_of(&drives)? {
+            let (sender, requests) = mpsc::channel::<Request>(REQUESTS_MAX);
+            let (started, is_started) = oneshot::channel();
+            let (go, may_go) = oneshot::channel();
+            let setup = Setup {
+                place,
+                drive,
+                settings: settings.devices[place.device].clone(),
+                identity,
+                mode: settings.mode,
+                backend: backend.clone(),
+                requests,
+                started,
+                go: may_go,
+                front: front.clone(),
+            };
+            match spawn(setup) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    spawned = Err(StartError::Thread(error.to_string()));
+                    break;
+                }
             }
+            senders.push(sender);
+            starting.push(Starting { started: is_started, go });
         }
         let node = Self { client: Client::new(senders), threads };
-        match all_started(starting, &node.client).await {
-            Ok(()) => Ok(node),
+        let started = match spawned {
+            Ok(()) => all_started(starting, &node.client).await,
+            Err(error) => Err(error),
+        };
+        match started {
+            Ok(()) => {
+                drives.iter().for_each(|(drive, _)| drive.keep());
+                Ok(node)
+            }
             Err(error) => {
+                // When the last shard has let go of them, the drives undo what was done.
                 node.stop().await;
                 Err(error)
             }
@@ -183,34 +256,34 @@ async fn all_started(starting: Vec<Starting>, client: &Client) -> Result<(), Sta
     Ok(())
 }
 
-fn shard_count(
-    of: &DeviceSettings,
-    drive: &Drive,
-    found: Option<Identity>,
-    mode: OpenMode,
-) -> usize {
-    let zones = drive.geometry().zone_count;
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let affordable = (zones / ZONES_PER_SHARD_MIN).max(1) as usize;
-    let found = found.filter(|_| mode == OpenMode::Recover);
-    match (of.shards, found) {
-        (Some(wanted), _) => wanted,
-        (None, Some(found)) => usize::from(found.shard_count).max(1),
-        (None, None) => cores.min(affordable),
-    }
+/// All devices, each with its shards. Every one is judged before the first is changed.
+async fn open_all(settings: NodeSettings) -> Result<Vec<(Arc<Drive>, u16)>, StartError> {
+    let open = move || {
+        let NodeSettings { devices, mode } = settings;
+        let opened = devices.iter().map(|of| Opened::open(of, mode));
+        let opened = opened.collect::<Result<Vec<_>, _>>()?.into_iter();
+        opened
+            .map(|Opened { drive, shard_count }| Ok((Arc::new(drive.claim()?), shard_count)))
+            .collect()
+    };
+    // A device may take its time to be read or allocated, and the caller has others to attend to.
+    let opened = tokio::task::spawn_blocking(open).await;
+    opened.map_err(|error| StartError::Thread(error.to_string()))?
 }
 
-/// Whose device this is, as the first zone that says so tells.
-fn identity_on(drive: &Drive) -> Option<Identity> {
-    let mut file = std::fs::File::open(drive.path()).ok()?;
-    let geometry = drive.geometry();
-    let mut block = [0; BLOCK_BYTES];
-    geometry.zones().find_map(|zone| {
-        let at = geometry.zone_start(zone).0 * BLOCK_BYTES as u64;
-        file.seek(SeekFrom::Start(at)).ok()?;
-        file.read_exact(&mut block).ok()?;
-        zonal_zonelog::identify(&block, CHECKSUM)
-    })
+/// Where each shard is, and whose it is if its device is blank.
+fn shards_of(
+    drives: &[(Arc<Drive>, u16)],
+) -> Result<Vec<(Place, Arc<Drive>, Identity)>, StartError> {
+    let mut shards = Vec::new();
+    for (device, (drive, shard_count)) in drives.iter().enumerate() {
+        let log = random_id()?;
+        shards.extend((0..*shard_count).map(|shard| {
+            let place = Place { device, shard: shard.into(), shard_count: (*shard_count).into() };
+            (place, drive.clone(), Identity { log, shard, shard_count: *shard_count })
+        }));
+    }
+    Ok(shards)
 }
 
 fn random_id() -> Result<[u8; 16], StartError> {

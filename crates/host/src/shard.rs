@@ -86,7 +86,10 @@ async fn run(setup: Setup) {
     };
     match crank.turn_until(|_| starting.try_recv().ok()).await {
         Ok(cache) => crank.cache = Some(cache),
-        Err(error) => return drop(setup.started.send(Err(StartError::Cache(error)))),
+        Err(error) => {
+            let spec = setup.settings.spec;
+            return drop(setup.started.send(Err(StartError::Cache { spec, error })));
+        }
     }
     if setup.started.send(Ok(())).is_err() {
         return;

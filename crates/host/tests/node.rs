@@ -13,7 +13,7 @@ use zonal_base::Bytes as Size;
 use zonal_base::Nanos;
 use zonal_host::{
     Backend, BodyStream, BoxFuture, Client, DeviceSettings, Found, Freshness, Node, NodeSettings,
-    ObjectName, OpenError, OriginFault, OriginHead,
+    ObjectName, OpenError, OriginFault, OriginHead, StartError,
 };
 use zonal_zonelog::OpenMode;
 
@@ -212,4 +212,28 @@ async fn a_read_under_way_outlives_the_removal_of_its_object() {
     assert_eq!(bytes, pattern(range));
     assert_eq!(store.gets.load(Ordering::Relaxed), 1);
     node.stop().await;
+}
+
+/// A node was the last to look before a blank device was formatted, and looked at the starts of zones only.
+#[tokio::test]
+async fn a_node_keeps_its_hands_off_what_is_not_its_own_and_leaves_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut two = settings(&directory.path().join("new"));
+    let theirs = directory.path().join("theirs");
+    let mut content = vec![0; 256 << 20];
+    content[(100 << 20) + 7] = 1;
+    std::fs::write(&theirs, &content).unwrap();
+    two.devices.extend(settings(&theirs).devices);
+    let refused = Node::start(&two, Arc::<Store>::default(), None).await.err();
+    assert!(matches!(refused, Some(StartError::Foreign { .. })), "{refused:?}");
+    assert!(std::fs::read(&theirs).unwrap() == content, "nothing was written");
+    assert!(!directory.path().join("new").exists(), "the other device is gone again");
+
+    two.mode = OpenMode::Format;
+    Node::start(&two, Arc::<Store>::default(), None).await.unwrap().stop().await;
+    two.mode = OpenMode::Recover;
+    Node::start(&two, Arc::<Store>::default(), None).await.unwrap().stop().await;
+    two.devices[1].shards = Some(3);
+    let refused = Node::start(&two, Arc::<Store>::default(), None).await.err();
+    assert!(matches!(refused, Some(StartError::Divided { .. })), "{refused:?}");
 }

@@ -1,33 +1,40 @@
-//! Opening a file or block device: created, locked, preallocated, checked, and divided among shards.
+//! Opening a file or block device: found and locked, judged by others, claimed, divided among shards.
+//!
+//! 1. `open` finds the device, locks it and measures it. Nothing is changed yet.
+//! 2. Whoever means to format it asks for its `content`.
+//! 3. `claim` gives a file all its space. A file that was made is removed again unless it is kept.
 
 mod allocate;
+mod content;
 mod error;
+mod find;
+mod marks;
+mod new_file;
 
+pub use content::Content;
 pub use error::OpenError;
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::Path;
 
-use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
-use rustix::io::Errno;
-use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Lba, Pool, PoolClass, ZoneId};
+use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Lba, ZoneId};
 use zonal_device::{Geometry, Kind};
 
 use crate::device::{HostDevice, QUEUE_DEPTH_MAX, ShardOptions};
 use crate::engine::Engine;
 use crate::health::Health;
 use crate::{DeviceSpec, EngineKind, Place};
-
-/// How long opening waits for a process that was just killed: 1 s. Its ring is taken down in the
-/// background, within some 10 ms here; a drive may take longer over its last writes. A guess.
-const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+use find::Found;
+use new_file::NewFile;
 
 /// An opened device, locked against other processes until it and its last shard are dropped.
 #[derive(Debug)]
 pub struct Drive {
+    /// Undone when it is dropped: first, as long as the file is locked.
+    new_file: Option<NewFile>,
     file: File,
-    path: PathBuf,
+    place: Place,
+    size: Bytes,
     geometry: Geometry,
     caching: Caching,
     engine: Option<EngineKind>,
@@ -43,7 +50,8 @@ pub(crate) enum Caching {
 }
 
 impl Drive {
-    /// Opens the device; a file is created if there is none. What it holds is kept.
+    /// Opens the device and changes nothing. A file that is to be made is made empty, and removed when
+    /// the drive is dropped: see [`Drive::keep`].
     ///
     /// # Errors
     /// When the device cannot be used; the text says what to do.
@@ -52,21 +60,26 @@ impl Drive {
     }
 
     pub(crate) fn open_cached(spec: &DeviceSpec, wanted: Caching) -> Result<Self, OpenError> {
-        let (path, flags) = match &spec.place {
-            Place::File { path, size: Some(_) } => (path, OFlags::CREATE),
-            Place::File { path, size: None } => (path, OFlags::empty()),
-            // Refused by the kernel while the device is mounted.
-            Place::Block { path } => (path, OFlags::EXCL),
+        let Found { file, caching, mut new_file } = find::find(&spec.place, wanted)?;
+        let path = spec.place.path();
+        let found = find::size(&file, &spec.place)?;
+        let wanted = match spec.place {
+            Place::File { size, .. } => size.unwrap_or(found),
+            Place::Block { .. } => found,
         };
-        let (file, caching) = open_file(path, flags | OFlags::RDWR, wanted)?;
-        lock(&file, path)?;
-        let size = match spec.place {
-            Place::File { size, .. } => allocate::file(&file, path, size)?,
-            Place::Block { .. } => size_of_block_device(&file, path)?,
+        let caching = match found {
+            Bytes(0) => {
+                if new_file.is_none() {
+                    new_file = Some(NewFile::found_empty(&file, path)?);
+                }
+                caching
+            }
+            _ if found != wanted => {
+                return Err(OpenError::SizeMismatch { path: path.into(), found, wanted });
+            }
+            _ => find::check_direct(&file, path, caching)?,
         };
-        let caching = check_direct(&file, path, caching)?;
-        let geometry = geometry_of(size, spec.zone, path)?;
-        Ok(Self { file, path: path.clone(), geometry, caching, engine: spec.engine })
+        Self::new(spec, (new_file, file, caching), wanted)
     }
 
     /// Opens the device to look at it. Nothing is created, changed or locked: it may be in use.
@@ -74,15 +87,43 @@ impl Drive {
     /// # Errors
     /// When there is no such device, or it cannot be read.
     pub fn open_read_only(spec: &DeviceSpec) -> Result<Self, OpenError> {
-        let (Place::File { path, .. } | Place::Block { path }) = &spec.place;
-        let (file, caching) = open_file(path, OFlags::RDONLY, Caching::Direct)?;
-        let size = match spec.place {
-            Place::File { .. } => size_of_file(&file, path)?,
-            Place::Block { .. } => size_of_block_device(&file, path)?,
-        };
-        let caching = check_direct(&file, path, caching)?;
-        let geometry = geometry_of(size, spec.zone, path)?;
-        Ok(Self { file, path: path.clone(), geometry, caching, engine: spec.engine })
+        let (file, caching) = find::find_read_only(&spec.place)?;
+        let size = find::size(&file, &spec.place)?;
+        let caching = find::check_direct(&file, spec.place.path(), caching)?;
+        Self::new(spec, (None, file, caching), size)
+    }
+
+    fn new(
+        spec: &DeviceSpec,
+        (new_file, file, caching): (Option<NewFile>, File, Caching),
+        size: Bytes,
+    ) -> Result<Self, OpenError> {
+        let geometry = geometry_of(size, spec.zone, spec.place.path())?;
+        let (place, engine) = (spec.place.clone(), spec.engine);
+        Ok(Self { new_file, file, place, size, geometry, caching, engine })
+    }
+
+    /// Makes the device ready to be written: a file gets all its space. What it holds is kept.
+    ///
+    /// # Errors
+    /// When there is not so much space.
+    pub fn claim(mut self) -> Result<Self, OpenError> {
+        if let Place::File { path, .. } = &self.place {
+            allocate::allocate(&self.file, path, self.size)?;
+            if self.new_file.is_some() {
+                // An empty file can be read in any way.
+                self.caching = find::check_direct(&self.file, path, self.caching)?;
+            }
+        }
+        Ok(self)
+    }
+
+    /// A file that was made stays. Until then it goes with the drive: a start that fails leaves nothing
+    /// behind.
+    pub fn keep(&self) {
+        if let Some(new_file) = &self.new_file {
+            new_file.keep();
+        }
     }
 
     /// All zones of the device.
@@ -91,10 +132,16 @@ impl Drive {
         &self.geometry
     }
 
+    /// How large it is. What is left behind the last whole zone lies idle.
+    #[must_use]
+    pub const fn size(&self) -> Bytes {
+        self.size
+    }
+
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.place.path()
     }
 
     /// True when the page cache is out of the way (O_DIRECT).
@@ -103,30 +150,44 @@ impl Drive {
         self.caching == Caching::Direct
     }
 
+    /// The zones of one shard, as a device of their own.
+    ///
+    /// # Errors
+    /// When the device has fewer zones, or allows fewer active ones, than there are shards.
+    pub fn share(&self, shard: u32, shard_count: u32) -> Result<Geometry, OpenError> {
+        self.part(shard, shard_count).map(|(_, geometry)| geometry)
+    }
+
+    fn part(&self, shard: u32, shard_count: u32) -> Result<(ZoneId, Geometry), OpenError> {
+        share(&self.geometry, shard, shard_count).ok_or_else(|| OpenError::TooManyShards {
+            path: self.path().into(),
+            shards: shard_count,
+        })
+    }
+
     /// One shard's share: a run of zones of its own, numbered from 0, and an engine of its own. It can
     /// be moved to another thread until its first `flush_submissions`; from then on one thread drives
     /// and drops it.
+    ///
+    /// Requires: the drive was claimed, or opened to be looked at.
     ///
     /// # Errors
     /// When the device has fewer zones, or allows fewer active ones, than there are shards; or when
     /// the system has no threads or descriptors left.
     pub fn shard(&self, options: &ShardOptions<'_>) -> Result<HostDevice, OpenError> {
-        let (first, geometry) =
-            share(&self.geometry, options.shard, options.shard_count).ok_or_else(|| {
-                OpenError::TooManyShards { path: self.path.clone(), shards: options.shard_count }
-            })?;
+        let (first, geometry) = self.part(options.shard, options.shard_count)?;
         let io = |source| self.io_error("open an engine for", source);
         let file = self.file.try_clone().map_err(io)?;
         let engine =
             Engine::open(self.engine, file, options.queue_depth, options.pool).map_err(io)?;
         let start = self.geometry.zone_start(first);
         assert!((1..=QUEUE_DEPTH_MAX).contains(&options.queue_depth), "the depth of a queue");
-        let health = Health::new(self.path.clone());
+        let health = Health::new(self.path().into());
         Ok(HostDevice::new((geometry, start), engine, options.queue_depth, health))
     }
 
     fn io_error(&self, action: &'static str, source: std::io::Error) -> OpenError {
-        OpenError::Io { action, path: self.path.clone(), source }
+        OpenError::Io { action, path: self.path().into(), source }
     }
 }
 
@@ -147,95 +208,6 @@ fn share(whole: &Geometry, shard: u32, shard_count: u32) -> Option<(ZoneId, Geom
     let is_usable =
         0 < each && share.max_open_zones != Some(0) && share.max_active_zones != Some(0);
     is_usable.then_some((first, share))
-}
-
-fn open_file(path: &Path, flags: OFlags, wanted: Caching) -> Result<(File, Caching), OpenError> {
-    let flags = flags | OFlags::CLOEXEC;
-    let open = |flags| rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR);
-    let direct = match wanted {
-        Caching::Direct => open(flags | OFlags::DIRECT),
-        Caching::Buffered => Err(Errno::INVAL),
-    };
-    let (opened, caching) = match direct {
-        Err(Errno::INVAL | Errno::OPNOTSUPP) => (open(flags), Caching::Buffered),
-        opened => (opened, Caching::Direct),
-    };
-    match opened {
-        Ok(file) => Ok((File::from(file), caching)),
-        Err(Errno::NOENT) if !flags.contains(OFlags::CREATE) => {
-            Err(OpenError::Missing { path: path.into() })
-        }
-        Err(Errno::BUSY) => Err(OpenError::InUse { path: path.into() }),
-        Err(errno) => Err(OpenError::io("open", path, errno)),
-    }
-}
-
-/// The lock belongs to the open file description: it lasts as long as any duplicate of the descriptor
-/// and, which is as well, as long as the kernel works on what a killed process left behind.
-fn lock(file: &File, path: &Path) -> Result<(), OpenError> {
-    let begin = Instant::now();
-    loop {
-        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(()),
-            Err(Errno::WOULDBLOCK) if begin.elapsed() < LOCK_PATIENCE => {
-                std::thread::sleep(LOCK_PATIENCE / 100);
-            }
-            Err(Errno::WOULDBLOCK) => return Err(OpenError::InUse { path: path.into() }),
-            Err(errno) => return Err(OpenError::io("lock", path, errno)),
-        }
-    }
-}
-
-fn size_of_file(file: &File, path: &Path) -> Result<Bytes, OpenError> {
-    let stat = rustix::fs::fstat(file).map_err(|errno| OpenError::io("look at", path, errno))?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(OpenError::WrongKind { path: path.into(), wanted: "a file" });
-    }
-    Ok(Bytes(u64::try_from(stat.st_size).unwrap_or(0)))
-}
-
-fn size_of_block_device(file: &File, path: &Path) -> Result<Bytes, OpenError> {
-    let io = |action| move |errno| OpenError::io(action, path, errno);
-    let stat = rustix::fs::fstat(file).map_err(io("look at"))?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice {
-        return Err(OpenError::WrongKind { path: path.into(), wanted: "a block device" });
-    }
-    let logical_block =
-        rustix::fs::ioctl_blksszget(file).map_err(io("ask for the block size of"))?;
-    if BLOCK_BYTES < logical_block as usize {
-        return Err(OpenError::LargeBlocks { path: path.into(), logical_block });
-    }
-    let (major, minor) = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
-    // Kernels without zone support have no such file: then there are no zones either.
-    let zoned = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/zoned"));
-    if zoned.is_ok_and(|zoned| zoned.trim() == "host-managed") {
-        return Err(OpenError::Zoned { path: path.into() });
-    }
-    let end =
-        rustix::fs::seek(file, rustix::fs::SeekFrom::End(0)).map_err(io("ask for the size of"))?;
-    Ok(Bytes(end))
-}
-
-/// Reads one block: some file systems take O_DIRECT and then refuse to read like that.
-fn check_direct(file: &File, path: &Path, caching: Caching) -> Result<Caching, OpenError> {
-    let mut caching = caching;
-    if caching == Caching::Direct {
-        let pool = Pool::new(&[PoolClass { blocks: Blocks(1), count: 1 }], Box::new(|| ()));
-        let mut block = pool.take(Blocks(1)).expect("the pool is new");
-        match rustix::io::pread(file, block.bytes_mut(), 0) {
-            Ok(_) => return Ok(Caching::Direct),
-            Err(Errno::INVAL) => caching = Caching::Buffered,
-            Err(errno) => return Err(OpenError::io("read", path, errno)),
-        }
-        let io = |errno| OpenError::io("change the caching of", path, errno);
-        let flags = rustix::fs::fcntl_getfl(file).map_err(io)?;
-        rustix::fs::fcntl_setfl(file, flags - OFlags::DIRECT).map_err(io)?;
-    }
-    tracing::warn!(
-        path = %path.display(),
-        "O_DIRECT is refused: the page cache takes part, which costs memory and CPU"
-    );
-    Ok(caching)
 }
 
 fn geometry_of(size: Bytes, zone: Bytes, path: &Path) -> Result<Geometry, OpenError> {
@@ -261,29 +233,4 @@ pub(crate) fn position(start: Lba, lba: Lba) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_cover_every_zone_once() {
-        let whole = Geometry {
-            kind: Kind::Zoned,
-            zone_count: 11,
-            zone_size: Blocks(512),
-            zone_capacity: Blocks(500),
-            max_open_zones: Some(7),
-            max_active_zones: Some(14),
-        };
-        let mut next = 0;
-        for (shard, zone_count) in [(0, 4), (1, 4), (2, 3)] {
-            let (first, share) = share(&whole, shard, 3).unwrap();
-            assert_eq!((first, share.zone_count), (ZoneId(next), zone_count));
-            assert_eq!((share.max_open_zones, share.max_active_zones), (Some(2), Some(4)));
-            next += zone_count;
-        }
-        assert_eq!(next, whole.zone_count);
-        assert_eq!(share(&whole, 0, 1), Some((ZoneId(0), whole)));
-        assert_eq!(share(&whole, 0, 8), None, "seven open zones are not enough for eight shards");
-        assert_eq!(share(&Geometry { max_open_zones: None, ..whole }, 0, 12), None);
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
 //! What the user writes to name a device: `file:PATH?size=8GiB&zone=64MiB`, `block:/dev/nvme0n1`.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use zonal_base::Bytes;
@@ -45,6 +45,16 @@ pub enum Place {
         /// Its path.
         path: PathBuf,
     },
+}
+
+impl Place {
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::File { path, .. } | Self::Block { path } => path,
+        }
+    }
 }
 
 /// Why a device spec was not understood; the text says what to write instead.
@@ -114,7 +124,11 @@ fn parse(text: &str) -> Result<DeviceSpec, String> {
             );
         }
         "emulator" => {
-            return Err("emulated drives are not supported yet: write file:PATH?size=8GiB".into());
+            return Err(
+                "a model of a drive holds no bytes: `zonal characterize` measures it; write \
+                 file:PATH?size=8GiB or block:/dev/NAME for a cache"
+                    .into(),
+            );
         }
         _ => return Err(format!("there is no device of kind {scheme:?}: {WRITE}")),
     }
@@ -248,7 +262,8 @@ mod tests {
         );
         check(
             "emulator:zn540",
-            Err("emulated drives are not supported yet: write file:PATH?size=8GiB"),
+            Err("a model of a drive holds no bytes: `zonal characterize` measures it; write \
+                 file:PATH?size=8GiB or block:/dev/NAME for a cache"),
         );
     }
 }

@@ -1,5 +1,5 @@
-//! Files keep the contract through both engines, with and without the page cache; and the ways in
-//! which opening one, or a disk, can fail.
+//! Files keep the contract through both engines, with and without the page cache, and when
+//! one, or a disk, fails.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::event::{Timespec, epoll};
 use tempfile::TempDir;
 use zonal_base::{
-    BLOCK_BYTES, Blocks, Bytes, Lba, Nanos, Payload, Pool, PoolClass, Rng, Ticket, ZoneId, index,
+    BLOCK_BYTES, Blocks, Lba, Nanos, Payload, Pool, PoolClass, Rng, Ticket, ZoneId, index,
 };
 use zonal_device::ram::{RamDevice, RamOptions};
 use zonal_device::{
@@ -26,13 +26,13 @@ const CACHINGS: [Caching; 2] = [Caching::Direct, Caching::Buffered];
 /// Longer than a disk under load takes for anything that a test asks of it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-struct Bench {
-    folder: TempDir,
+pub(crate) struct Bench {
+    pub(crate) folder: TempDir,
     pool: Pool,
 }
 
 impl Bench {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // Beside the build, which is on a disk: a temporary folder often is not.
         let folder = TempDir::new_in(std::env::current_exe().unwrap().parent().unwrap()).unwrap();
         let classes = [
@@ -42,19 +42,19 @@ impl Bench {
         Self { folder, pool: Pool::new(&classes, Box::new(|| ())) }
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().join("device")
     }
 
-    fn spec(&self, options: &str) -> DeviceSpec {
+    pub(crate) fn spec(&self, options: &str) -> DeviceSpec {
         format!("file:{}?{options}", self.path().display()).parse().unwrap()
     }
 
-    fn drive(&self, options: &str) -> Drive {
-        Drive::open(&self.spec(options)).unwrap()
+    pub(crate) fn drive(&self, options: &str) -> Drive {
+        claimed(&self.spec(options))
     }
 
-    fn options(&self) -> ShardOptions<'_> {
+    pub(crate) fn options(&self) -> ShardOptions<'_> {
         ShardOptions { shard: 0, shard_count: 1, queue_depth: QUEUE_DEPTH, pool: &self.pool }
     }
 
@@ -77,6 +77,13 @@ impl Bench {
         let buffer = self.pool.take(Blocks(count)).unwrap();
         Command::Read { lba, blocks: Blocks(count), buffer }
     }
+}
+
+/// A drive that can be written, and stays.
+pub(crate) fn claimed(spec: &DeviceSpec) -> Drive {
+    let drive = Drive::open(spec).and_then(Drive::claim).unwrap();
+    drive.keep();
+    drive
 }
 
 fn submit(device: &mut HostDevice, ticket: u64, command: Command) {
@@ -119,7 +126,8 @@ fn a_file_keeps_the_device_contract() {
             let bench = Bench::new();
             let spec = bench.spec(&format!("size=8MiB&zone=1MiB&engine={engine}"));
             let make = || {
-                let drive = Drive::open_cached(&spec, caching).unwrap();
+                let drive = Drive::open_cached(&spec, caching).and_then(Drive::claim).unwrap();
+                drive.keep();
                 let device = drive.shard(&bench.options()).unwrap();
                 assert_eq!(
                     (drive.is_direct(), device.engine()),
@@ -188,9 +196,9 @@ fn a_block_device_keeps_the_contract() {
     let bench = Bench::new();
     for engine in ENGINES {
         let spec = format!("block:{path}?zone=1MiB&engine={engine}").parse().unwrap();
-        let make = || Drive::open(&spec).unwrap().shard(&bench.options()).unwrap();
+        let make = || claimed(&spec).shard(&bench.options()).unwrap();
         conformance::run_all(make, |device| device.wait(PATIENCE));
-        let drive = Drive::open(&spec).unwrap();
+        let drive = claimed(&spec);
         assert!(matches!(Drive::open(&spec), Err(OpenError::InUse { .. })));
         drop(drive);
     }
@@ -461,59 +469,4 @@ fn a_device_can_be_opened_here_and_driven_there() {
             assert_eq!(read(bench, &mut device, 0, 1), [9]);
         });
     });
-}
-
-#[test]
-fn two_cannot_have_one_device() {
-    let bench = Bench::new();
-    let spec = bench.spec("size=4MiB&zone=1MiB");
-    let drive = Drive::open(&spec).unwrap();
-    assert!(matches!(Drive::open(&spec), Err(OpenError::InUse { .. })));
-    let shard = drive.shard(&bench.options()).unwrap();
-    drop(drive);
-    assert!(matches!(Drive::open(&spec), Err(OpenError::InUse { .. })), "a shard is still there");
-    drop(shard);
-    Drive::open(&spec).unwrap();
-}
-
-#[test]
-fn a_file_is_allocated_whole_and_keeps_its_content_and_size() {
-    use std::os::unix::fs::MetadataExt;
-    let bench = Bench::new();
-    bench.drive("size=16MiB&zone=1MiB");
-    let metadata = std::fs::metadata(bench.path()).unwrap();
-    assert!(16 << 20 <= metadata.blocks() * 512, "every byte has its place on the disk");
-    assert_eq!((metadata.len(), metadata.mode() & 0o777), (16 << 20, 0o600));
-    assert_eq!(bench.drive("zone=4MiB").geometry().zone_count, 4, "the size it has");
-    let refused = Drive::open(&bench.spec("size=8MiB&zone=1MiB")).unwrap_err();
-    let says =
-        "is 16MiB large, not 8MiB: write size=16MiB to keep what it holds, or remove the file";
-    assert_eq!(refused.to_string(), format!("{}: {says}", bench.path().display()));
-    assert_eq!(std::fs::metadata(bench.path()).unwrap().len(), 16 << 20, "nothing was touched");
-}
-
-#[test]
-fn what_cannot_be_a_device_is_refused_with_a_reason() {
-    let bench = Bench::new();
-    let open = |text: &str| Drive::open(&text.parse().unwrap());
-    let missing = open(&format!("file:{}", bench.path().display()));
-    assert!(matches!(missing, Err(OpenError::Missing { .. })));
-    assert!(!bench.path().exists());
-    let huge = open(&format!("file:{}?size=1048576TiB&zone=4GiB", bench.path().display()));
-    let Err(OpenError::DiskTooSmall { needed, .. }) = huge else { panic!("{huge:?}") };
-    assert_eq!(needed, Bytes(1 << 60));
-    assert!(!bench.path().exists(), "no half a file is left");
-    let folder = open(&format!("file:{}", bench.folder.path().display()));
-    assert!(matches!(folder, Err(OpenError::Io { .. } | OpenError::WrongKind { .. })));
-    std::fs::write(bench.path(), [0; 4096]).unwrap();
-    let not_a_drive = open(&format!("block:{}", bench.path().display()));
-    assert!(matches!(not_a_drive, Err(OpenError::WrongKind { .. })));
-    let no_zone = open(&format!("file:{}?zone=1MiB", bench.path().display()));
-    assert!(matches!(no_zone, Err(OpenError::ZoneCount { .. })));
-    let drive = {
-        std::fs::remove_file(bench.path()).unwrap();
-        bench.drive("size=2MiB&zone=1MiB")
-    };
-    let thirds = drive.shard(&ShardOptions { shard_count: 3, ..bench.options() });
-    assert!(matches!(thirds, Err(OpenError::TooManyShards { shards: 3, .. })));
 }

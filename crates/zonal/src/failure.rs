@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use zonal_host::StartError;
+
 /// Who must act: whoever wrote the request, or whoever looks after the machine.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
@@ -27,6 +29,21 @@ impl Failure {
         match self {
             Self::Work(_) => ExitCode::from(1),
             Self::Request(_) => ExitCode::from(2),
+        }
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Policy(_) | StartError::Divided { .. } | StartError::Unfit { .. } => {
+                Self::request(error)
+            }
+            StartError::Device(_)
+            | StartError::Foreign { .. }
+            | StartError::OtherVersion { .. }
+            | StartError::Cache { .. }
+            | StartError::Thread(_) => Self::work(error),
         }
     }
 }

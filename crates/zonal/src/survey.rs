@@ -1,20 +1,15 @@
-//! What is on a device, without changing it: for `device info`, `inspect`, and before anything is formatted.
+//! What is on a device, without changing it: for `device info`, `inspect`, and before a device is formatted.
 //!
-//! 1. The first block of each zone tells whose it is, and among how many shards it is divided.
+//! 1. What it holds as a whole tells how it was divided.
 //! 2. Each shard's zones are read as the log itself would read them (`viewer`).
-//! 3. What is not ours is named by its first bytes (`foreign`).
 
-mod foreign;
 mod viewer;
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-
-use zonal_base::{BLOCK_BYTES, Blocks, Bytes, ZoneId};
+use zonal_base::{Bytes, ZoneId};
 use zonal_device::Geometry;
-use zonal_host::CHECKSUM;
+use zonal_host::{Holds, StartError};
 use zonal_hostdev::{DeviceSpec, Drive, EngineKind, OpenError};
-use zonal_zonelog::{Identity, ZoneContent};
+use zonal_zonelog::ZoneContent;
 
 use crate::failure::Failure;
 use viewer::Viewer;
@@ -22,20 +17,9 @@ use viewer::Viewer;
 /// A device that is being looked at.
 pub(crate) struct Survey {
     drive: Drive,
-    identity: Option<Identity>,
-}
-
-/// What a device holds, in one word.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Holds {
-    /// Nothing: it is formatted when it is used.
-    Nothing,
-    /// A log of ours.
-    Log(Identity),
-    /// A log of another version of the format.
-    OtherVersion(u16),
-    /// Something else; the text names it.
-    Foreign(String),
+    holds: Holds,
+    /// The zone size in the spec, where the device was formatted with another.
+    misnamed_zone: Option<Bytes>,
 }
 
 /// A zone, and what it holds.
@@ -54,18 +38,50 @@ pub(crate) struct Access {
 }
 
 impl Survey {
-    /// Opens the device read-only. It may be in use.
+    /// Opens the device read-only. It may be in use. A log is shown in the zones with which it was
+    /// formatted, whatever the spec says.
     pub(crate) fn open(spec: &DeviceSpec) -> Result<Self, OpenError> {
         let drive = Drive::open_read_only(spec)?;
-        let identity = File::open(drive.path()).ok().and_then(|file| {
-            let geometry = *drive.geometry();
-            geometry.zones().find_map(|zone| identity_of(&file, &geometry, zone))
-        });
-        Ok(Self { drive, identity })
+        let holds = Holds::of(&drive)?;
+        let formatted = match &holds {
+            Holds::Log(formatted) => formatted.zone.filter(|zone| *zone != spec.zone),
+            _ => None,
+        };
+        match formatted {
+            None => Ok(Self { drive, holds, misnamed_zone: None }),
+            Some(zone) => {
+                let drive = Drive::open_read_only(&DeviceSpec { zone, ..spec.clone() })?;
+                Ok(Self { drive, holds, misnamed_zone: Some(spec.zone) })
+            }
+        }
     }
 
     pub(crate) const fn geometry(&self) -> &Geometry {
         self.drive.geometry()
+    }
+
+    pub(crate) const fn holds(&self) -> &Holds {
+        &self.holds
+    }
+
+    /// Bytes behind the last whole zone.
+    pub(crate) fn idle(&self) -> Bytes {
+        let geometry = self.geometry();
+        let zones = u64::from(geometry.zone_count) * geometry.zone_size.bytes().0;
+        Bytes(self.drive.size().0 - zones)
+    }
+
+    /// What keeps the device from being used as it was named, and what to write instead.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let Holds::Log(formatted) = &self.holds else { return None };
+        let zone = Bytes(self.geometry().zone_capacity.bytes().0);
+        if let Some(named) = self.misnamed_zone {
+            return Some(format!(
+                "it was formatted with zones of {zone}, not {named}: write zone={zone}"
+            ));
+        }
+        let shards = usize::from(formatted.identity.shard_count);
+        formatted.difference(&self.drive, shards).map(|how| format!("it {how}"))
     }
 
     pub(crate) fn access(&self) -> Result<Access, Failure> {
@@ -75,7 +91,10 @@ impl Survey {
 
     /// Looks at every zone, in order; `on_zone` hears of each.
     pub(crate) fn zones(&self, mut on_zone: impl FnMut(Zone)) -> Result<(), Failure> {
-        let shards = self.identity.map_or(1, |identity| u32::from(identity.shard_count).max(1));
+        let shards = match &self.holds {
+            Holds::Log(formatted) => u32::from(formatted.identity.shard_count).max(1),
+            _ => 1,
+        };
         let mut first = 0;
         for shard in 0..shards {
             let mut viewer = Viewer::open(&self.drive, shard, shards).map_err(Failure::work)?;
@@ -89,63 +108,15 @@ impl Survey {
         }
         Ok(())
     }
-
-    /// What the device holds. Reads the first block of each zone, and where others leave their marks.
-    pub(crate) fn holds(&self) -> Result<Holds, Failure> {
-        if let Some(identity) = self.identity {
-            return Ok(Holds::Log(identity));
-        }
-        let fail = |error| Failure::work(format!("{}: {error}", self.drive.path().display()));
-        let file = File::open(self.drive.path()).map_err(fail)?;
-        if let Some(mark) = foreign::mark(&file).map_err(fail)? {
-            return Ok(Holds::Foreign(mark.to_owned()));
-        }
-        let mut holds = Holds::Nothing;
-        self.zones(|zone| match (&holds, zone.content) {
-            (Holds::Nothing, ZoneContent::OtherVersion(version)) => {
-                holds = Holds::OtherVersion(version);
-            }
-            (Holds::Nothing, ZoneContent::Foreign | ZoneContent::Torn) => {
-                let at = self.geometry().zone_start(zone.zone);
-                holds = Holds::Foreign(first_bytes(&file, Blocks(at.0).bytes()));
-            }
-            _ => (),
-        })?;
-        Ok(holds)
-    }
 }
 
-/// Refuses a device that is somebody else's, also where the log would find nothing but zeros: some
-/// file systems leave the first 64 KiB blank.
+/// Refuses to format a device that is somebody else's. A cache may go, of whatever version.
 pub(crate) fn refuse_foreign(spec: &DeviceSpec) -> Result<(), Failure> {
-    let survey = match Survey::open(spec) {
-        Ok(survey) => survey,
-        // Made when it is opened to be used, or refused with better words there.
-        Err(_) => return Ok(()),
-    };
-    match survey.holds()? {
-        Holds::Foreign(what) => Err(Failure::work(format!(
-            "{}: holds something that is not Zonal's ({what}): name another device, or run `zonal device \
-             format` and lose what it holds",
-            survey.drive.path().display()
-        ))),
-        // Whatever else there is, the log has the words for it.
-        Holds::Nothing | Holds::Log(_) | Holds::OtherVersion(_) => Ok(()),
-    }
-}
-
-fn identity_of(file: &File, geometry: &Geometry, zone: ZoneId) -> Option<Identity> {
-    let mut block = [0; BLOCK_BYTES];
-    let at = Blocks(geometry.zone_start(zone).0).bytes();
-    file.read_exact_at(&mut block, at.0).ok()?;
-    zonal_zonelog::identify(&block, CHECKSUM)
-}
-
-/// What stands at `at`, for people.
-fn first_bytes(file: &File, at: Bytes) -> String {
-    let mut bytes = [0; 16];
-    match file.read_exact_at(&mut bytes, at.0) {
-        Ok(()) => format!("at byte {}: \"{}\"", at.0, bytes.escape_ascii()),
-        Err(error) => format!("byte {} cannot be read: {error}", at.0),
+    match Survey::open(spec) {
+        Ok(Survey { holds: Holds::Foreign(what), .. }) => {
+            Err(Failure::work(StartError::Foreign { spec: spec.clone(), what }))
+        }
+        Ok(_) | Err(OpenError::NotMadeYet { .. }) => Ok(()),
+        Err(error) => Err(Failure::work(error)),
     }
 }

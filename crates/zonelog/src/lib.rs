@@ -41,7 +41,7 @@ pub use format::mark::Mark;
 pub use format::segment::Header;
 pub use inspect::{ZoneContent, inspect_zone};
 pub use log::{Log, Ports};
-pub use open::{OpenError, OpenMode, identify};
+pub use open::{FirstBlock, OpenError, OpenMode};
 #[cfg(feature = "planted-bugs")]
 pub use planted::Planted;
 pub use read::{ReadError, Reading};

@@ -7,8 +7,10 @@
 
 use core::fmt;
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
-use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Checksum, ZoneId};
+use zonal_base::{BLOCK_BYTES, Blocks, Checksum, ZoneId};
 use zonal_device::{
     Action, Answer, Command, DeviceError, Geometry, Kind as DeviceKind, ZoneReport, ZoneState,
 };
@@ -74,18 +76,28 @@ impl fmt::Display for OpenError {
             }
             Self::Shards { found } => write!(
                 f,
-                "the device was formatted for {} shards (this is number {}): open it so, or format it",
-                found.shard_count, found.shard
+                "the device was formatted for {} (this is number {}): open it so, or format it",
+                counted(found.shard_count.into(), "shard"),
+                found.shard
             ),
             Self::Zones { zone_count, zone_capacity } => write!(
                 f,
-                "the device was formatted with {zone_count} zones of {} in each shard: open it so, or format it",
+                "the shard was formatted with {} of {}: open it so, or format it",
+                counted(*zone_count, "zone"),
                 zone_capacity.bytes()
             ),
             Self::Settings(error) => error.fmt(f),
-            Self::Device(error) => write!(f, "the device failed: {error}"),
+            Self::Device(error) => {
+                write!(f, "the device failed: {error}: look at the drive, or use another")
+            }
         }
     }
+}
+
+/// One shard, two shards.
+pub(crate) fn counted(count: u32, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }
 
 impl core::error::Error for OpenError {}
@@ -98,13 +110,18 @@ impl From<DeviceError> for OpenError {
 
 /// What the first block of a zone is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FirstBlock {
+pub enum FirstBlock {
+    /// Zeros.
     Blank,
+    /// Ours: the zone is empty.
     Mark(Mark),
+    /// Ours: the zone has records.
     Segment(Header),
     /// Ours by its magic, damaged or torn: the zone has no content.
     Torn,
+    /// Ours, of a version that this program does not read.
     OtherVersion(u16),
+    /// Not ours.
     Foreign,
 }
 
@@ -183,7 +200,11 @@ fn judge(
             FirstBlock::Blank => continue,
             FirstBlock::Mark(mark) => {
                 let (count, capacity) = (mark.zone_count, mark.zone_capacity);
-                if (count, capacity) != (geometry.zone_count, geometry.zone_capacity) {
+                let Identity { shard, shard_count, .. } = mark.identity;
+                // Another division is what made the zones differ, and is what there is to say.
+                if (shard, shard_count) == (wanted.shard, wanted.shard_count)
+                    && (count, capacity) != (geometry.zone_count, geometry.zone_capacity)
+                {
                     return Err(OpenError::Zones { zone_count: count, zone_capacity: capacity });
                 }
                 mark.identity
@@ -218,11 +239,36 @@ fn judge(
     }
 }
 
-/// Whose zone begins with this block, if it is a log's.
-#[must_use]
-pub fn identify(block: &[u8], checksum: Checksum) -> Option<Identity> {
-    let of_mark = Mark::decode(block, checksum).ok().map(|mark| mark.identity);
-    of_mark.or_else(|| Header::peek(block, checksum).ok().map(|header| header.identity))
+impl FirstBlock {
+    /// Reads the first block of a zone.
+    #[must_use]
+    pub fn read(block: &[u8], checksum: Checksum) -> Self {
+        if block.iter().all(|byte| *byte == 0) {
+            return Self::Blank;
+        }
+        match Mark::decode(block, checksum) {
+            Ok(mark) => return Self::Mark(mark),
+            Err(Malformed::Magic) => {}
+            Err(Malformed::Version(version)) => return Self::OtherVersion(version),
+            Err(Malformed::Checksum | Malformed::Fields) => return Self::Torn,
+        }
+        match Header::peek(block, checksum) {
+            Ok(header) => Self::Segment(header),
+            Err(Malformed::Magic) => Self::Foreign,
+            Err(Malformed::Version(version)) => Self::OtherVersion(version),
+            Err(Malformed::Checksum | Malformed::Fields) => Self::Torn,
+        }
+    }
+
+    /// Whose zone it is, if it is a log's.
+    #[must_use]
+    pub const fn identity(&self) -> Option<Identity> {
+        match self {
+            Self::Mark(mark) => Some(mark.identity),
+            Self::Segment(header) => Some(header.identity),
+            Self::Blank | Self::Torn | Self::OtherVersion(_) | Self::Foreign => None,
+        }
+    }
 }
 
 impl Scanner<'_> {
@@ -260,7 +306,9 @@ impl Scanner<'_> {
                 firsts.push(match call {
                     None => FirstBlock::Blank,
                     Some(call) => match call.await {
-                        Ok(Answer::Read(buffer)) => self.classify(&buffer),
+                        Ok(Answer::Read(buffer)) => {
+                            FirstBlock::read(&buffer.bytes()[..BLOCK_BYTES], self.ports.checksum)
+                        }
                         Err(error @ DeviceError::DeviceGone) => return Err(error),
                         // An unreadable first block is a zone without content.
                         _ => FirstBlock::Torn,
@@ -274,25 +322,6 @@ impl Scanner<'_> {
     fn may_have_content(&self, report: &ZoneReport) -> bool {
         let written = self.geometry.kind == DeviceKind::Conventional || Blocks(0) < report.written;
         written && report.state.is_readable()
-    }
-
-    fn classify(&self, buffer: &Buffer) -> FirstBlock {
-        let block = &buffer.bytes()[..BLOCK_BYTES];
-        if block.iter().all(|byte| *byte == 0) {
-            return FirstBlock::Blank;
-        }
-        match Mark::decode(block, self.ports.checksum) {
-            Ok(mark) => return FirstBlock::Mark(mark),
-            Err(Malformed::Magic) => {}
-            Err(Malformed::Version(version)) => return FirstBlock::OtherVersion(version),
-            Err(Malformed::Checksum | Malformed::Fields) => return FirstBlock::Torn,
-        }
-        match Header::peek(block, self.ports.checksum) {
-            Ok(header) => FirstBlock::Segment(header),
-            Err(Malformed::Magic) => FirstBlock::Foreign,
-            Err(Malformed::Version(version)) => FirstBlock::OtherVersion(version),
-            Err(Malformed::Checksum | Malformed::Fields) => FirstBlock::Torn,
-        }
     }
 }
 

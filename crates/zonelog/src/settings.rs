@@ -5,6 +5,8 @@ use core::fmt;
 use zonal_base::{Blocks, Bytes, Nanos};
 use zonal_device::Geometry;
 
+use crate::open::counted;
+
 /// Which log a zone belongs to. Written in every header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
@@ -128,7 +130,8 @@ impl fmt::Display for SettingsError {
             ),
             Self::TooFewZones(count) => write!(
                 f,
-                "{count} zones are too few: a shard needs {ZONES_MIN}; make the device larger, the zones smaller or the shards fewer"
+                "a shard would have {} and needs {ZONES_MIN}: make the device larger, the zones smaller or the shards fewer",
+                counted(*count, "zone")
             ),
             Self::TooFewActive => {
                 f.write_str("the device lets fewer than two zones be active: use fewer shards")

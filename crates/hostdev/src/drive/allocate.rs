@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, FileType};
+use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use zonal_base::{Blocks, Bytes, Pool, PoolClass, index};
 
@@ -12,38 +12,16 @@ use super::OpenError;
 /// How much is written at once where a file system cannot preallocate: 1 MiB.
 const ZEROS: Blocks = Blocks(256);
 
-/// The size of the file, every byte of it allocated. What the file holds is kept.
-pub(super) fn file(file: &File, path: &Path, wanted: Option<Bytes>) -> Result<Bytes, OpenError> {
-    let stat = rustix::fs::fstat(file).map_err(|errno| OpenError::io("look at", path, errno))?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(OpenError::WrongKind { path: path.into(), wanted: "a file" });
-    }
-    let found = Bytes(u64::try_from(stat.st_size).unwrap_or(0));
-    let size = wanted.unwrap_or(found);
-    let is_new = found == Bytes(0);
-    if !is_new && found != size {
-        return Err(OpenError::SizeMismatch { path: path.into(), found, wanted: size });
-    }
-    // Linux counts in units of 512 bytes, whatever the file system's own.
-    let has = Bytes(u64::try_from(stat.st_blocks).unwrap_or(0) * 512);
-    let allocated = allocate(file, path, size, has, is_new);
-    if allocated.is_err() && is_new {
-        // A part of a file helps nobody, and would be in the way of the next attempt.
-        let _ = rustix::fs::ftruncate(file, 0);
-        let _ = std::fs::remove_file(path);
-    }
-    allocated.map(|()| size)
-}
-
-fn allocate(
-    file: &File,
-    path: &Path,
-    size: Bytes,
-    has: Bytes,
-    is_new: bool,
-) -> Result<(), OpenError> {
+/// Gives the file this size, every byte of it allocated. What it holds is kept.
+///
+/// Requires: the file has this size, or none.
+pub(super) fn allocate(file: &File, path: &Path, size: Bytes) -> Result<(), OpenError> {
     let io = |action| move |errno| OpenError::io(action, path, errno);
-    let needed = Bytes(size.0.saturating_sub(has.0));
+    let stat = rustix::fs::fstat(file).map_err(io("look at"))?;
+    let is_new = stat.st_size == 0;
+    // Linux counts in units of 512 bytes, whatever the file system's own.
+    let has = u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
+    let needed = Bytes(size.0.saturating_sub(has));
     let too_small = |free| OpenError::DiskTooSmall { path: path.into(), needed, free };
     let disk = rustix::fs::fstatvfs(file).map_err(io("look at the file system of"))?;
     let free = Bytes(disk.f_bavail * disk.f_frsize);

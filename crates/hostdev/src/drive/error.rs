@@ -1,7 +1,7 @@
 //! Why a device could not be opened, and what to do about it.
 
 use std::fmt;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
@@ -15,8 +15,28 @@ pub enum OpenError {
         /// The device.
         path: PathBuf,
     },
-    /// There is no such device, and nothing says how large a new file shall be.
+    /// There is no such file, and nothing says how large a new one shall be.
     Missing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is nothing to look at: the file is made when it is used.
+    NotMadeYet {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file cannot be made, for the folder that it shall lie in is not there.
+    NoFolder {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A symbolic link that leads nowhere.
+    BrokenLink {
+        /// The link.
+        path: PathBuf,
+    },
+    /// There is no such block device.
+    NoBlockDevice {
         /// The device.
         path: PathBuf,
     },
@@ -93,6 +113,10 @@ impl OpenError {
         match self {
             Self::InUse { path }
             | Self::Missing { path }
+            | Self::NotMadeYet { path }
+            | Self::NoFolder { path }
+            | Self::BrokenLink { path }
+            | Self::NoBlockDevice { path }
             | Self::SizeMismatch { path, .. }
             | Self::DiskTooSmall { path, .. }
             | Self::WrongKind { path, .. }
@@ -115,9 +139,22 @@ impl fmt::Display for OpenError {
             Self::Missing { .. } => f.write_str(
                 "does not exist: to make a file, say how large it shall be, for example ?size=8GiB",
             ),
+            Self::NotMadeYet { .. } => f.write_str(
+                "does not exist yet: `zonal device format`, `zonal serve` and `zonal bench` make it",
+            ),
+            Self::NoFolder { path } => {
+                let folder = path.parent().unwrap_or(path).display();
+                write!(f, "the folder {folder} does not exist: make it, or name another path")
+            }
+            Self::BrokenLink { .. } => f.write_str(
+                "is a symbolic link to nothing: make or mount what it leads to, or name another path",
+            ),
+            Self::NoBlockDevice { .. } => {
+                f.write_str("does not exist: name one of the devices that `lsblk -p` lists")
+            }
             Self::SizeMismatch { found, wanted, .. } => write!(
                 f,
-                "is {found} large, not {wanted}: write size={found} to keep what it holds, \
+                "is {found} large, not {wanted}: leave size= out to keep what it holds, \
                  or remove the file"
             ),
             Self::DiskTooSmall { needed, free, .. } => write!(
@@ -125,7 +162,10 @@ impl fmt::Display for OpenError {
                 "needs {needed} more and the file system has {free} left: \
                  make room, or write a smaller size"
             ),
-            Self::WrongKind { wanted, .. } => write!(f, "is not {wanted}"),
+            Self::WrongKind { wanted, .. } => write!(
+                f,
+                "is not {wanted}: write file:PATH for a file, block:/dev/NAME for a block device"
+            ),
             Self::LargeBlocks { logical_block, .. } => write!(
                 f,
                 "has blocks of {logical_block} bytes: format the drive with blocks of at most 4096"
@@ -133,14 +173,37 @@ impl fmt::Display for OpenError {
             Self::Zoned { .. } => {
                 f.write_str("is a zoned drive, which is not supported yet: name an ordinary one")
             }
+            Self::ZoneCount { size: Bytes(0), .. } => {
+                f.write_str("is empty: say how large it shall be, for example ?size=8GiB")
+            }
+            Self::ZoneCount { size, zone, .. } if size < zone => write!(
+                f,
+                "is {size} large, which is less than a zone of {zone}: write a smaller zone=, \
+                 or name a larger device"
+            ),
             Self::ZoneCount { size, zone, .. } => {
-                write!(f, "{size} is no usable number of zones of {zone}: write another zone=")
+                write!(f, "{size} are too many zones of {zone}: write a larger zone=")
             }
-            Self::TooManyShards { shards, .. } => {
-                write!(f, "cannot be divided among {shards} shards: take fewer, or smaller zones")
+            Self::TooManyShards { shards, .. } => write!(
+                f,
+                "cannot be divided among {shards} shards: take fewer (--shards), \
+                 or smaller zones (zone=)"
+            ),
+            Self::Io { action, source, .. } => {
+                write!(f, "cannot {action} it: {source}: {}", remedy(source))
             }
-            Self::Io { action, source, .. } => write!(f, "cannot {action} it: {source}"),
         }
+    }
+}
+
+/// What to do when the system said no.
+fn remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        ErrorKind::PermissionDenied => "give this user the right to it, or name another",
+        ErrorKind::ReadOnlyFilesystem => "name a path on a file system that can be written",
+        ErrorKind::NotADirectory => "a part of the path is a file: correct the path",
+        ErrorKind::FileTooLarge => "write a smaller size=",
+        _ => "the kernel's log may say more (dmesg); or name another device",
     }
 }
 

@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use zonal_base::Bytes;
-use zonal_host::{BUFFER_BYTES, DeviceSettings, NodeSettings, StartError};
+use zonal_host::{BUFFER_BYTES, DeviceSettings, NodeSettings};
 use zonal_hostdev::{DeviceSpec, Drive};
 use zonal_lab::bench::{self, Error, Progress, Report};
 use zonal_zonelog::OpenMode;
 
 use crate::failure::Failure;
+use crate::survey;
 use subject::NodeSubject;
 
 /// Measure a workload on a device, without HTTP
@@ -105,13 +106,16 @@ fn print(report: &Report, json: bool) -> Result<(), Failure> {
 fn measure(args: Args) -> Result<Report, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(Failure::work)?.block_on(async {
-        // The device is made, and its size known, before opening the cache is timed.
+        if args.shards == Some(0) {
+            return Err(Failure::request("--shards must be at least 1"));
+        }
+        if args.format {
+            survey::refuse_foreign(&args.device)?;
+        }
         let capacity = capacity_of(&args.device)?;
         let settings = node_settings(&args);
         let start = Instant::now();
-        let (node, subject) = NodeSubject::start(&settings, capacity, args.workload.value)
-            .await
-            .map_err(failure_of_start)?;
+        let (node, subject) = NodeSubject::start(&settings, capacity, args.workload.value).await?;
         let opened = start.elapsed();
         let progress = Progress::on_terminal();
         let report = bench::run(Arc::new(subject), (args.workload, opened), progress).await;
@@ -123,6 +127,7 @@ fn measure(args: Args) -> Result<Report, Failure> {
     })
 }
 
+/// What the device holds. Nothing is made yet.
 fn capacity_of(device: &DeviceSpec) -> Result<Bytes, Failure> {
     let drive = Drive::open(device).map_err(Failure::work)?;
     let geometry = drive.geometry();
@@ -139,12 +144,5 @@ fn node_settings(args: &Args) -> NodeSettings {
             buffers: BUFFER_BYTES,
         }],
         mode: if args.format { OpenMode::Format } else { OpenMode::Recover },
-    }
-}
-
-fn failure_of_start(error: StartError) -> Failure {
-    match error {
-        StartError::Policy(_) | StartError::Cache(_) => Failure::request(error),
-        StartError::Device(_) | StartError::Thread(_) => Failure::work(error),
     }
 }

@@ -9,16 +9,16 @@ use clap::Subcommand;
 use serde::Serialize;
 use zonal_base::Bytes;
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, DeviceSettings, Node, NodeSettings, ObjectName, OriginFault,
-    OriginHead,
+    Backend, BodyStream, BoxFuture, DeviceSettings, Holds, Node, NodeSettings, ObjectName,
+    OriginFault, OriginHead,
 };
 use zonal_hostdev::{DeviceSpec, OpenError};
-use zonal_zonelog::OpenMode;
+use zonal_zonelog::{Identity, OpenMode};
 
 use super::inspect::{state_name, totals};
 use super::print;
 use crate::failure::Failure;
-use crate::survey::{Holds, Survey};
+use crate::survey::Survey;
 
 /// Look at a device, or prepare one
 #[derive(Debug, clap::Args)]
@@ -90,16 +90,20 @@ struct Info {
     zone_size_bytes: u64,
     zone_capacity_bytes: u64,
     writable_bytes: u64,
+    /// Behind the last whole zone: never used.
+    idle_bytes: u64,
     /// `null`: no limit.
     max_open_zones: Option<u32>,
     max_active_zones: Option<u32>,
     engine: String,
     /// The page cache is out of the way.
     direct: bool,
-    /// `nothing`, `log`, `other-version` or `foreign`.
+    /// `nothing`, `nothing-seen` (too large to be read whole), `log`, `other-version` or `foreign`.
     holds: &'static str,
     /// What it holds, for people.
     about: String,
+    /// Why the device cannot be used as the spec names it, and what to write instead.
+    warning: Option<String>,
     log: Option<LogInfo>,
 }
 
@@ -114,40 +118,51 @@ struct LogInfo {
     record_bytes: u64,
 }
 
+impl LogInfo {
+    fn of(survey: &Survey, identity: Identity) -> Result<Self, Failure> {
+        let mut log = Self {
+            id: identity.log.iter().map(|byte| format!("{byte:02x}")).collect(),
+            shards: identity.shard_count,
+            zones: BTreeMap::new(),
+            records: 0,
+            record_bytes: 0,
+        };
+        survey.zones(|zone| {
+            let (records, bytes) = totals(&zone.content);
+            *log.zones.entry(state_name(&zone.content)).or_default() += 1;
+            log.records += records;
+            log.record_bytes += bytes;
+        })?;
+        Ok(log)
+    }
+
+    fn about(&self) -> String {
+        let Self { id, shards, records, record_bytes, .. } = self;
+        let plural = if *shards == 1 { "" } else { "s" };
+        let bytes = print::human(Bytes(*record_bytes));
+        format!("log {id} of {shards} shard{plural}: {records} records, {bytes}")
+    }
+}
+
 impl Info {
     fn of(spec: &DeviceSpec) -> Result<Self, Failure> {
         let survey = Survey::open(spec).map_err(Failure::work)?;
         let geometry = *survey.geometry();
         let access = survey.access()?;
-        let (holds, about, log) = match survey.holds()? {
-            Holds::Nothing => ("nothing", "nothing: it is formatted when it is used".into(), None),
-            Holds::Foreign(what) => ("foreign", format!("not Zonal's: {what}"), None),
-            Holds::OtherVersion(version) => {
-                ("other-version", format!("a log of format version {version}"), None)
+        let log = match survey.holds() {
+            Holds::Log(formatted) => Some(LogInfo::of(&survey, formatted.identity)?),
+            _ => None,
+        };
+        let (holds, about) = match (survey.holds(), &log) {
+            (Holds::Nothing, _) => ("nothing", "nothing: it is formatted when it is used".into()),
+            (Holds::NothingSeen, _) => {
+                ("nothing-seen", "nothing where we looked: it is formatted when it is used".into())
             }
-            Holds::Log(identity) => {
-                let mut log = LogInfo {
-                    id: identity.log.iter().map(|byte| format!("{byte:02x}")).collect(),
-                    shards: identity.shard_count,
-                    zones: BTreeMap::new(),
-                    records: 0,
-                    record_bytes: 0,
-                };
-                survey.zones(|zone| {
-                    let (records, bytes) = totals(&zone.content);
-                    *log.zones.entry(state_name(&zone.content)).or_default() += 1;
-                    log.records += records;
-                    log.record_bytes += bytes;
-                })?;
-                let about = format!(
-                    "log {} of {} shards: {} records, {}",
-                    log.id,
-                    log.shards,
-                    log.records,
-                    print::human(Bytes(log.record_bytes))
-                );
-                ("log", about, Some(log))
+            (Holds::Foreign(what), _) => ("foreign", format!("not Zonal's: {what}")),
+            (Holds::OtherVersion(version), _) => {
+                ("other-version", format!("a log of format version {version}"))
             }
+            (Holds::Log(_), log) => ("log", log.as_ref().map_or_else(String::new, LogInfo::about)),
         };
         Ok(Self {
             spec: spec.to_string(),
@@ -155,12 +170,14 @@ impl Info {
             zone_size_bytes: geometry.zone_size.bytes().0,
             zone_capacity_bytes: geometry.zone_capacity.bytes().0,
             writable_bytes: geometry.writable().0,
+            idle_bytes: survey.idle().0,
             max_open_zones: geometry.max_open_zones,
             max_active_zones: geometry.max_active_zones,
             engine: access.engine.to_string(),
             direct: access.is_direct,
             holds,
             about,
+            warning: survey.warning(),
             log,
         })
     }
@@ -175,6 +192,10 @@ impl Info {
         line("size", &print::human(Bytes(self.writable_bytes)));
         let capacity = Bytes(self.zone_capacity_bytes);
         line("zones", &format!("{} of {capacity}", self.zone_count));
+        if self.idle_bytes != 0 {
+            let idle = print::human(Bytes(self.idle_bytes));
+            line("idle", &format!("{idle} at the end, less than a zone"));
+        }
         line("open zones", &limit(self.max_open_zones));
         line("active zones", &limit(self.max_active_zones));
         let caching = if self.direct { "O_DIRECT" } else { "through the page cache" };
@@ -185,22 +206,27 @@ impl Info {
                 log.zones.iter().map(|(state, count)| format!("{count} {state}")).collect();
             line("zones hold", &zones.join(", "));
         }
+        if let Some(warning) = &self.warning {
+            line("warning", warning);
+        }
         text
     }
 }
 
 /// Without `--yes` only a device that holds nothing is formatted.
 fn refuse_to_lose(spec: &DeviceSpec) -> Result<(), Failure> {
-    match Survey::open(spec) {
-        Ok(_) => match Info::of(spec)? {
-            Info { holds: "nothing", .. } => Ok(()),
-            info => {
-                Err(Failure::request(format!("{spec} holds {}: add --yes to lose it", info.about)))
-            }
-        },
+    let survey = match Survey::open(spec) {
+        Ok(survey) => survey,
         // A file that is not there yet is made.
-        Err(OpenError::Missing { .. }) => Ok(()),
-        Err(error) => Err(Failure::work(error)),
+        Err(OpenError::NotMadeYet { .. }) => return Ok(()),
+        Err(error) => return Err(Failure::work(error)),
+    };
+    match survey.holds() {
+        Holds::Nothing => Ok(()),
+        _ => {
+            let about = Info::of(spec)?.about;
+            Err(Failure::request(format!("{spec} holds {about}: add --yes to lose it")))
+        }
     }
 }
 
@@ -215,7 +241,7 @@ fn format(spec: &DeviceSpec, shards: Option<usize>) -> Result<(), Failure> {
     let settings = NodeSettings { devices: vec![device], mode: OpenMode::Format };
     let runtime = super::runtime()?;
     runtime.block_on(async {
-        let node = Node::start(&settings, Arc::new(NoOrigin), None).await.map_err(Failure::work)?;
+        let node = Node::start(&settings, Arc::new(NoOrigin), None).await?;
         node.stop().await;
         Ok(())
     })

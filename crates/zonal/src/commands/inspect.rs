@@ -30,6 +30,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let spec = device::parse(&args.spec)?;
     let survey = Survey::open(&spec).map_err(Failure::work)?;
+    if let Some(warning) = survey.warning() {
+        eprintln!("zonal: {spec}: {warning}");
+    }
     let zone_count = survey.geometry().zone_count;
     if args.zone.is_some_and(|zone| zone_count <= zone) {
         return Err(Failure::request(format!("{spec} has {zone_count} zones, counted from 0")));

@@ -26,7 +26,7 @@ use crate::front::Front;
 use crate::greeting::{Greeting, Secret};
 use crate::home::{Home, KeysFrom, samples};
 use crate::listeners::Address;
-use crate::{logging, survey};
+use crate::logging;
 
 /// Serve S3 from a cache on local flash
 #[derive(Debug, clap::Args)]
@@ -127,8 +127,7 @@ async fn start(config: &Config, endpoint: Address) -> Result<Started, Failure> {
     let (front, listening) = Front::new(endpoint, gateway, origin.clone());
     let settings = NodeSettings { devices: devices.clone(), mode: OpenMode::Recover };
     let backend = Arc::new(OriginBackend::new(origin.clone()));
-    let node = Node::start(&settings, backend, Some(front.on_each_shard())).await;
-    let node = node.map_err(Failure::work)?;
+    let node = Node::start(&settings, backend, Some(front.on_each_shard())).await?;
     if let Err(failure) = listening.everywhere(node.client().shard_count()).await {
         node.stop().await;
         return Err(failure);
@@ -176,7 +175,6 @@ impl Found {
                 Some(spec) => spec.clone(),
                 None => needed(&mut home).flash()?,
             };
-            survey::refuse_foreign(&spec)?;
             let (shards, chunk, buffers) = (*shards, *chunk, *buffers);
             devices.push(DeviceSettings { spec, shards, policy: policy.clone(), chunk, buffers });
         }

@@ -1,13 +1,18 @@
-//! `zonal device` and `zonal inspect`: what they show, and that looking changes nothing.
+//! `zonal device` and `zonal inspect`: what they show, and that looking changes nothing; and what `serve`
+//! and `bench` do with devices that are not as they were named.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::Path;
 
 use serde_json::Value;
 
-use crate::harness::{DEVICE, Place, check_failure, folder, noise, run};
+use crate::harness::{
+    ACCESS_KEY, DEVICE, Place, SECRET_KEY, Zonal, check_failure, folder, noise, run,
+};
 
 #[track_caller]
-fn json(place: &std::path::Path, words: &[&str]) -> Vec<Value> {
+fn json(place: &Path, words: &[&str]) -> Vec<Value> {
     let output = run(place, words);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let values = serde_json::Deserializer::from_slice(&output.stdout).into_iter();
@@ -61,4 +66,175 @@ fn what_was_cached_can_be_seen_while_it_is_served_and_after() {
     assert_eq!(String::from_utf8(table).unwrap().lines().count(), 33, "a heading and the zones");
     check_failure(place.path(), &["inspect", DEVICE, "--zone", "32"], (2, DEVICE));
     assert!(fs::read(place.path().join("flash")).unwrap() == before, "nothing was written");
+}
+
+/// Runs `serve` on a device that it is to refuse.
+#[track_caller]
+fn check_serve(place: &Path, device: &str, more: &[&str], (code, said): (i32, &str)) {
+    fs::create_dir_all(place.join("origin")).unwrap();
+    let words = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--device", device];
+    let named = ["--origin", "file:origin", "--access-key", "a", "--secret-key", "b"];
+    check_failure(place, &[&words[..], &named, more].concat(), (code, said));
+}
+
+/// Only the start of each zone was looked at, and `bench` did not even look at more: whatever else a file
+/// held was written over.
+#[test]
+fn what_lies_between_the_starts_of_zones_is_not_written_over() {
+    let folder = folder();
+    let here = folder.path();
+    let file = File::create(here.join("part")).unwrap();
+    file.set_len(1 << 30).unwrap();
+    for zone in 0..16 {
+        file.write_all_at(b"somebody's", (zone << 26) + (1 << 20)).unwrap();
+    }
+    file.write_all_at(b"last nine", (1 << 30) - 9).unwrap();
+    let before = fs::read(here.join("part")).unwrap();
+
+    let shown = "at byte 1048576: \"somebody\\'s\\x00";
+    let info = &json(here, &["device", "info", "file:part", "--json"])[0];
+    assert_eq!(info["holds"], "foreign");
+    assert!(info["about"].as_str().unwrap().contains(shown), "{info}");
+    let said = format!("part: holds something that is not Zonal's ({shown}");
+    check_serve(here, "file:part", &[], (1, &said));
+    check_failure(here, &["bench", "--device", "file:part"], (1, &said));
+    check_failure(here, &["bench", "--device", "file:part", "--format"], (1, &said));
+    let output = run(here, &["bench", "--device", "file:part"]);
+    let told = "or lose what it holds: zonal device format 'file:part?zone=64MiB' --yes\n";
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.ends_with(told), "{said}");
+    let format = ["device", "format", "file:part"];
+    check_failure(here, &format, (2, "file:part?zone=64MiB holds not Zonal's: at byte 1048576"));
+    assert!(fs::read(here.join("part")).unwrap() == before, "nothing was written");
+
+    // As it was told.
+    let format = ["device", "format", "file:part?zone=64MiB", "--yes", "--json"];
+    assert_eq!(json(here, &format)[0]["holds"], "log");
+}
+
+/// A file system that was made on what had been a cache was taken for damage, and written over.
+#[test]
+fn a_file_system_that_was_made_over_a_cache_is_somebody_elses() {
+    let folder = folder();
+    let here = folder.path();
+    json(here, &["device", "format", "file:flash?size=64MiB&zone=4MiB", "--json"]);
+    let file = File::options().write(true).open(here.join("flash")).unwrap();
+    file.write_all_at(&[0; 1024], 0).unwrap();
+    let spec = "file:flash?zone=4MiB";
+    let info = &json(here, &["device", "info", spec, "--json"])[0];
+    assert_eq!(info["holds"], "log", "a damaged block costs a zone and not the cache");
+    file.write_all_at(b"\x53\xEF", 0x438).unwrap();
+    let what = "an ext2, ext3 or ext4 file system, which was put over a cache";
+    check_serve(
+        here,
+        spec,
+        &[],
+        (1, &format!("flash: holds something that is not Zonal's ({what})")),
+    );
+}
+
+/// The file was made before it was found to be too small, and its size was in the way of the next try.
+#[test]
+fn a_start_that_fails_leaves_no_device_behind() {
+    let folder = folder();
+    let here = folder.path();
+    let too_few = "small: a shard would have 1 zone and needs 4: make the device larger";
+    check_serve(here, "file:small?size=64MiB", &[], (2, too_few));
+    check_failure(here, &["bench", "--device", "file:small?size=64MiB"], (2, too_few));
+    check_failure(here, &["device", "format", "file:small?size=64MiB"], (2, too_few));
+    let shards = ["--shards", "3"];
+    let too_few = "small: a shard would have 2 zones and needs 4: make the device larger";
+    check_serve(here, "file:small?size=512MiB", &shards, (2, too_few));
+    let chunk = ["--chunk", "32MiB"];
+    check_serve(here, "file:small?size=64MiB&zone=8MiB", &chunk, (2, "small: the chunk size must"));
+    // Found when the first device was there already.
+    let second = ["--device", "file:nowhere/small?size=512MiB"];
+    let no_folder =
+        "nowhere/small: the folder nowhere does not exist: make it, or name another path";
+    check_serve(here, "file:small?size=512MiB", &second, (1, no_folder));
+    assert!(!here.join("small").exists());
+    // What was there stays.
+    File::create(here.join("small")).unwrap().set_len(64 << 20).unwrap();
+    let too_few = "small: a shard would have 1 zone and needs 4";
+    check_serve(here, "file:small", &[], (2, too_few));
+    assert_eq!(fs::metadata(here.join("small")).unwrap().len(), 64 << 20);
+}
+
+#[test]
+fn a_device_that_was_divided_otherwise_says_how_and_what_to_write() {
+    let folder = folder();
+    let here = folder.path();
+    let spec = "file:flash?size=1GiB&zone=64MiB";
+    json(here, &["device", "format", spec, "--shards", "3", "--json"]);
+    let shards = ["--shards", "2"];
+    let said = format!(
+        "flash: was formatted for 3 shards, not 2: write --shards 3 or leave it out, or lose what it \
+         holds: zonal device format '{spec}' --yes --shards 2"
+    );
+    check_serve(here, spec, &shards, (2, &said));
+    check_failure(here, &["bench", "--device", spec, "--shards", "2"], (2, &said));
+    let said = "flash: was formatted with zones of 64MiB, not 32MiB: write zone=64MiB, or lose";
+    check_serve(here, "file:flash?zone=32MiB", &[], (2, said));
+    let said = "flash: was formatted with zones of 64MiB, not 128MiB: write zone=64MiB, or lose";
+    check_serve(here, "file:flash?zone=128MiB", &[], (2, said));
+
+    let info = &json(here, &["device", "info", "file:flash?zone=32MiB", "--json"])[0];
+    let warning = "it was formatted with zones of 64MiB, not 32MiB: write zone=64MiB";
+    assert_eq!((&info["warning"], &info["zone_count"]), (&warning.into(), &16.into()));
+    assert_eq!(info["log"]["zones"], serde_json::json!({ "empty": 16 }), "shown as it is");
+    let output = run(here, &["inspect", "file:flash?zone=32MiB"]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 17);
+    assert!(String::from_utf8(output.stderr).unwrap().contains(warning));
+
+    let file = File::options().write(true).open(here.join("flash")).unwrap();
+    file.set_len((15 << 26) + 12345).unwrap();
+    let said =
+        "flash: was formatted with 6 zones in shard 0, and would have 5 now: give the device the";
+    check_serve(here, "file:flash", &[], (2, said));
+    let info = &json(here, &["device", "info", "file:flash", "--json"])[0];
+    assert!(
+        info["warning"].as_str().unwrap().starts_with("it was formatted with 6 zones"),
+        "{info}"
+    );
+    assert_eq!(info["idle_bytes"], 12345);
+}
+
+/// Zones with records do not say how large they are: opened with others, the cache was lost without a word.
+#[test]
+fn zones_with_records_are_known_by_their_places() {
+    let place = Place::new();
+    place.object("a", &noise(30 << 20, 1));
+    let device = ["--device", "file:places?size=64MiB&zone=8MiB", "--shards", "1"];
+    let keys = ["--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY];
+    let words = [&device[..], &keys, &["--origin", "file:origin"]].concat();
+    let zonal = Zonal::start(place.path(), &words);
+    assert_eq!(zonal.s3().get("/bucket/a").unwrap().status, 200);
+    zonal.stop();
+    let zones = json(place.path(), &["inspect", "file:places?zone=8MiB", "--json"]);
+    assert!(zones[..2].iter().all(|zone| zone["records"] != 0), "{zones:?}");
+    let said = "places: was formatted with zones of 8MiB, not 4MiB: write zone=8MiB, or lose";
+    check_serve(place.path(), "file:places?zone=4MiB", &[], (2, said));
+}
+
+#[test]
+fn a_device_that_is_not_there_is_explained() {
+    let folder = folder();
+    let here = folder.path();
+    let said =
+        "nosuch: does not exist yet: `zonal device format`, `zonal serve` and `zonal bench` make";
+    check_failure(here, &["device", "info", "file:nosuch?size=1GiB"], (1, said));
+    check_failure(here, &["inspect", "file:nosuch?size=1GiB"], (1, said));
+    let said = "/dev/nosuch: does not exist: name one of the devices that `lsblk -p` lists";
+    check_failure(here, &["device", "info", "block:/dev/nosuch"], (1, said));
+    check_failure(here, &["device", "format", "block:/dev/nosuch"], (1, said));
+    check_serve(here, "block:/dev/nosuch", &[], (1, said));
+    symlink("nowhere", here.join("link")).unwrap();
+    let said =
+        "link: is a symbolic link to nothing: make or mount what it leads to, or name another";
+    check_serve(here, "file:link?size=1GiB", &[], (1, said));
+    let model =
+        "device \"emulator:zn540\": a model of a drive holds no bytes: `zonal characterize`";
+    check_failure(here, &["device", "info", "emulator:zn540"], (2, model));
+    let none = "--shards must be at least 1";
+    check_failure(here, &["bench", "--device", "file:x?size=1GiB", "--shards", "0"], (2, none));
 }

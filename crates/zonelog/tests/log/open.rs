@@ -4,7 +4,8 @@ use zonal_base::{BLOCK_BYTES, Blocks, Bytes, PoolClass, ZoneId, index};
 use zonal_device::ram::Crash;
 use zonal_device::{Answer, Command, Geometry, Kind as DeviceKind, ZoneState, ZonedDevice};
 use zonal_zonelog::{
-    Identity, Key, OpenError, OpenMode, SettingsError, Urgency, ZoneContent, inspect_zone,
+    FirstBlock, Identity, Key, OpenError, OpenMode, SettingsError, Urgency, ZoneContent,
+    inspect_zone,
 };
 
 use crate::append::append;
@@ -82,8 +83,8 @@ fn a_device_with_a_log_keeps_that_logs_identity_and_says_so_in_every_first_block
         let (log, found) = rig.try_open(other, OpenMode::Recover).expect("it opens");
         assert_eq!((log.identity(), found.len()), (IDENTITY, 1));
         let block = first_block(&mut rig, found[0].extent.zone);
-        assert_eq!(zonal_zonelog::identify(&block, CRC), Some(IDENTITY));
-        assert_eq!(zonal_zonelog::identify(&[0; BLOCK_BYTES], CRC), None);
+        assert_eq!(FirstBlock::read(&block, CRC).identity(), Some(IDENTITY));
+        assert_eq!(FirstBlock::read(&[0; BLOCK_BYTES], CRC), FirstBlock::Blank);
     }
 }
 
@@ -147,6 +148,9 @@ fn other_shards_other_zones_other_logs_and_other_versions_are_refused() {
     put_block(&mut smaller, ZoneId(0), &mark);
     let zones = OpenError::Zones { zone_count: 8, zone_capacity: crate::rig::ZONE };
     assert_eq!(refused(&mut smaller, IDENTITY), zones);
+    // Among more shards each has fewer zones: the shards are what is wrong.
+    let more = Identity { shard_count: 2, ..IDENTITY };
+    assert_eq!(refused(&mut smaller, more), OpenError::Shards { found: IDENTITY });
 }
 
 #[test]
@@ -276,5 +280,8 @@ fn errors_say_what_to_do() {
     let version = OpenError::Version(ZoneId(0), 2).to_string();
     assert!(version.contains("version 2"), "{version}");
     let shards = OpenError::Shards { found: IDENTITY }.to_string();
-    assert!(shards.contains("1 shards"), "{shards}");
+    assert!(shards.contains("for 1 shard ("), "{shards}");
+    let zones = |count| SettingsError::TooFewZones(count).to_string();
+    assert!(zones(1).starts_with("a shard would have 1 zone and needs 4: make"), "{}", zones(1));
+    assert!(zones(3).starts_with("a shard would have 3 zones and needs 4: make"), "{}", zones(3));
 }

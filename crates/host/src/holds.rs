@@ -1,0 +1,116 @@
+//! What is on a device, before anything is written to it.
+//!
+//! 1. The first block of a zone tells whose it is. One log anywhere makes the device a log's.
+//! 2. Unless somebody has put a file system or the like over its front since.
+//! 3. On a device without a log, anything but zeros is somebody's.
+
+use zonal_base::{Bytes, ZoneId};
+use zonal_hostdev::{Content, Drive, OpenError};
+use zonal_zonelog::{FirstBlock, Identity};
+
+use crate::CHECKSUM;
+
+/// What a device holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// Nothing: it is all zeros.
+    Nothing,
+    /// Nothing where we looked: it is too large to be read whole.
+    NothingSeen,
+    /// A log of ours.
+    Log(Formatted),
+    /// A log of another version of the format.
+    OtherVersion(u16),
+    /// Something else; the text names it.
+    Foreign(String),
+}
+
+/// A log, and how the device was divided when it was formatted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Formatted {
+    /// Of the first zone that tells.
+    pub identity: Identity,
+    /// Size of the zones; `None` when no zone tells.
+    pub zone: Option<Bytes>,
+    /// A shard and its zones, as an empty zone of it tells.
+    zones_of: Option<(u16, u32)>,
+}
+
+impl Holds {
+    /// Looks at a device. Nothing is changed, and it may be in use.
+    ///
+    /// # Errors
+    /// When a device without a log cannot be read.
+    pub fn of(drive: &Drive) -> Result<Self, OpenError> {
+        let first = drive.first_of_zones(|zone, block| match FirstBlock::read(block, CHECKSUM) {
+            FirstBlock::OtherVersion(version) => Some((zone, Err(version))),
+            block => block.identity().map(|identity| (zone, Ok(identity))),
+        });
+        let (zone, identity) = match first {
+            Some((zone, Ok(identity))) => (zone, identity),
+            Some((_, Err(version))) => return Ok(Self::OtherVersion(version)),
+            None => {
+                return Ok(match drive.content()? {
+                    Content::Blank => Self::Nothing,
+                    Content::LooksBlank => Self::NothingSeen,
+                    Content::Something(what) => Self::Foreign(what),
+                });
+            }
+        };
+        // A front that is not ours may be damaged, and cannot be read then: the log does without it.
+        if zone != ZoneId(0)
+            && let Ok(Some(mark)) = drive.foreign_mark()
+        {
+            return Ok(Self::Foreign(format!("{mark}, which was put over a cache")));
+        }
+        Ok(Self::Log(Formatted::of(drive, identity)))
+    }
+}
+
+impl Formatted {
+    fn of(drive: &Drive, identity: Identity) -> Self {
+        let told = drive.first_of_zones(|zone, block| match FirstBlock::read(block, CHECKSUM) {
+            FirstBlock::Mark(mark) => {
+                let zones_of = (mark.identity.shard, mark.zone_count);
+                Some((mark.zone_capacity.bytes(), Some(zones_of)))
+            }
+            // The first shard begins with the device: where one of its zones lies tells their size.
+            FirstBlock::Segment(header) if header.identity.shard == 0 && 0 < header.zone.0 => {
+                let at = drive.geometry().zone_start(zone) - drive.geometry().zone_start(ZoneId(0));
+                Some((Bytes(at.bytes().0 / u64::from(header.zone.0)), None))
+            }
+            _ => None,
+        });
+        let (zone, zones_of) = told.unzip();
+        Self { identity, zone, zones_of: zones_of.flatten() }
+    }
+
+    /// How the division of the device differs from that with which it is to be opened, and what to write
+    /// instead; `None` when they agree.
+    #[must_use]
+    pub fn difference(&self, drive: &Drive, shard_count: usize) -> Option<String> {
+        let formatted = usize::from(self.identity.shard_count);
+        if formatted != shard_count {
+            let shards = if formatted == 1 { "shard" } else { "shards" };
+            return Some(format!(
+                "was formatted for {formatted} {shards}, not {shard_count}: \
+                 write --shards {formatted} or leave it out"
+            ));
+        }
+        let zone = drive.geometry().zone_capacity.bytes();
+        if let Some(formatted) = self.zone.filter(|formatted| *formatted != zone) {
+            return Some(format!(
+                "was formatted with zones of {formatted}, not {zone}: write zone={formatted}"
+            ));
+        }
+        let (shard, formatted) = self.zones_of?;
+        let share = drive.share(shard.into(), self.identity.shard_count.into()).ok()?;
+        (share.zone_count != formatted).then(|| {
+            format!(
+                "was formatted with {formatted} zones in shard {shard}, and would have {} now: \
+                 give the device the size that it had",
+                share.zone_count
+            )
+        })
+    }
+}

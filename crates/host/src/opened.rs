@@ -1,0 +1,83 @@
+//! A device that was opened and judged, and not changed yet.
+
+use zonal_hostdev::{Drive, OpenError};
+use zonal_zonelog::OpenMode;
+
+use crate::node::{DeviceSettings, StartError};
+use crate::{Formatted, Holds};
+
+/// Zones with which a shard is worth having, where nobody says how many there shall be.
+const ZONES_PER_SHARD_MIN: u32 = 8;
+
+pub(crate) struct Opened {
+    pub(crate) drive: Drive,
+    pub(crate) shard_count: u16,
+}
+
+impl Opened {
+    /// Opens the device, and refuses it when it is somebody else's, or cannot be divided as asked.
+    pub(crate) fn open(of: &DeviceSettings, mode: OpenMode) -> Result<Self, StartError> {
+        if zonal_policy::by_name(&of.policy).is_none() {
+            return Err(StartError::Policy(of.policy.clone()));
+        }
+        let drive = Drive::open(&of.spec)?;
+        let formatted = match mode {
+            OpenMode::Recover => log_on(&drive, of)?,
+            // Its loss is meant.
+            OpenMode::Format => None,
+        };
+        let shards = shard_count(of, &drive, formatted.as_ref());
+        let differs = formatted.and_then(|formatted| formatted.difference(&drive, shards));
+        if let Some(how) = differs {
+            let (spec, shards) = (of.spec.clone(), of.shards);
+            return Err(StartError::Divided { spec, shards, how });
+        }
+        let shard_count = u16::try_from(shards).map_err(|_| OpenError::TooManyShards {
+            path: drive.path().into(),
+            shards: u32::MAX,
+        })?;
+        check_share(of, &drive, shard_count)?;
+        Ok(Self { drive, shard_count })
+    }
+}
+
+/// The log on the device, if there is one; a device of somebody else's is refused.
+fn log_on(drive: &Drive, of: &DeviceSettings) -> Result<Option<Formatted>, StartError> {
+    let spec = of.spec.clone();
+    match Holds::of(drive)? {
+        Holds::Nothing => Ok(None),
+        Holds::NothingSeen => {
+            tracing::warn!(
+                path = %drive.path().display(),
+                "the device looks blank and is formatted: it is too large to be read whole"
+            );
+            Ok(None)
+        }
+        Holds::Log(formatted) => Ok(Some(formatted)),
+        Holds::OtherVersion(version) => Err(StartError::OtherVersion { spec, version }),
+        Holds::Foreign(what) => Err(StartError::Foreign { spec, what }),
+    }
+}
+
+fn shard_count(of: &DeviceSettings, drive: &Drive, formatted: Option<&Formatted>) -> usize {
+    let zones = drive.geometry().zone_count;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let affordable = (zones / ZONES_PER_SHARD_MIN).max(1) as usize;
+    match (of.shards, formatted) {
+        (Some(wanted), _) => wanted,
+        (None, Some(formatted)) => usize::from(formatted.identity.shard_count).max(1),
+        (None, None) => cores.min(affordable),
+    }
+}
+
+/// Refuses what a cache could not live on, before there is any trace of it. The last share is the smallest.
+fn check_share(of: &DeviceSettings, drive: &Drive, shard_count: u16) -> Result<(), StartError> {
+    let share = drive.share(u32::from(shard_count - 1), shard_count.into())?;
+    let mut settings = zonal_cache::Settings::for_device(&share);
+    settings.chunk = of.chunk;
+    let checked = settings.check(&share).and_then(|()| {
+        let log = settings.log.check(&share).map_err(zonal_zonelog::OpenError::Settings);
+        log.map_err(zonal_cache::StartError::Log)
+    });
+    checked.map_err(|error| StartError::Unfit { spec: of.spec.clone(), error })
+}

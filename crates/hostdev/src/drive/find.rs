@@ -1,0 +1,211 @@
+//! Finding a device: its file opened and locked, its size known. Nothing that was there is changed.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Pool, PoolClass};
+
+use super::{Caching, NewFile, OpenError};
+use crate::Place;
+
+/// How long opening waits for a process that was just killed: 1 s. Its ring is taken down in the
+/// background, within some 10 ms here; a drive may take longer over its last writes. A guess.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A path may lead to another file by the time that ours is locked. So often it is opened again; then
+/// somebody else is at work there.
+const OPENINGS_MAX: u32 = 8;
+
+/// A file that can be used.
+pub(super) struct Found {
+    pub(super) file: File,
+    pub(super) caching: Caching,
+    /// If there was none before.
+    pub(super) new_file: Option<NewFile>,
+}
+
+/// Opens the device to use it, and locks it. A file that is not there is made, and has no size yet.
+pub(super) fn find(place: &Place, wanted: Caching) -> Result<Found, OpenError> {
+    let path = place.path();
+    // Refused by the kernel while a block device is mounted.
+    let exclusive = match place {
+        Place::Block { .. } => OFlags::EXCL,
+        Place::File { .. } => OFlags::empty(),
+    };
+    let may_make = matches!(place, Place::File { size: Some(_), .. });
+    let mut new_file = None;
+    for _ in 0..OPENINGS_MAX {
+        let (file, caching) = match open(path, OFlags::RDWR | exclusive, wanted) {
+            Err(Errno::NOENT) if may_make => {
+                new_file = make(place)?;
+                continue;
+            }
+            opened => opened.map_err(|errno| refusal(place, errno))?,
+        };
+        let locked = lock(&file, path);
+        if let (Err(OpenError::InUse { .. }), Some(new_file)) = (&locked, &new_file) {
+            // We made it, and somebody else was faster and has it now.
+            new_file.keep();
+        }
+        locked?;
+        if leads_to(path, &file) {
+            return Ok(Found { file, caching, new_file });
+        }
+    }
+    Err(OpenError::InUse { path: path.into() })
+}
+
+/// Makes an empty file; `None` when somebody else has just done so.
+fn make(place: &Place) -> Result<Option<NewFile>, OpenError> {
+    let path = place.path();
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+    match rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(file) => Ok(Some(NewFile::made(File::from(file), path))),
+        Err(Errno::EXIST) if path.is_symlink() => Err(OpenError::BrokenLink { path: path.into() }),
+        Err(Errno::EXIST) => Ok(None),
+        Err(errno) => Err(refusal(place, errno)),
+    }
+}
+
+/// Opens the device to look at it.
+pub(super) fn find_read_only(place: &Place) -> Result<(File, Caching), OpenError> {
+    let opened = open(place.path(), OFlags::RDONLY, Caching::Direct);
+    opened.map_err(|errno| match (errno, place) {
+        (Errno::NOENT, Place::File { path, size: Some(_) }) => {
+            OpenError::NotMadeYet { path: path.clone() }
+        }
+        _ => refusal(place, errno),
+    })
+}
+
+fn open(path: &Path, flags: OFlags, wanted: Caching) -> Result<(File, Caching), Errno> {
+    let flags = flags | OFlags::CLOEXEC;
+    let open = |flags| rustix::fs::open(path, flags, Mode::empty()).map(File::from);
+    let direct = match wanted {
+        Caching::Direct => open(flags | OFlags::DIRECT),
+        Caching::Buffered => Err(Errno::INVAL),
+    };
+    match direct {
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => open(flags).map(|file| (file, Caching::Buffered)),
+        direct => direct.map(|file| (file, Caching::Direct)),
+    }
+}
+
+/// What the system's refusal to open the device means.
+fn refusal(place: &Place, errno: Errno) -> OpenError {
+    let path = place.path();
+    match (errno, place) {
+        (Errno::NOENT, Place::File { size: Some(_), .. }) => {
+            OpenError::NoFolder { path: path.into() }
+        }
+        (Errno::NOENT, Place::File { size: None, .. }) => OpenError::Missing { path: path.into() },
+        (Errno::NOENT, Place::Block { .. }) => OpenError::NoBlockDevice { path: path.into() },
+        (Errno::ISDIR, _) => OpenError::WrongKind { path: path.into(), wanted: kind(place) },
+        (Errno::BUSY | Errno::TXTBSY, _) => OpenError::InUse { path: path.into() },
+        _ => OpenError::io("open", path, errno),
+    }
+}
+
+/// The lock belongs to the open file description: it lasts as long as any duplicate of the descriptor
+/// and, which is as well, as long as the kernel works on what a killed process left behind.
+fn lock(file: &File, path: &Path) -> Result<(), OpenError> {
+    let begin = Instant::now();
+    loop {
+        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(Errno::WOULDBLOCK) if begin.elapsed() < LOCK_PATIENCE => {
+                std::thread::sleep(LOCK_PATIENCE / 100);
+            }
+            Err(Errno::WOULDBLOCK) => return Err(OpenError::InUse { path: path.into() }),
+            Err(errno) => return Err(OpenError::io("lock", path, errno)),
+        }
+    }
+}
+
+/// True when the path still names this file: whoever had it locked before may have removed it.
+pub(super) fn leads_to(path: &Path, file: &File) -> bool {
+    let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+    match (std::fs::metadata(path), file.metadata()) {
+        (Ok(at_path), Ok(opened)) => identity(at_path) == identity(opened),
+        _ => false,
+    }
+}
+
+/// How large the device is; of a file that was just made, nothing.
+pub(super) fn size(file: &File, place: &Place) -> Result<Bytes, OpenError> {
+    match place {
+        Place::File { path, .. } => size_of_file(file, path),
+        Place::Block { path } => size_of_block_device(file, path),
+    }
+}
+
+fn size_of_file(file: &File, path: &Path) -> Result<Bytes, OpenError> {
+    let stat = rustix::fs::fstat(file).map_err(|errno| OpenError::io("look at", path, errno))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(OpenError::WrongKind { path: path.into(), wanted: FILE });
+    }
+    Ok(Bytes(u64::try_from(stat.st_size).unwrap_or(0)))
+}
+
+fn size_of_block_device(file: &File, path: &Path) -> Result<Bytes, OpenError> {
+    let io = |action| move |errno| OpenError::io(action, path, errno);
+    let stat = rustix::fs::fstat(file).map_err(io("look at"))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice {
+        return Err(OpenError::WrongKind { path: path.into(), wanted: BLOCK_DEVICE });
+    }
+    let logical_block =
+        rustix::fs::ioctl_blksszget(file).map_err(io("ask for the block size of"))?;
+    if BLOCK_BYTES < logical_block as usize {
+        return Err(OpenError::LargeBlocks { path: path.into(), logical_block });
+    }
+    let (major, minor) = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
+    // Kernels without zone support have no such file: then there are no zones either.
+    let zoned = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/zoned"));
+    if zoned.is_ok_and(|zoned| zoned.trim() == "host-managed") {
+        return Err(OpenError::Zoned { path: path.into() });
+    }
+    let end =
+        rustix::fs::seek(file, rustix::fs::SeekFrom::End(0)).map_err(io("ask for the size of"))?;
+    Ok(Bytes(end))
+}
+
+/// Reads one block: some file systems take O_DIRECT and then refuse to read like that.
+pub(super) fn check_direct(
+    file: &File,
+    path: &Path,
+    caching: Caching,
+) -> Result<Caching, OpenError> {
+    let mut caching = caching;
+    if caching == Caching::Direct {
+        let pool = Pool::new(&[PoolClass { blocks: Blocks(1), count: 1 }], Box::new(|| ()));
+        let mut block = pool.take(Blocks(1)).expect("the pool is new");
+        match rustix::io::pread(file, block.bytes_mut(), 0) {
+            Ok(_) => return Ok(Caching::Direct),
+            Err(Errno::INVAL) => caching = Caching::Buffered,
+            Err(errno) => return Err(OpenError::io("read", path, errno)),
+        }
+        let io = |errno| OpenError::io("change the caching of", path, errno);
+        let flags = rustix::fs::fcntl_getfl(file).map_err(io)?;
+        rustix::fs::fcntl_setfl(file, flags - OFlags::DIRECT).map_err(io)?;
+    }
+    tracing::warn!(
+        path = %path.display(),
+        "O_DIRECT is refused: the page cache takes part, which costs memory and CPU"
+    );
+    Ok(caching)
+}
+
+const FILE: &str = "a file";
+const BLOCK_DEVICE: &str = "a block device";
+
+/// What must stand at the place.
+fn kind(place: &Place) -> &'static str {
+    match place {
+        Place::File { .. } => FILE,
+        Place::Block { .. } => BLOCK_DEVICE,
+    }
+}
