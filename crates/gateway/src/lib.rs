@@ -46,4 +46,4 @@ pub use freshness::FreshnessRules;
 pub use gateway::Gateway;
 pub use operation::Operation;
 pub use server::serve;
-pub use stats::{Counter, Outcome, REFUSALS, Stats};
+pub use stats::{Outcome, Stats};

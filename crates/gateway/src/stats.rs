@@ -1,26 +1,9 @@
 //! What the gateway did: counters that only grow, but for one gauge.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use http::StatusCode;
+use zonal_origin::Counter;
 
 use crate::operation::Operation;
-
-/// A number that only grows.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    pub(crate) fn add(&self, n: u64) {
-        self.0.fetch_add(n, Ordering::Relaxed);
-    }
-
-    /// The count so far.
-    #[must_use]
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// Where an answer came from, as `X-Cache` says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +35,7 @@ impl Outcome {
 }
 
 /// Why a request was not let in, as its S3 error code says it.
-pub const REFUSALS: [&str; 9] = [
+const REFUSALS: [&str; 9] = [
     "AccessDenied",
     "AuthorizationHeaderMalformed",
     "AuthorizationQueryParametersError",

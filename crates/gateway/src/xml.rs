@@ -1,6 +1,7 @@
 //! The little XML that the gateway itself reads and writes.
 
 use quick_xml::Reader;
+use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::Event;
 
 /// Appends `text` as character data. What XML 1.0 cannot hold becomes U+FFFD.
@@ -85,14 +86,8 @@ fn resolve(reference: &quick_xml::events::BytesRef<'_>) -> Result<String, BadDel
     if let Some(c) = reference.resolve_char_ref().map_err(|_| BadDelete)? {
         return Ok(c.into());
     }
-    match reference.as_ref() {
-        b"amp" => Ok("&".into()),
-        b"lt" => Ok("<".into()),
-        b"gt" => Ok(">".into()),
-        b"quot" => Ok("\"".into()),
-        b"apos" => Ok("'".into()),
-        _ => Err(BadDelete),
-    }
+    let name = reference.decode().map_err(|_| BadDelete)?;
+    resolve_predefined_entity(&name).map(str::to_owned).ok_or(BadDelete)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The list of parts that completes a multipart upload, as its XML names them.
 
 use quick_xml::Reader;
+use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesRef, Event};
 
 /// The highest number of a part: S3's own bound.
@@ -67,7 +68,7 @@ fn read(document: &[u8]) -> Option<Vec<ListedPart>> {
             }
             Event::Text(more) => text.push_str(&more.decode().ok()?),
             Event::CData(more) => text.push_str(&more.decode().ok()?),
-            Event::GeneralRef(reference) => text.push(resolve(&reference)?),
+            Event::GeneralRef(reference) => text.push_str(&resolve(&reference)?),
             // A document type could define entities.
             Event::DocType(_) => return None,
             Event::Eof => return (path.is_empty() && has_root).then_some(parts),
@@ -100,17 +101,10 @@ impl Part {
 }
 
 /// The five entities that XML knows without a document type, and characters by number.
-fn resolve(reference: &BytesRef<'_>) -> Option<char> {
-    if let Some(c) = reference.resolve_char_ref().ok()? {
-        return Some(c);
-    }
-    match reference.as_ref() {
-        b"amp" => Some('&'),
-        b"lt" => Some('<'),
-        b"gt" => Some('>'),
-        b"quot" => Some('"'),
-        b"apos" => Some('\''),
-        _ => None,
+fn resolve(reference: &BytesRef<'_>) -> Option<String> {
+    match reference.resolve_char_ref().ok()? {
+        Some(c) => Some(c.into()),
+        None => resolve_predefined_entity(&reference.decode().ok()?).map(str::to_owned),
     }
 }
 
