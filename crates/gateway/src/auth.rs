@@ -1,7 +1,8 @@
 //! Who may come in: AWS Signature Version 4, checked strictly.
 //!
 //! 1. [`claim`] reads what the request says about itself and judges what needs no key.
-//! 2. The headers that must be signed are signed: `host` and every `x-amz-*`.
+//! 2. The headers that must be signed are signed: `host` and every `x-amz-*`. `Connection` takes none of those away that say what is
+//!    asked for.
 //! 3. The payload hash is a hash or one of S3's words.
 //! 4. The signature is the one that the secret key makes of all this.
 
@@ -13,13 +14,14 @@ pub(crate) use claim::PARAMETERS as PRESIGN_PARAMETERS;
 pub(crate) use error::AuthError;
 pub use keys::AccessKeys;
 
+use http::HeaderMap;
 use http::header::HOST;
 use http::request::Parts;
-use zonal_origin::Chain;
 use zonal_origin::sigv4::{
     self, EMPTY_SHA256, KeyCache, STREAMING_SIGNED_PAYLOAD, STREAMING_SIGNED_PAYLOAD_TRAILER,
     STREAMING_UNSIGNED_PAYLOAD_TRAILER, Scope, Signature, Timestamp, UNSIGNED_PAYLOAD,
 };
+use zonal_origin::{Chain, named_by_connection};
 
 use self::claim::{Claim, Place, single};
 use self::error::Mismatch;
@@ -39,10 +41,21 @@ pub(crate) enum Payload {
     Empty,
     /// Its SHA-256, in lower-case hexadecimal.
     Sha256(String),
-    /// Nothing, or nothing before its trailer.
-    Unsigned,
-    /// It comes in signed chunks; the first continues the signature of the head.
-    Chunks(Box<Chain>),
+    /// Nothing, or nothing before its trailer: one of S3's words.
+    Unsigned(&'static str),
+    /// It comes in signed chunks, by one of S3's words; the first continues the signature of the head.
+    Chunks(&'static str, Box<Chain>),
+}
+
+impl Payload {
+    /// What was signed in the place of the body: its hash, or one of S3's words.
+    pub(crate) fn stated(&self) -> &str {
+        match self {
+            Self::Empty => EMPTY_SHA256,
+            Self::Sha256(hash) => hash,
+            Self::Unsigned(word) | Self::Chunks(word, _) => word,
+        }
+    }
 }
 
 impl Verifier {
@@ -67,6 +80,7 @@ impl Verifier {
         let secret = self.access_keys.secret(claim.access_key).ok_or_else(unknown)?;
         let payload_hash = payload_hash(request, query, claim.place)?;
         let signed = signed_headers(request, claim.signed_headers, claim.place)?;
+        nothing_is_taken_away(headers, claim.signed_headers)?;
         let path = request.uri.path();
         let raw_query = request.uri.query().unwrap_or_default();
         let canonical_request = sigv4::canonical_request(
@@ -90,17 +104,16 @@ impl Verifier {
                 canonical_request: String::from_utf8_lossy(&canonical_request).into_owned(),
             })));
         };
+        let known = |words: [&'static str; 2]| words.into_iter().find(|word| *word == payload_hash);
+        if let Some(word) = known(UNSIGNED_WORDS) {
+            return Ok(Payload::Unsigned(word));
+        }
+        if let Some(word) = known(CHUNKS_WORDS) {
+            let (timestamp, scope) = (claim.date.to_owned(), scope.to_string());
+            return Ok(Payload::Chunks(word, Box::new(Chain { key, timestamp, scope, signature })));
+        }
         Ok(match payload_hash {
             EMPTY_SHA256 => Payload::Empty,
-            UNSIGNED_PAYLOAD | STREAMING_UNSIGNED_PAYLOAD_TRAILER => Payload::Unsigned,
-            STREAMING_SIGNED_PAYLOAD | STREAMING_SIGNED_PAYLOAD_TRAILER => {
-                Payload::Chunks(Box::new(Chain {
-                    key,
-                    timestamp: claim.date.to_owned(),
-                    scope: scope.to_string(),
-                    signature,
-                }))
-            }
             hash => Payload::Sha256(hash.to_owned()),
         })
     }
@@ -119,7 +132,7 @@ fn payload_hash<'a>(
     };
     let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     let is_hash = stated.len() == SHA256_HEX_CHARS && stated.bytes().all(is_hex);
-    if is_hash || PAYLOAD_WORDS.contains(&stated) {
+    if is_hash || UNSIGNED_WORDS.contains(&stated) || CHUNKS_WORDS.contains(&stated) {
         Ok(stated)
     } else {
         Err(AuthError::BadPayloadHash(stated.to_owned()))
@@ -165,6 +178,19 @@ fn signed_headers<'a>(
     Ok(signed)
 }
 
+/// A header that `Connection` names is for this connection only: it is not handed on. `Connection` is not signed, so
+/// whoever can change the request could take from it what decides, such as its conditions, and the origin would do
+/// something else than what was signed.
+fn nothing_is_taken_away(headers: &HeaderMap, signed: &str) -> Result<(), AuthError> {
+    let decides = |name: &str| {
+        matches!(name, "host" | "range")
+            || ["x-amz-", "content-", "if-"].iter().any(|prefix| name.starts_with(prefix))
+            || signed.split(';').any(|signed| signed == name)
+    };
+    let mut named = named_by_connection(headers).map(str::to_ascii_lowercase);
+    named.find(|name| decides(name)).map_or(Ok(()), |name| Err(AuthError::TakenAway(name)))
+}
+
 const PAYLOAD_HEADER: &str = "x-amz-content-sha256";
 const PAYLOAD_PARAMETER: &str = "X-Amz-Content-Sha256";
 const TOKEN_HEADER: &str = "x-amz-security-token";
@@ -173,14 +199,12 @@ const TOKEN_PARAMETER: &str = "X-Amz-Security-Token";
 /// SHA-256 in hexadecimal.
 const SHA256_HEX_CHARS: usize = 64;
 
-/// What may stand in place of a hash. S3's ECDSA variants are not among them: their keys do not
-/// exist here.
-const PAYLOAD_WORDS: [&str; 4] = [
-    UNSIGNED_PAYLOAD,
-    STREAMING_UNSIGNED_PAYLOAD_TRAILER,
-    STREAMING_SIGNED_PAYLOAD,
-    STREAMING_SIGNED_PAYLOAD_TRAILER,
-];
+/// What may stand in place of a hash when the body is not signed.
+const UNSIGNED_WORDS: [&str; 2] = [UNSIGNED_PAYLOAD, STREAMING_UNSIGNED_PAYLOAD_TRAILER];
+
+/// What may stand in place of a hash when the chunks of the body are signed. S3's ECDSA variants are
+/// not among them: their keys do not exist here.
+const CHUNKS_WORDS: [&str; 2] = [STREAMING_SIGNED_PAYLOAD, STREAMING_SIGNED_PAYLOAD_TRAILER];
 
 #[cfg(test)]
 mod tests;

@@ -6,9 +6,11 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 use zonal_host::ObjectName;
+use zonal_origin::sigv4::{UNSIGNED_PAYLOAD, sha256_hex};
 use zonal_origin::{BoxBody, full_body};
 
 use crate::error::S3Error;
+use crate::forward::PAYLOAD_HASH;
 use crate::gateway::{Answer, Asked, Gateway};
 use crate::target::Target;
 use crate::write::write;
@@ -27,10 +29,9 @@ pub(crate) async fn delete_objects(
         return Err(S3Error::method_not_allowed());
     };
     let (parts, body) = request.into_parts();
-    let hash = parts.headers.get("x-amz-content-sha256");
-    if hash.is_some_and(|hash| hash.as_bytes().starts_with(b"STREAMING-")) {
-        let message = "The value of x-amz-content-sha256 header is invalid.";
-        return Err(S3Error::new(http::StatusCode::BAD_REQUEST, "InvalidRequest", message));
+    let stated = parts.headers[PAYLOAD_HASH].to_str().unwrap_or_default();
+    if stated.starts_with("STREAMING-") {
+        return Err(S3Error::invalid_payload_hash());
     }
     let bytes = body.size_hint().upper().map_or(BODY_BYTES_MAX, zonal_base::index);
     if BODY_BYTES_MAX < bytes {
@@ -40,6 +41,11 @@ pub(crate) async fn delete_objects(
     let late = |_| S3Error::new(http::StatusCode::BAD_REQUEST, "RequestTimeout", LATE);
     let whole = timeout(gateway.config().limits.upload, read_whole(body, bytes)).await;
     let document = whole.map_err(late)??;
+    // What is acted upon here is checked here; the origin would see it only after that.
+    let computed = sha256_hex(&document);
+    if stated != UNSIGNED_PAYLOAD && stated != computed {
+        return Err(S3Error::wrong_payload_hash(stated, &computed));
+    }
     let keys = keys_to_delete(&document).map_err(|_| S3Error::malformed_xml())?;
     let names = keys.iter().map(|key| ObjectName::new(bucket, key)).collect();
     write(gateway, Request::from_parts(parts, full_body(document)), names, Some(place)).await

@@ -71,6 +71,21 @@ impl S3Error {
         Self::new(StatusCode::BAD_REQUEST, "IncompleteBody", message)
     }
 
+    /// 400: the body is another one than was signed.
+    pub(crate) fn wrong_payload_hash(stated: &str, computed: &str) -> Self {
+        let message =
+            "The provided 'x-amz-content-sha256' header does not match what was computed.";
+        Self::new(StatusCode::BAD_REQUEST, "XAmzContentSHA256Mismatch", message)
+            .with("ClientComputedContentSHA256", stated)
+            .with("S3ComputedContentSHA256", computed)
+    }
+
+    /// 400: this operation takes no body in chunks.
+    pub(crate) fn invalid_payload_hash() -> Self {
+        let message = "The value of x-amz-content-sha256 header is invalid.";
+        Self::new(StatusCode::BAD_REQUEST, "InvalidRequest", message)
+    }
+
     /// 405: S3 has no such method.
     pub(crate) fn method_not_allowed() -> Self {
         let message = "The specified method is not allowed against this resource.";

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::{HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Request, StatusCode};
 use http_body::{Body, Frame, SizeHint};
@@ -43,12 +44,18 @@ pub(crate) fn outgoing(
     payload: Payload,
 ) -> Request<BoxBody> {
     request.extensions.insert(zonal_origin::RequestId(id.as_str().into()));
-    if let Payload::Chunks(chain) = payload {
+    // A presigned URL can state it in its query: what was verified decides, wherever it stood.
+    let stated = HeaderValue::from_str(payload.stated()).expect("a hash or one of S3's words");
+    request.headers.insert(PAYLOAD_HASH, stated);
+    if let Payload::Chunks(_, chain) = payload {
         request.extensions.insert(*chain);
     }
     let upload = Upload::new(body, gateway.config().limits.upload, gateway.stats().clone());
     Request::from_parts(request, upload.boxed_unsync())
 }
+
+/// What was signed in the place of the body. The origin holds the body to it.
+pub(crate) const PAYLOAD_HASH: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 
 /// The answer when the origin's cannot be had.
 pub(crate) fn failed(error: OriginError) -> S3Error {

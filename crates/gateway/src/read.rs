@@ -44,20 +44,10 @@ const HARMLESS: [&str; 5] =
 
 /// A read has no body. S3 holds the client to that: the stated hash must be that of nothing.
 pub(crate) fn check_payload(payload: &Payload) -> Result<(), S3Error> {
-    let bad_request = |code, message| S3Error::new(http::StatusCode::BAD_REQUEST, code, message);
     match payload {
-        Payload::Unsigned | Payload::Empty => Ok(()),
-        Payload::Sha256(hash) => {
-            let message =
-                "The provided 'x-amz-content-sha256' header does not match what was computed.";
-            Err(bad_request("XAmzContentSHA256Mismatch", message)
-                .with("ClientComputedContentSHA256", hash.as_str())
-                .with("S3ComputedContentSHA256", EMPTY_SHA256))
-        }
-        Payload::Chunks(_) => {
-            let message = "The value of x-amz-content-sha256 header is invalid.";
-            Err(bad_request("InvalidRequest", message))
-        }
+        Payload::Unsigned(_) | Payload::Empty => Ok(()),
+        Payload::Sha256(hash) => Err(S3Error::wrong_payload_hash(hash, EMPTY_SHA256)),
+        Payload::Chunks(..) => Err(S3Error::invalid_payload_hash()),
     }
 }
 

@@ -50,6 +50,8 @@ pub(crate) enum AuthError {
     Token,
     /// These headers must be signed and are not.
     NotSigned(Vec<String>),
+    /// `Connection` names this header, which must reach the origin.
+    TakenAway(String),
     /// `x-amz-content-sha256` is missing.
     NoPayloadHash,
     /// `x-amz-content-sha256` is neither a hash nor one of S3's words.
@@ -105,6 +107,12 @@ impl From<AuthError> for S3Error {
             AuthError::NotSigned(names) => {
                 denied("There were headers present in the request which were not signed")
                     .with("HeadersNotSigned", names.join(", "))
+            }
+            AuthError::TakenAway(name) => {
+                let message = "The Connection header names a header that is not of one connection.";
+                invalid("InvalidArgument", message.to_owned())
+                    .with("ArgumentName", "Connection")
+                    .with("ArgumentValue", name)
             }
             AuthError::Ambiguous(why) => invalid("InvalidArgument", why.to_owned()),
             AuthError::Unsupported(scheme) => unsupported(scheme),

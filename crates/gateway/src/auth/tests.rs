@@ -164,7 +164,7 @@ fn the_chunked_example_of_the_s3_documentation_is_let_in_with_its_chain() {
         ("content-length", "66824"),
     ];
     let request = parts("PUT", "/examplebucket/chunkObject.txt", &headers);
-    let Ok(Payload::Chunks(chain)) = verify(&request) else { panic!("a chain was expected") };
+    let Ok(Payload::Chunks(_, chain)) = verify(&request) else { panic!("a chain was expected") };
     assert_eq!(chain.scope, "20130524/us-east-1/s3/aws4_request");
 }
 
@@ -364,6 +364,33 @@ fn headers_that_decide_must_be_signed() {
 }
 
 #[test]
+fn connection_takes_no_header_away_that_decides() {
+    let with = |connection: &str| {
+        let mut request = signed();
+        request.headers.insert("connection", HeaderValue::from_str(connection).unwrap());
+        request
+    };
+    for named in [
+        "x-amz-content-sha256",
+        "close, X-Amz-Checksum-Mode",
+        "Range",
+        "host",
+        "content-length",
+        "if-match",
+        "x-amz-copy-source",
+    ] {
+        refused(&with(named), 400, "InvalidArgument", "<ArgumentName>Connection</ArgumentName>");
+    }
+    for harmless in ["close", "keep-alive, TE", "upgrade", "", "x-hop,,accept"] {
+        verify(&with(harmless)).unwrap();
+    }
+    let mut request = parts("GET", "/b/k", &[("host", "h"), ("date", SIGNED_AT)]);
+    signer(ACCESS_KEY, SECRET_KEY, REGION).sign(at(SIGNED_AT), &mut request, EMPTY_SHA256);
+    request.headers.insert("connection", HeaderValue::from_static("date"));
+    refused(&request, 400, "InvalidArgument", "<ArgumentValue>date</ArgumentValue>");
+}
+
+#[test]
 fn the_payload_hash_is_a_hash_or_one_of_the_words() {
     let with = |word: &str| {
         let mut request = parts("PUT", "/b/k", &[("host", "h")]);
@@ -371,12 +398,12 @@ fn the_payload_hash_is_a_hash_or_one_of_the_words() {
         request
     };
     assert!(matches!(verify(&with(EMPTY_SHA256)), Ok(Payload::Empty)));
-    assert!(matches!(verify(&with(UNSIGNED_PAYLOAD)), Ok(Payload::Unsigned)));
+    assert!(matches!(verify(&with(UNSIGNED_PAYLOAD)), Ok(Payload::Unsigned(_))));
     let trailer = with("STREAMING-UNSIGNED-PAYLOAD-TRAILER");
-    assert!(matches!(verify(&trailer), Ok(Payload::Unsigned)));
+    assert!(matches!(verify(&trailer), Ok(Payload::Unsigned(_))));
     for word in ["STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"]
     {
-        assert!(matches!(verify(&with(word)), Ok(Payload::Chunks(_))));
+        assert!(matches!(verify(&with(word)), Ok(Payload::Chunks(..))));
     }
     let upper = EMPTY_SHA256.to_uppercase();
     for word in ["invalid_sha256", "", "unsigned-payload", &EMPTY_SHA256[1..], &upper] {
@@ -392,7 +419,7 @@ fn a_presigned_request_may_state_its_payload() {
     let url = format!("http://h/b/k?X-Amz-Content-Sha256={UNSIGNED_PAYLOAD}").parse().unwrap();
     let url = signer(ACCESS_KEY, SECRET_KEY, REGION).presign(at(SIGNED_AT), &Method::PUT, &url, 9);
     let request = parts("PUT", url.strip_prefix("http://h").unwrap(), &[("host", "h")]);
-    assert!(matches!(verify(&request), Ok(Payload::Unsigned)));
+    assert!(matches!(verify(&request), Ok(Payload::Unsigned(_))));
 }
 
 #[test]

@@ -28,13 +28,15 @@ pub(crate) struct Ask {
     pub(crate) body: Vec<u8>,
     secret_key: &'static str,
     signed_at: Timestamp,
+    payload_hash: String,
 }
 
 impl Ask {
     pub(crate) fn new(method: &str, uri: &str) -> Self {
         let request = Request::builder().method(method).uri(uri).header("host", "gateway");
         let head = request.body(()).unwrap().into_parts().0;
-        Self { head, body: Vec::new(), secret_key: SECRET_KEY, signed_at: now() }
+        let (secret_key, payload_hash) = (SECRET_KEY, UNSIGNED_PAYLOAD.to_owned());
+        Self { head, body: Vec::new(), secret_key, signed_at: now(), payload_hash }
     }
 
     pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
@@ -57,13 +59,19 @@ impl Ask {
         self
     }
 
+    /// Signed as if the body had this hash.
+    pub(crate) fn stating(mut self, payload_hash: &str) -> Self {
+        self.payload_hash = payload_hash.to_owned();
+        self
+    }
+
     /// The head as it goes over the wire, signed.
     pub(crate) fn signed(mut self) -> Vec<u8> {
         if !self.body.is_empty() {
             let length = self.body.len();
             self.head.headers.insert("content-length", length.into());
         }
-        signer(self.secret_key).sign(self.signed_at, &mut self.head, UNSIGNED_PAYLOAD);
+        signer(self.secret_key).sign(self.signed_at, &mut self.head, &self.payload_hash);
         self.plain()
     }
 

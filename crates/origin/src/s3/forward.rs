@@ -10,9 +10,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use http::header::{
-    AUTHORIZATION, CONNECTION, DATE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
-};
+use http::header::{AUTHORIZATION, DATE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -25,6 +23,7 @@ use crate::aws_chunked;
 use crate::body::{BoxBody, full_body};
 use crate::error::{OriginError, Wait};
 use crate::hashed;
+use crate::hop_by_hop;
 use crate::places::Place;
 use crate::sigv4::{
     Timestamp, UNSIGNED_PAYLOAD, decode_path, decode_query_value, encode_query_value, query_pairs,
@@ -51,7 +50,7 @@ impl S3Origin {
     ) -> Result<Response<BoxBody>, OriginError> {
         let request = hashed::checked(aws_chunked::unchain(request)?)?;
         let (mut parts, body) = request.into_parts();
-        remove_hop_by_hop(&mut parts.headers);
+        hop_by_hop::remove(&mut parts.headers);
         for name in [AUTHORIZATION, HOST, EXPECT, DATE] {
             parts.headers.remove(name);
         }
@@ -79,7 +78,7 @@ impl S3Origin {
         }
         self.stats.note_well();
         let (mut parts, body) = answer.into_parts();
-        remove_hop_by_hop(&mut parts.headers);
+        hop_by_hop::remove(&mut parts.headers);
         let body = Download::new(body, self.limits.stall, self.stats.clone(), place);
         Ok(Response::from_parts(parts, body.boxed_unsync()))
     }
@@ -103,7 +102,7 @@ impl S3Origin {
         }
         self.check_speaker(method, &meaning).await?;
         self.stats.count_error(&meaning);
-        remove_hop_by_hop(&mut parts.headers);
+        hop_by_hop::remove(&mut parts.headers);
         Ok(Response::from_parts(parts, full_body(document)))
     }
 
@@ -188,32 +187,6 @@ fn move_to_headers(name: &str, value: &str, headers: &mut HeaderMap) {
     }
 }
 
-/// Takes off what concerns one connection: RFC 9110, section 7.6.1.
-fn remove_hop_by_hop(headers: &mut HeaderMap) {
-    let named: Vec<String> = headers
-        .get_all(CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(|name| name.trim().to_owned())
-        .collect();
-    for name in named.iter().map(String::as_str).chain(HOP_BY_HOP) {
-        headers.remove(name);
-    }
-}
-
-const HOP_BY_HOP: [&str; 9] = [
-    "connection",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,20 +213,5 @@ mod tests {
         let query = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Date=1&partNumber=1&x-amz-acl=private\
             &X-Amz-Security-Token=secret&X-Amz-Signature=00";
         check(query, Some("partNumber=1"), &[("x-amz-acl", "private")]);
-    }
-
-    #[test]
-    fn what_concerns_one_connection_is_taken_off() {
-        let mut headers = HeaderMap::new();
-        for (name, value) in [
-            ("connection", "close, X-Hop"),
-            ("x-hop", "1"),
-            ("transfer-encoding", "chunked"),
-            ("content-type", "text/plain"),
-        ] {
-            headers.insert(name, HeaderValue::from_static(value));
-        }
-        remove_hop_by_hop(&mut headers);
-        assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["content-type"]);
     }
 }
