@@ -117,8 +117,12 @@ impl Home {
                     path.display()
                 )));
             }
-            samples::make(&path, &mut self.made)
-                .map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
+            samples::make(&path, &mut self.made).map_err(|error| {
+                Failure::work(format!(
+                    "cannot make samples in {}: {error}: make room, or name an origin with --origin (origin.spec)",
+                    path.display()
+                ))
+            })?;
         }
         Ok(path)
     }
