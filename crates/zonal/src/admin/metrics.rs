@@ -102,6 +102,11 @@ const SHARD: &[Metric<ShardStats>] = &[
         "Fetches that nobody waited for any more",
         |s| s.cache.fetches_abandoned,
     ),
+    counter(
+        "zonal_cache_fetches_stalled_total",
+        "Fetches ended early because their readers stopped",
+        |s| s.cache.fetches_stalled,
+    ),
     counter("zonal_cache_admitted_bytes_total", "Bytes of chunks that went to flash", |s| {
         s.cache.admitted_bytes
     }),
