@@ -107,7 +107,7 @@ impl<S: Subject> Bench<S> {
             Rate::Bytes(bytes) => Ok(Some(bytes.0)),
             Rate::Max => Ok(None),
             Rate::Percent(percent) => {
-                let most = self.subject.write_bandwidth().await.map_err(Error::Unfit)?;
+                let most = self.subject.write_bandwidth().await?;
                 Ok(Some(part_of(most, f64::from(percent) / 100.0).max(1)))
             }
         }

@@ -6,6 +6,7 @@ use std::pin::Pin;
 
 use zonal_base::Bytes;
 
+use super::Error;
 use crate::{Check, Generator};
 
 /// One loop of gets.
@@ -145,6 +146,6 @@ pub trait Subject: Send + Sync + 'static {
     /// Bytes per second that the device takes when nothing else uses it.
     ///
     /// # Errors
-    /// When it cannot be measured without harm; the text says what to do instead.
-    fn write_bandwidth(&self) -> impl Future<Output = Result<u64, String>> + Send;
+    /// When it cannot be measured, or not without harm; the text says what to do instead.
+    fn write_bandwidth(&self) -> impl Future<Output = Result<u64, Error>> + Send;
 }

@@ -17,6 +17,7 @@ use zonal_hostdev::{DeviceSpec, Drive};
 use zonal_lab::bench::{self, Error, Progress, Report};
 use zonal_zonelog::OpenMode;
 
+use super::print;
 use crate::failure::Failure;
 use crate::survey;
 use subject::NodeSubject;
@@ -72,8 +73,8 @@ How it is measured:
   ..._net                   without the CPU time of making values up, taken on the clock of the thread.
   kernel_..._bytes          /proc/self/io, beside the cache's own counts.
   hits                      a value of several chunks is a hit when nothing of it is asked of the origin.
-  --rate 80%                of 1 MiB writes, four at a time, with O_DIRECT, to a scratch file of 512 MiB
-                            beside the device file, which is removed again.
+  --rate 80%                of 1 MiB writes, four at a time, with O_DIRECT, for two seconds, to a scratch
+                            file of 512 MiB beside the device file, which is removed again.
 Exit codes: 0 good, 1 the work failed, 2 the request was wrong.";
 
 fn no_dram(text: &str) -> Result<Bytes, String> {
@@ -86,21 +87,14 @@ fn no_dram(text: &str) -> Result<Bytes, String> {
 pub(crate) fn run(args: Args) -> ExitCode {
     let json = args.json;
     let outcome = args.workload.check().map_err(Failure::Request).and_then(|()| measure(args));
-    match outcome.and_then(|report| print(&report, json)) {
+    let printed = outcome.and_then(|report| match json {
+        true => print::json(&report),
+        false => print::text(&report.to_string()),
+    });
+    match printed {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
-}
-
-fn print(report: &Report, json: bool) -> Result<(), Failure> {
-    use std::io::Write;
-    let text = match json {
-        true => serde_json::to_string_pretty(report).map_err(Failure::work)? + "\n",
-        false => report.to_string(),
-    };
-    // Nobody may be reading any more; the work was done all the same.
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
-    Ok(())
 }
 
 fn measure(args: Args) -> Result<Report, Failure> {

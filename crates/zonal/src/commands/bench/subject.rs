@@ -10,7 +10,7 @@ use tokio::task::spawn_local;
 use zonal_base::Bytes;
 use zonal_host::{Client, Front, Head, Node, NodeSettings, ShardStats, StartError};
 use zonal_hostdev::Place;
-use zonal_lab::bench::{Counters, Source, Subject, Work, write_bandwidth};
+use zonal_lab::bench::{Counters, Error, Source, Subject, Work, write_bandwidth};
 use zonal_lab::{Check, Generator};
 
 use super::origin::{MadeUp, object};
@@ -121,14 +121,14 @@ impl Subject for NodeSubject {
         shards.iter().map(counters_of).fold(Counters::default(), Counters::beside)
     }
 
-    async fn write_bandwidth(&self) -> Result<u64, String> {
+    async fn write_bandwidth(&self) -> Result<u64, Error> {
         match &self.settings.devices[0].spec.place {
             Place::File { path, .. } => write_bandwidth(path.parent().unwrap_or(Path::new("."))),
-            Place::Block { .. } => {
-                Err("a block device cannot be measured without losing what it holds: write --rate \
+            Place::Block { .. } => Err(Error::Unfit(
+                "a block device cannot be measured without losing what it holds: write --rate \
                      in bytes, such as --rate 400MiB"
-                    .into())
-            }
+                    .into(),
+            )),
         }
     }
 }
