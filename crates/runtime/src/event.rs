@@ -13,11 +13,16 @@ use core::task::{Context, Poll, Waker};
 /// Nothing else runs between the look and the wait, so no notification is lost.
 #[derive(Default)]
 pub struct Event {
+    /// By rising number.
     waiting: RefCell<VecDeque<Rc<Waiter>>>,
+    /// Of whoever comes next.
+    next_number: Cell<u64>,
+    /// Those in [`Event::wait_in_line`], also while they look.
+    in_line: Cell<usize>,
 }
 
-#[derive(Default)]
 struct Waiter {
+    number: u64,
     waker: RefCell<Option<Waker>>,
     notified: Cell<bool>,
     gone: Cell<bool>,
@@ -26,22 +31,33 @@ struct Waiter {
 impl Event {
     /// Waits for the next notification.
     pub fn wait(&self) -> Wait<'_> {
-        Wait { event: self, waiter: None, in_front: false }
+        self.wait_as(self.new_number())
     }
 
-    /// Waits in line until `look` finds something. [`Event::notify_one`] then suffices, however much has
-    /// become free: whoever finds something lets the next in line look, and whoever finds nothing keeps its
-    /// place. Requires: what the first in line does not find, those behind it do not need.
+    /// Waits in line until `look` finds something; whoever comes while others wait does so behind them. Then
+    /// [`Event::notify_one`] suffices, however much has become free: whoever finds something lets the next
+    /// look, and whoever finds nothing keeps its place, and keeps those behind it waiting.
     pub async fn wait_in_line<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
-        let mut wait = self.wait();
+        let place = Place::behind_all(self);
+        if !place.was_first {
+            self.wait_as(place.number).await;
+        }
         loop {
             if let Some(found) = look() {
-                self.notify_one();
                 return found;
             }
-            wait.await;
-            wait = Wait { event: self, waiter: None, in_front: true };
+            self.wait_as(place.number).await;
         }
+    }
+
+    fn new_number(&self) -> u64 {
+        let number = self.next_number.get();
+        self.next_number.set(number + 1);
+        number
+    }
+
+    fn wait_as(&self, number: u64) -> Wait<'_> {
+        Wait { event: self, number, waiter: None }
     }
 
     /// Wakes all who wait now.
@@ -62,21 +78,45 @@ impl Event {
         }
     }
 
-    fn enlist(&self, in_front: bool) -> Rc<Waiter> {
-        let waiter = Rc::new(Waiter::default());
+    fn enlist(&self, number: u64) -> Rc<Waiter> {
+        let waiter = Rc::new(Waiter {
+            number,
+            waker: RefCell::default(),
+            notified: Cell::default(),
+            gone: Cell::default(),
+        });
         let mut waiting = self.waiting.borrow_mut();
-        if in_front {
-            waiting.push_front(waiter.clone());
-        } else {
-            waiting.push_back(waiter.clone());
-        }
+        let place = waiting.partition_point(|before| before.number <= number);
+        waiting.insert(place, waiter.clone());
         waiter
     }
 
-    /// True when somebody waits.
+    /// True when somebody waits, or stands in line.
     #[must_use]
     pub fn has_waiters(&self) -> bool {
-        self.waiting.borrow().iter().any(|waiter| !waiter.gone.get())
+        0 < self.in_line.get() || self.waiting.borrow().iter().any(|waiter| !waiter.gone.get())
+    }
+}
+
+/// A place in the line of an event, until it is dropped: then it is the next one's turn.
+struct Place<'a> {
+    event: &'a Event,
+    number: u64,
+    was_first: bool,
+}
+
+impl<'a> Place<'a> {
+    fn behind_all(event: &'a Event) -> Self {
+        let before = event.in_line.get();
+        event.in_line.set(before + 1);
+        Self { event, number: event.new_number(), was_first: before == 0 }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.event.in_line.set(self.event.in_line.get() - 1);
+        self.event.notify_one();
     }
 }
 
@@ -93,16 +133,16 @@ impl Waiter {
 #[must_use = "a wait does nothing unless awaited"]
 pub struct Wait<'a> {
     event: &'a Event,
+    number: u64,
     waiter: Option<Rc<Waiter>>,
-    in_front: bool,
 }
 
 impl Future for Wait<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let (event, in_front) = (self.event, self.in_front);
-        let waiter = self.waiter.get_or_insert_with(|| event.enlist(in_front));
+        let (event, number) = (self.event, self.number);
+        let waiter = self.waiter.get_or_insert_with(|| event.enlist(number));
         if waiter.notified.get() {
             // The notification is used up: dropping this wait passes nothing on.
             self.waiter = None;
@@ -149,7 +189,7 @@ mod tests {
             });
         }
         executor.run(100);
-        assert_eq!((looks.replace(0), served.borrow().len()), (5, 0));
+        assert_eq!((looks.replace(0), served.borrow().len()), (1, 0), "one looks for all");
         free.set(2);
         event.notify_one();
         executor.run(100);
@@ -158,6 +198,58 @@ mod tests {
         event.notify_one();
         executor.run(100);
         assert_eq!((looks.get(), &served.borrow()[..]), (3, &[0, 1, 2, 3, 4][..]));
+    }
+
+    #[test]
+    fn nobody_is_served_before_those_who_came_earlier() {
+        let executor = Executor::new(16);
+        let (event, free) = (Rc::new(Event::default()), Rc::new(Cell::new(0)));
+        let served = Rc::new(RefCell::new(Vec::new()));
+        let come = |n: usize| {
+            let (event, free, served) = (event.clone(), free.clone(), served.clone());
+            executor.spawner().spawn(async move {
+                let look = || (0 < free.get()).then(|| free.set(free.get() - 1));
+                event.wait_in_line(look).await;
+                served.borrow_mut().push(n);
+            });
+        };
+        for n in 0..3 {
+            come(n);
+        }
+        executor.run(100);
+        // The newcomer runs before the one that is woken; two notifications wake two, one of them for nothing.
+        come(3);
+        free.set(1);
+        event.notify_one();
+        event.notify_one();
+        executor.run(100);
+        assert_eq!(*served.borrow(), [0]);
+        free.set(3);
+        event.notify_one();
+        executor.run(100);
+        assert_eq!(*served.borrow(), [0, 1, 2, 3]);
+        assert!(!event.has_waiters());
+    }
+
+    #[test]
+    fn whoever_leaves_the_line_lets_the_next_look() {
+        let executor = Executor::new(8);
+        let event = Rc::new(Event::default());
+        let mut cx = Context::from_waker(Waker::noop());
+        let served = Rc::new(Cell::new(false));
+        {
+            let mut first = core::pin::pin!(event.wait_in_line(|| None::<()>));
+            assert!(first.as_mut().poll(&mut cx).is_pending());
+            let (event, is_served) = (event.clone(), served.clone());
+            executor.spawner().spawn(async move {
+                event.wait_in_line(|| Some(())).await;
+                is_served.set(true);
+            });
+            executor.run(10);
+            assert!(!served.get());
+        }
+        executor.run(10);
+        assert!(served.get());
     }
 
     #[test]

@@ -231,16 +231,16 @@ impl Log {
 
     /// Waits until the backlog has room, and takes it.
     async fn enter_backlog(&self, stream: Stream, len: u32) -> Result<Held, AppendError> {
+        if stream == Stream::Fill && 0 < len {
+            let look = || {
+                let is_gone = self.is_gone().then_some(Err(AppendError::Gone));
+                self.has_room(len).then_some(Ok(())).or(is_gone)
+            };
+            self.inner.room.in_backlog.wait_in_line(look).await?;
+        }
         let bytes = u64::from(len);
-        let waits = stream == Stream::Fill && 0 < len;
-        let look = || {
-            if waits && !self.has_room(len) {
-                return self.is_gone().then_some(Err(AppendError::Gone));
-            }
-            self.inner.state.borrow_mut().backlog_bytes += bytes;
-            Some(Ok(Held { inner: self.inner.clone(), bytes }))
-        };
-        self.inner.room.in_backlog.wait_in_line(look).await
+        self.inner.state.borrow_mut().backlog_bytes += bytes;
+        Ok(Held { inner: self.inner.clone(), bytes })
     }
 
     async fn wait_for_zone(&self, stream: Stream, record: &Record) -> Result<ZoneId, AppendError> {

@@ -19,7 +19,7 @@ use crate::writer::{QUEUE_MAX, Writer};
 use crate::{Kind, Record, Stream, ZoneUse};
 
 /// Those who wait for room, in lines: nobody is woken before there may be something for it, however many
-/// wait. What the first of a line does not find would not do for those behind it either.
+/// wait. A record that finds no room sees to it that zones too full for it end, so that its line goes on.
 #[derive(Default)]
 pub(crate) struct Room {
     pub(crate) in_backlog: Event,
