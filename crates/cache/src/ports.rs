@@ -9,6 +9,7 @@ use bytes::Bytes;
 use zonal_base::Checksum;
 use zonal_device::{Command, Completion};
 use zonal_runtime::{Buffers, Clock, Port, Spawner};
+use zonal_zonelog::Generations;
 
 use crate::ObjectName;
 
@@ -27,6 +28,8 @@ pub struct Ports {
     pub buffers: Buffers,
     /// CRC-32C.
     pub checksum: Checksum,
+    /// What the logs of all shards of the node number their records with.
+    pub generations: Generations,
 }
 
 /// A body that the origin is sending.

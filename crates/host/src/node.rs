@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot};
 use zonal_base::Bytes;
 use zonal_hostdev::{DeviceSpec, Drive};
-use zonal_zonelog::{Identity, OpenMode};
+use zonal_zonelog::{Generations, Identity, OpenMode};
 
 use crate::Client;
 use crate::opened::Opened;
@@ -179,7 +179,9 @@ impl Node {
         let drives = open_all(settings.clone()).await?;
         let (mut threads, mut senders, mut starting) = (Vec::new(), Vec::new(), Vec::new());
         let mut spawned = Ok(());
-        for (place, drive, identity) in shards_of(&drives)? {
+        let shards = shards_of(&drives)?;
+        let generations = Generations::of_node(shards.len());
+        for ((place, drive, identity), generations) in shards.into_iter().zip(generations) {
             let (sender, requests) = mpsc::channel::<Request>(REQUESTS_MAX);
             let (started, is_started) = oneshot::channel();
             let (go, may_go) = oneshot::channel();
@@ -188,6 +190,7 @@ impl Node {
                 drive,
                 settings: settings.devices[place.device].clone(),
                 identity,
+                generations,
                 mode: settings.mode,
                 backend: backend.clone(),
                 requests,

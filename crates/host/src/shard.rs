@@ -9,7 +9,7 @@ use zonal_base::low_u32;
 use zonal_cache::{Cache, Ports};
 use zonal_hostdev::{Drive, QUEUE_DEPTH, ShardOptions};
 use zonal_runtime::{Buffers, Executor, Port};
-use zonal_zonelog::{Identity, OpenMode};
+use zonal_zonelog::{Generations, Identity, OpenMode};
 
 use crate::clock::RealClock;
 use crate::crank::{Crank, DeviceWake, TASKS_MAX};
@@ -33,6 +33,7 @@ pub(crate) struct Setup {
     pub(crate) drive: Arc<Drive>,
     pub(crate) settings: DeviceSettings,
     pub(crate) identity: Identity,
+    pub(crate) generations: Generations,
     pub(crate) mode: OpenMode,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) requests: mpsc::Receiver<Request>,
@@ -144,6 +145,7 @@ impl Parts {
             spawner: executor.spawner().clone(),
             buffers,
             checksum: CHECKSUM,
+            generations: setup.generations.clone(),
         };
         Ok(Self { executor, clock, device, wake, geometry, settings, policy, ports })
     }

@@ -27,9 +27,9 @@ impl Kept {
         stage: &Stage,
     ) -> Result<Self, Wrong> {
         let cache = &stage.cache;
+        become_quiet(world, outside, stage)?;
         let evicted = cache.stats().evicted;
         let known = roll_call(world, outside, stage)?;
-        become_quiet(world, outside, stage)?;
         settle(world, outside, stage)?;
         let log = cache.log().clone();
         if !world.run(outside, PATIENCE, || log.held() == 0)? {
@@ -105,7 +105,8 @@ fn roll_call(
     Ok(known.take())
 }
 
-/// Fetches that nobody listens to any more come to their end.
+/// Fetches that nobody listens to any more come to their end; so do questions to the origin, whose answers
+/// would replace what the cache knows.
 fn become_quiet(world: &mut World, outside: &mut Outside<'_>, stage: &Stage) -> Result<(), Wrong> {
     let (cache, buffers) = (stage.cache.clone(), world.ports.buffers.clone());
     let is_quiet = || cache.under_way() == 0 && buffers.pool().in_use() == 0;

@@ -9,6 +9,7 @@ use zonal_cache::{Fetch, Fetched, Ports};
 use zonal_device::ram::Crash;
 use zonal_device::{Command, Completion, DeviceError, ZonedDevice};
 use zonal_runtime::{Buffers, Executor, Port};
+use zonal_zonelog::Generations;
 
 use crate::CHECKSUM;
 use crate::drive::{Drive, Fault};
@@ -101,6 +102,7 @@ impl World {
             spawner: executor.spawner().clone(),
             buffers: Buffers::new(executor.spawner(), &classes),
             checksum: CHECKSUM,
+            generations: Generations::default(),
         };
         Self {
             executor,

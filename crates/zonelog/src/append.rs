@@ -147,9 +147,7 @@ impl Log {
     /// The next generation, for a record that is decided now and appended later.
     #[must_use]
     pub fn next_generation(&self) -> u64 {
-        let mut state = self.inner.state.borrow_mut();
-        state.next_generation += 1;
-        state.next_generation - 1
+        self.inner.ports.generations.next()
     }
 
     async fn bury(
@@ -327,10 +325,7 @@ impl Inner {
         urgency: Urgency,
     ) -> Pending {
         let mut state = self.state.borrow_mut();
-        let generation = record.generation.unwrap_or_else(|| {
-            state.next_generation += 1;
-            state.next_generation - 1
-        });
+        let generation = record.generation.unwrap_or_else(|| self.ports.generations.next());
         let (key, kind, len) = (record.key, record.kind, record.len);
         let entry = state.zone_mut(zone);
         entry.unpublished += 1;

@@ -2,7 +2,7 @@
 //!
 //! Uses: `device` (its port), `runtime`, `base`. Knows nothing of: what the records mean, which of
 //! them are wanted, files, sockets, threads, real time.
-//! Read in this order: `record`, `format`, `settings`, `state`, `append`, `room`, `segment`, `writer`, `read`,
+//! Read in this order: `record`, `format`, `generations`, `settings`, `state`, `append`, `room`, `segment`, `writer`, `read`,
 //! `reclaim`, `open`, `scan`, `recover`.
 //!
 //! What holds, always:
@@ -18,6 +18,7 @@ extern crate alloc;
 
 mod append;
 mod format;
+mod generations;
 mod inspect;
 mod log;
 mod open;
@@ -39,6 +40,7 @@ pub use format::checks::{Checks, GRANULE_BYTES, GRANULES_MAX, granule_count};
 pub use format::footer::Trailer;
 pub use format::mark::Mark;
 pub use format::segment::Header;
+pub use generations::Generations;
 pub use inspect::{ZoneContent, inspect_zone};
 pub use log::{Log, Ports};
 pub use open::{FirstBlock, OpenError, OpenMode};

@@ -10,7 +10,7 @@ use zonal_runtime::{Buffers, Clock, Event, Port, Spawner};
 use crate::room::Room;
 use crate::segment::FRONT_BLOCKS;
 use crate::state::State;
-use crate::{Identity, Settings, Stats, Stream, ZoneUse};
+use crate::{Generations, Identity, Settings, Stats, Stream, ZoneUse};
 
 /// Everything that the log asks of the world.
 #[derive(Clone)]
@@ -25,6 +25,8 @@ pub struct Ports {
     pub buffers: Buffers,
     /// CRC-32C.
     pub checksum: Checksum,
+    /// What numbers the records of all logs of the node.
+    pub generations: Generations,
 }
 
 /// A log over the zones of one device share. Clones share it.

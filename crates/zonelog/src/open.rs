@@ -150,11 +150,18 @@ impl Log {
         let Some(found) = judge(&firsts, &geometry, identity)? else {
             let log = Self::new(ports, geometry, settings, identity, state);
             log.format(&zones).await?;
+            log.note_oldest();
             return Ok(log);
         };
         let log = Self::new(ports, geometry, settings, found, state);
         recover(&log, &zones, &firsts, on_record).await?;
+        log.note_oldest();
         Ok(log)
+    }
+
+    fn note_oldest(&self) {
+        let oldest = self.inner.state.borrow().generation_min();
+        self.inner.ports.generations.note_oldest(oldest);
     }
 
     async fn format(&self, zones: &[ZoneReport]) -> Result<(), DeviceError> {

@@ -156,7 +156,8 @@ impl Inner {
     fn still_needed(&self, key: Key, zone: ZoneId) -> Option<u64> {
         let mut state = self.state.borrow_mut();
         let tombstone = *state.tombstones.get(&key).filter(|tombstone| tombstone.zone == zone)?;
-        let is_needed = state.older_record_exists(tombstone.generation, zone);
+        let is_needed = state.older_record_exists(tombstone.generation, zone)
+            || self.ports.generations.older_record_exists_elsewhere(tombstone.generation);
         if is_needed && !self.settings.has(Planted::TombstoneLost) {
             return Some(tombstone.generation);
         }
@@ -202,6 +203,7 @@ impl Inner {
                 let Zone { sequence, pins, .. } = *state.zone(zone);
                 *state.zone_mut(zone) = Zone { sequence, pins, ..Zone::empty() };
                 state.empty.push_back(zone);
+                self.ports.generations.note_oldest(state.generation_min());
             }
             Err(error) => {
                 state.is_gone |= error == DeviceError::DeviceGone;

@@ -130,7 +130,7 @@ impl Log {
         *state.zone_mut(scan.zone) = Zone { usage: ZoneUse::Sealed, sequence, ..Zone::empty() };
         for record in &scan.records {
             let Descriptor { key, generation, kind, .. } = *record;
-            state.next_generation = state.next_generation.max(generation + 1);
+            self.inner.ports.generations.found(generation);
             state.zone_mut(scan.zone).note_record(kind, generation, record.len);
             if kind == Kind::TOMBSTONE {
                 state.note_tombstone(key, Tombstone { generation, zone: scan.zone });

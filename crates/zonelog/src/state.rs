@@ -137,7 +137,6 @@ pub(crate) struct State {
     pub(crate) current: [Option<ZoneId>; Stream::ALL.len()],
     pub(crate) slots: Slots,
     pub(crate) next_sequence: u64,
-    pub(crate) next_generation: u64,
     pub(crate) tombstones: BTreeMap<Key, Tombstone>,
     /// Bytes of appends that may go on or went on, and are not yet on flash.
     pub(crate) backlog_bytes: u64,
@@ -159,7 +158,6 @@ impl State {
             current: [None; Stream::ALL.len()],
             slots: Slots::new(settings, geometry),
             next_sequence: 1,
-            next_generation: 1,
             tombstones: BTreeMap::new(),
             backlog_bytes: 0,
             has_unflushed_rewrites: false,
@@ -206,6 +204,12 @@ impl State {
         zones.into_iter().any(|(id, zone)| {
             id != besides && zone.usage != ZoneUse::Empty && zone.generation_min < generation
         })
+    }
+
+    /// The lowest generation of all records; `u64::MAX` when there are none.
+    pub(crate) fn generation_min(&self) -> u64 {
+        let used = self.zones.iter().filter(|zone| zone.usage != ZoneUse::Empty);
+        used.map(|zone| zone.generation_min).min().unwrap_or(u64::MAX)
     }
 
     /// Takes an empty zone for a stream, with a slot, and opens a writer on it.

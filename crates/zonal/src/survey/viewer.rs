@@ -10,7 +10,7 @@ use zonal_device::{Command, Completion, DeviceError, Geometry, ZonedDevice};
 use zonal_host::CHECKSUM;
 use zonal_hostdev::{Drive, EngineKind, HostDevice, OpenError, ShardOptions};
 use zonal_runtime::{Buffers, Executor, Port};
-use zonal_zonelog::{ZoneContent, inspect_zone};
+use zonal_zonelog::{Generations, ZoneContent, inspect_zone};
 
 /// Commands in flight: the log looks at so many blocks at a time.
 const QUEUE_DEPTH: u32 = 16;
@@ -50,6 +50,7 @@ impl Viewer {
             spawner: executor.spawner().clone(),
             buffers,
             checksum: CHECKSUM,
+            generations: Generations::default(),
         };
         Ok(Self { executor, device, ports })
     }

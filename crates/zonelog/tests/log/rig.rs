@@ -11,8 +11,8 @@ use zonal_device::ram::{Crash, RamDevice, RamOptions};
 use zonal_device::{Command, Completion, DeviceError, Geometry, Kind as DeviceKind, ZonedDevice};
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_zonelog::{
-    Checks, Descriptor, Extent, Identity, Key, Kind, Log, OpenError, OpenMode, Placed, Ports,
-    ReadError, Record, Settings,
+    Checks, Descriptor, Extent, Generations, Identity, Key, Kind, Log, OpenError, OpenMode, Placed,
+    Ports, ReadError, Record, Settings,
 };
 
 pub(crate) const CRC: Checksum = Checksum(crc32c::crc32c_append);
@@ -141,6 +141,11 @@ impl Rig {
         self.host.ports.clone()
     }
 
+    /// The log is one of several of a node, until the next crash.
+    pub(crate) fn share(&mut self, generations: Generations) {
+        self.host.ports.generations = generations;
+    }
+
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         self.host.executor.spawner().spawn(task);
     }
@@ -254,6 +259,7 @@ impl Host {
             spawner: executor.spawner().clone(),
             buffers: Buffers::new(executor.spawner(), &classes),
             checksum: CRC,
+            generations: Generations::default(),
         };
         Self { executor, ports }
     }

@@ -1,9 +1,8 @@
 //! Removals: what was removed never comes back, and tombstones do not stay for ever.
 
-use zonal_base::ZoneId;
 use zonal_device::Kind as DeviceKind;
 use zonal_device::ram::Crash;
-use zonal_zonelog::{Key, Log, Urgency};
+use zonal_zonelog::{Generations, Key, Log, Urgency};
 
 use crate::append::{append, append_many};
 use crate::reclaim::{empty_zone, fill_zones};
@@ -111,18 +110,52 @@ fn tombstones_are_rewritten_while_an_older_record_may_exist_and_dropped_after() 
         let (log, keys) = alive(&mut rig);
         assert!(!keys.contains(&Key(1)));
         assert_eq!(log.tombstone(Key(1)).is_some(), log.tombstone(Key(99)).is_some());
-        let mut zones: Vec<ZoneId> = fill_zones(&mut rig, &log, 3);
-        zones.sort_unstable();
-        let oldest = |log: &Log| {
-            log.candidates().iter().min_by_key(|it| it.sequence).map(|facts| facts.zone)
-        };
-        for _ in 0..6 {
-            let Some(zone) = oldest(&log) else { break };
-            empty_zone(&mut rig, &log, zone);
-            fill_zones(&mut rig, &log, 1);
-        }
+        fill_zones(&mut rig, &log, 3);
+        turn_over(&mut rig, &log);
         assert_eq!(log.tombstone(Key(1)), None, "{kind:?}");
         assert_eq!((log.held(), log.slots_balance()), (0, true));
+    }
+}
+
+/// Empties the oldest zone, and fills another, as often as there are zones to fill.
+fn turn_over(rig: &mut Rig, log: &Log) {
+    for _ in 0..6 {
+        let oldest = log.candidates().into_iter().min_by_key(|facts| facts.sequence);
+        if let Some(facts) = oldest {
+            empty_zone(rig, log, facts.zone);
+        }
+        fill_zones(rig, log, 1);
+    }
+}
+
+#[test]
+fn a_tombstone_stays_as_long_as_another_log_of_the_node_holds_something_older() {
+    for kind in KINDS {
+        let mut parts = Generations::of_node(2);
+        let [mut home, mut other] = [1, 2].map(|seed| {
+            let mut rig = Rig::new(geometry(kind, 8), seed);
+            rig.settings.fill_zones = 1;
+            rig.share(parts.next().expect("one of two"));
+            rig
+        });
+        let ((tombstones, _), (chunks, _)) = (home.open(), other.open());
+        append_many(&mut other, &chunks, 1..2, 5000);
+        remove(&mut home, &tombstones, Key(1));
+        for _ in 0..2 {
+            turn_over(&mut home, &tombstones);
+            assert!(tombstones.tombstone(Key(1)).is_some(), "{kind:?}");
+        }
+        // It stands in a zone for rewrites now, which is looked at when it is full. Another one is looked at
+        // for the first time when the other log has turned over.
+        remove(&mut home, &tombstones, Key(2));
+        fill_zones(&mut other, &chunks, 1);
+        for _ in 0..2 {
+            turn_over(&mut other, &chunks);
+        }
+        for _ in 0..2 {
+            turn_over(&mut home, &tombstones);
+        }
+        assert_eq!(tombstones.tombstone(Key(2)), None, "{kind:?}");
     }
 }
 

@@ -1,0 +1,64 @@
+//! One sequence of generations for all logs of a node.
+//!
+//! An object's chunks may lie in other logs than its tombstone, so a tombstone is kept until every log has
+//! nothing older than it. That can only be told when all of them number their records in one sequence.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// A log's part in the sequence that it shares with the other logs of its node.
+#[derive(Clone, Debug)]
+pub struct Generations {
+    shared: Arc<Shared>,
+    /// Which log this is.
+    log: usize,
+}
+
+#[derive(Debug)]
+struct Shared {
+    next: AtomicU64,
+    /// By log: nothing in it is older. 0 as long as nobody has looked.
+    oldest: Box<[AtomicU64]>,
+}
+
+impl Default for Generations {
+    /// Of a node with a single log.
+    fn default() -> Self {
+        Self::of_node(1).next().expect("there is one")
+    }
+}
+
+impl Generations {
+    /// The parts of so many logs. Requires: none of them appends before all of them are open, so that each
+    /// number is higher than all that were found on flash.
+    pub fn of_node(logs: usize) -> impl Iterator<Item = Self> {
+        let oldest = (0..logs).map(|_| AtomicU64::new(0)).collect();
+        let shared = Arc::new(Shared { next: AtomicU64::new(1), oldest });
+        (0..logs).map(move |log| Self { shared: shared.clone(), log })
+    }
+
+    /// The next one, which no log has had.
+    pub(crate) fn next(&self) -> u64 {
+        self.shared.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A record of this generation was found on flash.
+    pub(crate) fn found(&self, generation: u64) {
+        self.shared.next.fetch_max(generation + 1, Ordering::Relaxed);
+    }
+
+    /// Nothing on this log's flash is older than `generation`. Neither will be anything later: records are
+    /// placed in the order in which they got their numbers, by far before a whole log has turned over.
+    pub(crate) fn note_oldest(&self, generation: u64) {
+        let oldest = generation.min(self.shared.next.load(Ordering::Relaxed));
+        self.shared.oldest[self.log].store(oldest, Ordering::Release);
+    }
+
+    /// True when another log may hold a record older than `generation`.
+    pub(crate) fn older_record_exists_elsewhere(&self, generation: u64) -> bool {
+        let logs = self.shared.oldest.iter().enumerate();
+        logs.filter(|(log, _)| *log != self.log)
+            .any(|(_, oldest)| oldest.load(Ordering::Acquire) < generation)
+    }
+}
