@@ -128,6 +128,8 @@ pub(crate) struct Inner {
     pub(crate) filling: RefCell<BTreeMap<Key, Rc<FillPiece>>>,
     /// Tasks whose end a graceful stop waits for: admissions and publications.
     pub(crate) writing: Cell<u64>,
+    /// Those of them that store a head that the origin gave.
+    pub(crate) heads_storing: Cell<u32>,
     pub(crate) quiet: Event,
     pub(crate) stats: RefCell<Stats>,
 }
@@ -153,6 +155,7 @@ impl Cache {
             spawner: ports.spawner.clone(),
             buffers: ports.buffers.clone(),
             checksum: ports.checksum,
+            generations: ports.generations.clone(),
         };
         let mut recovery = Recovery::new(&geometry, settings);
         let mut note = |record: zonal_zonelog::Recovered<'_>| recovery.note(&record);
@@ -171,6 +174,7 @@ impl Cache {
             removed: RefCell::default(),
             filling: RefCell::default(),
             writing: Cell::new(0),
+            heads_storing: Cell::new(0),
             quiet: Event::default(),
             stats: RefCell::default(),
             log,

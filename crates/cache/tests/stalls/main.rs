@@ -1,4 +1,4 @@
-//! Readers that stop reading: what they hold up, and what they get in the end.
+//! Readers that stop reading, flash that stops writing: what they hold up, and how it ends.
 
 mod rig;
 
@@ -108,4 +108,27 @@ fn a_short_pause_costs_nothing() {
     rig.finish(&reader);
     reader.assert_whole();
     assert_eq!((rig.origin.asked, rig.origin.sent_bytes), (1, OBJECT_BYTES));
+}
+
+/// Heads go to flash behind everybody's back. While flash hangs, no more than so many of them wait for it: the
+/// others are known in memory only.
+#[test]
+fn heads_that_cannot_be_written_do_not_pile_up() {
+    const HEADS: usize = 20_000;
+    let mut rig = Rig::new(1);
+    rig.device_hangs = true;
+    let before = rig.tasks();
+    let answered = rig.open(HEADS);
+    rig.pass(secs(10));
+    assert_eq!(answered.get(), HEADS, "nobody waits for flash");
+    let waiting = (rig.tasks() - before) as usize;
+    assert!(waiting < HEADS / 2, "{waiting} tasks wait for flash");
+    let refused = usize::try_from(rig.cache.stats().heads_refused).expect("few");
+    assert!(HEADS <= refused + waiting, "{refused} refused, {waiting} waiting");
+    let again = rig.open(HEADS);
+    rig.pass(secs(1));
+    assert_eq!((again.get(), rig.cache.stats().opens_fresh), (HEADS, HEADS as u64));
+    rig.device_hangs = false;
+    rig.pass(secs(10));
+    assert_eq!(rig.tasks(), before);
 }

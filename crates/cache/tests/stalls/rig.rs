@@ -16,7 +16,7 @@ use zonal_cache::{
 use zonal_device::ram::{RamDevice, RamOptions};
 use zonal_device::{Geometry, Kind, ZonedDevice};
 use zonal_runtime::{Buffers, Executor, Port};
-use zonal_zonelog::{Identity, OpenMode};
+use zonal_zonelog::{Generations, Identity, OpenMode};
 
 const CRC: Checksum = Checksum(crc32c::crc32c_append);
 
@@ -40,6 +40,8 @@ pub(crate) struct Rig {
     pub(crate) origin: Origin,
     pub(crate) cache: Cache,
     pub(crate) now: Nanos,
+    /// The device takes no command.
+    pub(crate) device_hangs: bool,
 }
 
 /// What the origin is asked, and when it answers.
@@ -116,7 +118,7 @@ impl Rig {
             max_open_zones: None,
             max_active_zones: None,
         };
-        let executor = Executor::new(4096);
+        let executor = Executor::new(1 << 16);
         let now = Nanos::secs(1);
         executor.advance(now);
         let classes = [
@@ -130,6 +132,7 @@ impl Rig {
             spawner: executor.spawner().clone(),
             buffers: Buffers::new(executor.spawner(), &classes),
             checksum: CRC,
+            generations: Generations::default(),
         };
         let mut origin = Origin {
             places,
@@ -149,13 +152,19 @@ impl Rig {
         let started = Rc::new(RefCell::new(None));
         let slot = started.clone();
         executor.spawner().spawn(async move { *slot.borrow_mut() = Some(start.await) });
-        let mut host = Host { executor: &executor, ports: &ports, device: &mut device, now };
+        let mut host = Host {
+            executor: &executor,
+            ports: &ports,
+            device: &mut device,
+            device_hangs: false,
+            now,
+        };
         while started.borrow().is_none() {
             host.step(&mut origin);
         }
         let now = host.now;
         let cache = started.take().expect("looked at just now").expect("it starts");
-        Self { executor, ports, device, origin, cache, now }
+        Self { executor, ports, device, origin, cache, now, device_hangs: false }
     }
 
     /// Lets `time` go by.
@@ -176,8 +185,9 @@ impl Rig {
     }
 
     fn run(&mut self, until: Nanos, done: impl Fn() -> bool) {
-        let Self { executor, ports, device, now, .. } = self;
-        let mut host = Host { executor, ports, device, now: *now };
+        let Self { executor, ports, device, now, device_hangs, .. } = self;
+        let device_hangs = *device_hangs;
+        let mut host = Host { executor, ports, device, device_hangs, now: *now };
         while host.turn(&mut self.origin) || !done() && host.wait(&self.origin, until) {}
         self.now = host.now;
     }
@@ -195,6 +205,25 @@ impl Rig {
         reader
     }
 
+    /// Asks for the heads of so many objects; how many were answered, later.
+    pub(crate) fn open(&mut self, count: usize) -> Rc<Cell<usize>> {
+        let answered = Rc::new(Cell::new(0));
+        for n in 0..count {
+            let (cache, answered) = (self.cache.clone(), answered.clone());
+            self.executor.spawner().spawn(async move {
+                let object = ObjectName::new("b", &format!("opened-{n}"));
+                cache.open(&object, Freshness::Immutable).await.expect("the origin has it");
+                answered.set(answered.get() + 1);
+            });
+        }
+        answered
+    }
+
+    /// Tasks that have not ended.
+    pub(crate) fn tasks(&self) -> u32 {
+        self.executor.spawner().running_count()
+    }
+
     /// Buffers that are in use.
     pub(crate) fn buffers_in_use(&self) -> u64 {
         self.ports.buffers.pool().in_use()
@@ -206,6 +235,7 @@ struct Host<'a> {
     executor: &'a Executor,
     ports: &'a Ports,
     device: &'a mut RamDevice,
+    device_hangs: bool,
     now: Nanos,
 }
 
@@ -219,7 +249,9 @@ impl Host<'_> {
     /// True when something moved.
     fn turn(&mut self, origin: &mut Origin) -> bool {
         let mut moved = 0 < self.executor.run(usize::MAX);
-        while let Some((ticket, command)) = self.ports.device.take() {
+        while !self.device_hangs
+            && let Some((ticket, command)) = self.ports.device.take()
+        {
             moved = true;
             if let Err(command) = self.device.submit(self.now, ticket, command) {
                 self.ports.device.put_back(ticket, command);
