@@ -78,6 +78,11 @@ impl Nand {
         self.window = Window { began: now, drained: drained.0, busy_per_million };
     }
 
+    /// The write buffer begins anew, and counts what it drains from 0.
+    pub(crate) fn restart(&mut self) {
+        self.window = Window { drained: 0, ..self.window };
+    }
+
     /// When all of the place has been read into the controller.
     pub(crate) fn read(&mut self, now: Nanos, place: Place) -> Nanos {
         let page_blocks = u64::from(self.profile.page_blocks);

@@ -154,6 +154,20 @@ fn a_power_cut_takes_back_what_a_volatile_buffer_held_since_the_flush() {
 }
 
 #[test]
+fn what_was_drained_before_a_power_cut_is_not_counted_after_it() {
+    let mut rig = Rig::new(1);
+    rig.write(0, 8, 1).unwrap();
+    for _ in 0..2 {
+        // Long enough that the drive looks at how much it has programmed lately.
+        rig.now = rig.now + Nanos::secs(1);
+        assert_eq!(rig.read(0, 1).unwrap(), [1]);
+    }
+    rig.drive.cut_power(&mut Rng::new(1));
+    rig.now = rig.now + Nanos::secs(1);
+    assert_eq!(rig.read(0, 1).unwrap(), [1]);
+}
+
+#[test]
 fn a_reset_in_flight_at_a_power_cut_has_happened_or_has_not() {
     let mut lengths = BTreeSet::new();
     for seed in 0..20 {

@@ -116,9 +116,10 @@ impl Timing {
         if is_queued { slice } else { Nanos(self.rng.below(slice.0)) }
     }
 
-    /// The drive starts again: no reset is under way.
+    /// The drive starts again: no reset is under way, and its write buffer begins anew.
     pub(crate) fn restart(&mut self) {
         (self.resets_until, self.held_up) = (Nanos(0), Nanos(0));
+        self.nand.restart();
     }
 
     pub(super) fn open(&self, now: Nanos) -> Nanos {
