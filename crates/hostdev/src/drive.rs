@@ -22,7 +22,7 @@ use zonal_device::{Geometry, Kind};
 
 use crate::device::{HostDevice, QUEUE_DEPTH_MAX, ShardOptions};
 use crate::engine::Engine;
-use crate::health::Health;
+use crate::health::{Health, Loss};
 use crate::{DeviceSpec, EngineKind, Place};
 use find::Found;
 use new_file::NewFile;
@@ -38,6 +38,7 @@ pub struct Drive {
     geometry: Geometry,
     caching: Caching,
     engine: Option<EngineKind>,
+    loss: Loss,
 }
 
 /// Whether the kernel's page cache stands between us and the device.
@@ -100,7 +101,8 @@ impl Drive {
     ) -> Result<Self, OpenError> {
         let geometry = geometry_of(size, spec.zone, spec.place.path())?;
         let (place, engine) = (spec.place.clone(), spec.engine);
-        Ok(Self { new_file, file, place, size, geometry, caching, engine })
+        let loss = Loss::default();
+        Ok(Self { new_file, file, place, size, geometry, caching, engine, loss })
     }
 
     /// Makes the device ready to be written: a file gets all its space. What it holds is kept.
@@ -182,7 +184,7 @@ impl Drive {
             Engine::open(self.engine, file, options.queue_depth, options.pool).map_err(io)?;
         let start = self.geometry.zone_start(first);
         assert!((1..=QUEUE_DEPTH_MAX).contains(&options.queue_depth), "the depth of a queue");
-        let health = Health::new(self.path().into());
+        let health = Health::new(self.path().into(), self.loss.clone());
         Ok(HostDevice::new((geometry, start), engine, options.queue_depth, health))
     }
 

@@ -1,6 +1,8 @@
 //! What a failed system call means: a bad block, or a lost device.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::Errno;
 use zonal_device::DeviceError;
@@ -10,6 +12,12 @@ use zonal_device::DeviceError;
 /// cost the kernel's time-out (30 s for NVMe). A guess.
 const FAILURES_MAX: u32 = 16;
 
+/// Whether a device is lost, as all of its shards see it: they share one open file, and the kernel tells
+/// only the first of them that asks that what was written never arrived.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Loss(Arc<AtomicBool>);
+
+/// A device as one of its shards sees it.
 #[derive(Debug)]
 pub(crate) struct Health {
     /// For the log.
@@ -17,27 +25,27 @@ pub(crate) struct Health {
     failures_in_row: u32,
     /// All failures: every doubling is logged, so that a bad drive cannot fill the log.
     failure_count: u64,
-    is_gone: bool,
+    loss: Loss,
 }
 
 impl Health {
-    pub(crate) const fn new(device: PathBuf) -> Self {
-        Self { device, failures_in_row: 0, failure_count: 0, is_gone: false }
+    pub(crate) const fn new(device: PathBuf, loss: Loss) -> Self {
+        Self { device, failures_in_row: 0, failure_count: 0, loss }
     }
 
     /// True when nothing need be tried any more.
-    pub(crate) const fn is_gone(&self) -> bool {
-        self.is_gone
+    pub(crate) fn is_gone(&self) -> bool {
+        self.loss.0.load(Ordering::Acquire)
     }
 
     /// What the outcome of a read or a write means to the owner.
     pub(crate) fn judge(&mut self, outcome: Result<(), Errno>) -> Result<(), DeviceError> {
         let Err(errno) = outcome else {
             self.failures_in_row = 0;
-            return if self.is_gone { Err(DeviceError::DeviceGone) } else { Ok(()) };
+            return if self.is_gone() { Err(DeviceError::DeviceGone) } else { Ok(()) };
         };
         self.failures_in_row += 1;
-        if self.is_gone {
+        if self.is_gone() {
             return Err(DeviceError::DeviceGone);
         }
         let says_gone = matches!(errno, Errno::NODEV | Errno::NXIO | Errno::SHUTDOWN);
@@ -54,20 +62,19 @@ impl Health {
 
     /// What the outcome of a flush means. One that failed leaves nobody knowing what is durable, and
     /// Linux forgets the error: the next flush would succeed and lie.
-    pub(crate) fn judge_flush(&mut self, outcome: Result<(), Errno>) -> Result<(), DeviceError> {
+    pub(crate) fn judge_flush(&self, outcome: Result<(), Errno>) -> Result<(), DeviceError> {
         match outcome {
-            Ok(()) if self.is_gone => Err(DeviceError::DeviceGone),
+            Ok(()) if self.is_gone() => Err(DeviceError::DeviceGone),
             Ok(()) => Ok(()),
             Err(errno) => Err(self.lose(errno)),
         }
     }
 
-    fn lose(&mut self, errno: Errno) -> DeviceError {
-        if !self.is_gone {
+    fn lose(&self, errno: Errno) -> DeviceError {
+        if !self.loss.0.swap(true, Ordering::AcqRel) {
             let device = self.device.display();
             tracing::error!(%device, %errno, "the device is lost: it is not used any more");
         }
-        self.is_gone = true;
         DeviceError::DeviceGone
     }
 }
@@ -77,7 +84,7 @@ mod tests {
     use super::*;
 
     fn health() -> Health {
-        Health::new(PathBuf::from("device"))
+        Health::new(PathBuf::from("device"), Loss::default())
     }
 
     const MEDIA: Result<(), DeviceError> = Err(DeviceError::Media);
@@ -102,6 +109,17 @@ mod tests {
         assert_eq!(health.judge(Err(Errno::IO)), GONE);
         assert_eq!(health.judge(Ok(())), GONE);
         assert_eq!(health.judge_flush(Ok(())), GONE);
+    }
+
+    #[test]
+    fn a_failed_flush_is_failed_for_all_shards() {
+        let loss = Loss::default();
+        let [mut one, mut other] =
+            [0, 1].map(|_| Health::new(PathBuf::from("device"), loss.clone()));
+        assert_eq!((one.judge_flush(Ok(())), other.judge_flush(Ok(()))), (Ok(()), Ok(())));
+        assert_eq!(one.judge_flush(Err(Errno::IO)), GONE);
+        assert_eq!((other.judge_flush(Ok(())), other.judge(Ok(()))), (GONE, GONE));
+        assert!(other.is_gone() && one.judge(Ok(())) == GONE);
     }
 
     #[test]
