@@ -2,7 +2,7 @@
 
 use quick_xml::Reader;
 use quick_xml::escape::resolve_predefined_entity;
-use quick_xml::events::Event;
+use quick_xml::events::{BytesDecl, Event};
 
 /// Appends `text` as character data. What XML 1.0 cannot hold becomes U+FFFD.
 pub(crate) fn escape_into(xml: &mut String, text: &str) {
@@ -55,17 +55,26 @@ pub(crate) fn keys_to_delete(document: &[u8]) -> Result<Vec<String>, BadDelete> 
                 }
                 path.pop();
             }
-            Event::Text(text) => append(&mut key, &text.decode().map_err(|_| BadDelete)?),
-            Event::CData(text) => append(&mut key, &text.decode().map_err(|_| BadDelete)?),
+            Event::Text(text) => append(&mut key, &text.xml10_content().map_err(|_| BadDelete)?),
+            Event::CData(text) => append(&mut key, &text.xml10_content().map_err(|_| BadDelete)?),
             Event::GeneralRef(reference) => append(&mut key, &resolve(&reference)?),
             // A document type could define entities that the origin expands and we do not.
             Event::DocType(_) => return Err(BadDelete),
             Event::Eof if path.is_empty() && has_root => break,
             Event::Eof => return Err(BadDelete),
-            Event::Decl(_) | Event::PI(_) | Event::Comment(_) | Event::Empty(_) => {}
+            Event::Decl(declaration) => must_be_ours(&declaration)?,
+            Event::PI(_) | Event::Comment(_) | Event::Empty(_) => {}
         }
     }
     if DELETE_KEYS_MAX < keys.len() { Err(BadDelete) } else { Ok(keys) }
+}
+
+/// Another version of XML has other line ends, and in another encoding the bytes of a key are another key.
+fn must_be_ours(declaration: &BytesDecl<'_>) -> Result<(), BadDelete> {
+    let version = declaration.version().map_err(|_| BadDelete)?;
+    let encoding = declaration.encoding().transpose().map_err(|_| BadDelete)?;
+    let is_utf8 = encoding.is_none_or(|name| name.eq_ignore_ascii_case(b"utf-8"));
+    if version.as_ref() == b"1.0" && is_utf8 { Ok(()) } else { Err(BadDelete) }
 }
 
 /// The elements of the request nest three deep: `Delete`, `Object`, `Key`. One more is tolerated.
@@ -124,6 +133,20 @@ mod tests {
         check("<Delete><Object><Key>a<!-- x -->b</Key></Object></Delete>", Ok(&["ab"]));
     }
 
+    /// Parsers of XML make one line feed of every line end, so that the origin deleted `a\nb` and the cache forgot
+    /// `a\r\nb`: the deleted object was still served.
+    #[test]
+    fn a_line_end_is_one_line_feed_however_it_is_written() {
+        for end in ["\n", "\r", "\r\n", "<![CDATA[\r\n]]>", "<![CDATA[\r]]>", "&#10;"] {
+            let document = format!("<Delete><Object><Key>a{end}b</Key></Object></Delete>");
+            check(&document, Ok(&["a\nb"]));
+        }
+        for (written, meant) in [("&#13;", "\r"), ("&#xD;\n", "\r\n"), ("\r<!-- -->\n", "\n\n")] {
+            let document = format!("<Delete><Object><Key>{written}</Key></Object></Delete>");
+            check(&document, Ok(&[meant]));
+        }
+    }
+
     #[test]
     fn what_could_hide_a_key_is_refused() {
         for document in [
@@ -136,6 +159,8 @@ mod tests {
             "<Delete><Object><Key>a</Object></Key></Delete>",
             "<Other><Object><Key>a</Key></Object></Other>",
             "<Delete><Object><Key>&unknown;</Key></Object></Delete>",
+            "<?xml version=\"1.1\"?><Delete><Object><Key>a</Key></Object></Delete>",
+            "<?xml version=\"1.0\" encoding=\"latin1\"?><Delete><Object><Key>a</Key></Object></Delete>",
             "<!DOCTYPE d [<!ENTITY k \"a\">]><Delete><Object><Key>&k;</Key></Object></Delete>",
             "<Delete><Object><Key><a><b>c</b></a></Key></Object></Delete>",
         ] {
