@@ -151,37 +151,33 @@ async fn pump(mut body: BoxBody, frames: &Frames) -> Result<Option<Frame<Bytes>>
 
 /// Removes what is cached under the names.
 pub(crate) async fn forget(gateway: &Gateway, names: &[ObjectName]) -> Result<(), S3Error> {
-    let mut removed = Ok(());
-    if let [name] = names {
-        removed = gateway.client().remove(name).await;
-    } else {
-        let mut tasks = JoinSet::new();
-        for name in names {
-            if REMOVALS_AT_ONCE <= tasks.len() {
-                removed = removed.and(next_removed(&mut tasks).await);
-            }
-            let (client, name) = (gateway.client().clone(), name.clone());
-            tasks.spawn(async move { client.remove(&name).await });
-        }
-        while !tasks.is_empty() {
-            removed = removed.and(next_removed(&mut tasks).await);
-        }
-    }
+    let failed = match names {
+        [name] => usize::from(gateway.client().remove(name).await.is_err()),
+        names => remove_all(gateway, names).await,
+    };
     gateway.stats().removals.add(names.len() as u64);
-    let Err(error) = removed else { return Ok(()) };
-    gateway.stats().removals_failed.add(1);
+    gateway.stats().removals_failed.add(failed as u64);
     let freshness = &gateway.config().freshness;
     let is_asked_for = |name| matches!(freshness.of(name), Freshness::Revalidate { .. });
-    if names.iter().all(is_asked_for) {
+    if failed == 0 || names.iter().all(is_asked_for) {
         Ok(())
     } else {
-        Err(S3Error::unavailable(error.to_string()))
+        Err(S3Error::unavailable(RemoveError.to_string()))
     }
 }
 
-async fn next_removed(tasks: &mut JoinSet<Result<(), RemoveError>>) -> Result<(), RemoveError> {
-    // A removal that panicked did not happen.
-    tasks.join_next().await.map_or(Ok(()), |joined| joined.unwrap_or(Err(RemoveError)))
+/// Removes many at a time; how many failed.
+async fn remove_all(gateway: &Gateway, names: &[ObjectName]) -> usize {
+    let (mut names, mut tasks, mut failed) = (names.iter(), JoinSet::new(), 0);
+    loop {
+        for name in names.by_ref().take(REMOVALS_AT_ONCE - tasks.len()) {
+            let (client, name) = (gateway.client().clone(), name.clone());
+            tasks.spawn(async move { client.remove(&name).await });
+        }
+        let Some(removed) = tasks.join_next().await else { return failed };
+        // A removal that panicked did not happen.
+        failed += usize::from(!matches!(removed, Ok(Ok(()))));
+    }
 }
 
 #[cfg(test)]

@@ -143,6 +143,12 @@ async fn a_write_that_would_leave_old_bytes_on_flash_is_not_made() {
     assert_eq!((put.status, put.code().as_str()), (503, "ServiceUnavailable"));
     assert_eq!(std::fs::read(world.path("k")).unwrap(), b"old");
     assert_eq!(world.gateway.stats().removals_failed.get(), 1);
+    let objects = "<Object><Key>k</Key></Object>".repeat(1000);
+    let list = format!("<Delete>{objects}</Delete>");
+    let delete = ask(world.address, Ask::new("POST", "/b?delete").body(list)).await;
+    assert_eq!((delete.status, delete.code().as_str()), (503, "ServiceUnavailable"));
+    let stats = world.gateway.stats();
+    assert_eq!((stats.removals.get(), stats.removals_failed.get()), (1001, 1001), "of objects");
 }
 
 #[tokio::test]
