@@ -11,7 +11,14 @@ mod connections;
 #[cfg(test)]
 mod crowds;
 #[cfg(test)]
+mod payloads;
+#[cfg(test)]
 mod reads;
+#[cfg(test)]
+mod real_origin;
+#[cfg(test)]
+#[path = "../../../origin/tests/versitygw/server.rs"]
+mod versitygw;
 #[cfg(test)]
 mod world;
 #[cfg(test)]

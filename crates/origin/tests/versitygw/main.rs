@@ -2,92 +2,14 @@
 //! or `.tools/bin` of the repository. It checks every signature that we make.
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::Duration;
+mod server;
 
 use http::{Method, Request};
 use http_body_util::BodyExt;
-use tokio::process::{Child, Command};
-use zonal_origin::sigv4::{Credentials, sha256_hex};
-use zonal_origin::{Limits, ObjectName, Origin, OriginError, S3Origin, full_body};
+use zonal_origin::sigv4::sha256_hex;
+use zonal_origin::{ObjectName, Origin, OriginError, full_body};
 
-const ACCESS_KEY: &str = "testak";
-const SECRET_KEY: &str = "testsecret123";
-
-/// A server with its own folder; both are gone when it is dropped.
-struct VersityGw {
-    folder: PathBuf,
-    url: String,
-    _process: Child,
-}
-
-impl Drop for VersityGw {
-    fn drop(&mut self) {
-        // What stays behind is in the system's folder for temporary files.
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-fn find_binary() -> Option<PathBuf> {
-    let named = std::env::var_os("ZONAL_VERSITYGW").map(PathBuf::from);
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_path = std::env::split_paths(&path).map(|folder| folder.join("versitygw"));
-    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/bin/versitygw");
-    named.into_iter().chain(on_path).chain([tools]).find(|file| file.is_file())
-}
-
-/// Starts a server, or says why the test is skipped.
-async fn start(name: &str) -> Option<VersityGw> {
-    let Some(binary) = find_binary() else {
-        println!("skipped: versitygw was not found (ZONAL_VERSITYGW, PATH, .tools/bin)");
-        return None;
-    };
-    let folder =
-        std::env::temp_dir().join(format!("zonal-versitygw-{}-{name}", std::process::id()));
-    for sub in ["root", "versions", "attributes"] {
-        std::fs::create_dir_all(folder.join(sub)).unwrap();
-    }
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let address = format!("127.0.0.1:{port}");
-    let process = Command::new(binary)
-        .env("ROOT_ACCESS_KEY", ACCESS_KEY)
-        .env("ROOT_SECRET_KEY", SECRET_KEY)
-        .args(["--port", &address, "posix", "--sidecar"])
-        .arg(folder.join("attributes"))
-        .arg("--versioning-dir")
-        .arg(folder.join("versions"))
-        .arg(folder.join("root"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let url = format!("http://{address}");
-    let server = VersityGw { folder, url, _process: process };
-    wait_until_it_listens(&address).await;
-    Some(server)
-}
-
-async fn wait_until_it_listens(address: &str) {
-    let listens = async {
-        while tokio::net::TcpStream::connect(address).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), listens).await.expect("versitygw starts in 30 s");
-}
-
-fn origin(server: &VersityGw, secret_key: &str) -> Origin {
-    let credentials = Credentials {
-        access_key: ACCESS_KEY.into(),
-        secret_key: secret_key.into(),
-        session_token: None,
-    };
-    let endpoint = server.url.parse().unwrap();
-    let region = "us-east-1".to_owned();
-    S3Origin::open(endpoint, region, Some(credentials), Limits::default()).unwrap().into()
-}
+use server::{SECRET_KEY, VersityGw};
 
 /// Forwards a request; the status and the body of its answer.
 async fn send(origin: &Origin, request: http::request::Builder, body: &str) -> (u16, String) {
@@ -118,8 +40,8 @@ fn object(key: &str) -> ObjectName {
 
 #[tokio::test]
 async fn a_real_server_accepts_what_we_sign_and_we_accept_what_it_answers() {
-    let Some(server) = start("round-trip").await else { return };
-    let origin = origin(&server, SECRET_KEY);
+    let Some(server) = VersityGw::start("round-trip").await else { return };
+    let origin = server.origin(SECRET_KEY);
     assert_eq!(send(&origin, Request::put("/bucket"), "").await.0, 200);
     let contents: String = (0..200_000).map(|n| format!("{n:06} ")).collect();
     let put = Request::put("/bucket/dir/a%20key%20%2B%20%C3%A9.txt")
@@ -154,8 +76,8 @@ async fn a_real_server_accepts_what_we_sign_and_we_accept_what_it_answers() {
 
 #[tokio::test]
 async fn every_kind_of_payload_arrives() {
-    let Some(server) = start("payloads").await else { return };
-    let origin = origin(&server, SECRET_KEY);
+    let Some(server) = VersityGw::start("payloads").await else { return };
+    let origin = server.origin(SECRET_KEY);
     assert_eq!(send(&origin, Request::put("/bucket"), "").await.0, 200);
     let zeros = "0".repeat(64);
     // The CRC-32 of "hello"; the server refuses another one.
@@ -199,8 +121,8 @@ async fn every_kind_of_payload_arrives() {
 
 #[tokio::test]
 async fn a_multipart_upload_passes_through() {
-    let Some(server) = start("multipart").await else { return };
-    let origin = origin(&server, SECRET_KEY);
+    let Some(server) = VersityGw::start("multipart").await else { return };
+    let origin = server.origin(SECRET_KEY);
     assert_eq!(send(&origin, Request::put("/bucket"), "").await.0, 200);
     let (status, xml) = send(&origin, Request::post("/bucket/large?uploads"), "").await;
     assert_eq!(status, 200, "{xml}");
@@ -224,11 +146,11 @@ async fn a_multipart_upload_passes_through() {
 
 #[tokio::test]
 async fn a_wrong_key_is_denied_and_a_presigned_request_is_signed_anew() {
-    let Some(server) = start("keys").await else { return };
-    let wrong = origin(&server, "another secret");
+    let Some(server) = VersityGw::start("keys").await else { return };
+    let wrong = server.origin("another secret");
     assert!(matches!(wrong.head(&object("k")).await, Err(OriginError::Denied(_))));
     assert!(matches!(wrong.probe().await, Err(OriginError::NotSignedIn(_))));
-    let right = origin(&server, SECRET_KEY);
+    let right = server.origin(SECRET_KEY);
     let query = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=client&X-Amz-Date=1\
         &X-Amz-Expires=1&X-Amz-SignedHeaders=host&X-Amz-Signature=00";
     let request = Request::builder().method(Method::PUT).uri(format!("/bucket?{query}"));

@@ -1,0 +1,89 @@
+//! A real S3 server with its own folder. The tests of the gateway use this file too.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::{Child, Command};
+use zonal_origin::sigv4::Credentials;
+use zonal_origin::{Limits, Origin, S3Origin};
+
+const ACCESS_KEY: &str = "testak";
+pub(crate) const SECRET_KEY: &str = "testsecret123";
+
+/// A server with its own folder; both are gone when it is dropped.
+pub(crate) struct VersityGw {
+    folder: PathBuf,
+    url: String,
+    _process: Child,
+}
+
+impl Drop for VersityGw {
+    fn drop(&mut self) {
+        // What stays behind is in the system's folder for temporary files.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn find_binary() -> Option<PathBuf> {
+    let named = std::env::var_os("ZONAL_VERSITYGW").map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path).map(|folder| folder.join("versitygw"));
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/bin/versitygw");
+    named.into_iter().chain(on_path).chain([tools]).find(|file| file.is_file())
+}
+
+impl VersityGw {
+    /// Starts a server, or says why the test is skipped.
+    pub(crate) async fn start(name: &str) -> Option<Self> {
+        let Some(binary) = find_binary() else {
+            println!("skipped: versitygw was not found (ZONAL_VERSITYGW, PATH, .tools/bin)");
+            return None;
+        };
+        let folder =
+            std::env::temp_dir().join(format!("zonal-versitygw-{}-{name}", std::process::id()));
+        for sub in ["root", "versions", "attributes"] {
+            std::fs::create_dir_all(folder.join(sub)).unwrap();
+        }
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let address = format!("127.0.0.1:{port}");
+        let process = Command::new(binary)
+            .env("ROOT_ACCESS_KEY", ACCESS_KEY)
+            .env("ROOT_SECRET_KEY", SECRET_KEY)
+            .args(["--port", &address, "posix", "--sidecar"])
+            .arg(folder.join("attributes"))
+            .arg("--versioning-dir")
+            .arg(folder.join("versions"))
+            .arg(folder.join("root"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let url = format!("http://{address}");
+        let server = Self { folder, url, _process: process };
+        wait_until_it_listens(&address).await;
+        Some(server)
+    }
+
+    /// The server as an origin that is asked with this key.
+    pub(crate) fn origin(&self, secret_key: &str) -> Origin {
+        let credentials = Credentials {
+            access_key: ACCESS_KEY.into(),
+            secret_key: secret_key.into(),
+            session_token: None,
+        };
+        let endpoint = self.url.parse().unwrap();
+        let region = "us-east-1".to_owned();
+        S3Origin::open(endpoint, region, Some(credentials), Limits::default()).unwrap().into()
+    }
+}
+
+async fn wait_until_it_listens(address: &str) {
+    let listens = async {
+        while tokio::net::TcpStream::connect(address).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), listens).await.expect("versitygw starts in 30 s");
+}
