@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::tidy;
+use crate::{setup, tidy};
 
 /// What became of a stage.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ const STAGES: &[Stage] = &[
     Stage { name: "tidy", holds: "the text keeps the project's rules", run: tidy_stage },
     Stage { name: "clippy", holds: "no warning in any target", run: cargo::clippy },
     Stage { name: "tests", holds: "unit, integration and documentation tests", run: cargo::test },
+    Stage { name: "servers", holds: "a real S3 server takes what we send", run: servers },
+    Stage { name: "peers", holds: "the comparison with other caches builds", run: cargo::peers },
     Stage { name: "planted", holds: "the simulator finds planted bugs", run: cargo::planted },
     Stage { name: "rustdoc", holds: "the documentation builds, links included", run: cargo::doc },
     Stage { name: "clients", holds: "real S3 clients read and write", run: clients::reads },
@@ -79,6 +81,14 @@ fn run_stage(root: &Path, stage: &Stage) -> Report {
 
 fn tidy_stage(root: &Path) -> Outcome {
     if tidy::run(root) { Outcome::Passed } else { Outcome::Failed }
+}
+
+/// Tests that pass without their server when it is missing: said here.
+fn servers(root: &Path) -> Outcome {
+    match setup::ready(root, "versitygw") {
+        Ok(binary) => cargo::test_origin(root, &root.join(binary)),
+        Err(why) => Outcome::Skipped(why),
+    }
 }
 
 fn seconds(took: Duration) -> String {

@@ -25,6 +25,20 @@ pub(super) fn test(root: &Path) -> Outcome {
     cargo(root, &["test"])
 }
 
+/// Against a real S3 server.
+pub(super) fn test_origin(root: &Path, versitygw: &Path) -> Outcome {
+    let mut command = command(root, &["test", "--package", "zonal-origin", "--test", "versitygw"]);
+    outcome(command.env("ZONAL_VERSITYGW", versitygw))
+}
+
+/// No default member: it builds other caches.
+pub(super) fn peers(root: &Path) -> Outcome {
+    match missing_component(root, "clippy", "clippy") {
+        Some(skipped) => skipped,
+        None => cargo(root, &["clippy", "--package", "zonal-bench", "--", "--deny", "warnings"]),
+    }
+}
+
 /// In a build of their own: nothing that is served is ever built with them.
 pub(super) fn planted(root: &Path) -> Outcome {
     let simulator = ["test", "--package", "zonal-sim", "--features", "planted-bugs"];
