@@ -3,7 +3,7 @@
 //! Uses: `host`, `origin`, `base`. Knows nothing of: devices, zones, chunks, policies, configuration files.
 //! Read in this order: `server`, `socket`, `gateway`, `auth`, `operation`; then the paths: `get_object`,
 //! `head_object`, `forward`, `write`, `delete_objects`; then what they decide with: `representation`,
-//! `conditions`, `range`, `freshness`.
+//! `freshness`.
 //!
 //! What holds, always:
 //!
@@ -16,7 +16,6 @@
 mod auth;
 mod backend;
 mod body;
-mod conditions;
 mod config;
 mod delete_objects;
 mod error;
@@ -28,7 +27,6 @@ mod head_object;
 mod operation;
 mod places;
 mod query;
-mod range;
 mod read;
 mod representation;
 mod request_id;

@@ -13,11 +13,11 @@ use http::header::{
 };
 use http::{HeaderMap, StatusCode};
 use zonal_host::Head;
+use zonal_origin::conditions::{self, Verdict, Version};
+use zonal_origin::range::{self, Slice};
 
-use crate::conditions::{self, Verdict, Version};
 use crate::error::S3Error;
 use crate::query::Query;
-use crate::range::{self, Slice};
 
 /// What to answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

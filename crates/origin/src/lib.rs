@@ -1,10 +1,12 @@
 //! The object stores behind the cache, and AWS Signature Version 4.
 //!
 //! Uses: `base`. Knows nothing of: the cache, its clients, flash.
-//! Read in this order: `origin`, `object`, `error`, `body`, `s3`, `folder`; `sigv4` and `aws_chunked` apart.
+//! Read in this order: `origin`, `object`, `error`, `body`, `s3`, `folder`; `sigv4`, `aws_chunked`,
+//! `conditions` and `range` apart.
 
 mod aws_chunked;
 mod body;
+pub mod conditions;
 mod error;
 mod folder;
 mod hashed;
@@ -14,6 +16,7 @@ mod limits;
 mod object;
 mod origin;
 mod places;
+pub mod range;
 mod s3;
 pub mod sigv4;
 mod stats;

@@ -23,9 +23,10 @@ use super::multipart::{part_file, retire};
 use super::part_list::{self, BadList, LIST_BYTES_MAX, ListedPart, PART_NUMBER_MAX};
 use super::serve::Answer;
 use super::version::Version;
-use super::write::{Conditions, check_length, commit, new_upload, next_data};
+use super::write::{check_length, commit, new_upload, next_data};
 use super::{FolderOrigin, blocking};
 use crate::body::BoxBody;
+use crate::conditions::OfWrite;
 use crate::error::OriginError;
 use crate::object::ObjectName;
 use crate::sigv4::encode_path;
@@ -60,7 +61,7 @@ impl FolderOrigin {
             Err(_) if self.upload_folder(object, id).await.is_err() => Err(no_such_upload(id)),
             copied => copied,
         }?;
-        let conditions = Conditions::of(&head.headers);
+        let conditions = OfWrite::of(&head.headers);
         let mut last_modified = self.commit.lock().await;
         let modified = last_modified.next(SystemTime::now());
         let gone = no_such_upload(id);

@@ -1,13 +1,10 @@
 //! A tiny S3 server: finds out which operation a request is, and carries it out.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::time::SystemTime;
 
-use http::header::{
-    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, IF_MATCH, IF_NONE_MATCH,
-    LAST_MODIFIED, RANGE,
-};
-use http::{HeaderName, Method, Request, Response, StatusCode};
+use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, LAST_MODIFIED};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 
 use super::answer::{self, not_implemented};
@@ -17,11 +14,13 @@ use super::version::Version;
 use super::{FolderOrigin, blocking, bucket, list};
 use crate::aws_chunked;
 use crate::body::{BoxBody, full_body};
+use crate::conditions::{self, Verdict};
 use crate::error::OriginError;
 use crate::hashed;
 use crate::object::ObjectName;
 use crate::origin::RequestId;
 use crate::places::Place;
+use crate::range::{self, Slice};
 use crate::sigv4::{decode_path, decode_query_value, query_pairs};
 
 pub(super) type Answer = Result<Response<BoxBody>, OriginError>;
@@ -129,7 +128,7 @@ impl FolderOrigin {
                 Ok(response.body(full_body("")).expect("made of valid parts"))
             }
             Method::DELETE => {
-                self.delete(object).await?;
+                self.delete(object, request.headers()).await?;
                 Ok(answer::empty(StatusCode::NO_CONTENT))
             }
             _ => Err(not_implemented("this operation on an object")),
@@ -139,26 +138,30 @@ impl FolderOrigin {
     async fn serve_read(&self, headers: &HeaderMap, object: &ObjectName, place: Place) -> Answer {
         let opened = self.open_object(object).await?;
         let version = opened.version;
-        let etag = version.etag();
-        let condition = |name: HeaderName| Some(headers.get(name)?.to_str().unwrap_or_default());
-        if condition(IF_MATCH).is_some_and(|asked| !lists(asked, &etag)) {
-            return Err(OriginError::Changed);
-        }
+        let (etag, last_modified) = (version.etag(), version.last_modified().http_date());
+        let asked_of = conditions::Version { etag: &etag, last_modified: &last_modified };
         let mut response = head_response(&version, object);
-        if condition(IF_NONE_MATCH).is_some_and(|asked| lists(asked, &etag)) {
-            response = response.status(StatusCode::NOT_MODIFIED);
-            return Ok(response.body(full_body("")).expect("made of valid parts"));
+        match conditions::evaluate(headers, asked_of, SystemTime::now()) {
+            Verdict::Failed(_) => return Err(OriginError::Changed),
+            Verdict::NotModified => {
+                response = response.status(StatusCode::NOT_MODIFIED);
+                return Ok(response.body(full_body("")).expect("made of valid parts"));
+            }
+            Verdict::Proceed => {}
         }
-        let range = match condition(RANGE) {
-            None => None,
-            Some(range) => parse_range(range, version.size)?,
+        let header = conditions::range_header(headers, asked_of);
+        let slice = header.map_or(Slice::Whole, |header| range::resolve(header, version.size));
+        let range = match slice {
+            Slice::Unsatisfiable => return Err(OriginError::RangeNotSatisfiable),
+            Slice::Whole => 0..version.size,
+            Slice::Part(range) => {
+                let (first, last) = (range.start, range.end - 1);
+                let content_range = format!("bytes {first}-{last}/{}", version.size);
+                response = response.status(StatusCode::PARTIAL_CONTENT);
+                response = response.header(CONTENT_RANGE, content_range);
+                range
+            }
         };
-        if let Some(range) = &range {
-            let content_range = format!("bytes {}-{}/{}", range.start, range.end - 1, version.size);
-            response = response.status(StatusCode::PARTIAL_CONTENT);
-            response = response.header(CONTENT_RANGE, content_range);
-        }
-        let range = range.unwrap_or(0..version.size);
         response = response.header(CONTENT_LENGTH, range.end - range.start);
         let body = FileBody::new(FileRange::new(opened, range), self.stats.clone(), place);
         Ok(response.body(body.boxed_unsync()).expect("made of valid parts"))
@@ -178,29 +181,6 @@ fn head_response(version: &Version, object: &ObjectName) -> http::response::Buil
         response = response.header(name, value);
     }
     response
-}
-
-/// True when a condition's list of ETags names this one, or any.
-pub(super) fn lists(condition: &str, etag: &str) -> bool {
-    let bare = |text: &str| text.trim().trim_start_matches("W/").trim_matches('"').to_owned();
-    condition.split(',').map(bare).any(|listed| listed == "*" || listed == bare(etag))
-}
-
-/// The bytes that a Range header asks for; `None` when it is to be ignored: RFC 9110 says so of what is
-/// malformed, and allows it for several ranges.
-fn parse_range(header: &str, size: u64) -> Result<Option<Range<u64>>, OriginError> {
-    let Some((first, last)) = header.strip_prefix("bytes=").and_then(|range| range.split_once('-'))
-    else {
-        return Ok(None);
-    };
-    let (first, last) = (first.trim(), last.trim());
-    let range = match (first.parse::<u64>(), last.parse::<u64>()) {
-        (Ok(first), Ok(last)) if first <= last => first..last.saturating_add(1).min(size),
-        (Ok(first), Err(_)) if last.is_empty() => first..size,
-        (Err(_), Ok(suffix)) if first.is_empty() => size.saturating_sub(suffix)..size,
-        _ => return Ok(None),
-    };
-    if range.is_empty() { Err(OriginError::RangeNotSatisfiable) } else { Ok(Some(range)) }
 }
 
 /// The decoded parameters of a request that say what it wants.
@@ -226,39 +206,5 @@ impl Query {
 
     pub(super) fn has_only(&self, names: &[&str]) -> bool {
         self.0.keys().all(|name| names.contains(&name.as_str()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(header: &str, size: u64, expected: Result<Option<Range<u64>>, OriginError>) {
-        assert_eq!(parse_range(header, size), expected, "{header:?} of {size}");
-    }
-
-    #[test]
-    fn a_range_is_closed_open_or_a_suffix() {
-        check("bytes=0-0", 10, Ok(Some(0..1)));
-        check("bytes=2-99", 10, Ok(Some(2..10)));
-        check("bytes=2-", 10, Ok(Some(2..10)));
-        check("bytes=-3", 10, Ok(Some(7..10)));
-        check("bytes=-99", 10, Ok(Some(0..10)));
-        check("bytes=10-", 10, Err(OriginError::RangeNotSatisfiable));
-        check("bytes=-0", 10, Err(OriginError::RangeNotSatisfiable));
-        check("bytes=-1", 0, Err(OriginError::RangeNotSatisfiable));
-        for ignored in ["bytes=3-2", "bytes=0-1,3-4", "lines=1-2", "bytes=-", "bytes=a-b", ""] {
-            check(ignored, 10, Ok(None));
-        }
-    }
-
-    #[test]
-    fn a_condition_lists_etags_with_or_without_quotes() {
-        assert!(lists("\"a\"", "\"a\""));
-        assert!(lists("\"b\", W/\"a\"", "\"a\""));
-        assert!(lists("a", "\"a\""));
-        assert!(lists("*", "\"a\""));
-        assert!(!lists("\"b\"", "\"a\""));
     }
 }

@@ -388,6 +388,38 @@ async fn a_read_through_forward_is_what_s3_answers() {
     assert_eq!(folder.ask(Method::HEAD, "/b/none").await, (404, String::new()));
 }
 
+/// The folder judged conditions and ranges by rules of its own: a weak tag met If-Match, a comma split a tag in
+/// two, dates and If-Range were passed over, and DELETE removed whatever was there.
+#[tokio::test]
+async fn the_same_conditions_hold_whoever_judges_them() {
+    let folder = Fixture::with(&["k"]);
+    folder.write("empty", "");
+    let etag = folder.etag("k").await;
+    let ask = async |method: Method, key: &str, headers: &[(&str, &str)]| {
+        let mut request = Request::builder().method(method).uri(format!("/b/{key}"));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        folder.send(request.body(full_body("")).unwrap()).await.0
+    };
+    let weak = format!("W/{etag}");
+    let listed = format!("\"a,{}\"", etag.trim_matches('"'));
+    let (past, range) = ("Sat, 01 Jan 2000 00:00:00 GMT", ("range", "bytes=0-0"));
+    for method in [Method::GET, Method::DELETE] {
+        for wrong in [&weak, &listed, "\"other\""] {
+            assert_eq!(ask(method.clone(), "k", &[("if-match", wrong)]).await, 412, "{wrong}");
+        }
+    }
+    assert_eq!(ask(Method::GET, "k", &[("if-none-match", &weak)]).await, 304);
+    assert_eq!(ask(Method::GET, "k", &[("if-unmodified-since", past)]).await, 412);
+    assert_eq!(ask(Method::GET, "k", &[range, ("if-range", &etag)]).await, 206);
+    assert_eq!(ask(Method::GET, "k", &[range, ("if-range", "\"other\"")]).await, 200);
+    assert_eq!(ask(Method::GET, "empty", &[("range", "bytes=-1")]).await, 200);
+    assert_eq!(ask(Method::DELETE, "none", &[("if-match", "*")]).await, 412);
+    assert_eq!(ask(Method::DELETE, "k", &[("if-match", &etag)]).await, 204);
+    assert_eq!(ask(Method::GET, "k", &[]).await, 404);
+}
+
 #[tokio::test]
 async fn keys_are_listed_in_the_order_of_their_bytes() {
     let mut keys = ["a/b", "a-b", "a.b", "a0", "a/b/c.x", "a/b-c", "Z", "é", "b/c/d/e"];

@@ -12,16 +12,16 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::Request;
-use http::header::{CONTENT_LENGTH, HeaderMap, IF_MATCH, IF_NONE_MATCH};
+use http::header::{CONTENT_LENGTH, HeaderMap};
 use http_body_util::BodyExt;
 use tokio::io::AsyncWriteExt;
 
 use super::answer::{from_io, invalid_argument, refused_key};
 use super::path::{NotAFile, UPLOADS};
-use super::serve::lists;
 use super::version::Version;
 use super::{FolderOrigin, blocking, multipart, path};
 use crate::body::BoxBody;
+use crate::conditions::OfWrite;
 use crate::error::OriginError;
 use crate::object::ObjectName;
 
@@ -59,12 +59,6 @@ impl Drop for Upload {
     }
 }
 
-/// What an upload demands of what is there already.
-pub(super) struct Conditions {
-    if_match: Option<String>,
-    if_none_match: Option<String>,
-}
-
 impl FolderOrigin {
     /// Stores a body under a name; the version that it became.
     pub(super) async fn put(
@@ -77,7 +71,7 @@ impl FolderOrigin {
         let (parts, body) = request.into_parts();
         let (upload, file) = new_upload(&bucket).await.map_err(|error| from_io(&error))?;
         let file = self.receive(file, &parts.headers, body).await?;
-        let conditions = Conditions::of(&parts.headers);
+        let conditions = OfWrite::of(&parts.headers);
         let mut last_modified = self.commit.lock().await;
         let modified = last_modified.next(SystemTime::now());
         blocking(move || commit(&upload, &file, &target, modified, &conditions)).await
@@ -112,16 +106,26 @@ impl FolderOrigin {
         Ok(file.into_std().await)
     }
 
-    /// Removes an object; that there is none is no error.
-    pub(super) async fn delete(&self, object: &ObjectName) -> Result<(), OriginError> {
+    /// Removes an object; that there is none is no error, unless a condition names one.
+    pub(super) async fn delete(
+        &self,
+        object: &ObjectName,
+        headers: &HeaderMap,
+    ) -> Result<(), OriginError> {
+        let conditions = OfWrite::of(headers);
         let bucket = self.bucket_folder(&object.bucket).await?;
         let target = match path::file(&self.root, &object.bucket, &object.key) {
             Ok(target) => target,
-            Err(NotAFile::Impossible) => return Ok(()),
+            Err(NotAFile::Impossible) if conditions.hold(None) => return Ok(()),
+            Err(NotAFile::Impossible) => return Err(OriginError::Changed),
             Err(NotAFile::Leaves) => return Err(refused_key(&object.key)),
         };
         let _commit = self.commit.lock().await;
-        blocking(move || remove(&bucket, &target)).await.map_err(|error| from_io(&error))
+        let removed = blocking(move || {
+            must_hold(&conditions, &target)?;
+            remove(&bucket, &target).map_err(|error| from_io(&error))
+        });
+        removed.await
     }
 }
 
@@ -146,21 +150,6 @@ pub(super) fn check_length(headers: &HeaderMap, received_bytes: u64) -> Result<(
     Err(OriginError::BadUpload { code: "IncompleteBody", cause })
 }
 
-impl Conditions {
-    pub(super) fn of(headers: &HeaderMap) -> Self {
-        let text = |name| Some(headers.get(name)?.to_str().unwrap_or_default().to_owned());
-        Self { if_match: text(IF_MATCH), if_none_match: text(IF_NONE_MATCH) }
-    }
-
-    fn check(&self, current: Option<&Version>) -> Result<(), OriginError> {
-        let current = current.map(Version::etag);
-        let matches = |asked: &String| current.as_ref().is_some_and(|etag| lists(asked, etag));
-        let is_unmet = self.if_match.as_ref().is_some_and(|asked| !matches(asked))
-            || self.if_none_match.as_ref().is_some_and(matches);
-        if is_unmet { Err(OriginError::Changed) } else { Ok(()) }
-    }
-}
-
 /// A new file in the bucket's folder of uploads.
 pub(super) async fn new_upload(bucket: &Path) -> io::Result<(Upload, tokio::fs::File)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -172,16 +161,22 @@ pub(super) async fn new_upload(bucket: &Path) -> io::Result<(Upload, tokio::fs::
     Ok((Upload { path }, file))
 }
 
+/// The conditions of a write hold for the file as it is now. The caller holds the commit lock.
+fn must_hold(conditions: &OfWrite, target: &Path) -> Result<(), OriginError> {
+    let current = fs::metadata(target).ok().filter(fs::Metadata::is_file);
+    let etag = current.map(|current| Version::of(&current).etag());
+    if conditions.hold(etag.as_deref()) { Ok(()) } else { Err(OriginError::Changed) }
+}
+
 /// Gives the upload its name. The caller holds the commit lock.
 pub(super) fn commit(
     upload: &Upload,
     file: &fs::File,
     target: &Path,
     modified: SystemTime,
-    conditions: &Conditions,
+    conditions: &OfWrite,
 ) -> Result<Version, OriginError> {
-    let current = fs::metadata(target).ok().filter(fs::Metadata::is_file);
-    conditions.check(current.as_ref().map(Version::of).as_ref())?;
+    must_hold(conditions, target)?;
     let committed = file
         .set_modified(modified)
         .and_then(|()| rename(&upload.path, target))

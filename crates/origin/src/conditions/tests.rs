@@ -111,3 +111,35 @@ fn a_range_for_another_version_is_no_range() {
     assert_eq!(range("W/\"e1\""), None);
     assert_eq!(range(AFTER), None);
 }
+
+#[test]
+fn a_write_goes_where_the_named_version_is_and_no_other() {
+    let hold =
+        |name: HeaderName, value: &str, etag| OfWrite::of(&headers(&[(name, value)])).hold(etag);
+    for (value, etag, expected) in [
+        (ETAG, Some(ETAG), true),
+        ("*", Some(ETAG), true),
+        ("\"x\", e1", Some(ETAG), true),
+        ("\"x\"", Some(ETAG), false),
+        ("\"x,e1\"", Some(ETAG), false),
+        ("W/\"e1\"", Some(ETAG), false),
+        ("*", None, false),
+        (ETAG, None, false),
+    ] {
+        assert_eq!(hold(IF_MATCH, value, etag), expected, "If-Match: {value} of {etag:?}");
+    }
+    for (value, etag, expected) in [
+        ("*", None, true),
+        ("*", Some(ETAG), false),
+        (ETAG, Some(ETAG), false),
+        ("W/\"e1\"", Some(ETAG), false),
+        ("\"x\"", Some(ETAG), true),
+    ] {
+        assert_eq!(
+            hold(IF_NONE_MATCH, value, etag),
+            expected,
+            "If-None-Match: {value} of {etag:?}"
+        );
+    }
+    assert!(OfWrite::of(&HeaderMap::new()).hold(None));
+}

@@ -1,7 +1,11 @@
-//! Whether the conditions of a request let it have the object: RFC 9110 section 13.2.2, as S3 does it.
+//! Whether the conditions of a request let it have the object, or change it: RFC 9110 section 13.2.2, as S3 does it.
+//!
+//! Of a read, in this order:
 //!
 //! 1. `If-Match`, or without it `If-Unmodified-Since`: 412 when false.
 //! 2. `If-None-Match`, or without it `If-Modified-Since`: 304 when false.
+//!
+//! A write has conditions on ETags only: [`OfWrite`].
 //!
 //! S3's additions: an ETag may come without its quotes, and a date in the future says nothing.
 
@@ -14,7 +18,7 @@ use http::header::{
 
 /// What the conditions say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// They hold, or there are none.
     Proceed,
     /// 304: the client has this version.
@@ -24,16 +28,17 @@ pub(crate) enum Verdict {
 }
 
 /// What the object is, as far as conditions can ask.
-#[derive(Clone, Copy)]
-pub(crate) struct Version<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Version<'a> {
     /// Strong and quoted.
-    pub(crate) etag: &'a str,
+    pub etag: &'a str,
     /// An HTTP date, or empty when the origin did not say.
-    pub(crate) last_modified: &'a str,
+    pub last_modified: &'a str,
 }
 
-/// Judges the conditions in `headers`.
-pub(crate) fn evaluate(headers: &HeaderMap, version: Version<'_>, now: SystemTime) -> Verdict {
+/// Judges the conditions of a read in `headers`.
+#[must_use]
+pub fn evaluate(headers: &HeaderMap, version: Version<'_>, now: SystemTime) -> Verdict {
     if headers.contains_key(IF_MATCH) {
         if !names(headers, &IF_MATCH, version.etag, Comparison::Strong) {
             return Verdict::Failed("If-Match");
@@ -49,8 +54,36 @@ pub(crate) fn evaluate(headers: &HeaderMap, version: Version<'_>, now: SystemTim
     if known { Verdict::NotModified } else { Verdict::Proceed }
 }
 
+/// What a write demands of the version that is there already.
+#[derive(Clone, Debug, Default)]
+pub struct OfWrite(HeaderMap);
+
+impl OfWrite {
+    /// The conditions in `headers`.
+    #[must_use]
+    pub fn of(headers: &HeaderMap) -> Self {
+        let mut kept = HeaderMap::new();
+        for name in [IF_MATCH, IF_NONE_MATCH] {
+            for value in headers.get_all(&name) {
+                kept.append(name.clone(), value.clone());
+            }
+        }
+        Self(kept)
+    }
+
+    /// Whether they hold for the ETag that is there; `None`: there is no object.
+    #[must_use]
+    pub fn hold(&self, etag: Option<&str>) -> bool {
+        let named =
+            |header, comparison| etag.is_some_and(|etag| names(&self.0, header, etag, comparison));
+        (!self.0.contains_key(IF_MATCH) || named(&IF_MATCH, Comparison::Strong))
+            && !named(&IF_NONE_MATCH, Comparison::Weak)
+    }
+}
+
 /// The `Range` header, unless an `If-Range` says that it was meant for another version.
-pub(crate) fn range_header<'a>(headers: &'a HeaderMap, version: Version<'_>) -> Option<&'a str> {
+#[must_use]
+pub fn range_header<'a>(headers: &'a HeaderMap, version: Version<'_>) -> Option<&'a str> {
     let range = headers.get(RANGE)?.to_str().ok()?;
     let Some(wanted) = headers.get(http::header::IF_RANGE) else { return Some(range) };
     let wanted = wanted.to_str().ok()?;

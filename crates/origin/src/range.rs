@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// What to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Slice {
+pub enum Slice {
     /// The whole object, status 200.
     Whole,
     /// These bytes, status 206. Never empty.
@@ -18,7 +18,8 @@ pub(crate) enum Slice {
 }
 
 /// What `header` asks for in an object of `size` bytes.
-pub(crate) fn resolve(header: &str, size: u64) -> Slice {
+#[must_use]
+pub fn resolve(header: &str, size: u64) -> Slice {
     match parse(header) {
         None => Slice::Whole,
         Some(Spec::Suffix(0)) => Slice::Unsatisfiable,
