@@ -2,6 +2,8 @@
 
 mod rig;
 
+use zonal_base::Bytes;
+
 use rig::{OBJECT_BYTES, Rig, secs};
 
 /// What a reader may take that does not stop.
@@ -37,6 +39,7 @@ fn readers_that_stop_hold_no_place_at_the_origin() {
         rig.finish(reader);
         reader.assert_whole();
     }
+    rig.assert_at_rest();
 }
 
 /// A client that takes a few bytes now and then keeps its connection; it must not keep a place with that.
@@ -56,6 +59,7 @@ fn a_reader_that_takes_a_little_now_and_then_holds_no_place_either() {
     slow.take(ALL);
     rig.finish(&slow);
     slow.assert_whole();
+    rig.assert_at_rest();
 }
 
 /// A reader may stall as often as it likes, and the origin is not asked for a byte twice for it: what it will not
@@ -76,6 +80,7 @@ fn a_slow_reader_costs_one_request_for_each_window() {
     assert!(sent_bytes <= OBJECT_BYTES + (1 << 20), "{sent_bytes} bytes");
     assert_eq!(rig.cache.stats().fetches_stalled, 1);
     assert_eq!(rig.cache.stats().fetch_errors, 0);
+    rig.assert_at_rest();
 }
 
 /// Two read one object: one stops, the other goes on with what is there and then asks for the rest.
@@ -93,6 +98,7 @@ fn a_follower_outlives_the_stall_of_the_one_that_it_followed() {
     rig.finish(&first);
     first.assert_whole();
     assert_eq!(rig.cache.stats().fetches_stalled, 1);
+    rig.assert_at_rest();
 }
 
 /// A fetch that has to wait for its reader for a moment is the same fetch after it.
@@ -108,6 +114,7 @@ fn a_short_pause_costs_nothing() {
     rig.finish(&reader);
     reader.assert_whole();
     assert_eq!((rig.origin.asked, rig.origin.sent_bytes), (1, OBJECT_BYTES));
+    rig.assert_at_rest();
 }
 
 /// Heads go to flash behind everybody's back. While flash hangs, no more than so many of them wait for it: the
@@ -131,4 +138,27 @@ fn heads_that_cannot_be_written_do_not_pile_up() {
     rig.device_hangs = false;
     rig.pass(secs(10));
     assert_eq!(rig.tasks(), before);
+    rig.assert_at_rest();
+}
+
+/// What flash refuses is held for its reader, and the fetch keeps step with that. It ends all the same when the
+/// reader stops, and what is held stays for it.
+#[test]
+fn a_reader_that_stops_while_flash_is_slower_than_the_origin_holds_no_place_either() {
+    let mut rig = Rig::with_backlog(1, Bytes::kib(256));
+    let slow = rig.read("slow");
+    for _ in 0..10 {
+        slow.take(1 << 20);
+        rig.pass(secs(10));
+        let other = rig.read("other");
+        other.take(ALL);
+        rig.finish(&other);
+        other.assert_whole();
+    }
+    slow.take(ALL);
+    rig.finish(&slow);
+    slow.assert_whole();
+    let stats = rig.cache.stats();
+    assert!(0 < stats.refused_bytes && 1 < stats.fetches_stalled, "{stats:?}");
+    rig.assert_at_rest();
 }

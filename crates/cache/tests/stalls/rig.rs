@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
-use zonal_base::{Blocks, Checksum, Nanos, PoolClass, Ticket, index};
+use bytes::Bytes as Frame;
+use zonal_base::{Blocks, Bytes, Checksum, Nanos, PoolClass, Ticket, index};
 use zonal_cache::{
     Cache, Consumer, Fetch, Fetched, Freshness, Gone, Head, ObjectName, OriginHead, Piece, Ports,
     ReadError, Settings, StreamId,
@@ -110,6 +110,11 @@ impl Origin {
 impl Rig {
     /// A cache before an origin that sends `places` bodies at once.
     pub(crate) fn new(places: usize) -> Self {
+        Self::with_backlog(places, Bytes::mib(32))
+    }
+
+    /// The same, with so little room for what is on its way to flash.
+    pub(crate) fn with_backlog(places: usize, backlog_max: Bytes) -> Self {
         let geometry = Geometry {
             kind: Kind::Zoned,
             zone_count: 32,
@@ -146,7 +151,8 @@ impl Rig {
         let mut device = RamDevice::new(geometry, options);
         let identity = Identity { log: [7; 16], shard: 0, shard_count: 1 };
         let policy = zonal_policy::by_name("zone-fifo").expect("a policy of ours");
-        let settings = Settings::for_device(&geometry);
+        let mut settings = Settings::for_device(&geometry);
+        settings.log.backlog_max = backlog_max;
         let mode = (policy, OpenMode::Recover);
         let start = Cache::start(ports.clone(), geometry, settings, identity, mode);
         let started = Rc::new(RefCell::new(None));
@@ -222,6 +228,14 @@ impl Rig {
     /// Tasks that have not ended.
     pub(crate) fn tasks(&self) -> u32 {
         self.executor.spawner().running_count()
+    }
+
+    /// Waits until everybody has what they wanted, and looks for what is left over.
+    #[track_caller]
+    pub(crate) fn assert_at_rest(&mut self) {
+        self.pass(secs(60));
+        assert_eq!((self.cache.under_way(), self.buffers_in_use()), (0, 0), "left over");
+        assert!(self.origin.bodies.is_empty(), "a body was not closed");
     }
 
     /// Buffers that are in use.
@@ -352,7 +366,7 @@ impl Consumer for Tap {
 
 impl Tap {
     #[track_caller]
-    fn check(&self, bytes: &Bytes) {
+    fn check(&self, bytes: &Frame) {
         let start = self.0.taken.get();
         for (at, byte) in (start..).zip(bytes).step_by(4096) {
             assert_eq!(*byte, frame(&self.1, at), "byte {at} of {}", self.1);
