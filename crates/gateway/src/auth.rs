@@ -17,6 +17,7 @@ pub use keys::AccessKeys;
 use http::HeaderMap;
 use http::header::HOST;
 use http::request::Parts;
+use zonal_origin::Query;
 use zonal_origin::sigv4::{
     self, EMPTY_SHA256, KeyCache, STREAMING_SIGNED_PAYLOAD, STREAMING_SIGNED_PAYLOAD_TRAILER,
     STREAMING_UNSIGNED_PAYLOAD_TRAILER, Scope, Signature, Timestamp, UNSIGNED_PAYLOAD,
@@ -25,7 +26,6 @@ use zonal_origin::{Chain, named_by_connection};
 
 use self::claim::{Claim, Place, single};
 use self::error::Mismatch;
-use crate::query::Query;
 
 /// Checks signatures for one region.
 pub(crate) struct Verifier {

@@ -16,6 +16,7 @@ use hyper::body::{Body, Incoming};
 use tokio::sync::Semaphore;
 use zonal_host::{Client, ObjectName};
 use zonal_origin::Origin;
+use zonal_origin::Query;
 use zonal_origin::sigv4::Timestamp;
 
 use crate::auth::{Payload, Verifier};
@@ -28,7 +29,6 @@ use crate::get_object::get_object;
 use crate::head_object::head_object;
 use crate::operation::{Handling, Operation};
 use crate::places::Places;
-use crate::query::Query;
 use crate::read::{self, Read, Unserved};
 use crate::request_id::{RequestId, RequestIds};
 use crate::socket::Exchange;

@@ -26,7 +26,6 @@ mod get_object;
 mod head_object;
 mod operation;
 mod places;
-mod query;
 mod read;
 mod representation;
 mod request_id;

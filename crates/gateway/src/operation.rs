@@ -1,10 +1,10 @@
 //! Which operation of S3 a request is, and what the gateway does about it.
 
 use http::{HeaderMap, Method};
+use zonal_origin::Query;
 
 use crate::auth::PRESIGN_PARAMETERS;
 use crate::error::S3Error;
-use crate::query::Query;
 use crate::target::Target;
 
 /// The operations that are counted apart.

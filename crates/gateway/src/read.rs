@@ -3,12 +3,12 @@
 use http::HeaderMap;
 use http::request::Parts;
 use zonal_host::{Found, Freshness, ObjectName, OpenError, Opened, OriginFault};
+use zonal_origin::Query;
 use zonal_origin::sigv4::EMPTY_SHA256;
 
 use crate::auth::Payload;
 use crate::error::S3Error;
 use crate::gateway::Gateway;
-use crate::query::Query;
 use crate::stats::Outcome;
 
 /// Why a read is not answered from the cache.

@@ -13,11 +13,11 @@ use http::header::{
 };
 use http::{HeaderMap, StatusCode};
 use zonal_host::Head;
+use zonal_origin::Query;
 use zonal_origin::conditions::{self, Verdict, Version};
 use zonal_origin::range::{self, Slice};
 
 use crate::error::S3Error;
-use crate::query::Query;
 
 /// What to answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

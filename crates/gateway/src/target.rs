@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use percent_encoding::percent_decode_str;
+use zonal_origin::sigv4::decode_path;
 
 /// What a request is about, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,28 +44,15 @@ impl<'a> Target<'a> {
             return Ok(Self::Service);
         }
         let (bucket, key) = path.split_once('/').unwrap_or((path, ""));
-        let bucket = decode(bucket).ok_or(BadTarget::Uri)?;
+        let bucket = decode_path(bucket).ok_or(BadTarget::Uri)?;
         if !is_bucket_name(&bucket) {
             return Err(BadTarget::BucketName);
         }
         if key.is_empty() {
             return Ok(Self::Bucket(bucket));
         }
-        Ok(Self::Object { bucket, key: decode(key).ok_or(BadTarget::Uri)? })
+        Ok(Self::Object { bucket, key: decode_path(key).ok_or(BadTarget::Uri)? })
     }
-}
-
-/// Percent-decoding that knows no leniency: two hexadecimal digits behind each `%`, UTF-8 as the result.
-pub(crate) fn decode(raw: &str) -> Option<Cow<'_, str>> {
-    let mut rest = raw.as_bytes();
-    while let Some(at) = rest.iter().position(|&byte| byte == b'%') {
-        let digits = rest.get(at + 1..at + 3)?;
-        if !digits.iter().all(u8::is_ascii_hexdigit) {
-            return None;
-        }
-        rest = &rest[at + 3..];
-    }
-    percent_decode_str(raw).decode_utf8().ok()
 }
 
 fn is_bucket_name(name: &str) -> bool {

@@ -26,6 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use zonal_host::{Freshness, ObjectName, RemoveError};
 use zonal_origin::BoxBody;
+use zonal_origin::sigv4::decode_path;
 
 use crate::body::{Cut, Source};
 use crate::error::S3Error;
@@ -34,7 +35,7 @@ use crate::gateway::{Answer, Asked, Gateway};
 use crate::operation::Operation;
 use crate::places::Place;
 use crate::stats::Outcome;
-use crate::target::{Target, decode};
+use crate::target::Target;
 
 /// The longest answer that is taken whole: 64 KiB. Answers to writes are a page of XML at most.
 const WHOLE_BYTES_MAX: u64 = 64 << 10;
@@ -67,7 +68,7 @@ const RENAME_SOURCE: &str = "x-amz-rename-source";
 /// The source of a rename is a key of the same bucket, or a path with the bucket in front. Both are
 /// removed: one object too many costs a miss.
 fn renamed(asked: &Asked<'_>, source: &str) -> Vec<ObjectName> {
-    let key = decode(source).unwrap_or(Cow::Borrowed(source));
+    let key = decode_path(source).unwrap_or(Cow::Borrowed(source));
     let mut names = Vec::new();
     if let Target::Object { bucket, .. } = &asked.target {
         names.push(ObjectName::new(bucket, &key));

@@ -18,7 +18,8 @@ mod uri;
 pub use key::{KeyCache, Scope, Signature, SigningKey};
 pub use signer::{Credentials, Signer, UnusableCredentials};
 pub use timestamp::Timestamp;
-pub use uri::{decode_path, decode_query_value, encode_path, encode_query_value, query_pairs};
+pub use uri::{decode_path, encode_path, encode_query_value};
+pub(crate) use uri::{decode_query_value, query_pairs};
 
 use ring::digest;
 

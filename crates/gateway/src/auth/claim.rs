@@ -6,10 +6,10 @@
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, DATE};
 
+use zonal_origin::Query;
 use zonal_origin::sigv4::{ALGORITHM, Timestamp};
 
 use super::error::{AuthError, SKEW_SECONDS_MAX, Scheme};
-use crate::query::Query;
 
 /// The other algorithm that S3 knows. Its keys do not exist here.
 const ALGORITHM_ECDSA: &str = "AWS4-ECDSA-P256-SHA256";

@@ -10,9 +10,9 @@ use std::path::Path;
 
 use super::answer::invalid_argument;
 use super::path::UPLOADS;
-use super::serve::Query;
 use super::version::Version as FileVersion;
 use crate::error::OriginError;
+use crate::query::Query;
 use crate::sigv4::{encode_path, hex, unhex};
 use crate::xml::{DECLARATION, NAMESPACE, element};
 
@@ -67,7 +67,7 @@ impl ListRequest {
     pub(super) fn parse(
         version: Version,
         bucket: &str,
-        query: &Query,
+        query: &Query<'_>,
     ) -> Result<Self, OriginError> {
         let text = |name: &str| query.get(name).unwrap_or_default().to_owned();
         let max_keys = match query.get("max-keys") {

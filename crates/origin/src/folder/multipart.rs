@@ -21,13 +21,14 @@ use ring::rand::{SecureRandom, SystemRandom};
 use super::answer::{self, from_io, invalid_argument, no_such_upload};
 use super::part_list::PART_NUMBER_MAX;
 use super::path::UPLOADS;
-use super::serve::{Answer, Query};
+use super::serve::Answer;
 use super::version::Version;
 use super::write::{Upload, new_upload, sync_folder};
 use super::{FolderOrigin, blocking};
 use crate::body::{BoxBody, full_body};
 use crate::error::OriginError;
 use crate::object::ObjectName;
+use crate::query::Query;
 use crate::sigv4::{Timestamp, hex};
 use crate::xml::{DECLARATION, NAMESPACE, element};
 
@@ -49,7 +50,7 @@ impl FolderOrigin {
         &self,
         request: Request<BoxBody>,
         object: &ObjectName,
-        query: &Query,
+        query: &Query<'_>,
     ) -> Answer {
         let id = query.get("uploadId").unwrap_or_default();
         match *request.method() {
@@ -161,7 +162,7 @@ impl FolderOrigin {
     }
 }
 
-fn part_number(query: &Query) -> Result<u16, OriginError> {
+fn part_number(query: &Query<'_>) -> Result<u16, OriginError> {
     let number = query.get("partNumber").and_then(|number| number.parse().ok());
     number.filter(|number| (1..=PART_NUMBER_MAX).contains(number)).ok_or_else(|| {
         invalid_argument(format!("the part number is a number from 1 to {PART_NUMBER_MAX}"))
@@ -274,7 +275,7 @@ struct PageRequest {
 }
 
 impl PageRequest {
-    fn parse(query: &Query) -> Result<Self, OriginError> {
+    fn parse(query: &Query<'_>) -> Result<Self, OriginError> {
         let number = |name: &str| match query.get(name) {
             None | Some("") => Ok(None),
             Some(text) => {

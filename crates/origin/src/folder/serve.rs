@@ -1,6 +1,5 @@
 //! A tiny S3 server: finds out which operation a request is, and carries it out.
 
-use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, LAST_MODIFIED};
@@ -20,8 +19,9 @@ use crate::hashed;
 use crate::object::ObjectName;
 use crate::origin::RequestId;
 use crate::places::Place;
+use crate::query::Query;
 use crate::range::{self, Slice};
-use crate::sigv4::{decode_path, decode_query_value, query_pairs};
+use crate::sigv4::decode_path;
 
 pub(super) type Answer = Result<Response<BoxBody>, OriginError>;
 
@@ -55,13 +55,14 @@ impl FolderOrigin {
 
     async fn serve(&self, request: Request<BoxBody>, place: Place) -> Answer {
         let request = hashed::checked(aws_chunked::decode_any(request)?)?;
-        let path = request.uri().path();
+        let uri = request.uri().clone();
+        let path = uri.path();
         let path = decode_path(path.strip_prefix('/').unwrap_or(path));
         let path =
             path.ok_or_else(|| answer::invalid_argument("the key is not UTF-8".to_owned()))?;
         let (bucket, key) = path.split_once('/').unwrap_or((&path, ""));
         let object = ObjectName { bucket: bucket.to_owned(), key: key.to_owned() };
-        let query = Query::parse(request.uri().query().unwrap_or_default());
+        let query = Query::parse(uri.query())?.filtered(says_what);
         match (object.bucket.is_empty(), object.key.is_empty()) {
             (true, _) => self.serve_service(request.method(), &query).await,
             (false, true) => self.serve_bucket(request.method(), &object.bucket, &query).await,
@@ -69,14 +70,14 @@ impl FolderOrigin {
         }
     }
 
-    async fn serve_service(&self, method: &Method, query: &Query) -> Answer {
+    async fn serve_service(&self, method: &Method, query: &Query<'_>) -> Answer {
         if method != Method::GET || !query.has_only(&[]) {
             return Err(not_implemented("this operation on the service"));
         }
         self.list_buckets().await
     }
 
-    async fn serve_bucket(&self, method: &Method, bucket: &str, query: &Query) -> Answer {
+    async fn serve_bucket(&self, method: &Method, bucket: &str, query: &Query<'_>) -> Answer {
         match *method {
             Method::PUT if query.has_only(&[]) => self.make_bucket(bucket).await,
             Method::HEAD if query.has_only(&[]) => {
@@ -91,7 +92,7 @@ impl FolderOrigin {
         }
     }
 
-    async fn serve_list(&self, bucket: &str, query: &Query) -> Answer {
+    async fn serve_list(&self, bucket: &str, query: &Query<'_>) -> Answer {
         let folder = self.bucket_folder(bucket).await?;
         let version = match query.get("list-type") {
             None => ListVersion::V1,
@@ -110,7 +111,7 @@ impl FolderOrigin {
     async fn serve_object(
         &self,
         request: Request<BoxBody>,
-        (object, query): (&ObjectName, &Query),
+        (object, query): (&ObjectName, &Query<'_>),
         place: Place,
     ) -> Answer {
         let is_copy = request.headers().contains_key("x-amz-copy-source");
@@ -183,28 +184,7 @@ fn head_response(version: &Version, object: &ObjectName) -> http::response::Buil
     response
 }
 
-/// The decoded parameters of a request that say what it wants.
-pub(super) struct Query(BTreeMap<String, String>);
-
-impl Query {
-    /// Leaves out what signs a request or only names the operation once more. Of a name that comes
-    /// twice, the last value counts.
-    fn parse(raw_query: &str) -> Self {
-        let decoded = query_pairs(raw_query).filter_map(|(name, value)| {
-            Some((decode_query_value(name)?, decode_query_value(value)?))
-        });
-        Self(decoded.filter(|(name, _)| !name.starts_with("X-Amz-") && name != "x-id").collect())
-    }
-
-    pub(super) fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
-    }
-
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
-    }
-
-    pub(super) fn has_only(&self, names: &[&str]) -> bool {
-        self.0.keys().all(|name| names.contains(&name.as_str()))
-    }
+/// Whether a parameter says what is wanted: others sign the request, or only name the operation once more.
+fn says_what(parameter: &str) -> bool {
+    !parameter.starts_with("X-Amz-") && parameter != "x-id"
 }

@@ -25,9 +25,8 @@ use crate::error::{OriginError, Wait};
 use crate::hashed;
 use crate::hop_by_hop;
 use crate::places::Place;
-use crate::sigv4::{
-    Timestamp, UNSIGNED_PAYLOAD, decode_path, decode_query_value, encode_query_value, query_pairs,
-};
+use crate::query::Query;
+use crate::sigv4::{Timestamp, UNSIGNED_PAYLOAD, decode_path, encode_query_value};
 
 impl S3Origin {
     /// Hands `request` on. Its path is `/BUCKET/KEY`; an answer to it is `Ok` whatever its status.
@@ -59,7 +58,7 @@ impl S3Origin {
         let payload_hash = payload_hash.unwrap_or(UNSIGNED_PAYLOAD).to_owned();
         parts.headers.remove("x-amz-date");
         parts.headers.remove("x-amz-security-token");
-        let query = query_to_send(parts.uri.query().unwrap_or_default(), &mut parts.headers);
+        let query = query_to_send(&Query::parse(parts.uri.query())?, &mut parts.headers);
         parts.uri = self.url_for(parts.uri.path(), query.as_deref())?;
         if let Some(signer) = &self.signer {
             let now = Timestamp::from_system_time(SystemTime::now());
@@ -144,25 +143,23 @@ impl S3Origin {
 ///
 /// A presigned URL may carry `x-amz-` headers in its query; signed in its headers, the request must
 /// carry them there.
-fn query_to_send(raw_query: &str, headers: &mut HeaderMap) -> Option<String> {
-    let is_presigned = query_pairs(raw_query).any(|(name, _)| name == "X-Amz-Signature");
+fn query_to_send(asked: &Query<'_>, headers: &mut HeaderMap) -> Option<String> {
+    let is_presigned = asked.has("X-Amz-Signature");
     let mut query = String::new();
-    for (name, value) in query_pairs(raw_query) {
-        let decoded = decode_query_value(name).zip(decode_query_value(value));
-        let Some((name, value)) = decoded else { continue };
+    for (name, value) in asked.iter() {
         if is_presigned && name.to_ascii_lowercase().starts_with("x-amz-") {
-            if !OF_PRESIGNED_URLS.contains(&name.as_str()) {
-                move_to_headers(&name, &value, headers);
+            if !OF_PRESIGNED_URLS.contains(&name) {
+                move_to_headers(name, value, headers);
             }
             continue;
         }
         if !query.is_empty() {
             query.push('&');
         }
-        query.push_str(&encode_query_value(&name));
+        query.push_str(&encode_query_value(name));
         if !value.is_empty() {
             query.push('=');
-            query.push_str(&encode_query_value(&value));
+            query.push_str(&encode_query_value(value));
         }
     }
     (!query.is_empty()).then_some(query)
@@ -194,7 +191,8 @@ mod tests {
     #[track_caller]
     fn check(raw_query: &str, expected: Option<&str>, expected_headers: &[(&str, &str)]) {
         let mut headers = HeaderMap::new();
-        assert_eq!(query_to_send(raw_query, &mut headers).as_deref(), expected, "{raw_query:?}");
+        let asked = Query::parse(Some(raw_query)).unwrap();
+        assert_eq!(query_to_send(&asked, &mut headers).as_deref(), expected, "{raw_query:?}");
         let headers: Vec<(&str, &str)> =
             headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
         assert_eq!(headers, expected_headers, "{raw_query:?}");

@@ -1,5 +1,7 @@
 //! Percent-encoding by SigV4's rules: only letters, digits, `-`, `.`, `_` and `~` stand for themselves.
 
+use std::borrow::Cow;
+
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
 /// Whether a `/` stands for itself: in a path it does, in a query it does not.
@@ -29,20 +31,35 @@ pub fn encode_query_value(value: &str) -> String {
     encoded(value.as_bytes(), Slash::Encoded)
 }
 
-/// The path that `raw_path` stands for; `None` when it is not UTF-8.
+/// The path that `raw_path` stands for; `None`: its encoding is broken, or it is not UTF-8.
 #[must_use]
-pub fn decode_path(raw_path: &str) -> Option<String> {
-    String::from_utf8(Decoder::new(raw_path, Plus::Itself).collect()).ok()
+pub fn decode_path(raw_path: &str) -> Option<Cow<'_, str>> {
+    decoded(raw_path, Plus::Itself)
 }
 
-/// The name or value that `raw` stands for; `None` when it is not UTF-8.
-#[must_use]
-pub fn decode_query_value(raw: &str) -> Option<String> {
-    String::from_utf8(Decoder::new(raw, Plus::Space).collect()).ok()
+/// The name or value that `raw` stands for; `None`: its encoding is broken, or it is not UTF-8.
+pub(crate) fn decode_query_value(raw: &str) -> Option<Cow<'_, str>> {
+    decoded(raw, Plus::Space)
+}
+
+/// Knows no leniency: two hexadecimal digits stand behind each `%`.
+fn decoded(raw: &str, plus: Plus) -> Option<Cow<'_, str>> {
+    if !raw.contains(['%', '+']) {
+        return Some(Cow::Borrowed(raw));
+    }
+    let is_whole = |escape: &str| escape.as_bytes().get(..2).is_some_and(is_hex);
+    if !raw.split('%').skip(1).all(is_whole) {
+        return None;
+    }
+    String::from_utf8(Decoder::new(raw, plus).collect()).ok().map(Cow::Owned)
+}
+
+fn is_hex(digits: &[u8]) -> bool {
+    digits.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// The names and values of a query as they stand on the wire; a name without `=` has the value "".
-pub fn query_pairs(raw_query: &str) -> impl Iterator<Item = (&str, &str)> {
+pub(crate) fn query_pairs(raw_query: &str) -> impl Iterator<Item = (&str, &str)> {
     let pairs = raw_query.split('&').filter(|pair| !pair.is_empty());
     pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }
@@ -100,7 +117,7 @@ fn encode(byte: u8, slash: Slash, text: &mut Vec<u8>) {
 }
 
 /// Yields the bytes that percent-encoded text stands for. A `%` that opens no valid escape stands
-/// for itself.
+/// for itself: what was signed is written down before it is judged.
 struct Decoder<'a> {
     rest: &'a [u8],
     plus: Plus,
@@ -183,6 +200,10 @@ mod tests {
         let key = "odd/ key+with %41 & Ω\u{0}.parquet";
         assert_eq!(decode_path(&encode_path(key)).unwrap(), key);
         assert_eq!(decode_query_value(&encode_query_value(key)).unwrap(), key);
-        assert_eq!(decode_path("%ff"), None);
+        assert_eq!(decode_path("a+b").unwrap(), "a+b");
+        for broken in ["%ff", "%", "%4", "%zz", "%%41", "%+1", "a%4g"] {
+            assert_eq!(decode_path(broken), None, "{broken}");
+            assert_eq!(decode_query_value(broken), None, "{broken}");
+        }
     }
 }

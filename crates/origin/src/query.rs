@@ -2,52 +2,64 @@
 
 use std::borrow::Cow;
 
-use crate::target::decode;
+use crate::error::{OriginError, Refusal};
+use crate::sigv4::{decode_query_value, query_pairs};
 
 /// The parameters in the order of the request; a parameter without `=` has an empty value.
 #[derive(Debug, Default)]
-pub(crate) struct Query<'a> {
+pub struct Query<'a> {
     pairs: Vec<(Cow<'a, str>, Cow<'a, str>)>,
 }
 
 /// The percent-encoding of the query is broken, or it does not decode to UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BadQuery;
+pub struct BadQuery;
+
+impl From<BadQuery> for OriginError {
+    fn from(BadQuery: BadQuery) -> Self {
+        let (code, message) = ("InvalidURI".to_owned(), "the query cannot be read".to_owned());
+        Self::Failed(Refusal { status: 400, code, message })
+    }
+}
 
 impl<'a> Query<'a> {
     /// Reads what stood behind the `?`.
-    pub(crate) fn parse(raw: Option<&'a str>) -> Result<Self, BadQuery> {
-        let mut pairs = Vec::new();
-        for pair in raw.unwrap_or("").split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            pairs.push((decode_plus(name)?, decode_plus(value)?));
-        }
-        Ok(Self { pairs })
+    ///
+    /// # Errors
+    /// A `%` without two hexadecimal digits behind it, or what is not UTF-8.
+    pub fn parse(raw: Option<&'a str>) -> Result<Self, BadQuery> {
+        let decode = |(name, value)| Some((decode_query_value(name)?, decode_query_value(value)?));
+        let pairs = query_pairs(raw.unwrap_or_default()).map(decode).collect::<Option<_>>();
+        pairs.map(|pairs| Self { pairs }).ok_or(BadQuery)
     }
 
     /// The value of the first parameter of this name.
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
         self.iter().find_map(|(key, value)| (key == name).then_some(value))
     }
 
     /// Whether there is a parameter of this name, with or without a value.
-    pub(crate) fn has(&self, name: &str) -> bool {
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
     /// All parameters, names first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.pairs.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
     }
-}
 
-/// In a query, unlike in a path, a `+` stands for a space.
-fn decode_plus(raw: &str) -> Result<Cow<'_, str>, BadQuery> {
-    if !raw.contains('+') {
-        return decode(raw).ok_or(BadQuery);
+    /// Without the parameters that are not wanted, by their names.
+    pub(crate) fn filtered(mut self, is_wanted: impl Fn(&str) -> bool) -> Self {
+        self.pairs.retain(|(name, _)| is_wanted(name));
+        self
     }
-    let spaced = raw.replace('+', " ");
-    decode(&spaced).map(|text| Cow::Owned(text.into_owned())).ok_or(BadQuery)
+
+    /// Whether there is no parameter but those of these names.
+    pub(crate) fn has_only(&self, names: &[&str]) -> bool {
+        self.iter().all(|(name, _)| names.contains(&name))
+    }
 }
 
 #[cfg(test)]
