@@ -75,7 +75,8 @@ impl Inner {
     }
 
     async fn empty_zone(self: &Rc<Self>, zone: ZoneId) {
-        let reclaim = self.log.begin_reclaim(zone);
+        // A zone whose tombstones cannot be written again stays as it is: another one is as good.
+        let Ok(reclaim) = self.log.begin_reclaim(zone).await else { return };
         // Heads first: when room is short, what leads to chunks in many zones matters most.
         self.keep_heads(zone).await;
         self.keep_pieces(&reclaim, zone).await;

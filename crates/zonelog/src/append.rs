@@ -115,7 +115,9 @@ impl Log {
     /// Requires: the record is no longer than a segment, its kind is not [`Kind::TOMBSTONE`].
     ///
     /// # Errors
-    /// When its write failed; nothing of it will be found then.
+    /// When it is not known to be on flash. It may have got there all the same, when the answer or the flush
+    /// was what failed, and is found then when the log is opened again: an owner that has stored something
+    /// else meanwhile gives that a higher generation, or removes the key.
     pub async fn append(
         &self,
         stream: Stream,
@@ -129,7 +131,7 @@ impl Log {
     /// Appends a tombstone: when this returns, no older record of `key` will ever be found again.
     ///
     /// # Errors
-    /// When the tombstone could not be written and flushed: the removal would not survive a crash.
+    /// When the tombstone could not be written and flushed: the removal may not survive a crash.
     pub async fn remove(&self, key: Key) -> Result<u64, AppendError> {
         self.bury((key, None), Urgency::Durable).await
     }
@@ -160,28 +162,33 @@ impl Log {
         Ok(self.inner.note_tombstone(&placed))
     }
 
-    /// Writes tombstones that reclaim found worth keeping again. Those whose write failed come back.
-    pub(crate) async fn bury_again(
-        &self,
-        tombstones: Vec<(Key, u64)>,
-    ) -> Result<Vec<(Key, u64)>, AppendError> {
+    /// Writes tombstones of a zone that is to be emptied again.
+    ///
+    /// # Errors
+    /// What the last of those met with that are not on flash. The others count from now on.
+    pub(crate) async fn bury_again(&self, tombstones: Vec<(Key, u64)>) -> Result<(), AppendError> {
+        let mut outcome = Ok(());
         let mut pending = Vec::with_capacity(tombstones.len());
         for (key, generation) in tombstones {
             let record = tombstone(key, Some(generation));
-            let zone = self.wait_for_zone(Stream::Rewrite, &record).await?;
-            let place = self.inner.place(zone, record, Checks::NONE, Urgency::Linger);
-            pending.push((place, (key, generation)));
-        }
-        self.seal(Stream::Rewrite);
-        let mut lost = Vec::new();
-        for (pending, tombstone) in pending {
-            match pending.on_flash().await {
-                Ok(placed) => drop(self.inner.note_tombstone(&placed)),
-                Err(AppendError::Lost(_)) => lost.push(tombstone),
-                Err(other) => return Err(other),
+            match self.wait_for_zone(Stream::Rewrite, &record).await {
+                Ok(zone) => {
+                    pending.push(self.inner.place(zone, record, Checks::NONE, Urgency::Linger));
+                }
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
             }
         }
-        Ok(lost)
+        self.seal(Stream::Rewrite);
+        for pending in pending {
+            match pending.on_flash().await {
+                Ok(placed) => drop(self.inner.note_tombstone(&placed)),
+                Err(error) => outcome = Err(error),
+            }
+        }
+        outcome
     }
 
     /// Starts the write of what was appended to a stream.
@@ -289,7 +296,8 @@ impl Inner {
         Some(zone)
     }
 
-    /// An append finds no zone. Rewrites do not wait for what only reclaim could give them.
+    /// An append finds no zone. Rewrites do not wait for what only reclaim could give them, and nobody waits
+    /// for what nothing will.
     fn note_wait(
         &self,
         stream: Stream,
@@ -300,6 +308,12 @@ impl Inner {
         if stream == Stream::Rewrite && state.rewrites_are_stuck(self, record) {
             state.stats.rewrites_refused += 1;
             return Err(AppendError::Full);
+        }
+        if state.is_stuck(self) {
+            state.is_gone = true;
+            drop(state);
+            self.room.grew();
+            return Err(AppendError::Gone);
         }
         if !*counted && state.empty.len() <= 1 {
             *counted = true;
@@ -330,14 +344,11 @@ impl Inner {
         let entry = state.zone_mut(zone);
         entry.unpublished += 1;
         entry.note_record(kind, generation, len);
-        let State { writers, stats, has_unflushed_rewrites, .. } = &mut *state;
+        let State { writers, stats, .. } = &mut *state;
         let writer = writers.get_mut(&zone).expect("chosen just now");
         match writer.stream {
             Stream::Fill => stats.appended_bytes += u64::from(len),
-            Stream::Rewrite => {
-                stats.rewritten_bytes += u64::from(len);
-                *has_unflushed_rewrites = true;
-            }
+            Stream::Rewrite => stats.rewritten_bytes += u64::from(len),
         }
         let segment = writer.open.as_mut().expect("opened just now");
         let descriptor = Descriptor { key, generation, kind, offset: 0, len, checks };

@@ -55,10 +55,9 @@ impl Generations {
         self.shared.oldest[self.log].store(oldest, Ordering::Release);
     }
 
-    /// True when another log may hold a record older than `generation`.
-    pub(crate) fn older_record_exists_elsewhere(&self, generation: u64) -> bool {
-        let logs = self.shared.oldest.iter().enumerate();
-        logs.filter(|(log, _)| *log != self.log)
-            .any(|(_, oldest)| oldest.load(Ordering::Acquire) < generation)
+    /// Nothing in any log is older than this, if nothing in this log is older than `here`.
+    pub(crate) fn oldest(&self, here: u64) -> u64 {
+        let others = self.shared.oldest.iter().enumerate().filter(|(log, _)| *log != self.log);
+        others.map(|(_, oldest)| oldest.load(Ordering::Acquire)).fold(here, u64::min)
     }
 }

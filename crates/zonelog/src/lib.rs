@@ -9,9 +9,11 @@
 //!
 //! - Nothing is published before the device has answered its write: an [`Extent`] names bytes on flash.
 //! - A zone is reset only when it has no pin, no unpublished record, and every tombstone in it that
-//!   an older zone still needs has been written again.
+//!   an older record elsewhere still needs has been written again and flushed.
 //! - A removal is acknowledged when its tombstone is on flash and flushed.
-//! - One slot and one empty zone are kept for rewrites, so reclaim always proceeds.
+//! - One slot and one empty zone are kept for rewrites, and these leave room for the tombstones of the next
+//!   zone: reclaim proceeds as long as the device does what it is told, and whatever fails once. When no zone
+//!   can ever be emptied again, the log says that it is gone; nobody waits for ever.
 #![no_std]
 
 extern crate alloc;

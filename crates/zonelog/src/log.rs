@@ -95,7 +95,7 @@ impl Log {
         self.inner.state.borrow().stats
     }
 
-    /// True once the device stopped answering: nothing can be appended or read any more.
+    /// True once the device stopped answering, or no zone can be emptied any more: nothing can be appended then.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.inner.state.borrow().is_gone

@@ -196,6 +196,7 @@ impl Inner {
         drop(state);
         if error == DeviceError::DeviceGone {
             self.room.grew();
+            self.reclaim_wanted.notify_all();
         }
         ReadError::Device(error)
     }

@@ -1,10 +1,11 @@
 //! Giving a zone back.
 //!
-//! 1. [`Log::begin_reclaim`]: the zone is chosen; no new pin is taken once its owner has forgotten
-//!    what lies there (the owner's index is what leads to pins).
-//! 2. The owner drops what it does not want and appends the rest to the rewrite stream.
-//! 3. [`Reclaim::finish`]: wait for the last pin; write again the tombstones that an older zone still
-//!    needs; reset; on a conventional device, mark the zone as empty.
+//! 1. [`Log::begin_reclaim`]: the zone is chosen, and tombstones in it that an older record needs are
+//!    written again. If that fails the zone stays as it was: nobody has forgotten anything yet.
+//! 2. The owner appends what it wants to keep to the rewrite stream and forgets all that lies in the zone
+//!    (its index is what leads to pins).
+//! 3. [`Reclaim::finish`]: wait for the last pin; write again the tombstones that are needed because of what
+//!    the owner kept; flush; reset; on a conventional device, mark the zone as empty.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -20,7 +21,7 @@ use crate::scan::Scanner;
 use crate::state::Zone;
 use crate::{AppendError, Descriptor, Key, Log, ZoneFacts, ZoneUse};
 
-/// Times that the tombstones of a zone are written before the zone is given up. Each failed write costs the
+/// Times that the tombstones of a zone are written before another zone is chosen. Each failed write costs the
 /// rewrite stream a zone.
 const TRIES: u32 = 3;
 
@@ -74,14 +75,25 @@ impl Log {
         core::mem::take(&mut self.inner.state.borrow_mut().newly_sealed)
     }
 
-    /// Chooses a zone. Requires: it is one of [`Log::candidates`].
-    pub fn begin_reclaim(&self, zone: ZoneId) -> Reclaim {
-        let mut state = self.inner.state.borrow_mut();
-        let entry = state.zone_mut(zone);
-        assert!(entry.usage == ZoneUse::Sealed && entry.unpublished == 0);
-        entry.usage = ZoneUse::Reclaiming;
-        drop(state);
-        Reclaim { log: self.clone(), zone }
+    /// Begins to empty a zone. Requires: it is one of [`Log::candidates`].
+    ///
+    /// # Errors
+    /// When tombstones that stand in the zone could not be written again. It stays as it was, to be emptied
+    /// another time.
+    pub async fn begin_reclaim(&self, zone: ZoneId) -> Result<Reclaim, AppendError> {
+        {
+            let mut state = self.inner.state.borrow_mut();
+            let entry = state.zone_mut(zone);
+            assert!(entry.usage == ZoneUse::Sealed && entry.unpublished == 0);
+            entry.usage = ZoneUse::Reclaiming;
+        }
+        match self.keep_tombstones(zone).await {
+            Ok(()) => Ok(Reclaim { log: self.clone(), zone }),
+            Err(error) => {
+                self.inner.put_back(zone);
+                Err(error)
+            }
+        }
     }
 
     fn empty_zones(&self) -> u32 {
@@ -107,17 +119,21 @@ impl Reclaim {
     /// Empties the zone. Requires: its owner leads nobody there any more.
     ///
     /// # Errors
-    /// When the device refused: the zone is retired, or, when the device is gone, so is everything.
+    /// When the device refused: the zone is retired, or, when the device is gone, so is everything. When a
+    /// tombstone could not be written, the zone can be emptied another time.
     pub async fn finish(self) -> Result<(), DeviceError> {
         let Self { log, zone } = self;
         log.inner.unpinned(zone).await;
-        let kept = log.keep_tombstones(zone).await;
-        let outcome = match kept {
-            Ok(()) => log.inner.reset(zone).await,
-            // Without its tombstones the zone must stay as it is.
-            Err(AppendError::Lost(error)) => Err(error),
-            Err(AppendError::Full | AppendError::Gone) => Err(DeviceError::DeviceGone),
-        };
+        if let Err(error) = log.keep_tombstones(zone).await {
+            log.inner.state.borrow_mut().newly_sealed.push(zone);
+            log.inner.put_back(zone);
+            return Err(match error {
+                AppendError::Lost(error) => error,
+                AppendError::Full => DeviceError::ZoneFull,
+                AppendError::Gone => DeviceError::DeviceGone,
+            });
+        }
+        let outcome = log.inner.reset(zone).await;
         log.inner.end_reclaim(zone, outcome);
         outcome
     }
@@ -125,16 +141,15 @@ impl Reclaim {
 
 impl Log {
     async fn keep_tombstones(&self, zone: ZoneId) -> Result<(), AppendError> {
-        let keys = core::mem::take(&mut self.inner.state.borrow_mut().zone_mut(zone).tombstones);
-        let needed = |key| Some((key, self.inner.still_needed(key, zone)?));
-        let mut left: Vec<(Key, u64)> = keys.into_iter().filter_map(needed).collect();
+        let mut outcome = Ok(());
         for _ in 0..TRIES {
-            if left.is_empty() {
+            let needed = self.inner.needed_tombstones(zone);
+            if needed.is_empty() {
                 return Ok(());
             }
-            left = self.bury_again(left).await?;
+            outcome = self.bury_again(needed).await;
         }
-        Err(AppendError::Lost(DeviceError::Media))
+        outcome
     }
 }
 
@@ -151,25 +166,18 @@ impl Inner {
         0 < zone.unpublished || (0 < zone.pins && !self.settings.has(Planted::PinIgnored))
     }
 
-    /// The generation of the tombstone that stands in `zone` for `key`, if some older record may still
-    /// lie elsewhere. Forgets the tombstone otherwise.
-    fn still_needed(&self, key: Key, zone: ZoneId) -> Option<u64> {
-        let mut state = self.state.borrow_mut();
-        let tombstone = *state.tombstones.get(&key).filter(|tombstone| tombstone.zone == zone)?;
-        let is_needed = state.older_record_exists(tombstone.generation, zone)
-            || self.ports.generations.older_record_exists_elsewhere(tombstone.generation);
-        if is_needed && !self.settings.has(Planted::TombstoneLost) {
-            return Some(tombstone.generation);
+    fn needed_tombstones(&self, zone: ZoneId) -> Vec<(Key, u64)> {
+        match self.settings.has(Planted::TombstoneLost) {
+            true => Vec::new(),
+            false => self.state.borrow().needed_tombstones(self, zone).collect(),
         }
-        state.tombstones.remove(&key);
-        None
     }
 
-    async fn reset(&self, zone: ZoneId) -> Result<(), DeviceError> {
-        // What was written again must not be lost with the zone that it came from.
-        if core::mem::take(&mut self.state.borrow_mut().has_unflushed_rewrites) {
-            self.ports.device.call(Command::Flush).await?;
-        }
+    pub(crate) async fn reset(&self, zone: ZoneId) -> Result<(), DeviceError> {
+        // What was written again must not be lost with the zone that it came from. That may have been before
+        // the log was opened, and a tombstone may have given way to a newer one that nobody waited for: so
+        // there is no telling whether a flush is due, and one for each zone is not much.
+        self.ports.device.call(Command::Flush).await?;
         let reset = || Command::Manage { zone, action: Action::Reset };
         self.ports.device.call(reset()).await?;
         if self.geometry.kind == DeviceKind::Conventional {
@@ -196,13 +204,17 @@ impl Inner {
         self.write(zone, Blocks(0), vec![block.freeze(zonal_base::BLOCK_BYTES)]).await
     }
 
+    /// The zone is not emptied now.
+    fn put_back(&self, zone: ZoneId) {
+        self.state.borrow_mut().zone_mut(zone).usage = ZoneUse::Sealed;
+        self.note_change_of_use();
+    }
+
     fn end_reclaim(&self, zone: ZoneId, outcome: Result<(), DeviceError>) {
         let mut state = self.state.borrow_mut();
         match outcome {
             Ok(()) => {
-                let Zone { sequence, pins, .. } = *state.zone(zone);
-                *state.zone_mut(zone) = Zone { sequence, pins, ..Zone::empty() };
-                state.empty.push_back(zone);
+                state.note_empty(zone);
                 self.ports.generations.note_oldest(state.generation_min());
             }
             Err(error) => {
@@ -211,6 +223,11 @@ impl Inner {
             }
         }
         drop(state);
+        self.note_change_of_use();
+    }
+
+    /// A zone is used for something else than before: those who wait look again.
+    pub(crate) fn note_change_of_use(&self) {
         self.room.grew();
         self.reclaim_wanted.notify_all();
     }

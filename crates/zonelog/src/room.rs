@@ -1,7 +1,8 @@
 //! Which zone takes a record, and how much room there is.
 //!
-//! Reclaim needs room for the tombstones that it must write again. The fill stream leaves the last empty
-//! zone for that; once rewrites have taken it, they leave as much of it as those tombstones need.
+//! Reclaim begins a zone by writing its tombstones again, and needs room for them. The fill stream leaves the
+//! last empty zone for that; once rewrites have taken it, they leave as much of it as is needed for tombstones
+//! that become needed by these rewrites, and for the next zone: this one may turn out to be broken.
 
 use alloc::vec::Vec;
 
@@ -14,7 +15,7 @@ use crate::format::record::descriptor_bytes;
 use crate::format::segment::HEADER_BLOCKS_MAX;
 use crate::log::Inner;
 use crate::segment::OpenSegment;
-use crate::state::State;
+use crate::state::{State, Zone};
 use crate::writer::{QUEUE_MAX, Writer};
 use crate::{Kind, Record, Stream, ZoneUse};
 
@@ -41,16 +42,19 @@ impl Room {
 
 impl State {
     /// How far zones may be written by a record of this kind. While no zone is empty, rewritten records
-    /// leave room for the tombstones of the zone that is being reclaimed: those must be written again.
+    /// leave room for the tombstones of the zone that is being emptied and of the one that has the fewest.
     pub(crate) fn limit(&self, inner: &Inner, stream: Stream, kind: Kind) -> Blocks {
         let capacity = inner.geometry.zone_capacity;
         if stream == Stream::Fill || kind == Kind::TOMBSTONE || !self.empty.is_empty() {
             return capacity;
         }
-        let zones = (0..).map(ZoneId).zip(&self.zones);
-        let reclaiming = zones.filter(|(_, zone)| zone.usage == ZoneUse::Reclaiming);
-        let tombstones = reclaiming.map(|(id, _)| self.tombstone_count(id)).sum();
-        Blocks(capacity.0.saturating_sub(tombstone_blocks(tombstones).0))
+        let counts = |usage| {
+            let zones = self.zones.iter().filter(move |zone| zone.usage == usage);
+            zones.map(|zone| zone.tombstones.len())
+        };
+        let next = tombstone_blocks(counts(ZoneUse::Sealed).min().unwrap_or(0));
+        let these = tombstone_blocks(counts(ZoneUse::Reclaiming).sum());
+        Blocks(capacity.0.saturating_sub((these + next).0))
     }
 
     /// True when a rewrite would wait for an empty zone, which only reclaim can make.
@@ -62,20 +66,35 @@ impl State {
         self.empty.is_empty() && !self.writers.values().any(takes)
     }
 
-    /// True when the tombstones of a zone can be written again, whatever happens meanwhile.
+    /// True when the tombstones of a zone can be written again.
     pub(crate) fn can_keep_tombstones(&self, inner: &Inner, zone: ZoneId) -> bool {
         if !self.empty.is_empty() {
             return true;
         }
-        let count = self.tombstone_count(zone);
+        let count = self.needed_tombstones(inner, zone).count();
         let fits = |writer: &Writer| {
-            let left = inner.geometry.zone_capacity.0.saturating_sub(writer.position.0);
-            let footer = Trailer::blocks_for(writer.footer.len());
+            let position =
+                writer.position + writer.open.as_ref().map_or(Blocks(0), OpenSegment::blocks);
+            let footer = Trailer::blocks_for(writer.footer_bytes());
             writer.stream == Stream::Rewrite
                 && !writer.finishing
-                && tombstone_blocks(count) + footer <= Blocks(left)
+                && position + footer + tombstone_blocks(count) <= inner.geometry.zone_capacity
         };
         count == 0 || self.writers.values().any(fits)
+    }
+
+    /// True when this log can make no zone empty: none is, none is being emptied, and the tombstones of none
+    /// find room. It takes more than one failure while rewrites have the last empty zone, or zones that hold
+    /// little else than tombstones.
+    pub(crate) fn is_stuck(&self, inner: &Inner) -> bool {
+        let mut zones = (0..).map(ZoneId).zip(&self.zones);
+        let may_change = |writer: &Writer| writer.stream == Stream::Fill || writer.finishing;
+        let can_go = |(id, zone): (ZoneId, &Zone)| match zone.usage {
+            ZoneUse::Reclaiming => true,
+            ZoneUse::Sealed => self.can_keep_tombstones(inner, id),
+            ZoneUse::Empty | ZoneUse::Open | ZoneUse::Retired => false,
+        };
+        self.empty.is_empty() && !self.writers.values().any(may_change) && !zones.any(can_go)
     }
 
     pub(crate) fn open_segment_takes(
@@ -89,7 +108,7 @@ impl State {
         let Some(segment) = &writer.open else { return false };
         let segment_blocks = inner.settings.segment_bytes.blocks_ceil();
         let Some(blocks) = segment.blocks_with(len, segment_blocks) else { return false };
-        let footer = writer.footer.len() + segment.descriptor_bytes() + descriptor_bytes(len);
+        let footer = writer.footer_bytes() + descriptor_bytes(len);
         writer.position + blocks + Trailer::blocks_for(footer) <= limit
     }
 

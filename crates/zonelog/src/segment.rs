@@ -98,6 +98,12 @@ impl OpenSegment {
         self.descriptor_bytes
     }
 
+    /// Blocks that it takes as it is.
+    pub(crate) const fn blocks(&self) -> Blocks {
+        let packed = self.packed_bytes.div_ceil(BLOCK_BYTES) as u64;
+        Blocks(Header::blocks_for(self.descriptor_bytes) + packed + self.whole_blocks)
+    }
+
     /// Blocks that the segment takes with one more record of `len` bytes; `None` when it does not fit
     /// whatever the zone has left.
     pub(crate) fn blocks_with(&self, len: u32, segment_blocks: Blocks) -> Option<Blocks> {

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use zonal_base::{Blocks, ZoneId, index};
 use zonal_device::Geometry;
 
+use crate::log::Inner;
 use crate::settings::ZONES_MIN;
 use crate::writer::Writer;
 use crate::{Key, Kind, Settings, Stats, Stream};
@@ -39,7 +40,7 @@ pub(crate) struct Zone {
     pub(crate) record_bytes: u64,
     /// Lowest generation among its records. Tombstones above it may still be needed.
     pub(crate) generation_min: u64,
-    /// Keys whose tombstone stands here.
+    /// Keys whose tombstone stands here, or stood here before a newer one was written elsewhere.
     pub(crate) tombstones: Vec<Key>,
 }
 
@@ -140,11 +141,9 @@ pub(crate) struct State {
     pub(crate) tombstones: BTreeMap<Key, Tombstone>,
     /// Bytes of appends that may go on or went on, and are not yet on flash.
     pub(crate) backlog_bytes: u64,
-    /// Something was written again since the last flush of a reclaim.
-    pub(crate) has_unflushed_rewrites: bool,
     /// Zones that were filled since the owner last asked.
     pub(crate) newly_sealed: Vec<ZoneId>,
-    /// The device no longer answers, or is worn out: nothing is appended or read any more.
+    /// The device no longer answers, or is worn out: nothing is appended any more.
     pub(crate) is_gone: bool,
     pub(crate) stats: Stats,
 }
@@ -160,7 +159,6 @@ impl State {
             next_sequence: 1,
             tombstones: BTreeMap::new(),
             backlog_bytes: 0,
-            has_unflushed_rewrites: false,
             newly_sealed: Vec::new(),
             is_gone: false,
             stats: Stats::default(),
@@ -177,11 +175,15 @@ impl State {
 
     /// A tombstone stands in a zone. Of equal ones (reclaim writes them again) the last to be noted counts.
     pub(crate) fn note_tombstone(&mut self, key: Key, tombstone: Tombstone) {
-        self.zone_mut(tombstone.zone).tombstones.push(key);
-        let known = self.tombstones.get(&key).map_or(0, |known| known.generation);
-        if known <= tombstone.generation {
-            self.tombstones.insert(key, tombstone);
+        let known = self.tombstones.get(&key);
+        if known.is_some_and(|known| tombstone.generation < known.generation) {
+            return;
         }
+        let is_listed = known.is_some_and(|known| known.zone == tombstone.zone);
+        if !is_listed {
+            self.zone_mut(tombstone.zone).tombstones.push(key);
+        }
+        self.tombstones.insert(key, tombstone);
     }
 
     /// Never uses a zone again. When too few are left to fill one while another is reclaimed, the device is
@@ -192,18 +194,34 @@ impl State {
         self.is_gone |= left < ZONES_MIN as usize;
     }
 
-    /// Tombstones that would be lost with a zone.
-    pub(crate) fn tombstone_count(&self, zone: ZoneId) -> usize {
-        let stands_here = |key: &&Key| self.tombstones.get(key).is_some_and(|it| it.zone == zone);
-        self.zone(zone).tombstones.iter().filter(stands_here).count()
+    /// Tombstones that must not be lost with a zone: a record older than they are may lie elsewhere.
+    pub(crate) fn needed_tombstones(
+        &self,
+        inner: &Inner,
+        zone: ZoneId,
+    ) -> impl Iterator<Item = (Key, u64)> {
+        let zones = (0..).map(ZoneId).zip(&self.zones);
+        let others = zones.filter(|(id, other)| *id != zone && other.usage != ZoneUse::Empty);
+        let oldest = others.map(|(_, other)| other.generation_min).min().unwrap_or(u64::MAX);
+        let oldest = inner.ports.generations.oldest(oldest);
+        self.zone(zone).tombstones.iter().filter_map(move |key| {
+            let tombstone = self.tombstones.get(key)?;
+            let is_needed = tombstone.zone == zone && oldest < tombstone.generation;
+            is_needed.then_some((*key, tombstone.generation))
+        })
     }
 
-    /// True when a zone other than `besides` may hold a record older than `generation`.
-    pub(crate) fn older_record_exists(&self, generation: u64, besides: ZoneId) -> bool {
-        let zones = (0..).map(ZoneId).zip(&self.zones);
-        zones.into_iter().any(|(id, zone)| {
-            id != besides && zone.usage != ZoneUse::Empty && zone.generation_min < generation
-        })
+    /// The zone was reset, and what stood there is gone.
+    pub(crate) fn note_empty(&mut self, zone: ZoneId) {
+        let Zone { sequence, pins, .. } = *self.zone(zone);
+        let emptied = Zone { sequence, pins, ..Zone::empty() };
+        let was = core::mem::replace(self.zone_mut(zone), emptied);
+        for key in was.tombstones {
+            if self.tombstones.get(&key).is_some_and(|tombstone| tombstone.zone == zone) {
+                self.tombstones.remove(&key);
+            }
+        }
+        self.empty.push_back(zone);
     }
 
     /// The lowest generation of all records; `u64::MAX` when there are none.

@@ -80,6 +80,11 @@ impl Writer {
         self.queue.len() + self.in_flight
     }
 
+    /// Bytes of descriptors that the footer would have now.
+    pub(crate) fn footer_bytes(&self) -> usize {
+        self.footer.len() + self.open.as_ref().map_or(0, OpenSegment::descriptor_bytes)
+    }
+
     /// True when the zone has room for a new segment with a record of `len` bytes, and for its footer.
     pub(crate) fn takes_segment(&self, len: u32, capacity: Blocks) -> bool {
         let footer = Trailer::blocks_for(self.footer.len() + descriptor_bytes(len));
@@ -292,8 +297,7 @@ impl Inner {
         state.zone_mut(zone).usage = ZoneUse::Sealed;
         state.newly_sealed.push(zone);
         drop(state);
-        self.room.grew();
-        self.reclaim_wanted.notify_all();
+        self.note_change_of_use();
     }
 
     /// A write failed. What was written before stays readable; what waits is lost. The zone is made

@@ -3,11 +3,11 @@
 use zonal_base::{Blocks, ZoneId};
 use zonal_device::ram::Crash;
 use zonal_device::{DeviceError, Geometry, Kind as DeviceKind, ZonedDevice};
-use zonal_zonelog::{AppendError, Key, ReadError, Stream, Urgency};
+use zonal_zonelog::{AppendError, Key, Log, ReadError, Stream, Urgency, ZoneFacts};
 
 use crate::append::{append, append_many};
-use crate::reclaim::{fill_zones, reclaim_oldest_for_ever};
-use crate::rig::{Rig, content, geometry, read, record};
+use crate::reclaim::{empty_zone, fill_zones, reclaim, reclaim_oldest_for_ever};
+use crate::rig::{FoundRecord, Rig, content, geometry, read, record};
 
 const KINDS: [DeviceKind; 2] = [DeviceKind::Zoned, DeviceKind::Conventional];
 
@@ -95,7 +95,7 @@ fn tombstones_are_written_elsewhere_when_a_rewrite_fails() {
     let rewrites = placed.expect("written").extent().zone;
     rig.device.fail_next_write(rewrites);
     let reclaiming = log.clone();
-    let outcome = rig.run(async move { reclaiming.begin_reclaim(zone).finish().await });
+    let outcome = rig.run(async move { reclaim(&reclaiming, zone).await });
     assert_eq!((outcome, log.tombstone(Key(1))), (Ok(()), Some(generation)));
     drop(log);
     rig.crash(Crash::Power);
@@ -162,7 +162,7 @@ fn a_device_that_is_worn_out_is_as_good_as_gone() {
     for zone in zones {
         rig.device.take_offline(zone);
         let reclaiming = log.clone();
-        let outcome = rig.run(async move { reclaiming.begin_reclaim(zone).finish().await });
+        let outcome = rig.run(async move { reclaim(&reclaiming, zone).await });
         assert_eq!(outcome, Err(DeviceError::InvalidTransition));
     }
     assert!(log.is_gone(), "three zones are too few");
@@ -171,4 +171,228 @@ fn a_device_that_is_worn_out_is_as_good_as_gone() {
         writer.append(Stream::Fill, record(Key(1), 100), Urgency::Now).await.err()
     });
     assert_eq!(outcome, Some(AppendError::Gone));
+}
+
+/// A log whose zones hold many tombstones that are needed, all but the last one, which is empty. The sealed ones
+/// come back, oldest first; one more is being filled.
+fn full_of_tombstones(kind: DeviceKind) -> (Rig, Log, Vec<ZoneId>) {
+    let mut rig = Rig::new(geometry(kind, 8), 1);
+    rig.settings.fill_zones = 1;
+    let (log, _) = rig.open();
+    // Older than all of them, and so is one in the second zone: each zone's are needed because of another's.
+    append_many(&mut rig, &log, 1..2, 5000);
+    let generation = Some(log.next_generation());
+    let mut zones = Vec::new();
+    remove_many(&mut rig, &log, 1000);
+    while zones.len() < 6 {
+        zones.extend(fill_zones(&mut rig, &log, 1));
+        remove_many(&mut rig, &log, 1000 * (1 + zones.len() as u128));
+        let (writer, old) =
+            (log.clone(), zonal_zonelog::Record { generation, ..record(Key(2), 100) });
+        let placed =
+            rig.run(async move { writer.append(Stream::Fill, old, Urgency::Now).await.map(drop) });
+        assert_eq!(placed, Ok(()));
+    }
+    assert_eq!(log.zone_counts(), [1, 1, 6, 0, 0]);
+    (rig, log, zones)
+}
+
+fn remove_many(rig: &mut Rig, log: &Log, first: u128) {
+    for key in first..first + 600 {
+        let log = log.clone();
+        rig.spawn(async move { assert!(log.remove(Key(key)).await.is_ok()) });
+    }
+    rig.run_until_idle();
+}
+
+/// Rewrites until there is no room any more; the zone that they went to last.
+async fn rewrite_until_full(log: Log) -> ZoneId {
+    let mut last = ZoneId(0);
+    for key in 5000.. {
+        match log.append(Stream::Rewrite, record(Key(key), 4000), Urgency::Now).await {
+            Ok(placed) => last = placed.extent().zone,
+            Err(error) => {
+                assert_eq!(error, AppendError::Full);
+                break;
+            }
+        }
+    }
+    last
+}
+
+fn fail_reset(rig: &mut Rig, zone: ZoneId) {
+    match rig.device.geometry().kind {
+        DeviceKind::Zoned => rig.device.make_read_only(zone),
+        // Its mark cannot be written.
+        DeviceKind::Conventional => rig.device.fail_next_write(zone),
+    }
+}
+
+/// Appends and removals, more than fit without reclaim: how many of them ended, and how many of these well.
+fn keep_busy(rig: &mut Rig, log: &Log) -> (u64, u64) {
+    let ended = std::rc::Rc::new(std::cell::Cell::new((0, 0)));
+    for key in 0..300 {
+        let (log, ended) = (log.clone(), ended.clone());
+        rig.spawn(async move {
+            let record = record(Key(key), 16_384);
+            let is_stored = log.append(Stream::Fill, record, Urgency::Linger).await.is_ok();
+            let is_removed = log.remove(Key(key)).await.is_ok();
+            let (all, good) = ended.get();
+            ended.set((all + 1, good + u64::from(is_stored && is_removed)));
+        });
+    }
+    rig.run_until_idle();
+    ended.get()
+}
+
+/// Rewrites had filled the last zone and left room for the tombstones of the zone they came from. When that
+/// could not be reset, there was no room for those of any other: nothing was reclaimed ever again, and
+/// whoever appended or removed waited for ever.
+#[test]
+fn reclaim_goes_on_when_a_reset_fails_while_no_zone_is_empty() {
+    for kind in KINDS {
+        let (mut rig, log, zones) = full_of_tombstones(kind);
+        let (reclaiming, victim) = (log.clone(), zones[2]);
+        fail_reset(&mut rig, victim);
+        let outcome = rig.run(async move {
+            let reclaim = reclaiming.begin_reclaim(victim).await.expect("there is room");
+            rewrite_until_full(reclaiming.clone()).await;
+            reclaim.finish().await
+        });
+        assert!(outcome.is_err());
+        assert_eq!((log.zone_counts()[0], log.zone_counts()[4]), (0, 1));
+        rig.spawn(reclaim_oldest_for_ever(log.clone()));
+        assert_eq!(keep_busy(&mut rig, &log), (300, 300), "{kind:?}");
+    }
+}
+
+/// One error of the medium, while no zone was empty, ended the log until the next restart.
+#[test]
+fn a_failed_write_while_no_zone_is_empty_does_not_end_the_log() {
+    for kind in KINDS {
+        let (mut rig, log, zones) = full_of_tombstones(kind);
+        let (reclaiming, victim) = (log.clone(), zones[2]);
+        let (reclaim, rewrites) = rig.run(async move {
+            let reclaim = reclaiming.begin_reclaim(victim).await.expect("there is room");
+            (reclaim, rewrite_until_full(reclaiming).await)
+        });
+        assert_eq!(log.zone_counts()[0], 0);
+        rig.device.fail_next_write(rewrites);
+        let outcome = rig.run(async move { reclaim.finish().await });
+        assert_eq!((outcome, log.is_gone()), (Ok(()), false), "{kind:?}");
+        rig.spawn(reclaim_oldest_for_ever(log.clone()));
+        let (all, good) = keep_busy(&mut rig, &log);
+        assert!(all == 300 && 290 < good, "{kind:?}: {good} of {all}");
+    }
+}
+
+/// Every reset fails, until no tombstones find room any more. Whoever appended once waited for ever.
+#[test]
+fn a_log_that_can_empty_no_zone_any_more_says_so() {
+    for kind in KINDS {
+        let (mut rig, log, zones) = full_of_tombstones(kind);
+        let (reclaiming, victim) = (log.clone(), zones[2]);
+        fail_reset(&mut rig, victim);
+        rig.run(async move {
+            let reclaim = reclaiming.begin_reclaim(victim).await.expect("there is room");
+            rewrite_until_full(reclaiming.clone()).await;
+            assert!(reclaim.finish().await.is_err());
+        });
+        while let Some(ZoneFacts { zone, .. }) = log.candidates().first().copied() {
+            fail_reset(&mut rig, zone);
+            let reclaiming = log.clone();
+            assert!(rig.run(async move { reclaim(&reclaiming, zone).await }).is_err());
+        }
+        assert!(log.zone_counts()[4] < 5, "zones enough are left");
+        assert!(!log.is_gone(), "one is still being filled");
+        rig.spawn(reclaim_oldest_for_ever(log.clone()));
+        let (all, good) = keep_busy(&mut rig, &log);
+        assert!(all == 300 && good < 30, "{kind:?}: {good} of {all}");
+        assert!(log.is_gone(), "{kind:?}");
+    }
+}
+
+#[test]
+fn a_zone_whose_tombstones_cannot_be_written_again_stays_as_it_is() {
+    for kind in KINDS {
+        let (mut rig, log, zones) = full_of_tombstones(kind);
+        let writer = log.clone();
+        let filled = rig.run(async move { append(&writer, Key(1), 100, Urgency::Now).await });
+        let is_empty = |zone: &ZoneId| !zones.contains(zone) && *zone != filled.extent.zone;
+        let last = (0..8).map(ZoneId).find(is_empty).expect("one is empty");
+        rig.device.fail_next_write(last);
+        let (reclaiming, victim) = (log.clone(), zones[2]);
+        let refused = rig.run(async move { reclaiming.begin_reclaim(victim).await.err() });
+        assert_eq!(refused, Some(AppendError::Full));
+        rig.run_until_idle();
+        assert_eq!((log.zone_counts(), log.is_gone()), ([0, 1, 7, 0, 0], false));
+        // What the failed write left is the one zone that can be emptied, and with it all others.
+        let candidates: Vec<ZoneId> = log.candidates().iter().map(|facts| facts.zone).collect();
+        assert_eq!(candidates, [last]);
+        rig.spawn(reclaim_oldest_for_ever(log.clone()));
+        assert_eq!(keep_busy(&mut rig, &log), (300, 300), "{kind:?}");
+        drop(log);
+        rig.crash(Crash::Power);
+        let (log, found) = rig.open();
+        let is_removed = |record: &FoundRecord| {
+            let removed = log.tombstone(record.key());
+            Key(300) <= record.key() || Some(record.descriptor.generation) < removed
+        };
+        assert!(found.iter().all(is_removed), "{kind:?}");
+    }
+}
+
+#[test]
+fn a_zone_is_not_reset_before_what_was_kept_of_it_is_flushed() {
+    for kind in KINDS {
+        for seed in 0..10 {
+            let mut rig = Rig::new(geometry(kind, 8), seed);
+            let (log, _) = rig.open();
+            let kept = append_many(&mut rig, &log, 1..2, 5000)[0].clone();
+            let zones = fill_zones(&mut rig, &log, 2);
+            assert!(zones.contains(&kept.extent.zone));
+            let keeper = log.clone();
+            let outcome = {
+                rig.failing_flushes = 1;
+                rig.run(async move {
+                    let reclaim =
+                        keeper.begin_reclaim(kept.extent.zone).await.expect("no tombstones");
+                    let generation = Some(kept.descriptor.generation);
+                    let again = zonal_zonelog::Record { generation, ..record(Key(1), 5000) };
+                    let placed = keeper.append(Stream::Rewrite, again, Urgency::Now).await;
+                    assert!(placed.is_ok());
+                    reclaim.finish().await
+                })
+            };
+            assert_eq!(outcome, Err(DeviceError::Media));
+            for zone in zones.into_iter().filter(|zone| *zone != kept.extent.zone) {
+                empty_zone(&mut rig, &log, zone);
+            }
+            drop(log);
+            rig.crash(Crash::Power);
+            assert!(rig.open().1.iter().any(|found| found.key() == Key(1)), "{seed} on {kind:?}");
+        }
+    }
+}
+
+#[test]
+fn whoever_waits_to_reclaim_hears_of_a_lost_device_from_a_read() {
+    let mut rig = Rig::new(geometry(DeviceKind::Zoned, 8), 1);
+    let (log, _) = rig.open();
+    let writer = log.clone();
+    let found = rig.run(async move { append(&writer, Key(1), 5000, Urgency::Now).await });
+    let has_ended = std::rc::Rc::new(std::cell::Cell::new(false));
+    let (waiting, ended) = (log.clone(), has_ended.clone());
+    rig.spawn(async move {
+        while !waiting.is_gone() {
+            waiting.reclaim_wanted().await;
+        }
+        ended.set(true);
+    });
+    rig.device.kill();
+    let at = (log.clone(), rig.ports());
+    let gone = Err(ReadError::Device(DeviceError::DeviceGone));
+    assert_eq!(rig.run(read(at, found, 0..5000)), gone);
+    rig.run_until_idle();
+    assert!(has_ended.get());
 }

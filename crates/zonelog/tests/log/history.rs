@@ -202,7 +202,7 @@ impl World {
     }
 
     async fn empty_zone(&self, zone: zonal_base::ZoneId, rng: &mut Rng) {
-        let reclaim = self.log.begin_reclaim(zone);
+        let Ok(reclaim) = self.log.begin_reclaim(zone).await else { return };
         let in_zone = |(_, found): &(&Key, &FoundRecord)| found.extent.zone == zone;
         let records: Vec<FoundRecord> = {
             let owner = self.owner.borrow();

@@ -63,6 +63,8 @@ pub(crate) struct Rig {
     pub(crate) blocks_read: u64,
     /// Commands submitted.
     pub(crate) commands: u64,
+    /// Flushes to come that fail, and make nothing durable.
+    pub(crate) failing_flushes: u32,
     host: Host,
 }
 
@@ -108,6 +110,7 @@ impl Rig {
             refusals: Vec::new(),
             blocks_read: 0,
             commands: 0,
+            failing_flushes: 0,
             host: Host::new(Nanos::secs(1)),
         }
     }
@@ -217,6 +220,12 @@ impl Rig {
                 self.commands += 1;
                 if let Command::Read { blocks, .. } = &command {
                     self.blocks_read += blocks.0;
+                }
+                if matches!(command, Command::Flush) && 0 < self.failing_flushes {
+                    self.failing_flushes -= 1;
+                    self.refusals.push(DeviceError::Media);
+                    device.complete(ticket, Err(DeviceError::Media));
+                    continue;
                 }
                 if let Err(command) = self.device.submit(self.now, ticket, command) {
                     device.put_back(ticket, command);

@@ -2,11 +2,11 @@
 
 use zonal_device::Kind as DeviceKind;
 use zonal_device::ram::Crash;
-use zonal_zonelog::{Generations, Key, Log, Urgency};
+use zonal_zonelog::{Generations, Key, Log, Stream, Urgency};
 
 use crate::append::{append, append_many};
 use crate::reclaim::{empty_zone, fill_zones};
-use crate::rig::{Rig, geometry};
+use crate::rig::{Rig, geometry, record};
 
 const KINDS: [DeviceKind; 2] = [DeviceKind::Zoned, DeviceKind::Conventional];
 
@@ -202,6 +202,62 @@ fn a_zone_full_of_tombstones_is_reclaimed_like_any_other() {
         let (log, _) = rig.open();
         for key in 0..120 {
             assert!(log.tombstone(Key(24_000 + key)).is_some());
+        }
+    }
+}
+
+/// The newer tombstone of a key that is stored again is not flushed. A zone with the older one once was reset
+/// all the same, and a power cut then left neither: what had been removed was back.
+#[test]
+fn a_removal_outlives_the_tombstone_that_took_its_place() {
+    for kind in KINDS {
+        for seed in 0..20 {
+            let mut rig = Rig::new(geometry(kind, 8), seed);
+            rig.settings.fill_zones = 1;
+            let (log, _) = rig.open();
+            append_many(&mut rig, &log, 1..2, 5000);
+            fill_zones(&mut rig, &log, 1);
+            let removed = remove(&mut rig, &log, Key(1));
+            let zone = fill_zones(&mut rig, &log, 1)[0];
+            let (storing, between) = (log.clone(), log.next_generation());
+            rig.run(async move {
+                storing.supersede(Key(1), between).await.expect("written");
+            });
+            empty_zone(&mut rig, &log, zone);
+            drop(log);
+            rig.crash(Crash::Power);
+            let (log, keys) = alive(&mut rig);
+            assert!(!keys.contains(&Key(1)), "seed {seed} on {kind:?}");
+            assert!(log.tombstone(Key(1)).is_some_and(|generation| removed <= generation));
+        }
+    }
+}
+
+/// What a process wrote again and did not flush before it crashed is found, but may be in the device's cache only.
+/// The zone that it came from once was reset without a flush.
+#[test]
+fn what_was_written_again_before_a_crash_outlives_a_power_cut_after_it() {
+    for kind in KINDS {
+        for seed in 0..20 {
+            let mut rig = Rig::new(geometry(kind, 8), seed);
+            let (log, _) = rig.open();
+            let placed = append_many(&mut rig, &log, 1..2, 5000);
+            let zone = fill_zones(&mut rig, &log, 1)[0];
+            let rewriting = log.clone();
+            let generation = Some(placed[0].descriptor.generation);
+            rig.run(async move {
+                rewriting.flush().await;
+                let again = zonal_zonelog::Record { generation, ..record(Key(1), 5000) };
+                let placed = rewriting.append(Stream::Rewrite, again, Urgency::Now).await;
+                assert!(placed.is_ok());
+            });
+            drop(log);
+            rig.crash(Crash::Process);
+            let (log, _) = rig.open();
+            empty_zone(&mut rig, &log, zone);
+            drop(log);
+            rig.crash(Crash::Power);
+            assert!(alive(&mut rig).1.contains(&Key(1)), "seed {seed} on {kind:?}");
         }
     }
 }
