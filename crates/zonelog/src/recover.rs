@@ -31,7 +31,7 @@ pub(crate) async fn recover(
     on_record: &mut dyn FnMut(Recovered<'_>),
 ) -> Result<(), DeviceError> {
     let scanner = Scanner { ports: &log.inner.ports, geometry: &log.inner.geometry };
-    let mut unfinished = Vec::new();
+    let (mut unfinished, mut without_records) = (Vec::new(), Vec::new());
     let mut scans: Vec<Pin<Box<dyn Future<Output = _> + '_>>> = Vec::new();
     let mut waiting = zones.iter().zip(firsts);
     loop {
@@ -39,7 +39,7 @@ pub(crate) async fn recover(
             let Some((report, first)) = waiting.next() else { break };
             match first {
                 FirstBlock::Segment(header) => scans.push(Box::pin(scanner.scan(*report, *header))),
-                other => log.note_zone_without_records(*report, *other).await?,
+                other => without_records.push((*report, *other)),
             }
         }
         if scans.is_empty() {
@@ -57,6 +57,10 @@ pub(crate) async fn recover(
     // Last, because of equal records those count that are noted last: what was written again when the log
     // stopped stands in an unfinished zone, and the zone that it came from may go.
     unfinished.iter().for_each(|scan| log.adopt(scan, on_record));
+    log.note_marks(&without_records);
+    for (report, first) in without_records {
+        log.empty_or_retire(report, first).await?;
+    }
     // The youngest first: it is the one that was being filled.
     unfinished.sort_by_key(|scan| Reverse(scan.first.zone_sequence));
     if log.inner.state.borrow().empty.is_empty()
@@ -92,33 +96,42 @@ fn position(scan: &Scan) -> Blocks {
 }
 
 impl Log {
-    async fn note_zone_without_records(
+    fn note_marks(&self, zones: &[(ZoneReport, FirstBlock)]) {
+        let mut state = self.inner.state.borrow_mut();
+        for (_, first) in zones {
+            if let FirstBlock::Mark(mark) = first {
+                state.next_sequence = state.next_sequence.max(mark.zone_sequence + 1);
+            }
+        }
+    }
+
+    /// A zone that does not begin with a segment. What it begins with may be readable the next time, and
+    /// records behind it found again: the zone is emptied for good or, if that fails, held to have records
+    /// older than any tombstone.
+    async fn empty_or_retire(
         &self,
         report: ZoneReport,
         first: FirstBlock,
     ) -> Result<(), DeviceError> {
         let ZoneReport { zone, state, .. } = report;
-        if let FirstBlock::Mark(mark) = first {
-            let mut state = self.inner.state.borrow_mut();
-            state.next_sequence = state.next_sequence.max(mark.zone_sequence + 1);
-        }
-        let is_usable = match state {
-            ZoneState::Empty => true,
-            ZoneState::ReadOnly | ZoneState::Offline => false,
-            // It was opened, and what was written to it cannot be read or was lost: begin anew, or it
-            // would stay active for nothing.
-            _ => {
-                let reset = Command::Manage { zone, action: Action::Reset };
-                match self.inner.ports.device.call(reset).await {
-                    Err(error @ DeviceError::DeviceGone) => return Err(error),
-                    reset => reset.is_ok(),
-                }
-            }
+        let is_zoned = self.inner.geometry.kind == DeviceKind::Zoned;
+        let emptied = match (state, first) {
+            (ZoneState::Empty, FirstBlock::Mark(_)) => Ok(()),
+            (ZoneState::Empty, _) if is_zoned => Ok(()),
+            (ZoneState::ReadOnly, _) => Err(DeviceError::ZoneReadOnly),
+            (ZoneState::Offline, _) => Err(DeviceError::ZoneOffline),
+            _ => self.inner.reset(zone).await,
         };
         let mut state = self.inner.state.borrow_mut();
-        match is_usable {
-            true => state.empty.push_back(zone),
-            false => state.retire(zone),
+        match emptied {
+            Ok(()) => state.empty.push_back(zone),
+            Err(error @ DeviceError::DeviceGone) => return Err(error),
+            Err(_) => {
+                if first != FirstBlock::Blank {
+                    state.zone_mut(zone).generation_min = 0;
+                }
+                state.retire(zone);
+            }
         }
         Ok(())
     }

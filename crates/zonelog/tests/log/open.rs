@@ -9,6 +9,7 @@ use zonal_zonelog::{
 };
 
 use crate::append::append;
+use crate::reclaim::{empty_zone, fill_zones};
 use crate::rig::{CRC, IDENTITY, Rig, geometry};
 
 const KINDS: [DeviceKind; 2] = [DeviceKind::Zoned, DeviceKind::Conventional];
@@ -171,6 +172,16 @@ fn a_damaged_first_block_costs_its_zone_and_not_the_log() {
             let keys: Vec<Key> = found.iter().map(|record| record.descriptor.key).collect();
             assert_eq!(keys, [Key(2)], "bit {bit} on {kind:?}");
             assert_eq!((log.zone_counts()[0], rig.refusals.len()), (7, 0), "its zone is empty");
+            // And stays so, whatever the block is by then.
+            drop(log);
+            rig.crash(Crash::Power);
+            rig.device.flip_bit(lba, bit);
+            let found = match rig.try_open(IDENTITY, OpenMode::Recover) {
+                Ok((_, found)) => found,
+                Err(error) => panic!("bit {bit} on {kind:?}: {error}"),
+            };
+            let keys: Vec<Key> = found.iter().map(|record| record.descriptor.key).collect();
+            assert_eq!(keys, [Key(2)], "bit {bit} on {kind:?}");
         }
     }
 }
@@ -186,6 +197,64 @@ fn an_unreadable_first_block_costs_its_zone_and_not_the_log() {
         rig.device.make_unreadable(lba);
         let (log, found) = rig.open();
         assert_eq!((found.len(), log.zone_counts()[4]), (1, 0), "{kind:?}");
+        drop(log);
+        rig.crash(Crash::Power);
+        let (log, again) = rig.open();
+        assert_eq!((again, log.zone_counts()[4]), (found, 0), "{kind:?}");
+        assert_eq!(rig.refusals.len(), 1, "the block can be read again");
+    }
+}
+
+/// What may become of a zone whose first block cannot be read when the log is opened.
+#[derive(Clone, Copy, Debug)]
+enum Damage {
+    OfTheBlock,
+    AndTheNextWrite,
+    AndTheZone,
+}
+
+/// The zone once was taken for empty as it was. Tombstones of what lay in it went with their zones; when the
+/// block could be read again, what had been removed was back.
+#[test]
+fn a_first_block_that_cannot_be_read_once_brings_no_removal_back() {
+    use DeviceKind::{Conventional, Zoned};
+    for (kind, damage) in [
+        (Conventional, Damage::OfTheBlock),
+        (Conventional, Damage::AndTheNextWrite),
+        (Zoned, Damage::OfTheBlock),
+        (Zoned, Damage::AndTheZone),
+    ] {
+        let mut rig = Rig::new(geometry(kind, 8), 1);
+        rig.settings.fill_zones = 1;
+        let (log, _) = rig.open();
+        let writer = log.clone();
+        let old = rig.run(async move { append(&writer, Key(1), 5000, Urgency::Now).await });
+        assert_eq!(fill_zones(&mut rig, &log, 1), [old.extent.zone]);
+        let remover = log.clone();
+        let removed = rig.run(async move { remover.remove(Key(1)).await }).expect("written");
+        let young = fill_zones(&mut rig, &log, 1)[0];
+        drop(log);
+        rig.crash(Crash::Process);
+        let lba = rig.device.geometry().zone_start(old.extent.zone);
+        rig.device.flip_bit(lba, 300);
+        match damage {
+            Damage::OfTheBlock => {}
+            Damage::AndTheNextWrite => rig.device.fail_next_write(old.extent.zone),
+            Damage::AndTheZone => rig.device.make_read_only(old.extent.zone),
+        }
+        let (log, found) = rig.open();
+        assert!(!found.iter().any(|record| record.key() == Key(1)), "{kind:?}, {damage:?}");
+        // Filled once more, what stands in the young zone may go, and its tombstone if nobody needs it.
+        empty_zone(&mut rig, &log, young);
+        drop(log);
+        rig.crash(Crash::Power);
+        rig.device.flip_bit(lba, 300);
+        let (log, found) = rig.open();
+        let is_back = found.iter().any(|record| record.key() == Key(1));
+        let is_dead = log.tombstone(Key(1)) == Some(removed);
+        assert!(!is_back || is_dead, "{kind:?}, {damage:?}");
+        let is_safe = matches!(damage, Damage::OfTheBlock);
+        assert_eq!(log.tombstone(Key(1)).is_none(), is_safe, "{kind:?}, {damage:?}");
     }
 }
 
