@@ -17,6 +17,7 @@ use crate::head::{self, is_cacheable};
 use crate::heads::KnownHead;
 use crate::index::Found as FoundRecord;
 use crate::object::ObjectKey;
+use crate::planted::Planted;
 use crate::recover::HEAD;
 use crate::remove::Watch;
 use crate::{Cache, Fetch, Fetched, Head, ObjectName, OriginFault, OriginHead};
@@ -311,7 +312,8 @@ impl Inner {
         let record = Record { key: key.record(), kind: HEAD, len, data, generation };
         let Ok(placed) = self.log.append(stream, record, Urgency::Linger).await else { return };
         // Memory may have let go of it meanwhile; only a removal or another head makes it void.
-        if watch.is_replaced(known.generation) || !watch.may_publish(epoch) {
+        let is_void = watch.is_replaced(known.generation) || !watch.may_publish(epoch);
+        if is_void && !self.settings.has(Planted::HeadRevived) {
             return;
         }
         let checks = placed.descriptor().checks;

@@ -19,6 +19,10 @@ pub enum Planted {
     VersionNotPinned,
     /// A removal is acknowledged without a tombstone.
     NoTombstone,
+    /// A removal leaves the head in memory.
+    InvalidationLost,
+    /// A head is published when it is on flash, whatever happened meanwhile.
+    HeadRevived,
 }
 
 impl Settings {

@@ -100,7 +100,9 @@ impl Cache {
         let inner = &self.inner;
         let key = inner.keys.object(object);
         let removal = Removal::begin(inner.watch(key));
-        inner.heads.borrow_mut().remove(key);
+        if !inner.settings.has(Planted::InvalidationLost) {
+            inner.heads.borrow_mut().remove(key);
+        }
         inner.index.borrow_mut().remove(key.record());
         let is_buried = inner.removed.borrow().contains(key);
         if !is_buried && !inner.settings.has(Planted::NoTombstone) {

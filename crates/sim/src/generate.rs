@@ -168,8 +168,8 @@ impl Drawn<'_> {
         }
         if self.faults != Faults::None {
             let mut at = Nanos(0);
-            for _ in 0..=rng.below(6) {
-                at += pause(rng, Nanos::millis(120));
+            for _ in 0..=rng.below(16) {
+                at += pause(rng, Nanos::millis(50));
                 let fault = self.fault(rng);
                 steps.push(Step { actor: Actor::Fate, at, deed: Deed::Fault(fault) });
             }

@@ -12,9 +12,9 @@ use zonal_base::Nanos;
 use crate::history::{Deed, History, ReadStep};
 use crate::violation::Violation;
 
-/// Runs of one shrinking at most. The histories of the planted bugs take some hundreds; what is left at the end of
-/// the effort is the smallest so far.
-pub const SHRINK_RUNS_MAX: u32 = 2000;
+/// Runs of one shrinking at most: some seconds. The planted bugs take fewer than 300, but for one that comes of
+/// pressure on a full device; what is left at the end of the effort is the smallest so far.
+pub const SHRINK_RUNS_MAX: u32 = 500;
 
 /// A history in which nothing can be spared, or nothing was found within [`SHRINK_RUNS_MAX`].
 #[derive(Clone, Debug)]

@@ -1,41 +1,111 @@
-//! The simulator finds what it is there to find: each planted bug, within 500 seeds.
+//! The simulator finds what it is there to find: each planted bug, within 500 seeds, in a history that shrinks.
 //!
-//! `cargo test -p zonal-sim --features planted-bugs`
+//! `cargo test -p zonal-sim --release --features planted-bugs --test planted -- --nocapture` prints the table of
+//! `docs/simulation.md`.
 #![cfg(feature = "planted-bugs")]
 
-use zonal_sim::{Options, run};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zonal_cache::Planted as Cache;
+use zonal_sim::{History, Options, Shrunk};
+use zonal_zonelog::Planted as Log;
 
 /// Histories within which a bug must be found.
 const SEEDS_MAX: u64 = 500;
 
-#[track_caller]
-fn check(options: &Options) {
-    let found = (1..=SEEDS_MAX).find_map(|seed| run(seed, options).err());
-    let Some(violation) = found else { panic!("{options:?} is not found in {SEEDS_MAX} seeds") };
-    println!("{options:?} found by {violation}");
+/// Steps that a shrunk history has at most, ends of lives included: what one can read.
+const STEPS_MAX: usize = 100;
+
+const BUGS: [(&str, Options); 14] = [
+    ("early publish: on flash before the device answered", of_log(Log::PublishedEarly)),
+    ("a zone is reset with a pin held", of_log(Log::PinIgnored)),
+    ("reclaim loses a tombstone", of_log(Log::TombstoneLost)),
+    ("a removal writes no tombstone", of_cache(Cache::NoTombstone)),
+    ("a tombstone is not flushed", of_log(Log::FlushForgotten)),
+    ("recovery revives an older version", of_cache(Cache::GenerationIgnored)),
+    ("a head is published after its removal", of_cache(Cache::HeadRevived)),
+    ("a removal leaves the head in memory", of_cache(Cache::InvalidationLost)),
+    ("stale fill after a purge", of_cache(Cache::EpochIgnored)),
+    ("chunks from before a removal keep their keys", of_cache(Cache::SaltIgnored)),
+    ("a fetch is not pinned to its version", of_cache(Cache::VersionNotPinned)),
+    ("wrong CRC range: the first 32 KiB only", of_log(Log::CheckShort)),
+    ("no check at all", of_log(Log::CheckIgnored)),
+    ("a full zone keeps its active slot", of_log(Log::SlotLeaked)),
+];
+
+const fn of_cache(bug: Cache) -> Options {
+    Options { cache_bug: Some(bug), log_bug: None }
 }
 
-macro_rules! planted {
-    ($($name:ident: $field:ident = $bug:expr;)*) => {$(
-        #[test]
-        fn $name() {
-            check(&Options { $field: Some($bug), ..Options::default() });
+const fn of_log(bug: Log) -> Options {
+    Options { cache_bug: None, log_bug: Some(bug) }
+}
+
+struct Found {
+    seeds: u64,
+    finding: Duration,
+    steps: usize,
+    shrunk: Shrunk,
+    shrinking: Duration,
+}
+
+#[test]
+fn every_planted_bug_is_found_within_500_seeds_and_shrinks_to_what_one_can_read() {
+    let (left, rows) = (Mutex::new(BUGS.iter().enumerate()), Mutex::new(Vec::new()));
+    let work = || {
+        loop {
+            let next = left.lock().expect("no panics").next();
+            let Some((number, (name, options))) = next else { return };
+            let found = find(options);
+            rows.lock().expect("no panics").push((number, *name, found));
         }
-    )*};
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let mut rows = rows.into_inner().expect("no panics");
+    rows.sort_by_key(|(number, ..)| *number);
+    println!("| planted bug | seeds | found in | as | steps | shrunk to | histories tried | in |");
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    for (_, name, found) in &rows {
+        print_row(name, found.as_ref());
+    }
+    for (_, name, found) in &rows {
+        let Some(found) = found else { panic!("{name}: not found in {SEEDS_MAX} seeds") };
+        let shrunk = &found.shrunk;
+        assert!(shrunk.history.step_count() <= STEPS_MAX, "{name}:\n{}", shrunk.history);
+        let again = shrunk.history.run().expect_err("it goes wrong every time");
+        assert_eq!(again, shrunk.violation, "{name}: without its seed, too");
+    }
 }
 
-use zonal_cache::Planted as Cache;
-use zonal_zonelog::Planted as Log;
+fn find(options: &Options) -> Option<Found> {
+    let begun = Instant::now();
+    let (seeds, history, violation) = (1..=SEEDS_MAX).find_map(|seed| {
+        let history = History::of_seed(seed, options);
+        let violation = history.run().err()?;
+        Some((seed, history, violation))
+    })?;
+    let finding = begun.elapsed();
+    let shrunk = history.shrink(&violation);
+    let shrinking = begun.elapsed() - finding;
+    Some(Found { seeds, finding, steps: history.step_count(), shrunk, shrinking })
+}
 
-planted! {
-    an_ignored_epoch_is_found: cache_bug = Cache::EpochIgnored;
-    an_ignored_generation_is_found: cache_bug = Cache::GenerationIgnored;
-    an_ignored_salt_is_found: cache_bug = Cache::SaltIgnored;
-    a_fetch_that_is_not_pinned_is_found: cache_bug = Cache::VersionNotPinned;
-    a_removal_without_a_tombstone_is_found: cache_bug = Cache::NoTombstone;
-    a_lost_tombstone_is_found: log_bug = Log::TombstoneLost;
-    a_forgotten_flush_is_found: log_bug = Log::FlushForgotten;
-    an_ignored_pin_is_found: log_bug = Log::PinIgnored;
-    an_ignored_check_is_found: log_bug = Log::CheckIgnored;
-    a_leaked_slot_is_found: log_bug = Log::SlotLeaked;
+fn print_row(name: &str, found: Option<&Found>) {
+    let Some(Found { seeds, finding, steps, shrunk, shrinking }) = found else {
+        return println!("| {name} | none of {SEEDS_MAX} | | | | | | |");
+    };
+    println!(
+        "| {name} | {seeds} | {} ms | {} | {steps} | {} | {} | {} ms |",
+        finding.as_millis(),
+        shrunk.violation.kind,
+        shrunk.history.step_count(),
+        shrunk.runs,
+        shrinking.as_millis(),
+    );
 }

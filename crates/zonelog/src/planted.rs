@@ -17,8 +17,12 @@ pub enum Planted {
     PinIgnored,
     /// Bytes are handed out whether or not their check fits.
     CheckIgnored,
+    /// Only the first granule of what was read is checked.
+    CheckShort,
     /// A zone that is full keeps its slot.
     SlotLeaked,
+    /// What was appended is said to be on flash before the device answered.
+    PublishedEarly,
 }
 
 impl Settings {

@@ -179,7 +179,11 @@ impl Reading {
             Ok(_) => return Err(inner.note_read_error(DeviceError::InvalidField)),
             Err(error) => return Err(inner.note_read_error(error)),
         };
-        let fits = span.fits(&buffer, (inner.ports.checksum, key), checks);
+        let checked = match inner.settings.has(Planted::CheckShort) {
+            true => Span { end: span.end.min(span.begin + GRANULE_BYTES), ..span },
+            false => span,
+        };
+        let fits = checked.fits(&buffer, (inner.ports.checksum, key), checks);
         if !fits && !inner.settings.has(Planted::CheckIgnored) {
             inner.state.borrow_mut().stats.check_errors += 1;
             return Err(ReadError::Check);
