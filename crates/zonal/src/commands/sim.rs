@@ -1,20 +1,28 @@
 //! `zonal sim`: histories of the engine in virtual time, with crashes and faults; a seed finds each again.
 
+mod summary;
+mod wrong;
+
 use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
-use serde::Serialize;
-use zonal_sim::{Options, Report, Violation};
+use zonal_sim::{History, Options, Report, Violation};
 
 use super::print;
 use crate::failure::Failure;
+use summary::Summary;
+use wrong::Found;
 
 /// Run the engine in virtual time, with crashes and faults
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples: zonal sim --seed 42, zonal sim --seeds 1..2000 --json")]
+#[command(after_help = "\
+Examples: zonal sim --seed 42 --trace, zonal sim --seeds 1..100000 --minutes 5 --json
+
+A violation ends it with exit code 1: the seed, the commit, and the smallest history that goes wrong in the same way.")]
 pub(crate) struct Args {
     /// One history
     #[arg(long, value_name = "N", conflicts_with = "seeds")]
@@ -22,6 +30,12 @@ pub(crate) struct Args {
     /// Many histories: from A up to and without B, on all cores, until one goes wrong
     #[arg(long, value_name = "A..B")]
     seeds: Option<Seeds>,
+    /// Begin no history after so many minutes
+    #[arg(long, value_name = "M", requires = "seeds", value_parser = minutes)]
+    minutes: Option<Duration>,
+    /// Print what happens: virtual time, who, what
+    #[arg(long, requires = "seed", conflicts_with = "json")]
+    trace: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -45,21 +59,48 @@ impl FromStr for Seeds {
     }
 }
 
+fn minutes(text: &str) -> Result<Duration, &'static str> {
+    let minutes = text.parse::<f64>().ok().filter(|minutes| 0.0 < *minutes);
+    let duration = minutes.and_then(|minutes| Duration::try_from_secs_f64(minutes * 60.0).ok());
+    duration.ok_or("write a number above 0, such as 5 or 0.5")
+}
+
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let seeds = match (args.seed, &args.seeds) {
         (Some(seed), _) => seed..seed.saturating_add(1),
         (None, Some(Seeds(range))) => range.clone(),
         (None, None) => return Err(Failure::request(NOT_NAMED)),
     };
-    let summary = Summary::of(run_all(seeds).map_err(|violation| {
-        let seed = violation.seed;
-        Failure::work(format!("{violation}; see it again with `zonal sim --seed {seed}`"))
-    })?);
-    if args.json { print::json(&summary) } else { print::text(&summary.to_text()) }
+    let outcome = match args.trace {
+        true => run_traced(seeds.start)?,
+        false => run_all(seeds.clone(), args.minutes),
+    };
+    match outcome {
+        Ok(reports) => {
+            let summary = Summary::of(seeds, &reports);
+            if args.json { print::json(&summary) } else { print::text(&summary.to_text()) }
+        }
+        Err(violation) => {
+            let history = History::of_seed(violation.seed, &Options::default());
+            let found = Found::new(&violation, &history.shrink(&violation));
+            if args.json {
+                print::json(&found)?;
+                return Err(Failure::work(violation));
+            }
+            Err(Failure::work(found.to_text()))
+        }
+    }
+}
+
+fn run_traced(seed: u64) -> Result<Result<Vec<Report>, Violation>, Failure> {
+    let (log, outcome) = History::of_seed(seed, &Options::default()).run_traced();
+    print::text(&log)?;
+    Ok(outcome.map(|report| vec![report]))
 }
 
 /// Each thread takes the next seed; the first violation ends all.
-fn run_all(seeds: Range<u64>) -> Result<Vec<Report>, Violation> {
+fn run_all(seeds: Range<u64>, most: Option<Duration>) -> Result<Vec<Report>, Violation> {
+    let deadline = most.and_then(|most| Instant::now().checked_add(most));
     let next = AtomicU64::new(seeds.start);
     let results: Mutex<Result<Vec<Report>, Violation>> = Mutex::new(Ok(Vec::new()));
     let work = || {
@@ -76,6 +117,10 @@ fn run_all(seeds: Range<u64>) -> Result<Vec<Report>, Violation> {
                 (Ok(_), Err(violation)) => *so_far = Err(violation),
                 (Err(_), _) => (),
             }
+            // Looked at last: each thread has time for one, however little there is.
+            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                return;
+            }
         }
     };
     thread::scope(|scope| {
@@ -84,57 +129,6 @@ fn run_all(seeds: Range<u64>) -> Result<Vec<Report>, Violation> {
         }
     });
     results.into_inner().expect("no thread panics while it holds the results")
-}
-
-/// What the histories did, together.
-#[derive(Debug, Serialize)]
-struct Summary {
-    histories: usize,
-    /// All that happened, as one number: equal for equal seeds.
-    fingerprint: String,
-    reads: u64,
-    reads_cached: u64,
-    reads_failed: u64,
-    writes: u64,
-    crashes: u64,
-    zones_reset: u64,
-    virtual_seconds: f64,
-}
-
-impl Summary {
-    fn of(reports: Vec<Report>) -> Self {
-        let sum = |of: fn(&Report) -> u64| reports.iter().map(of).sum::<u64>();
-        // The order in which threads finish does not matter to a sum.
-        let fingerprint =
-            reports.iter().fold(0, |sum: u64, report| sum.wrapping_add(report.history));
-        Self {
-            histories: reports.len(),
-            fingerprint: format!("{fingerprint:016x}"),
-            reads: sum(|report| report.reads),
-            reads_cached: sum(|report| report.reads_cached),
-            reads_failed: sum(|report| report.reads_failed),
-            writes: sum(|report| report.writes),
-            crashes: sum(|report| report.crashes),
-            zones_reset: sum(|report| report.zones_reset),
-            virtual_seconds: reports.iter().map(|report| report.lasted as f64 / 1e9).sum(),
-        }
-    }
-
-    fn to_text(&self) -> String {
-        format!(
-            "{} histories, {:.1} s of virtual time, fingerprint {}: no violation\n{} reads ({} cached, {} cut \
-             short), {} writes, {} crashes, {} zones emptied\n",
-            self.histories,
-            self.virtual_seconds,
-            self.fingerprint,
-            self.reads,
-            self.reads_cached,
-            self.reads_failed,
-            self.writes,
-            self.crashes,
-            self.zones_reset,
-        )
-    }
 }
 
 #[cfg(test)]
@@ -146,6 +140,14 @@ mod tests {
         assert_eq!("1..3".parse(), Ok(Seeds(1..3)));
         for text in ["1", "3..1", "1..1", "a..b", ".."] {
             assert!(text.parse::<Seeds>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn minutes_are_a_time_that_passes() {
+        assert_eq!(minutes("0.5"), Ok(Duration::from_secs(30)));
+        for text in ["0", "-1", "inf", "NaN", "5m", ""] {
+            assert!(minutes(text).is_err(), "{text}");
         }
     }
 }

@@ -17,6 +17,33 @@ fn equal_seeds_are_equal_histories_on_however_many_threads() {
 }
 
 #[test]
+fn a_trace_tells_a_history_from_its_beginning_to_the_verdict() {
+    let folder = folder();
+    let of = |seed: &str| {
+        let output = run(folder.path(), &["sim", "--seed", seed, "--trace"]);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let trace = of("1");
+    assert!(trace.starts_with("1.000000000 life       1 begins\n"), "{trace}");
+    for told in ["device     #0 report", " begins to read object ", "verdict    no violation\n"] {
+        assert!(trace.contains(told), "{told}");
+    }
+    assert_eq!(trace, of("1"));
+    assert_ne!(trace, of("2"));
+}
+
+#[test]
+fn histories_end_when_their_time_is_over() {
+    let folder = folder();
+    let words = ["sim", "--seeds", "1..1000000000", "--minutes", "0.001", "--json"];
+    let summary: serde_json::Value =
+        serde_json::from_slice(&run(folder.path(), &words).stdout).unwrap();
+    let done = summary["histories"].as_u64().unwrap();
+    assert!(0 < done && done < 1_000_000, "{summary}");
+    assert_eq!(summary["next_seed"], 1 + done);
+}
+
+#[test]
 fn seeds_that_cannot_be_meant_are_refused() {
     let folder = folder();
     let said = "invalid value '9..1' for '--seeds <A..B>': write two numbers";

@@ -1,0 +1,76 @@
+//! What histories without a violation did, together.
+
+use std::ops::Range;
+
+use serde::Serialize;
+use zonal_sim::Report;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Summary {
+    histories: usize,
+    /// The first seed for which there was no time. `null`: there was time for all.
+    next_seed: Option<u64>,
+    /// All that happened, as one number: equal for equal seeds.
+    fingerprint: String,
+    reads: u64,
+    reads_cached: u64,
+    reads_failed: u64,
+    writes: u64,
+    crashes: u64,
+    zones_reset: u64,
+    virtual_seconds: f64,
+}
+
+impl Summary {
+    /// Requires: the reports are of the first ones of `seeds`.
+    pub(super) fn of(seeds: Range<u64>, reports: &[Report]) -> Self {
+        let sum = |of: fn(&Report) -> u64| reports.iter().map(of).sum::<u64>();
+        // The order in which threads finish does not matter to a sum.
+        let fingerprint =
+            reports.iter().fold(0, |sum: u64, report| sum.wrapping_add(report.history));
+        let next_seed = seeds.start + reports.len() as u64;
+        Self {
+            histories: reports.len(),
+            next_seed: seeds.contains(&next_seed).then_some(next_seed),
+            fingerprint: format!("{fingerprint:016x}"),
+            reads: sum(|report| report.reads),
+            reads_cached: sum(|report| report.reads_cached),
+            reads_failed: sum(|report| report.reads_failed),
+            writes: sum(|report| report.writes),
+            crashes: sum(|report| report.crashes),
+            zones_reset: sum(|report| report.zones_reset),
+            virtual_seconds: reports.iter().map(|report| report.lasted as f64 / 1e9).sum(),
+        }
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        let rest = self.next_seed.map_or_else(String::new, |seed| {
+            format!("there was no time for the seeds from {seed} on\n")
+        });
+        format!(
+            "{} histories, {:.1} s of virtual time, fingerprint {}: no violation\n{} reads ({} cached, {} cut \
+             short), {} writes, {} crashes, {} zones emptied\n{rest}",
+            self.histories,
+            self.virtual_seconds,
+            self.fingerprint,
+            self.reads,
+            self.reads_cached,
+            self.reads_failed,
+            self.writes,
+            self.crashes,
+            self.zones_reset,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_there_was_no_time_for_is_named() {
+        let of = |count| Summary::of(5..8, &vec![Report::default(); count]);
+        assert_eq!((of(3).next_seed, of(2).next_seed), (None, Some(7)));
+        assert!(of(2).to_text().ends_with("there was no time for the seeds from 7 on\n"));
+    }
+}

@@ -1,0 +1,86 @@
+//! What is told of a violation: all that it takes to see it again, and to understand it.
+
+use serde::Serialize;
+use zonal_sim::{COMMIT, SHRINK_RUNS_MAX, Shrunk, Violation};
+
+#[derive(Debug, Serialize)]
+pub(super) struct Found {
+    seed: u64,
+    /// What the binary was built from.
+    commit: &'static str,
+    kind: String,
+    what: String,
+    /// Virtual time at which it was seen.
+    at_us: u64,
+    shrunk: Small,
+}
+
+/// The smallest history that goes wrong in the same way.
+#[derive(Debug, Serialize)]
+struct Small {
+    /// Steps and ends of lives.
+    step_count: usize,
+    /// Histories that were tried to get there.
+    runs: u32,
+    /// False: the effort came to its end before.
+    is_minimal: bool,
+    what: String,
+    at_us: u64,
+    /// A line each.
+    history: Vec<String>,
+}
+
+impl Found {
+    pub(super) fn new(violation: &Violation, shrunk: &Shrunk) -> Self {
+        Self {
+            seed: violation.seed,
+            commit: COMMIT,
+            kind: violation.kind.to_string(),
+            what: violation.what.clone(),
+            at_us: violation.at / 1000,
+            shrunk: Small {
+                step_count: shrunk.history.step_count(),
+                runs: shrunk.runs,
+                is_minimal: shrunk.runs < SHRINK_RUNS_MAX,
+                what: shrunk.violation.what.clone(),
+                at_us: shrunk.violation.at / 1000,
+                history: shrunk.history.to_string().lines().map(str::to_owned).collect(),
+            },
+        }
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        let Self { seed, commit, kind, what, at_us, shrunk } = self;
+        let Small { step_count, runs, history, .. } = shrunk;
+        format!(
+            "seed {seed} of commit {commit} at {at_us} us: {kind}: {what}\n\
+             see it again with `zonal sim --seed {seed} --trace`\n\n\
+             {step_count} steps are enough ({runs} histories tried); at {} us: {}\n{}",
+            shrunk.at_us,
+            shrunk.what,
+            history.join("\n"),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zonal_sim::{History, Kind, Options};
+
+    use super::*;
+
+    #[test]
+    fn a_violation_is_told_with_seed_commit_and_history() {
+        let violation =
+            Violation { seed: 7, at: 2_000_000, kind: Kind::Stuck, what: "it waits".into() };
+        let history = History::of_seed(7, &Options::default());
+        let steps = history.step_count();
+        let shrunk = Shrunk { history, violation: violation.clone(), runs: 12 };
+        let found = Found::new(&violation, &shrunk);
+        let text = found.to_text();
+        let first = format!("seed 7 of commit {COMMIT} at 2000 us: stuck: it waits\n");
+        assert!(text.starts_with(&first), "{text}");
+        assert!(text.contains(&format!("{steps} steps are enough (12 histories tried)")));
+        assert!(found.shrunk.history.len() > steps, "every step has its line");
+    }
+}
