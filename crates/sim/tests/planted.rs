@@ -1,6 +1,6 @@
 //! The simulator finds what it is there to find: each planted bug, within 500 seeds, in a history that shrinks.
 //!
-//! `cargo test -p zonal-sim --release --features planted-bugs --test planted -- --nocapture` prints the table of
+//! `cargo test -p zonal-sim --features planted-bugs --test planted -- --nocapture` prints the table of
 //! `docs/simulation.md`.
 #![cfg(feature = "planted-bugs")]
 
