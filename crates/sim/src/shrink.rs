@@ -12,8 +12,8 @@ use zonal_base::Nanos;
 use crate::history::{Deed, History, ReadStep};
 use crate::violation::Violation;
 
-/// Runs of one shrinking at most: some seconds. The planted bugs take fewer than 300, but for one that comes of
-/// pressure on a full device; what is left at the end of the effort is the smallest so far.
+/// Runs of one shrinking at most: some seconds. Most planted bugs take fewer than 300, those that come of
+/// pressure on a full device more; what is left at the end of the effort is the smallest so far.
 pub const SHRINK_RUNS_MAX: u32 = 500;
 
 /// A history in which nothing can be spared, or nothing was found within [`SHRINK_RUNS_MAX`].
