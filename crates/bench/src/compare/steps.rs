@@ -147,7 +147,7 @@ pub(crate) fn reclaim(stage: &Stage) -> Result<Vec<Row>, String> {
     );
     let (mut with, mut without) = <(Samples, Samples)>::default();
     // Each run has both halves; the fill between them takes most of its time.
-    for _ in 0..stage.pairs.div_ceil(2) {
+    for _ in 0..stage.pairs {
         let report = stage.children.zonal(ZONAL, &flags)?;
         with.push(number(&report, "/latency_us/flash_hit/p999")?);
         without.push(number(&report, "/detail/reclaim/without/latency_us/flash_hit/p999")?);
@@ -164,7 +164,7 @@ pub(crate) fn insert_64k(stage: &Stage) -> Result<Vec<Row>, String> {
         <(Samples, Samples, Samples, Samples)>::default();
     let mut idle = Samples::default();
     let mut foyer_written = Samples::default();
-    for _ in 0..stage.pairs.div_ceil(2) {
+    for _ in 0..stage.pairs {
         let flags = "--mode insert --format --chunk 64KiB --value 64KiB --rate 80% --keys 0.75x";
         let report = children.zonal(ZONAL, flags)?;
         found.push(number(&report, "/found_after_insert_ratio")? * 100.0);
@@ -210,7 +210,7 @@ pub(crate) fn insert_4k(stage: &Stage) -> Result<Vec<Row>, String> {
     let (mut written, mut theirs) = <(Samples, Samples)>::default();
     let flags = "--mode insert --format --value 4KiB --rate 100MiB --keys 60000";
     in_turns(
-        stage.pairs.div_ceil(3),
+        stage.pairs,
         || {
             let report = children.zonal(ZONAL_4K, &format!("{flags} --chunk 4KiB"))?;
             written.push(number(&report, "/detail/insert/device_written_per_admitted")?);
@@ -233,7 +233,7 @@ pub(crate) fn range(stage: &Stage) -> Result<Vec<Row>, String> {
     let children = &stage.children;
     children.zonal(ZONAL, &Stage::fill_flags(OURS))?;
     let (mut own, mut kernel) = <(Samples, Samples)>::default();
-    for _ in 0..stage.pairs.div_ceil(3) {
+    for _ in 0..stage.pairs {
         let report = children.zonal(ZONAL, &stage.hit_flags(OURS))?;
         let gets = number(&report, "/gets")?;
         own.push(number(&report, "/device_read_bytes")? / gets / 1024.0);
@@ -261,7 +261,7 @@ pub(crate) fn kill(stage: &Stage) -> Result<Vec<Row>, String> {
     const KEYS: &str = "--chunk 64KiB --value 64KiB --dist uniform";
     let children = &stage.children;
     let (mut kept, mut reopen, mut taken) = <(Samples, Samples, Samples)>::default();
-    for round in 0..stage.pairs.div_ceil(3) {
+    for round in 0..stage.pairs {
         let flags = format!("{KEYS} --mode churn --format --rate 100MiB --seconds 600");
         let child = children.zonal_command(ZONAL, &flags).stdout(Stdio::piped()).spawn();
         let child = child.map_err(|error| error.to_string())?;
@@ -322,7 +322,7 @@ pub(crate) fn idle(stage: &Stage) -> Result<Vec<Row>, String> {
     let (mut ours, mut theirs) = <(Samples, Samples)>::default();
     let flags = "--mode idle --seconds 5 --warmup-seconds 1";
     in_turns(
-        stage.pairs.div_ceil(3),
+        stage.pairs,
         || {
             let report = children.zonal(ZONAL, flags)?;
             ours.push(number(&report, "/detail/idle/cpu_share")? * 100.0);
