@@ -1,12 +1,14 @@
 //! Workloads, and what is measured while a cache or a drive runs them.
 //!
-//! Uses: `base`, `device`. Knows nothing of: any cache (each is a [`bench::Subject`]), any real device, HTTP.
-//! Read in this order: `distribution`, `zipf`, `permutation`, `value`, `bench`; `characterize`.
+//! Uses: `cache` and what it stands on. Knows nothing of: any real device, any cache of others (each is a
+//! [`bench::Subject`]), HTTP.
+//! Read in this order: `distribution`, `zipf`, `permutation`, `value`, `bench`; `characterize`; `simulated`.
 
 pub mod bench;
 pub mod characterize;
 mod distribution;
 mod permutation;
+pub mod simulated;
 mod value;
 mod zipf;
 

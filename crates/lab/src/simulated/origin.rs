@@ -1,0 +1,112 @@
+//! An origin that has every object, and answers each question after the same time.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+use zonal_base::{
+    BLOCK_BYTES, Blocks, Buffer, Bytes, Contents, Nanos, Pool, PoolClass, Tag, Ticket, index,
+};
+use zonal_cache::{Fetch, Fetched, ObjectName, OriginFault, OriginHead, StreamId};
+
+/// An object: 1 GiB, so that few heads stand for many chunks.
+pub(super) const OBJECT: Bytes = Bytes::mib(1024);
+
+/// What a body sends at once: as much as the longest piece of a chunk.
+const FRAME: Bytes = Bytes::mib(1);
+
+/// Frames under way, at most 1 GiB of them; they hold no memory but their tags'.
+const FRAMES_MAX: u32 = 1024;
+
+pub(super) struct Origin {
+    latency: Nanos,
+    /// In the order of their times, for all take equally long.
+    answers: VecDeque<(Nanos, Ticket, Fetched)>,
+    bodies: BTreeMap<StreamId, Body>,
+    next_stream: u64,
+    frames: Pool,
+}
+
+struct Body {
+    object: u64,
+    rest: Range<u64>,
+}
+
+/// The name of the object with a number.
+pub(super) fn name_of(object: u64) -> ObjectName {
+    ObjectName::new("simulated", &object.to_string())
+}
+
+/// What the bytes of an object are, at a whole block.
+pub(super) fn tag_at(object: u64, at: u64) -> Tag {
+    Tag { source: object, block: Blocks(at / BLOCK_BYTES as u64) }
+}
+
+fn number_of(object: &ObjectName) -> Option<u64> {
+    object.key().parse().ok()
+}
+
+impl Origin {
+    pub(super) fn new(latency: Nanos) -> Self {
+        let class = PoolClass { blocks: FRAME.blocks_ceil(), count: FRAMES_MAX };
+        Self {
+            latency,
+            answers: VecDeque::new(),
+            bodies: BTreeMap::new(),
+            next_stream: 0,
+            frames: Pool::holding(Contents::Tags, &[class], Box::new(|| ())),
+        }
+    }
+
+    pub(super) fn start(&mut self, now: Nanos, ticket: Ticket, fetch: Fetch) {
+        let answer = match fetch {
+            Fetch::Head { .. } => Fetched::Head(OriginHead {
+                size: OBJECT.0,
+                etag: "\"1\"".into(),
+                ..OriginHead::default()
+            }),
+            Fetch::Open { object, range, .. } => match number_of(&object) {
+                Some(object) => self.open(object, range),
+                None => Fetched::Failed(OriginFault::NotFound),
+            },
+            Fetch::More { stream } => self.more(stream),
+            Fetch::Close { stream } => {
+                self.bodies.remove(&stream);
+                Fetched::End
+            }
+        };
+        self.answers.push_back((now + self.latency, ticket, answer));
+    }
+
+    pub(super) fn poll(&mut self, now: Nanos) -> Option<(Ticket, Fetched)> {
+        self.next_event().filter(|due| *due <= now)?;
+        self.answers.pop_front().map(|(_, ticket, answer)| (ticket, answer))
+    }
+
+    pub(super) fn next_event(&self) -> Option<Nanos> {
+        self.answers.front().map(|(due, ..)| *due)
+    }
+
+    fn open(&mut self, object: u64, rest: Range<u64>) -> Fetched {
+        let stream = StreamId(self.next_stream);
+        self.next_stream += 1;
+        self.bodies.insert(stream, Body { object, rest });
+        Fetched::Opened(stream)
+    }
+
+    fn more(&mut self, stream: StreamId) -> Fetched {
+        let Some(body) = self.bodies.get_mut(&stream) else { return Fetched::End };
+        let len = FRAME.0.min(body.rest.end - body.rest.start);
+        // Everybody else holds a frame: ask again later, as one does of a store that is busy.
+        let Some(mut frame) = self.frames.take(Bytes(len).blocks_ceil()) else {
+            return Fetched::Failed(OriginFault::Busy);
+        };
+        fill(&mut frame, body.object, body.rest.start, len);
+        body.rest.start += len;
+        Fetched::Data(frame.freeze(index(len)).into_bytes())
+    }
+}
+
+fn fill(frame: &mut Buffer, object: u64, at: u64, len: u64) {
+    let blocks = 0..index(Bytes(len).blocks_ceil().0);
+    frame.set_tags(blocks, tag_at(object, at));
+}

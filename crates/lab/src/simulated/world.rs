@@ -1,0 +1,96 @@
+//! The host's loop: it turns the engine, the drive and the origin, and time.
+
+use zonal_base::{Bytes, Checksum, Contents, Nanos, PoolClass};
+use zonal_cache::Ports;
+use zonal_device::ZonedDevice;
+use zonal_runtime::{Buffers, Executor, Port};
+use zonal_zonelog::Generations;
+
+use super::origin::Origin;
+
+/// Everything but the cache itself.
+pub(super) struct World<D> {
+    pub(super) executor: Executor,
+    pub(super) ports: Ports,
+    pub(super) now: Nanos,
+    drive: D,
+    origin: Origin,
+}
+
+/// Headers are checked for real; of payloads, their tags.
+const CHECKSUM: Checksum = Checksum(crc32c::crc32c_append);
+
+/// Tasks of the engine, and readers.
+const TASKS_MAX: usize = 1 << 16;
+
+/// Memory for payloads, of each size. A tag touches a page of its own: more would only be slower.
+const BUFFERS: Bytes = Bytes::mib(64);
+
+/// Polls of tasks in one turn.
+const POLLS_PER_TURN: usize = 1024;
+
+impl<D: ZonedDevice> World<D> {
+    pub(super) fn new(drive: D, piece: Bytes, origin_latency: Nanos) -> Self {
+        let executor = Executor::new(TASKS_MAX);
+        // Heads and footers need buffers as well: those of 64 KiB.
+        let sizes = [Bytes::kib(8), Bytes::kib(64).max(piece)];
+        let classes = sizes.map(|size| {
+            let count = zonal_base::low_u32(zonal_base::index(BUFFERS.0 / size.0));
+            PoolClass { blocks: size.blocks_ceil(), count }
+        });
+        let ports = Ports {
+            device: Port::new(),
+            origin: Port::new(),
+            clock: executor.clock().clone(),
+            spawner: executor.spawner().clone(),
+            buffers: Buffers::holding(Contents::Tags, executor.spawner(), &classes),
+            checksum: CHECKSUM,
+            generations: Generations::default(),
+        };
+        Self { executor, ports, now: Nanos(0), drive, origin: Origin::new(origin_latency) }
+    }
+
+    /// Turns until `done`, or until nothing is left that could happen.
+    pub(super) fn run(&mut self, done: impl Fn() -> bool) {
+        while !done() {
+            if !self.turn() && !self.wait() {
+                return;
+            }
+        }
+    }
+
+    /// True when something moved.
+    fn turn(&mut self) -> bool {
+        let mut moved = 0 < self.executor.run(POLLS_PER_TURN);
+        while let Some((ticket, command)) = self.ports.device.take() {
+            moved = true;
+            if let Err(command) = self.drive.submit(self.now, ticket, command) {
+                self.ports.device.put_back(ticket, command);
+                break;
+            }
+        }
+        while let Some((ticket, fetch)) = self.ports.origin.take() {
+            moved = true;
+            self.origin.start(self.now, ticket, fetch);
+        }
+        while let Some((ticket, completion)) = self.drive.poll(self.now) {
+            moved = true;
+            self.ports.device.complete(ticket, completion);
+        }
+        while let Some((ticket, fetched)) = self.origin.poll(self.now) {
+            moved = true;
+            self.ports.origin.complete(ticket, fetched);
+        }
+        moved
+    }
+
+    /// Moves on to the next thing that happens, if there is one.
+    fn wait(&mut self) -> bool {
+        let events =
+            [self.executor.next_deadline(), self.drive.next_event(), self.origin.next_event()];
+        let Some(next) = events.into_iter().flatten().min() else { return false };
+        self.now = self.now.max(next);
+        self.executor.advance(self.now);
+        true
+    }
+}
