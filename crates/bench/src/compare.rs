@@ -5,9 +5,9 @@
 
 mod children;
 mod http;
-mod machine;
-mod page;
-mod samples;
+pub(crate) mod machine;
+pub(crate) mod page;
+pub(crate) mod samples;
 mod steps;
 
 use std::path::PathBuf;
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         }
         stage.children.clear();
     }
-    let page = page::page(&machine, &rows, &stage.children.commands());
+    let page = page::page(&page::COMPARISON, &machine, &rows, &stage.children.commands());
     if args.only.is_empty() {
         std::fs::write(&args.out, page).map_err(|error| error.to_string())?;
         eprintln!("written: {}", args.out.display());

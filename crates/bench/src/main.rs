@@ -1,11 +1,12 @@
 //! Side by side with a peer: the same workload on foyer, and a driver that takes turns between foyer, `fio`
 //! and Zonal and writes down what it saw.
 //!
-//! Uses: `lab`, `base`, foyer. Knows nothing of: Zonal's insides; it runs the program as anybody would.
-//! Read in this order: `main` (the commands), `foyer_cache`, `compare`.
+//! Uses: `lab`, `emulator`, `base`, foyer. Knows nothing of: Zonal's insides; it runs the program as anybody would.
+//! Read in this order: `main` (the commands), `foyer_cache`, `compare`; `model`.
 
 mod compare;
 mod foyer_cache;
+mod model;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ struct Cli {
 enum Command {
     All(compare::Args),
     Foyer(FoyerArgs),
+    Model(model::Args),
 }
 
 /// Run the workload of `zonal bench` on foyer 0.22.6
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::All(args) => compare::run(&args),
         Command::Foyer(args) => foyer(args),
+        Command::Model(args) => model::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

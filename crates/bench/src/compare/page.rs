@@ -25,21 +25,34 @@ const NOT_CONCLUDED: &str = "\
 - HTTP rows share the cores with the client. The CPU is the server's alone.
 ";
 
+/// What a page says in words.
+pub(crate) struct Words {
+    /// Its title, and how it came to be.
+    pub(crate) introduction: &'static str,
+    /// What must not be read into it.
+    pub(crate) not_concluded: &'static str,
+}
+
+/// Those of the comparison.
+pub(crate) const COMPARISON: Words =
+    Words { introduction: INTRODUCTION, not_concluded: NOT_CONCLUDED };
+
 /// The whole page.
 pub(crate) fn page(
+    words: &Words,
     machine: &[(&'static str, String)],
     rows: &[Row],
     commands: &[String],
 ) -> String {
-    let mut page = String::from(INTRODUCTION);
+    let mut page = String::from(words.introduction);
     // Writing to a string does not fail.
-    let _ = write_page(&mut page, machine, rows, commands);
+    let _ = write_page(&mut page, (words, machine), rows, commands);
     page
 }
 
 fn write_page(
     page: &mut String,
-    machine: &[(&'static str, String)],
+    (words, machine): (&Words, &[(&'static str, String)]),
     rows: &[Row],
     commands: &[String],
 ) -> std::fmt::Result {
@@ -55,7 +68,8 @@ fn write_page(
     }
     writeln!(
         page,
-        "\n{NOT_CONCLUDED}\n## Raw numbers\n\nIn the order in which they were taken.\n"
+        "\n{}\n## Raw numbers\n\nIn the order in which they were taken.\n",
+        words.not_concluded
     )?;
     writeln!(page, "| measure | of | values |\n| --- | --- | --- |")?;
     for row in rows.iter().filter(|row| row.failure.is_none()) {
@@ -63,6 +77,9 @@ fn write_page(
         if let Reference::Measured(name, samples) = &row.reference {
             raw_line(page, &row.measure, name, &samples.values)?;
         }
+    }
+    if commands.is_empty() {
+        return Ok(());
     }
     writeln!(
         page,
@@ -113,7 +130,7 @@ mod tests {
         let row = Row::new("hits", "MiB/s", samples(&[900.0, 950.0]), Goal::RatioAtLeast(0.9));
         let rows =
             [row.beside("fio", samples(&[1000.0, 1000.0])), Row::failed("http", "no wrk".into())];
-        let page = page(&[("kernel", "6.18".into())], &rows, &["zonal bench".into()]);
+        let page = page(&COMPARISON, &[("kernel", "6.18".into())], &rows, &["zonal bench".into()]);
         let expected = [
             "| kernel | 6.18 |",
             "| hits | MiB/s | 925.0 (900.0 to 950.0) | fio: 1000 | 0.925 (0.900 to 0.950) | ratio 0.900 | yes |",

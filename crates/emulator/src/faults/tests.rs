@@ -159,11 +159,11 @@ fn what_was_drained_before_a_power_cut_is_not_counted_after_it() {
     rig.write(0, 8, 1).unwrap();
     for _ in 0..2 {
         // Long enough that the drive looks at how much it has programmed lately.
-        rig.now = rig.now + Nanos::secs(1);
+        rig.now += Nanos::secs(1);
         assert_eq!(rig.read(0, 1).unwrap(), [1]);
     }
     rig.drive.cut_power(&mut Rng::new(1));
-    rig.now = rig.now + Nanos::secs(1);
+    rig.now += Nanos::secs(1);
     assert_eq!(rig.read(0, 1).unwrap(), [1]);
 }
 

@@ -102,6 +102,23 @@ impl Held {
     }
 }
 
+/// The first piece that reaches beyond a block, or how many there are.
+fn beyond(pieces: &[Piece], block: u32) -> usize {
+    let Some(last) = pieces.last().filter(|last| block < last.end()) else { return pieces.len() };
+    // Pieces are of a kind: look first where it would be if all were equally long, then ever further away.
+    let guess = u64::from(block) * pieces.len() as u64 / u64::from(last.end());
+    let guess = index(guess).min(pieces.len() - 1);
+    let (mut low, mut high, mut step) = (guess, guess, 1);
+    while high < pieces.len() && pieces[high].end() <= block {
+        (low, high, step) = (high + 1, high + step, step * 2);
+    }
+    while 0 < low && block < pieces[low - 1].end() {
+        (low, high, step) = (low.saturating_sub(step), low - 1, step * 2);
+    }
+    let high = high.min(pieces.len());
+    low + pieces[low..high].partition_point(|piece| piece.end() <= block)
+}
+
 /// Puts a piece in; what lay there is gone.
 fn put(pieces: &mut Vec<Piece>, piece: Piece) {
     if pieces.len() == pieces.capacity() {
@@ -116,7 +133,7 @@ fn put(pieces: &mut Vec<Piece>, piece: Piece) {
 
 /// Takes out what lies between two blocks, and says where among the pieces that is.
 fn cut(pieces: &mut Vec<Piece>, from: u32, to: u32) -> usize {
-    let first = pieces.partition_point(|piece| piece.end() <= from);
+    let first = beyond(pieces, from);
     let last = pieces.partition_point(|piece| piece.at < to);
     let Some(touched) = pieces.get(first..last).filter(|touched| !touched.is_empty()) else {
         return first;
@@ -149,7 +166,7 @@ impl Medium for Tags {
         let (zone, origin) = self.locate(lba);
         let end = origin + zonal_base::low_u32(index(blocks.0));
         let pieces = &self.zones[zone];
-        let first = pieces.partition_point(|piece| piece.end() <= origin);
+        let first = beyond(pieces, origin);
         let mut done = origin;
         for piece in pieces[first..].iter().take_while(|piece| piece.at < end) {
             let (from, to) = (piece.at.max(origin), piece.end().min(end));
@@ -172,7 +189,7 @@ impl Medium for Tags {
     fn flip_bit(&mut self, lba: Lba, bit: u32) {
         let (zone, at) = self.locate(lba);
         let pieces = &mut self.zones[zone];
-        let found = pieces.partition_point(|piece| piece.end() <= at);
+        let found = beyond(pieces, at);
         let Some(piece) = pieces.get(found).filter(|piece| piece.at <= at) else { return };
         let mut block = piece.part(at, at + 1);
         match &mut block.held {
@@ -185,5 +202,30 @@ impl Medium for Tags {
             }
         }
         put(pieces, block);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zonal_base::Rng;
+
+    #[test]
+    fn a_piece_is_found_wherever_it_lies() {
+        let mut rng = Rng::new(3);
+        for round in 0..300 {
+            let (mut pieces, mut at) = (Vec::new(), 0);
+            for _ in 0..round {
+                at += u32::from(rng.one_in(5)) * 40;
+                let blocks = if rng.one_in(9) { 200 } else { 1 + u32::from(rng.one_in(3)) };
+                pieces.push(Piece { at, blocks, held: Held::bytes(&[]) });
+                at += blocks;
+            }
+            for _ in 0..40 {
+                let block = zonal_base::low_u32(index(rng.below(u64::from(at) + 3)));
+                let plain = pieces.partition_point(|piece| piece.end() <= block);
+                assert_eq!(beyond(&pieces, block), plain, "block {block} of {pieces:?}");
+            }
+        }
     }
 }

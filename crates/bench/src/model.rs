@@ -1,0 +1,130 @@
+//! What the models of drives cost: gets of a whole cache per second of CPU, and memory at full size.
+
+use std::path::{Path, PathBuf};
+
+use zonal_base::{Bytes, Nanos};
+use zonal_emulator::{Profile, Tags, ZonedDrive};
+use zonal_lab::bench::resident;
+use zonal_lab::simulated::{Outcome, Settings, Simulated};
+use zonal_lab::{Distribution, Draw};
+
+use crate::compare::machine::describe;
+use crate::compare::page::{Words, page};
+use crate::compare::samples::{Goal, Row, Samples};
+
+/// Measure what a cache on the model of a drive costs, in virtual time
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How often gets are measured
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    rounds: u32,
+    /// Zones of the drive whose gets are measured
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    zones: u32,
+    /// Zones of the drive that is filled to see what it takes: the ZN540 has 904
+    #[arg(long, value_name = "N", default_value_t = 904)]
+    full_zones: u32,
+    /// The page that is written
+    #[arg(long, value_name = "FILE", default_value = "docs/results/model-cost.md")]
+    out: PathBuf,
+}
+
+const WORDS: Words = Words {
+    introduction: "\
+# What the model of a drive costs
+
+Written by `cargo run --release -p zonal-bench -- model`. A whole cache (the engine that serves users, chunks of 64 KiB, `zone-lru`) runs on
+`emulator:zn540` in virtual time, one shard, 64 readers in closed loops, an origin 10 ms away; payloads are tags, and every reader checks
+them. Medians, with the lowest and the highest in parentheses. CPU is that of the only thread.
+",
+    not_concluded: "\
+## What is not concluded
+
+- Nothing about the speed of a cache on real hardware: here time is the model's.
+- Nothing about other drives than the ZN540, or smaller chunks.
+",
+};
+
+const CHUNK: Bytes = Bytes::kib(64);
+
+/// Gets of one round.
+const ROUND: u64 = 1_000_000;
+
+pub(crate) fn run(args: &Args) -> Result<(), String> {
+    let mut rows = full_drive(args.full_zones)?;
+    rows.extend(gets(args)?);
+    rows.iter().for_each(|row| eprintln!("{}", row.line()));
+    let text = page(&WORDS, &describe(Path::new(".")), &rows, &[]);
+    std::fs::write(&args.out, text).map_err(|error| error.to_string())?;
+    eprintln!("written: {}", args.out.display());
+    Ok(())
+}
+
+/// A cache on a ZN540 with so many zones, and how many chunks it holds.
+fn cache(zones: u32) -> Result<(Simulated<ZonedDrive>, u64), String> {
+    let mut profile = Profile::zn540();
+    profile.geometry.zone_count = zones;
+    let geometry = profile.geometry;
+    let drive = ZonedDrive::new(profile, 1, Box::new(Tags::new(&geometry)));
+    let settings = Settings {
+        chunk: CHUNK,
+        policy: "zone-lru",
+        tasks: 64,
+        origin_latency: Nanos::millis(10),
+        seed: 1,
+    };
+    let simulated = Simulated::start(drive, &settings).map_err(|error| error.to_string())?;
+    let capacity = geometry.zone_capacity.bytes().0 * u64::from(zones);
+    Ok((simulated, capacity / CHUNK.0))
+}
+
+/// Fills a drive, a little over its capacity so that zones are emptied, and looks at the memory.
+fn full_drive(zones: u32) -> Result<Vec<Row>, String> {
+    let before = resident();
+    let (mut simulated, chunks) = cache(zones)?;
+    // Uniform over far more keys than will be asked for: nearly all of them miss.
+    let draw = Draw::new(Distribution::Uniform, chunks * 64, 1);
+    let outcome = simulated.gets(chunks + chunks / 50, draw)?;
+    let memory = Bytes(resident().0.saturating_sub(before.0));
+    let records = simulated.cache().record_count();
+    let one = |value: f64| {
+        let mut samples = Samples::default();
+        samples.push(value);
+        samples
+    };
+    let gib = memory.0 as f64 / (1u64 << 30) as f64;
+    let measure = format!("memory of the model and the cache, {zones} zones full of 64 KiB chunks");
+    let each = memory.0 as f64 / records as f64;
+    let misses = outcome.gets as f64 / outcome.cpu.as_secs_f64() / 1e6;
+    Ok(vec![
+        Row::new(&measure, "GiB", one(gib), Goal::AtMost(2.0)),
+        Row::new("memory for each chunk", "B", one(each), Goal::None),
+        Row::new("misses, each of them filled", "million per CPU second", one(misses), Goal::None),
+    ])
+}
+
+fn gets(args: &Args) -> Result<Vec<Row>, String> {
+    let (mut simulated, chunks) = cache(args.zones)?;
+    let mixed = Draw::new(Distribution::Zipf { theta: 0.99 }, chunks * 2, 1);
+    // Until it is full, and zones are emptied.
+    while simulated.cache().stats().evicted == 0 {
+        simulated.gets(ROUND, mixed)?;
+    }
+    let (mut rate, mut hits, mut speed) = <(Samples, Samples, Samples)>::default();
+    for _ in 0..args.rounds {
+        let outcome = simulated.gets(ROUND, mixed)?;
+        rate.push(per_cpu_second(&outcome));
+        hits.push(outcome.hits as f64 / outcome.gets as f64 * 100.0);
+        speed.push(outcome.took.0 as f64 / 1e9 / outcome.cpu.as_secs_f64());
+    }
+    let measure = "gets, hits and misses mixed: zipf:0.99 over twice the capacity";
+    Ok(vec![
+        Row::new(measure, "million per CPU second", rate, Goal::AtLeast(1.0)),
+        Row::new("hits among them", "%", hits, Goal::None),
+        Row::new("virtual time over CPU time meanwhile", "", speed, Goal::None),
+    ])
+}
+
+fn per_cpu_second(outcome: &Outcome) -> f64 {
+    outcome.gets as f64 / outcome.cpu.as_secs_f64() / 1e6
+}
