@@ -173,6 +173,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Lab<'a, D, C> {
         let report = Report {
             device: settings.device.clone(),
             seed: settings.seed,
+            effort: settings.effort,
             points: Vec::new(),
             skipped: Vec::new(),
             series: Vec::new(),

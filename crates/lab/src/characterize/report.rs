@@ -12,6 +12,9 @@ pub struct Report {
     pub device: String,
     /// Where its and our chance came from.
     pub seed: u64,
+    /// How long the runs were, as a multiple of the default.
+    #[serde(skip)]
+    pub effort: f64,
     /// In the order in which they were measured.
     pub points: Vec<Point>,
     /// Runs that this device has too few zones for, by name.
@@ -103,6 +106,9 @@ pub struct Scores {
     pub test_means: Score,
 }
 
+/// Runs of the default length have 4,000 answers. A 99th percentile wants a thousand, ten of them above it.
+const EFFORT_MIN: f64 = 0.25;
+
 /// Goal for means of the fit set: half of what published device models reach, and above the drive's own
 /// spread between runs.
 const FIT_MEAN: f64 = 0.05;
@@ -137,6 +143,12 @@ impl Point {
 }
 
 impl Report {
+    /// Whether the runs were too short for percentiles, and for a write buffer to fill.
+    #[must_use]
+    pub fn is_too_short(&self) -> bool {
+        self.effort < EFFORT_MIN
+    }
+
     /// How many points are near enough.
     #[must_use]
     pub fn scores(&self) -> Scores {

@@ -1,4 +1,4 @@
-//! A report as a person reads it: *measured on the drive | here | deviation*, by observation.
+//! A report as a person reads it: the summary, then *measured on the drive | here | deviation*, by observation.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +19,7 @@ pub enum Detail {
 pub struct Table<'a> {
     /// What was measured.
     pub report: &'a Report,
-    /// How much of it to show.
+    /// How much of it to show below the summary.
     pub detail: Detail,
 }
 
@@ -42,37 +42,60 @@ const OBSERVATIONS: [(u8, &str); 13] = [
 
 impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { device, seed, points, skipped, .. } = self.report;
-        writeln!(f, "{device}, seed {seed}: {} points", points.len())?;
         let mut groups: BTreeMap<u8, Vec<&Point>> = BTreeMap::new();
-        for point in points {
+        for point in &self.report.points {
             groups.entry(point.observation).or_default().push(point);
         }
+        self.summary(f, &groups)?;
         for (number, what) in OBSERVATIONS {
-            writeln!(f, "\nobservation {number}: {what}")?;
-            if let Some(points) = groups.get(&number) {
-                self.group(f, points)?;
-            }
+            let points = groups.get(&number).map_or(&[][..], Vec::as_slice);
+            self.group(f, (number, what), points)?;
         }
-        if !skipped.is_empty() {
-            writeln!(f, "\nnot run, too few zones: {}", skipped.join(", "))?;
-        }
-        match self.report.scores() {
-            scores if points.iter().any(|point| point.reference.is_some()) => {
-                writeln!(f, "\n{scores}")
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }
 
 impl Table<'_> {
-    fn group(&self, f: &mut fmt::Formatter<'_>, points: &[&Point]) -> fmt::Result {
-        let verdicts: Vec<bool> = points.iter().filter_map(|point| point.is_within()).collect();
-        let within = verdicts.iter().filter(|is_within| **is_within).count();
-        if !verdicts.is_empty() {
-            writeln!(f, "  {within} of {} scored points within their tolerance", verdicts.len())?;
+    fn summary(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        groups: &BTreeMap<u8, Vec<&Point>>,
+    ) -> fmt::Result {
+        let Report { device, seed, effort, points, skipped, .. } = self.report;
+        writeln!(f, "{device}, seed {seed}: {} points", points.len())?;
+        if self.report.is_too_short() {
+            writeln!(
+                f,
+                "warning: at --effort {effort} the runs are too short: their 99th percentiles, and what a \
+                 full write\nbuffer does to their means, are not the device's"
+            )?;
         }
+        if !skipped.is_empty() {
+            writeln!(f, "not run, too few zones: {}", skipped.join(", "))?;
+        }
+        if points.iter().all(|point| point.reference.is_none()) {
+            return Ok(());
+        }
+        writeln!(f, "{}\n", self.report.scores())?;
+        for (number, what) in OBSERVATIONS {
+            let points = groups.get(&number).into_iter().flatten();
+            let verdicts: Vec<bool> = points.filter_map(|point| point.is_within()).collect();
+            let within = verdicts.iter().filter(|is_within| **is_within).count();
+            let counts = match verdicts.len() {
+                0 => "-".into(),
+                of => format!("{within} of {of}"),
+            };
+            writeln!(f, "  {counts:>12}  observation {number}: {what}")?;
+        }
+        Ok(())
+    }
+
+    fn group(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        (number, what): (u8, &str),
+        points: &[&Point],
+    ) -> fmt::Result {
         let is_shown = |point: &Point| match self.detail {
             Detail::All => true,
             Detail::Misses => point.is_within() == Some(false),
@@ -81,6 +104,7 @@ impl Table<'_> {
         if shown.is_empty() {
             return Ok(());
         }
+        writeln!(f, "\nobservation {number}: {what}")?;
         let (drive, here) = ("on the drive", "here");
         writeln!(f, "  {:<58} {drive:>13} {here:>13} {:<5} deviation", "", "")?;
         shown.into_iter().try_for_each(|point| line(f, point))

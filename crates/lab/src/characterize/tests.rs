@@ -273,7 +273,7 @@ fn point(set: Set, statistic: Statistic, value: f64) -> Point {
 
 fn report(points: Vec<Point>) -> Report {
     let (skipped, series) = (Vec::new(), Vec::new());
-    Report { device: "emulator:zn540".into(), seed: 7, points, skipped, series }
+    Report { device: "emulator:zn540".into(), seed: 7, effort: 1.0, points, skipped, series }
 }
 
 #[test]
@@ -296,6 +296,21 @@ fn scores_count_means_and_tails_by_set() {
     let misses = Table { report: &report, detail: Detail::Misses }.to_string();
     assert_eq!(misses.matches("latency_us").count(), 1, "{misses}");
     assert!(misses.contains("-6.0 % !"), "{misses}");
+}
+
+/// It stood below hundreds of rows, and what was too short to be measured looked like a bad drive.
+#[test]
+fn the_summary_comes_first_and_says_when_the_runs_were_too_short() {
+    let mut report = report(vec![point(Set::Fit, Statistic::Mean, 94.0)]);
+    let table = |report: &Report| Table { report, detail: Detail::All }.to_string();
+    let text = table(&report);
+    let at = |what: &str| text.find(what).expect("it is there");
+    assert!(at("fit set: 0 of 1") < at("0 of 1  observation 3"), "{text}");
+    assert!(at("0 of 1  observation 3") < at("latency_us.mean"), "{text}");
+    assert!(!text.contains("warning"), "{text}");
+    report.effort = 0.01;
+    let text = table(&report);
+    assert!(text.lines().nth(1).expect("a second line").starts_with("warning: "), "{text}");
 }
 
 #[test]

@@ -31,13 +31,13 @@ pub(crate) struct Args {
     /// Equal seeds, equal reports
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How long each run is measured, as a multiple of the default; shorter runs are less exact
+    /// How long each run is measured, as a multiple of the default; below 0.25 the runs are too short for percentiles
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     effort: f64,
-    /// Compare with nothing
+    /// Compare with nothing: show every point
     #[arg(long)]
     no_reference: bool,
-    /// Show every point, not only those that are off
+    /// Below the summary show every point, not only those that are off
     #[arg(long)]
     all: bool,
     /// Draw the figures as SVG files in this folder
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.json {
         return print::json(&report);
     }
-    let detail = if args.all { Detail::All } else { Detail::Misses };
+    let detail = if args.all || args.no_reference { Detail::All } else { Detail::Misses };
     print::text(&Table { report: &report, detail }.to_string())
 }
 
