@@ -1,4 +1,4 @@
-//! What a zoned drive costs: the experiments of a published characterization, on any device.
+//! What a drive costs: the experiments of a published characterization, on any device.
 //!
 //! The experiments are those of Doekemeijer et al., "Performance Characterization of NVMe Flash Devices
 //! with Zoned Namespaces (ZNS)", IEEE CLUSTER 2023, and of the interference study that followed it
@@ -29,7 +29,7 @@ mod tally;
 
 pub use bench::Error;
 pub use clock::{Clock, RealTime, VirtualTime};
-pub use experiments::{Experiment, Progress, Settings, conventional, zoned};
+pub use experiments::{CountsPrograms, Experiment, Progress, Settings, conventional, zoned};
 pub use load::Stack;
 pub use plots::{PlotError, write_plots};
 pub use reference::Comparison;

@@ -130,10 +130,10 @@ fn garbage_collection_takes_its_share_of_the_program_bandwidth() {
     let ours = rig.write(1, 32, blocks, || rng.below(blocks));
     let did = rig.drive.ftl_counters().unwrap().since(&earlier);
     let write_amplification = did.programs() as f64 / did.host_blocks as f64;
-    assert!(5.0 < write_amplification, "{write_amplification}");
+    assert!(3.5 < write_amplification, "{write_amplification}");
     let copies = write_amplification - 1.0;
     // Nothing but programs and the reads of copies limits it.
-    let reads = rig.drive.work.read_cost() * copies;
+    let reads = rig.drive.work.copy_read_cost() * copies;
     check("MiB/s", ours, 1187.0 / (write_amplification + reads), 0.03);
 }
 
@@ -204,7 +204,7 @@ fn the_profiles_have_the_spare_space_that_they_say() {
             / f64::from(ftl.user_units)
     };
     for (profile, over) in [
-        (ConventionalProfile::sn540(), 1.0733),
+        (ConventionalProfile::sn540(), 1.1440),
         (ConventionalProfile::p5316_qlc(), 1.1453),
         (ConventionalProfile::p5510_tlc(), 1.1453),
     ] {

@@ -29,8 +29,10 @@ pub(super) struct Work {
     buffer: WriteBuffer,
     /// `None`: blocks are written in place.
     ftl: Option<Ftl>,
-    /// What reading a unit inside the drive costs of the program bandwidth, compared with a program.
+    /// What reading a unit inside the drive costs of the program bandwidth, compared with a program: to complete a
+    /// partial one, and to copy one.
     read_permille: u64,
+    copy_read_permille: u64,
     /// The part of a block of work that is not in the buffer yet.
     left_permille: u64,
     trim_ps_per_block: u64,
@@ -42,6 +44,7 @@ pub(super) struct Work {
 impl Work {
     pub(super) fn new(profile: &ConventionalProfile, rng: &mut Rng) -> Self {
         let drive = &profile.drive;
+        let read_permille = read_permille(&drive.nand);
         Self {
             controller: drive.controller,
             server: Server::default(),
@@ -49,7 +52,8 @@ impl Work {
             nand: Nand::new(drive.nand, rng.next_u64()),
             buffer: WriteBuffer::new(&drive.buffer, ALL + 1, rng.next_u64()),
             ftl: profile.ftl.map(Ftl::new),
-            read_permille: read_permille(&drive.nand),
+            read_permille,
+            copy_read_permille: profile.copy_read_permille.unwrap_or(read_permille),
             left_permille: 0,
             trim_ps_per_block: profile.trim_ps_per_block,
             trims: Server::default(),
@@ -105,10 +109,10 @@ impl Work {
         (lies, next)
     }
 
-    /// What reading a unit inside the drive costs, in programs of a unit.
+    /// What reading a unit to copy it costs, in programs of a unit.
     #[cfg(test)]
-    pub(super) fn read_cost(&self) -> f64 {
-        self.read_permille as f64 / 1000.0
+    pub(super) fn copy_read_cost(&self) -> f64 {
+        self.copy_read_permille as f64 / 1000.0
     }
 
     /// When the blocks of a write have arrived in the buffer, if there is room.
@@ -140,8 +144,9 @@ impl Work {
         let earlier = *ftl.counters();
         ftl.write(lba, blocks);
         let did = ftl.counters().since(&earlier);
-        let reads = did.copies + did.completing_reads;
-        let units_permille = did.programs() * 1000 + reads * self.read_permille;
+        let units_permille = did.programs() * 1000
+            + did.copies * self.copy_read_permille
+            + did.completing_reads * self.read_permille;
         let work_permille = units_permille * ftl.config().unit.0 + self.left_permille;
         self.left_permille = work_permille % 1000;
         self.buffer.write(now, ALL, Blocks(work_permille / 1000), slot)

@@ -54,6 +54,7 @@ const SETTLE: Nanos = Nanos::secs(1);
 pub(super) struct Bench<'a, D, C> {
     pub(super) device: &'a mut D,
     pub(super) clock: &'a mut C,
+    pub(super) seed: u64,
     pub(super) rng: Rng,
     pub(super) ground: Ground,
     pool: Pool,
@@ -70,7 +71,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
         let data = pool.take(COMMAND_BLOCKS_MAX).ok_or(Error::TooDeep)?;
         let data = data.freeze(index(COMMAND_BLOCKS_MAX.bytes().0));
         let ground = Ground::new(device.geometry().zone_count);
-        Ok(Self { device, clock, rng: Rng::new(seed), ground, pool, data })
+        Ok(Self { device, clock, seed, rng: Rng::new(seed), ground, pool, data })
     }
 
     /// Bytes to write: what they are does not matter.

@@ -3,6 +3,7 @@
 //! A row of a table is a run; its streams, its window and the points that come of it are in the
 //! experiment's file.
 
+mod amplification;
 mod garbage;
 mod grid;
 mod interference;
@@ -39,13 +40,15 @@ pub enum Experiment {
     Placement,
     /// I/O beside resets and finishes.
     Interference,
-    /// Throughput by the second while zones are reset for new writes.
+    /// Throughput by the second while old data are given up for new ones.
     GarbageCollection,
+    /// What a drive without zones programs for each block that is written.
+    WriteAmplification,
 }
 
 impl Experiment {
-    /// All of them, in the order in which they run.
-    pub const ALL: [Self; 8] = [
+    /// What a zoned drive has, in the order in which it runs.
+    pub const ZONED: [Self; 8] = [
         Self::IoGrid,
         Self::ZoneManagement,
         Self::OpenClose,
@@ -55,6 +58,10 @@ impl Experiment {
         Self::Interference,
         Self::GarbageCollection,
     ];
+
+    /// What a drive without zones has. The last wants a drive of its own: it fills it again and again.
+    pub const CONVENTIONAL: [Self; 3] =
+        [Self::IoGrid, Self::ReadUnderWrites, Self::GarbageCollection];
 }
 
 impl fmt::Display for Experiment {
@@ -68,6 +75,7 @@ impl fmt::Display for Experiment {
             Self::Placement => "placement",
             Self::Interference => "interference",
             Self::GarbageCollection => "garbage collection",
+            Self::WriteAmplification => "write amplification",
         })
     }
 }
@@ -77,6 +85,10 @@ impl fmt::Display for Experiment {
 pub struct Settings {
     /// What to call the device.
     pub device: String,
+    /// What the reader must know about it before any figure.
+    pub note: Option<&'static str>,
+    /// Which model it is, for what is published about one model only.
+    pub model: &'static str,
     /// Of the places that are read.
     pub seed: u64,
     /// Whether to compare.
@@ -88,12 +100,18 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Everything, compared with the reference drive.
+    /// These experiments, compared with the reference drive.
     #[must_use]
-    pub fn new(device: impl Into<String>, seed: u64) -> Self {
-        let experiments = Experiment::ALL.to_vec();
-        let comparison = Comparison::Zn540;
-        Self { device: device.into(), seed, comparison, experiments, effort: 1.0 }
+    pub fn new(device: impl Into<String>, seed: u64, experiments: &[Experiment]) -> Self {
+        Self {
+            device: device.into(),
+            note: None,
+            model: "",
+            seed,
+            comparison: Comparison::Measured,
+            experiments: experiments.to_vec(),
+            effort: 1.0,
+        }
     }
 }
 
@@ -108,7 +126,14 @@ pub struct Progress {
     pub of: usize,
 }
 
-/// Measures a zoned device. Requires: all its zones are empty; it is written to.
+/// A device that can tell how much it programmed.
+pub trait CountsPrograms {
+    /// Blocks that the host wrote, and blocks that the flash programmed, so far. `None`: it does not tell.
+    fn written_and_programmed(&self) -> Option<(u64, u64)>;
+}
+
+/// Measures a zoned device. Requires: all its zones are empty; it is written to. What only a drive without zones
+/// has is left out.
 ///
 /// # Errors
 /// When the device refuses what a zoned drive takes, or has too few zones.
@@ -130,26 +155,35 @@ pub fn zoned<D: ZonedDevice, C: Clock<D>>(
             Experiment::Placement => mixed::placement(&mut lab)?,
             Experiment::Interference => interference::run(&mut lab)?,
             Experiment::GarbageCollection => garbage::zoned(&mut lab)?,
+            Experiment::WriteAmplification => (),
         }
     }
     Ok(lab.report)
 }
 
-/// Measures a conventional drive under garbage collection, the only experiment that has one.
+/// Measures a conventional drive. What only a zoned drive has is left out.
 ///
 /// `device` takes writes at any block (its zones are not looked at) and is empty.
 ///
 /// # Errors
 /// When the device refuses such a write.
-pub fn conventional<D: ZonedDevice, C: Clock<D>>(
+pub fn conventional<D: ZonedDevice + CountsPrograms, C: Clock<D>>(
     device: &mut D,
     clock: &mut C,
     settings: &Settings,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Report, Error> {
     let mut lab = Lab::new(device, clock, settings, on_progress)?;
-    lab.experiment = Experiment::GarbageCollection;
-    garbage::conventional(&mut lab)?;
+    for experiment in &settings.experiments {
+        lab.experiment = *experiment;
+        match experiment {
+            Experiment::IoGrid => grid::conventional(&mut lab)?,
+            Experiment::ReadUnderWrites => under_writes::conventional(&mut lab)?,
+            Experiment::GarbageCollection => garbage::conventional(&mut lab)?,
+            Experiment::WriteAmplification => amplification::run(&mut lab)?,
+            _ => (),
+        }
+    }
     Ok(lab.report)
 }
 
@@ -172,6 +206,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Lab<'a, D, C> {
         let bench = Bench::new(device, clock, settings.seed)?;
         let report = Report {
             device: settings.device.clone(),
+            note: settings.note,
             seed: settings.seed,
             effort: settings.effort,
             points: Vec::new(),
@@ -212,6 +247,17 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Lab<'a, D, C> {
         is_allowed && active + zonal_base::index(more) < self.bench.ground.empty.len()
     }
 
+    /// What was programmed for each block that was written since the device said `before`.
+    fn amplified_since(&self, before: Option<(u64, u64)>) -> Option<f64>
+    where
+        D: CountsPrograms,
+    {
+        let (written_before, programmed_before) = before?;
+        let (written, programmed) = self.bench.device.written_and_programmed()?;
+        let written = (written - written_before) as f64;
+        Some((programmed - programmed_before) as f64 / written)
+    }
+
     fn skip(&mut self, run: String) {
         self.report.skipped.push(run);
     }
@@ -220,7 +266,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Lab<'a, D, C> {
     fn add(&mut self, of: Figure<'_>, value: Option<f64>) {
         let Some(value) = value else { return };
         let reference = match self.settings.comparison {
-            Comparison::Zn540 => of.reference,
+            Comparison::Measured => of.reference,
             Comparison::Nothing => None,
         };
         let source = of.row.source();
@@ -251,6 +297,19 @@ struct Figures<'a> {
 }
 
 impl<'a> Figures<'a> {
+    /// One that the row has nothing about.
+    fn shown(&self, what: &str, unit: &'static str) -> Figure<'a> {
+        Figure {
+            row: self.row,
+            id: format!("{}.{what}", self.name),
+            observation: self.observation,
+            unit,
+            statistic: Statistic::Mean,
+            set: Set::Unscored,
+            reference: None,
+        }
+    }
+
     fn figure(&self, what: &str, unit: &'static str, column: &str) -> Figure<'a> {
         let statistic = match what.rsplit('.').next() {
             Some("p99") => Statistic::P99,

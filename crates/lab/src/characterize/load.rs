@@ -43,8 +43,11 @@ pub(super) enum Work {
     Reset,
     /// One block into an empty zone, then a finish; only the finish is counted.
     Finish,
-    /// Writes at random over the first blocks of a device that takes them anywhere.
-    Overwrite { span: Blocks },
+    /// Writes at random within a region of a device that takes them anywhere: every place once, then every
+    /// place once again in another order.
+    Overwrite { first: Blocks, span: Blocks },
+    /// Writes at random over the first blocks of such a device, one as likely as the other.
+    Scatter { span: Blocks },
 }
 
 /// When a stream's next command may begin.
@@ -100,6 +103,8 @@ struct Running {
     places: Vec<Place>,
     /// Commands that began or have their time to begin.
     issued: u64,
+    /// Commands that overwrote something.
+    overwritten: u64,
     /// Slots that wait for a zone.
     parked: Vec<usize>,
     /// Slots that wait for the stream that this one is in step with.
@@ -341,6 +346,7 @@ impl Running {
             stream,
             places: Vec::new(),
             issued: 0,
+            overwritten: 0,
             parked: Vec::new(),
             behind: Vec::new(),
             in_flight: 0,

@@ -8,9 +8,9 @@ use std::str::FromStr;
 /// What the figures are compared with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Comparison {
-    /// The same runs on a WD Ultrastar DC ZN540 1 TB.
+    /// The same runs on a drive that was measured: a WD Ultrastar DC ZN540 1 TB, or the conventional drive beside it.
     #[default]
-    Zn540,
+    Measured,
     /// Nothing: the device is measured, not judged.
     Nothing,
 }
@@ -21,18 +21,22 @@ pub(super) const ZONE_BLOCKS: u64 = 275_712;
 macro_rules! table {
     ($name:ident, $file:literal) => {
         pub(super) fn $name() -> Table {
-            Table::parse($file, include_str!(concat!("../../reference/zn540/", $file)))
+            Table::parse($file, include_str!(concat!("../../reference/", $file)))
         }
     };
 }
-table!(io_grid, "io_grid.csv");
-table!(zone_management, "zone_management.csv");
-table!(open_close, "open_close.csv");
-table!(read_under_writes, "read_under_writes.csv");
-table!(mixed_ratio, "mixed_ratio.csv");
-table!(placement, "placement.csv");
-table!(interference, "interference.csv");
-table!(gc, "gc.csv");
+table!(io_grid, "zn540/io_grid.csv");
+table!(zone_management, "zn540/zone_management.csv");
+table!(open_close, "zn540/open_close.csv");
+table!(read_under_writes, "zn540/read_under_writes.csv");
+table!(mixed_ratio, "zn540/mixed_ratio.csv");
+table!(placement, "zn540/placement.csv");
+table!(interference, "zn540/interference.csv");
+table!(gc, "zn540/gc.csv");
+table!(conventional_io_grid, "conventional/io_grid.csv");
+table!(conventional_read_under_writes, "conventional/read_under_writes.csv");
+table!(conventional_gc, "conventional/gc.csv");
+table!(write_amplification, "conventional/write_amplification.csv");
 
 /// Rows of text under named columns.
 #[derive(Debug)]
@@ -114,7 +118,12 @@ mod tests {
         check(&mixed_ratio(), 48, &["read_percent", "qd", "read_iops", "write_iops"]);
         check(&placement(), 90, &["write_share", "read_share", "read_mean_us", "write_mean_us"]);
         check(&interference(), 162, &["jobs", "depth", "management_per_s", "io_iops"]);
-        check(&gc(), 6, &["write_mean", "write_sd", "read_mean", "read_sd"]);
+        for table in [gc(), conventional_gc()] {
+            check(&table, 3, &["write_mean", "write_sd", "read_mean", "read_sd"]);
+        }
+        check(&conventional_io_grid(), 54, &["bs_bytes", "qd", "iops", "lat_mean_us", "p99_us"]);
+        check(&conventional_read_under_writes(), 61, &["write_mib_s", "read_iops", "read_mean_us"]);
+        check(&write_amplification(), 8, &["used_percent", "programmed_per_written"]);
     }
 
     #[test]

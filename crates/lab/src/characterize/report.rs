@@ -10,6 +10,9 @@ use serde::{Serialize, Serializer};
 pub struct Report {
     /// What the device was called.
     pub device: String,
+    /// What the reader must know about it before any figure.
+    #[serde(skip)]
+    pub note: Option<&'static str>,
     /// Where its and our chance came from.
     pub seed: u64,
     /// How long the runs were, as a multiple of the default.

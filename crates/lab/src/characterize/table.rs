@@ -61,8 +61,11 @@ impl Table<'_> {
         f: &mut fmt::Formatter<'_>,
         groups: &BTreeMap<u8, Vec<&Point>>,
     ) -> fmt::Result {
-        let Report { device, seed, effort, points, skipped, .. } = self.report;
+        let Report { device, note, seed, effort, points, skipped, .. } = self.report;
         writeln!(f, "{device}, seed {seed}: {} points", points.len())?;
+        if let Some(note) = note {
+            writeln!(f, "{note}")?;
+        }
         if self.report.is_too_short() {
             writeln!(
                 f,

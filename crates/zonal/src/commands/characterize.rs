@@ -1,31 +1,43 @@
-//! `zonal characterize`: what a zoned drive costs, measured as a published study measured one.
+//! `zonal characterize`: what a drive costs, measured as a published study measured drives.
 //!
 //! The drive is a model of one, in virtual time: the same seed prints the same report, on any machine.
 
+mod anywhere;
+mod spec;
+
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::str::FromStr;
 
-use zonal_emulator::{Forgetful, Profile, ZonedDrive};
+use zonal_base::Bytes;
+use zonal_emulator::{
+    Basis, ConventionalDrive, ConventionalProfile, Forgetful, OnReset, Profile, ZonedDrive,
+};
 use zonal_lab::characterize::{
-    Comparison, Detail, Progress, Report, Settings, Table, VirtualTime, write_plots, zoned,
+    Comparison, Detail, Experiment, Progress, Report, Settings, Table, VirtualTime, conventional,
+    write_plots, zoned,
 };
 
 use super::print;
 use crate::failure::Failure;
+use anywhere::Anywhere;
+use spec::{Emulated, Model};
 
-/// Measure what a zoned drive costs, and compare it with a drive that was measured
+/// Measure what a drive costs, and compare it with a drive that was measured
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Latency and throughput by size, depth and zones; opening, closing, reset and finish by occupancy; reads
-under writes; interference; throughput under garbage collection. Beside each figure stands that of a
-WD Ultrastar DC ZN540 1 TB. The model may have been fitted to the fit set, never to the test set.
+under writes; interference; throughput under garbage collection; on a drive without zones also what it
+programs for each block written. Beside each figure stands that of a WD Ultrastar DC ZN540 1 TB, or of the
+conventional drive that was measured beside it. The model may have been fitted to the fit set, never to
+the test set. Models: zn540 (zoned), sn540; p5316-qlc, p5510-tlc and p5800x-optane are guesses, of which
+only the write amplification is worth reading.
 
 Examples: zonal characterize --device emulator:zn540
+          zonal characterize --device emulator:sn540
           zonal characterize --device emulator:zn540 --json > report.json
           zonal characterize --device emulator:zn540 --plots figures --all")]
 pub(crate) struct Args {
-    /// The drive: emulator:zn540, or emulator:zn540?zones=64
+    /// The drive: emulator:MODEL, or emulator:zn540?zones=64
     #[arg(long, value_name = "SPEC")]
     device: Emulated,
     /// Equal seeds, equal reports
@@ -48,39 +60,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// A drive that is a model.
-#[derive(Clone, Debug)]
-struct Emulated {
-    /// As it was written.
-    name: String,
-    profile: Profile,
-}
-
-/// Fewer, and the runs across zones have nowhere to go.
-const ZONES_MIN: u32 = 32;
-
-impl FromStr for Emulated {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        const WRITE: &str = "write emulator:zn540, or emulator:zn540?zones=64";
-        let rest = text.strip_prefix("emulator:").ok_or(WRITE)?;
-        let (name, options) = rest.split_once('?').unwrap_or((rest, ""));
-        let mut profile = match name {
-            "zn540" => Profile::zn540(),
-            _ => return Err(format!("there is no model {name:?}: {WRITE}")),
-        };
-        for option in options.split('&').filter(|option| !option.is_empty()) {
-            let zones = option.strip_prefix("zones=").and_then(|zones| zones.parse().ok());
-            let most = profile.geometry.zone_count;
-            profile.geometry.zone_count = zones
-                .filter(|zones| (ZONES_MIN..=most).contains(zones))
-                .ok_or_else(|| format!("{option:?}: write zones={ZONES_MIN} to zones={most}"))?;
-        }
-        Ok(Self { name: text.into(), profile })
-    }
-}
-
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if !(0.01..=100.0).contains(&args.effort) {
         return Err(Failure::request("write --effort 0.01 to 100"));
@@ -98,10 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn measure(args: &Args) -> Result<Report, Failure> {
-    let Emulated { name, profile } = args.device.clone();
-    let mut drive = ZonedDrive::new(profile, args.seed, Box::new(Forgetful));
-    let comparison = if args.no_reference { Comparison::Nothing } else { Comparison::Zn540 };
-    let settings = Settings { effort: args.effort, comparison, ..Settings::new(name, args.seed) };
+    let Emulated { name, model } = args.device.clone();
     let is_watched = std::io::stderr().is_terminal();
     let mut on_progress = |progress: &Progress| {
         if is_watched {
@@ -110,26 +86,59 @@ fn measure(args: &Args) -> Result<Report, Failure> {
             eprint!("\r{experiment}: {run} of {of}\x1b[K");
         }
     };
-    let report = zoned(&mut drive, &mut VirtualTime::default(), &settings, &mut on_progress);
+    let comparison = if args.no_reference { Comparison::Nothing } else { Comparison::Measured };
+    let settings =
+        Settings { effort: args.effort, comparison, ..Settings::new(name, args.seed, &[]) };
+    let report = match model {
+        Model::Zoned(profile) => measure_zoned(*profile, settings, &mut on_progress),
+        Model::Conventional(profile) => measure_conventional(&profile, settings, &mut on_progress),
+    };
     if is_watched {
         eprint!("\r\x1b[K");
     }
-    report.map_err(Failure::work)
+    report
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_model_is_named_and_may_have_fewer_zones() {
-        let zones = |text: &str| {
-            text.parse::<Emulated>().map(|emulated| emulated.profile.geometry.zone_count)
-        };
-        assert_eq!(zones("emulator:zn540"), Ok(904));
-        assert_eq!(zones("emulator:zn540?zones=64"), Ok(64));
-        for wrong in ["zn540", "emulator:", "emulator:zn540?zones=1", "emulator:zn540?size=1GiB"] {
-            assert!(zones(wrong).is_err_and(|why| why.contains("write ")), "{wrong}");
-        }
-    }
+fn measure_zoned(
+    profile: Profile,
+    settings: Settings,
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Report, Failure> {
+    let settings = Settings { experiments: Experiment::ZONED.to_vec(), ..settings };
+    let mut drive = ZonedDrive::new(profile, settings.seed, Box::new(Forgetful));
+    zoned(&mut drive, &mut VirtualTime::default(), &settings, on_progress).map_err(Failure::work)
 }
+
+/// Of what write amplification is measured on: it does not depend on the size, only the time does.
+const AMPLIFIED: Bytes = Bytes::mib(16 << 10);
+
+fn measure_conventional(
+    profile: &ConventionalProfile,
+    settings: Settings,
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Report, Failure> {
+    let is_guess = profile.drive.controller.basis == Basis::Guess;
+    let (note, comparison, experiments) = match is_guess {
+        true => (Some(A_GUESS), Comparison::Nothing, &Experiment::CONVENTIONAL[..2]),
+        false => (None, settings.comparison, &Experiment::CONVENTIONAL[..]),
+    };
+    let settings = Settings { note, model: profile.drive.name, ..settings };
+    let mut run = |profile: ConventionalProfile, comparison, experiments: &[Experiment]| {
+        let medium = Box::new(Forgetful);
+        let drive = ConventionalDrive::new(profile, OnReset::Nothing, settings.seed, medium);
+        let experiments = experiments.to_vec();
+        let settings = Settings { comparison, experiments, ..settings.clone() };
+        let mut clock = VirtualTime::default();
+        conventional(&mut Anywhere(drive), &mut clock, &settings, on_progress)
+            .map_err(Failure::work)
+    };
+    let mut report = run(profile.clone(), comparison, experiments)?;
+    let scaled = profile.clone().scaled_to(AMPLIFIED);
+    let amplified = run(scaled, settings.comparison, &[Experiment::WriteAmplification])?;
+    report.points.extend(amplified.points);
+    Ok(report)
+}
+
+/// What stands above the figures of a drive that nobody measured.
+const A_GUESS: &str =
+    "a guess: nobody measured this drive; only its write amplification is compared";

@@ -1,35 +1,39 @@
 //! Write and read throughput by the second while old data are given up for new ones (observation 11, figure 6).
 
-use zonal_base::{Blocks, Bytes, Nanos};
+use zonal_base::{Blocks, Bytes, Nanos, index};
 use zonal_device::ZonedDevice;
 
 use super::super::reference;
 use super::super::report::Series;
 use super::{
-    Clock, Error, Figures, Lab, Outcome, Pace, READABLE_ZONES, Row, Set, Stream, Window, Work,
-    merged, stream,
+    Clock, CountsPrograms, Error, Figures, Lab, Outcome, Pace, READABLE_ZONES, Row, Set, Stream,
+    Window, Work, merged, stream,
 };
 
 const WRITERS: usize = 4;
 const WRITE_BYTES: u64 = 1 << 20;
+const WRITE_BLOCKS: u64 = Bytes(WRITE_BYTES).blocks_ceil().0;
 const WRITE_DEPTH: usize = 32;
 const READ_BYTES: u64 = 4 << 10;
 const READ_DEPTH: usize = 32;
 /// Zones that the writers of a zoned drive go round in: all have been written when the series begins.
 const RING_ZONES: usize = 40;
-/// Seconds of the series: the mean of 1 s values that spread by 50 % is then known to 5 %.
-const SECONDS: u64 = 100;
 const WARM_UP: Nanos = Nanos::secs(5);
-/// What the writers of a conventional drive write over.
-const SPAN: Bytes = Bytes::mib(400 << 10);
+/// What each writer of a conventional drive writes over, and what is read beside them.
+const REGION: Bytes = Bytes::mib(100 << 10);
+/// Seconds of a zoned drive's series, which is even.
+const ZONED_SECONDS: u64 = 100;
+/// Seconds of a conventional drive's series: as many as the reference has, for it is another one in every minute.
+const CONVENTIONAL_SECONDS: u64 = 1200;
 
 pub(super) fn zoned<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Result<(), Error> {
     lab.bench.make_readable(READABLE_ZONES)?;
     let table = reference::gc();
-    for (number, row) in table.rows().filter(|row| row.text("drive") == "zn540").enumerate() {
-        lab.begin(number, table.rows().count() / 2);
+    for (number, row) in table.rows().enumerate() {
+        lab.begin(number, table.rows().count());
+        let name = name("zoned", row);
         if lab.bench.ground.empty.len() < RING_ZONES || !lab.has_zones(WRITERS, 0) {
-            lab.skip(format!("gc.zoned.{}", row.text("write_mib_s_per_job")));
+            lab.skip(name);
             continue;
         }
         // Nothing else is empty, so that each zone is reset before it is written again.
@@ -38,81 +42,83 @@ pub(super) fn zoned<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Res
         lab.bench.make_full(RING_ZONES)?;
         let full = std::mem::take(&mut lab.bench.ground.full);
         lab.bench.ground.used.extend(full);
-        series(lab, row, Work::Append)?;
+        let outcomes = run(lab, row, ZONED_SECONDS, |_| Work::Append)?;
+        let of = Figures { row, name, observation: 11, set: Set::Test };
+        record(lab, of, ZONED_SECONDS, &outcomes);
         lab.bench.ground.empty.extend(others);
     }
     Ok(())
 }
 
-pub(super) fn conventional<D: ZonedDevice, C: Clock<D>>(
+pub(super) fn conventional<D: ZonedDevice + CountsPrograms, C: Clock<D>>(
     lab: &mut Lab<'_, D, C>,
 ) -> Result<(), Error> {
     let geometry = *lab.bench.device.geometry();
     let drive = Blocks(geometry.zone_size.0 * u64::from(geometry.zone_count));
-    let span = SPAN.blocks_ceil().min(drive);
-    let readable = geometry.zones().take(READABLE_ZONES);
-    lab.bench.ground.readable = readable.collect();
-    precondition(lab, drive, span)?;
-    let table = reference::gc();
-    for (number, row) in table.rows().filter(|row| row.text("drive") == "conventional").enumerate()
-    {
-        lab.begin(number, table.rows().count() / 2);
-        series(lab, row, Work::Overwrite { span })?;
+    let region = REGION.blocks_ceil().0.min(drive.0 / (WRITERS as u64 + 1));
+    let region = region / WRITE_BLOCKS * WRITE_BLOCKS;
+    let readable = index(region / geometry.zone_size.0).max(1);
+    lab.bench.ground.readable = geometry.zones().take(readable).collect();
+    let work = |writer: usize| Work::Overwrite {
+        first: Blocks((writer as u64 + 1) * region),
+        span: Blocks(region),
+    };
+    // Nothing of the drive is spare that its maker did not mean to be.
+    lab.bench.write_in_order(drive)?;
+    let table = reference::conventional_gc();
+    let rows: Vec<Row<'_>> = table.rows().collect();
+    // The reference's runs follow many others of the same kind, these follow one: it is the same from then on.
+    run(lab, rows[0], CONVENTIONAL_SECONDS, work)?;
+    for (number, row) in rows.iter().enumerate() {
+        lab.begin(number, rows.len());
+        let before = lab.bench.device.written_and_programmed();
+        let outcomes = run(lab, *row, CONVENTIONAL_SECONDS, work)?;
+        let name = name("conventional", *row);
+        let of = Figures { row: *row, name, observation: 11, set: Set::Fit };
+        let amplified = lab.amplified_since(before);
+        lab.add(of.shown("programmed_per_written", ""), amplified);
+        record(lab, of, CONVENTIONAL_SECONDS, &outcomes);
     }
     Ok(())
 }
 
-/// Writes the whole drive once in order, so that nothing of it is spare that its maker did not mean to be, and
-/// then as much as the span at random: the drive collects from then on as it will. What the reference's drive
-/// held outside the span is not recorded; that it was full is a guess.
-fn precondition<D: ZonedDevice, C: Clock<D>>(
-    lab: &mut Lab<'_, D, C>,
-    drive: Blocks,
-    span: Blocks,
-) -> Result<(), Error> {
-    lab.bench.write_in_order(drive)?;
-    let commands = span.0 / Bytes(WRITE_BYTES).blocks_ceil().0;
-    let at_most = Nanos::secs(24 * 3600);
-    let window = Window {
-        warm_up: Nanos(0),
-        warm_up_count: 0,
-        at_least: Nanos(0),
-        count: commands,
-        at_most,
-    };
-    let writer = stream(Work::Overwrite { span }, WRITE_BYTES, WRITERS * WRITE_DEPTH);
-    lab.bench.run(&[writer], window).map(|_| ())
-}
-
-fn series<D: ZonedDevice, C: Clock<D>>(
+/// One series, behind a warm-up.
+fn run<D: ZonedDevice, C: Clock<D>>(
     lab: &mut Lab<'_, D, C>,
     row: Row<'_>,
-    work: Work,
-) -> Result<(), Error> {
-    let mib_s: f64 = row.value("write_mib_s_per_job");
-    let pace = Pace::PerSecond(mib_s);
-    let writer = Stream { pace, ..stream(work, WRITE_BYTES, WRITE_DEPTH) };
-    let mut streams = vec![writer; WRITERS];
+    seconds: u64,
+    work: impl Fn(usize) -> Work,
+) -> Result<Vec<Outcome>, Error> {
+    let pace = Pace::PerSecond(row.value("write_mib_s_per_job"));
+    let writer = |n| Stream { pace, ..stream(work(n), WRITE_BYTES, WRITE_DEPTH) };
+    let mut streams: Vec<Stream> = (0..WRITERS).map(writer).collect();
     streams.push(stream(Work::Read(None), READ_BYTES, READ_DEPTH));
-    let seconds = lab.scaled(SECONDS);
-    let lasts = Nanos::secs(seconds);
+    let lasts = Nanos::secs(lab.scaled(seconds));
     let window =
         Window { warm_up: WARM_UP, warm_up_count: 0, at_least: lasts, count: 0, at_most: lasts };
-    let outcomes = lab.bench.run(&streams, window)?;
+    lab.bench.run(&streams, window)
+}
+
+fn record<D: ZonedDevice, C: Clock<D>>(
+    lab: &mut Lab<'_, D, C>,
+    of: Figures<'_>,
+    seconds: u64,
+    outcomes: &[Outcome],
+) {
     let writes = merged(outcomes[..WRITERS].iter().map(|outcome| &outcome.others));
     let Outcome { reads, .. } = &outcomes[WRITERS];
-    let seconds = zonal_base::index(seconds);
+    let seconds = index(lab.scaled(seconds));
     let (write_mib_s, read_mib_s) = (writes.series_mib(seconds), reads.series_mib(seconds));
-    let drive = if work == Work::Append { "zoned" } else { "conventional" };
-    let name = format!("gc.{drive}.{mib_s}MiB_s-per-writer");
-    let of = Figures { row, name: name.clone(), observation: 11, set: Set::Test };
     let ((write, write_sd), (read, read_sd)) = (spread(&write_mib_s), spread(&read_mib_s));
     lab.add(of.figure("write_mib_s.mean", "MiB/s", "write_mean"), Some(write));
     lab.add(of.figure("write_mib_s.sd", "MiB/s", "write_sd"), Some(write_sd));
     lab.add(of.figure("read_mib_s.mean", "MiB/s", "read_mean"), Some(read));
     lab.add(of.figure("read_mib_s.sd", "MiB/s", "read_sd"), Some(read_sd));
-    lab.report.series.push(Series { name, write_mib_s, read_mib_s });
-    Ok(())
+    lab.report.series.push(Series { name: of.name, write_mib_s, read_mib_s });
+}
+
+fn name(kind: &str, row: Row<'_>) -> String {
+    format!("gc.{kind}.{}MiB_s-per-writer", row.text("write_mib_s_per_job"))
 }
 
 /// Mean and standard deviation.

@@ -17,7 +17,20 @@ const SAMPLES: u64 = 4_000;
 
 pub(super) fn run<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Result<(), Error> {
     lab.bench.make_readable(READABLE_ZONES)?;
-    let table = reference::io_grid();
+    every_row(lab, &reference::io_grid())
+}
+
+/// Sequential writes alone: the reference has no others of such a drive, and its reads are those under a writer at rest.
+pub(super) fn conventional<D: ZonedDevice, C: Clock<D>>(
+    lab: &mut Lab<'_, D, C>,
+) -> Result<(), Error> {
+    every_row(lab, &reference::conventional_io_grid())
+}
+
+fn every_row<D: ZonedDevice, C: Clock<D>>(
+    lab: &mut Lab<'_, D, C>,
+    table: &reference::Table,
+) -> Result<(), Error> {
     let rows: Vec<Row<'_>> = table.rows().collect();
     for (number, row) in rows.iter().enumerate() {
         lab.begin(number, rows.len());

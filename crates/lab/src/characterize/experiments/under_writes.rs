@@ -14,8 +14,20 @@ const MEASURED: Nanos = Nanos::secs(2);
 const SAMPLES: u64 = 4_000;
 
 pub(super) fn run<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Result<(), Error> {
+    every_row(lab, &reference::read_under_writes())
+}
+
+pub(super) fn conventional<D: ZonedDevice, C: Clock<D>>(
+    lab: &mut Lab<'_, D, C>,
+) -> Result<(), Error> {
+    every_row(lab, &reference::conventional_read_under_writes())
+}
+
+fn every_row<D: ZonedDevice, C: Clock<D>>(
+    lab: &mut Lab<'_, D, C>,
+    table: &reference::Table,
+) -> Result<(), Error> {
     lab.bench.make_readable(READABLE_ZONES)?;
-    let table = reference::read_under_writes();
     let rows: Vec<Row<'_>> = table.rows().collect();
     for (number, row) in rows.iter().enumerate() {
         lab.begin(number, rows.len());

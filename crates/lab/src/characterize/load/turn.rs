@@ -1,12 +1,13 @@
 //! What a slot does when it is its turn.
 
-use zonal_base::{Blocks, Lba, ZoneId};
+use zonal_base::{Blocks, Lba, ZoneId, mix64};
 use zonal_device::{Action, Command, ZonedDevice};
 
 use super::super::bench::{Bench, Error};
 use super::super::clock::Clock;
 use super::super::ground::Next;
 use super::{Load, Work};
+use crate::permutation::Permutation;
 
 /// Where a stream writes.
 #[derive(Clone, Copy, Debug)]
@@ -82,12 +83,31 @@ impl<D: ZonedDevice, C: Clock<D>> Load<'_, '_, D, C> {
                 }
                 None => Turn::Stop,
             }),
-            Work::Overwrite { span } => {
-                let at = self.bench.rng.below(span.0 / stream.blocks.0) * stream.blocks.0;
-                let data = vec![self.bench.data(stream.blocks)];
-                Ok(Turn::Submit(Command::Write { lba: Lba(at), data }))
+            Work::Overwrite { first, span } => {
+                let lba = self.next_to_overwrite(number, first, span);
+                Ok(self.overwrite(lba, stream.blocks))
+            }
+            Work::Scatter { span } => {
+                let places = span.0 / stream.blocks.0;
+                let lba = Lba(self.bench.rng.below(places) * stream.blocks.0);
+                Ok(self.overwrite(lba, stream.blocks))
             }
         }
+    }
+
+    /// Equal streams of equal benches go over a region in equal orders, run for run: so does the reference's load
+    /// generator, whose seeds are fixed.
+    fn next_to_overwrite(&mut self, number: usize, first: Blocks, span: Blocks) -> Lba {
+        let running = &mut self.streams[number];
+        let places = span.0 / running.stream.blocks.0;
+        let (pass, at) = (running.overwritten / places, running.overwritten % places);
+        running.overwritten += 1;
+        let seed = mix64(self.bench.seed ^ mix64(pass << 32 | number as u64));
+        Lba(first.0 + Permutation::new(places, seed).at(at) * running.stream.blocks.0)
+    }
+
+    fn overwrite(&self, lba: Lba, blocks: Blocks) -> Turn {
+        Turn::Submit(Command::Write { lba, data: vec![self.bench.data(blocks)] })
     }
 
     fn read(&mut self, slot: usize, blocks: Blocks, zone: Option<usize>) -> Result<Turn, Error> {

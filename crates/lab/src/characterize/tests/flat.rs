@@ -7,6 +7,8 @@ use zonal_device::{
     Answer, Command, Completion, DeviceError, Geometry, ZoneTable, ZonedDevice, whole_blocks,
 };
 
+use super::super::CountsPrograms;
+
 /// What the server takes for a block; it serves one command at a time.
 const PER_BLOCK: Nanos = Nanos(3_000);
 const LATENCY: Nanos = Nanos::micros(10);
@@ -16,6 +18,10 @@ pub(super) struct Flat {
     free_at: Nanos,
     taken: u64,
     in_flight: BTreeMap<(Nanos, u64), (Ticket, Done)>,
+    /// Blocks.
+    written: u64,
+    /// Where they were written, if that may be anywhere.
+    pub(super) lbas: Vec<Lba>,
     /// Writes may be anywhere: a conventional drive.
     pub(super) takes_writes_anywhere: bool,
 }
@@ -32,6 +38,8 @@ impl Flat {
             free_at: Nanos(0),
             taken: 0,
             in_flight: BTreeMap::new(),
+            written: 0,
+            lbas: Vec::new(),
             takes_writes_anywhere: false,
         }
     }
@@ -46,7 +54,10 @@ impl Flat {
                 (Done::Plain(Ok(Answer::Read(buffer))), blocks)
             }
             Command::Write { lba, data } if self.takes_writes_anywhere => {
-                (Done::Plain(Ok(Answer::Written(lba))), whole_blocks(&data)?)
+                let blocks = whole_blocks(&data)?;
+                self.written += blocks.0;
+                self.lbas.push(lba);
+                (Done::Plain(Ok(Answer::Written(lba))), blocks)
             }
             Command::Write { lba, data } => {
                 let blocks = whole_blocks(&data)?;
@@ -63,6 +74,13 @@ impl Flat {
             }
             _ => return Err(DeviceError::Unsupported),
         })
+    }
+}
+
+impl CountsPrograms for Flat {
+    /// It programs every block twice.
+    fn written_and_programmed(&self) -> Option<(u64, u64)> {
+        Some((self.written, 2 * self.written))
     }
 }
 

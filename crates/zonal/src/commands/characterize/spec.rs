@@ -1,0 +1,90 @@
+//! Which drive a specification names.
+
+use std::str::FromStr;
+
+use zonal_emulator::{ConventionalProfile, Profile};
+
+/// A drive that is a model.
+#[derive(Clone, Debug)]
+pub(super) struct Emulated {
+    /// As it was written.
+    pub(super) name: String,
+    pub(super) model: Model,
+}
+
+/// The model.
+#[derive(Clone, Debug)]
+pub(super) enum Model {
+    Zoned(Box<Profile>),
+    Conventional(Box<ConventionalProfile>),
+}
+
+/// Fewer, and the runs across zones have nowhere to go.
+const ZONES_MIN: u32 = 32;
+
+impl FromStr for Emulated {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const WRITE: &str = "write emulator:zn540, emulator:zn540?zones=64, emulator:sn540, \
+                             emulator:p5316-qlc, emulator:p5510-tlc or emulator:p5800x-optane";
+        let rest = text.strip_prefix("emulator:").ok_or(WRITE)?;
+        let (name, options) = rest.split_once('?').unwrap_or((rest, ""));
+        let conventional = match name {
+            "zn540" => {
+                return Ok(Self {
+                    name: text.into(),
+                    model: Model::Zoned(Box::new(zn540(options)?)),
+                });
+            }
+            "sn540" => ConventionalProfile::sn540(),
+            "p5316-qlc" => ConventionalProfile::p5316_qlc(),
+            "p5510-tlc" => ConventionalProfile::p5510_tlc(),
+            "p5800x-optane" => ConventionalProfile::p5800x_optane(),
+            _ => return Err(format!("there is no model {name:?}: {WRITE}")),
+        };
+        if !options.is_empty() {
+            return Err(format!("{options:?}: {name} has no options: {WRITE}"));
+        }
+        Ok(Self { name: text.into(), model: Model::Conventional(Box::new(conventional)) })
+    }
+}
+
+fn zn540(options: &str) -> Result<Profile, String> {
+    let mut profile = Profile::zn540();
+    for option in options.split('&').filter(|option| !option.is_empty()) {
+        let zones = option.strip_prefix("zones=").and_then(|zones| zones.parse().ok());
+        let most = profile.geometry.zone_count;
+        profile.geometry.zone_count = zones
+            .filter(|zones| (ZONES_MIN..=most).contains(zones))
+            .ok_or_else(|| format!("{option:?}: write zones={ZONES_MIN} to zones={most}"))?;
+    }
+    Ok(profile)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_is_named_and_a_zoned_one_may_have_fewer_zones() {
+        let zones = |text: &str| {
+            text.parse::<Emulated>().map(|emulated| match emulated.model {
+                Model::Zoned(profile) => profile.geometry.zone_count,
+                Model::Conventional(profile) => profile.drive.geometry.zone_count,
+            })
+        };
+        assert_eq!(zones("emulator:zn540"), Ok(904));
+        assert_eq!(zones("emulator:zn540?zones=64"), Ok(64));
+        assert_eq!(zones("emulator:sn540"), Ok(850));
+        for wrong in [
+            "zn540",
+            "emulator:",
+            "emulator:zn540?zones=1",
+            "emulator:zn540?size=1GiB",
+            "emulator:sn540?zones=64",
+        ] {
+            assert!(zones(wrong).is_err_and(|why| why.contains("write ")), "{wrong}");
+        }
+    }
+}
