@@ -72,7 +72,7 @@ pub struct WriteCosts {
     pub list_fetch: Nanos,
     /// Its time beyond controller and link.
     pub fixed: Nanos,
-    /// More when others are in flight.
+    /// More when others are in flight, or when the write before went to another zone.
     pub interleaved: Nanos,
     /// More when it opens its zone.
     pub opens_zone: Nanos,
@@ -156,6 +156,10 @@ pub struct ZoneProfile {
     pub open: Nanos,
     /// Close.
     pub close: Nanos,
+    /// More in one of so many closes.
+    pub close_slow: Nanos,
+    /// How many of a million closes that is.
+    pub close_slow_per_million: u64,
     /// Finish of a zone without a block.
     pub finish_empty: Nanos,
     /// The shortest that a finish takes.

@@ -183,7 +183,8 @@ impl ZonedDrive {
             .and_then(|blocks| Ok((self.table.begin_write(lba, blocks)?, blocks)));
         match begun {
             Ok((zone, blocks)) => {
-                let kind = WriteKind { is_append: false, opens_zone: !was_open };
+                let others_in_flight = 0 < self.writes_in_flight;
+                let kind = WriteKind { is_append: false, opens_zone: !was_open, others_in_flight };
                 let operation = Operation::Write { zone, lba, blocks, data };
                 self.write(now, ticket, kind, (zone, blocks), operation);
             }
@@ -197,7 +198,8 @@ impl ZonedDrive {
             .and_then(|blocks| Ok((self.table.begin_append(zone, blocks)?, blocks)));
         match begun {
             Ok((lba, blocks)) => {
-                let kind = WriteKind { is_append: true, opens_zone: !was_open };
+                let others_in_flight = 0 < self.writes_in_flight;
+                let kind = WriteKind { is_append: true, opens_zone: !was_open, others_in_flight };
                 let operation = Operation::Write { zone, lba, blocks, data };
                 self.write(now, ticket, kind, (zone, blocks), operation);
             }
@@ -218,7 +220,7 @@ impl ZonedDrive {
         (zone, blocks): (ZoneId, Blocks),
         operation: Operation,
     ) {
-        let earliest = self.timing.write(now, kind, blocks, 0 < self.writes_in_flight);
+        let earliest = self.timing.write(now, kind, zone, blocks);
         self.writes_in_flight += 1;
         let slot = self.in_flight.insert(InWork { ticket, operation, earliest });
         if self.buffer.write(now, zone.0, blocks, slot) {

@@ -13,6 +13,8 @@ pub(crate) struct Timing {
     controller: ControllerProfile,
     pub(super) zones: ZoneProfile,
     server: Server,
+    /// Where the last write went.
+    last_zone: Option<ZoneId>,
     link: Link,
     pub(crate) nand: Nand,
     rng: Rng,
@@ -42,6 +44,7 @@ pub(crate) struct ResetEnd(Nanos);
 pub(super) struct WriteKind {
     pub(super) is_append: bool,
     pub(super) opens_zone: bool,
+    pub(super) others_in_flight: bool,
 }
 
 impl Timing {
@@ -51,6 +54,7 @@ impl Timing {
             controller: profile.controller,
             zones: profile.zones.clone().expect("the caller has looked"),
             server: Server::default(),
+            last_zone: None,
             link: Link::new(profile.link),
             nand: Nand::new(profile.nand, rng.next_u64()),
             rng: Rng::new(rng.next_u64()),
@@ -80,8 +84,8 @@ impl Timing {
         &mut self,
         now: Nanos,
         kind: WriteKind,
+        zone: ZoneId,
         blocks: Blocks,
-        others_in_flight: bool,
     ) -> Nanos {
         let costs = if kind.is_append { self.controller.append } else { self.controller.write };
         let serial = if blocks.0 == 1 { costs.single_block } else { costs.several_blocks };
@@ -95,7 +99,9 @@ impl Timing {
         if 2 < blocks.0 {
             more += costs.list_fetch;
         }
-        if others_in_flight && queued == Nanos(0) {
+        // Turning to another zone is a part of opening it.
+        let turns = self.last_zone.replace(zone) != Some(zone) && !kind.opens_zone;
+        if (kind.others_in_flight || turns) && queued == Nanos(0) {
             more += costs.interleaved;
         }
         if kind.opens_zone {
@@ -126,8 +132,9 @@ impl Timing {
         now + self.zones.open
     }
 
-    pub(super) fn close(&self, now: Nanos) -> Nanos {
-        now + self.zones.close
+    pub(super) fn close(&mut self, now: Nanos) -> Nanos {
+        let is_slow = happens(&mut self.rng, self.zones.close_slow_per_million);
+        now + self.zones.close + if is_slow { self.zones.close_slow } else { Nanos(0) }
     }
 
     pub(super) fn administrative(&self, now: Nanos) -> Nanos {
