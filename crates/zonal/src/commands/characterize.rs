@@ -8,7 +8,7 @@ mod spec;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use zonal_base::Bytes;
+use zonal_base::{Blocks, Bytes};
 use zonal_emulator::{
     Basis, ConventionalDrive, ConventionalProfile, Forgetful, OnReset, Profile, ZonedDrive,
 };
@@ -111,6 +111,7 @@ fn measure_zoned(
 
 /// Of what write amplification is measured on: it does not depend on the size, only the time does.
 const AMPLIFIED: Bytes = Bytes::mib(16 << 10);
+const AMPLIFIED_ZONE: Blocks = Bytes::mib(1 << 10).blocks_ceil();
 
 fn measure_conventional(
     profile: &ConventionalProfile,
@@ -133,7 +134,8 @@ fn measure_conventional(
             .map_err(Failure::work)
     };
     let mut report = run(profile.clone(), comparison, experiments)?;
-    let scaled = profile.clone().scaled_to(AMPLIFIED);
+    // Its zones must leave nothing over: what is never written would be spare.
+    let scaled = profile.clone().scaled_to(AMPLIFIED).with_zones_of(AMPLIFIED_ZONE);
     let amplified = run(scaled, settings.comparison, &[Experiment::WriteAmplification])?;
     report.points.extend(amplified.points);
     Ok(report)
