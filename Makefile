@@ -17,9 +17,10 @@ test: toolchain ## install the test tools under .tools/, then check everything
 	@$(CARGO) xtask setup
 	@$(CARGO) xtask ci
 
-soak: toolchain ## an hour or more: 210,000 simulated histories, 500 kills
+soak: toolchain ## hours: 210,000 simulated histories, 500 kills, and all that is slow
 	@ZONAL_SIM_SEEDS=200000 ZONAL_SIM_DRIVE_SEEDS=10000 $(CARGO) test --release --package zonal-sim --test seeds -- --nocapture
 	@ZONAL_KILL_ROUNDS=500 $(CARGO) test --package zonal --test binary crash:: -- --nocapture
+	@SLOW_TESTS=1 $(CARGO) test --release --package zonal-lab --package zonal-zonelog -- --nocapture
 
 bench: toolchain ## compare with foyer and fio, a quarter of an hour; writes docs/results/first-slice.md
 	@$(CARGO) run --release --package zonal-bench -- all

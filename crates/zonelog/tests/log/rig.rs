@@ -48,6 +48,8 @@ pub(crate) fn settings() -> Settings {
         backlog_max: Bytes::kib(512),
         low_zones: 2,
         high_zones: 3,
+        #[cfg(feature = "planted-bugs")]
+        planted: None,
     }
 }
 
