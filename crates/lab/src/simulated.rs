@@ -1,9 +1,9 @@
 //! A whole cache on the model of a drive, in virtual time: the engine that serves users, an origin that is as far
 //! away as it is told to be, and readers in closed loops. Payloads are tags, so that terabytes cost their names.
 //!
-//! 1. Readers ask the cache for chunks ([`Readers`]); every byte range that they get must carry the tag of its
+//! 1. Readers ask the cache for chunks (`readers`); every byte range that they get must carry the tag of its
 //!    place.
-//! 2. The loop hands commands to the drive and questions to the origin, and their answers back ([`World`]).
+//! 2. The loop hands commands to the drive and questions to the origin, and their answers back (`world`).
 //! 3. When nothing is left to do now, now becomes the next thing that happens.
 
 mod origin;
