@@ -11,10 +11,10 @@ use zonal_cache::{Fetch, Fetched, ObjectName, OriginFault, OriginHead, StreamId}
 /// An object: 1 GiB, so that few heads stand for many chunks.
 pub(super) const OBJECT: Bytes = Bytes::mib(1024);
 
-/// What a body sends at once: as much as the longest piece of a chunk.
-const FRAME: Bytes = Bytes::mib(1);
+/// What a body sends at once.
+const FRAME: Bytes = Bytes::kib(64);
 
-/// Frames under way, at most 1 GiB of them; they hold no memory but their tags'.
+/// Frames under way: 64 MiB of them.
 const FRAMES_MAX: u32 = 1024;
 
 pub(super) struct Origin {
