@@ -22,7 +22,7 @@ soak: toolchain ## hours: 210,000 simulated histories, 500 kills, and all that i
 	@ZONAL_KILL_ROUNDS=500 $(CARGO) test --package zonal --test binary crash:: -- --nocapture
 	@SLOW_TESTS=1 $(CARGO) test --release --package zonal-lab --package zonal-zonelog -- --nocapture
 
-bench: toolchain ## compare with foyer and fio, a quarter of an hour; writes docs/results/first-slice.md
+bench: toolchain ## compare with foyer and fio, half an hour; writes docs/results/first-slice.md
 	@$(CARGO) run --release --package zonal-bench -- all
 
 toolchain:

@@ -97,8 +97,8 @@ impl Span {
         (checksum, key): (Checksum, Key),
         checks: &Checks,
     ) -> bool {
-        let granules = (self.begin..self.end).step_by(GRANULE_BYTES).zip(self.first_granule..);
-        granules.into_iter().all(|(from, granule)| {
+        let mut granules = (self.begin..self.end).step_by(GRANULE_BYTES).zip(self.first_granule..);
+        granules.all(|(from, granule)| {
             let part = [from, self.end.min(from + GRANULE_BYTES)];
             let [from, to] = part.map(|at| self.skip + at - self.begin);
             let check = read.checksum(checksum, seed(checksum, key, granule), from..to);
