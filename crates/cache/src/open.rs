@@ -266,8 +266,9 @@ impl Inner {
         self.heads.borrow_mut().insert(key, known.clone());
         self.removed.borrow_mut().publish(key);
         watch.publish(generation);
-        if self.heads_storing.get() == HEADS_STORING_MAX {
+        if replaces.is_none() && HEADS_STORING_MAX <= self.heads_storing.get() {
             // Flash does not keep up. Like a chunk then, it is not stored; until memory forgets it, it is known.
+            // One that replaces another waits: after a restart, the other would be known again.
             self.count(|stats| stats.heads_refused += 1);
             return head;
         }
