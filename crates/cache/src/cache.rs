@@ -128,7 +128,10 @@ pub(crate) struct Inner {
     pub(crate) filling: RefCell<BTreeMap<Key, Rc<FillPiece>>>,
     /// Tasks whose end a graceful stop waits for: admissions and publications.
     pub(crate) writing: Cell<u64>,
-    /// Those of them that store a head that the origin gave.
+    /// Fetches whose bodies are not closed yet. Their pieces need not stand in `filling`: a newer fetch of the same
+    /// pieces takes their place there once the object was removed.
+    pub(crate) fetching: Cell<u64>,
+    /// Those of `writing` that store a head that the origin gave.
     pub(crate) heads_storing: Cell<u32>,
     pub(crate) quiet: Event,
     pub(crate) stats: RefCell<Stats>,
@@ -174,6 +177,7 @@ impl Cache {
             removed: RefCell::default(),
             filling: RefCell::default(),
             writing: Cell::new(0),
+            fetching: Cell::new(0),
             heads_storing: Cell::new(0),
             quiet: Event::default(),
             stats: RefCell::default(),
@@ -231,8 +235,8 @@ impl Cache {
     /// What must be nothing when no read is under way: fetches, lookups, admissions.
     #[must_use]
     pub fn under_way(&self) -> u64 {
-        let fetches = self.inner.filling.borrow().len() + self.inner.lookups.borrow().len();
-        self.inner.writing.get() + fetches as u64
+        let tables = self.inner.filling.borrow().len() + self.inner.lookups.borrow().len();
+        self.inner.writing.get() + self.inner.fetching.get() + tables as u64
     }
 }
 

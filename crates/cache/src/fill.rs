@@ -289,7 +289,12 @@ impl Inner {
         let followed = pieces[index(number - run.start)].clone();
         let timer = self.ports.clock.sleep_until(Nanos(0));
         let fill = Fill { inner: self.clone(), object, head, pieces, fetch, timer };
-        self.ports.spawner.spawn(fill.run());
+        self.fetching.set(self.fetching.get() + 1);
+        let inner = self.clone();
+        self.ports.spawner.spawn(async move {
+            fill.run().await;
+            inner.fetching.set(inner.fetching.get() - 1);
+        });
         followed
     }
 

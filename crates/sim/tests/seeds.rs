@@ -65,6 +65,20 @@ fn no_history_on_a_drive_model_violates_the_oracle() {
     check(from_env("ZONAL_SIM_DRIVE_SEEDS", 300), History::is_on_drive_model);
 }
 
+/// Histories that went wrong once, and why.
+const WENT_WRONG: [(u64, &str); 1] = [(
+    161_296,
+    "a fetch that waited for the origin was not counted, once a newer one had taken its place in the table",
+)];
+
+#[test]
+fn what_went_wrong_once_does_so_no_more() {
+    for (seed, why) in WENT_WRONG {
+        let outcome = zonal_sim::run(seed, &Options::default());
+        assert!(outcome.is_ok(), "seed {seed} ({why}): {outcome:?}");
+    }
+}
+
 #[test]
 fn one_seed_is_one_history_and_another_seed_is_another() {
     let of = |seed| History::of_seed(seed, &Options::default()).run_traced();
