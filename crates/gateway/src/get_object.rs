@@ -1,20 +1,21 @@
 //! GetObject.
 //!
-//! 1. Open the object: which version is to be served?
-//! 2. Decide from its head: conditions, then the range.
-//! 3. Read the range. When the version is gone meanwhile, open again: no byte has left yet.
-//! 4. Answer; the bytes follow as they come.
+//! 1. Open the object: which version is to be served? The shard that finds it decides from its head (conditions,
+//!    then the range) and begins to read.
+//! 2. When the version is gone meanwhile, begin again: no byte has left yet.
+//! 3. Answer; the bytes follow as they come.
 
 use std::time::SystemTime;
 
 use zonal_base::Nanos;
 use zonal_host::{Found, Freshness, Opened, OriginFault, ReadError};
+use zonal_origin::conditions;
 
 use crate::body::Source;
 use crate::error::S3Error;
 use crate::gateway::{Answer, Gateway};
-use crate::read::{Read, Unserved, open, outcome_of_head, unserved};
-use crate::representation::{Decision, Overrides, decide};
+use crate::read::{Read, Unserved, outcome_of_head, unserved};
+use crate::representation::{Overrides, decide};
 use crate::stats::Outcome;
 
 /// Versions that one request may see vanish under it. An object that changes faster than it can be
@@ -26,17 +27,22 @@ const ASK_AGAIN: Freshness = Freshness::Revalidate { window: Nanos(0) };
 
 pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Answer, Unserved> {
     let overrides = Overrides::of(read.query)?;
+    let (headers, now) = (&read.request.headers, SystemTime::now());
     let mut freshness = gateway.config().freshness.of(read.name);
     for _ in 0..OPENS_MAX {
-        let opened = open(gateway, read.name, freshness).await?;
-        let decision = decide(&read.request.headers, &opened.head, SystemTime::now());
-        match read_version(gateway, read, &opened, &decision).await {
-            Ok((source, outcome)) => {
-                let status = decision.status();
-                let headers = decision.headers(&opened.head, &overrides, &read.request.headers);
+        let asked = conditions::of_read(headers);
+        let range_of = move |opened: &Opened| decide(&asked, &opened.head, now).range(&opened.head);
+        let (opened, reading) = gateway.client().get(read.name, freshness, range_of).await?;
+        match reading {
+            Ok(reading) => {
+                let decision = decide(headers, &opened.head, now);
+                let range = decision.range(&opened.head);
+                let outcome = outcome(opened.found, reading.all_cached);
+                let head = decision.headers(&opened.head, &overrides, headers);
+                let source = Source::Object(reading, range.end - range.start);
                 return match decision.error(&opened.head) {
-                    Some(error) => Ok(Answer::refusal(error, headers, outcome)),
-                    None => Ok(Answer::new(status, headers, source, Some(outcome))),
+                    Some(error) => Ok(Answer::refusal(error, head, outcome)),
+                    None => Ok(Answer::new(decision.status(), head, source, Some(outcome))),
                 };
             }
             // An object that is gone is a version that is gone: what there is now is for the origin to say.
@@ -52,24 +58,7 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
     Err(S3Error::unavailable("The object changes faster than it can be read.").into())
 }
 
-/// The bytes of one version, and where they come from.
-async fn read_version(
-    gateway: &Gateway,
-    read: &Read<'_>,
-    opened: &Opened,
-    decision: &Decision,
-) -> Result<(Source, Outcome), ReadError> {
-    let range = decision.range(&opened.head);
-    if range.is_empty() {
-        return Ok((Source::Empty, outcome_of_head(opened.found)));
-    }
-    let bytes = range.end - range.start;
-    let reading = gateway.client().read(read.name, &opened.head, range).await?;
-    let outcome = match opened.found {
-        _ if !reading.all_cached => Outcome::Miss,
-        Found::Hit => Outcome::Hit,
-        Found::Revalidated => Outcome::Revalidated,
-        Found::Miss => Outcome::Miss,
-    };
-    Ok((Source::Object(reading, bytes), outcome))
+/// What `X-Cache` says of bytes.
+const fn outcome(found: Found, all_cached: bool) -> Outcome {
+    if all_cached { outcome_of_head(found) } else { Outcome::Miss }
 }

@@ -57,12 +57,18 @@ pub(crate) async fn open(
     name: &ObjectName,
     freshness: Freshness,
 ) -> Result<Opened, Unserved> {
-    gateway.client().open(name, freshness).await.map_err(|error| match error {
-        // The origin's own words for it are better than any that we could choose.
-        OpenError::NotFound | OpenError::Uncacheable => Unserved::Forward,
-        OpenError::Origin(fault) => unserved(fault),
-        OpenError::Overloaded => S3Error::slow_down().into(),
-    })
+    gateway.client().open(name, freshness).await.map_err(Unserved::from)
+}
+
+impl From<OpenError> for Unserved {
+    fn from(error: OpenError) -> Self {
+        match error {
+            // The origin's own words for it are better than any that we could choose.
+            OpenError::NotFound | OpenError::Uncacheable => Self::Forward,
+            OpenError::Origin(fault) => unserved(fault),
+            OpenError::Overloaded => S3Error::slow_down().into(),
+        }
+    }
 }
 
 /// What to do when the origin gave the cache nothing. What it refused, it may refuse to the client itself.

@@ -14,7 +14,7 @@ use zonal_cache::{
 use crate::ShardStats;
 use crate::origin::BoxFuture;
 use crate::pipe::{PipeReader, pipe};
-use crate::request::Request;
+use crate::request::{Request, with_head};
 
 /// The caches of a node as one. Cheap to clone.
 #[derive(Clone)]
@@ -46,6 +46,43 @@ impl Client {
         answer.await.unwrap_or(Err(OpenError::Uncacheable))
     }
 
+    /// The version of `object` to serve, and those bytes of it that `range_of` wants. The two are one question to
+    /// one shard, as far as the bytes lie with the head. Resolves when the first bytes are there, or there are
+    /// none to come.
+    ///
+    /// # Errors
+    /// As [`Client::open`], and for the bytes as [`Client::read`].
+    pub async fn get(
+        &self,
+        object: &ObjectName,
+        freshness: Freshness,
+        range_of: impl FnOnce(&Opened) -> Range<u64> + Send + 'static,
+    ) -> Result<(Opened, Result<Reading, ReadError>), OpenError> {
+        let ((to, from), (reply, mut answer)) = (pipe(), oneshot::channel());
+        let (object_asked, range_of) = (object.clone(), Box::new(range_of));
+        let get = Request::Get { object: object_asked, freshness, range_of, reply, to };
+        self.home(object).send(get).await.map_err(|_| OpenError::Uncacheable)?;
+        let mut reading = Reading::of(Now::Piping(from), None);
+        let first = std::future::poll_fn(|cx| reading.poll_bytes(cx)).await;
+        // It was sent before the pipe had bytes or an end.
+        let (opened, range) = answer.try_recv().unwrap_or(Err(OpenError::Uncacheable))?;
+        let begun = with_head(&range);
+        if begun.is_empty() {
+            let reading = self.read(object, &opened.head, range).await;
+            return Ok((opened, reading));
+        }
+        let begun = match first.transpose() {
+            Ok(first) => {
+                reading.all_cached &= self.stripes_cached(object, &opened.head, &range, 1).await;
+                reading.first = first;
+                reading.rest = Some(self.rest(object, &opened.head, begun.end..range.end));
+                Ok(reading)
+            }
+            Err(error) => Err(error),
+        };
+        Ok((opened, begun))
+    }
+
     /// The bytes of `range` of one version. Resolves when the first are there (or there are none to come),
     /// so that [`ReadError::Changed`] can be answered by opening again before a response has begun.
     ///
@@ -57,19 +94,7 @@ impl Client {
         head: &Arc<Head>,
         range: Range<u64>,
     ) -> Result<Reading, ReadError> {
-        let rest = Rest {
-            client: self.clone(),
-            object: object.clone(),
-            head: head.clone(),
-            range: range.clone(),
-        };
-        let mut reading = Reading {
-            all_cached: true,
-            all_on_flash: true,
-            first: None,
-            now: Now::Between,
-            rest: Some(rest),
-        };
+        let mut reading = Reading::of(Now::Between, Some(self.rest(object, head, range.clone())));
         let second = range.start / STRIPE.0 + 1;
         let others_cached = self.stripes_cached(object, head, &range, second).await;
         reading.first = std::future::poll_fn(|cx| reading.poll_bytes(cx)).await.transpose()?;
@@ -136,6 +161,10 @@ impl Client {
         for shard in self.shards.iter() {
             let _ = shard.send(Request::Stop).await;
         }
+    }
+
+    fn rest(&self, object: &ObjectName, head: &Arc<Head>, range: Range<u64>) -> Rest {
+        Rest { client: self.clone(), object: object.clone(), head: head.clone(), range }
     }
 
     fn home(&self, object: &ObjectName) -> &mpsc::Sender<Request> {
@@ -220,6 +249,10 @@ impl Rest {
 }
 
 impl Reading {
+    const fn of(now: Now, rest: Option<Rest>) -> Self {
+        Self { all_cached: true, all_on_flash: true, first: None, now, rest }
+    }
+
     /// The next bytes; `None` after the last.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ReadError>>> {
         match self.first.take() {

@@ -21,7 +21,7 @@ use zonal_runtime::{Buffers, Executor, Port};
 use crate::clock::RealClock;
 use crate::origin::OriginDriver;
 use crate::pipe::PipeWriter;
-use crate::request::Request;
+use crate::request::{Request, with_head};
 use crate::shard::Place;
 use crate::{ReadError, ShardStats};
 
@@ -154,6 +154,22 @@ impl Crank {
             Request::Open { object, freshness, reply } => spawner.spawn(async move {
                 let _ = reply.send(cache.open(&object, freshness).await);
             }),
+            Request::Get { object, freshness, range_of, reply, to } => spawner.spawn(async move {
+                let found = cache.open(&object, freshness).await;
+                let chosen = found.map(|opened| {
+                    let range = range_of(&opened);
+                    (opened, range)
+                });
+                let reading = chosen
+                    .as_ref()
+                    .ok()
+                    .map(|(opened, range)| (opened.head.clone(), with_head(range)));
+                // Nobody waits for this yet: whoever asked is woken by the first bytes, or the end of the pipe.
+                let _ = reply.send(chosen);
+                if let Some((head, range)) = reading.filter(|(_, range)| !range.is_empty()) {
+                    cache.read(&object, &head, range, Box::new(to)).await;
+                }
+            }),
             Request::Read { object, head, range, to } => spawner.spawn(async move {
                 cache.read(&object, &head, range, Box::new(to)).await;
             }),
@@ -218,6 +234,9 @@ impl Crank {
 fn refuse(request: Request) {
     match request {
         Request::Open { reply, .. } => {
+            let _ = reply.send(Err(zonal_cache::OpenError::Overloaded));
+        }
+        Request::Get { reply, .. } => {
             let _ = reply.send(Err(zonal_cache::OpenError::Overloaded));
         }
         Request::Read { to, .. } => refuse_read(to),

@@ -59,8 +59,13 @@ impl Consumer for PipeWriter {
     }
 
     fn accept(&mut self, piece: Piece) {
+        // What comes first says what will come: a reader that is woken for it, maybe on another thread, can
+        // do nothing with it yet.
+        let is_news = !matches!(piece, Piece::Start { .. });
         self.0.with(|queue| queue.pieces.push_back(piece));
-        self.0.reader.wake();
+        if is_news {
+            self.0.reader.wake();
+        }
     }
 }
 

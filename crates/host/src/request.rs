@@ -4,16 +4,36 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use zonal_cache::{Freshness, Head, ObjectName, OpenError, Opened, RemoveError};
+use zonal_cache::{Freshness, Head, ObjectName, OpenError, Opened, RemoveError, STRIPE};
 
 use crate::ShardStats;
 use crate::pipe::PipeWriter;
+
+/// Which bytes of the version that was found are wanted.
+pub(crate) type RangeOf = Box<dyn FnOnce(&Opened) -> Range<u64> + Send>;
+
+/// The version that was found, and the bytes of it that are wanted.
+pub(crate) type Chosen = (Opened, Range<u64>);
+
+/// Of `range` what lies with the head: the part in the first stripe.
+pub(crate) fn with_head(range: &Range<u64>) -> Range<u64> {
+    range.start..range.end.min(STRIPE.0)
+}
 
 pub(crate) enum Request {
     Open {
         object: ObjectName,
         freshness: Freshness,
         reply: oneshot::Sender<Result<Opened, OpenError>>,
+    },
+    /// Open, and read of what is found the bytes that lie with the head.
+    Get {
+        object: ObjectName,
+        freshness: Freshness,
+        range_of: RangeOf,
+        /// Sent before the first piece.
+        reply: oneshot::Sender<Result<Chosen, OpenError>>,
+        to: PipeWriter,
     },
     Read {
         object: ObjectName,

@@ -13,7 +13,7 @@ use std::time::SystemTime;
 
 use http::HeaderMap;
 use http::header::{
-    HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, RANGE,
+    HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
 };
 
 /// What the conditions say.
@@ -34,6 +34,25 @@ pub struct Version<'a> {
     pub etag: &'a str,
     /// An HTTP date, or empty when the origin did not say.
     pub last_modified: &'a str,
+}
+
+/// Of `headers` what decides whether a read has the object, and which bytes of it.
+#[must_use]
+pub fn of_read(headers: &HeaderMap) -> HeaderMap {
+    kept(headers, &OF_READ)
+}
+
+const OF_READ: [HeaderName; 6] =
+    [IF_MATCH, IF_UNMODIFIED_SINCE, IF_NONE_MATCH, IF_MODIFIED_SINCE, RANGE, IF_RANGE];
+
+fn kept(headers: &HeaderMap, names: &[HeaderName]) -> HeaderMap {
+    let mut kept = HeaderMap::new();
+    for name in names {
+        for value in headers.get_all(name) {
+            kept.append(name.clone(), value.clone());
+        }
+    }
+    kept
 }
 
 /// Judges the conditions of a read in `headers`.
@@ -62,13 +81,7 @@ impl OfWrite {
     /// The conditions in `headers`.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Self {
-        let mut kept = HeaderMap::new();
-        for name in [IF_MATCH, IF_NONE_MATCH] {
-            for value in headers.get_all(&name) {
-                kept.append(name.clone(), value.clone());
-            }
-        }
-        Self(kept)
+        Self(kept(headers, &[IF_MATCH, IF_NONE_MATCH]))
     }
 
     /// Whether they hold for the ETag that is there; `None`: there is no object.
@@ -85,7 +98,7 @@ impl OfWrite {
 #[must_use]
 pub fn range_header<'a>(headers: &'a HeaderMap, version: Version<'_>) -> Option<&'a str> {
     let range = headers.get(RANGE)?.to_str().ok()?;
-    let Some(wanted) = headers.get(http::header::IF_RANGE) else { return Some(range) };
+    let Some(wanted) = headers.get(IF_RANGE) else { return Some(range) };
     let wanted = wanted.to_str().ok()?;
     let same = if wanted.contains('"') {
         wanted == version.etag

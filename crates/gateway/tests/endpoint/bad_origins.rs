@@ -58,12 +58,22 @@ async fn play(mut stream: TcpStream, script: &(impl Fn(&str) -> Vec<Step> + Sync
         head.push(byte[0]);
     }
     let steps = script(&String::from_utf8(head).unwrap());
+    let mut is_first = true;
     for step in steps {
         match step {
-            Step::Send(bytes) => stream.write_all(&bytes).await.unwrap(),
+            Step::Send(bytes) => {
+                let bytes = if std::mem::take(&mut is_first) { the_only(&bytes) } else { bytes };
+                stream.write_all(&bytes).await.unwrap();
+            }
             Step::Wait(notify) => notify.notified().await,
         }
     }
+}
+
+/// The same answer, which says that the connection ends with it.
+fn the_only(answer: &[u8]) -> Vec<u8> {
+    let status = answer.windows(2).position(|window| window == b"\r\n").unwrap();
+    [&answer[..status], b"\r\nconnection: close", &answer[status..]].concat()
 }
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-length: 1048576\r\netag: \"e\"\r\n\r\n";
