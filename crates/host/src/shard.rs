@@ -86,7 +86,10 @@ async fn run(setup: Setup) {
         is_stopped: false,
     };
     match crank.turn_until(|_| starting.try_recv().ok()).await {
-        Ok(cache) => crank.cache = Some(cache),
+        Ok(cache) => {
+            name_unreadable_zones(&setup.drive, setup.place, &cache);
+            crank.cache = Some(cache);
+        }
         Err(error) => {
             let spec = setup.settings.spec;
             return drop(setup.started.send(Err(StartError::Cache { spec, error })));
@@ -102,6 +105,21 @@ async fn run(setup: Setup) {
         }
     });
     crank.turn_until(|crank| crank.is_stopped.then_some(())).await;
+}
+
+/// Zones are numbered as `zonal inspect` shows them: over the whole device.
+fn name_unreadable_zones(drive: &Drive, place: Place, cache: &Cache) {
+    let Place { shard, shard_count, .. } = place;
+    let zones_of = |shard| drive.share(low_u32(shard), low_u32(shard_count));
+    let first: u32 = (0..shard).filter_map(|s| zones_of(s).ok()).map(|of| of.zone_count).sum();
+    for zone in cache.log().unreadable_zones() {
+        tracing::warn!(
+            path = %drive.path().display(),
+            shard,
+            zone = first + zone.0,
+            "a part of the zone cannot be read: what stands there is missed, and nothing is written to it before it was emptied"
+        );
+    }
 }
 
 /// What a shard is built from, before the engine runs.

@@ -48,6 +48,12 @@ impl Generations {
         self.shared.next.fetch_max(generation + 1, Ordering::Relaxed);
     }
 
+    /// A part of a zone could not be read, and may hold records that are newer than all that were found. What
+    /// comes is newer than they are.
+    pub(crate) fn skip(&self) {
+        self.shared.next.fetch_add(GENERATIONS_SKIPPED, Ordering::Relaxed);
+    }
+
     /// Nothing on this log's flash is older than `generation`. Neither will be anything later: records are
     /// placed in the order in which they got their numbers, by far before a whole log has turned over.
     pub(crate) fn note_oldest(&self, generation: u64) {
@@ -61,3 +67,7 @@ impl Generations {
         others.map(|(_, oldest)| oldest.load(Ordering::Acquire)).fold(here, u64::min)
     }
 }
+
+/// Numbers left out for what could not be read: more than a log ever handed out between two of its records that
+/// it has on flash (at a million in a second, in twelve days), and few enough to do it 16 million times.
+const GENERATIONS_SKIPPED: u64 = 1 << 40;

@@ -2,15 +2,15 @@
 
 use alloc::vec::Vec;
 
-use zonal_base::{Blocks, ZoneId};
+use zonal_base::ZoneId;
 use zonal_device::{DeviceError, Geometry, ZoneReport};
 
-use crate::Descriptor;
 use crate::format::mark::Mark;
 use crate::format::segment::Header;
 use crate::log::Ports;
 use crate::open::FirstBlock;
-use crate::scan::{Ending, Scanner};
+use crate::scan::{Scan, Scanner};
+use crate::{Descriptor, Ending};
 
 /// What a zone holds.
 #[derive(Clone, Debug)]
@@ -27,8 +27,8 @@ pub enum ZoneContent {
         segments: Vec<Header>,
         /// All records.
         records: Vec<Descriptor>,
-        /// Blocks up to the end of the last segment; `None` when the zone ends with a footer.
-        open_at: Option<Blocks>,
+        /// What stands behind them.
+        ending: Ending,
     },
     /// Ours, torn before its first segment was complete.
     Torn,
@@ -57,13 +57,8 @@ pub async fn inspect_zone(
         FirstBlock::OtherVersion(version) => ZoneContent::OtherVersion(version),
         FirstBlock::Foreign => ZoneContent::Foreign,
         FirstBlock::Segment(first) => {
-            let scan = scanner.scan(report, first).await?;
-            let open_at = match scan.ending {
-                Ending::Footer => None,
-                Ending::Open(position) => Some(position),
-            };
-            let (segments, records) = (scan.segments, scan.records);
-            ZoneContent::Records { first, segments, records, open_at }
+            let Scan { segments, records, ending, .. } = scanner.scan(report, first).await?;
+            ZoneContent::Records { first, segments, records, ending }
         }
     };
     Ok((report, content))

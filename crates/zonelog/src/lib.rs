@@ -3,7 +3,7 @@
 //! Uses: `device` (its port), `runtime`, `base`. Knows nothing of: what the records mean, which of
 //! them are wanted, files, sockets, threads, real time.
 //! Read in this order: `record`, `format`, `generations`, `settings`, `state`, `append`, `room`, `segment`, `writer`, `read`,
-//! `reclaim`, `open`, `scan`, `recover`.
+//! `reclaim`, `open`, `scan`, `salvage`, `recover`.
 //!
 //! What holds, always:
 //!
@@ -30,6 +30,7 @@ mod reclaim;
 mod record;
 mod recover;
 mod room;
+mod salvage;
 mod scan;
 mod segment;
 mod settings;
@@ -51,6 +52,7 @@ pub use planted::Planted;
 pub use read::{ReadError, Reading};
 pub use reclaim::Reclaim;
 pub use record::{Descriptor, Extent, Key, Kind, Record, Recovered, Stream};
+pub use scan::Ending;
 pub use settings::{Identity, Settings, SettingsError};
 pub use state::{ZoneFacts, ZoneUse};
 pub use stats::Stats;

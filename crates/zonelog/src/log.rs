@@ -1,9 +1,10 @@
 //! The log: one owner, one device share, one executor.
 
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 use core::cell::RefCell;
 
-use zonal_base::{Blocks, Bytes, Checksum, PoolClass};
+use zonal_base::{Blocks, Bytes, Checksum, PoolClass, ZoneId};
 use zonal_device::{Command, Completion, Geometry};
 use zonal_runtime::{Buffers, Clock, Event, Port, Spawner};
 
@@ -115,6 +116,12 @@ impl Log {
             }] += 1;
         }
         counts
+    }
+
+    /// Zones of which something could not be read when the log was opened.
+    #[must_use]
+    pub fn unreadable_zones(&self) -> Vec<ZoneId> {
+        self.inner.state.borrow().unreadable.clone()
     }
 
     /// Bytes to be appended and not yet on flash.

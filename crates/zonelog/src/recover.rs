@@ -3,6 +3,8 @@
 //! 1. Scan each zone that begins with a segment, some zones at a time (`scan`).
 //! 2. Tell the owner of every record; keep tombstones.
 //! 3. Go on where the unfinished zones end, as far as slots allow; make the others full.
+//! 4. Of zones that cannot be read to their end, write the tombstones again that were found behind that
+//!    (`salvage`), and empty those of which not even the first block can be read.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -11,7 +13,7 @@ use core::future::{Future, poll_fn};
 use core::pin::Pin;
 use core::task::Poll;
 
-use zonal_base::{Blocks, index};
+use zonal_base::{Blocks, ZoneId, index};
 use zonal_device::{Action, Command, DeviceError, Kind as DeviceKind, ZoneReport, ZoneState};
 
 use crate::format::footer::Trailer;
@@ -21,7 +23,10 @@ use crate::scan::{Ending, Scan, Scanner};
 use crate::segment::SEGMENT_BLOCKS_MAX;
 use crate::state::{Tombstone, Zone};
 use crate::writer::Writer;
-use crate::{Descriptor, Kind, Log, Recovered, Stream, ZoneUse};
+use crate::{AppendError, Descriptor, Kind, Log, Recovered, Stream, ZoneUse};
+
+/// Tombstones behind what cannot be read, with the zone in which they stand.
+type Salvaged = Vec<(ZoneId, Vec<Descriptor>)>;
 
 /// Recovers all zones into `log`.
 pub(crate) async fn recover(
@@ -32,6 +37,7 @@ pub(crate) async fn recover(
 ) -> Result<(), DeviceError> {
     let scanner = Scanner { ports: &log.inner.ports, geometry: &log.inner.geometry };
     let (mut unfinished, mut without_records) = (Vec::new(), Vec::new());
+    let mut salvaged = Vec::new();
     let mut scans: Vec<Pin<Box<dyn Future<Output = _> + '_>>> = Vec::new();
     let mut waiting = zones.iter().zip(firsts);
     loop {
@@ -49,29 +55,30 @@ pub(crate) async fn recover(
         match scan.ending {
             Ending::Footer => {
                 log.adopt(&scan, on_record);
-                log.restore(&scan, log.inner.geometry.zone_capacity).await?;
+                log.restore(scan.zone, log.inner.geometry.zone_capacity).await?;
             }
             Ending::Open(_) => unfinished.push(scan),
+            Ending::Unreadable(_) => {
+                log.adopt(&scan, on_record);
+                log.note_unreadable(scan.zone);
+                log.close_for_good(zones[index(u64::from(scan.zone.0))]).await?;
+                salvaged.push((scan.zone, scan.salvaged));
+            }
         }
     }
     // Last, because of equal records those count that are noted last: what was written again when the log
     // stopped stands in an unfinished zone, and the zone that it came from may go.
     unfinished.iter().for_each(|scan| log.adopt(scan, on_record));
     log.note_marks(&without_records);
-    for (report, first) in without_records {
-        log.empty_or_retire(report, first).await?;
-    }
-    // The youngest first: it is the one that was being filled.
-    unfinished.sort_by_key(|scan| Reverse(scan.first.zone_sequence));
-    if log.inner.state.borrow().empty.is_empty()
-        && let Some(at) = roomiest(&unfinished, zones)
-    {
-        // Reclaim was at work and had taken the last empty zone: what is left of it is all that it has.
-        let scan = unfinished.remove(at);
-        log.go_on_or_finish(scan, zones, [Stream::Rewrite, Stream::Fill]).await?;
-    }
-    for scan in unfinished {
-        log.go_on_or_finish(scan, zones, [Stream::Fill, Stream::Rewrite]).await?;
+    let torn = log.empty(&scanner, without_records, &mut salvaged).await?;
+    log.go_on_with(unfinished, zones).await?;
+    let is_kept = log.keep_salvaged(&salvaged).await;
+    for report in torn {
+        match is_kept {
+            Ok(()) => log.empty_or_retire(report, FirstBlock::Torn).await?,
+            // There was no room. There may be when reclaim comes to it.
+            Err(_) => log.inner.state.borrow_mut().zone_mut(report.zone).usage = ZoneUse::Sealed,
+        }
     }
     Ok(())
 }
@@ -90,8 +97,8 @@ const fn is_writable(state: ZoneState) -> bool {
 /// Where the segments of a zone end.
 fn position(scan: &Scan) -> Blocks {
     match scan.ending {
-        Ending::Footer => Blocks(u64::MAX),
         Ending::Open(position) => position,
+        Ending::Footer | Ending::Unreadable(_) => Blocks(u64::MAX),
     }
 }
 
@@ -103,6 +110,33 @@ impl Log {
                 state.next_sequence = state.next_sequence.max(mark.zone_sequence + 1);
             }
         }
+    }
+
+    /// Zones that do not begin with a segment. Those come back that hold tombstones all the same: they are
+    /// emptied when these are elsewhere.
+    async fn empty(
+        &self,
+        scanner: &Scanner<'_>,
+        zones: Vec<(ZoneReport, FirstBlock)>,
+        salvaged: &mut Salvaged,
+    ) -> Result<Vec<ZoneReport>, DeviceError> {
+        let mut with_tombstones = Vec::new();
+        for (report, first) in zones {
+            let mut tombstones = Vec::new();
+            if first == FirstBlock::Torn {
+                self.note_unreadable(report.zone);
+                let behind = Blocks(1)..scanner.readable(&report).end;
+                tombstones = scanner.tombstones(report.zone, self.inner.identity, behind).await?;
+            }
+            if tombstones.is_empty() {
+                self.empty_or_retire(report, first).await?;
+            } else {
+                self.close_for_good(report).await?;
+                salvaged.push((report.zone, tombstones));
+                with_tombstones.push(report);
+            }
+        }
+        Ok(with_tombstones)
     }
 
     /// A zone that does not begin with a segment. What it begins with may be readable the next time, and
@@ -124,7 +158,7 @@ impl Log {
         };
         let mut state = self.inner.state.borrow_mut();
         match emptied {
-            Ok(()) => state.empty.push_back(zone),
+            Ok(()) => state.note_empty(zone),
             Err(error @ DeviceError::DeviceGone) => return Err(error),
             Err(_) => {
                 if first != FirstBlock::Blank {
@@ -155,13 +189,75 @@ impl Log {
         }
     }
 
+    fn note_unreadable(&self, zone: ZoneId) {
+        self.inner.state.borrow_mut().note_unreadable(zone);
+        self.inner.ports.generations.skip();
+    }
+
+    /// Tombstones to which nothing leads count from now on, and are written where the next one to open the log
+    /// will find them, whatever can be read by then.
+    async fn keep_salvaged(&self, salvaged: &Salvaged) -> Result<(), AppendError> {
+        let all = salvaged.iter().flat_map(|(zone, tombstones)| {
+            tombstones.iter().map(|Descriptor { key, generation, .. }| {
+                (*key, Tombstone { generation: *generation, zone: *zone })
+            })
+        });
+        let unknown = all.filter_map(|(key, tombstone)| {
+            let mut state = self.inner.state.borrow_mut();
+            let known = state.tombstones.get(&key).map(|known| known.generation);
+            let is_news = known < Some(tombstone.generation);
+            is_news.then(|| state.note_tombstone(key, tombstone))?;
+            Some((key, tombstone.generation))
+        });
+        let unknown = unknown.collect();
+        self.bury_again(unknown).await
+    }
+
+    /// As many of the unfinished zones as there are slots for are filled further.
+    async fn go_on_with(
+        &self,
+        mut unfinished: Vec<Scan>,
+        zones: &[ZoneReport],
+    ) -> Result<(), DeviceError> {
+        // The youngest first: it is the one that was being filled.
+        unfinished.sort_by_key(|scan| Reverse(scan.first.zone_sequence));
+        if self.inner.state.borrow().empty.is_empty()
+            && let Some(at) = roomiest(&unfinished, zones)
+        {
+            // Reclaim was at work and had taken the last empty zone: what is left of it is all that it has.
+            let scan = unfinished.remove(at);
+            self.go_on_or_finish(scan, zones, [Stream::Rewrite, Stream::Fill]).await?;
+        }
+        for scan in unfinished {
+            self.go_on_or_finish(scan, zones, [Stream::Fill, Stream::Rewrite]).await?;
+        }
+        Ok(())
+    }
+
     /// A conventional device has forgotten where the zone's write pointer is.
-    async fn restore(&self, scan: &Scan, written: Blocks) -> Result<(), DeviceError> {
+    async fn restore(&self, zone: ZoneId, written: Blocks) -> Result<(), DeviceError> {
         if self.inner.geometry.kind == DeviceKind::Conventional {
-            let restore = Command::Restore { zone: scan.zone, written };
+            let restore = Command::Restore { zone, written };
             self.inner.ports.device.call(restore).await?;
         }
         Ok(())
+    }
+
+    /// Nothing is written to the zone before it is reset.
+    async fn close_for_good(&self, report: ZoneReport) -> Result<(), DeviceError> {
+        self.restore(report.zone, self.inner.geometry.zone_capacity).await?;
+        match report.state.is_active() {
+            true => self.finish(report.zone).await,
+            false => Ok(()),
+        }
+    }
+
+    async fn finish(&self, zone: ZoneId) -> Result<(), DeviceError> {
+        let finish = Command::Manage { zone, action: Action::Finish };
+        match self.inner.ports.device.call(finish).await {
+            Err(error @ DeviceError::DeviceGone) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Goes on in a zone, if one of the streams has a slot.
@@ -172,7 +268,7 @@ impl Log {
         streams: [Stream; 2],
     ) -> Result<(), DeviceError> {
         let (end, report) = (position(&scan), zones[index(u64::from(scan.zone.0))]);
-        self.restore(&scan, end).await?;
+        self.restore(scan.zone, end).await?;
         let at = match self.inner.geometry.kind {
             DeviceKind::Conventional => end,
             DeviceKind::Zoned => report.written,
@@ -183,11 +279,7 @@ impl Log {
         if self.go_on(&scan, (end, at), streams) {
             return Ok(());
         }
-        let finish = Command::Manage { zone: scan.zone, action: Action::Finish };
-        match self.inner.ports.device.call(finish).await {
-            Err(error @ DeviceError::DeviceGone) => Err(error),
-            _ => Ok(()),
-        }
+        self.finish(scan.zone).await
     }
 
     /// Goes on at `at` in a zone whose segments end at `end`. What lies between is torn.

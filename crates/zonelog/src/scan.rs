@@ -3,9 +3,11 @@
 //!
 //! A walk goes from each header to where its segment ends. Where no header stands, the last segment may
 //! be torn: it is verified to the last byte, and left out if it is. On a zoned device the log may have
-//! gone on behind a torn write, which it cannot take back: the walk looks for that, too.
+//! gone on behind a torn write, which it cannot take back: the walk looks for that, too. Where something
+//! cannot be read it ends, and what counts of the rest are the tombstones (`salvage`).
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use zonal_base::{BLOCK_BYTES, Blocks, ZoneId, index};
 use zonal_device::{
@@ -13,6 +15,7 @@ use zonal_device::{
 };
 use zonal_runtime::Call;
 
+use crate::format::Malformed;
 use crate::format::checks::GRANULE_BYTES;
 use crate::format::footer::{TRAILER_BYTES, Trailer};
 use crate::format::segment::Header;
@@ -35,15 +38,45 @@ pub(crate) struct Scan {
     pub(crate) records: Vec<Descriptor>,
     pub(crate) segments: Vec<Header>,
     pub(crate) ending: Ending,
+    /// Tombstones behind what cannot be read.
+    pub(crate) salvaged: Vec<Descriptor>,
 }
 
 /// How a zone ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub enum Ending {
     /// With a footer.
     Footer,
     /// Without: segments reach up to here.
     Open(Blocks),
+    /// Segments reach up to here, and then something cannot be read or is damaged. As it may be readable the
+    /// next time, nothing is written behind it.
+    Unreadable(Blocks),
+}
+
+/// What stands where a header is looked for.
+enum Next {
+    /// The header of the walk's next segment.
+    Segment(Blocks, Header, Vec<Descriptor>),
+    Nothing,
+    /// Something that cannot be read, or a header that is damaged.
+    Unreadable,
+}
+
+/// What became of the write of a segment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Whole,
+    Torn,
+    /// Nobody can tell.
+    Unreadable,
+}
+
+/// What a zone's last blocks are.
+enum End {
+    Footer(Vec<Descriptor>),
+    Other,
+    Unreadable,
 }
 
 /// A walk from header to header.
@@ -70,33 +103,58 @@ impl Scanner<'_> {
         let capacity = self.geometry.zone_capacity;
         let conventional = self.geometry.kind == DeviceKind::Conventional;
         let may_end = conventional || report.written == capacity;
-        if may_end && let Some(scan) = self.footer(report.zone, first).await? {
-            return Ok(scan);
+        let end = match may_end {
+            true => self.end(report.zone, &first).await?,
+            false => End::Other,
+        };
+        let readable = self.readable(&report).end;
+        match end {
+            End::Footer(records) => {
+                let (segments, salvaged) = (Vec::new(), Vec::new());
+                let (zone, ending) = (report.zone, Ending::Footer);
+                Ok(Scan { zone, first, records, segments, ending, salvaged })
+            }
+            End::Other => self.walk(report.zone, readable, first).await,
+            End::Unreadable => {
+                let mut scan = self.walk(report.zone, readable, first).await?;
+                if let Ending::Open(position) = scan.ending {
+                    scan.ending = Ending::Unreadable(position);
+                }
+                Ok(scan)
+            }
         }
-        let readable = if conventional { capacity } else { report.written };
-        self.walk(report.zone, readable, first).await
     }
 
-    async fn footer(&self, zone: ZoneId, first: Header) -> Result<Option<Scan>, DeviceError> {
-        let capacity = self.geometry.zone_capacity;
-        let last = self.read(zone, capacity - Blocks(1), Blocks(1)).await?;
-        let checksum = self.ports.checksum;
-        let trailer = last.and_then(|block| Trailer::decode(&block, checksum).ok());
-        let Some(trailer) = trailer.filter(|trailer| trailer.ends(zone, &first)) else {
-            return Ok(None);
+    /// Blocks of a zone that may have been written.
+    pub(crate) fn readable(&self, report: &ZoneReport) -> Range<Blocks> {
+        let end = match self.geometry.kind {
+            DeviceKind::Conventional => self.geometry.zone_capacity,
+            DeviceKind::Zoned => report.written,
+        };
+        Blocks(0)..end
+    }
+
+    async fn end(&self, zone: ZoneId, first: &Header) -> Result<End, DeviceError> {
+        let (capacity, checksum) = (self.geometry.zone_capacity, self.ports.checksum);
+        let Some(last) = self.read(zone, capacity - Blocks(1), Blocks(1)).await? else {
+            return Ok(End::Unreadable);
+        };
+        let trailer = Trailer::decode(&last, checksum).ok();
+        let Some(trailer) = trailer.filter(|trailer| trailer.ends(zone, first)) else {
+            return Ok(End::Other);
         };
         let len = trailer.descriptor_bytes as usize;
         let blocks = Trailer::blocks_for(len);
         if capacity < blocks {
-            return Ok(None);
+            return Ok(End::Other);
         }
         let Some(bytes) = self.read(zone, capacity - blocks, blocks).await? else {
-            return Ok(None);
+            return Ok(End::Unreadable);
         };
         let end = bytes.len() - TRAILER_BYTES;
-        let records = trailer.descriptors(&bytes[end - len..end], checksum).ok();
-        let (segments, ending) = (Vec::new(), Ending::Footer);
-        Ok(records.map(|records| Scan { zone, first, records, segments, ending }))
+        // A footer may be torn, too.
+        let records = trailer.descriptors(&bytes[end - len..end], checksum);
+        Ok(records.map_or(End::Other, End::Footer))
     }
 
     async fn walk(
@@ -114,81 +172,95 @@ impl Scanner<'_> {
             records: Vec::new(),
             last: Vec::new(),
         };
-        loop {
-            if let Some((header, records)) = self.next_header(&walk, walk.position).await? {
-                walk.step(header, records);
-                continue;
-            }
-            match self.is_intact(zone, &walk.last).await? {
-                true => walk.keep_last(),
-                false => walk.cut_last(),
-            }
-            match self.header_behind_gap(&walk).await? {
-                Some((at, header, records)) => {
-                    walk.position = at;
-                    walk.step(header, records);
+        let (ending, salvaged) = loop {
+            match self.next(&mut walk).await? {
+                Next::Segment(at, header, records) => walk.step(at, header, records),
+                Next::Nothing => break (Ending::Open(walk.position), Vec::new()),
+                Next::Unreadable => {
+                    let rest = walk.position..readable;
+                    let salvaged = self.tombstones(zone, first.identity, rest).await?;
+                    break (Ending::Unreadable(walk.position), salvaged);
                 }
-                None => break,
             }
-        }
-        let Walk { records, segments, position, .. } = walk;
-        Ok(Scan { zone, first, records, segments, ending: Ending::Open(position) })
+        };
+        let Walk { records, segments, .. } = walk;
+        Ok(Scan { zone, first, records, segments, ending, salvaged })
     }
 
-    /// The header of the walk's next segment, if it stands at `at` and its segment fits into the zone.
-    async fn next_header(
-        &self,
-        walk: &Walk,
-        at: Blocks,
-    ) -> Result<Option<(Header, Vec<Descriptor>)>, DeviceError> {
+    /// Where the walk goes on. When that is not where the last segment ends, it is known what that one is.
+    async fn next(&self, walk: &mut Walk) -> Result<Next, DeviceError> {
+        let next = self.segment_at(walk, walk.position).await?;
+        if let Next::Segment(..) = next {
+            return Ok(next);
+        }
+        let last = self.outcome(walk.zone, &walk.last).await?;
+        match last {
+            Outcome::Whole => walk.keep_last(),
+            Outcome::Torn | Outcome::Unreadable => walk.cut_last(),
+        }
+        match (next, last) {
+            (Next::Nothing, Outcome::Whole | Outcome::Torn) => self.segment_behind_gap(walk).await,
+            _ => Ok(Next::Unreadable),
+        }
+    }
+
+    /// The walk's next segment, if its header stands at `at` and it fits into the zone.
+    async fn segment_at(&self, walk: &Walk, at: Blocks) -> Result<Next, DeviceError> {
         if walk.readable <= at {
-            return Ok(None);
+            return Ok(Next::Nothing);
         }
-        let block = self.read(walk.zone, at, Blocks(1)).await?;
-        let header = block.and_then(|block| Header::peek(&block, self.ports.checksum).ok());
-        match header.filter(|header| walk.expects(header)) {
-            Some(header) if at + header.blocks() <= walk.readable => {
-                let len = Blocks(u64::from(header.header_blocks));
-                let bytes = self.read(walk.zone, at, len).await?;
-                Ok(bytes.and_then(|bytes| Header::decode(&bytes, self.ports.checksum).ok()))
-            }
-            _ => Ok(None),
+        let Some(block) = self.read(walk.zone, at, Blocks(1)).await? else {
+            return Ok(Next::Unreadable);
+        };
+        let header = match Header::peek(&block, self.ports.checksum) {
+            Ok(header) if walk.expects(&header) => header,
+            Ok(_) | Err(Malformed::Magic | Malformed::Version(_)) => return Ok(Next::Nothing),
+            Err(Malformed::Checksum | Malformed::Fields) => return Ok(Next::Unreadable),
+        };
+        if walk.readable < at + header.blocks() {
+            return Ok(Next::Nothing);
         }
+        let len = Blocks(u64::from(header.header_blocks));
+        let Some(bytes) = self.read(walk.zone, at, len).await? else {
+            return Ok(Next::Unreadable);
+        };
+        Ok(match Header::decode(&bytes, self.ports.checksum) {
+            Ok((header, records)) => Next::Segment(at, header, records),
+            // A header of some blocks may be torn, a single block is not.
+            Err(_) if Blocks(1) < len => Next::Nothing,
+            Err(_) => Next::Unreadable,
+        })
     }
 
     /// The next segment, if the log went on with it behind a torn one. On a conventional device it writes
     /// over what is torn.
-    async fn header_behind_gap(
-        &self,
-        walk: &Walk,
-    ) -> Result<Option<(Blocks, Header, Vec<Descriptor>)>, DeviceError> {
+    async fn segment_behind_gap(&self, walk: &Walk) -> Result<Next, DeviceError> {
         if self.geometry.kind == DeviceKind::Conventional || walk.readable <= walk.position {
-            return Ok(None);
+            return Ok(Next::Nothing);
         }
         let gap = (walk.readable - walk.position).min(SEGMENT_BLOCKS_MAX);
         let Some(bytes) = self.read(walk.zone, walk.position, gap).await? else {
-            return Ok(None);
+            return Ok(Next::Unreadable);
         };
         for (n, block) in (0..).zip(bytes.chunks(BLOCK_BYTES)).skip(1) {
             let header = Header::peek(block, self.ports.checksum);
             if header.is_ok_and(|header| walk.expects(&header)) {
-                let at = walk.position + Blocks(n);
-                let next = self.next_header(walk, at).await?;
-                if let Some((header, records)) = next {
-                    return Ok(Some((at, header, records)));
+                let next = self.segment_at(walk, walk.position + Blocks(n)).await?;
+                if !matches!(next, Next::Nothing) {
+                    return Ok(next);
                 }
             }
         }
-        Ok(None)
+        Ok(Next::Nothing)
     }
 
-    /// True when every granule of these records can be read and fits its check.
-    async fn is_intact(&self, zone: ZoneId, records: &[Descriptor]) -> Result<bool, DeviceError> {
+    /// Whole is the segment of these records when every granule of them fits its check.
+    async fn outcome(&self, zone: ZoneId, records: &[Descriptor]) -> Result<Outcome, DeviceError> {
         for record in records.iter().filter(|record| 0 < record.len) {
             let extent = Extent { zone, offset: record.offset, len: record.len };
             if self.geometry.zone_capacity.bytes().0 < extent.byte_offset() + u64::from(record.len)
             {
-                return Ok(false);
+                return Ok(Outcome::Torn);
             }
             for from in (0..record.len).step_by(GRANULE_BYTES) {
                 let span = Span::of(extent, &(from..from + 1));
@@ -196,19 +268,19 @@ impl Scanner<'_> {
                     Ok(Answer::Read(buffer)) => {
                         let name = (self.ports.checksum, record.key);
                         if !span.fits(&buffer, name, &record.checks) {
-                            return Ok(false);
+                            return Ok(Outcome::Torn);
                         }
                     }
                     Err(error @ DeviceError::DeviceGone) => return Err(error),
-                    _ => return Ok(false),
+                    _ => return Ok(Outcome::Unreadable),
                 }
             }
         }
-        Ok(true)
+        Ok(Outcome::Whole)
     }
 
     /// Blocks of a zone; `None` when they cannot be read.
-    async fn read(
+    pub(crate) async fn read(
         &self,
         zone: ZoneId,
         at: Blocks,
@@ -253,10 +325,10 @@ impl Walk {
     }
 
     /// Goes on to the next segment: the one before it was written to its end.
-    fn step(&mut self, header: Header, records: Vec<Descriptor>) {
+    fn step(&mut self, at: Blocks, header: Header, records: Vec<Descriptor>) {
         self.keep_last();
         self.last = records;
-        self.position += header.blocks();
+        self.position = at + header.blocks();
         self.segments.push(header);
     }
 

@@ -143,6 +143,8 @@ pub(crate) struct State {
     pub(crate) backlog_bytes: u64,
     /// Zones that were filled since the owner last asked.
     pub(crate) newly_sealed: Vec<ZoneId>,
+    /// Zones of which something could not be read when the log was opened.
+    pub(crate) unreadable: Vec<ZoneId>,
     /// The device no longer answers, or is worn out: nothing is appended any more.
     pub(crate) is_gone: bool,
     pub(crate) stats: Stats,
@@ -160,6 +162,7 @@ impl State {
             tombstones: BTreeMap::new(),
             backlog_bytes: 0,
             newly_sealed: Vec::new(),
+            unreadable: Vec::new(),
             is_gone: false,
             stats: Stats::default(),
         }
@@ -184,6 +187,14 @@ impl State {
             self.zone_mut(tombstone.zone).tombstones.push(key);
         }
         self.tombstones.insert(key, tombstone);
+    }
+
+    /// Something in a zone could not be read. Until it is reset, it is held to have records that are older than
+    /// any tombstone: they may be found the next time.
+    pub(crate) fn note_unreadable(&mut self, zone: ZoneId) {
+        self.zone_mut(zone).generation_min = 0;
+        self.unreadable.push(zone);
+        self.stats.zones_unreadable += 1;
     }
 
     /// Never uses a zone again. When too few are left to fill one while another is reclaimed, the device is

@@ -28,6 +28,8 @@ pub struct Stats {
     pub write_errors: u64,
     /// Reads that the device failed.
     pub read_errors: u64,
+    /// Zones of which something could not be read when the log was opened.
+    pub zones_unreadable: u64,
     /// Granules whose check did not fit.
     pub check_errors: u64,
 }

@@ -152,6 +152,11 @@ const SHARD: &[Metric<ShardStats>] = &[
     counter("zonal_device_check_errors_total", "Granules whose check did not fit", |s| {
         s.log.check_errors
     }),
+    counter(
+        "zonal_device_zones_unreadable_total",
+        "Zones of which something could not be read at the start",
+        |s| s.log.zones_unreadable,
+    ),
     labelled(Kind::Gauge, (ZONES, ZONES_HELP), ("use", "empty"), |s| s.zones[0].into()),
     labelled(Kind::Gauge, (ZONES, ZONES_HELP), ("use", "open"), |s| s.zones[1].into()),
     labelled(Kind::Gauge, (ZONES, ZONES_HELP), ("use", "sealed"), |s| s.zones[2].into()),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 use zonal_base::{Bytes, ZoneId};
-use zonal_zonelog::{Descriptor, Extent, Header, Kind, ZoneContent};
+use zonal_zonelog::{Descriptor, Ending, Extent, Header, Kind, ZoneContent};
 
 use super::{device, print};
 use crate::failure::Failure;
@@ -70,7 +70,7 @@ struct Detail {
 struct ZoneView {
     zone: u32,
     shard: u32,
-    /// `blank`, `empty`, `open`, `full`, `torn`, `other-version` or `foreign`.
+    /// `blank`, `empty`, `open`, `full`, `unreadable`, `torn`, `other-version` or `foreign`.
     state: &'static str,
     /// Which filling of the zone this is; the log counts them all.
     sequence: Option<u64>,
@@ -119,9 +119,9 @@ impl ZoneView {
         };
         match &zone.content {
             ZoneContent::Empty(mark) => view.sequence = Some(mark.zone_sequence),
-            ZoneContent::Records { first, segments, records, open_at } => {
+            ZoneContent::Records { first, segments, records, ending } => {
                 view.sequence = Some(first.zone_sequence);
-                view.segments = open_at.map(|_| segments.len());
+                view.segments = (*ending != Ending::Footer).then_some(segments.len());
                 if detail.segments {
                     view.segment_list = segments.iter().map(SegmentView::of).collect();
                 }
@@ -203,8 +203,9 @@ pub(super) const fn state_name(content: &ZoneContent) -> &'static str {
     match content {
         ZoneContent::Blank => "blank",
         ZoneContent::Empty(_) => "empty",
-        ZoneContent::Records { open_at: Some(_), .. } => "open",
-        ZoneContent::Records { open_at: None, .. } => "full",
+        ZoneContent::Records { ending: Ending::Open(_), .. } => "open",
+        ZoneContent::Records { ending: Ending::Footer, .. } => "full",
+        ZoneContent::Records { ending: Ending::Unreadable(_), .. } => "unreadable",
         ZoneContent::Torn => "torn",
         ZoneContent::OtherVersion(_) => "other-version",
         ZoneContent::Foreign => "foreign",

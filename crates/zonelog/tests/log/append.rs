@@ -5,7 +5,9 @@ use std::rc::Rc;
 
 use zonal_base::{Blocks, Bytes, Nanos, ZoneId};
 use zonal_device::{Kind as DeviceKind, ZonedDevice};
-use zonal_zonelog::{Key, Log, ReadError, Settings, Stream, Urgency, ZoneContent, inspect_zone};
+use zonal_zonelog::{
+    Ending, Key, Log, ReadError, Settings, Stream, Urgency, ZoneContent, inspect_zone,
+};
 
 use crate::rig::{FoundRecord, Rig, content, geometry, read, record};
 
@@ -140,10 +142,10 @@ fn zones_are_filled_to_the_end_and_end_in_a_footer_that_lists_their_records() {
         for zone in sealed {
             let (ports, geometry) = (rig.ports(), *rig.device.geometry());
             let seen = rig.run(async move { inspect_zone(&ports, &geometry, zone).await });
-            let Ok((report, ZoneContent::Records { records: listed, open_at, .. })) = seen else {
+            let Ok((report, ZoneContent::Records { records: listed, ending, .. })) = seen else {
                 panic!("a full zone has records")
             };
-            assert_eq!((report.written, open_at), (geometry.zone_capacity, None));
+            assert_eq!((report.written, ending), (geometry.zone_capacity, Ending::Footer));
             let mut expected: Vec<_> =
                 records.iter().filter(|record| record.extent.zone == zone).collect();
             expected.sort_by_key(|record| record.extent.offset);

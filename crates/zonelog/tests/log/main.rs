@@ -10,3 +10,4 @@ mod reclaim;
 mod recover;
 mod rig;
 mod tombstones;
+mod unreadable;

@@ -1,11 +1,12 @@
 //! A tiny host: one executor, one port, one RAM device, virtual time.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::rc::Rc;
 
 use zonal_base::{
-    BLOCK_BYTES, Blocks, Bytes, Checksum, Nanos, Payload, PoolClass, Rng, ZoneId, index,
+    BLOCK_BYTES, Blocks, Bytes, Checksum, Lba, Nanos, Payload, PoolClass, Rng, ZoneId, index,
 };
 use zonal_device::ram::{Crash, RamDevice, RamOptions};
 use zonal_device::{Command, Completion, DeviceError, Geometry, Kind as DeviceKind, ZonedDevice};
@@ -67,6 +68,8 @@ pub(crate) struct Rig {
     pub(crate) commands: u64,
     /// Flushes to come that fail, and make nothing durable.
     pub(crate) failing_flushes: u32,
+    /// Blocks that cannot be read for now. What they hold is as it was.
+    pub(crate) failing_reads: BTreeSet<Lba>,
     host: Host,
 }
 
@@ -113,6 +116,7 @@ impl Rig {
             blocks_read: 0,
             commands: 0,
             failing_flushes: 0,
+            failing_reads: BTreeSet::new(),
             host: Host::new(Nanos::secs(1)),
         }
     }
@@ -220,8 +224,12 @@ impl Rig {
             while let Some((ticket, command)) = device.take() {
                 moved = true;
                 self.commands += 1;
-                if let Command::Read { blocks, .. } = &command {
+                if let Command::Read { lba, blocks, .. } = &command {
                     self.blocks_read += blocks.0;
+                    if self.failing_reads.range(*lba..*lba + *blocks).next().is_some() {
+                        device.complete(ticket, Err(DeviceError::Media));
+                        continue;
+                    }
                 }
                 if matches!(command, Command::Flush) && 0 < self.failing_flushes {
                     self.failing_flushes -= 1;

@@ -1,0 +1,180 @@
+//! Blocks that cannot be read while the log is opened, and can be the next time.
+
+use zonal_base::{Blocks, Lba, ZoneId};
+use zonal_device::ram::Crash;
+use zonal_device::{Kind as DeviceKind, ZonedDevice};
+use zonal_zonelog::{Key, Log, Stream, Urgency};
+
+use crate::append::append;
+use crate::reclaim::{empty_zone, fill_zones};
+use crate::rig::{FoundRecord, Rig, ZONE, content, geometry, read, record};
+
+const KINDS: [DeviceKind; 2] = [DeviceKind::Zoned, DeviceKind::Conventional];
+
+/// A rig whose log fills one zone at a time.
+fn rig(kind: DeviceKind) -> (Rig, Log) {
+    let mut rig = Rig::new(geometry(kind, 8), 1);
+    rig.settings.fill_zones = 1;
+    let log = rig.open().0;
+    (rig, log)
+}
+
+/// Appends a record that is a segment of its own.
+fn append_one(rig: &mut Rig, log: &Log, key: u128) -> FoundRecord {
+    let log = log.clone();
+    rig.run(async move { append(&log, Key(key), 5000, Urgency::Now).await })
+}
+
+fn remove(rig: &mut Rig, log: &Log, key: u128) -> u64 {
+    let log = log.clone();
+    rig.run(async move { log.remove(Key(key)).await }).expect("the device is healthy")
+}
+
+/// Where the header of the segment stands that has this record alone.
+fn header_of(rig: &Rig, record: &FoundRecord) -> Lba {
+    let start = rig.device.geometry().zone_start(record.extent.zone);
+    start + Blocks(record.extent.byte_offset() / 4096 - 1)
+}
+
+fn reopen(rig: &mut Rig, log: Log, crash: Crash) -> (Log, Vec<FoundRecord>) {
+    drop(log);
+    rig.crash(crash);
+    rig.open()
+}
+
+/// Keys that an owner would find alive, in order.
+fn alive(log: &Log, found: &[FoundRecord]) -> Vec<u128> {
+    let is_alive = |record: &&FoundRecord| {
+        log.tombstone(record.key()).is_none_or(|removed| removed <= record.descriptor.generation)
+    };
+    let mut keys: Vec<u128> = found.iter().filter(is_alive).map(|record| record.key().0).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+/// The log is opened while blocks of `zone` cannot be read, and again when they can. Between, it goes on.
+#[track_caller]
+fn check_sealed(kind: DeviceKind, rig: &mut Rig, log: Log, zone: ZoneId, keys: &[u128]) {
+    let (log, _) = reopen(rig, log, Crash::Process);
+    assert_eq!((log.unreadable_zones(), log.stats().zones_unreadable), (vec![zone], 1), "{kind:?}");
+    assert!(log.slots_balance());
+    let next = append_one(rig, &log, 1000);
+    assert_ne!(next.extent.zone, zone, "{kind:?}");
+    rig.failing_reads.clear();
+    let (log, found) = reopen(rig, log, Crash::Process);
+    assert_eq!(log.unreadable_zones(), []);
+    let expected: Vec<u128> = keys.iter().copied().chain([1000]).collect();
+    assert_eq!(alive(&log, &found), expected, "{kind:?}");
+    for record in found.iter().filter(|record| record.extent.len == 5000) {
+        let bytes = rig.run(read((log.clone(), rig.ports()), record.clone(), 0..5000));
+        assert!(bytes == Ok(content(record.key(), 5000)), "{record:?}");
+    }
+    assert_eq!(rig.refusals, []);
+}
+
+/// The zone was gone on with where the block stood that could not be read. What had been there was written
+/// over, or stood in front of the new records and hid them from then on.
+#[test]
+fn a_zone_is_not_gone_on_with_when_a_header_cannot_be_read() {
+    for kind in KINDS {
+        for hidden in [1, 2] {
+            let (mut rig, log) = rig(kind);
+            let records = [1, 2, 3].map(|key| append_one(&mut rig, &log, key));
+            rig.failing_reads.insert(header_of(&rig, &records[hidden]));
+            check_sealed(kind, &mut rig, log, records[0].extent.zone, &[1, 2, 3]);
+        }
+    }
+}
+
+#[test]
+fn a_zone_is_not_gone_on_with_when_the_end_of_its_last_segment_cannot_be_read() {
+    for kind in KINDS {
+        let (mut rig, log) = rig(kind);
+        let records = [1, 2, 3].map(|key| append_one(&mut rig, &log, key));
+        rig.failing_reads.insert(header_of(&rig, &records[2]) + Blocks(2));
+        check_sealed(kind, &mut rig, log, records[2].extent.zone, &[1, 2, 3]);
+    }
+}
+
+/// A zone without write pointers was gone on with in front of its footer. When that could be read again, nobody
+/// looked at what had been written in front of it.
+#[test]
+fn a_zone_is_not_gone_on_with_when_its_footer_cannot_be_read() {
+    for kind in KINDS {
+        let (mut rig, log) = rig(kind);
+        append_one(&mut rig, &log, 1);
+        let zone = fill_zones(&mut rig, &log, 1)[0];
+        let before = reopen(&mut rig, log, Crash::Process);
+        let keys = alive(&before.0, &before.1);
+        let last = rig.device.geometry().zone_start(zone) + (ZONE - Blocks(1));
+        rig.failing_reads.insert(last);
+        let (log, found) = reopen(&mut rig, before.0, Crash::Process);
+        assert_eq!((alive(&log, &found), log.unreadable_zones()), (keys.clone(), vec![zone]));
+        // It has room for little, and the stream of rewrites takes what is left.
+        let writer = log.clone();
+        let new = rig.run(async move {
+            writer.append(Stream::Rewrite, record(Key(1000), 100), Urgency::Now).await.map(drop)
+        });
+        assert_eq!(new, Ok(()));
+        rig.failing_reads.clear();
+        let (log, found) = reopen(&mut rig, log, Crash::Process);
+        assert!(alive(&log, &found).contains(&1000), "{kind:?}");
+        assert_eq!(rig.refusals, []);
+    }
+}
+
+/// The walk ended at the block, and nobody looked for what stands behind it: the record was back at once.
+#[test]
+fn a_removal_behind_a_block_that_cannot_be_read_holds() {
+    for kind in KINDS {
+        for at in [0, 1] {
+            let (mut rig, log) = rig(kind);
+            let old = append_one(&mut rig, &log, 1);
+            assert_eq!(fill_zones(&mut rig, &log, 1), [old.extent.zone]);
+            let zone = append_one(&mut rig, &log, 10).extent.zone;
+            let records = [11, 12].map(|key| append_one(&mut rig, &log, key));
+            assert!(records.iter().all(|record| record.extent.zone == zone));
+            let removed = remove(&mut rig, &log, 1);
+            let hidden = match at {
+                0 => rig.device.geometry().zone_start(zone),
+                _ => header_of(&rig, &records[0]),
+            };
+            rig.failing_reads.insert(hidden);
+            let (log, _) = reopen(&mut rig, log, Crash::Process);
+            assert_eq!(log.tombstone(Key(1)), Some(removed), "{kind:?}, {at}");
+            assert_eq!(log.unreadable_zones(), [zone]);
+            assert!(log.slots_balance());
+            // It is written elsewhere before its zone is reset, which without a first block is at once.
+            if log.zone_counts()[2] == 2 {
+                empty_zone(&mut rig, &log, zone);
+            }
+            let (log, found) = reopen(&mut rig, log, Crash::Power);
+            assert_eq!(log.tombstone(Key(1)), Some(removed), "{kind:?}, {at}");
+            assert!(!alive(&log, &found).contains(&1));
+        }
+    }
+}
+
+/// Whoever removed an object whose record could not be read wrote a tombstone that was no newer than the
+/// record, and that was not kept.
+#[test]
+fn what_is_removed_while_it_cannot_be_read_stays_removed() {
+    for kind in KINDS {
+        let (mut rig, log) = rig(kind);
+        append_one(&mut rig, &log, 9);
+        let hidden = append_one(&mut rig, &log, 1);
+        rig.failing_reads.insert(header_of(&rig, &hidden));
+        let (log, found) = reopen(&mut rig, log, Crash::Process);
+        assert_eq!(alive(&log, &found), [9]);
+        let removed = remove(&mut rig, &log, 1);
+        assert!(hidden.descriptor.generation < removed, "{kind:?}");
+        let young = fill_zones(&mut rig, &log, 1)[0];
+        assert_ne!(young, hidden.extent.zone);
+        empty_zone(&mut rig, &log, young);
+        rig.failing_reads.clear();
+        let (log, found) = reopen(&mut rig, log, Crash::Power);
+        assert!(!alive(&log, &found).contains(&1), "{kind:?}");
+        assert!(alive(&log, &found).contains(&9));
+    }
+}
