@@ -4,7 +4,9 @@
 //! alike; what counts are ratios of neighbours, and medians of those.
 
 mod children;
+mod held_disk;
 mod http;
+mod inserts;
 pub(crate) mod machine;
 pub(crate) mod page;
 pub(crate) mod samples;
@@ -60,8 +62,8 @@ const STEPS: &[Step] = &[
     Step { name: "hits-64k", run: steps::hits_64k },
     Step { name: "hits-4k", run: steps::hits_4k },
     Step { name: "reclaim", run: steps::reclaim },
-    Step { name: "insert-64k", run: steps::insert_64k },
-    Step { name: "insert-4k", run: steps::insert_4k },
+    Step { name: "insert-64k", run: inserts::insert_64k },
+    Step { name: "insert-4k", run: inserts::insert_4k },
     Step { name: "range", run: steps::range },
     Step { name: "kill", run: steps::kill },
     Step { name: "idle", run: steps::idle },

@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use zonal_base::Bytes;
 
+use super::held_disk::HeldDisk;
+
 /// How each program is started, and where its files are.
 pub(crate) struct Children {
     zonal: PathBuf,
@@ -16,7 +18,12 @@ pub(crate) struct Children {
     size: Bytes,
     /// What was run, each once, in order.
     commands: RefCell<Vec<String>>,
+    /// Where those who are started now join a group, if they do.
+    members: RefCell<Option<PathBuf>>,
 }
+
+/// Joins the group `$0`, then is what it was asked to be.
+const JOIN: &str = r#"echo $$ > "$0" && exec "$@""#;
 
 /// A file or folder of a program under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +63,14 @@ impl Children {
         std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         let folder = folder.canonicalize().map_err(|error| error.to_string())?;
         let this = std::env::current_exe().map_err(|error| error.to_string())?;
-        Ok(Self { zonal, this, folder, size, commands: RefCell::default() })
+        Ok(Self {
+            zonal,
+            this,
+            folder,
+            size,
+            commands: RefCell::default(),
+            members: RefCell::default(),
+        })
     }
 
     pub(crate) const fn size(&self) -> Bytes {
@@ -79,6 +93,27 @@ impl Children {
         let _ = std::fs::create_dir_all(&self.folder);
     }
 
+    /// What `work` starts writes no more than so many bytes per second.
+    pub(crate) fn held_to<T>(
+        &self,
+        bytes_per_s: Bytes,
+        work: impl FnOnce() -> Result<T, String>,
+    ) -> Result<T, String> {
+        let held = HeldDisk::to(bytes_per_s, &self.folder)?;
+        self.members.replace(Some(held.members()));
+        let outcome = work();
+        self.members.replace(None);
+        outcome
+    }
+
+    /// A program as it is started now.
+    fn command(&self, program: &Path) -> Command {
+        let Some(members) = &*self.members.borrow() else { return Command::new(program) };
+        let mut command = Command::new("sh");
+        command.args(["-c", JOIN]).arg(members).arg(program);
+        command
+    }
+
     /// What was run.
     pub(crate) fn commands(&self) -> Vec<String> {
         self.commands.borrow().clone()
@@ -92,7 +127,7 @@ impl Children {
     pub(crate) fn zonal_command(&self, place: Place, flags: &str) -> Command {
         let size = place.size.unwrap_or(self.size);
         let device = format!("file:{}?size={size}", self.path(place.name).display());
-        let mut command = Command::new(&self.zonal);
+        let mut command = self.command(&self.zonal);
         command.args(["bench", "--device", &device]).args(flags.split_whitespace());
         self.note(&command);
         command
@@ -106,7 +141,7 @@ impl Children {
     /// The same workload on foyer.
     pub(crate) fn foyer(&self, place: Place, flags: &str) -> Result<Value, String> {
         let size = place.size.unwrap_or(self.size).to_string();
-        let mut command = Command::new(&self.this);
+        let mut command = self.command(&self.this);
         command.arg("foyer").arg("--folder").arg(self.path(place.name)).args(["--size", &size]);
         command.args(flags.split_whitespace()).arg("--json");
         self.note(&command);

@@ -20,8 +20,9 @@ const NOT_CONCLUDED: &str = "\
 - Nothing about wear or about write amplification inside a drive.
 - Nothing about foyer with other settings than its defaults with O_DIRECT and 64 MiB of memory. It has a DRAM tier, which Zonal does not
   have yet; hits in it make its CPU per flash hit look a little worse than it is, by at most a few per cent.
-- The rate at 80 % of the write bandwidth can be more than the workload's own loops produce on these cores; the row beside it says what
-  was reached.
+- What a virtual disk takes can be three times more or less a second later, so a share of it is a goal only while the kernel holds the disk
+  (a control group's limit on bytes per second, which needs root). The rows with the disk as it is say what the rate was of the
+  bandwidth before and after; it can also be more than the workload's own loops produce on these cores.
 - HTTP rows share the cores with the client. The CPU is the server's alone.
 ";
 

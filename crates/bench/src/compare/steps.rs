@@ -11,14 +11,14 @@ use super::Stage;
 use super::children::{Place, number};
 use super::samples::{Goal, Row, Samples};
 
-const ZONAL: Place = Place::whole("zonal");
-const FOYER: Place = Place::whole("foyer");
+pub(super) const ZONAL: Place = Place::whole("zonal");
+pub(super) const FOYER: Place = Place::whole("foyer");
 
 /// Half the default: 4 KiB values take long to fill a cache with.
-const ZONAL_4K: Place = Place::sized("zonal-4k", Bytes::mib(2048));
-const FOYER_4K: Place = Place::sized("foyer-4k", Bytes::mib(2048));
+pub(super) const ZONAL_4K: Place = Place::sized("zonal-4k", Bytes::mib(2048));
+pub(super) const FOYER_4K: Place = Place::sized("foyer-4k", Bytes::mib(2048));
 
-const MIB: f64 = 1048576.0;
+pub(super) const MIB: f64 = 1048576.0;
 
 /// Runs two measurements in turns, the second first every other time.
 pub(super) fn in_turns(
@@ -154,78 +154,6 @@ pub(crate) fn reclaim(stage: &Stage) -> Result<Vec<Row>, String> {
     }
     let name = "p99.9 of 64 KiB flash hits beside 200 MiB/s of inserts, while reclaim runs";
     Ok(vec![Row::new(name, "us", with, Goal::RatioAtMost(2.0)).beside("without reclaim", without)])
-}
-
-pub(crate) fn insert_64k(stage: &Stage) -> Result<Vec<Row>, String> {
-    let children = &stage.children;
-    let (mut found, mut burst, mut foyer_found, mut foyer_burst) =
-        <(Samples, Samples, Samples, Samples)>::default();
-    let (mut rate, mut asked, mut refused, mut written) =
-        <(Samples, Samples, Samples, Samples)>::default();
-    let mut idle = Samples::default();
-    let mut foyer_written = Samples::default();
-    for _ in 0..stage.pairs {
-        let flags = "--mode insert --format --chunk 64KiB --value 64KiB --rate 80% --keys 0.75x";
-        let report = children.zonal(ZONAL, flags)?;
-        found.push(number(&report, "/found_after_insert_ratio")? * 100.0);
-        idle.push(number(&report, "/machine_idle_cores")?);
-        rate.push(number(&report, "/bytes_per_s")? / MIB);
-        refused.push(number(&report, "/refused_bytes")? / MIB);
-        written.push(number(&report, "/detail/insert/device_written_per_admitted")?);
-        let paced = number(&report, "/detail/insert/rate_bytes_per_s")?;
-        asked.push(paced / MIB);
-        let paced = format!("--mode insert --format --value 64KiB --rate {paced:.0}B --keys 0.75x");
-        let report = children.foyer(FOYER, &paced)?;
-        foyer_found.push(number(&report, "/found_after_insert_ratio")? * 100.0);
-        let flags = "--mode insert --format --chunk 64KiB --value 64KiB --rate max";
-        burst.push(number(&children.zonal(ZONAL, flags)?, "/found_after_insert_ratio")? * 100.0);
-        let flags = "--mode insert --format --value 64KiB --rate max";
-        let report = children.foyer(FOYER, flags)?;
-        foyer_burst.push(number(&report, "/found_after_insert_ratio")? * 100.0);
-        let flags = "--mode insert --format --value 64KiB --rate 100MiB";
-        let report = children.foyer(FOYER, flags)?;
-        foyer_written.push(number(&report, "/detail/insert/device_written_per_admitted")?);
-    }
-    Ok(vec![
-        Row::new(
-            "found after inserts at 80 % of the write bandwidth",
-            "%",
-            found,
-            Goal::AtLeast(95.0),
-        )
-        .beside("foyer, same rate", foyer_found),
-        Row::new("found after a burst of inserts", "%", burst, Goal::None)
-            .beside("foyer", foyer_burst),
-        Row::new("rate of inserts that was reached", "MiB/s", rate, Goal::None)
-            .beside("80 % of the write bandwidth", asked),
-        Row::new("refused, and counted as such", "MiB", refused, Goal::None),
-        Row::new("cores of the machine that were idle meanwhile", "", idle, Goal::None),
-        Row::new("bytes written per byte admitted, 64 KiB", "", written, Goal::AtMost(1.03))
-            .beside("foyer at 100 MiB/s", foyer_written),
-    ])
-}
-
-pub(crate) fn insert_4k(stage: &Stage) -> Result<Vec<Row>, String> {
-    let children = &stage.children;
-    let (mut written, mut theirs) = <(Samples, Samples)>::default();
-    let flags = "--mode insert --format --value 4KiB --rate 100MiB --keys 60000";
-    in_turns(
-        stage.pairs,
-        || {
-            let report = children.zonal(ZONAL_4K, &format!("{flags} --chunk 4KiB"))?;
-            written.push(number(&report, "/detail/insert/device_written_per_admitted")?);
-            Ok(())
-        },
-        || {
-            let report = children.foyer(FOYER_4K, flags)?;
-            theirs.push(number(&report, "/detail/insert/device_written_per_admitted")?);
-            Ok(())
-        },
-    )?;
-    Ok(vec![
-        Row::new("bytes written per byte admitted, 4 KiB", "", written, Goal::AtMost(1.1))
-            .beside("foyer", theirs),
-    ])
 }
 
 pub(crate) fn range(stage: &Stage) -> Result<Vec<Row>, String> {

@@ -68,6 +68,8 @@ pub enum Detail {
     Insert {
         /// What was asked for; 0 when there was no limit.
         rate_bytes_per_s: u64,
+        /// Of a rate that was a share of the write bandwidth: that bandwidth, measured again afterwards.
+        write_bandwidth_after_bytes_per_s: Option<u64>,
         /// Keys that were inserted.
         inserted: u64,
         /// Of them, how many were there afterwards.

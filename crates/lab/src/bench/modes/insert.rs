@@ -9,7 +9,7 @@ use zonal_base::{Rng, low_u32};
 use super::super::feed::{Feed, Sequence};
 use super::super::phase::Bench;
 use super::super::report::{Detail, Report, Summary, cpu_us, ratio};
-use super::super::{Source, Subject};
+use super::super::{Rate, Source, Subject};
 use super::{Error, keys_from, tagged};
 
 /// Tags from here on are those of insert runs.
@@ -26,6 +26,11 @@ pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
     let settled = bench.subject.counters().await.since(before);
     let found = bench.cached(&keys_from(first, count)).await?.len() as u64;
     let feed = Feed::Each(Sequence::new(first, count, None));
+    // What it was a share of may have moved meanwhile.
+    let left_bytes_per_s = match rate {
+        Rate::Percent(_) => Some(bench.subject.write_bandwidth().await?),
+        Rate::Bytes(_) | Rate::Max => None,
+    };
     let read_back = bench.window("reading back", bench.crew(feed), None).await?;
 
     let mut report = bench.report(&inserting);
@@ -36,6 +41,7 @@ pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
     let (written, admitted) = (settled.device_written_bytes, settled.admitted_bytes);
     report.detail = Some(Detail::Insert {
         rate_bytes_per_s: bytes_per_s.unwrap_or(0),
+        write_bandwidth_after_bytes_per_s: left_bytes_per_s,
         inserted: count,
         found,
         device_written_bytes: written,

@@ -1,0 +1,80 @@
+//! A disk that takes no more than so many bytes per second: a control group of the kernel holds what runs in it.
+//!
+//! A virtual disk may take three times as much now as in a second. A share of its bandwidth means something only
+//! while it is held.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use zonal_base::Bytes;
+
+/// Where control groups are, by custom.
+const GROUPS: &str = "/sys/fs/cgroup";
+
+/// A control group with a limit on writes. It ends with this, once nothing runs in it.
+pub(crate) struct HeldDisk {
+    group: PathBuf,
+}
+
+impl HeldDisk {
+    /// Limits writes to the disk under `folder` for those who will join.
+    pub(crate) fn to(bytes_per_s: Bytes, folder: &Path) -> Result<Self, String> {
+        let disk = disk_of(folder)?;
+        let name = format!("zonal-compare-{}", std::process::id());
+        let (second, first) = (Path::new(GROUPS), Path::new(GROUPS).join("blkio"));
+        if fs::read_to_string(second.join("cgroup.controllers")).is_ok() {
+            write(&second.join("cgroup.subtree_control"), "+io")?;
+            let limit = format!("{disk} wbps={}", bytes_per_s.0);
+            return Self::begin(second.join(name), "io.max", &limit);
+        }
+        let limit = format!("{disk} {}", bytes_per_s.0);
+        Self::begin(first.join(name), "blkio.throttle.write_bps_device", &limit)
+    }
+
+    fn begin(group: PathBuf, file: &str, limit: &str) -> Result<Self, String> {
+        fs::create_dir(&group).map_err(|error| needs_root(&group, &error))?;
+        let held = Self { group };
+        write(&held.group.join(file), limit)?;
+        Ok(held)
+    }
+
+    /// A process that writes its number here is held, and so are its children.
+    pub(crate) fn members(&self) -> PathBuf {
+        self.group.join("cgroup.procs")
+    }
+}
+
+impl Drop for HeldDisk {
+    fn drop(&mut self) {
+        // One that stays is empty, and gone after the next start of the machine.
+        let _ = fs::remove_dir(&self.group);
+    }
+}
+
+/// `MAJOR:MINOR` of the whole disk that `folder` lies on.
+fn disk_of(folder: &Path) -> Result<String, String> {
+    let device = fs::metadata(folder).map_err(|e| format!("{}: {e}", folder.display()))?.dev();
+    let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    let node = Path::new("/sys/dev/block").join(&number);
+    let node = node.canonicalize().map_err(|_| {
+        format!("{} lies on no block device of its own ({number})", folder.display())
+    })?;
+    if !node.join("partition").exists() {
+        return Ok(number);
+    }
+    let disk = node.parent().unwrap_or(&node).join("dev");
+    let number = fs::read_to_string(&disk).map_err(|e| format!("{}: {e}", disk.display()))?;
+    Ok(number.trim().to_owned())
+}
+
+fn write(file: &Path, text: &str) -> Result<(), String> {
+    fs::write(file, text).map_err(|error| needs_root(file, &error))
+}
+
+fn needs_root(file: &Path, error: &std::io::Error) -> String {
+    format!(
+        "{}: {error}: run as root, where the kernel limits block devices by control group",
+        file.display()
+    )
+}
