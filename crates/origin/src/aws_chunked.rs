@@ -13,6 +13,7 @@ mod decoder;
 mod rechunked;
 
 pub use decoder::Chain;
+pub(crate) use decoder::ChunkedError;
 
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use http::{Extensions, Request};
@@ -139,7 +140,7 @@ fn describe_decoded(headers: &mut HeaderMap, bytes: u64) {
 }
 
 fn bad_upload(cause: String) -> OriginError {
-    OriginError::BadUpload { code: "InvalidRequest", cause }
+    OriginError::BadUpload { status: 400, code: "InvalidRequest", cause }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use crate::aws_chunked::ChunkedError;
 use crate::hashed::WrongHash;
 
 /// An answer of the origin that says no: its status, and the code and message of its XML if it sent any.
@@ -86,6 +87,8 @@ pub enum OriginError {
     /// The body that we were given to send on failed, was malformed, or had a wrong hash or signature: the client's
     /// doing.
     BadUpload {
+        /// The HTTP status that S3 answers it with.
+        status: u16,
         /// S3's error code for it.
         code: &'static str,
         /// In what way.
@@ -158,9 +161,14 @@ impl OriginError {
 
     /// What it means that a body which we were given to send on broke.
     pub(crate) fn of_upload(error: &(dyn Error + Send + Sync + 'static)) -> Self {
-        let code =
-            if error.is::<WrongHash>() { "XAmzContentSHA256Mismatch" } else { "InvalidRequest" };
-        Self::BadUpload { code, cause: causes(error) }
+        let (status, code) = if error.is::<WrongHash>() {
+            (400, "XAmzContentSHA256Mismatch")
+        } else if error.downcast_ref() == Some(&ChunkedError::WrongSignature) {
+            (403, "SignatureDoesNotMatch")
+        } else {
+            (400, "InvalidRequest")
+        };
+        Self::BadUpload { status, code, cause: causes(error) }
     }
 
     pub(crate) fn lied(what: impl Into<String>) -> Self {

@@ -29,7 +29,7 @@ pub struct Chain {
 
 /// Why a payload is not what `aws-chunked` says it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ChunkedError {
+pub(crate) enum ChunkedError {
     /// A line is longer than any that a client sends, or there are too many trailers.
     TooLong,
     /// Not a size, not a trailer, no line end where one belongs.
