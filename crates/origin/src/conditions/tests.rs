@@ -102,7 +102,7 @@ fn a_list_may_be_spread_over_lines_and_a_tag_may_hold_a_comma() {
 fn a_range_for_another_version_is_no_range() {
     let version = Version { etag: ETAG, last_modified: MODIFIED };
     let range = |if_range| {
-        let headers = headers(&[(RANGE, "bytes=0-1"), (http::header::IF_RANGE, if_range)]);
+        let headers = headers(&[(RANGE, "bytes=0-1"), (IF_RANGE, if_range)]);
         range_header(&headers, version).map(str::to_owned)
     };
     assert_eq!(range(ETAG).as_deref(), Some("bytes=0-1"));
