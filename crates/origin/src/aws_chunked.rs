@@ -20,6 +20,7 @@ use http::{Extensions, Request};
 use http_body_util::BodyExt;
 
 use crate::body::BoxBody;
+use crate::checksum::Checksum;
 use crate::error::OriginError;
 use crate::held_back::HeldBack;
 use crate::sigv4::{
@@ -88,12 +89,18 @@ pub(crate) fn unchain(request: Request<BoxBody>) -> Result<Request<BoxBody>, Ori
     Ok(Request::from_parts(parts, body))
 }
 
-/// The payload itself, whatever its framing; the headers then describe what is left.
+/// The payload itself, whatever its framing, held to the checksum in its trailer; the headers then describe what
+/// is left.
 pub(crate) fn decode_any(request: Request<BoxBody>) -> Result<Request<BoxBody>, OriginError> {
     let framing = Framing::of(request.headers())?;
     let (mut parts, body) = request.into_parts();
     let Some(framing) = framing else { return Ok(Request::from_parts(parts, body)) };
     let (bytes, decoded) = decode(framing, &parts.headers, &mut parts.extensions, body)?;
+    let announced = parts.headers.get(TRAILER).and_then(|name| name.to_str().ok());
+    let decoded = match announced.and_then(Checksum::named) {
+        Some(checksum) if framing != Framing::Signed => decoded.checked(checksum),
+        _ => decoded,
+    };
     describe_decoded(&mut parts.headers, bytes);
     Ok(Request::from_parts(parts, HeldBack::new(decoded).boxed_unsync()))
 }

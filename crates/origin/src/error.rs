@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::aws_chunked::ChunkedError;
+use crate::checksum::WrongChecksum;
 use crate::hashed::WrongHash;
 
 /// An answer of the origin that says no: its status, and the code and message of its XML if it sent any.
@@ -163,6 +164,8 @@ impl OriginError {
     pub(crate) fn of_upload(error: &(dyn Error + Send + Sync + 'static)) -> Self {
         let (status, code) = if error.is::<WrongHash>() {
             (400, "XAmzContentSHA256Mismatch")
+        } else if error.is::<WrongChecksum>() {
+            (400, "BadDigest")
         } else if error.downcast_ref() == Some(&ChunkedError::WrongSignature) {
             (403, "SignatureDoesNotMatch")
         } else {

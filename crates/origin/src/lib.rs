@@ -6,6 +6,7 @@
 
 mod aws_chunked;
 mod body;
+mod checksum;
 pub mod conditions;
 mod error;
 mod folder;

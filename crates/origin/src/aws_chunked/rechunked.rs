@@ -10,24 +10,15 @@ use http_body::{Body, Frame};
 use super::decoded::Decoded;
 use super::decoder::ChunkedError;
 use crate::body::BodyError;
+use crate::checksum::Checksum;
 
 /// Payload bytes per chunk but for the last: what S3's own clients use; at least 8 KiB are demanded.
 const CHUNK_BYTES: u64 = 64 << 10;
 
-/// The checksums of S3, and how many bytes each has in base64.
-const CHECKSUMS: [(&str, usize); 5] = [
-    ("x-amz-checksum-crc32", 8),
-    ("x-amz-checksum-crc32c", 8),
-    ("x-amz-checksum-crc64nvme", 12),
-    ("x-amz-checksum-sha1", 28),
-    ("x-amz-checksum-sha256", 44),
-];
-
 /// What can be said about the chunks before the payload is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    checksum: &'static str,
-    checksum_bytes: usize,
+    checksum: Checksum,
     payload_bytes: u64,
 }
 
@@ -38,7 +29,8 @@ impl Layout {
         let rest = self.payload_bytes % CHUNK_BYTES;
         let chunk = |bytes: u64| format!("{bytes:x}\r\n").len() as u64 + bytes + 2;
         let last = if rest == 0 { 0 } else { chunk(rest) };
-        let trailer = "0\r\n".len() + self.checksum.len() + 1 + self.checksum_bytes + 2 + 2;
+        let Self { checksum, .. } = self;
+        let trailer = "0\r\n".len() + checksum.name().len() + 1 + checksum.text_bytes() + 2 + 2;
         full_chunks * chunk(CHUNK_BYTES) + last + trailer as u64
     }
 }
@@ -58,10 +50,7 @@ pub(super) struct Rechunked {
 impl Rechunked {
     /// `None` when the trailer is no checksum that we know the length of.
     pub(super) fn layout(trailer: &str, payload_bytes: u64) -> Option<Layout> {
-        let trailer = trailer.trim();
-        let known = CHECKSUMS.iter().find(|(name, _)| name.eq_ignore_ascii_case(trailer));
-        let (checksum, checksum_bytes) = *known?;
-        Some(Layout { checksum, checksum_bytes, payload_bytes })
+        Checksum::named(trailer).map(|checksum| Layout { checksum, payload_bytes })
     }
 
     pub(super) fn new(payload: Decoded, layout: Layout) -> Self {
@@ -94,10 +83,10 @@ impl Rechunked {
     }
 
     fn trailer(&self) -> Result<Bytes, ChunkedError> {
-        let Layout { checksum, checksum_bytes, .. } = self.layout;
+        let Layout { checksum, .. } = self.layout;
         match self.payload.trailers() {
-            [(name, value)] if name == checksum && value.len() == checksum_bytes => {
-                Ok(format!("0\r\n{checksum}:{value}\r\n\r\n").into())
+            [(name, value)] if name == checksum.name() && value.len() == checksum.text_bytes() => {
+                Ok(format!("0\r\n{name}:{value}\r\n\r\n").into())
             }
             _ => Err(ChunkedError::Malformed),
         }

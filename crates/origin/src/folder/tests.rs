@@ -285,6 +285,44 @@ async fn chunked_uploads_are_decoded() {
     assert_eq!(folder.get("k", 0..5, None).await.unwrap(), b"hello");
 }
 
+/// Nobody compared the checksum in a trailer: what a client had sent wrongly was stored.
+#[tokio::test]
+async fn an_upload_with_another_checksum_than_its_trailer_says_is_not_stored() {
+    let folder = Fixture::new();
+    let upload = |name: &str, body: String| {
+        let put = Request::put("/b/k")
+            .header("x-amz-content-sha256", "STREAMING-UNSIGNED-PAYLOAD-TRAILER")
+            .header("x-amz-decoded-content-length", "9")
+            .header("x-amz-trailer", name);
+        folder.origin.forward(put.body(full_body(body)).unwrap())
+    };
+    for (name, value) in [
+        ("x-amz-checksum-crc32", "y/Q5Jg=="),
+        ("x-amz-checksum-crc32c", "4waSgw=="),
+        ("x-amz-checksum-crc64nvme", "rosUhgp5mIg="),
+        ("x-amz-checksum-sha1", "98O8HYCOBHMq32eZZczDTKeuNEE="),
+        ("x-amz-checksum-sha256", "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU="),
+    ] {
+        for (payload, trailer, expected) in [
+            ("123456780", format!("{name}:{value}"), "BadDigest"),
+            ("123456789", format!("{name}:A{}", &value[1..]), "BadDigest"),
+            ("123456789", "x-amz-meta-other:1".to_owned(), "InvalidRequest"),
+        ] {
+            let body = format!("9\r\n{payload}\r\n0\r\n{trailer}\r\n\r\n");
+            match upload(name, body).await {
+                Err(OriginError::BadUpload { status: 400, code, .. }) => assert_eq!(code, expected),
+                other => panic!("{trailer}: {other:?}"),
+            }
+        }
+        assert!(!folder.root.join("b/k").exists(), "{name}");
+        let body = format!("9\r\n123456789\r\n0\r\n{name}:{value}\r\n\r\n");
+        assert_eq!(upload(name, body).await.unwrap().status(), 200, "{name}");
+        assert_eq!(folder.get("k", 0..9, None).await.unwrap(), b"123456789");
+        fs::remove_file(folder.root.join("b/k")).unwrap();
+    }
+    assert_eq!(fs::read_dir(folder.root.join("b").join(path::UPLOADS)).unwrap().count(), 0);
+}
+
 #[tokio::test]
 async fn conditions_of_an_upload_are_kept() {
     let folder = Fixture::new();

@@ -1,0 +1,155 @@
+//! The checksums of bodies that S3 knows, by the names of their headers and trailers.
+
+use std::fmt;
+
+use crc_fast::{CrcAlgorithm, Digest as Crc};
+use ring::digest;
+
+/// One of S3's checksums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Checksum {
+    Crc32,
+    Crc32c,
+    Crc64Nvme,
+    Sha1,
+    Sha256,
+}
+
+/// A checksum of the bytes so far.
+#[derive(Clone)]
+pub(crate) enum Sum {
+    Crc(Crc, Checksum),
+    Sha(digest::Context),
+}
+
+/// The body is another one than its checksum says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WrongChecksum(pub(crate) Checksum);
+
+impl fmt::Display for WrongChecksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the body is not the one that {} describes", self.0.name())
+    }
+}
+
+impl std::error::Error for WrongChecksum {}
+
+impl Checksum {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Crc32, Self::Crc32c, Self::Crc64Nvme, Self::Sha1, Self::Sha256];
+
+    /// By the name of a header or trailer.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let name = name.trim();
+        Self::ALL.into_iter().find(|checksum| checksum.name().eq_ignore_ascii_case(name))
+    }
+
+    /// Its header and trailer, in lower case.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Crc32 => "x-amz-checksum-crc32",
+            Self::Crc32c => "x-amz-checksum-crc32c",
+            Self::Crc64Nvme => "x-amz-checksum-crc64nvme",
+            Self::Sha1 => "x-amz-checksum-sha1",
+            Self::Sha256 => "x-amz-checksum-sha256",
+        }
+    }
+
+    const fn bytes(self) -> usize {
+        match self {
+            Self::Crc32 | Self::Crc32c => 4,
+            Self::Crc64Nvme => 8,
+            Self::Sha1 => digest::SHA1_OUTPUT_LEN,
+            Self::Sha256 => digest::SHA256_OUTPUT_LEN,
+        }
+    }
+
+    /// Characters of its value, which is in base64.
+    pub(crate) const fn text_bytes(self) -> usize {
+        self.bytes().div_ceil(3) * 4
+    }
+
+    pub(crate) fn start(self) -> Sum {
+        let crc = |algorithm| Sum::Crc(Crc::new(algorithm), self);
+        match self {
+            Self::Crc32 => crc(CrcAlgorithm::Crc32IsoHdlc),
+            Self::Crc32c => crc(CrcAlgorithm::Crc32Iscsi),
+            Self::Crc64Nvme => crc(CrcAlgorithm::Crc64Nvme),
+            Self::Sha1 => Sum::Sha(digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY)),
+            Self::Sha256 => Sum::Sha(digest::Context::new(&digest::SHA256)),
+        }
+    }
+}
+
+impl Sum {
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Crc(crc, _) => crc.update(bytes),
+            Self::Sha(sha) => sha.update(bytes),
+        }
+    }
+
+    /// The value as it stands in a header or trailer.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Crc(crc, checksum) => {
+                let bytes = crc.finalize().to_be_bytes();
+                base64(&bytes[bytes.len() - checksum.bytes()..])
+            }
+            Self::Sha(sha) => base64(sha.clone().finish().as_ref()),
+        }
+    }
+}
+
+/// RFC 4648, section 4.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let byte = |n: usize| u32::from(group.get(n).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for n in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * n) & 63) as usize];
+            text.push(if n <= group.len() { digit.into() } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(checksum: Checksum, expected: &str) {
+        let mut sum = checksum.start();
+        b"123456789".chunks(4).for_each(|piece| sum.update(piece));
+        assert_eq!(sum.text(), expected, "{}", checksum.name());
+        assert_eq!(expected.len(), checksum.text_bytes());
+    }
+
+    /// The check values of the catalogue of parametrised CRC algorithms; the others as `sha1sum` and `sha256sum`
+    /// print them.
+    #[test]
+    fn the_published_values_come_out() {
+        check(Checksum::Crc32, "y/Q5Jg==");
+        check(Checksum::Crc32c, "4waSgw==");
+        check(Checksum::Crc64Nvme, "rosUhgp5mIg=");
+        check(Checksum::Sha1, "98O8HYCOBHMq32eZZczDTKeuNEE=");
+        check(Checksum::Sha256, "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=");
+    }
+
+    #[test]
+    fn base64_has_the_values_of_its_rfc() {
+        for (bytes, text) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foobar", "Zm9vYmFy"),
+            ("\u{3fe}\u{7ff}", "z77fvw=="),
+        ] {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+    }
+}
