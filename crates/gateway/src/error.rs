@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 
 use http::StatusCode;
-
-use crate::xml::escape_into;
+use zonal_origin::xml::{DECLARATION, element};
 
 /// An error of the S3 protocol, answered by the gateway itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,8 +129,7 @@ impl S3Error {
 
     /// The document of the answer. `resource` is the path as the client wrote it.
     pub(crate) fn to_xml(&self, resource: &str, request_id: &str) -> String {
-        let mut xml = String::with_capacity(256);
-        xml.push_str("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error>");
+        let mut xml = format!("{DECLARATION}\n<Error>");
         element(&mut xml, "Code", self.code);
         element(&mut xml, "Message", &self.message);
         for (name, value) in &self.details {
@@ -142,16 +140,6 @@ impl S3Error {
         xml.push_str("</Error>");
         xml
     }
-}
-
-fn element(xml: &mut String, name: &str, text: &str) {
-    xml.push('<');
-    xml.push_str(name);
-    xml.push('>');
-    escape_into(xml, text);
-    xml.push_str("</");
-    xml.push_str(name);
-    xml.push('>');
 }
 
 #[cfg(test)]

@@ -1,24 +1,8 @@
-//! The little XML that the gateway itself reads and writes.
+//! The one XML document that the gateway itself reads: what DeleteObjects names.
 
 use quick_xml::Reader;
 use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesDecl, Event};
-
-/// Appends `text` as character data. What XML 1.0 cannot hold becomes U+FFFD.
-pub(crate) fn escape_into(xml: &mut String, text: &str) {
-    for c in text.chars() {
-        match c {
-            '&' => xml.push_str("&amp;"),
-            '<' => xml.push_str("&lt;"),
-            '>' => xml.push_str("&gt;"),
-            '"' => xml.push_str("&quot;"),
-            '\r' => xml.push_str("&#13;"),
-            '\t' | '\n' => xml.push(c),
-            c if c < ' ' || c == '\u{FFFE}' || c == '\u{FFFF}' => xml.push('\u{FFFD}'),
-            c => xml.push(c),
-        }
-    }
-}
 
 /// S3's bound on the objects that one DeleteObjects names.
 pub(crate) const DELETE_KEYS_MAX: usize = 1000;

@@ -2,7 +2,7 @@
 //!
 //! Uses: `base`. Knows nothing of: the cache, its clients, flash.
 //! Read in this order: `origin`, `object`, `error`, `body`, `s3`, `folder`; `sigv4`, `aws_chunked`,
-//! `conditions` and `range` apart.
+//! `conditions`, `range` and `xml` apart.
 
 mod aws_chunked;
 mod body;
@@ -22,7 +22,7 @@ pub mod range;
 mod s3;
 pub mod sigv4;
 mod stats;
-mod xml;
+pub mod xml;
 
 pub use aws_chunked::Chain;
 pub use body::{BodyError, BoxBody, OriginBody, full_body};

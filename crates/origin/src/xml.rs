@@ -1,22 +1,22 @@
-//! The little XML that S3's answers need: escaping when writing, one element when reading.
+//! The little XML that S3's answers need, here and in the gateway: escaping when writing, one element when reading.
 
 use std::fmt::Write;
 
 /// Opens every answer.
-pub(crate) const DECLARATION: &str = r#"<?xml version="1.0" encoding="UTF-8"?>"#;
+pub const DECLARATION: &str = r#"<?xml version="1.0" encoding="UTF-8"?>"#;
 
 /// The namespace of S3's answers.
 pub(crate) const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
-/// Appends `<name>text</name>`.
-pub(crate) fn element(xml: &mut String, name: &str, text: &str) {
+/// Appends `<name>text</name>`, whatever the text: it cannot break the document.
+pub fn element(xml: &mut String, name: &str, text: &str) {
     xml.push_str(&format!("<{name}>"));
     escape(xml, text);
     xml.push_str(&format!("</{name}>"));
 }
 
-/// Escapes what XML 1.0 can hold; control characters, which it cannot, become character references
-/// as S3 writes them.
+/// A line feed stays one, so that people can read what has lines. Other control characters become references, as
+/// S3 writes them, though XML 1.0 knows most of them in no form. What no XML can hold becomes U+FFFD.
 fn escape(xml: &mut String, text: &str) {
     for c in text.chars() {
         match c {
@@ -24,6 +24,8 @@ fn escape(xml: &mut String, text: &str) {
             '<' => xml.push_str("&lt;"),
             '>' => xml.push_str("&gt;"),
             '"' => xml.push_str("&quot;"),
+            '\n' | '\t' => xml.push(c),
+            '\0' | '\u{FFFE}' | '\u{FFFF}' => xml.push('\u{FFFD}'),
             c if c.is_control() => {
                 let _ = write!(xml, "&#x{:x};", u32::from(c));
             }
@@ -55,9 +57,16 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_become_references() {
+    fn control_characters_that_a_parser_would_change_become_references() {
         let mut xml = String::new();
-        element(&mut xml, "Key", "\u{1}\n");
-        assert_eq!(xml, "<Key>&#x1;&#xa;</Key>");
+        element(&mut xml, "Key", "\u{1}\n\r");
+        assert_eq!(xml, "<Key>&#x1;\n&#xd;</Key>");
+    }
+
+    #[test]
+    fn what_no_xml_can_hold_is_replaced() {
+        let mut xml = String::new();
+        element(&mut xml, "Key", "a\0\u{FFFE}\u{FFFF}");
+        assert_eq!(xml, "<Key>a\u{FFFD}\u{FFFD}\u{FFFD}</Key>");
     }
 }
