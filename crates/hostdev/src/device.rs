@@ -58,11 +58,19 @@ pub struct HostDevice {
     /// Answers that wait to be polled.
     ready: VecDeque<(Ticket, Completion)>,
     health: Health,
+    ignores_zones: bool,
 }
 
 #[derive(Clone, Copy)]
 enum Pending {
-    Read { ticket: Ticket },
+    Read {
+        ticket: Ticket,
+    },
+    /// A write that is nobody's business but the drive's.
+    Anywhere {
+        ticket: Ticket,
+        lba: Lba,
+    },
     Write(Write),
     Flush,
 }
@@ -100,7 +108,14 @@ impl HostDevice {
             flushes: Flushes::default(),
             ready: VecDeque::with_capacity(queue_depth as usize),
             health,
+            ignores_zones: false,
         }
+    }
+
+    /// From now on reads and writes lie anywhere, as the drive itself takes them: zones are not looked at. To
+    /// measure a drive, not to keep anything on it.
+    pub fn ignore_zones(&mut self) {
+        self.ignores_zones = true;
     }
 
     /// Hands everything that was submitted to the kernel, with one system call.
@@ -138,10 +153,19 @@ impl HostDevice {
                 if buffer.blocks() < blocks {
                     return Err(DeviceError::InvalidField);
                 }
-                self.table.check_read(lba, blocks)?;
+                match self.ignores_zones {
+                    true => self.check_within(lba, blocks)?,
+                    false => self.table.check_read(lba, blocks)?,
+                }
                 let offset = position(self.start, lba);
                 let transfer = Transfer::read(buffer, offset, index(blocks.bytes().0));
                 self.start_transfer(Pending::Read { ticket }, transfer);
+                return Ok(());
+            }
+            Command::Write { lba, data } if self.ignores_zones => {
+                self.check_within(lba, whole_blocks(&data)?)?;
+                let transfer = Transfer::write(data, position(self.start, lba));
+                self.start_transfer(Pending::Anywhere { ticket, lba }, transfer);
                 return Ok(());
             }
             Command::Write { lba, data } => {
@@ -175,6 +199,13 @@ impl HostDevice {
         Ok(())
     }
 
+    fn check_within(&self, lba: Lba, blocks: Blocks) -> Result<(), DeviceError> {
+        let Geometry { zone_count, zone_size, .. } = *self.table.geometry();
+        let end = u64::from(zone_count) * zone_size.0;
+        let is_within = lba.0.checked_add(blocks.0).is_some_and(|last| last <= end);
+        is_within.then_some(()).ok_or(DeviceError::InvalidField)
+    }
+
     fn start_write(&mut self, write: Write, blocks: Blocks, data: Vec<Payload>) {
         let transfer = Transfer::write(data, position(self.start, write.lba));
         let slot = self.start_transfer(Pending::Write(write), transfer);
@@ -206,6 +237,11 @@ impl HostDevice {
                     unreachable!("a read comes back as a read")
                 };
                 self.ready.push_back((ticket, outcome.map(|()| Answer::Read(buffer))));
+            }
+            Pending::Anywhere { ticket, lba } => {
+                self.free(slot);
+                let outcome = self.health.judge(outcome);
+                self.ready.push_back((ticket, outcome.map(|()| Answer::Written(lba))));
             }
             // The slot stays taken: other writes of the zone may have to come back first.
             Pending::Write(write) => self.finish_write(slot, write.zone, outcome),

@@ -441,6 +441,31 @@ fn an_answer_that_needs_no_disk_does_not_wait_for_it() {
 }
 
 #[test]
+fn a_drive_whose_zones_are_ignored_takes_writes_anywhere_on_it() {
+    for engine in ENGINES {
+        let bench = Bench::new();
+        let mut device = bench.device(engine);
+        assert_eq!(
+            call(&mut device, bench.write(Lba(5), 1, 1)).err(),
+            Some(DeviceError::InvalidWrite)
+        );
+        device.ignore_zones();
+        // Across the end of a zone of 512 blocks, then over its own middle.
+        for (lba, count, byte) in [(510, 4, 1), (511, 2, 2)] {
+            let answer = call(&mut device, bench.write(Lba(lba), count, byte));
+            assert!(matches!(answer, Ok(Answer::Written(at)) if at == Lba(lba)), "{answer:?}");
+        }
+        assert_eq!(read(&bench, &mut device, 509, 6), [0, 1, 2, 2, 1, 0]);
+        for lba in [2047, u64::MAX] {
+            let answer = call(&mut device, bench.write(Lba(lba), 2, 3));
+            assert_eq!(answer.err(), Some(DeviceError::InvalidField), "8 MiB are 2048 blocks");
+            let answer = call(&mut device, bench.read(Lba(lba), 2));
+            assert_eq!(answer.err(), Some(DeviceError::InvalidField));
+        }
+    }
+}
+
+#[test]
 fn a_device_dropped_with_commands_in_flight_gives_all_memory_back() {
     for engine in ENGINES {
         let bench = Bench::new();

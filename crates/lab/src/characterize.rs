@@ -27,7 +27,7 @@ mod report;
 mod table;
 mod tally;
 
-pub use bench::Error;
+pub use bench::{Error, READS_MAX, memory};
 pub use clock::{Clock, RealTime, VirtualTime};
 pub use experiments::{CountsPrograms, Experiment, Progress, Settings, conventional, zoned};
 pub use load::Stack;

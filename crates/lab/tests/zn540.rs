@@ -1,7 +1,9 @@
 //! The model of the reference's own drive, under all the experiments. Slow: it looks at `SLOW_TESTS=1`.
 
 use zonal_emulator::{Forgetful, Profile, ZonedDrive};
-use zonal_lab::characterize::{Detail, Experiment, Score, Settings, Table, VirtualTime, zoned};
+use zonal_lab::characterize::{
+    Detail, Experiment, Score, Settings, Table, VirtualTime, memory, zoned,
+};
 
 /// Of the means that the model was fitted to, so many in a hundred are within their tolerance, or something
 /// broke. It had 96 when this was written.
@@ -16,7 +18,8 @@ fn the_zn540_model_is_near_the_drive_that_it_was_fitted_to() {
     let settings =
         Settings { effort: 0.2, ..Settings::new("emulator:zn540", 1, &Experiment::ZONED) };
     let mut clock = VirtualTime::default();
-    let report = zoned(&mut drive, &mut clock, &settings, &mut |_| ()).expect("a drive takes it");
+    let report = zoned((&mut drive, memory()), &mut clock, &settings, &mut |_| ())
+        .expect("a drive takes it");
     println!("{}", Table { report: &report, detail: Detail::Misses });
     let Score { within, of } = report.scores().fit_means;
     assert_eq!(report.skipped, Vec::<String>::new());

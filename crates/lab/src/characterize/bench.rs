@@ -44,11 +44,20 @@ impl std::error::Error for Error {}
 /// The largest command: 1 MiB, what the reference's writers under garbage collection send.
 pub(super) const COMMAND_BLOCKS_MAX: Blocks = Blocks(256);
 /// Reads of one size in flight at once; the deepest run has 256.
-const READS_MAX: u32 = 1024;
+pub const READS_MAX: u32 = 1024;
 /// Sizes of reads, in blocks: 4 KiB to 128 KiB.
 const READ_BLOCKS: [u64; 6] = [1, 2, 4, 8, 16, 32];
 /// How long the drive is left alone before a run: the reference's own pause (Doekemeijer et al., section III-E).
 const SETTLE: Nanos = Nanos::secs(1);
+
+/// The memory that the experiments need: what is read goes there.
+#[must_use]
+pub fn memory() -> Pool {
+    let read = |blocks| PoolClass { blocks: Blocks(blocks), count: READS_MAX };
+    let mut classes: Vec<PoolClass> = READ_BLOCKS.map(read).to_vec();
+    classes.push(PoolClass { blocks: COMMAND_BLOCKS_MAX, count: 1 });
+    Pool::new(&classes, Box::new(|| ()))
+}
 
 /// A device, its time, and what lies on it.
 pub(super) struct Bench<'a, D, C> {
@@ -63,11 +72,11 @@ pub(super) struct Bench<'a, D, C> {
 
 impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
     /// Requires: every zone of the device is empty.
-    pub(super) fn new(device: &'a mut D, clock: &'a mut C, seed: u64) -> Result<Self, Error> {
-        let read = |blocks| PoolClass { blocks: Blocks(blocks), count: READS_MAX };
-        let mut classes: Vec<PoolClass> = READ_BLOCKS.map(read).to_vec();
-        classes.push(PoolClass { blocks: COMMAND_BLOCKS_MAX, count: 1 });
-        let pool = Pool::new(&classes, Box::new(|| ()));
+    pub(super) fn new(
+        (device, pool): (&'a mut D, Pool),
+        clock: &'a mut C,
+        seed: u64,
+    ) -> Result<Self, Error> {
         let data = pool.take(COMMAND_BLOCKS_MAX).ok_or(Error::TooDeep)?;
         let data = data.freeze(index(COMMAND_BLOCKS_MAX.bytes().0));
         let ground = Ground::new(device.geometry().zone_count);

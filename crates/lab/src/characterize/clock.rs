@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use zonal_base::Nanos;
 use zonal_device::ZonedDevice;
 
+use super::load::Stack;
+
 /// The time that a device lives in.
 pub trait Clock<D> {
     /// Now.
@@ -13,6 +15,9 @@ pub trait Clock<D> {
     /// Lets time pass until the device may have an answer, and at most until `until`.
     /// `None`: the device owes an answer, and nothing else is due.
     fn pass(&mut self, device: &mut D, until: Option<Nanos>);
+
+    /// What of the host's share has to be added to what this clock shows.
+    fn unseen(&self, host: Stack) -> Stack;
 }
 
 /// Time of its own: it jumps to whatever comes next.
@@ -29,6 +34,11 @@ impl<D: ZonedDevice> Clock<D> for VirtualTime {
     fn pass(&mut self, device: &mut D, until: Option<Nanos>) {
         let next = [device.next_event(), until].into_iter().flatten().min();
         self.now = next.unwrap_or(self.now).max(self.now);
+    }
+
+    /// All of it: nothing but the device takes time.
+    fn unseen(&self, host: Stack) -> Stack {
+        host
     }
 }
 
@@ -62,5 +72,10 @@ impl<D: ZonedDevice, W: FnMut(&mut D, Duration)> Clock<D> for RealTime<W> {
         let next = [device.next_event(), until].into_iter().flatten().min();
         let span = next.map_or(PATIENCE, |next| next.since(now).duration());
         (self.wait)(device, span);
+    }
+
+    /// Nothing: this host's own share is in what is measured.
+    fn unseen(&self, _host: Stack) -> Stack {
+        Stack::default()
     }
 }

@@ -13,7 +13,7 @@ mod under_writes;
 
 use std::fmt;
 
-use zonal_base::{Blocks, Bytes, Nanos};
+use zonal_base::{Blocks, Bytes, Nanos, Pool};
 use zonal_device::ZonedDevice;
 
 use super::bench::{Bench, Error};
@@ -132,18 +132,18 @@ pub trait CountsPrograms {
     fn written_and_programmed(&self) -> Option<(u64, u64)>;
 }
 
-/// Measures a zoned device. Requires: all its zones are empty; it is written to. What only a drive without zones
-/// has is left out.
+/// Measures a zoned device that reads into `memory` (see [`memory`](super::memory)). Requires: all its zones are
+/// empty; it is written to. What only a drive without zones has is left out.
 ///
 /// # Errors
 /// When the device refuses what a zoned drive takes, or has too few zones.
 pub fn zoned<D: ZonedDevice, C: Clock<D>>(
-    device: &mut D,
+    (device, memory): (&mut D, Pool),
     clock: &mut C,
     settings: &Settings,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Report, Error> {
-    let mut lab = Lab::new(device, clock, settings, on_progress)?;
+    let mut lab = Lab::new((device, memory), clock, settings, on_progress)?;
     for experiment in &settings.experiments {
         lab.experiment = *experiment;
         match experiment {
@@ -168,12 +168,12 @@ pub fn zoned<D: ZonedDevice, C: Clock<D>>(
 /// # Errors
 /// When the device refuses such a write.
 pub fn conventional<D: ZonedDevice + CountsPrograms, C: Clock<D>>(
-    device: &mut D,
+    (device, memory): (&mut D, Pool),
     clock: &mut C,
     settings: &Settings,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Report, Error> {
-    let mut lab = Lab::new(device, clock, settings, on_progress)?;
+    let mut lab = Lab::new((device, memory), clock, settings, on_progress)?;
     for experiment in &settings.experiments {
         lab.experiment = *experiment;
         match experiment {
@@ -198,12 +198,12 @@ struct Lab<'a, D, C> {
 
 impl<'a, D: ZonedDevice, C: Clock<D>> Lab<'a, D, C> {
     fn new(
-        device: &'a mut D,
+        (device, memory): (&'a mut D, Pool),
         clock: &'a mut C,
         settings: &'a Settings,
         on_progress: &'a mut dyn FnMut(&Progress),
     ) -> Result<Self, Error> {
-        let bench = Bench::new(device, clock, settings.seed)?;
+        let bench = Bench::new((device, memory), clock, settings.seed)?;
         let report = Report {
             device: settings.device.clone(),
             note: settings.note,

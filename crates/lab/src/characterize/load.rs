@@ -293,7 +293,8 @@ impl<'a, 'b, D: ZonedDevice, C: Clock<D>> Load<'a, 'b, D, C> {
         if let Answer::Read(buffer) = answer {
             self.slots[slot].buffer = Some(buffer);
         }
-        let Stack { latency, turnaround } = self.streams[stream].stream.stack;
+        let Stack { latency, turnaround } =
+            self.bench.clock.unseen(self.streams[stream].stream.stack);
         match doing {
             Doing::Making(zone) => {
                 self.slots[slot].doing = Doing::Io;

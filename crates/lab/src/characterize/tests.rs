@@ -13,7 +13,7 @@ use super::bench::Bench;
 use super::load::{Outcome, Pace, Stack, Stream, Window, Work};
 use super::{
     Comparison, Detail, Error, Experiment, Point, RealTime, Report, Set, Settings, Statistic,
-    Table, VirtualTime, conventional, write_plots, zoned,
+    Table, VirtualTime, conventional, memory, write_plots, zoned,
 };
 use flat::Flat;
 
@@ -54,7 +54,7 @@ const WINDOW: Window = Window {
 /// Runs streams beside four readable zones and, if asked for, full ones.
 fn run(device: &mut RamDevice, full: usize, streams: &[Stream], window: Window) -> Vec<Outcome> {
     let mut clock = VirtualTime::default();
-    let mut bench = Bench::new(device, &mut clock, 1).unwrap();
+    let mut bench = Bench::new((device, memory()), &mut clock, 1).unwrap();
     bench.make_readable(4).unwrap();
     bench.make_full(full).unwrap();
     bench.run(streams, window).unwrap()
@@ -168,7 +168,7 @@ fn every_zone_but_the_readable_ones_is_empty_after_a_run() {
     let mut device = ram(64);
     run(&mut device, 0, &[stream(Work::Append, 4), stream(Work::Finish, 1)], WINDOW);
     let mut clock = VirtualTime::default();
-    let mut bench = Bench::new(&mut device, &mut clock, 1).unwrap();
+    let mut bench = Bench::new((&mut device, memory()), &mut clock, 1).unwrap();
     for zone in 4..24 {
         // Writing from the front is refused unless the zone is empty.
         bench.fill(ZoneId(zone), Blocks(0), Blocks(1)).unwrap();
@@ -183,7 +183,7 @@ fn settings(experiments: &[Experiment]) -> Settings {
 fn characterize(settings: &Settings) -> Report {
     let zones = Geometry { zone_size: Blocks(2048), zone_capacity: Blocks(1536), ..geometry() };
     let mut device = ram_of(zones, 1024);
-    zoned(&mut device, &mut VirtualTime::default(), settings, &mut |_| ()).unwrap()
+    zoned((&mut device, memory()), &mut VirtualTime::default(), settings, &mut |_| ()).unwrap()
 }
 
 #[test]
@@ -222,7 +222,8 @@ fn every_row_of_the_tables_is_run_and_no_id_is_given_twice() {
     let mut runs = 0;
     let mut count = |_: &super::Progress| runs += 1;
     let mut device = Flat::new(zones);
-    let report = zoned(&mut device, &mut VirtualTime::default(), &settings, &mut count).unwrap();
+    let report =
+        zoned((&mut device, memory()), &mut VirtualTime::default(), &settings, &mut count).unwrap();
     assert_eq!((report.skipped.clone(), runs), (Vec::new(), 300 + 21 + 1 + 61 + 48 + 90 + 162 + 3));
     let ids: BTreeSet<&str> = report.points.iter().map(|point| point.id.as_str()).collect();
     assert_eq!(ids.len(), report.points.len());
@@ -240,7 +241,7 @@ fn a_conventional_drive_is_measured_under_random_overwrites() {
     let settings =
         Settings { effort: 0.01, model: "sn540", ..Settings::new("flat", 7, &experiments) };
     let mut clock = VirtualTime::default();
-    let report = conventional(&mut device, &mut clock, &settings, &mut |_| ()).unwrap();
+    let report = conventional((&mut device, memory()), &mut clock, &settings, &mut |_| ()).unwrap();
     assert_eq!((report.points.len(), report.series.len()), (3 * 5 + 2, 3));
     let amplified =
         report.points.iter().filter(|point| point.id.ends_with("programmed_per_written"));
@@ -257,7 +258,7 @@ fn a_conventional_drive_is_measured_under_random_overwrites() {
 fn in_real_time_a_command_takes_the_time_that_the_device_takes() {
     let mut device = ram(1);
     let mut clock = RealTime::new(|_: &mut RamDevice, _| thread::yield_now());
-    let mut bench = Bench::new(&mut device, &mut clock, 1).unwrap();
+    let mut bench = Bench::new((&mut device, memory()), &mut clock, 1).unwrap();
     let took = bench.manage(ZoneId(0), zonal_device::Action::Open).unwrap();
     assert!(LATENCY <= took, "{took}");
 }
@@ -268,7 +269,7 @@ fn every_place_of_a_region_is_overwritten_once_in_a_round_and_in_another_order_i
     let mut device = Flat::new(geometry());
     device.takes_writes_anywhere = true;
     let mut clock = VirtualTime::default();
-    let mut bench = Bench::new(&mut device, &mut clock, 1).unwrap();
+    let mut bench = Bench::new((&mut device, memory()), &mut clock, 1).unwrap();
     let work = Work::Overwrite { first: Blocks(64), span: Blocks(32) };
     let window =
         Window { warm_up: Nanos(0), warm_up_count: 0, at_least: Nanos(0), count: 62, ..WINDOW };
@@ -292,7 +293,8 @@ fn a_device_with_too_few_zones_is_refused_or_spared() {
     let small = Geometry { zone_count: 4, ..geometry() };
     let mut device = RamDevice::new(small, RamOptions::default());
     let settings = settings(&[Experiment::Placement]);
-    let result = zoned(&mut device, &mut VirtualTime::default(), &settings, &mut |_| ());
+    let result =
+        zoned((&mut device, memory()), &mut VirtualTime::default(), &settings, &mut |_| ());
     assert_eq!(result, Err(Error::TooFewZones));
 }
 

@@ -1,8 +1,10 @@
 //! `zonal characterize`: what a drive costs, measured as a published study measured drives.
 //!
-//! The drive is a model of one, in virtual time: the same seed prints the same report, on any machine.
+//! The drive is a model of one, in virtual time (the same seed prints the same report, on any machine), or a real
+//! one, which is written over.
 
 mod anywhere;
+mod real;
 mod spec;
 
 use std::io::IsTerminal;
@@ -14,13 +16,13 @@ use zonal_emulator::{
 };
 use zonal_lab::characterize::{
     Comparison, Detail, Experiment, Progress, Report, Settings, Table, VirtualTime, conventional,
-    write_plots, zoned,
+    memory, write_plots, zoned,
 };
 
 use super::print;
 use crate::failure::Failure;
 use anywhere::Anywhere;
-use spec::{Emulated, Model};
+use spec::{Device, Emulated, Model};
 
 /// Measure what a drive costs, and compare it with a drive that was measured
 #[derive(Debug, clap::Args)]
@@ -32,14 +34,23 @@ conventional drive that was measured beside it. The model may have been fitted t
 the test set. Models: zn540 (zoned), sn540; p5316-qlc, p5510-tlc and p5800x-optane are guesses, of which
 only the write amplification is worth reading.
 
+A file or a block device is measured in real time and as a drive without zones: sequential writes, reads under
+writes, and an hour and a half of random overwrites, or a share of all that (--effort). It is written over from end to end.
+A file that is not there is made, and removed again.
+
 Examples: zonal characterize --device emulator:zn540
           zonal characterize --device emulator:sn540
           zonal characterize --device emulator:zn540 --json > report.json
-          zonal characterize --device emulator:zn540 --plots figures --all")]
+          zonal characterize --device emulator:zn540 --plots figures --all
+          zonal characterize --device block:/dev/nvme1n1 --effort 0.1
+          zonal characterize --device 'file:scratch?size=8GiB' --effort 0.02")]
 pub(crate) struct Args {
-    /// The drive: emulator:MODEL, or emulator:zn540?zones=64
+    /// The drive: emulator:MODEL, emulator:zn540?zones=64, file:PATH?size=SIZE or block:/dev/NAME
     #[arg(long, value_name = "SPEC")]
-    device: Emulated,
+    device: Device,
+    /// Lose what a file or block device holds
+    #[arg(long)]
+    yes: bool,
     /// Equal seeds, equal reports
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -77,7 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn measure(args: &Args) -> Result<Report, Failure> {
-    let Emulated { name, model } = args.device.clone();
+    let name = args.device.to_string();
     let is_watched = std::io::stderr().is_terminal();
     let mut on_progress = |progress: &Progress| {
         if is_watched {
@@ -89,9 +100,14 @@ fn measure(args: &Args) -> Result<Report, Failure> {
     let comparison = if args.no_reference { Comparison::Nothing } else { Comparison::Measured };
     let settings =
         Settings { effort: args.effort, comparison, ..Settings::new(name, args.seed, &[]) };
-    let report = match model {
-        Model::Zoned(profile) => measure_zoned(*profile, settings, &mut on_progress),
-        Model::Conventional(profile) => measure_conventional(&profile, settings, &mut on_progress),
+    let report = match args.device.clone() {
+        Device::Emulated(Emulated { model: Model::Zoned(profile), .. }) => {
+            measure_zoned(*profile, settings, &mut on_progress)
+        }
+        Device::Emulated(Emulated { model: Model::Conventional(profile), .. }) => {
+            measure_conventional(&profile, settings, &mut on_progress)
+        }
+        Device::Real(spec) => real::measure(&spec, args.yes, settings, &mut on_progress),
     };
     if is_watched {
         eprint!("\r\x1b[K");
@@ -106,7 +122,8 @@ fn measure_zoned(
 ) -> Result<Report, Failure> {
     let settings = Settings { experiments: Experiment::ZONED.to_vec(), ..settings };
     let mut drive = ZonedDrive::new(profile, settings.seed, Box::new(Forgetful));
-    zoned(&mut drive, &mut VirtualTime::default(), &settings, on_progress).map_err(Failure::work)
+    zoned((&mut drive, memory()), &mut VirtualTime::default(), &settings, on_progress)
+        .map_err(Failure::work)
 }
 
 /// Of what write amplification is measured on: it does not depend on the size, only the time does.
@@ -130,7 +147,7 @@ fn measure_conventional(
         let experiments = experiments.to_vec();
         let settings = Settings { comparison, experiments, ..settings.clone() };
         let mut clock = VirtualTime::default();
-        conventional(&mut Anywhere(drive), &mut clock, &settings, on_progress)
+        conventional((&mut Anywhere(drive), memory()), &mut clock, &settings, on_progress)
             .map_err(Failure::work)
     };
     let mut report = run(profile.clone(), comparison, experiments)?;

@@ -214,7 +214,8 @@ impl Info {
 }
 
 /// Without `--yes` only a device that holds nothing is formatted.
-fn refuse_to_lose(spec: &DeviceSpec) -> Result<(), Failure> {
+/// Refuses a device that holds anything.
+pub(super) fn refuse_to_lose(spec: &DeviceSpec) -> Result<(), Failure> {
     let survey = match Survey::open(spec) {
         Ok(survey) => survey,
         // A file that is not there yet is made.

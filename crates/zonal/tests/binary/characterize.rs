@@ -21,10 +21,17 @@ fn the_report_of_a_model_is_json_that_names_every_point() {
 }
 
 #[test]
-fn a_drive_that_is_no_model_is_refused() {
+fn what_is_no_drive_or_somebody_elses_is_refused_and_left_alone() {
     let folder = folder();
-    let said = "invalid value 'file:flash' for '--device <SPEC>': write emulator:zn540";
-    check_failure(folder.path(), &["characterize", "--device", "file:flash"], (2, said));
+    let said = "invalid value 'zn540' for '--device <SPEC>': device \"zn540\": write ";
+    check_failure(folder.path(), &["characterize", "--device", "zn540"], (2, said));
+    let held = vec![b'x'; 64 << 20];
+    std::fs::write(folder.path().join("held"), &held).unwrap();
+    let said = "file:held?zone=64MiB holds not Zonal's: at byte 0";
+    check_failure(folder.path(), &["characterize", "--device", "file:held"], (2, said));
+    assert!(std::fs::read(folder.path().join("held")).unwrap() == held, "it was written to");
+    let said = "flash: does not exist: to make a file, say how large it shall be";
+    check_failure(folder.path(), &["characterize", "--device", "file:flash"], (1, said));
     let words = ["characterize", "--device", "emulator:zn540", "--effort", "0"];
     check_failure(folder.path(), &words, (2, "write --effort 0.01 to 100"));
 }

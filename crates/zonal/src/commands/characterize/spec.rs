@@ -1,8 +1,37 @@
 //! Which drive a specification names.
 
+use std::fmt;
 use std::str::FromStr;
 
 use zonal_emulator::{ConventionalProfile, Profile};
+use zonal_hostdev::{DeviceSpec, SpecError};
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub(super) enum Device {
+    Emulated(Emulated),
+    Real(DeviceSpec),
+}
+
+impl FromStr for Device {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.starts_with("emulator:") {
+            true => text.parse().map(Self::Emulated),
+            false => text.parse().map(Self::Real).map_err(|error: SpecError| error.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Emulated(emulated) => f.write_str(&emulated.name),
+            Self::Real(spec) => spec.fmt(f),
+        }
+    }
+}
 
 /// A drive that is a model.
 #[derive(Clone, Debug)]
