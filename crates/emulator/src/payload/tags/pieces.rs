@@ -1,0 +1,235 @@
+//! What one zone holds, piece after piece.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::mem;
+use core::ops::Range;
+
+use zonal_base::{BLOCK_BYTES, Blocks, Tag, index};
+
+use super::text::Text;
+
+/// The pieces of a zone, by where they begin. They follow each other from the first block on; where nothing was
+/// written, that is a piece, too.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pieces {
+    starts: Vec<Start>,
+    /// Of each piece that is a tag, the one of its first block.
+    tags: Vec<Tag>,
+    /// Those that are bytes. They are few.
+    texts: BTreeMap<u32, Text>,
+    /// Where the last piece ends.
+    end: u32,
+}
+
+/// A block of the zone, and in the lowest two bits what begins there.
+#[derive(Clone, Copy, Debug)]
+struct Start(u32);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Nothing,
+    Tag,
+    Text,
+}
+
+/// What a piece holds.
+#[derive(Clone, Debug)]
+pub(super) enum Held {
+    /// Never written.
+    Nothing,
+    /// Of the first block; the others follow.
+    Tag(Tag),
+    Text(Text),
+}
+
+/// In the place of a tag where there is none.
+const NO_TAG: Tag = Tag { source: 0, block: Blocks(0) };
+
+/// Room is made for an eighth more, not for as much again: a full drive has tens of millions of pieces.
+const ROOM_MIN: usize = 64;
+
+impl Start {
+    fn new(block: u32, kind: Kind) -> Self {
+        assert!(block <= u32::MAX >> 2, "a zone has less than 4 TiB");
+        Self(block << 2 | kind as u32)
+    }
+
+    const fn block(self) -> u32 {
+        self.0 >> 2
+    }
+
+    const fn kind(self) -> Kind {
+        match self.0 & 3 {
+            0 => Kind::Nothing,
+            1 => Kind::Tag,
+            _ => Kind::Text,
+        }
+    }
+}
+
+impl Held {
+    const fn kind(&self) -> Kind {
+        match self {
+            Self::Nothing => Kind::Nothing,
+            Self::Tag(_) => Kind::Tag,
+            Self::Text(_) => Kind::Text,
+        }
+    }
+}
+
+impl Pieces {
+    /// All bytes that the zone holds.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &Text> {
+        self.texts.values()
+    }
+
+    /// Puts a piece in; what lay there is gone. Requires: `blocks` is not empty.
+    pub(super) fn write(&mut self, blocks: Range<u32>, held: Held) {
+        if self.end < blocks.start {
+            self.insert(self.starts.len(), self.end, Held::Nothing);
+            self.end = blocks.start;
+        }
+        let place = match blocks.start == self.end {
+            true => self.starts.len(),
+            false => self.cut(blocks.clone()),
+        };
+        self.insert(place, blocks.start, held);
+        self.end = self.end.max(blocks.end);
+    }
+
+    /// Tells what `blocks` hold, part after part.
+    pub(super) fn read(&self, blocks: Range<u32>, mut tell: impl FnMut(Range<u32>, Held)) {
+        let mut at = blocks.start;
+        let mut piece = self.find(at);
+        while let Some(found) = piece.filter(|_| at < blocks.end) {
+            let next = self.starts.get(found + 1).map_or(self.end, |start| start.block());
+            let part = at..next.min(blocks.end);
+            tell(part.clone(), self.part(found, &part));
+            at = part.end;
+            piece = (found + 1 < self.starts.len()).then_some(found + 1);
+        }
+        if at < blocks.end {
+            tell(at..blocks.end, Held::Nothing);
+        }
+    }
+
+    /// Nothing is held from block `end` on.
+    pub(super) fn truncate(&mut self, end: u32) {
+        if end == 0 {
+            return drop(mem::take(self));
+        }
+        if end < self.end {
+            self.cut(end..self.end);
+            self.end = end;
+        }
+    }
+
+    /// The piece that a block lies in.
+    fn find(&self, block: u32) -> Option<usize> {
+        if self.end <= block {
+            return None;
+        }
+        let starts = &self.starts;
+        let begins_by = |start: &Start| start.block() <= block;
+        // Pieces are of a kind: look first where it would be if all were equally long, then ever further away.
+        let guess = index(u64::from(block) * starts.len() as u64 / u64::from(self.end));
+        let (mut low, mut high, mut step) = (guess, guess + 1, 1);
+        while !begins_by(&starts[low]) {
+            (low, high, step) = (low.saturating_sub(step), low, step * 2);
+        }
+        while starts.get(high).is_some_and(begins_by) {
+            (low, high, step) = (high, high + step, step * 2);
+        }
+        let high = high.min(starts.len());
+        Some(low + starts[low..high].partition_point(begins_by) - 1)
+    }
+
+    /// What `part` of a piece holds.
+    fn part(&self, piece: usize, part: &Range<u32>) -> Held {
+        let start = self.starts[piece];
+        let skipped = part.start - start.block();
+        match start.kind() {
+            Kind::Nothing => Held::Nothing,
+            Kind::Tag => Held::Tag(self.tags[piece].plus(Blocks(u64::from(skipped)))),
+            Kind::Text => {
+                let [from, to] = [skipped, part.end - start.block()];
+                let bytes = from as usize * BLOCK_BYTES..to as usize * BLOCK_BYTES;
+                Held::Text(self.texts[&start.block()].slice(bytes))
+            }
+        }
+    }
+
+    fn insert(&mut self, place: usize, block: u32, held: Held) {
+        if self.starts.len() == self.starts.capacity() {
+            let room = self.starts.len() / 8 + ROOM_MIN;
+            self.starts.reserve_exact(room);
+            self.tags.reserve_exact(room);
+        }
+        self.starts.insert(place, Start::new(block, held.kind()));
+        self.tags.insert(place, if let Held::Tag(tag) = held { tag } else { NO_TAG });
+        if let Held::Text(text) = held {
+            self.texts.insert(block, text);
+        }
+    }
+
+    /// Takes out what lies in `blocks`, and says which piece comes next. Requires: they begin before the end.
+    fn cut(&mut self, blocks: Range<u32>) -> usize {
+        let first = self.split(blocks.start);
+        let next = self.split(blocks.end);
+        for start in self.starts.drain(first..next) {
+            if start.kind() == Kind::Text {
+                self.texts.remove(&start.block());
+            }
+        }
+        self.tags.drain(first..next);
+        first
+    }
+
+    /// Sees to it that a piece begins at `block`, and says which; none does at the end.
+    fn split(&mut self, block: u32) -> usize {
+        let Some(piece) = self.find(block) else { return self.starts.len() };
+        let start = self.starts[piece].block();
+        if start == block {
+            return piece;
+        }
+        let next = self.starts.get(piece + 1).map_or(self.end, |start| start.block());
+        let [before, after] = [start..block, block..next].map(|part| self.part(piece, &part));
+        if let Held::Text(before) = before {
+            self.texts.insert(start, before);
+        }
+        self.insert(piece + 1, block, after);
+        piece + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zonal_base::Rng;
+
+    #[test]
+    fn a_piece_is_found_wherever_it_lies() {
+        let mut rng = Rng::new(3);
+        for round in 1..300 {
+            let mut pieces = Pieces::default();
+            for _ in 0..round {
+                let gap = u32::from(rng.one_in(5)) * 40;
+                let blocks = if rng.one_in(9) { 200 } else { 1 + u32::from(rng.one_in(3)) };
+                let begin = pieces.end + gap;
+                pieces.write(begin..begin + blocks, Held::Tag(NO_TAG));
+            }
+            for _ in 0..40 {
+                let block = zonal_base::low_u32(index(rng.below(u64::from(pieces.end) + 3)));
+                let plain = pieces.starts.partition_point(|start| start.block() <= block);
+                let plain = (block < pieces.end).then(|| plain - 1);
+                assert_eq!(pieces.find(block), plain, "block {block} of {pieces:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_piece_of_tags_takes_20_bytes() {
+        assert_eq!(size_of::<Start>() + size_of::<Tag>(), 20);
+    }
+}
