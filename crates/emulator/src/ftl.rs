@@ -7,10 +7,13 @@
 //!    `victims`). Its valid units are copied to an open superblock of their own, then it is free.
 //!
 //! Memory: 4 bytes for each logical and 4 for each physical unit. A 1 TB drive at 4 KiB takes 1.9 GiB,
-//! an 8 TB drive at 64 KiB 1.0 GiB; the system gives it when a unit is first written.
+//! an 8 TB drive at 64 KiB 1.0 GiB; the system gives it when a unit is first written. Where 64 KiB were written
+//! together and lie side by side, one entry is enough for them (`runs`).
 
 mod merge;
+mod runs;
 mod victims;
+mod voids;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -18,7 +21,9 @@ use alloc::vec::Vec;
 use zonal_base::{Blocks, Lba, index};
 
 use merge::{Leaves, Merge};
+use runs::{Run, Runs};
 use victims::Victims;
+use voids::Voids;
 
 /// The shape of a flash translation layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +81,12 @@ impl FtlCounters {
     }
 }
 
-/// Places of a victim that are looked at together: the bits of a word.
-const WINDOW: u32 = u64::BITS;
+/// Runs of a victim that are looked at together. The processor waits for the memory of so many at once.
+const WINDOW: usize = 64;
+
+/// What most hosts write in one piece: 64 KiB. Units of such a piece share an entry of each map while they lie side by
+/// side.
+const WRITTEN_TOGETHER: Blocks = Blocks(16);
 
 /// A place for one unit on the flash, counted from 1.
 type Place = u32;
@@ -90,9 +99,9 @@ const NOWHERE: Place = 0;
 pub struct Ftl {
     config: FtlConfig,
     /// Where each logical unit lies.
-    map: Vec<Place>,
-    /// Which logical unit was last written to each place; it is valid if the map agrees.
-    units: Vec<u32>,
+    map: Runs,
+    /// Which logical unit was last written to each place, both counted from 1 and 0; it is valid if the map agrees.
+    units: Runs,
     superblocks: Vec<Superblock>,
     victims: Victims,
     free: VecDeque<u32>,
@@ -141,12 +150,14 @@ impl Ftl {
         assert!(needed <= u64::from(superblock_count), "no room to move in");
         let places = u64::from(superblock_units) * u64::from(superblock_count);
         assert!(places < u64::from(u32::MAX));
+        let group = (WRITTEN_TOGETHER.0 / config.unit.0).max(1);
+        let group = 1 << narrow(group).ilog2().min(runs::GROUP_MAX.ilog2());
         // No open superblock: the first write takes one.
         let none = Frontier { superblock: u32::MAX, next: NOWHERE, end: NOWHERE };
         Self {
             config,
-            map: alloc::vec![NOWHERE; user_units as usize],
-            units: alloc::vec![0; index(places) + 1],
+            map: Runs::new(user_units as usize, group),
+            units: Runs::new(index(places), group),
             superblocks: alloc::vec![Superblock::default(); superblock_count as usize],
             victims: Victims::new(superblock_count, superblock_units),
             free: (0..superblock_count).collect(),
@@ -199,14 +210,25 @@ impl Ftl {
         if end <= first {
             return;
         }
-        self.merge.forget(narrow(first), narrow(end - first));
-        let mut voids = Voids::default();
-        for unit in index(first)..index(end) {
-            let old = core::mem::replace(&mut self.map[unit], NOWHERE);
-            self.counters.trimmed += u64::from(old != NOWHERE);
-            voids.add(self, old);
-        }
-        voids.settle(self);
+        let (first, count) = (narrow(first), narrow(end - first));
+        self.merge.forget(first, count);
+        let trimmed = self.lead(first, Run { first: NOWHERE, len: count });
+        self.counters.trimmed += u64::from(trimmed);
+    }
+
+    /// The units from `first` on lie at these places from now on. Says how many lay somewhere before.
+    fn lead(&mut self, first: u32, places: Run) -> u32 {
+        let (mut voids, mut voided) = (Voids::default(), 0);
+        let (superblocks, victims) = (&mut self.superblocks, &mut self.victims);
+        let superblock_units = self.config.superblock_units;
+        self.map.replace(first, places, |old| {
+            if old.first != NOWHERE {
+                voided += old.len;
+                voids.add(old, superblock_units, (&mut *superblocks, &mut *victims));
+            }
+        });
+        voids.settle(superblocks, victims);
+        voided
     }
 
     /// The number of the place on the flash that holds a block, counted in units from 0; `None` when
@@ -218,7 +240,7 @@ impl Ftl {
         if self.merge.holds(unit) {
             return None;
         }
-        self.map[unit as usize].checked_sub(1)
+        self.map.get(unit).checked_sub(1)
     }
 
     fn write_partial(&mut self, unit: u32, from: u64, count: u64) {
@@ -226,7 +248,7 @@ impl Ftl {
             None => return,
             Some(Leaves::Complete(unit)) => unit,
             Some(Leaves::Partial(unit)) => {
-                let is_mapped = self.map[unit as usize] != NOWHERE;
+                let is_mapped = self.map.get(unit) != NOWHERE;
                 self.counters.completing_reads += u64::from(is_mapped);
                 unit
             }
@@ -266,15 +288,8 @@ impl Ftl {
     /// Writes a run of units to the host's open superblock, which has room for it.
     fn place_run(&mut self, first: u32, run: u32) {
         let place = self.host.take(run);
-        let mut voids = Voids::default();
-        let from = first as usize;
-        for at in 0..run {
-            let old = core::mem::replace(&mut self.map[from + at as usize], place + at);
-            voids.add(self, old);
-        }
-        voids.settle(self);
-        let units = &mut self.units[place as usize..][..run as usize];
-        units.iter_mut().zip(first..).for_each(|(slot, unit)| *slot = unit);
+        self.lead(first, Run { first: place, len: run });
+        self.units.replace(place - 1, Run { first: first + 1, len: run }, |_| ());
         self.superblocks[self.host.superblock as usize].valid += run;
     }
 
@@ -354,37 +369,56 @@ impl Ftl {
         let mut copied = 0;
         while copied < count {
             // No further than where that many may be found: the next call looks again.
-            let len = (end - victim.next).min(WINDOW).min(2 * (count - copied));
-            let mut valid = self.valid_within(victim.next, len);
-            let mut next = victim.next + len;
-            while valid != 0 {
+            let until = end.min(victim.next + 2 * (count - copied));
+            let mut window = [Lying::default(); WINDOW];
+            let found = self.look_at(victim.next..until, &mut window);
+            for lying in &window[..found] {
                 if copied == count {
-                    next = victim.next + valid.trailing_zeros();
                     break;
                 }
-                let unit = self.units[(victim.next + valid.trailing_zeros()) as usize];
-                self.map[unit as usize] = place + copied;
-                self.units[(place + copied) as usize] = unit;
-                copied += 1;
-                valid &= valid - 1;
+                let mut len = lying.len;
+                if lying.is_valid {
+                    len = len.min(count - copied);
+                    let to = place + copied;
+                    self.map.replace(lying.unit, Run { first: to, len }, |_| ());
+                    self.units.replace(to - 1, Run { first: lying.unit + 1, len }, |_| ());
+                    copied += len;
+                }
+                victim.next += len;
             }
-            victim.next = next;
         }
         self.superblocks[self.copies.superblock as usize].valid += copied;
         copied
     }
 
-    /// Which of the next `len` places hold a valid unit: a bit for each.
+    /// What lies at these places, run after run, as far as the window goes. Says how many runs.
     ///
-    /// The map is read all over, and every read misses the caches. Without a branch on what was read the
-    /// processor waits for many of them at once.
-    fn valid_within(&self, from: Place, len: u32) -> u64 {
-        let units = &self.units[from as usize..][..len as usize];
-        let mut valid = 0;
-        for ((at, place), unit) in (0..).zip(from..).zip(units) {
-            valid |= u64::from(self.map[*unit as usize] == place) << at;
+    /// The map is read all over, and every read misses the caches. Nothing is decided before the last read has
+    /// begun: so the processor waits for many of them at once.
+    fn look_at(&self, places: core::ops::Range<Place>, window: &mut [Lying; WINDOW]) -> usize {
+        let (mut at, mut found) = (places.start, 0);
+        for lying in window.iter_mut() {
+            if at == places.end {
+                break;
+            }
+            let Run { first, len } = self.units.run(at - 1);
+            // Every place of a full superblock was written: there is a unit.
+            let len = len.min(places.end - at);
+            *lying = Lying { unit: first - 1, len, is_valid: false };
+            (at, found) = (at + len, found + 1);
         }
-        valid
+        at = places.start;
+        for (number, lying) in window[..found].iter_mut().enumerate() {
+            let places = self.map.run(lying.unit);
+            lying.is_valid = places.first == at;
+            at += lying.len;
+            // Of the rest of it the same cannot be said: it is looked at the next time.
+            if places.len < lying.len {
+                lying.len = places.len;
+                return number + 1;
+            }
+        }
+        found
     }
 
     fn open_for_copies(&mut self) {
@@ -423,42 +457,13 @@ impl Frontier {
     }
 }
 
-/// Units that became void, gathered as long as they lie in one superblock: a large write voids long
-/// runs.
-#[derive(Default)]
-struct Voids {
-    superblock: u32,
-    first: Place,
-    end: Place,
-    count: u32,
-}
-
-impl Voids {
-    fn add(&mut self, ftl: &mut Ftl, place: Place) {
-        if self.first <= place && place < self.end {
-            self.count += 1;
-        } else if place != NOWHERE {
-            self.settle(ftl);
-            let units = ftl.config.superblock_units;
-            let superblock = (place - 1) / units;
-            let first = ftl.first_place(superblock);
-            *self = Self { superblock, first, end: first + units, count: 1 };
-        }
-    }
-
-    fn settle(&self, ftl: &mut Ftl) {
-        if self.count == 0 {
-            return;
-        }
-        let superblock = &mut ftl.superblocks[self.superblock as usize];
-        let before = superblock.valid;
-        superblock.valid -= self.count;
-        if superblock.is_listed {
-            let after = superblock.valid;
-            ftl.victims.remove(self.superblock, before);
-            ftl.victims.insert(self.superblock, after);
-        }
-    }
+/// A run of a victim, as it was found.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lying {
+    /// The first of its units.
+    unit: u32,
+    len: u32,
+    is_valid: bool,
 }
 
 /// A number of units or blocks that lies within the user units.

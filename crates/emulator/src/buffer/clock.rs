@@ -43,6 +43,8 @@ pub(super) struct DrainClock {
     began: Nanos,
     /// When each of its units is drained, from its beginning.
     ends: [u64; UNITS],
+    /// And those of the stripe behind it: most questions are about these two.
+    next_ends: [u64; UNITS],
 }
 
 impl DrainClock {
@@ -61,8 +63,9 @@ impl DrainClock {
             stripe_id: 0,
             began: Nanos(0),
             ends: [0; UNITS],
+            next_ends: [0; UNITS],
         };
-        clock.lay_out();
+        (clock.ends, clock.next_ends) = (clock.ends_of(0), clock.ends_of(1));
         clock
     }
 
@@ -71,7 +74,7 @@ impl DrainClock {
         while self.began.0 + self.ends[UNITS - 1] <= now.0 {
             self.began.0 += self.ends[UNITS - 1];
             self.stripe_id += 1;
-            self.lay_out();
+            (self.ends, self.next_ends) = (self.next_ends, self.ends_of(self.stripe_id + 1));
         }
         let at = now.0.saturating_sub(self.began.0);
         let unit = self.ends.partition_point(|end| *end <= at);
@@ -95,6 +98,9 @@ impl DrainClock {
             return Nanos(began + self.offset(&self.ends, rest));
         }
         began += self.ends[UNITS - 1];
+        if stripe_id == self.stripe_id + 1 {
+            return Nanos(began + self.offset(&self.next_ends, rest));
+        }
         for between in self.stripe_id + 1..stripe_id {
             began += self.stripe.0 + self.stall_of(between).0;
         }
@@ -130,10 +136,6 @@ impl DrainClock {
 
     fn bounds(&self, unit: usize) -> (u64, u64) {
         (unit.checked_sub(1).map_or(0, |before| self.ends[before]), self.ends[unit])
-    }
-
-    fn lay_out(&mut self) {
-        self.ends = self.ends_of(self.stripe_id);
     }
 
     fn rng(&self, stripe_id: u64) -> Rng {

@@ -208,7 +208,7 @@ fn expect_consistent(ftl: &Ftl, is_mapped: &[bool]) {
         let place = ftl.locate(Lba(u64::from(unit) * 2));
         assert_eq!(place.is_some(), *is_mapped, "unit {unit}");
         let Some(place) = place else { continue };
-        assert_eq!(ftl.units[place as usize + 1], unit, "what was copied is the unit itself");
+        assert_eq!(ftl.units.get(place), unit + 1, "what was copied is the unit itself");
         valid[(place / ftl.config.superblock_units) as usize] += 1;
     }
     let counted: Vec<u32> = ftl.superblocks.iter().map(|superblock| superblock.valid).collect();
