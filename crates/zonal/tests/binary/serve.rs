@@ -135,6 +135,34 @@ fn a_download_that_does_not_end_is_cut_and_a_second_order_is_obeyed_at_once() {
 }
 
 #[test]
+fn a_second_order_to_stop_is_a_crash_that_brings_nothing_back() {
+    let place = Place::new();
+    place.object("long", &noise(LONG, 7));
+    for key in ["kept", "changed", "removed"] {
+        place.object(key, b"old");
+    }
+    let mut zonal = place.start(&["--freshness", "immutable"]);
+    let s3 = zonal.s3();
+    for key in ["kept", "changed", "removed"] {
+        assert_eq!(s3.get(&format!("/bucket/{key}")).unwrap().text(), "old");
+    }
+    let _held = s3.begin_get("/bucket/long").unwrap();
+    assert_eq!(s3.put("/bucket/changed", b"new").unwrap().status, 200);
+    assert_eq!(s3.delete("/bucket/removed").unwrap().status, 204);
+    zonal.terminate();
+    while zonal.admin("/readyz").status == 200 {}
+    zonal.terminate();
+    assert_eq!(zonal.wait().code(), Some(1), "{}", zonal.log());
+    let zonal = place.start(&["--freshness", "immutable"]);
+    let s3 = zonal.s3();
+    assert_eq!(s3.get("/bucket/kept").unwrap().text(), "old");
+    assert_eq!(s3.get("/bucket/changed").unwrap().text(), "new");
+    assert_eq!(s3.get("/bucket/removed").unwrap().status, 404);
+    assert_eq!(zonal.metric("zonal_device_zones_unreadable_total"), 0);
+    zonal.stop();
+}
+
+#[test]
 fn a_device_that_lost_its_content_costs_hits_and_nothing_else() {
     let place = Place::new();
     let contents: Vec<Vec<u8>> = (0..20).map(|seed| noise(600_000, seed)).collect();
