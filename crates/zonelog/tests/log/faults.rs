@@ -343,6 +343,41 @@ fn a_zone_whose_tombstones_cannot_be_written_again_stays_as_it_is() {
 }
 
 #[test]
+fn a_zone_whose_tombstones_find_no_place_at_the_end_is_sealed_again() {
+    for kind in KINDS {
+        let mut rig = Rig::new(geometry(kind, 8), 1);
+        rig.settings.fill_zones = 1;
+        let (log, _) = rig.open();
+        let old = append_many(&mut rig, &log, 1..2, 5000)[0].clone();
+        let remover = log.clone();
+        let removed = rig.run(async move { remover.remove(Key(7)).await }).expect("written");
+        let victim = fill_zones(&mut rig, &log, 1)[0];
+        assert_eq!(victim, old.extent.zone);
+        let keeper = log.clone();
+        let (reclaim, rewrites) = rig.run(async move {
+            let reclaim = keeper.begin_reclaim(victim).await.expect("nothing is older than it");
+            // What is kept is older than the tombstone, which is needed from now on.
+            let generation = Some(old.descriptor.generation);
+            let again = zonal_zonelog::Record { generation, ..record(Key(1), 5000) };
+            let placed = keeper.append(Stream::Rewrite, again, Urgency::Now).await;
+            (reclaim, placed.expect("written").extent().zone)
+        });
+        // As often as it is tried: in the zone of the rewrites, and in those that are taken in its place.
+        (rewrites.0..rewrites.0 + 3).for_each(|zone| rig.device.fail_next_write(ZoneId(zone)));
+        let failed = rig.run(async move { reclaim.finish().await });
+        assert_eq!(failed, Err(DeviceError::Media), "{kind:?}");
+        assert!(log.take_sealed().contains(&victim), "whoever chooses zones hears of it again");
+        assert!(log.candidates().iter().any(|facts| facts.zone == victim), "{kind:?}");
+        assert_eq!((log.tombstone(Key(7)), log.zone_counts()[4]), (Some(removed), 0));
+        assert_eq!(log.stats().write_errors, 3);
+        empty_zone(&mut rig, &log, victim);
+        drop(log);
+        rig.crash(Crash::Power);
+        assert_eq!(rig.open().0.tombstone(Key(7)), Some(removed), "{kind:?}");
+    }
+}
+
+#[test]
 fn a_zone_is_not_reset_before_what_was_kept_of_it_is_flushed() {
     for kind in KINDS {
         for seed in 0..10 {
