@@ -11,7 +11,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use zonal_base::{Blocks, ZoneId};
-use zonal_device::{Action, Command, DeviceError, Kind as DeviceKind};
+use zonal_device::{Action, Command, DeviceError, Kind as DeviceKind, ZoneState};
 
 use crate::format::mark::Mark;
 use crate::log::Inner;
@@ -134,6 +134,10 @@ impl Reclaim {
             });
         }
         let outcome = log.inner.reset(zone).await;
+        if outcome.is_err() && log.inner.is_offline(zone).await {
+            // No way leads out of that state but formatting: what lies there is never found again.
+            log.inner.state.borrow_mut().zone_mut(zone).generation_min = u64::MAX;
+        }
         log.inner.end_reclaim(zone, outcome);
         outcome
     }
@@ -191,6 +195,12 @@ impl Inner {
         Ok(())
     }
 
+    async fn is_offline(&self, zone: ZoneId) -> bool {
+        let scanner = Scanner { ports: &self.ports, geometry: &self.geometry };
+        let report = scanner.report_of(zone).await;
+        report.is_ok_and(|report| report.state == ZoneState::Offline)
+    }
+
     pub(crate) async fn write_mark(&self, zone: ZoneId) -> Result<(), DeviceError> {
         let mark = Mark {
             identity: self.identity,
@@ -213,15 +223,13 @@ impl Inner {
     fn end_reclaim(&self, zone: ZoneId, outcome: Result<(), DeviceError>) {
         let mut state = self.state.borrow_mut();
         match outcome {
-            Ok(()) => {
-                state.note_empty(zone);
-                self.ports.generations.note_oldest(state.generation_min());
-            }
+            Ok(()) => state.note_empty(zone),
             Err(error) => {
                 state.is_gone |= error == DeviceError::DeviceGone;
                 state.retire(zone);
             }
         }
+        self.ports.generations.note_oldest(state.generation_min());
         drop(state);
         self.note_change_of_use();
     }

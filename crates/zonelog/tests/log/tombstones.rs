@@ -5,7 +5,7 @@ use zonal_device::ram::Crash;
 use zonal_zonelog::{Generations, Key, Log, Stream, Urgency};
 
 use crate::append::{append, append_many};
-use crate::reclaim::{empty_zone, fill_zones};
+use crate::reclaim::{empty_zone, fill_zones, reclaim};
 use crate::rig::{Rig, geometry, record};
 
 const KINDS: [DeviceKind; 2] = [DeviceKind::Zoned, DeviceKind::Conventional];
@@ -203,6 +203,32 @@ fn a_zone_full_of_tombstones_is_reclaimed_like_any_other() {
         for key in 0..120 {
             assert!(log.tombstone(Key(24_000 + key)).is_some());
         }
+    }
+}
+
+/// A zone that could not be reset kept all tombstones of the log for ever, also when nothing can be read from it.
+#[test]
+fn a_zone_keeps_tombstones_while_it_can_be_read_and_no_longer() {
+    for is_readable in [true, false] {
+        let mut rig = Rig::new(geometry(DeviceKind::Zoned, 8), 1);
+        rig.settings.fill_zones = 1;
+        let (log, _) = rig.open();
+        append_many(&mut rig, &log, 1..2, 5000);
+        let old = fill_zones(&mut rig, &log, 1)[0];
+        let removed = remove(&mut rig, &log, Key(1));
+        let zones = fill_zones(&mut rig, &log, 2);
+        match is_readable {
+            true => rig.device.make_read_only(old),
+            false => rig.device.take_offline(old),
+        }
+        let reclaiming = log.clone();
+        let outcome = rig.run(async move { reclaim(&reclaiming, old).await });
+        assert!(outcome.is_err() && log.zone_counts()[4] == 1);
+        empty_zone(&mut rig, &log, zones[0]);
+        assert_eq!(log.tombstone(Key(1)), is_readable.then_some(removed));
+        drop(log);
+        rig.crash(Crash::Power);
+        assert!(!alive(&mut rig).1.contains(&Key(1)), "it is not back");
     }
 }
 
