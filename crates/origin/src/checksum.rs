@@ -1,9 +1,17 @@
 //! The checksums of bodies that S3 knows, by the names of their headers and trailers.
 
 use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, Digest as Crc};
+use http::{Method, Request};
+use http_body::{Body, Frame};
+use http_body_util::BodyExt;
 use ring::digest;
+
+use crate::body::{BodyError, BoxBody};
 
 /// One of S3's checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +106,49 @@ impl Sum {
             }
             Self::Sha(sha) => base64(sha.clone().finish().as_ref()),
         }
+    }
+}
+
+/// The request, with a body that breaks at its end when it has another checksum than a header states. That of a
+/// POST is the checksum of the object that it makes of others.
+pub(crate) fn checked(request: Request<BoxBody>) -> Request<BoxBody> {
+    let headers = request.headers();
+    let stated = Checksum::ALL.into_iter().find_map(|checksum| {
+        let value = headers.get(checksum.name())?.to_str().ok()?;
+        Some((checksum, value.trim().to_owned()))
+    });
+    match stated.filter(|_| request.method() == Method::PUT) {
+        None => request,
+        Some((checksum, stated)) => request
+            .map(|inner| Summed { inner, checksum, sum: checksum.start(), stated }.boxed_unsync()),
+    }
+}
+
+/// Yields `inner`; breaks at its end when its checksum is wrong.
+struct Summed {
+    inner: BoxBody,
+    checksum: Checksum,
+    sum: Sum,
+    stated: String,
+}
+
+impl Body for Summed {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = &mut *self;
+        let frame = ready!(Pin::new(&mut this.inner).poll_frame(cx));
+        match &frame {
+            Some(Ok(frame)) => this.sum.update(frame.data_ref().map_or(&[], |bytes| bytes)),
+            Some(Err(_)) => {}
+            None if this.sum.text() == this.stated => {}
+            None => return Poll::Ready(Some(Err(WrongChecksum(this.checksum).into()))),
+        }
+        Poll::Ready(frame)
     }
 }
 

@@ -13,6 +13,7 @@ use super::version::Version;
 use super::{FolderOrigin, blocking, bucket, list};
 use crate::aws_chunked;
 use crate::body::{BoxBody, full_body};
+use crate::checksum;
 use crate::conditions::{self, Verdict};
 use crate::error::OriginError;
 use crate::hashed;
@@ -54,7 +55,7 @@ impl FolderOrigin {
     }
 
     async fn serve(&self, request: Request<BoxBody>, place: Place) -> Answer {
-        let request = hashed::checked(aws_chunked::decode_any(request)?)?;
+        let request = checksum::checked(hashed::checked(aws_chunked::decode_any(request)?)?);
         let uri = request.uri().clone();
         let path = uri.path();
         let path = decode_path(path.strip_prefix('/').unwrap_or(path));

@@ -72,6 +72,28 @@ async fn chunked_uploads_are_decoded() {
     assert_eq!(folder.get("k", 0..5, None).await.unwrap(), b"hello");
 }
 
+/// Nobody compared the checksum in a header, which is where clients put it that do not use TLS.
+#[tokio::test]
+async fn an_upload_with_another_checksum_than_its_header_says_is_not_stored() {
+    let folder = Fixture::new();
+    for (body, value, expected) in [
+        ("123456780", "y/Q5Jg==", Err("BadDigest")),
+        ("", "y/Q5Jg==", Err("BadDigest")),
+        ("123456789", "y/Q5Jg==", Ok(200)),
+        ("", "AAAAAA==", Ok(200)),
+    ] {
+        let put = Request::put("/b/k").header("x-amz-checksum-crc32", value);
+        let answer = folder.origin.forward(put.body(full_body(body)).unwrap()).await;
+        match answer {
+            Err(OriginError::BadUpload { status: 400, code, .. }) => {
+                assert_eq!(Err(code), expected, "{body:?}");
+                assert!(!folder.root.join("b/k").exists());
+            }
+            other => assert_eq!(Ok(other.unwrap().status().as_u16()), expected, "{body:?}"),
+        }
+    }
+}
+
 /// Nobody compared the checksum in a trailer: what a client had sent wrongly was stored.
 #[tokio::test]
 async fn an_upload_with_another_checksum_than_its_trailer_says_is_not_stored() {
