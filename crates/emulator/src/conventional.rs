@@ -24,6 +24,7 @@ use zonal_device::{
 
 use crate::ftl::FtlCounters;
 use crate::in_flight::{InFlight, SlotId};
+use crate::intake::Intake;
 use crate::payload::Medium;
 use work::Work;
 
@@ -76,6 +77,7 @@ pub struct ConventionalDrive {
     /// When the last write of each zone that has its time is answered: the next is not before.
     write_due: Vec<Nanos>,
     writes_in_flight: u64,
+    intake: Intake,
     medium: Box<dyn Medium>,
 }
 
@@ -142,6 +144,7 @@ impl ConventionalDrive {
             in_flight: InFlight::new(),
             write_due: alloc::vec![Nanos(0); geometry.zone_count as usize],
             writes_in_flight: 0,
+            intake: Intake::default(),
             medium,
             profile,
         }
@@ -197,9 +200,7 @@ impl ConventionalDrive {
                 if buffer.blocks() < blocks {
                     return Err(DeviceError::InvalidField);
                 }
-                let due = self.work.read(now, lba, blocks);
-                let operation = Operation::Read { lba, blocks, buffer, is_in_zone: false };
-                self.schedule(ticket, operation, due);
+                self.read(now, ticket, Operation::Read { lba, blocks, buffer, is_in_zone: false });
             }
             BlockCommand::Write { lba, data } => {
                 let blocks = whole_blocks(&data)?;
@@ -233,9 +234,7 @@ impl ConventionalDrive {
                     return Err(DeviceError::InvalidField);
                 }
                 self.table.check_read(lba, blocks)?;
-                let due = self.work.read(now, lba, blocks);
-                let operation = Operation::Read { lba, blocks, buffer, is_in_zone: true };
-                self.schedule(ticket, operation, due);
+                self.read(now, ticket, Operation::Read { lba, blocks, buffer, is_in_zone: true });
                 return Ok(());
             }
             Command::Write { lba, data } => {
@@ -260,6 +259,16 @@ impl ConventionalDrive {
         Ok(())
     }
 
+    /// Requires: a read.
+    fn read(&mut self, now: Nanos, ticket: Ticket, operation: Operation) {
+        let Operation::Read { lba, blocks, .. } = operation else { return };
+        let slot = self.in_flight.insert(InWork { ticket, operation, earliest: now });
+        if self.intake.takes_read(slot, lba, blocks) {
+            let due = self.work.read(now, lba, blocks);
+            self.in_flight.schedule(slot, due);
+        }
+    }
+
     /// Requires: a write.
     fn write(&mut self, now: Nanos, ticket: Ticket, operation: Operation) {
         let Operation::Write { lba, blocks, zone, .. } = operation else { return };
@@ -268,6 +277,8 @@ impl ConventionalDrive {
         let slot = self.in_flight.insert(InWork { ticket, operation, earliest });
         if self.work.write(now, lba, blocks, slot) {
             self.schedule_write(slot, zone, earliest);
+        } else {
+            self.intake.write_waits(slot);
         }
     }
 
@@ -292,6 +303,11 @@ impl ConventionalDrive {
     /// Lets the write buffer drain until `now`: writes that waited for room get their time.
     fn advance(&mut self, now: Nanos) {
         while let Some((due, slot)) = self.work.pop(now) {
+            self.intake.has_room(slot);
+            while let Some(held) = self.intake.next_read() {
+                let read = self.work.read(due, held.lba, held.blocks);
+                self.in_flight.schedule(held.slot, read);
+            }
             let Some(waited) = self.in_flight.get_mut(slot) else { continue };
             let Operation::Write { zone, .. } = waited.operation else { continue };
             let earliest = waited.earliest.max(due);

@@ -21,6 +21,7 @@ use zonal_base::{BLOCK_BYTES, Blocks, Lba, Payload, Rng, ZoneId, index};
 use zonal_device::{DeviceError, Geometry, ZoneReport, ZoneState, ZoneTable};
 
 use crate::buffer::WriteBuffer;
+use crate::intake::Intake;
 use crate::payload::Medium;
 use crate::zoned::{Operation, ZonedDrive};
 
@@ -181,6 +182,7 @@ impl ZonedDrive {
         let zone_count = self.geometry.zone_count;
         self.buffer = WriteBuffer::new(&self.profile.buffer, zone_count, rng.next_u64());
         self.timing.restart();
+        self.intake = Intake::default();
         self.forget_writes_in_flight();
     }
 

@@ -17,6 +17,7 @@ mod conventional;
 mod faults;
 pub mod ftl;
 mod in_flight;
+mod intake;
 mod link;
 mod nand;
 pub mod payload;

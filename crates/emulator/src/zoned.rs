@@ -21,6 +21,7 @@ use zonal_device::{
 use crate::buffer::{Padding, WriteBuffer};
 use crate::faults::Faults;
 use crate::in_flight::{InFlight, SlotId};
+use crate::intake::Intake;
 use crate::payload::{Medium, Unreadable};
 use crate::profile::Profile;
 use timing::{ResetEnd, Timing, WriteKind, ZoneEnd};
@@ -40,6 +41,7 @@ pub struct ZonedDrive {
     pub(crate) unreadable: Unreadable,
     pub(crate) faults: Faults,
     writes_in_flight: u64,
+    pub(crate) intake: Intake,
 }
 
 /// What the drive knows about a zone beside the table.
@@ -133,6 +135,7 @@ impl ZonedDrive {
             unreadable: Unreadable::default(),
             faults: Faults::default(),
             writes_in_flight: 0,
+            intake: Intake::default(),
             profile,
         }
     }
@@ -146,7 +149,9 @@ impl ZonedDrive {
     /// Checks a command, takes what it needs of the zone, and sets it going.
     fn begin(&mut self, now: Nanos, ticket: Ticket, command: Command) {
         let begun = match command {
-            Command::Read { lba, blocks, buffer } => self.begin_read(now, lba, blocks, buffer),
+            Command::Read { lba, blocks, buffer } => {
+                return self.begin_read(now, ticket, lba, blocks, buffer);
+            }
             Command::Write { lba, data } => return self.begin_write(now, ticket, lba, data),
             Command::Append { zone, data } => return self.begin_append(now, ticket, zone, data),
             Command::Manage { zone, action } => {
@@ -161,20 +166,22 @@ impl ZonedDrive {
         self.schedule(ticket, operation, due);
     }
 
-    fn begin_read(
-        &mut self,
-        now: Nanos,
-        lba: Lba,
-        blocks: Blocks,
-        buffer: Buffer,
-    ) -> Result<(Operation, Option<Nanos>), DeviceError> {
-        if buffer.blocks() < blocks {
-            return Err(DeviceError::InvalidField);
+    fn begin_read(&mut self, now: Nanos, ticket: Ticket, lba: Lba, blocks: Blocks, buffer: Buffer) {
+        let fits = if buffer.blocks() < blocks { Err(DeviceError::InvalidField) } else { Ok(()) };
+        if let Err(error) = fits.and_then(|()| self.table.check_read(lba, blocks)) {
+            return self.refuse(now, ticket, error);
         }
-        self.table.check_read(lba, blocks)?;
+        let operation = Operation::Read { lba, blocks, buffer };
+        let slot = self.in_flight.insert(InWork { ticket, operation, earliest: now });
+        if self.intake.takes_read(slot, lba, blocks) {
+            self.start_read(now, slot, lba, blocks);
+        }
+    }
+
+    fn start_read(&mut self, now: Nanos, slot: SlotId, lba: Lba, blocks: Blocks) {
         let (zone, at) = (self.geometry.zone_of(lba), self.geometry.offset_in_zone(lba));
         let due = self.timing.read(now, zone, at, blocks, self.buffer.drained());
-        Ok((Operation::Read { lba, blocks, buffer }, Some(due)))
+        self.in_flight.schedule(slot, due);
     }
 
     fn begin_write(&mut self, now: Nanos, ticket: Ticket, lba: Lba, data: Vec<Payload>) {
@@ -225,6 +232,8 @@ impl ZonedDrive {
         let slot = self.in_flight.insert(InWork { ticket, operation, earliest });
         if self.buffer.write(now, zone.0, blocks, slot) {
             self.schedule_write(slot, zone, earliest);
+        } else {
+            self.intake.write_waits(slot);
         }
     }
 
@@ -293,6 +302,10 @@ impl ZonedDrive {
     /// Lets the write buffer drain until `now`: what waited for it gets its time.
     fn advance(&mut self, now: Nanos) {
         while let Some((due, slot)) = self.buffer.pop(now) {
+            self.intake.has_room(slot);
+            while let Some(held) = self.intake.next_read() {
+                self.start_read(due, held.slot, held.lba, held.blocks);
+            }
             let Some(work) = self.in_flight.get_mut(slot) else { continue };
             let earliest = work.earliest.max(due);
             match work.operation {

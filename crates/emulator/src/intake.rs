@@ -1,0 +1,71 @@
+//! The order in which the controller takes commands in: a read does not pass a write that came before it and waits
+//! for room in the write buffer.
+//!
+//! Seen on both drives of the series under garbage collection (`gc.csv`): four writers with 32 MiB in flight each leave 4 KiB reads
+//! 0.6 to 1.4 MiB/s, one for each time that the 128 MiB are drained. Reads that wait for nothing are not held up:
+//! a write that has room is in the buffer.
+
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use zonal_base::{Blocks, Lba, index};
+
+use crate::in_flight::SlotId;
+
+/// The writes that wait for room, and the reads that came behind them.
+#[derive(Debug, Default)]
+pub(crate) struct Intake {
+    /// Numbers of the writes that wait, in the order in which they came.
+    waiting: BTreeSet<u64>,
+    /// By slot: the number of the write in it, 0 when it does not wait.
+    numbers: Vec<u64>,
+    reads: VecDeque<Held>,
+    /// Writes that have waited so far.
+    count: u64,
+}
+
+/// A read that waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    pub(crate) slot: SlotId,
+    pub(crate) lba: Lba,
+    pub(crate) blocks: Blocks,
+    /// The last write that waited when it came.
+    behind: u64,
+}
+
+impl Intake {
+    /// The write in `slot` has no room yet.
+    pub(crate) fn write_waits(&mut self, slot: SlotId) {
+        let slot = index(slot.into());
+        if self.numbers.len() <= slot {
+            self.numbers.resize(slot + 1, 0);
+        }
+        self.count += 1;
+        self.numbers[slot] = self.count;
+        self.waiting.insert(self.count);
+    }
+
+    /// Whatever waited in `slot` waits no more.
+    pub(crate) fn has_room(&mut self, slot: SlotId) {
+        if let Some(number) = self.numbers.get_mut(index(slot.into())) {
+            self.waiting.remove(number);
+            *number = 0;
+        }
+    }
+
+    /// True when the read may begin. Otherwise it comes out of [`Intake::next_read`].
+    pub(crate) fn takes_read(&mut self, slot: SlotId, lba: Lba, blocks: Blocks) -> bool {
+        if self.waiting.is_empty() {
+            return true;
+        }
+        self.reads.push_back(Held { slot, lba, blocks, behind: self.count });
+        false
+    }
+
+    /// The next read that no write before it holds up any more.
+    pub(crate) fn next_read(&mut self) -> Option<Held> {
+        let oldest = self.waiting.first().copied().unwrap_or(u64::MAX);
+        self.reads.pop_front_if(|held| held.behind < oldest)
+    }
+}
