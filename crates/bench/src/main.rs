@@ -1,7 +1,7 @@
 //! Side by side with a peer: the same workload on foyer, and a driver that takes turns between foyer, `fio`
 //! and Zonal and writes down what it saw.
 //!
-//! Uses: `lab`, `emulator`, `base`, foyer. Knows nothing of: Zonal's insides; it runs the program as anybody would.
+//! Uses: `lab`, `emulator`, `device`, `base`, foyer. Knows nothing of: Zonal's insides; it runs the program as anybody would.
 //! Read in this order: `main` (the commands), `foyer_cache`, `compare`; `model`.
 
 mod compare;
