@@ -309,8 +309,12 @@ impl ConventionalDrive {
                 self.in_flight.schedule(held.slot, read);
             }
             let Some(waited) = self.in_flight.get_mut(slot) else { continue };
-            let Operation::Write { zone, .. } = waited.operation else { continue };
             let earliest = waited.earliest.max(due);
+            let zone = match waited.operation {
+                Operation::Write { zone, .. } => zone,
+                // One before it in its zone failed while it waited.
+                _ => None,
+            };
             self.schedule_write(slot, zone, earliest);
         }
     }
@@ -330,11 +334,13 @@ impl ConventionalDrive {
             }
             Operation::Write { lba, blocks, data, zone } => {
                 self.writes_in_flight -= 1;
-                self.medium.write(lba, &data);
-                if let Some(zone) = zone {
-                    self.table.end_write(zone, blocks);
+                let written = self.medium.write(lba, &data);
+                match (zone, written) {
+                    (Some(zone), Ok(())) => self.table.end_write(zone, blocks),
+                    (Some(zone), Err(_)) => self.abort_writes(zone),
+                    (None, _) => (),
                 }
-                Ok(Answer::Written(lba))
+                written.map(|()| Answer::Written(lba))
             }
             Operation::Manage { zone, action } => self.manage(now, zone, action),
             Operation::Report { first, count } => {
@@ -344,6 +350,17 @@ impl ConventionalDrive {
                 self.table.restore(zone, written).map(|()| Answer::Done)
             }
             Operation::Nothing => Ok(Answer::Done),
+        }
+    }
+
+    /// The oldest write in flight in the zone failed, and with it those behind it.
+    fn abort_writes(&mut self, zone: ZoneId) {
+        self.table.abort_writes(zone);
+        for work in self.in_flight.iter_mut() {
+            if matches!(work.operation, Operation::Write { zone: Some(z), .. } if z == zone) {
+                work.operation = Operation::Refuse(DeviceError::InvalidWrite);
+                self.writes_in_flight -= 1;
+            }
         }
     }
 

@@ -23,7 +23,7 @@ use zonal_device::{DeviceError, Geometry, ZoneReport, ZoneState, ZoneTable};
 use crate::buffer::WriteBuffer;
 use crate::intake::Intake;
 use crate::payload::Medium;
-use crate::zoned::{Operation, ZonedDrive};
+use crate::zoned::{Operation, ZonedDrive, state_when_switched_on};
 
 /// What was asked to go wrong and has not yet.
 #[derive(Clone, Debug, Default)]
@@ -120,7 +120,7 @@ impl ZonedDrive {
         }
         for report in &mut reports {
             if report.state.is_active() {
-                report.state = state_after_power_cut(report.written, limits.zone_capacity);
+                report.state = state_when_switched_on(report.written, limits.zone_capacity);
             }
         }
         self.table = ZoneTable::from_reports(limits, &reports);
@@ -191,15 +191,6 @@ impl ZonedDrive {
     }
 }
 
-/// A drive that comes up has nothing open.
-fn state_after_power_cut(written: Blocks, capacity: Blocks) -> ZoneState {
-    match written {
-        Blocks(0) => ZoneState::Empty,
-        _ if written == capacity => ZoneState::Full,
-        _ => ZoneState::Closed,
-    }
-}
-
 fn write_prefix(medium: &mut dyn Medium, lba: Lba, data: &[Payload], prefix: Blocks) {
     let (mut at, mut left) = (lba, index(prefix.bytes().0));
     for piece in data {
@@ -207,7 +198,8 @@ fn write_prefix(medium: &mut dyn Medium, lba: Lba, data: &[Payload], prefix: Blo
         if len == 0 {
             return;
         }
-        medium.write(at, core::slice::from_ref(&piece.slice(0..len)));
+        // What the medium refuses is gone with the power.
+        let _ = medium.write(at, core::slice::from_ref(&piece.slice(0..len)));
         at = at + Blocks((len / BLOCK_BYTES) as u64);
         left -= len;
     }

@@ -3,7 +3,7 @@
 //! Uses: `base`, `device`. Knows nothing of: real time, files, threads, caches.
 //! Read in this order: `profile` (the constants), then the parts of a drive, `controller`, `link`,
 //! `buffer`, `nand`; what it keeps, `payload`; then `zoned`, the drive, and `faults`;
-//! `ftl`, what a drive without zones does instead, and `conventional`, that drive.
+//! `ftl`, what a drive without zones does instead, and `conventional`, that drive; `model`, all of them by name.
 //!
 //! Time is an argument and chance has a seed: equal calls give equal answers at equal times.
 #![no_std]
@@ -19,12 +19,14 @@ pub mod ftl;
 mod in_flight;
 mod intake;
 mod link;
+mod model;
 mod nand;
 pub mod payload;
 pub mod profile;
 mod zoned;
 
 pub use conventional::{BlockCommand, ConventionalDrive, ConventionalProfile, OnReset};
-pub use payload::{Forgetful, Medium, Memory, Tags};
+pub use model::Model;
+pub use payload::{Forgetful, Kept, Medium, Memory, Tags};
 pub use profile::{Basis, Profile};
 pub use zoned::ZonedDrive;

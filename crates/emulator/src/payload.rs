@@ -20,7 +20,10 @@ pub use tags::Tags;
 /// Where the bytes of a drive lie. It has no time and no zones' states: the drive checked those.
 pub trait Medium: fmt::Debug {
     /// Writes the pieces one after the other. Requires: whole blocks, within a zone.
-    fn write(&mut self, lba: Lba, data: &[Payload]);
+    ///
+    /// # Errors
+    /// When it has not taken them all: what of them is there then is of no account.
+    fn write(&mut self, lba: Lba, data: &[Payload]) -> Result<(), DeviceError>;
 
     /// Reads blocks of one zone to the start of `out`, what is kept of them.
     ///
@@ -31,6 +34,9 @@ pub trait Medium: fmt::Debug {
     /// Only the first blocks of the zone hold something from now on.
     fn truncate(&mut self, zone: ZoneId, written: Blocks);
 
+    /// The zone takes no more until it is truncated: for a medium that outlives its drive ([`Kept`]).
+    fn finish(&mut self, _zone: ZoneId) {}
+
     /// Silently turns one bit of a block over, if it is kept.
     fn flip_bit(&mut self, lba: Lba, bit: u32);
 
@@ -40,12 +46,23 @@ pub trait Medium: fmt::Debug {
     }
 }
 
+/// What is left of a zone while its drive is off: enough to go on with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Blocks that were written since the last reset; the padding of a finish does not count.
+    pub data: Blocks,
+    /// It was finished.
+    pub is_finished: bool,
+}
+
 /// Keeps nothing. What is read back is whatever the buffer held before.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Forgetful;
 
 impl Medium for Forgetful {
-    fn write(&mut self, _: Lba, _: &[Payload]) {}
+    fn write(&mut self, _: Lba, _: &[Payload]) -> Result<(), DeviceError> {
+        Ok(())
+    }
 
     fn read(&mut self, _: Lba, _: Blocks, _: &mut Buffer) -> Result<(), DeviceError> {
         Ok(())
@@ -91,12 +108,13 @@ impl Memory {
 }
 
 impl Medium for Memory {
-    fn write(&mut self, lba: Lba, data: &[Payload]) {
+    fn write(&mut self, lba: Lba, data: &[Payload]) -> Result<(), DeviceError> {
         let mut at = lba;
         for piece in data {
             self.bytes_mut(at, piece.len()).copy_from_slice(piece.as_bytes());
             at = at + Blocks((piece.len() / BLOCK_BYTES) as u64);
         }
+        Ok(())
     }
 
     fn read(&mut self, lba: Lba, blocks: Blocks, out: &mut Buffer) -> Result<(), DeviceError> {

@@ -7,6 +7,7 @@
 //!
 //! The table of `device` is the only judge of what a zone's state allows.
 
+mod switched_on;
 mod timing;
 
 use alloc::boxed::Box;
@@ -24,6 +25,7 @@ use crate::in_flight::{InFlight, SlotId};
 use crate::intake::Intake;
 use crate::payload::{Medium, Unreadable};
 use crate::profile::Profile;
+pub(crate) use switched_on::state_when_switched_on;
 use timing::{ResetEnd, Timing, WriteKind, ZoneEnd};
 
 /// A zoned drive in virtual time.
@@ -365,12 +367,15 @@ impl ZonedDrive {
         blocks: Blocks,
         data: &[Payload],
     ) -> Completion {
-        if self.faults.takes_write_error(zone) {
+        let written = match self.faults.takes_write_error(zone) {
+            true => Err(DeviceError::Media),
+            false => self.medium.write(lba, data),
+        };
+        if let Err(error) = written {
             self.table.abort_writes(zone);
             self.refuse_writes_in_flight(zone, DeviceError::InvalidWrite);
-            return Err(DeviceError::Media);
+            return Err(error);
         }
-        self.medium.write(lba, data);
         self.unreadable.forget(lba, blocks);
         self.table.end_write(zone, blocks);
         let facts = &mut self.zones[zone.0 as usize];
@@ -394,6 +399,7 @@ impl ZonedDrive {
             }
             Action::Finish if !was_full => {
                 (facts.was_finished, facts.durable) = (true, self.geometry.zone_capacity);
+                self.medium.finish(zone);
             }
             _ => (),
         }

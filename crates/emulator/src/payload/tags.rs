@@ -66,7 +66,7 @@ fn give(held: Held, blocks: Range<usize>, out: &mut Buffer) {
 }
 
 impl Medium for Tags {
-    fn write(&mut self, lba: Lba, data: &[Payload]) {
+    fn write(&mut self, lba: Lba, data: &[Payload]) -> Result<(), DeviceError> {
         let (zone, mut at) = self.locate(lba);
         let zone = &mut self.zones[zone];
         for data in data {
@@ -75,6 +75,7 @@ impl Medium for Tags {
             zone.write(at..end, held);
             at = end;
         }
+        Ok(())
     }
 
     fn read(&mut self, lba: Lba, blocks: Blocks, out: &mut Buffer) -> Result<(), DeviceError> {

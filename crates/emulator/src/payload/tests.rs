@@ -55,8 +55,8 @@ fn tags_keeps_what_memory_keeps() {
         let (lba, blocks) = (GEOMETRY.zone_start(zone) + Blocks(at), rng.below(60 - at).min(5) + 1);
         let data =
             [piece(&pool, blocks, u8::try_from(round % 250).unwrap() + 1), piece(&pool, 1, 0)];
-        memory.write(lba, &data[..]);
-        tags.write(lba, &data[..]);
+        memory.write(lba, &data[..]).unwrap();
+        tags.write(lba, &data[..]).unwrap();
         if rng.one_in(3) {
             let bit = zonal_base::low_u32(index(rng.below(8)));
             memory.flip_bit(lba, bit);
@@ -82,8 +82,8 @@ fn tags_name_every_block_of_what_was_written_and_checksums_cover_them() {
         buffer.freeze(blocks * BLOCK_BYTES)
     };
     let mut medium = Tags::new(&GEOMETRY);
-    medium.write(Lba(64), &[piece(&pool, 1, 9), tagged(3, 8), tagged(4, 2)]);
-    medium.write(Lba(67), &[tagged(5, 1)]);
+    medium.write(Lba(64), &[piece(&pool, 1, 9), tagged(3, 8), tagged(4, 2)]).unwrap();
+    medium.write(Lba(67), &[tagged(5, 1)]).unwrap();
     let mut out = pool.take(Blocks(16)).unwrap();
     medium.read(Lba(66), Blocks(9), &mut out).unwrap();
     let named = out.bytes().chunks(BLOCK_BYTES).take(9);
@@ -108,8 +108,8 @@ fn tags_name_every_block_of_what_was_written_and_checksums_cover_them() {
 fn memory_keeps_everything_and_forgetful_nothing() {
     let pool = pool();
     let mut memory = Memory::new(&GEOMETRY);
-    memory.write(Lba(3), &[piece(&pool, 2, 5), piece(&pool, 1, 6)]);
+    memory.write(Lba(3), &[piece(&pool, 2, 5), piece(&pool, 1, 6)]).unwrap();
     assert_eq!(read(&mut memory, &pool, 2, 5), [0, 5, 5, 6, 0]);
-    Forgetful.write(Lba(3), &[piece(&pool, 2, 5)]);
+    Forgetful.write(Lba(3), &[piece(&pool, 2, 5)]).unwrap();
     assert_eq!(read(&mut Forgetful, &pool, 3, 2), [0xEE, 0xEE]);
 }

@@ -48,7 +48,8 @@ impl Conventional {
             for piece in data {
                 for begin in (0..piece.len()).step_by(BLOCK_BYTES) {
                     if rng.one_in(2) {
-                        self.medium.write(at, &[piece.slice(begin..begin + BLOCK_BYTES)]);
+                        let block = piece.slice(begin..begin + BLOCK_BYTES);
+                        self.medium.write(at, &[block]).expect("memory takes everything");
                     }
                     at = at + Blocks(1);
                 }
@@ -121,12 +122,13 @@ impl Worn {
 }
 
 impl Medium for Worn {
-    fn write(&mut self, lba: Lba, data: &[Payload]) {
+    fn write(&mut self, lba: Lba, data: &[Payload]) -> Result<(), DeviceError> {
         let mut inner = self.0.borrow_mut();
-        inner.memory.write(lba, data);
+        inner.memory.write(lba, data)?;
         let bytes: usize = data.iter().map(Payload::len).sum();
         let end = lba + Bytes(bytes as u64).blocks_ceil();
         inner.unreadable.retain(|bad| *bad < lba || end <= *bad);
+        Ok(())
     }
 
     fn read(&mut self, lba: Lba, blocks: Blocks, out: &mut Buffer) -> Result<(), DeviceError> {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use zonal_base::{Blocks, Bytes};
 use zonal_emulator::{
-    Basis, ConventionalDrive, ConventionalProfile, Forgetful, OnReset, Profile, ZonedDrive,
+    Basis, ConventionalDrive, ConventionalProfile, Forgetful, Model, OnReset, Profile, ZonedDrive,
 };
 use zonal_lab::characterize::{
     Comparison, Detail, Experiment, Progress, Report, Settings, Table, VirtualTime, conventional,
@@ -22,7 +22,7 @@ use zonal_lab::characterize::{
 use super::print;
 use crate::failure::Failure;
 use anywhere::Anywhere;
-use spec::{Device, Emulated, Model};
+use spec::{Device, Emulated};
 
 /// Measure what a drive costs, and compare it with a drive that was measured
 #[derive(Debug, clap::Args)]

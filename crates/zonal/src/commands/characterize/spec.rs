@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use zonal_emulator::{ConventionalProfile, Profile};
+use zonal_emulator::{Model, Profile};
 use zonal_hostdev::{DeviceSpec, SpecError};
 
 /// What is measured.
@@ -41,13 +41,6 @@ pub(super) struct Emulated {
     pub(super) model: Model,
 }
 
-/// The model.
-#[derive(Clone, Debug)]
-pub(super) enum Model {
-    Zoned(Box<Profile>),
-    Conventional(Box<ConventionalProfile>),
-}
-
 /// Fewer, and the runs across zones have nowhere to go.
 const ZONES_MIN: u32 = 32;
 
@@ -59,28 +52,21 @@ impl FromStr for Emulated {
                              emulator:p5316-qlc, emulator:p5510-tlc or emulator:p5800x-optane";
         let rest = text.strip_prefix("emulator:").ok_or(WRITE)?;
         let (name, options) = rest.split_once('?').unwrap_or((rest, ""));
-        let conventional = match name {
-            "zn540" => {
-                return Ok(Self {
-                    name: text.into(),
-                    model: Model::Zoned(Box::new(zn540(options)?)),
-                });
+        let mut model =
+            Model::by_name(name).ok_or_else(|| format!("there is no model {name:?}: {WRITE}"))?;
+        match &mut model {
+            Model::Zoned(profile) => cut(profile, options)?,
+            Model::Conventional(_) if options.is_empty() => (),
+            Model::Conventional(_) => {
+                return Err(format!("{options:?}: {name} has no options here: {WRITE}"));
             }
-            "sn540" => ConventionalProfile::sn540(),
-            "p5316-qlc" => ConventionalProfile::p5316_qlc(),
-            "p5510-tlc" => ConventionalProfile::p5510_tlc(),
-            "p5800x-optane" => ConventionalProfile::p5800x_optane(),
-            _ => return Err(format!("there is no model {name:?}: {WRITE}")),
-        };
-        if !options.is_empty() {
-            return Err(format!("{options:?}: {name} has no options: {WRITE}"));
         }
-        Ok(Self { name: text.into(), model: Model::Conventional(Box::new(conventional)) })
+        Ok(Self { name: text.into(), model })
     }
 }
 
-fn zn540(options: &str) -> Result<Profile, String> {
-    let mut profile = Profile::zn540();
+/// The same drive with as many zones as the options say.
+fn cut(profile: &mut Profile, options: &str) -> Result<(), String> {
     for option in options.split('&').filter(|option| !option.is_empty()) {
         let zones = option.strip_prefix("zones=").and_then(|zones| zones.parse().ok());
         let most = profile.geometry.zone_count;
@@ -88,7 +74,7 @@ fn zn540(options: &str) -> Result<Profile, String> {
             .filter(|zones| (ZONES_MIN..=most).contains(zones))
             .ok_or_else(|| format!("{option:?}: write zones={ZONES_MIN} to zones={most}"))?;
     }
-    Ok(profile)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -98,10 +84,7 @@ mod tests {
     #[test]
     fn a_model_is_named_and_a_zoned_one_may_have_fewer_zones() {
         let zones = |text: &str| {
-            text.parse::<Emulated>().map(|emulated| match emulated.model {
-                Model::Zoned(profile) => profile.geometry.zone_count,
-                Model::Conventional(profile) => profile.drive.geometry.zone_count,
-            })
+            text.parse::<Emulated>().map(|emulated| emulated.model.geometry().zone_count)
         };
         assert_eq!(zones("emulator:zn540"), Ok(904));
         assert_eq!(zones("emulator:zn540?zones=64"), Ok(64));

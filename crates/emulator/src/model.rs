@@ -1,0 +1,66 @@
+//! The drives by name, as a device specification has them.
+
+use alloc::boxed::Box;
+
+use zonal_device::Geometry;
+
+use crate::{ConventionalProfile, Profile};
+
+/// What a drive is a model of.
+#[derive(Clone, Debug)]
+pub enum Model {
+    /// A drive with zones of its own.
+    Zoned(Box<Profile>),
+    /// A drive without.
+    Conventional(Box<ConventionalProfile>),
+}
+
+impl Model {
+    /// All of them.
+    pub const NAMES: [&str; 5] = ["zn540", "sn540", "p5316-qlc", "p5510-tlc", "p5800x-optane"];
+
+    /// The whole drive of that name; `None` when there is none.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        let conventional = match name {
+            "zn540" => return Some(Self::Zoned(Box::new(Profile::zn540()))),
+            "sn540" => ConventionalProfile::sn540(),
+            "p5316-qlc" => ConventionalProfile::p5316_qlc(),
+            "p5510-tlc" => ConventionalProfile::p5510_tlc(),
+            "p5800x-optane" => ConventionalProfile::p5800x_optane(),
+            _ => return None,
+        };
+        Some(Self::Conventional(Box::new(conventional)))
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Zoned(profile) => profile.name,
+            Self::Conventional(profile) => profile.drive.name,
+        }
+    }
+
+    /// Its zones, or those that its host agrees with itself about.
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
+        match self {
+            Self::Zoned(profile) => &profile.geometry,
+            Self::Conventional(profile) => &profile.drive.geometry,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_model_goes_by_its_name() {
+        for name in Model::NAMES {
+            assert_eq!(Model::by_name(name).map(|model| model.name()), Some(name));
+        }
+        assert!(Model::by_name("zn541").is_none());
+    }
+}

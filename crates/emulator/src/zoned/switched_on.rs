@@ -1,0 +1,49 @@
+//! A drive that was off for a while.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use zonal_base::Blocks;
+use zonal_device::{ZoneReport, ZoneState, ZoneTable};
+
+use super::ZonedDrive;
+use crate::payload::{Kept, Medium};
+use crate::profile::Profile;
+
+impl ZonedDrive {
+    /// A drive that was off: nothing is open, and each zone is what `kept` says of it. Whatever else the drive
+    /// had in its buffer has long been written.
+    ///
+    /// Requires: as for [`ZonedDrive::new`]; one entry for each zone, no more of them partly written than may
+    /// be active; `medium` holds what they say.
+    #[must_use]
+    pub fn switched_on(
+        profile: Profile,
+        seed: u64,
+        medium: Box<dyn Medium>,
+        kept: &[Kept],
+    ) -> Self {
+        let mut drive = Self::new(profile, seed, medium);
+        let capacity = drive.geometry.zone_capacity;
+        let mut reports = Vec::with_capacity(kept.len());
+        for (zone, kept) in drive.geometry.zones().zip(kept) {
+            let written = if kept.is_finished { capacity } else { kept.data };
+            let state = state_when_switched_on(written, capacity);
+            reports.push(ZoneReport { zone, state, written });
+            let facts = &mut drive.zones[zone.0 as usize];
+            (facts.data, facts.was_finished) = (kept.data, kept.is_finished);
+            facts.durable = written;
+        }
+        drive.table = ZoneTable::from_reports(drive.geometry, &reports);
+        drive
+    }
+}
+
+/// A drive that comes up has nothing open.
+pub(crate) fn state_when_switched_on(written: Blocks, capacity: Blocks) -> ZoneState {
+    match written {
+        Blocks(0) => ZoneState::Empty,
+        _ if written == capacity => ZoneState::Full,
+        _ => ZoneState::Closed,
+    }
+}
