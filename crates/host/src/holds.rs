@@ -5,6 +5,7 @@
 //! 3. On a device without a log, anything but zeros is somebody's.
 
 use zonal_base::{Bytes, ZoneId};
+use zonal_device::Kind;
 use zonal_hostdev::{Content, Drive, OpenError};
 use zonal_zonelog::{FirstBlock, Identity};
 
@@ -69,6 +70,10 @@ impl Holds {
 
 impl Formatted {
     fn of(drive: &Drive, identity: Identity) -> Self {
+        if drive.geometry().kind == Kind::Zoned {
+            // Its zones are the drive's own: nobody could have agreed on others.
+            return Self { identity, zone: None, zones_of: None };
+        }
         let told = drive.first_of_zones(|zone, block| match FirstBlock::read(block, CHECKSUM) {
             FirstBlock::Mark(mark) => {
                 let zones_of = (mark.identity.shard, mark.zone_count);

@@ -1,4 +1,4 @@
-//! Opening a file or block device: found and locked, judged by others, claimed, divided among shards.
+//! Opening a device: found and locked, judged by others, claimed, divided among shards.
 //!
 //! 1. `open` finds the device, locks it and measures it. Nothing is changed yet.
 //! 2. Whoever means to format it asks for its `content`.
@@ -11,6 +11,7 @@ mod find;
 mod marks;
 mod new_file;
 
+pub(crate) use allocate::allocate;
 pub use content::Content;
 pub use error::OpenError;
 
@@ -19,10 +20,13 @@ use std::path::Path;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Lba, ZoneId};
 use zonal_device::{Geometry, Kind};
+use zonal_emulator::Model;
 
 use crate::device::{HostDevice, QUEUE_DEPTH_MAX, ShardOptions};
+use crate::emulated::Emulated;
 use crate::engine::Engine;
 use crate::health::{Health, Loss};
+use crate::real::RealDevice;
 use crate::{DeviceSpec, EngineKind, Place};
 use find::Found;
 use new_file::NewFile;
@@ -39,6 +43,8 @@ pub struct Drive {
     caching: Caching,
     engine: Option<EngineKind>,
     loss: Loss,
+    /// What stands between us and the file.
+    emulated: Option<Emulated>,
 }
 
 /// Whether the kernel's page cache stands between us and the device.
@@ -61,12 +67,15 @@ impl Drive {
     }
 
     pub(crate) fn open_cached(spec: &DeviceSpec, wanted: Caching) -> Result<Self, OpenError> {
+        if let Some(model) = spec.model() {
+            return Self::open_emulated(spec, model);
+        }
         let Found { file, caching, mut new_file } = find::find(&spec.place, wanted)?;
         let path = spec.place.path();
         let found = find::size(&file, &spec.place)?;
         let wanted = match spec.place {
             Place::File { size, .. } => size.unwrap_or(found),
-            Place::Block { .. } => found,
+            Place::Block { .. } | Place::Emulated { .. } => found,
         };
         let caching = match found {
             Bytes(0) => {
@@ -83,15 +92,58 @@ impl Drive {
         Self::new(spec, (new_file, file, caching), wanted)
     }
 
+    fn open_emulated(spec: &DeviceSpec, model: Model) -> Result<Self, OpenError> {
+        let path = spec.place.path();
+        if spec.place.is_in_memory() {
+            let (emulated, file) = Emulated::in_memory(model, path)?;
+            return Ok(Self::of_model(spec, file, emulated));
+        }
+        let Found { file, mut new_file, .. } = find::find(&spec.place, Caching::Buffered)?;
+        let size = find::size(&file, &spec.place)?;
+        let emulated = Emulated::in_file(model, (&file, size), path)?;
+        if size == Bytes(0) && new_file.is_none() {
+            new_file = Some(NewFile::found_empty(&file, path)?);
+        }
+        Ok(Self { new_file, ..Self::of_model(spec, file, emulated) })
+    }
+
     /// Opens the device to look at it. Nothing is created, changed or locked: it may be in use.
     ///
     /// # Errors
     /// When there is no such device, or it cannot be read.
     pub fn open_read_only(spec: &DeviceSpec) -> Result<Self, OpenError> {
-        let (file, caching) = find::find_read_only(&spec.place)?;
+        if let Some(model) = spec.model() {
+            return Self::open_emulated_read_only(spec, model);
+        }
+        let (file, caching) = find::find_read_only(&spec.place, Caching::Direct)?;
         let size = find::size(&file, &spec.place)?;
         let caching = find::check_direct(&file, spec.place.path(), caching)?;
         Self::new(spec, (None, file, caching), size)
+    }
+
+    fn open_emulated_read_only(spec: &DeviceSpec, model: Model) -> Result<Self, OpenError> {
+        if spec.place.is_in_memory() {
+            return Self::open_emulated(spec, model);
+        }
+        let (file, _) = find::find_read_only(&spec.place, Caching::Buffered)?;
+        let size = find::size(&file, &spec.place)?;
+        let emulated = Emulated::in_file(model, (&file, size), spec.place.path())?;
+        Ok(Self::of_model(spec, file, emulated))
+    }
+
+    pub(crate) fn of_model(spec: &DeviceSpec, file: File, emulated: Emulated) -> Self {
+        let geometry = *emulated.geometry();
+        Self {
+            new_file: None,
+            file,
+            place: spec.place.clone(),
+            size: Blocks(u64::from(geometry.zone_count) * geometry.zone_size.0).bytes(),
+            geometry,
+            caching: Caching::Buffered,
+            engine: None,
+            loss: Loss::default(),
+            emulated: Some(emulated),
+        }
     }
 
     fn new(
@@ -102,7 +154,8 @@ impl Drive {
         let geometry = geometry_of(size, spec.zone, spec.place.path())?;
         let (place, engine) = (spec.place.clone(), spec.engine);
         let loss = Loss::default();
-        Ok(Self { new_file, file, place, size, geometry, caching, engine, loss })
+        let emulated = None;
+        Ok(Self { new_file, file, place, size, geometry, caching, engine, loss, emulated })
     }
 
     /// Makes the device ready to be written: a file gets all its space. What it holds is kept.
@@ -110,8 +163,11 @@ impl Drive {
     /// # Errors
     /// When there is not so much space.
     pub fn claim(mut self) -> Result<Self, OpenError> {
+        if let Some(emulated) = &self.emulated {
+            emulated.claim(&self.file, &self.place)?;
+        }
         if let Place::File { path, .. } = &self.place {
-            allocate::allocate(&self.file, path, self.size)?;
+            allocate(&self.file, path, self.size)?;
             if self.new_file.is_some() {
                 // An empty file can be read in any way.
                 self.caching = find::check_direct(&self.file, path, self.caching)?;
@@ -177,15 +233,21 @@ impl Drive {
     /// When the device has fewer zones, or allows fewer active ones, than there are shards; or when
     /// the system has no threads or descriptors left.
     pub fn shard(&self, options: &ShardOptions<'_>) -> Result<HostDevice, OpenError> {
+        assert!((1..=QUEUE_DEPTH_MAX).contains(&options.queue_depth), "the depth of a queue");
         let (first, geometry) = self.part(options.shard, options.shard_count)?;
+        let start = self.geometry.zone_start(first);
         let io = |source| self.io_error("open an engine for", source);
+        if let Some(emulated) = &self.emulated {
+            let of = (self.path(), &self.loss);
+            let device = emulated.shard((geometry, start), &self.file, options.queue_depth, of);
+            return device.map(HostDevice::emulated).map_err(io);
+        }
         let file = self.file.try_clone().map_err(io)?;
         let engine =
             Engine::open(self.engine, file, options.queue_depth, options.pool).map_err(io)?;
-        let start = self.geometry.zone_start(first);
-        assert!((1..=QUEUE_DEPTH_MAX).contains(&options.queue_depth), "the depth of a queue");
         let health = Health::new(self.path().into(), self.loss.clone());
-        Ok(HostDevice::new((geometry, start), engine, options.queue_depth, health))
+        let device = RealDevice::new((geometry, start), engine, options.queue_depth, health);
+        Ok(HostDevice::real(device))
     }
 
     fn io_error(&self, action: &'static str, source: std::io::Error) -> OpenError {

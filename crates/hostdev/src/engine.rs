@@ -22,6 +22,8 @@ pub enum EngineKind {
     Uring,
     /// A bounded pool of threads that call `pread` and `pwritev`.
     Psync,
+    /// A thread that keeps the time of a drive that is a model. Nobody asks for it: it comes with the device.
+    Model,
 }
 
 impl fmt::Display for EngineKind {
@@ -29,6 +31,7 @@ impl fmt::Display for EngineKind {
         f.write_str(match self {
             Self::Uring => "uring",
             Self::Psync => "psync",
+            Self::Model => "model",
         })
     }
 }

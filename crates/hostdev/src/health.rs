@@ -28,6 +28,13 @@ pub(crate) struct Health {
     loss: Loss,
 }
 
+impl Loss {
+    /// True when nothing need be tried any more.
+    pub(crate) fn is_known(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 impl Health {
     pub(crate) const fn new(device: PathBuf, loss: Loss) -> Self {
         Self { device, failures_in_row: 0, failure_count: 0, loss }
@@ -35,7 +42,7 @@ impl Health {
 
     /// True when nothing need be tried any more.
     pub(crate) fn is_gone(&self) -> bool {
-        self.loss.0.load(Ordering::Acquire)
+        self.loss.is_known()
     }
 
     /// What the outcome of a read or a write means to the owner.
@@ -70,7 +77,8 @@ impl Health {
         }
     }
 
-    fn lose(&self, errno: Errno) -> DeviceError {
+    /// Whatever comes after is refused.
+    pub(crate) fn lose(&self, errno: Errno) -> DeviceError {
         if !self.loss.0.swap(true, Ordering::AcqRel) {
             let device = self.device.display();
             tracing::error!(%device, %errno, "the device is lost: it is not used any more");

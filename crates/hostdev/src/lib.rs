@@ -1,8 +1,10 @@
-//! Real devices behind the contract of `device`: files and block devices on Linux.
+//! Devices in real time behind the contract of `device`, on Linux: files, block devices, and models of drives that keep
+//! the drives' time.
 //!
-//! Uses: `base`, `device`. Knows nothing of: tasks, runtimes, what is stored in the zones.
+//! Uses: `base`, `device`, `emulator`. Knows nothing of: tasks, runtimes, what is stored in the zones.
 //! Read in this order: `spec` (what the user writes), `drive` (opening, locking, preallocating),
-//! `device` (the commands), `write_order`, `health`, `transfer`, `engine` (io_uring or threads).
+//! `device` (a shard's share), `real` (the commands), `write_order`, `health`, `transfer`, `engine` (io_uring or
+//! threads); `emulated`, a model with its bytes in a file.
 //!
 //! A [`Drive`] is opened once and divided among shards; each shard drives a [`HostDevice`] of its own:
 //!
@@ -13,7 +15,8 @@
 //! poll(..) until it returns None
 //! ```
 //!
-//! Nothing here spins, and no thread of ours touches the data path of the io_uring engine. Management
+//! Nothing here spins, and no thread of ours touches the data path of the io_uring engine; a model has one
+//! thread, whatever the number of shards. Management
 //! commands never block the shard: on a conventional device they are bookkeeping, and a flush is
 //! carried out by the kernel's own workers (io_uring) or by a thread of the pool.
 
@@ -22,8 +25,11 @@ compile_error!("Zonal talks to devices through Linux: O_DIRECT, io_uring, eventf
 
 mod device;
 mod drive;
+mod emulated;
 mod engine;
 mod health;
+mod mailbox;
+mod real;
 mod spec;
 mod transfer;
 mod write_order;

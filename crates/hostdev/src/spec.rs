@@ -1,4 +1,7 @@
-//! What the user writes to name a device: `file:PATH?size=8GiB&zone=64MiB`, `block:/dev/nvme0n1`.
+//! What the user writes to name a device: `file:PATH?size=8GiB&zone=64MiB`, `block:/dev/nvme0n1`,
+//! `emulator:zn540?zones=32&backing=PATH`.
+
+mod emulated;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -45,15 +48,38 @@ pub enum Place {
         /// Its path.
         path: PathBuf,
     },
+    /// A model of a drive that keeps the drive's time.
+    Emulated {
+        /// A name that [`zonal_emulator::Model`] knows.
+        model: &'static str,
+        /// What can be written to it, whole zones.
+        size: Bytes,
+        /// The file that has its bytes. `None`: memory, and they are gone with the device.
+        backing: Option<PathBuf>,
+    },
 }
 
 impl Place {
-    /// Its path.
+    /// Its path; for a model that has none, its name.
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
-            Self::File { path, .. } | Self::Block { path } => path,
+            Self::File { path, .. }
+            | Self::Block { path }
+            | Self::Emulated { backing: Some(path), .. } => path,
+            Self::Emulated { model, backing: None, .. } => Path::new(model),
         }
+    }
+
+    /// True when it is nowhere but in memory.
+    #[must_use]
+    pub const fn is_in_memory(&self) -> bool {
+        matches!(self, Self::Emulated { backing: None, .. })
+    }
+
+    /// True when opening makes what is not there.
+    pub(crate) const fn may_be_made(&self) -> bool {
+        matches!(self, Self::File { size: Some(_), .. } | Self::Emulated { .. })
     }
 }
 
@@ -93,6 +119,7 @@ impl fmt::Display for DeviceSpec {
                 }
             }
             Place::Block { path } => write!(f, "block:{}?", path.display())?,
+            Place::Emulated { .. } => return emulated::fmt(self, f),
         }
         write!(f, "zone={}", self.zone)?;
         match self.engine {
@@ -111,7 +138,8 @@ struct Options {
 }
 
 fn parse(text: &str) -> Result<DeviceSpec, String> {
-    const WRITE: &str = "write file:PATH?size=8GiB or block:/dev/NAME";
+    const WRITE: &str =
+        "write file:PATH?size=8GiB, block:/dev/NAME or emulator:zn540?zones=32&backing=PATH";
     let (scheme, rest) = text.split_once(':').ok_or(WRITE)?;
     let (path, options) = rest.split_once('?').unwrap_or((rest, ""));
     match scheme {
@@ -123,13 +151,7 @@ fn parse(text: &str) -> Result<DeviceSpec, String> {
                     .into(),
             );
         }
-        "emulator" => {
-            return Err(
-                "a model of a drive holds no bytes: `zonal characterize` measures it; write \
-                 file:PATH?size=8GiB or block:/dev/NAME for a cache"
-                    .into(),
-            );
-        }
+        "emulator" => return emulated::parse(path, options),
         _ => return Err(format!("there is no device of kind {scheme:?}: {WRITE}")),
     }
     if path.is_empty() {
@@ -221,7 +243,8 @@ mod tests {
 
     #[test]
     fn errors_say_what_to_write_instead() {
-        let write = "write file:PATH?size=8GiB or block:/dev/NAME";
+        let write =
+            "write file:PATH?size=8GiB, block:/dev/NAME or emulator:zn540?zones=32&backing=PATH";
         check("/dev/sda", Err(write));
         check("file:", Err(&format!("the path is missing: {write}")));
         check("nvme:x", Err(&format!("there is no device of kind \"nvme\": {write}")));
@@ -259,11 +282,6 @@ mod tests {
                 "zoned drives are not supported yet: write block:/dev/NAME for an ordinary drive, \
                  or file:PATH?size=8GiB",
             ),
-        );
-        check(
-            "emulator:zn540",
-            Err("a model of a drive holds no bytes: `zonal characterize` measures it; write \
-                 file:PATH?size=8GiB or block:/dev/NAME for a cache"),
         );
     }
 }

@@ -24,11 +24,11 @@ const ENGINES: [EngineKind; 2] = [EngineKind::Uring, EngineKind::Psync];
 const CACHINGS: [Caching; 2] = [Caching::Direct, Caching::Buffered];
 
 /// Longer than a disk under load takes for anything that a test asks of it.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Bench {
     pub(crate) folder: TempDir,
-    pool: Pool,
+    pub(crate) pool: Pool,
 }
 
 impl Bench {
@@ -69,11 +69,11 @@ impl Bench {
         buffer.freeze(index(Blocks(count).bytes().0))
     }
 
-    fn write(&self, lba: Lba, count: u64, byte: u8) -> Command {
+    pub(crate) fn write(&self, lba: Lba, count: u64, byte: u8) -> Command {
         Command::Write { lba, data: vec![self.blocks(count, byte)] }
     }
 
-    fn read(&self, lba: Lba, count: u64) -> Command {
+    pub(crate) fn read(&self, lba: Lba, count: u64) -> Command {
         let buffer = self.pool.take(Blocks(count)).unwrap();
         Command::Read { lba, blocks: Blocks(count), buffer }
     }
@@ -86,11 +86,11 @@ pub(crate) fn claimed(spec: &DeviceSpec) -> Drive {
     drive
 }
 
-fn submit(device: &mut HostDevice, ticket: u64, command: Command) {
+pub(crate) fn submit(device: &mut HostDevice, ticket: u64, command: Command) {
     device.submit(Nanos(0), Ticket(ticket), command).unwrap();
 }
 
-fn next(device: &mut HostDevice) -> (Ticket, Completion) {
+pub(crate) fn next(device: &mut HostDevice) -> (Ticket, Completion) {
     loop {
         if let Some(answer) = device.poll(Nanos(0)) {
             return answer;
@@ -99,13 +99,13 @@ fn next(device: &mut HostDevice) -> (Ticket, Completion) {
     }
 }
 
-fn call(device: &mut HostDevice, command: Command) -> Completion {
+pub(crate) fn call(device: &mut HostDevice, command: Command) -> Completion {
     submit(device, 0, command);
     next(device).1
 }
 
 /// The first byte of each block.
-fn first_bytes(answer: Answer, count: usize) -> Vec<u8> {
+pub(crate) fn first_bytes(answer: Answer, count: usize) -> Vec<u8> {
     match answer {
         Answer::Read(buffer) => {
             buffer.bytes().chunks(BLOCK_BYTES).take(count).map(|block| block[0]).collect()

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use tracing_subscriber::filter::Targets;
 use zonal_base::Bytes;
 use zonal_gateway::FreshnessRules;
-use zonal_hostdev::{DeviceSpec, Place};
+use zonal_hostdev::DeviceSpec;
 use zonal_origin::sigv4::Credentials;
 
 pub(crate) use origin_spec::OriginSpec;
@@ -109,13 +109,6 @@ impl Config {
     pub(crate) fn load(flags: &Flags) -> Result<Self, ConfigError> {
         variables::refuse_unknown(std::env::vars_os())?;
         check::check(&layers::gather(flags)?, &|name| std::env::var(name).ok())
-    }
-}
-
-/// Where a device is.
-pub(crate) fn path_of(spec: &DeviceSpec) -> &Path {
-    match &spec.place {
-        Place::File { path, .. } | Place::Block { path } => path,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Giving a file all of its space at once, so that it never grows and never runs out.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 
 use rustix::fs::FallocateFlags;
@@ -14,11 +15,12 @@ const ZEROS: Blocks = Blocks(256);
 
 /// Gives the file this size, every byte of it allocated. What it holds is kept.
 ///
-/// Requires: the file has this size, or none.
-pub(super) fn allocate(file: &File, path: &Path, size: Bytes) -> Result<(), OpenError> {
+/// Requires: the file has this size, or less because it was just made.
+pub(crate) fn allocate(file: &File, path: &Path, size: Bytes) -> Result<(), OpenError> {
     let io = |action| move |errno| OpenError::io(action, path, errno);
     let stat = rustix::fs::fstat(file).map_err(io("look at"))?;
-    let is_new = stat.st_size == 0;
+    let begun = u64::try_from(stat.st_size).unwrap_or(0);
+    let is_new = begun < size.0;
     // Linux counts in units of 512 bytes, whatever the file system's own.
     let has = u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
     let needed = Bytes(size.0.saturating_sub(has));
@@ -29,7 +31,7 @@ pub(super) fn allocate(file: &File, path: &Path, size: Bytes) -> Result<(), Open
         return Err(too_small(free));
     }
     let outcome = match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size.0) {
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) if is_new => write_zeros(file, size),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) if is_new => write_zeros(file, begun..size.0),
         // A file that somebody else made: its space is there or is found missing later.
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         outcome => outcome,
@@ -42,13 +44,13 @@ pub(super) fn allocate(file: &File, path: &Path, size: Bytes) -> Result<(), Open
     }
 }
 
-fn write_zeros(file: &File, size: Bytes) -> Result<(), Errno> {
+fn write_zeros(file: &File, range: Range<u64>) -> Result<(), Errno> {
     let pool = Pool::new(&[PoolClass { blocks: ZEROS, count: 1 }], Box::new(|| ()));
     let zeros = pool.take(ZEROS).expect("the pool is new");
-    let mut position = 0;
-    while position < size.0 {
+    let mut position = range.start;
+    while position < range.end {
         // Zones, and so files, are multiples of 1 MiB; a short write goes on at the next turn.
-        let len = index((size.0 - position).min(ZEROS.bytes().0));
+        let len = index((range.end - position).min(ZEROS.bytes().0));
         match rustix::io::pwrite(file, &zeros.bytes()[..len], position) {
             Ok(0) => return Err(Errno::IO),
             Ok(written) => position += written as u64,
@@ -68,7 +70,7 @@ mod tests {
         use std::os::unix::fs::MetadataExt;
         let file = tempfile::tempfile().unwrap();
         let size = Bytes::mib(5) + Bytes::kib(4);
-        write_zeros(&file, size).unwrap();
+        write_zeros(&file, 0..size.0).unwrap();
         let metadata = file.metadata().unwrap();
         assert_eq!(metadata.len(), size.0);
         assert!(size.0 <= metadata.blocks() * 512, "no holes");

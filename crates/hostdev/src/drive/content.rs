@@ -58,6 +58,10 @@ impl Drive {
     /// # Errors
     /// When the device cannot be read.
     pub fn content(&self) -> Result<Content, OpenError> {
+        if self.emulated.is_some() {
+            // It was opened as the file of a modelled drive: all else was refused then.
+            return Ok(Content::Blank);
+        }
         let found = match self.written() {
             Some(ranges) => (self.first_byte_in(ranges)?, Content::Blank),
             None => (self.first_byte_in_samples()?, Content::LooksBlank),
@@ -86,7 +90,10 @@ impl Drive {
         let geometry = self.geometry;
         search(u64::from(geometry.zone_count), |n, reader| {
             let zone = ZoneId(low_u32(index(n)));
-            let position = Blocks(geometry.zone_start(zone).0).bytes().0;
+            let position = match &self.emulated {
+                Some(emulated) => emulated.position(zone)?,
+                None => Blocks(geometry.zone_start(zone).0).bytes().0,
+            };
             let block = reader.read(&self.file, position).ok()?;
             (block.len() == BLOCK_BYTES).then(|| look(zone, block)).flatten()
         })
@@ -97,7 +104,7 @@ impl Drive {
         let end = self.size.0;
         let next = |position| match self.place {
             Place::File { .. } => written_from(&self.file, position, end),
-            Place::Block { .. } => position..end,
+            Place::Block { .. } | Place::Emulated { .. } => position..end,
         };
         let (mut ranges, mut bytes) = (Vec::new(), 0);
         let mut range = next(0);

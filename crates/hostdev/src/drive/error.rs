@@ -77,6 +77,22 @@ pub enum OpenError {
         /// The device.
         path: PathBuf,
     },
+    /// The file is not that of the modelled drive that was asked for.
+    NotThisDrive {
+        /// The file.
+        path: PathBuf,
+        /// What it is instead, and what to do about it.
+        why: String,
+    },
+    /// A modelled drive without a file does not fit into memory.
+    MemoryTooSmall {
+        /// The model.
+        path: PathBuf,
+        /// What it takes when it is full.
+        needed: Bytes,
+        /// What there is.
+        free: Bytes,
+    },
     /// Not one zone, or more than can be numbered.
     ZoneCount {
         /// The device.
@@ -105,7 +121,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    pub(super) fn io(action: &'static str, path: &Path, errno: Errno) -> Self {
+    pub(crate) fn io(action: &'static str, path: &Path, errno: Errno) -> Self {
         Self::Io { action, path: path.into(), source: errno.into() }
     }
 
@@ -122,6 +138,8 @@ impl OpenError {
             | Self::WrongKind { path, .. }
             | Self::LargeBlocks { path, .. }
             | Self::Zoned { path }
+            | Self::NotThisDrive { path, .. }
+            | Self::MemoryTooSmall { path, .. }
             | Self::ZoneCount { path, .. }
             | Self::TooManyShards { path, .. }
             | Self::Io { path, .. } => path,
@@ -173,6 +191,12 @@ impl fmt::Display for OpenError {
             Self::Zoned { .. } => {
                 f.write_str("is a zoned drive, which is not supported yet: name an ordinary one")
             }
+            Self::NotThisDrive { why, .. } => f.write_str(why),
+            Self::MemoryTooSmall { needed, free, .. } => write!(
+                f,
+                "takes {needed} of memory when it is full, and {free} are left: ask for less \
+                 (zones=, size=), or name a file with backing=PATH"
+            ),
             Self::ZoneCount { size: Bytes(0), .. } => {
                 f.write_str("is empty: say how large it shall be, for example ?size=8GiB")
             }

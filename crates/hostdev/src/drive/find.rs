@@ -34,13 +34,12 @@ pub(super) fn find(place: &Place, wanted: Caching) -> Result<Found, OpenError> {
     // Refused by the kernel while a block device is mounted.
     let exclusive = match place {
         Place::Block { .. } => OFlags::EXCL,
-        Place::File { .. } => OFlags::empty(),
+        Place::File { .. } | Place::Emulated { .. } => OFlags::empty(),
     };
-    let may_make = matches!(place, Place::File { size: Some(_), .. });
     let mut new_file = None;
     for _ in 0..OPENINGS_MAX {
         let (file, caching) = match open(path, OFlags::RDWR | exclusive, wanted) {
-            Err(Errno::NOENT) if may_make => {
+            Err(Errno::NOENT) if place.may_be_made() => {
                 new_file = make(place)?;
                 continue;
             }
@@ -72,12 +71,10 @@ fn make(place: &Place) -> Result<Option<NewFile>, OpenError> {
 }
 
 /// Opens the device to look at it.
-pub(super) fn find_read_only(place: &Place) -> Result<(File, Caching), OpenError> {
-    let opened = open(place.path(), OFlags::RDONLY, Caching::Direct);
-    opened.map_err(|errno| match (errno, place) {
-        (Errno::NOENT, Place::File { path, size: Some(_) }) => {
-            OpenError::NotMadeYet { path: path.clone() }
-        }
+pub(super) fn find_read_only(place: &Place, wanted: Caching) -> Result<(File, Caching), OpenError> {
+    let opened = open(place.path(), OFlags::RDONLY, wanted);
+    opened.map_err(|errno| match errno {
+        Errno::NOENT if place.may_be_made() => OpenError::NotMadeYet { path: place.path().into() },
         _ => refusal(place, errno),
     })
 }
@@ -99,11 +96,9 @@ fn open(path: &Path, flags: OFlags, wanted: Caching) -> Result<(File, Caching), 
 fn refusal(place: &Place, errno: Errno) -> OpenError {
     let path = place.path();
     match (errno, place) {
-        (Errno::NOENT, Place::File { size: Some(_), .. }) => {
-            OpenError::NoFolder { path: path.into() }
-        }
-        (Errno::NOENT, Place::File { size: None, .. }) => OpenError::Missing { path: path.into() },
         (Errno::NOENT, Place::Block { .. }) => OpenError::NoBlockDevice { path: path.into() },
+        (Errno::NOENT, _) if place.may_be_made() => OpenError::NoFolder { path: path.into() },
+        (Errno::NOENT, _) => OpenError::Missing { path: path.into() },
         (Errno::ISDIR, _) => OpenError::WrongKind { path: path.into(), wanted: kind(place) },
         (Errno::BUSY | Errno::TXTBSY, _) => OpenError::InUse { path: path.into() },
         _ => OpenError::io("open", path, errno),
@@ -138,8 +133,8 @@ pub(super) fn leads_to(path: &Path, file: &File) -> bool {
 /// How large the device is; of a file that was just made, nothing.
 pub(super) fn size(file: &File, place: &Place) -> Result<Bytes, OpenError> {
     match place {
-        Place::File { path, .. } => size_of_file(file, path),
         Place::Block { path } => size_of_block_device(file, path),
+        Place::File { .. } | Place::Emulated { .. } => size_of_file(file, place.path()),
     }
 }
 
@@ -205,7 +200,7 @@ const BLOCK_DEVICE: &str = "a block device";
 /// What must stand at the place.
 fn kind(place: &Place) -> &'static str {
     match place {
-        Place::File { .. } => FILE,
+        Place::File { .. } | Place::Emulated { .. } => FILE,
         Place::Block { .. } => BLOCK_DEVICE,
     }
 }

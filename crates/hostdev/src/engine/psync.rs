@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::IoSlice;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 
 use super::{ATTEMPTS_MAX, Finished};
+use crate::mailbox::Mailbox;
 use crate::transfer::{Memory, Transfer};
 
 /// Threads of one device handle: 8. An NVMe drive gives most of its read bandwidth at 64 KiB to eight
@@ -22,9 +22,7 @@ struct Shared {
     file: File,
     waiting: Mutex<Waiting>,
     work_came: Condvar,
-    finished: Mutex<VecDeque<Finished>>,
-    /// Raised when `finished` gets its first entry.
-    wake: OwnedFd,
+    finished: Mailbox<Finished>,
 }
 
 #[derive(Default)]
@@ -40,13 +38,11 @@ pub(crate) struct Psync {
 
 impl Psync {
     pub(super) fn new(file: File) -> std::io::Result<Self> {
-        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(Shared {
             file,
             waiting: Mutex::default(),
             work_came: Condvar::new(),
-            finished: Mutex::default(),
-            wake,
+            finished: Mailbox::new()?,
         });
         let mut psync = Self { shared, threads: Vec::with_capacity(THREADS) };
         for n in 0..THREADS {
@@ -63,13 +59,13 @@ impl Psync {
     }
 
     pub(super) fn next_finished(&mut self) -> Option<Finished> {
-        lock(&self.shared.finished).pop_front()
+        self.shared.finished.take()
     }
 }
 
 impl AsFd for Psync {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.shared.wake.as_fd()
+        self.shared.finished.as_fd()
     }
 }
 
@@ -88,7 +84,7 @@ impl Shared {
     fn work(&self) {
         while let Some((slot, mut transfer)) = self.next_waiting() {
             let outcome = carry_out(&self.file, &mut transfer);
-            self.finish(Finished { slot, transfer, outcome });
+            self.finished.put(Finished { slot, transfer, outcome });
         }
     }
 
@@ -103,16 +99,6 @@ impl Shared {
                 return Some(next);
             }
             waiting = self.work_came.wait(waiting).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    #[expect(clippy::host_endian_bytes, reason = "the kernel takes an integer of this machine")]
-    fn finish(&self, done: Finished) {
-        let mut finished = lock(&self.finished);
-        finished.push_back(done);
-        if finished.len() == 1 {
-            let raised = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
-            debug_assert_eq!(raised, Ok(8));
         }
     }
 }

@@ -29,7 +29,7 @@ use subject::NodeSubject;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = HOW)]
 pub(crate) struct Args {
-    /// The device: file:PATH?size=4GiB or block:/dev/NAME
+    /// The device: file:PATH?size=4GiB, block:/dev/NAME or emulator:zn540?zones=4
     #[arg(long, value_name = "SPEC")]
     device: DeviceSpec,
     /// Memory for a DRAM tier: there is none yet, so 0

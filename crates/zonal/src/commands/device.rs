@@ -12,7 +12,7 @@ use zonal_host::{
     Backend, BodyStream, BoxFuture, DeviceSettings, Holds, Node, NodeSettings, ObjectName,
     OriginFault, OriginHead,
 };
-use zonal_hostdev::{DeviceSpec, OpenError};
+use zonal_hostdev::{DeviceSpec, EngineKind, OpenError};
 use zonal_zonelog::{Identity, OpenMode};
 
 use super::inspect::{state_name, totals};
@@ -32,7 +32,7 @@ enum Action {
     /// What a device is and what it holds; nothing is changed
     #[command(after_help = "Example: zonal device info file:zonal-data/flash")]
     Info {
-        /// file:PATH?zone=64MiB or block:/dev/NAME?zone=64MiB
+        /// file:PATH?zone=64MiB, block:/dev/NAME?zone=64MiB or emulator:MODEL?backing=PATH
         spec: String,
         /// Print JSON
         #[arg(long)]
@@ -43,7 +43,7 @@ enum Action {
         after_help = "Example: zonal device format 'block:/dev/nvme1n1?zone=64MiB' --shards 8"
     )]
     Format {
-        /// file:PATH?size=8GiB&zone=64MiB or block:/dev/NAME?zone=64MiB
+        /// file:PATH?size=8GiB&zone=64MiB, block:/dev/NAME?zone=64MiB or emulator:MODEL?backing=PATH
         spec: String,
         /// Threads that will share it [without it: one for each core]
         #[arg(long)]
@@ -67,6 +67,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             let spec = parse(spec)?;
             if *shards == Some(0) {
                 return Err(Failure::request("--shards must be at least 1"));
+            }
+            if spec.place.is_in_memory() {
+                return Err(Failure::request(format!(
+                    "{spec} is in memory: nothing of it would stay; write backing=PATH"
+                )));
             }
             if !*yes {
                 refuse_to_lose(&spec)?;
@@ -98,6 +103,9 @@ struct Info {
     engine: String,
     /// The page cache is out of the way.
     direct: bool,
+    /// The same, for people.
+    #[serde(skip)]
+    caching: &'static str,
     /// `nothing`, `nothing-seen` (too large to be read whole), `log`, `other-version` or `foreign`.
     holds: &'static str,
     /// What it holds, for people.
@@ -175,6 +183,12 @@ impl Info {
             max_active_zones: geometry.max_active_zones,
             engine: access.engine.to_string(),
             direct: access.is_direct,
+            caching: match (access.engine, access.is_direct) {
+                (EngineKind::Model, _) if spec.place.is_in_memory() => "its bytes in memory",
+                (EngineKind::Model, _) => "its bytes in a file",
+                (_, true) => "O_DIRECT",
+                (_, false) => "through the page cache",
+            },
             holds,
             about,
             warning: survey.warning(),
@@ -198,8 +212,7 @@ impl Info {
         }
         line("open zones", &limit(self.max_open_zones));
         line("active zones", &limit(self.max_active_zones));
-        let caching = if self.direct { "O_DIRECT" } else { "through the page cache" };
-        line("engine", &format!("{}, {caching}", self.engine));
+        line("engine", &format!("{}, {}", self.engine, self.caching));
         line("holds", &self.about);
         if let Some(log) = &self.log {
             let zones: Vec<String> =

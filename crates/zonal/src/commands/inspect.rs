@@ -14,7 +14,7 @@ use crate::survey::{Survey, Zone};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: zonal inspect file:zonal-data/flash --zone 3 --records")]
 pub(crate) struct Args {
-    /// file:PATH?zone=64MiB or block:/dev/NAME?zone=64MiB
+    /// file:PATH?zone=64MiB, block:/dev/NAME?zone=64MiB or emulator:MODEL?backing=PATH
     spec: String,
     /// Only this zone, and its segments
     #[arg(long, value_name = "N")]

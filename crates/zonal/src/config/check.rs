@@ -208,8 +208,10 @@ fn devices(devices: &[raw::Device]) -> Checked<Vec<Device>> {
     if devices.is_empty() {
         return Err(ConfigError::new("device", "there must be one at least"));
     }
-    let path = |device: &Device| device.spec.as_ref().map(|spec| super::path_of(spec).to_owned());
-    for (n, device) in devices.iter().enumerate() {
+    let path = |device: &Device| device.spec.as_ref().map(|spec| spec.place.path().to_owned());
+    let in_memory =
+        |device: &Device| device.spec.as_ref().is_some_and(|spec| spec.place.is_in_memory());
+    for (n, device) in devices.iter().enumerate().filter(|(_, device)| !in_memory(device)) {
         if devices[..n].iter().any(|other| path(other) == path(device)) {
             let why = match path(device) {
                 Some(path) => format!("{} is named twice", path.display()),

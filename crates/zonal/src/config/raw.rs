@@ -186,7 +186,7 @@ pub(crate) struct Device {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Devices")]
 pub(crate) struct DeviceFlags {
-    /// Device: file:PATH?size=8GiB&zone=64MiB or block:/dev/NAME (may be given several times)
+    /// Device: file:PATH?size=8GiB&zone=64MiB, block:/dev/NAME or emulator:zn540?zones=8&backing=PATH (may be given several times)
     #[arg(id = "device", long, value_name = "SPEC", env = "ZONAL_DEVICE_SPEC")]
     pub(crate) specs: Vec<String>,
     /// Threads that share each device

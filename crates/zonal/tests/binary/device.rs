@@ -232,9 +232,6 @@ fn a_device_that_is_not_there_is_explained() {
     let said =
         "link: is a symbolic link to nothing: make or mount what it leads to, or name another";
     check_serve(here, "file:link?size=1GiB", &[], (1, said));
-    let model =
-        "device \"emulator:zn540\": a model of a drive holds no bytes: `zonal characterize`";
-    check_failure(here, &["device", "info", "emulator:zn540"], (2, model));
     let none = "--shards must be at least 1";
     check_failure(here, &["bench", "--device", "file:x?size=1GiB", "--shards", "0"], (2, none));
 }

@@ -15,7 +15,7 @@ pub(crate) const ACCESS_KEY: &str = "TESTACCESSKEY";
 pub(crate) const SECRET_KEY: &str = "test/secret+key";
 
 /// Longer than a start or stop takes on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A folder for one test. It lies beside the build, on a disk: a temporary folder is often in memory.
 pub(crate) fn folder() -> TempDir {
@@ -188,9 +188,14 @@ impl Place {
 
     #[track_caller]
     pub(crate) fn start(&self, more: &[&str]) -> Zonal {
+        self.start_on(DEVICE, more)
+    }
+
+    #[track_caller]
+    pub(crate) fn start_on(&self, device: &str, more: &[&str]) -> Zonal {
         let words = [
             "--device",
-            DEVICE,
+            device,
             "--origin",
             "file:origin",
             "--access-key",

@@ -6,6 +6,7 @@ mod characterize;
 mod crash;
 mod defaults;
 mod device;
+mod emulated;
 mod harness;
 mod http;
 mod metrics;

@@ -129,6 +129,11 @@ impl Subject for NodeSubject {
                      in bytes, such as --rate 400MiB"
                     .into(),
             )),
+            Place::Emulated { .. } => Err(Error::Unfit(
+                "what a modelled drive takes is in its model, and not measured: write --rate in \
+                 bytes, such as --rate 400MiB"
+                    .into(),
+            )),
         }
     }
 }

@@ -1,0 +1,141 @@
+//! A shard's share of a modelled drive.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use zonal_base::{Blocks, Lba, Nanos, Ticket, ZoneId};
+use zonal_device::{Answer, Command, Completion, DeviceError, Geometry, Kind, ZonedDevice};
+
+use super::motor::{Asked, Line, Way};
+use crate::health::Loss;
+
+/// Zones of a drive that others have shares of. What the zones' states and limits allow is the drive's to judge: of the
+/// limits a share reports its part, and the drive holds all shares together to the whole.
+pub(crate) struct EmulatedDevice {
+    geometry: Geometry,
+    /// Where the share begins on the drive.
+    start: Lba,
+    first: ZoneId,
+    way: Way,
+    line: Arc<Line>,
+    queue_depth: u32,
+    /// Commands that were submitted and not polled.
+    unanswered_count: u32,
+    /// Answers that the drive was not asked for.
+    refused: VecDeque<(Ticket, Completion)>,
+    loss: Loss,
+}
+
+impl EmulatedDevice {
+    pub(super) fn new(
+        (geometry, start): (Geometry, Lba),
+        way: Way,
+        queue_depth: u32,
+        loss: Loss,
+    ) -> io::Result<Self> {
+        let first = ZoneId(zonal_base::low_u32(zonal_base::index(start.0 / geometry.zone_size.0)));
+        Ok(Self {
+            geometry,
+            start,
+            first,
+            way,
+            line: Arc::new(Line::new()?),
+            queue_depth,
+            unanswered_count: 0,
+            refused: VecDeque::new(),
+            loss,
+        })
+    }
+
+    fn send(&self, ticket: Ticket, command: Command) -> Result<(), DeviceError> {
+        if self.loss.is_known() {
+            return Err(DeviceError::DeviceGone);
+        }
+        let command = self.on_drive(command)?;
+        let asked = Asked { at: self.way.now(), ticket, command, line: self.line.clone() };
+        self.way.asked.send(asked).map_err(|_| DeviceError::DeviceGone)
+    }
+
+    /// The command as the whole drive knows it.
+    fn on_drive(&self, command: Command) -> Result<Command, DeviceError> {
+        Ok(match command {
+            Command::Read { lba, blocks, buffer } => {
+                Command::Read { lba: self.lba(lba)?, blocks, buffer }
+            }
+            Command::Write { lba, data } => Command::Write { lba: self.lba(lba)?, data },
+            Command::Append { zone, data } => Command::Append { zone: self.zone(zone)?, data },
+            Command::Manage { zone, action } => Command::Manage { zone: self.zone(zone)?, action },
+            Command::Report { first, count } => {
+                let count = count.min(self.geometry.zone_count.saturating_sub(first.0));
+                Command::Report { first: self.zone(first)?, count }
+            }
+            Command::Restore { .. } if self.geometry.kind == Kind::Zoned => {
+                return Err(DeviceError::Unsupported);
+            }
+            Command::Restore { zone, written } => {
+                Command::Restore { zone: self.zone(zone)?, written }
+            }
+            Command::Flush => Command::Flush,
+        })
+    }
+
+    fn lba(&self, lba: Lba) -> Result<Lba, DeviceError> {
+        let is_ours = lba.0 / self.geometry.zone_size.0 < u64::from(self.geometry.zone_count);
+        is_ours.then(|| self.start + Blocks(lba.0)).ok_or(DeviceError::InvalidField)
+    }
+
+    fn zone(&self, zone: ZoneId) -> Result<ZoneId, DeviceError> {
+        let is_ours = zone.0 < self.geometry.zone_count;
+        is_ours.then(|| ZoneId(self.first.0 + zone.0)).ok_or(DeviceError::InvalidField)
+    }
+
+    /// The answer as the share knows it.
+    fn in_share(&self, answer: Answer) -> Answer {
+        match answer {
+            Answer::Written(lba) => Answer::Written(Lba(lba.0 - self.start.0)),
+            Answer::Report(mut reports) => {
+                for report in &mut reports {
+                    report.zone = ZoneId(report.zone.0 - self.first.0);
+                }
+                Answer::Report(reports)
+            }
+            other => other,
+        }
+    }
+}
+
+impl ZonedDevice for EmulatedDevice {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The time is the drive's own.
+    fn submit(&mut self, _now: Nanos, ticket: Ticket, command: Command) -> Result<(), Command> {
+        if self.unanswered_count == self.queue_depth {
+            return Err(command);
+        }
+        self.unanswered_count += 1;
+        if let Err(error) = self.send(ticket, command) {
+            self.refused.push_back((ticket, Err(error)));
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self, _now: Nanos) -> Option<(Ticket, Completion)> {
+        let (ticket, completion) = self.refused.pop_front().or_else(|| self.line.take())?;
+        self.unanswered_count -= 1;
+        Some((ticket, completion.map(|answer| self.in_share(answer))))
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        (!self.refused.is_empty()).then_some(Nanos(0))
+    }
+}
+
+impl AsFd for EmulatedDevice {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.line.as_fd()
+    }
+}

@@ -1,0 +1,107 @@
+//! The bytes of a modelled drive in its file.
+
+use std::fs::File;
+
+use rustix::io::Errno;
+use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Lba, Payload, ZoneId, index};
+use zonal_device::DeviceError;
+use zonal_emulator::{Kept, Medium};
+
+use super::backing::{Layout, read_all, write_all};
+use crate::health::Health;
+
+/// Goes through the page cache: a model of a drive that is faster than the disk below it would keep no time at all
+/// without. Whether a write is on the disk is a question of the next flush.
+#[derive(Debug)]
+pub(super) struct FileMedium {
+    file: File,
+    layout: Layout,
+    /// As the file has it.
+    kept: Vec<Kept>,
+    health: Health,
+}
+
+impl FileMedium {
+    pub(super) const fn new(file: File, layout: Layout, kept: Vec<Kept>, health: Health) -> Self {
+        Self { file, layout, kept, health }
+    }
+
+    pub(super) fn kept(&self) -> &[Kept] {
+        &self.kept
+    }
+
+    /// Blocks of a zone that are in the file; the rest is zeros, whatever the file has there.
+    fn data(&self, zone: ZoneId) -> Blocks {
+        match self.layout.keeps_zones() {
+            true => self.kept[zone.0 as usize].data,
+            false => self.layout.geometry().zone_capacity,
+        }
+    }
+
+    fn try_write(&mut self, lba: Lba, data: &[Payload]) -> Result<(), Errno> {
+        let mut at = self.layout.position(lba);
+        for piece in data {
+            write_all(&self.file, piece.as_bytes(), at)?;
+            at += piece.len() as u64;
+        }
+        let geometry = self.layout.geometry();
+        let (zone, begin) = (geometry.zone_of(lba), geometry.offset_in_zone(lba));
+        let end = begin + Blocks((at - self.layout.position(lba)) / BLOCK_BYTES as u64);
+        self.keep(zone, Kept { data: end, is_finished: false })
+    }
+
+    /// The data first, then that they are there: a process may end in between.
+    fn keep(&mut self, zone: ZoneId, kept: Kept) -> Result<(), Errno> {
+        if !self.layout.keeps_zones() {
+            return Ok(());
+        }
+        self.layout.keep(&self.file, zone, kept)?;
+        self.kept[zone.0 as usize] = kept;
+        Ok(())
+    }
+
+    /// Zones are managed without an answer of the medium's: one that fails shows in what is read and written.
+    fn keep_or_lose(&mut self, zone: ZoneId, kept: Kept) {
+        let outcome = self.keep(zone, kept);
+        if let Err(errno) = outcome {
+            self.health.lose(errno);
+        }
+    }
+}
+
+impl Medium for FileMedium {
+    fn write(&mut self, lba: Lba, data: &[Payload]) -> Result<(), DeviceError> {
+        let outcome = self.try_write(lba, data);
+        self.health.judge(outcome)
+    }
+
+    fn read(&mut self, lba: Lba, blocks: Blocks, out: &mut Buffer) -> Result<(), DeviceError> {
+        let geometry = self.layout.geometry();
+        let (zone, begin) = (geometry.zone_of(lba), geometry.offset_in_zone(lba));
+        let there = Blocks(self.data(zone).0.saturating_sub(begin.0)).min(blocks);
+        let out = &mut out.bytes_mut()[..index(blocks.bytes().0)];
+        let (front, rest) = out.split_at_mut(index(there.bytes().0));
+        rest.fill(0);
+        let outcome = read_all(&self.file, front, self.layout.position(lba));
+        self.health.judge(outcome)
+    }
+
+    fn truncate(&mut self, zone: ZoneId, written: Blocks) {
+        let data = written.min(self.data(zone));
+        self.keep_or_lose(zone, Kept { data, is_finished: false });
+    }
+
+    fn finish(&mut self, zone: ZoneId) {
+        let data = self.data(zone);
+        self.keep_or_lose(zone, Kept { data, is_finished: true });
+    }
+
+    fn flip_bit(&mut self, lba: Lba, bit: u32) {
+        let bit = bit as usize % (BLOCK_BYTES * 8);
+        let (at, mut byte) = (self.layout.position(lba) + (bit / 8) as u64, [0]);
+        let flipped = read_all(&self.file, &mut byte, at)
+            .and_then(|()| write_all(&self.file, &[byte[0] ^ 1 << (bit % 8)], at));
+        // A bit that cannot be turned over is no fault that anybody asked to survive.
+        let _ = flipped;
+    }
+}

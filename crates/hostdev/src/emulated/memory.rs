@@ -1,0 +1,52 @@
+//! Memory in place of a file.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use rustix::fs::MemfdFlags;
+use zonal_base::Bytes;
+
+use crate::OpenError;
+
+/// A file in memory. Its pages come as they are written, and go with it.
+pub(super) fn file(path: &Path) -> Result<File, OpenError> {
+    let made = rustix::fs::memfd_create("zonal-drive", MemfdFlags::CLOEXEC);
+    made.map(File::from).map_err(|errno| OpenError::io("find memory for", path, errno))
+}
+
+/// # Errors
+/// When there is less memory than that.
+pub(super) fn check(needed: Bytes, path: &Path) -> Result<(), OpenError> {
+    let free = Bytes(available().0 >> 20 << 20);
+    if free < needed {
+        return Err(OpenError::MemoryTooSmall { path: path.into(), needed, free });
+    }
+    Ok(())
+}
+
+/// What the machine can give, and what this process may take of it.
+fn available() -> Bytes {
+    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| meminfo(&text));
+    let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    // In a container this is its own; elsewhere it is not there.
+    let limit = number("/sys/fs/cgroup/memory.max");
+    let used = number("/sys/fs/cgroup/memory.current").unwrap_or(0);
+    let container = limit.map(|limit| Bytes(limit.saturating_sub(used)));
+    machine.into_iter().chain(container).min().unwrap_or(Bytes(u64::MAX))
+}
+
+fn meminfo(text: &str) -> Option<Bytes> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix(" kB")?.parse().ok().map(Bytes::kib)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_that_the_kernel_says_is_available_is_found() {
+        let text = "MemTotal:       16384 kB\nMemAvailable:    1024 kB\nBuffers: 1 kB\n";
+        assert_eq!((meminfo(text), meminfo("MemTotal: 1 kB\n")), (Some(Bytes::mib(1)), None));
+    }
+}

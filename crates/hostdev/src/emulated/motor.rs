@@ -1,0 +1,207 @@
+//! The thread that owns a modelled drive and turns it in real time.
+//!
+//! 1. Commands come with the time at which they were submitted, and go to the model as it has room.
+//! 2. What the model answers goes back to the shard that asked. A flush goes to the disk first, on a thread of its own:
+//!    the drive goes on meanwhile.
+//! 3. With nothing to do the thread sleeps until a command comes, or the model's next event is due.
+//!
+//! It ends when the drive and the last shard are gone.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::io;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::thread::Builder;
+use std::time::Instant;
+
+use zonal_base::{Nanos, Ticket};
+use zonal_device::{Answer, Command, Completion, DeviceError, ZonedDevice};
+use zonal_emulator::{ConventionalDrive, Model, OnReset, ZonedDrive};
+
+use super::medium::FileMedium;
+use crate::health::Health;
+use crate::mailbox::Mailbox;
+
+/// What chance in the model begins with.
+const SEED: u64 = 1;
+
+/// A command on its way to the drive. A shard has no more of them under way than its queue is deep, so that the
+/// channel is bounded by what the shards may have in flight.
+pub(super) struct Asked {
+    pub(super) at: Nanos,
+    pub(super) ticket: Ticket,
+    pub(super) command: Command,
+    pub(super) line: Arc<Line>,
+}
+
+/// The way to a drive's thread.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    pub(super) asked: Sender<Asked>,
+    clock: Clock,
+}
+
+impl Way {
+    pub(super) fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+}
+
+/// Nanoseconds since the drive was switched on.
+#[derive(Clone, Copy, Debug)]
+struct Clock(Instant);
+
+impl Clock {
+    fn now(self) -> Nanos {
+        Nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+/// The way back to a shard: no more than it has in flight.
+pub(super) type Line = Mailbox<(Ticket, Completion)>;
+
+/// A drive and those who wait for it.
+pub(super) struct Motor<D> {
+    drive: D,
+    clock: Clock,
+    /// The model was told that it is so late.
+    told: Nanos,
+    asked: Receiver<Asked>,
+    /// For which the model had no room.
+    waiting: VecDeque<Asked>,
+    /// By the model's ticket.
+    in_flight: HashMap<Ticket, InFlight>,
+    next_ticket: u64,
+    flushes: Sender<InFlight>,
+}
+
+/// What the model works on, for whom.
+struct InFlight {
+    line: Arc<Line>,
+    ticket: Ticket,
+    is_flush: bool,
+}
+
+impl Motor<()> {
+    /// Switches the drive on: it runs until its ways are gone. `disk` is what a flush makes durable.
+    pub(super) fn start(model: Model, medium: FileMedium, disk: (File, Health)) -> io::Result<Way> {
+        let (sender, asked) = channel();
+        let (flushes, to_flush) = channel();
+        let clock = Clock(Instant::now());
+        Builder::new().name("zonal-drive-sync".into()).spawn(move || sync(&to_flush, &disk))?;
+        Builder::new().name("zonal-drive".into()).spawn(move || {
+            // By default the kernel wakes a sleeper up to 50 us late, so that others may be woken with it.
+            let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+            match model {
+                Model::Zoned(profile) => {
+                    let kept = medium.kept().to_vec();
+                    let drive = ZonedDrive::switched_on(*profile, SEED, Box::new(medium), &kept);
+                    Motor::new(drive, clock, asked, flushes).run();
+                }
+                Model::Conventional(profile) => {
+                    let (on_reset, medium) = (OnReset::Nothing, Box::new(medium));
+                    let drive = ConventionalDrive::new(*profile, on_reset, SEED, medium);
+                    Motor::new(drive, clock, asked, flushes).run();
+                }
+            }
+        })?;
+        Ok(Way { asked: sender, clock })
+    }
+}
+
+impl<D: ZonedDevice> Motor<D> {
+    fn new(drive: D, clock: Clock, asked: Receiver<Asked>, flushes: Sender<InFlight>) -> Self {
+        Self {
+            drive,
+            clock,
+            told: Nanos(0),
+            asked,
+            waiting: VecDeque::new(),
+            in_flight: HashMap::new(),
+            next_ticket: 0,
+            flushes,
+        }
+    }
+
+    fn run(mut self) {
+        while let Some(asked) = self.sleep() {
+            self.waiting.extend(asked);
+            loop {
+                match self.asked.try_recv() {
+                    Ok(asked) => self.waiting.push_back(asked),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return,
+                }
+            }
+            // First what was asked, at the time at which it was: an answer moves the model's time on to now.
+            self.submit();
+            self.answer();
+            self.submit();
+        }
+    }
+
+    /// Until there is something to do; `None` when nobody is left who could ask for anything.
+    fn sleep(&self) -> Option<Option<Asked>> {
+        let Some(due) = self.drive.next_event() else { return self.asked.recv().ok().map(Some) };
+        match self.asked.recv_timeout(due.since(self.clock.now()).duration()) {
+            Ok(asked) => Some(Some(asked)),
+            Err(RecvTimeoutError::Timeout) => Some(None),
+            Err(RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    fn answer(&mut self) {
+        self.told = self.told.max(self.clock.now());
+        while let Some((ticket, completion)) = self.drive.poll(self.told) {
+            let done = self.in_flight.remove(&ticket).expect("the model answers what it was given");
+            match (done.is_flush, &completion) {
+                (true, Ok(_)) => drop(self.flushes.send(done)),
+                _ => done.line.put((done.ticket, completion)),
+            }
+        }
+    }
+
+    fn submit(&mut self) {
+        while let Some(asked) = self.waiting.pop_front() {
+            let Asked { at, ticket, command, line } = asked;
+            // Time does not go back: what happened meanwhile has happened.
+            self.told = self.told.max(at);
+            let own = Ticket(self.next_ticket);
+            let is_flush = matches!(command, Command::Flush);
+            if let Err(command) = self.drive.submit(self.told, own, command) {
+                return self.waiting.push_front(Asked { at, ticket, command, line });
+            }
+            self.next_ticket += 1;
+            self.in_flight.insert(own, InFlight { line, ticket, is_flush });
+        }
+    }
+}
+
+impl<D> Drop for Motor<D> {
+    /// Whoever still waits is told that there is nothing to wait for.
+    fn drop(&mut self) {
+        let gone = || Err(DeviceError::DeviceGone);
+        for (_, InFlight { line, ticket, .. }) in self.in_flight.drain() {
+            line.put((ticket, gone()));
+        }
+        for Asked { line, ticket, .. } in self.waiting.drain(..) {
+            line.put((ticket, gone()));
+        }
+    }
+}
+
+/// Makes durable what was written, for all who wait for it at once.
+fn sync(flushes: &Receiver<InFlight>, (file, health): &(File, Health)) {
+    while let Ok(first) = flushes.recv() {
+        let waiting: Vec<InFlight> = std::iter::once(first).chain(flushes.try_iter()).collect();
+        let outcome = health.judge_flush(rustix::fs::fdatasync(file));
+        for InFlight { line, ticket, .. } in waiting {
+            line.put((ticket, outcome.map(|()| Answer::Done)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

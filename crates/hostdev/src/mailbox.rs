@@ -1,0 +1,48 @@
+//! Answers on their way from other threads to the one that waits for them.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::event::EventfdFlags;
+
+/// Bounded by whoever asks: there is no more in it than was asked for and not taken out.
+#[derive(Debug)]
+pub(crate) struct Mailbox<T> {
+    letters: Mutex<VecDeque<T>>,
+    /// Raised when `letters` gets its first entry.
+    wake: OwnedFd,
+}
+
+impl<T> Mailbox<T> {
+    pub(crate) fn new() -> io::Result<Self> {
+        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { letters: Mutex::new(VecDeque::new()), wake })
+    }
+
+    #[expect(clippy::host_endian_bytes, reason = "the kernel takes an integer of this machine")]
+    pub(crate) fn put(&self, letter: T) {
+        let mut letters = self.letters();
+        letters.push_back(letter);
+        if letters.len() == 1 {
+            let raised = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+            debug_assert_eq!(raised, Ok(8));
+        }
+    }
+
+    pub(crate) fn take(&self) -> Option<T> {
+        self.letters().pop_front()
+    }
+
+    fn letters(&self) -> MutexGuard<'_, VecDeque<T>> {
+        // Nothing panics while it holds it, and the queue is whole at every moment.
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> AsFd for Mailbox<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+}
