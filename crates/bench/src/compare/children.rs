@@ -162,11 +162,17 @@ impl Children {
 
     /// Remembers how a program was started.
     pub(crate) fn note(&self, command: &Command) {
-        let name = Path::new(command.get_program()).file_name().unwrap_or_default();
-        let arguments = std::iter::once(name).chain(command.get_args());
-        let words: Vec<_> = arguments.map(OsStr::to_string_lossy).collect();
+        let mut arguments = command.get_args();
+        // How it is held is said once; what it runs stands behind `-c`, the script and the group.
+        let (held, program) = match *self.members.borrow() {
+            None => ("", Some(command.get_program())),
+            Some(_) => ("held: ", arguments.nth(3)),
+        };
+        let name = program.and_then(|program| Path::new(program).file_name()).unwrap_or_default();
+        let words: Vec<_> =
+            std::iter::once(name).chain(arguments).map(OsStr::to_string_lossy).collect();
         let folder = format!("{}/", self.folder.display());
-        let text = words.join(" ").replace(&folder, "");
+        let text = format!("{held}{}", words.join(" ").replace(&folder, ""));
         let mut commands = self.commands.borrow_mut();
         if !commands.contains(&text) {
             commands.push(text);

@@ -84,7 +84,7 @@ fn write_page(
     }
     writeln!(
         page,
-        "\n## Commands\n\nEach as it was run first; paths are relative to `--folder`.\n\n```"
+        "\n## Commands\n\nEach as it was run first; paths are relative to `--folder`, and `held:` is in the control group.\n\n```"
     )?;
     commands.iter().try_for_each(|command| writeln!(page, "{command}"))?;
     writeln!(page, "```")
