@@ -4,12 +4,13 @@ use std::time::SystemTime;
 
 use crate::body::Source;
 use crate::gateway::{Answer, Gateway};
-use crate::read::{Read, Unserved, open, outcome_of_head};
+use crate::read::{Read, Unserved, outcome_of_head};
 use crate::representation::{Overrides, decide};
 
 pub(crate) async fn head_object(gateway: &Gateway, read: &Read<'_>) -> Result<Answer, Unserved> {
     let overrides = Overrides::of(read.query)?;
-    let opened = open(gateway, read.name, gateway.config().freshness.of(read.name)).await?;
+    let freshness = gateway.config().freshness.of(read.name);
+    let opened = gateway.client().open(read.name, freshness).await?;
     let decision = decide(&read.request.headers, &opened.head, SystemTime::now());
     let headers = decision.headers(&opened.head, &overrides, &read.request.headers);
     let outcome = outcome_of_head(opened.found);

@@ -1,14 +1,13 @@
-//! What GetObject and HeadObject share: which requests the cache may answer, and the way to a head.
+//! What GetObject and HeadObject share: which requests the cache may answer, and what becomes of the others.
 
 use http::HeaderMap;
 use http::request::Parts;
-use zonal_host::{Found, Freshness, ObjectName, OpenError, Opened, OriginFault};
+use zonal_host::{Found, ObjectName, OpenError, OriginFault};
 use zonal_origin::Query;
 use zonal_origin::sigv4::EMPTY_SHA256;
 
 use crate::auth::Payload;
 use crate::error::S3Error;
-use crate::gateway::Gateway;
 use crate::stats::Outcome;
 
 /// Why a read is not answered from the cache.
@@ -49,15 +48,6 @@ pub(crate) fn check_payload(payload: &Payload) -> Result<(), S3Error> {
         Payload::Sha256(hash) => Err(S3Error::wrong_payload_hash(hash, EMPTY_SHA256)),
         Payload::Chunks(..) => Err(S3Error::invalid_payload_hash()),
     }
-}
-
-/// Finds the version to serve.
-pub(crate) async fn open(
-    gateway: &Gateway,
-    name: &ObjectName,
-    freshness: Freshness,
-) -> Result<Opened, Unserved> {
-    gateway.client().open(name, freshness).await.map_err(Unserved::from)
 }
 
 impl From<OpenError> for Unserved {

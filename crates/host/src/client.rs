@@ -59,19 +59,16 @@ impl Client {
         range_of: impl FnOnce(&Opened) -> Range<u64> + Send + 'static,
     ) -> Result<(Opened, Result<Reading, ReadError>), OpenError> {
         let ((to, from), (reply, mut answer)) = (pipe(), oneshot::channel());
-        let (object_asked, range_of) = (object.clone(), Box::new(range_of));
-        let get = Request::Get { object: object_asked, freshness, range_of, reply, to };
+        let range_of = Box::new(range_of);
+        let get = Request::Get { object: object.clone(), freshness, range_of, reply, to };
         self.home(object).send(get).await.map_err(|_| OpenError::Uncacheable)?;
         let mut reading = Reading::of(Now::Piping(from), None);
         let first = std::future::poll_fn(|cx| reading.poll_bytes(cx)).await;
         // It was sent before the pipe had bytes or an end.
         let (opened, range) = answer.try_recv().unwrap_or(Err(OpenError::Uncacheable))?;
         let begun = with_head(&range);
-        if begun.is_empty() {
-            let reading = self.read(object, &opened.head, range).await;
-            return Ok((opened, reading));
-        }
-        let begun = match first.transpose() {
+        let reading = match first.transpose() {
+            _ if begun.is_empty() => self.read(object, &opened.head, range).await,
             Ok(first) => {
                 reading.all_cached &= self.stripes_cached(object, &opened.head, &range, 1).await;
                 reading.first = first;
@@ -80,7 +77,7 @@ impl Client {
             }
             Err(error) => Err(error),
         };
-        Ok((opened, begun))
+        Ok((opened, reading))
     }
 
     /// The bytes of `range` of one version. Resolves when the first are there (or there are none to come),

@@ -155,19 +155,16 @@ impl Crank {
                 let _ = reply.send(cache.open(&object, freshness).await);
             }),
             Request::Get { object, freshness, range_of, reply, to } => spawner.spawn(async move {
-                let found = cache.open(&object, freshness).await;
-                let chosen = found.map(|opened| {
-                    let range = range_of(&opened);
-                    (opened, range)
-                });
-                let reading = chosen
-                    .as_ref()
-                    .ok()
-                    .map(|(opened, range)| (opened.head.clone(), with_head(range)));
-                // Nobody waits for this yet: whoever asked is woken by the first bytes, or the end of the pipe.
-                let _ = reply.send(chosen);
-                if let Some((head, range)) = reading.filter(|(_, range)| !range.is_empty()) {
-                    cache.read(&object, &head, range, Box::new(to)).await;
+                // Nobody waits for the reply yet: whoever asked is woken by the first bytes, or the end of the pipe.
+                let opened = match cache.open(&object, freshness).await {
+                    Ok(opened) => opened,
+                    Err(error) => return drop(reply.send(Err(error))),
+                };
+                let (head, range) = (opened.head.clone(), range_of(&opened));
+                let begun = with_head(&range);
+                let _ = reply.send(Ok((opened, range)));
+                if !begun.is_empty() {
+                    cache.read(&object, &head, begun, Box::new(to)).await;
                 }
             }),
             Request::Read { object, head, range, to } => spawner.spawn(async move {

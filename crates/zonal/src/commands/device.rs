@@ -226,8 +226,7 @@ impl Info {
     }
 }
 
-/// Without `--yes` only a device that holds nothing is formatted.
-/// Refuses a device that holds anything.
+/// Without `--yes` only a device that holds nothing is written over.
 pub(super) fn refuse_to_lose(spec: &DeviceSpec) -> Result<(), Failure> {
     let survey = match Survey::open(spec) {
         Ok(survey) => survey,
