@@ -4,6 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, Digest as Crc};
 use http::{Method, Request};
@@ -102,9 +103,9 @@ impl Sum {
         match self {
             Self::Crc(crc, checksum) => {
                 let bytes = crc.finalize().to_be_bytes();
-                base64(&bytes[bytes.len() - checksum.bytes()..])
+                BASE64_STANDARD.encode(&bytes[bytes.len() - checksum.bytes()..])
             }
-            Self::Sha(sha) => base64(sha.clone().finish().as_ref()),
+            Self::Sha(sha) => BASE64_STANDARD.encode(sha.clone().finish()),
         }
     }
 }
@@ -152,21 +153,6 @@ impl Body for Summed {
     }
 }
 
-/// RFC 4648, section 4.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let byte = |n: usize| u32::from(group.get(n).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for n in 0..4 {
-            let digit = DIGITS[(bits >> (18 - 6 * n) & 63) as usize];
-            text.push(if n <= group.len() { digit.into() } else { '=' });
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,19 +174,5 @@ mod tests {
         check(Checksum::Crc64Nvme, "rosUhgp5mIg=");
         check(Checksum::Sha1, "98O8HYCOBHMq32eZZczDTKeuNEE=");
         check(Checksum::Sha256, "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=");
-    }
-
-    #[test]
-    fn base64_has_the_values_of_its_rfc() {
-        for (bytes, text) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foobar", "Zm9vYmFy"),
-            ("\u{3fe}\u{7ff}", "z77fvw=="),
-        ] {
-            assert_eq!(base64(bytes.as_bytes()), text);
-        }
     }
 }
