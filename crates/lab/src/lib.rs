@@ -2,13 +2,14 @@
 //!
 //! Uses: `cache` and what it stands on. Knows nothing of: any real device, any cache of others (each is a
 //! [`bench::Subject`]), HTTP.
-//! Read in this order: `distribution`, `zipf`, `permutation`, `value`, `bench`; `characterize`; `simulated`.
+//! Read in this order: `distribution`, `zipf`, `permutation`, `value`, `bench`; `characterize`; `simulated`; `trace`.
 
 pub mod bench;
 pub mod characterize;
 mod distribution;
 mod permutation;
 pub mod simulated;
+pub mod trace;
 mod value;
 mod zipf;
 

@@ -1,0 +1,27 @@
+//! Traces of requests, replayed on what decides which of them are hits.
+//!
+//! A [`Trace`] is a file in one of the [`Format`]s; a [`Contender`] is a policy with room for so much; [`replay`] runs
+//! one through the other. No device is involved and no time passes.
+//!
+//! Read in this order: `request`, `contender`, `replay`; `format`, `reader` (one file for each format);
+//! `reference` (one file for each policy).
+
+mod capacity;
+mod contender;
+mod format;
+mod future;
+mod input;
+mod make;
+mod reader;
+mod reference;
+mod replay;
+mod request;
+
+pub use capacity::{Capacity, Unit};
+pub use contender::{Contender, FlashBytes, Outcome, Tally};
+pub use format::{Format, Packing};
+pub use input::{Trace, TraceError};
+pub use make::{Room, make};
+pub use reader::Reader;
+pub use replay::replay;
+pub use request::{NEVER, Op, Request};

@@ -1,0 +1,152 @@
+//! How traces are written down, and how a file's name tells.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+/// How a trace is written down. The file of each format's reader says which columns it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// libCacheSim's binary records.
+    OracleGeneral,
+    /// The `.lis` files of the authors of ARC.
+    Arc,
+    /// CacheLib's key-value or block csv.
+    Cachelib,
+    /// Twitter's csv.
+    Twitter,
+    /// The block csv of Microsoft Research, Cambridge.
+    Msr,
+    /// The block csv of the Storage Performance Council.
+    Spc,
+    /// A line for each request: its object.
+    Text,
+    /// A line for each request: its object, and that object's size.
+    TextSize,
+    /// A little-endian number of 32 bits for each request.
+    U32Le,
+    /// A big-endian number of 32 bits for each request.
+    U32Be,
+    /// A little-endian number of 64 bits for each request.
+    U64Le,
+    /// A big-endian number of 64 bits for each request.
+    U64Be,
+}
+
+impl Format {
+    /// Every format, with the name by which it is asked for.
+    pub const ALL: [(&'static str, Self); 12] = [
+        ("oracleGeneral", Self::OracleGeneral),
+        ("arc", Self::Arc),
+        ("cachelib", Self::Cachelib),
+        ("twitter", Self::Twitter),
+        ("msr", Self::Msr),
+        ("spc", Self::Spc),
+        ("text", Self::Text),
+        ("text-size", Self::TextSize),
+        ("u32le", Self::U32Le),
+        ("u32be", Self::U32Be),
+        ("u64le", Self::U64Le),
+        ("u64be", Self::U64Be),
+    ];
+
+    /// The format that the name of a file says, without what it was compressed with: `x.oracleGeneral.bin.zst` is
+    /// `oracleGeneral`. Names that may mean several things mean none.
+    #[must_use]
+    pub fn of_name(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        let words = || name.split(['.', '_']).skip(1);
+        if words().any(|word| word == "lis") {
+            return Some(Self::Arc);
+        }
+        if words().any(|word| word == "oraclegeneral") {
+            return Some(Self::OracleGeneral);
+        }
+        let named = |(format, _): &&(&str, Self)| {
+            *format != "text" && name.split('.').skip(1).any(|word| word == *format)
+        };
+        Self::ALL.iter().find(named).map(|(_, format)| *format)
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
+        known.map(|(_, format)| *format).ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|(name, _)| *name).collect();
+            format!("{text:?} is no format of traces: write {}", names.join(", "))
+        })
+    }
+}
+
+impl fmt::Display for Format {
+    /// As it is read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name =
+            Self::ALL.iter().find(|(_, format)| format == self).map_or("", |(name, _)| *name);
+        f.write_str(name)
+    }
+}
+
+/// What a file was compressed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// Nothing.
+    Plain,
+    /// zstd.
+    Zstd,
+    /// xz.
+    Xz,
+    /// gzip.
+    Gz,
+}
+
+impl Packing {
+    /// What the first bytes of a file say; its name says nothing.
+    #[must_use]
+    pub const fn of_first_bytes(bytes: &[u8]) -> Self {
+        match bytes {
+            [0x28, 0xB5, 0x2F, 0xFD, ..] => Self::Zstd,
+            [0xFD, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
+            [0x1F, 0x8B, 8, ..] => Self::Gz,
+            _ => Self::Plain,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &str, expected: Option<Format>) {
+        assert_eq!(Format::of_name(Path::new(name)), expected, "guessing {name}");
+    }
+
+    #[test]
+    fn formats_are_guessed_from_names_that_leave_no_doubt() {
+        check("cloudPhysicsIO.oracleGeneral.bin.zst", Some(Format::OracleGeneral));
+        check("dir.lis/w.oracleGeneral", Some(Format::OracleGeneral));
+        check("P3.lis.zst", Some(Format::Arc));
+        check("P3.lis", Some(Format::Arc));
+        check("ids.u64be.gz", Some(Format::U64Be));
+        check("cluster.twitter.csv", Some(Format::Twitter));
+        check("proj_0.msr.csv.gz", Some(Format::Msr));
+        check("w.text-size.xz", Some(Format::TextSize));
+        check("corda_trace.gz", None);
+        check("notes.text", None);
+        check("a.csv", None);
+        check("lis", None);
+    }
+
+    #[test]
+    fn formats_are_read_as_they_are_written() {
+        for (name, format) in Format::ALL {
+            assert_eq!(name.parse(), Ok(format));
+            assert_eq!(format.to_string(), name);
+        }
+        assert!("csv".parse::<Format>().is_err());
+    }
+}

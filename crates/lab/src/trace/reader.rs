@@ -1,0 +1,162 @@
+//! Requests out of the bytes of a file: a line or a record is a [`Run`] of requests.
+//!
+//! What the formats have in common:
+//!
+//! - A read is a request. What writes or deletes an object invalidates it, because a cache in front of an object store
+//!   does not see what was written; it counts neither as a request nor as a hit or a miss. (libCacheSim takes
+//!   every operation for a read; where that matters, the format's file says so.)
+//! - A number that says which object is taken as it is; a word is hashed to 64 bits.
+//! - Requests on block devices are cut into blocks, and each block is a request of its own: neighbours that overlap
+//!   would be different objects otherwise. The formats `arc`, `msr` and `spc` do that.
+
+mod arc;
+mod cachelib;
+mod field;
+mod msr;
+mod oracle_general;
+mod plain;
+mod spc;
+mod text;
+mod twitter;
+
+use super::input::Input;
+use super::{Format, Request, TraceError};
+
+/// One or more requests that differ by their number at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    next: Request,
+    left: u64,
+    /// What is added to the object's number from one request to the next.
+    step: u64,
+}
+
+impl Run {
+    const fn one(request: Request) -> Self {
+        Self { next: request, left: 1, step: 0 }
+    }
+}
+
+/// A format with a line for each run.
+trait Lines: Send {
+    /// The requests of a line; `None` if it is a header. The error says what was expected.
+    fn parse(&mut self, line: &str) -> Result<Option<Run>, String>;
+}
+
+/// A format with records of a fixed length, a request each.
+struct Records {
+    /// Bytes of a record.
+    each: usize,
+    parse: fn(&[u8]) -> Request,
+    buffer: Vec<u8>,
+}
+
+enum Kind {
+    Lines(Box<dyn Lines>),
+    Records(Records),
+}
+
+/// The requests of a trace, one after the other.
+pub struct Reader {
+    input: Input,
+    kind: Kind,
+    /// What is left of a line.
+    run: Option<Run>,
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader").field("input", &self.input).finish_non_exhaustive()
+    }
+}
+
+/// Records that are read at a time.
+const RECORDS: usize = 4096;
+
+impl Reader {
+    pub(super) fn new(input: Input, format: Format) -> Self {
+        let records =
+            |(each, parse)| Kind::Records(Records { each, parse, buffer: vec![0; each * RECORDS] });
+        let kind = match format {
+            Format::OracleGeneral => records((oracle_general::BYTES, oracle_general::parse)),
+            Format::U32Le => records((4, plain::u32le)),
+            Format::U32Be => records((4, plain::u32be)),
+            Format::U64Le => records((8, plain::u64le)),
+            Format::U64Be => records((8, plain::u64be)),
+            Format::Arc => Kind::Lines(Box::new(arc::Arc)),
+            Format::Cachelib => Kind::Lines(Box::<cachelib::Cachelib>::default()),
+            Format::Twitter => Kind::Lines(Box::new(twitter::Twitter)),
+            Format::Msr => Kind::Lines(Box::<msr::Msr>::default()),
+            Format::Spc => Kind::Lines(Box::new(spc::Spc)),
+            Format::Text => Kind::Lines(Box::new(text::Text)),
+            Format::TextSize => Kind::Lines(Box::new(text::TextSize)),
+        };
+        Self { input, kind, run: None }
+    }
+
+    /// How much of the file has been read: from 0 to 1.
+    #[must_use]
+    pub fn done(&self) -> f64 {
+        self.input.done()
+    }
+
+    /// Puts about `most` requests into `batch`, in place of what was there. Empty after that: there are no more.
+    ///
+    /// # Errors
+    /// When the file is not what its format says, or ends too early.
+    pub fn batch(&mut self, batch: &mut Vec<Request>, most: usize) -> Result<(), TraceError> {
+        batch.clear();
+        match &mut self.kind {
+            Kind::Records(records) => records.fill(&mut self.input, batch, most),
+            Kind::Lines(lines) => {
+                while batch.len() < most {
+                    if self.run.is_none() {
+                        let Some(line) = self.input.line()? else { break };
+                        self.run = match lines.parse(line) {
+                            Ok(run) => run,
+                            Err(why) => return Err(self.input.in_line(why)),
+                        };
+                    }
+                    if let Some(run) = &mut self.run {
+                        run.take(batch, most);
+                        self.run = self.run.filter(|run| run.left != 0);
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Something is wrong with the trace as a whole.
+    pub(super) fn error(&self, why: String) -> TraceError {
+        self.input.in_file(why)
+    }
+}
+
+impl Run {
+    fn take(&mut self, batch: &mut Vec<Request>, most: usize) {
+        while self.left != 0 && batch.len() < most {
+            batch.push(self.next);
+            self.next.id = self.next.id.wrapping_add(self.step);
+            self.left -= 1;
+        }
+    }
+}
+
+impl Records {
+    fn fill(
+        &mut self,
+        input: &mut Input,
+        batch: &mut Vec<Request>,
+        most: usize,
+    ) -> Result<(), TraceError> {
+        while batch.len() < most {
+            let filled = input.records(&mut self.buffer, self.each)?;
+            if filled == 0 {
+                break;
+            }
+            batch.extend(self.buffer[..filled].chunks_exact(self.each).map(self.parse));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,23 @@
+//! `arc`, the `.lis` files of Megiddo and Modha: `start count ignored sequence`, in pages of 512 bytes.
+//!
+//! Each line is `count` requests, for the pages `start` to `start + count - 1`.
+
+use super::super::{NEVER, Op, Request};
+use super::{Lines, Run, field};
+
+pub(super) struct Arc;
+
+const PAGE: u32 = 512;
+
+impl Lines for Arc {
+    fn parse(&mut self, line: &str) -> Result<Option<Run>, String> {
+        let mut columns = line.split_ascii_whitespace();
+        let id = field::number(field::next(&mut columns, "a page")?, "a page")?;
+        let left = field::number(field::next(&mut columns, "a count")?, "a count of pages")?;
+        if left == 0 {
+            return Ok(None);
+        }
+        let next = Request { id, size: PAGE, time_s: 0, next: NEVER, op: Op::Read };
+        Ok(Some(Run { next, left, step: 1 }))
+    }
+}

@@ -1,0 +1,79 @@
+//! `cachelib`, the csv of Meta's caches. The first line names the columns; both orders of the key-value traces are read, and
+//! the block traces.
+//!
+//! Key-value (`key`, `op`, `size`, `op_count`, `key_size`, `op_time`): `GET` and `GET_LEASE` are requests, of key and
+//! value together, each of them `op_count` times. `DELETE` invalidates. `SET` is passed over: it is how the recorded cache was
+//! filled after a miss, and here a miss fills. The value's size is 0 in a `GET` that the recorded cache missed, and
+//! stays so.
+//!
+//! Block (`block_id`, `io_size`, `io_offset`, `op_name`): what begins with `get` is a request of `io_size` bytes for
+//! the whole block, what begins with `put` or `delete` invalidates it.
+
+use super::super::{NEVER, Op, Request};
+use super::{Lines, Run, field};
+
+/// Where the columns are, after the first line.
+#[derive(Default)]
+pub(super) struct Cachelib {
+    columns: Option<Columns>,
+}
+
+struct Columns {
+    id: usize,
+    op: usize,
+    size: usize,
+    /// Of the key. Blocks have none that counts.
+    key_size: Option<usize>,
+    count: Option<usize>,
+    time: Option<usize>,
+}
+
+impl Columns {
+    fn of_header(line: &str) -> Result<Self, String> {
+        let names: Vec<&str> = line.split(',').map(str::trim).collect();
+        let find = |wanted: &[&str]| names.iter().position(|name| wanted.contains(name));
+        let need = |wanted: &[&str]| {
+            let name = wanted[0];
+            find(wanted).ok_or_else(|| format!("a first line with a column {name:?} was expected"))
+        };
+        Ok(Self {
+            id: need(&["key", "block_id"])?,
+            op: need(&["op", "op_name"])?,
+            size: need(&["size", "io_size"])?,
+            key_size: find(&["key_size"]),
+            count: find(&["op_count"]),
+            time: find(&["op_time"]),
+        })
+    }
+}
+
+impl Lines for Cachelib {
+    fn parse(&mut self, line: &str) -> Result<Option<Run>, String> {
+        let Some(columns) = &self.columns else {
+            self.columns = Some(Columns::of_header(line)?);
+            return Ok(None);
+        };
+        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+        let at = |column: usize| {
+            fields.get(column).copied().ok_or_else(|| {
+                format!("the line has {} columns, fewer than the first line", fields.len())
+            })
+        };
+        let op = match at(columns.op)? {
+            "GET" | "GET_LEASE" => Op::Read,
+            "DELETE" => Op::Invalidate,
+            "SET" | "ADD" | "REPLACE" | "SET_LEASE" => return Ok(None),
+            name if name.starts_with("get") => Op::Read,
+            name if name.starts_with("put") || name.starts_with("delete") => Op::Invalidate,
+            other => return Err(format!("an operation (GET, SET, …) was expected, not {other:?}")),
+        };
+        let mut size = field::size(at(columns.size)?)?;
+        if let Some(key) = columns.key_size {
+            size = size.saturating_add(field::size(at(key)?)?);
+        }
+        let time_s = columns.time.map_or(Ok(0), |time| field::seconds(at(time)?))?;
+        let left = columns.count.map_or(Ok(1), |n| field::number(at(n)?, "a count"))?;
+        let next = Request { id: field::object(at(columns.id)?), size, time_s, next: NEVER, op };
+        Ok((left != 0).then_some(Run { next, left, step: 0 }))
+    }
+}

@@ -1,0 +1,41 @@
+//! `msr`, the block csv of Microsoft Research, Cambridge: `time,host,disk,type,offset,size,response time`.
+//!
+//! Times are Windows' (100 ns since 1601), and are counted here from the first line. A `Read` is a request for each block of
+//! 4 KiB that it touches, a `Write` invalidates them.
+
+use super::super::{NEVER, Op, Request};
+use super::{Lines, Run, field};
+
+#[derive(Default)]
+pub(super) struct Msr {
+    /// The time of the first line.
+    origin: Option<u64>,
+}
+
+/// 100 ns in a second.
+const TICKS: u64 = 10_000_000;
+
+impl Lines for Msr {
+    fn parse(&mut self, line: &str) -> Result<Option<Run>, String> {
+        let mut columns = line.split(',');
+        let time = field::next(&mut columns, "a time")?;
+        let time: u64 = field::number(time, "a time in units of 100 ns")?;
+        let origin = *self.origin.get_or_insert(time);
+        let host = field::next(&mut columns, "a host")?;
+        let disk: u64 = field::number(field::next(&mut columns, "a disk")?, "a disk's number")?;
+        let op = match field::next(&mut columns, "Read or Write")? {
+            "Read" => Op::Read,
+            "Write" => Op::Invalidate,
+            other => return Err(format!("Read or Write was expected, not {other:?}")),
+        };
+        let offset = field::number(field::next(&mut columns, "an offset")?, "an offset in bytes")?;
+        let bytes = field::number(field::next(&mut columns, "a size")?, "a size in bytes")?;
+        let (first, left) = field::blocks(offset, bytes);
+        // Two disks, or two hosts, meet nowhere: their blocks begin at places that are far apart.
+        let id = field::object(&format!("{host} {disk}")).wrapping_add(first);
+        let seconds = time.saturating_sub(origin) / TICKS;
+        let time_s = u32::try_from(seconds).unwrap_or(u32::MAX);
+        let next = Request { id, size: field::BLOCK_SIZE, time_s, next: NEVER, op };
+        Ok(Some(Run { next, left, step: 1 }))
+    }
+}

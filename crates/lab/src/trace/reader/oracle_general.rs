@@ -1,0 +1,24 @@
+//! `oracleGeneral`, libCacheSim's own: little-endian records of 24 bytes, packed.
+//!
+//! `u32` seconds, `u64` object, `u32` size in bytes, `i64` position of the object's next request. The last is not
+//! used: where the future matters, it is found out from the trace itself, in all formats alike.
+
+use super::super::{NEVER, Op, Request};
+
+pub(super) const BYTES: usize = 24;
+
+pub(super) fn parse(record: &[u8]) -> Request {
+    Request {
+        id: u64::from_le_bytes(part(record, 4)),
+        size: u32::from_le_bytes(part(record, 12)),
+        time_s: u32::from_le_bytes(part(record, 0)),
+        next: NEVER,
+        op: Op::Read,
+    }
+}
+
+fn part<const N: usize>(record: &[u8], at: usize) -> [u8; N] {
+    let mut part = [0; N];
+    part.copy_from_slice(&record[at..at + N]);
+    part
+}

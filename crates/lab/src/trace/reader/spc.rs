@@ -1,0 +1,33 @@
+//! `spc`, the block csv of the Storage Performance Council: `unit,block,size,operation,time`, perhaps more.
+//!
+//! Blocks have 512 bytes, sizes are in bytes. `r` is a request for each block of 4 KiB that it touches, `w` invalidates
+//! them.
+
+use super::super::{NEVER, Op, Request};
+use super::{Lines, Run, field};
+
+pub(super) struct Spc;
+
+const SECTOR: u64 = 512;
+
+/// Blocks of one unit before those of the next: 16 EiB of blocks of 4 KiB for all of them together.
+const UNIT: u64 = 1 << 44;
+
+impl Lines for Spc {
+    fn parse(&mut self, line: &str) -> Result<Option<Run>, String> {
+        let mut columns = line.split(',');
+        let unit: u64 = field::number(field::next(&mut columns, "a unit")?, "a unit's number")?;
+        let sector: u64 = field::number(field::next(&mut columns, "a block")?, "a block's number")?;
+        let bytes = field::number(field::next(&mut columns, "a size")?, "a size in bytes")?;
+        let op = match field::next(&mut columns, "r or w")? {
+            "r" | "R" => Op::Read,
+            "w" | "W" => Op::Invalidate,
+            other => return Err(format!("r or w was expected, not {other:?}")),
+        };
+        let time_s = field::seconds(field::next(&mut columns, "a time")?)?;
+        let (first, left) = field::blocks(sector.saturating_mul(SECTOR), bytes);
+        let id = unit.wrapping_mul(UNIT).wrapping_add(first);
+        let next = Request { id, size: field::BLOCK_SIZE, time_s, next: NEVER, op };
+        Ok(Some(Run { next, left, step: 1 }))
+    }
+}

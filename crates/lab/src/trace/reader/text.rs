@@ -1,0 +1,41 @@
+//! `text` and `text-size`: a line for each request, its columns apart by blanks or commas.
+//!
+//! `text` is `object`, or `time object`; `text-size` is `object size`, or `time object size`. A time is in seconds
+//! (files that have a sequence number there are taken at their word).
+
+use super::super::{NEVER, Op, Request};
+use super::{Lines, Run, field};
+
+pub(super) struct Text;
+pub(super) struct TextSize;
+
+fn columns(line: &str) -> Vec<&str> {
+    line.split([' ', '\t', ',']).filter(|column| !column.is_empty()).collect()
+}
+
+impl Lines for Text {
+    fn parse(&mut self, line: &str) -> Result<Option<Run>, String> {
+        let (time, id) = match columns(line)[..] {
+            [id] => ("0", id),
+            [time, id] => (time, id),
+            _ => return Err("an object, or a time and an object, was expected".into()),
+        };
+        request(time, id, 0)
+    }
+}
+
+impl Lines for TextSize {
+    fn parse(&mut self, line: &str) -> Result<Option<Run>, String> {
+        let (time, id, size) = match columns(line)[..] {
+            [id, size] => ("0", id, size),
+            [time, id, size] => (time, id, size),
+            _ => return Err("an object and its size, or a time before them, was expected".into()),
+        };
+        request(time, id, field::size(size)?)
+    }
+}
+
+fn request(time: &str, id: &str, size: u32) -> Result<Option<Run>, String> {
+    let (id, time_s) = (field::object(id), field::seconds(time)?);
+    Ok(Some(Run::one(Request { id, size, time_s, next: NEVER, op: Op::Read })))
+}

@@ -1,0 +1,3 @@
+//! Traces through the public interface: what others measured with the same policies.
+
+mod exact;
