@@ -16,6 +16,7 @@ mod reader;
 mod reference;
 mod replay;
 mod request;
+mod spread;
 
 pub use capacity::{Capacity, Unit};
 pub use contender::{Contender, FlashBytes, Outcome, Tally};

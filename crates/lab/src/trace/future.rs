@@ -1,8 +1,7 @@
 //! What comes next, for those who may know it.
 
-use std::collections::HashMap;
-
 use super::replay::BATCH;
+use super::spread::NumberMap;
 use super::{NEVER, Op, Request, Trace, TraceError};
 
 /// For each request of a trace, when the same object is read next.
@@ -15,7 +14,7 @@ impl Future {
     /// Reads the trace once. It takes four bytes for each request, and some 30 for each object meanwhile.
     pub(super) fn of(trace: &Trace, on_progress: &dyn Fn(f64)) -> Result<Self, TraceError> {
         let mut reader = trace.open()?;
-        let (mut next, mut last) = (Vec::new(), HashMap::new());
+        let (mut next, mut last) = (Vec::new(), NumberMap::default());
         let mut batch = Vec::with_capacity(BATCH);
         loop {
             reader.batch(&mut batch, BATCH)?;

@@ -3,13 +3,28 @@
 //! They know nothing of flash. What they write is counted as if each miss that they keep were one write of the
 //! object, and nothing were ever moved; so their write amplification is 1.
 
+mod arc;
+mod belady;
+mod clock;
 mod fifo;
+mod kept;
+mod lru;
+mod s3_fifo;
 mod shelf;
+mod sieve;
 
 use super::{Capacity, Contender};
+use kept::Kept;
 
 type Make = fn(Capacity) -> Box<dyn Contender>;
 
 /// Every policy, with its name.
-pub(super) const ALL: [(&str, Make); 1] =
-    [("fifo", |capacity| Box::new(fifo::Fifo::new(capacity)))];
+pub(super) const ALL: [(&str, Make); 7] = [
+    ("lru", |capacity| Box::new(Kept::<lru::Lru>::new(capacity))),
+    ("fifo", |capacity| Box::new(Kept::<fifo::Fifo>::new(capacity))),
+    ("clock", |capacity| Box::new(Kept::<clock::Clock>::new(capacity))),
+    ("sieve", |capacity| Box::new(Kept::<sieve::Sieve>::new(capacity))),
+    ("s3-fifo", |capacity| Box::new(s3_fifo::S3Fifo::new(capacity))),
+    ("arc", |capacity| Box::new(arc::Arc::new(capacity))),
+    ("belady", |capacity| Box::new(belady::Belady::new(capacity))),
+];

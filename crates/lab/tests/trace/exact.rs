@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use zonal_lab::trace::{Capacity, Format, Room, Trace, make, replay};
 
-const EXPECTED: &str = include_str!("expected.csv");
+const OBJECTS: &str = include_str!("expected_objects.csv");
+const BYTES: &str = include_str!("expected_bytes.csv");
 
 /// Where traces are, and how they are written.
 const TRACES: [(&str, &str, Format); 5] = [
@@ -28,27 +29,39 @@ fn file(path: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-struct Expectation<'a> {
-    policy: &'a str,
-    capacity: u64,
+struct Expectation {
+    policy: &'static str,
+    capacity: Capacity,
     miss_ratio: f64,
+    byte_miss_ratio: Option<f64>,
 }
 
-fn expectations(trace: &str) -> Vec<Expectation<'static>> {
-    let rows = EXPECTED.lines().filter(|line| !line.starts_with('#')).skip(1);
+fn rows(table: &'static str, trace: &str) -> Vec<Vec<&'static str>> {
+    let rows = table.lines().filter(|line| !line.starts_with('#')).skip(1);
     let rows = rows.map(|line| line.split(',').collect::<Vec<_>>());
-    let rows = rows.filter(|row| row[0] == trace);
-    rows.map(|row| Expectation {
+    rows.filter(|row| row[0] == trace).collect()
+}
+
+fn expectations(trace: &str) -> Vec<Expectation> {
+    let ratio = |text: &str| text.parse().expect("a ratio");
+    let objects = rows(OBJECTS, trace).into_iter().map(|row| Expectation {
         policy: row[3],
         capacity: row[2].parse().expect("a number of objects"),
-        miss_ratio: row[4].parse().expect("a ratio"),
-    })
-    .collect()
+        miss_ratio: ratio(row[4]),
+        byte_miss_ratio: None,
+    });
+    let bytes = rows(BYTES, trace).into_iter().map(|row| Expectation {
+        policy: row[2],
+        capacity: row[1].parse().expect("a size"),
+        miss_ratio: ratio(row[3]),
+        byte_miss_ratio: Some(row[4]).filter(|text| !text.is_empty()).map(ratio),
+    });
+    objects.chain(bytes).collect()
 }
 
-/// How far a miss ratio may be off. Of S3-FIFO there are several versions, which differ by as much among themselves.
-fn tolerance(policy: &str) -> f64 {
-    if policy == "s3-fifo" { 0.005 } else { 0.00005 + 1e-9 }
+/// Equal to four digits.
+fn agree(here: f64, there: f64) -> bool {
+    (here - there).abs() < 0.00005 + 1e-9
 }
 
 #[track_caller]
@@ -56,23 +69,24 @@ fn check(name: &str) {
     let (_, path, format) =
         TRACES.iter().find(|(known, ..)| *known == name).expect("a known trace");
     let Some(path) = file(path) else { return };
-    let mut expected = expectations(name);
-    expected.retain(|row| row.policy == "fifo");
+    let expected = expectations(name);
     assert!(!expected.is_empty());
-    let room = |capacity| Room { capacity: Capacity::Objects(capacity), zones: 50 };
-    let contenders =
-        expected.iter().map(|row| make(row.policy, room(row.capacity)).expect("a known policy"));
-    let tallies =
-        replay(&Trace::new(path, *format), contenders.collect(), &|_| ()).expect("a whole trace");
-    let wrong: Vec<String> = expected
-        .iter()
-        .zip(&tallies)
-        .filter(|(row, tally)| tolerance(row.policy) < (tally.miss_ratio() - row.miss_ratio).abs())
-        .map(|(row, tally)| {
-            let Expectation { policy, capacity, miss_ratio } = row;
-            format!("{policy} at {capacity}: {:.4}, not {miss_ratio:.4}", tally.miss_ratio())
-        })
-        .collect();
+    let contenders = expected.iter().map(|row| {
+        make(row.policy, Room { capacity: row.capacity, zones: 1 }).expect("a known policy")
+    });
+    let trace = Trace::new(path, *format);
+    let tallies = replay(&trace, contenders.collect(), &|_| ()).expect("a whole trace");
+    let mut wrong = Vec::new();
+    for (row, tally) in expected.iter().zip(&tallies) {
+        let Expectation { policy, capacity, miss_ratio, byte_miss_ratio } = row;
+        let (objects, bytes) = (tally.miss_ratio(), tally.byte_miss_ratio());
+        if !agree(objects, *miss_ratio) {
+            wrong.push(format!("{policy} at {capacity}: {objects:.4}, not {miss_ratio:.4}"));
+        }
+        if let Some(there) = byte_miss_ratio.filter(|there| !agree(bytes, *there)) {
+            wrong.push(format!("{policy} at {capacity}, bytes: {bytes:.4}, not {there:.4}"));
+        }
+    }
     assert!(wrong.is_empty(), "{name}:\n{}", wrong.join("\n"));
 }
 

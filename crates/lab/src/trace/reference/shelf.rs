@@ -1,7 +1,7 @@
 //! Objects by their numbers, in lists: what the reference policies are built on.
 //!
-//! An object takes 8 bytes for its number, 8 for its neighbours in a list, and 5 in the index; 4 more for its size where
-//! capacities are bytes. Where they are objects, all of it is taken at the beginning and nothing grows.
+//! An object takes 8 bytes for its number, 8 for its neighbours in a list, 5 in the index and 1 for its mark; 4 more for
+//! its size where capacities are bytes. Where they are objects, all of it is taken at the beginning and nothing grows.
 
 mod index;
 
@@ -28,16 +28,15 @@ struct Node {
 /// Some objects of a shelf in an order, new ones in front.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
-    pub(super) newest: Slot,
+    newest: Slot,
     pub(super) oldest: Slot,
-    pub(super) len: u64,
     /// Of all of its objects together.
     pub(super) weight: u64,
 }
 
 impl List {
     pub(super) const fn new() -> Self {
-        Self { newest: NONE, oldest: NONE, len: 0, weight: 0 }
+        Self { newest: NONE, oldest: NONE, weight: 0 }
     }
 }
 
@@ -46,6 +45,8 @@ impl List {
 pub(super) struct Shelf {
     nodes: Vec<Node>,
     index: Index,
+    /// By slot: what the policy wants to remember of each object.
+    marks: Vec<u8>,
     /// By slot; empty where every object counts as one.
     sizes: Vec<u32>,
     capacity: Capacity,
@@ -66,6 +67,7 @@ impl Shelf {
         Self {
             nodes: Vec::with_capacity(objects),
             index: Index::for_objects(objects),
+            marks: Vec::with_capacity(objects),
             sizes: Vec::new(),
             capacity,
             free: NONE,
@@ -76,16 +78,18 @@ impl Shelf {
         self.index.find(id, |slot| self.nodes[slot as usize].id)
     }
 
-    /// Requires: the object is not there yet. It is in no list.
+    /// Requires: the object is not there yet. It is in no list, and its mark is 0.
     pub(super) fn add(&mut self, id: u64, size: u32) -> Slot {
         let node = Node { id, newer: NONE, older: NONE };
         let slot = self.free;
         let slot = if slot == NONE {
             self.nodes.push(node);
+            self.marks.push(0);
             low_u32(self.nodes.len() - 1)
         } else {
             self.free = self.nodes[slot as usize].older;
             self.nodes[slot as usize] = node;
+            self.marks[slot as usize] = 0;
             slot
         };
         if let Capacity::Bytes(_) = self.capacity {
@@ -112,6 +116,20 @@ impl Shelf {
         }
     }
 
+    /// What the policy remembers of an object.
+    pub(super) fn mark(&self, slot: Slot) -> u8 {
+        self.marks[slot as usize]
+    }
+
+    pub(super) fn set_mark(&mut self, slot: Slot, mark: u8) {
+        self.marks[slot as usize] = mark;
+    }
+
+    /// The neighbour that is newer, in the list in which this one is; [`NONE`] at its front.
+    pub(super) fn newer(&self, slot: Slot) -> Slot {
+        self.nodes[slot as usize].newer
+    }
+
     /// Puts an object that is in no list in front of one.
     pub(super) fn push(&mut self, list: &mut List, slot: Slot) {
         let before = list.newest;
@@ -122,7 +140,6 @@ impl Shelf {
             before => self.nodes[before as usize].newer = slot,
         }
         list.newest = slot;
-        list.len += 1;
         list.weight += self.weight(slot);
     }
 
@@ -137,7 +154,14 @@ impl Shelf {
             NONE => list.oldest = newer,
             older => self.nodes[older as usize].newer = newer,
         }
-        list.len -= 1;
         list.weight -= self.weight(slot);
+    }
+
+    /// Makes an object the newest of the list in which it is.
+    pub(super) fn renew(&mut self, list: &mut List, slot: Slot) {
+        if list.newest != slot {
+            self.unlink(list, slot);
+            self.push(list, slot);
+        }
     }
 }

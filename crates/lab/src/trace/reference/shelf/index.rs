@@ -5,6 +5,7 @@
 
 use zonal_base::index as wide;
 
+use super::super::super::spread::spread;
 use super::Slot;
 
 /// Cells for each four objects: a load of 0.8.
@@ -34,7 +35,7 @@ impl Index {
 
     /// `id` says which object stands in a slot.
     pub(super) fn find(&self, wanted: u64, id: impl Fn(Slot) -> u64) -> Option<Slot> {
-        let hash = mix(wanted);
+        let hash = spread(wanted);
         let tag = self.tag(hash);
         let mut at = self.home(hash);
         loop {
@@ -59,7 +60,7 @@ impl Index {
     }
 
     fn put(&mut self, wanted: u64, slot: Slot) {
-        let hash = mix(wanted);
+        let hash = spread(wanted);
         let mut at = self.home(hash);
         while self.cells[at] != 0 {
             at = self.after(at);
@@ -79,7 +80,7 @@ impl Index {
 
     /// Requires: the object is there, in this slot.
     pub(super) fn remove(&mut self, wanted: u64, slot: Slot, id: impl Fn(Slot) -> u64) {
-        let mut hole = self.home(mix(wanted));
+        let mut hole = self.home(spread(wanted));
         while self.slot(self.cells[hole]) != slot {
             hole = self.after(hole);
         }
@@ -92,7 +93,7 @@ impl Index {
             if cell == 0 {
                 break;
             }
-            let home = self.home(mix(id(self.slot(cell))));
+            let home = self.home(spread(id(self.slot(cell))));
             if self.distance(hole, at) <= self.distance(home, at) {
                 self.cells[hole] = cell;
                 hole = at;
@@ -124,11 +125,4 @@ impl Index {
     fn slot(&self, cell: u32) -> Slot {
         (cell & !(u32::MAX << self.slot_bits)).wrapping_sub(1)
     }
-}
-
-/// Spreads numbers that may be neighbours or multiples of something: the finish of MurmurHash3.
-const fn mix(id: u64) -> u64 {
-    let id = (id ^ id >> 33).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
-    let id = (id ^ id >> 33).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
-    id ^ id >> 33
 }

@@ -1,0 +1,173 @@
+//! ARC (Megiddo and Modha, FAST 2003): what was asked for once and what was asked for again are two lists by recency, and
+//! the ghosts of both say which of them deserves more room.
+//!
+//! The paper's `p` is a real number here; it leaves open whether it is a whole one. Its rules are for pages
+//! of one size. By bytes they read: |T1| and so on are bytes, and as much leaves as must for the new object to fit.
+
+use super::super::{Capacity, Contender, FlashBytes, Outcome, Request};
+use super::shelf::{List, Shelf, Slot};
+
+#[derive(Debug)]
+pub(super) struct Arc {
+    capacity: Capacity,
+    shelf: Shelf,
+    /// By mark: `ONCE` and `AGAIN` are cached, the ghosts are their numbers and sizes only.
+    lists: [List; 4],
+    /// How much of the room `ONCE` should have.
+    target: f64,
+    flash: FlashBytes,
+}
+
+const ONCE: u8 = 0;
+const AGAIN: u8 = 1;
+const ONCE_GHOST: u8 = 2;
+const AGAIN_GHOST: u8 = 3;
+
+impl Arc {
+    pub(super) fn new(capacity: Capacity) -> Self {
+        Self {
+            capacity,
+            shelf: Shelf::new(capacity, capacity.amount().saturating_mul(2)),
+            lists: [List::new(); 4],
+            target: 0.0,
+            flash: FlashBytes::default(),
+        }
+    }
+
+    const fn weight(&self, list: u8) -> u64 {
+        self.lists[list as usize].weight
+    }
+
+    /// Puts an object that is in no list in front of this one.
+    fn push(&mut self, slot: Slot, to: u8) {
+        self.shelf.set_mark(slot, to);
+        self.shelf.push(&mut self.lists[to as usize], slot);
+    }
+
+    fn unlink(&mut self, slot: Slot) {
+        let list = self.shelf.mark(slot);
+        self.shelf.unlink(&mut self.lists[list as usize], slot);
+    }
+
+    fn drop_oldest(&mut self, list: u8) {
+        let slot = self.lists[list as usize].oldest;
+        self.unlink(slot);
+        self.shelf.remove(slot);
+    }
+
+    /// The paper's REPLACE: one object becomes a ghost.
+    fn replace(&mut self, was_again_ghost: Again) {
+        let once = self.weight(ONCE) as f64;
+        let is_once_too_large = match was_again_ghost {
+            Again::Ghost => self.target <= once,
+            Again::No => self.target < once,
+        };
+        let from = if self.weight(ONCE) != 0 && (is_once_too_large || self.weight(AGAIN) == 0) {
+            ONCE
+        } else {
+            AGAIN
+        };
+        let slot = self.lists[from as usize].oldest;
+        self.unlink(slot);
+        self.push(slot, from + ONCE_GHOST);
+    }
+
+    const fn needs_room(&self, weight: u64) -> bool {
+        self.capacity.amount() < self.weight(ONCE) + self.weight(AGAIN) + weight
+    }
+
+    /// A ghost was asked for: its list deserves more room.
+    fn adapt(&mut self, list: u8) {
+        let (once, again) = (self.weight(ONCE_GHOST) as f64, self.weight(AGAIN_GHOST) as f64);
+        self.target = match list {
+            ONCE_GHOST => {
+                let room = self.capacity.amount() as f64;
+                (self.target + (again / once).max(1.0)).min(room)
+            }
+            _ => (self.target - (once / again).max(1.0)).max(0.0),
+        };
+    }
+
+    fn ghost(&mut self, slot: Slot, request: &Request) {
+        let list = self.shelf.mark(slot);
+        self.adapt(list);
+        self.unlink(slot);
+        self.shelf.remove(slot);
+        let weight = self.capacity.weight(request.size);
+        if self.capacity.amount() < weight {
+            return;
+        }
+        while self.needs_room(weight) {
+            self.replace(if list == AGAIN_GHOST { Again::Ghost } else { Again::No });
+        }
+        self.insert(request, AGAIN);
+    }
+
+    fn miss(&mut self, request: &Request) {
+        let weight = self.capacity.weight(request.size);
+        let room = self.capacity.amount();
+        if room < weight {
+            return;
+        }
+        while self.needs_room(weight) {
+            if room < self.weight(ONCE) + self.weight(ONCE_GHOST) + weight {
+                if self.weight(ONCE_GHOST) == 0 {
+                    self.drop_oldest(ONCE);
+                    continue;
+                }
+                self.drop_oldest(ONCE_GHOST);
+            } else if room * 2 < self.lists.iter().map(|list| list.weight).sum::<u64>() + weight
+                && self.weight(AGAIN_GHOST) != 0
+            {
+                self.drop_oldest(AGAIN_GHOST);
+            }
+            self.replace(Again::No);
+        }
+        self.insert(request, ONCE);
+    }
+
+    fn insert(&mut self, request: &Request, to: u8) {
+        let slot = self.shelf.add(request.id, request.size);
+        self.push(slot, to);
+        self.flash.filled += u64::from(request.size);
+    }
+}
+
+/// Whether the object that needs room was a ghost of `AGAIN`.
+#[derive(Clone, Copy)]
+enum Again {
+    Ghost,
+    No,
+}
+
+impl Contender for Arc {
+    fn read(&mut self, request: &Request) -> Outcome {
+        let Some(slot) = self.shelf.find(request.id) else {
+            self.miss(request);
+            return Outcome::Miss;
+        };
+        match self.shelf.mark(slot) {
+            AGAIN => self.shelf.renew(&mut self.lists[AGAIN as usize], slot),
+            ONCE => {
+                self.unlink(slot);
+                self.push(slot, AGAIN);
+            }
+            _ => {
+                self.ghost(slot, request);
+                return Outcome::Miss;
+            }
+        }
+        Outcome::Hit
+    }
+
+    fn invalidate(&mut self, id: u64) {
+        if let Some(slot) = self.shelf.find(id) {
+            self.unlink(slot);
+            self.shelf.remove(slot);
+        }
+    }
+
+    fn flash(&self) -> FlashBytes {
+        self.flash
+    }
+}
