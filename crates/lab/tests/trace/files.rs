@@ -1,0 +1,51 @@
+//! Files of requests, written for a test.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use zonal_lab::trace::{Format, Op, Request, Trace, TraceError};
+
+/// Writes a file; its name must be the test's own.
+pub(crate) fn write(name: &str, bytes: &[u8]) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, bytes).expect("a file in the target directory");
+    path
+}
+
+/// Every request of a trace.
+pub(crate) fn read(path: &Path, format: Format) -> Result<Vec<Request>, TraceError> {
+    let mut reader = Trace::new(path.to_owned(), format).open()?;
+    let (mut all, mut batch) = (Vec::new(), Vec::new());
+    loop {
+        // A number that divides nothing, so that runs are cut in the middle.
+        reader.batch(&mut batch, 7)?;
+        if batch.is_empty() {
+            return Ok(all);
+        }
+        all.append(&mut batch);
+    }
+}
+
+pub(crate) const fn get(id: u64, size: u32, time_s: u32) -> Request {
+    Request { id, size, time_s, next: zonal_lab::trace::NEVER, op: Op::Read }
+}
+
+pub(crate) const fn invalidate(id: u64, size: u32, time_s: u32) -> Request {
+    Request { op: Op::Invalidate, ..get(id, size, time_s) }
+}
+
+pub(crate) fn zstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 1).expect("memory")
+}
+
+pub(crate) fn gz(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+pub(crate) fn xz(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 1);
+    encoder.write_all(bytes).expect("memory");
+    encoder.finish().expect("memory")
+}
