@@ -19,6 +19,7 @@ use crate::object::{Keys, ObjectKey};
 use crate::open::Lookup;
 use crate::recover::Recovery;
 use crate::remove::{RemovedLately, Watched};
+use crate::versions::Versions;
 use crate::{Ports, Stats};
 
 /// How a cache shard behaves.
@@ -119,6 +120,7 @@ pub(crate) struct Inner {
     pub(crate) index: RefCell<Index>,
     pub(crate) policy: RefCell<Box<dyn Policy>>,
     pub(crate) heads: RefCell<Heads>,
+    pub(crate) versions: RefCell<Versions>,
     /// Origin lookups of heads under way: whoever comes later shares the answer.
     pub(crate) lookups: RefCell<BTreeMap<ObjectKey, Rc<Lookup>>>,
     /// Objects that somebody looks at right now, and their last removal since.
@@ -172,6 +174,7 @@ impl Cache {
             index: RefCell::new(index),
             policy: RefCell::new(policy),
             heads: RefCell::new(Heads::new(settings.heads)),
+            versions: RefCell::new(Versions::new()),
             lookups: RefCell::default(),
             watched: RefCell::default(),
             removed: RefCell::default(),

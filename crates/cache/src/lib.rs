@@ -30,6 +30,7 @@ mod read;
 mod recover;
 mod remove;
 mod stats;
+mod versions;
 
 pub use cache::{Cache, STRIPE, Settings, StartError};
 pub use head::Head;

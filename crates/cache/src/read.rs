@@ -7,7 +7,7 @@
 //! What is read or fetched ahead of the reader is bounded; a reader that is slow holds one piece.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use alloc::sync::Arc;
 use core::future::poll_fn;
@@ -16,7 +16,7 @@ use core::task::{Context, Poll};
 
 use bytes::Bytes;
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Payload, index, low_u32};
-use zonal_zonelog::{Key, Log, ReadError as LogReadError, Reading, Record, Stream};
+use zonal_zonelog::{Extent, Key, Log, ReadError as LogReadError, Reading, Record, Stream};
 
 use crate::cache::Inner;
 use crate::fill::{FillPiece, Listener, WINDOW_BYTES};
@@ -83,6 +83,8 @@ struct Read {
     version: VersionKey,
     range: Range<u64>,
     consumer: Box<dyn Consumer>,
+    /// The read of the first piece: it begins before anybody is told anything.
+    first: Option<Ahead>,
     ahead: VecDeque<Ahead>,
     /// The fetch that this read follows.
     listener: Option<Listener>,
@@ -107,7 +109,7 @@ enum Whence {
 struct Ahead {
     number: u64,
     reading: Reading,
-    found: Found,
+    extent: Extent,
 }
 
 enum Failure {
@@ -130,7 +132,8 @@ impl Cache {
     ) {
         assert!(range.start <= range.end && range.end <= head.size);
         let inner = self.inner.clone();
-        let version = inner.version_key(object, head);
+        let make = || inner.version_key(object, head);
+        let version = inner.versions.borrow_mut().key(object, head, make);
         let read = Read {
             inner,
             object: object.clone(),
@@ -138,6 +141,7 @@ impl Cache {
             version,
             range,
             consumer,
+            first: None,
             ahead: VecDeque::new(),
             listener: None,
             asked_until: 0,
@@ -156,9 +160,8 @@ impl Cache {
 
 impl Read {
     async fn run(mut self) {
-        let all_cached = self.inner.all_cached(self.version, &self.range);
-        let all_on_flash = self.inner.all_on_flash(self.version, &self.range);
-        let outcome = match self.hand_over(Piece::Start { all_cached, all_on_flash }).await {
+        let start = self.survey();
+        let outcome = match self.hand_over(start).await {
             Ok(()) => self.all_pieces().await,
             Err(failure) => Err(failure),
         };
@@ -169,6 +172,37 @@ impl Read {
         };
         // Whether the reader hears it or is gone makes no difference any more.
         let _ = self.hand_over(last).await;
+    }
+
+    /// Says what of the range is there, and begins to read the first piece if that is on flash.
+    fn survey(&mut self) -> Piece {
+        let pieces = self.inner.pieces_of(&self.range);
+        let is_first_on_flash = self.start_first(pieces.start);
+        let (index, filling) = (self.inner.index.borrow(), self.inner.filling.borrow());
+        let (mut all_cached, mut all_on_flash) = (true, true);
+        for number in pieces.clone() {
+            let key = self.version.piece(number);
+            let is_on_flash = match number == pieces.start {
+                true => is_first_on_flash,
+                false => index.contains(key),
+            };
+            all_on_flash &= is_on_flash;
+            all_cached &= is_on_flash || is_in_memory(&filling, key);
+            if !all_cached {
+                break;
+            }
+        }
+        Piece::Start { all_cached, all_on_flash }
+    }
+
+    /// True when the piece is on flash. Its read is under way then, if there was memory to spare.
+    fn start_first(&mut self, number: u64) -> bool {
+        let found = self.inner.index.borrow().lookup(self.version.piece(number));
+        let Some(found) = found else { return false };
+        if !self.range.is_empty() {
+            self.first = self.start_ahead(number, self.range.start, &found);
+        }
+        true
     }
 
     async fn all_pieces(&mut self) -> Result<(), Failure> {
@@ -267,8 +301,8 @@ impl Read {
     }
 
     async fn read_flash(&mut self, number: u64, key: Key, wanted: &Range<u64>) -> Option<Bytes> {
-        let (reading, found) = match self.next_ahead(number) {
-            Some(ahead) => (ahead.reading, ahead.found),
+        let (reading, extent) = match self.next_ahead(number) {
+            Some(ahead) => (ahead.reading, ahead.extent),
             None => {
                 let found = self.inner.index.borrow().lookup(key)?;
                 let within = self.within(number, wanted, &found)?;
@@ -279,20 +313,21 @@ impl Read {
                     return None;
                 }
                 let place = (key, found.extent);
-                (self.inner.log.start_read(place, found.checks, &within, buffer), found)
+                let reading = self.inner.log.start_read(place, found.checks, &within, buffer);
+                (reading, found.extent)
             }
         };
         self.read_ahead(number);
         match reading.done().await {
             Ok(payload) => {
                 let now = self.inner.now();
-                let place = Inner::place(key, found.extent);
+                let place = Inner::place(key, extent);
                 self.inner.policy.borrow_mut().on_access(place, now);
                 self.inner.count(|stats| stats.served_flash_bytes += payload.len() as u64);
                 Some(payload.into_bytes())
             }
             Err(error) => {
-                self.inner.forget_damaged(key, &found, error);
+                self.inner.forget_damaged(key, extent, error);
                 None
             }
         }
@@ -303,23 +338,32 @@ impl Read {
         let piece = self.inner.settings.piece().0;
         let mut next = self.ahead.back().map_or(number, |ahead| ahead.number) + 1;
         while self.ahead.len() < READ_AHEAD && next * piece < self.range.end {
-            let key = self.version.piece(next);
-            let Some(found) = self.inner.index.borrow().lookup(key) else { return };
-            let wanted = self.wanted(next, next * piece);
-            let Some(within) = self.within(next, &wanted, &found) else { return };
-            let blocks = Log::read_blocks(found.extent, &within);
-            if self.inner.ports.buffers.pool().is_short(blocks) {
-                return;
-            }
-            let Some(buffer) = self.inner.ports.buffers.try_take(blocks) else { return };
-            let place = (key, found.extent);
-            let reading = self.inner.log.start_read(place, found.checks, &within, buffer);
-            self.ahead.push_back(Ahead { number: next, reading, found });
+            let found = self.inner.index.borrow().lookup(self.version.piece(next));
+            let ahead = found.and_then(|found| self.start_ahead(next, next * piece, &found));
+            let Some(ahead) = ahead else { return };
+            self.ahead.push_back(ahead);
             next += 1;
         }
     }
 
+    /// Starts the read of piece `number` from `at` on, if there is memory to spare.
+    fn start_ahead(&self, number: u64, at: u64, found: &Found) -> Option<Ahead> {
+        let within = self.within(number, &self.wanted(number, at), found)?;
+        let blocks = Log::read_blocks(found.extent, &within);
+        let buffers = &self.inner.ports.buffers;
+        if buffers.pool().is_short(blocks) {
+            return None;
+        }
+        let buffer = buffers.try_take(blocks)?;
+        let place = (self.version.piece(number), found.extent);
+        let reading = self.inner.log.start_read(place, found.checks, &within, buffer);
+        Some(Ahead { number, reading, extent: found.extent })
+    }
+
     fn next_ahead(&mut self, number: u64) -> Option<Ahead> {
+        if let Some(first) = self.first.take_if(|first| first.number == number) {
+            return Some(first);
+        }
         let is_next = self.ahead.front().is_some_and(|ahead| ahead.number == number);
         if !is_next {
             self.ahead.clear();
@@ -365,19 +409,14 @@ impl Read {
 impl Inner {
     fn all_cached(&self, version: VersionKey, range: &Range<u64>) -> bool {
         let (index, filling) = (self.index.borrow(), self.filling.borrow());
-        let is_there = |piece: &Rc<FillPiece>| piece.is_complete() && piece.is_current();
-        self.keys_of(version, range)
-            .all(|key| index.contains(key) || filling.get(&key).is_some_and(is_there))
+        let mut keys = self.pieces_of(range).map(|number| version.piece(number));
+        keys.all(|key| index.contains(key) || is_in_memory(&filling, key))
     }
 
-    fn all_on_flash(&self, version: VersionKey, range: &Range<u64>) -> bool {
-        let index = self.index.borrow();
-        self.keys_of(version, range).all(|key| index.contains(key))
-    }
-
-    fn keys_of(&self, version: VersionKey, range: &Range<u64>) -> impl Iterator<Item = Key> {
+    /// The numbers of the pieces that a range touches.
+    fn pieces_of(&self, range: &Range<u64>) -> Range<u64> {
         let piece = self.settings.piece().0;
-        (range.start / piece..range.end.div_ceil(piece)).map(move |number| version.piece(number))
+        range.start / piece..range.end.div_ceil(piece)
     }
 
     pub(crate) fn version_key(&self, object: &ObjectName, head: &Head) -> VersionKey {
@@ -390,7 +429,7 @@ impl Inner {
         let range = 0..found.extent.len;
         let buffer = self.ports.buffers.take(Log::read_blocks(found.extent, &range)).await;
         let payload = self.start_whole(key, &found, buffer)?.done().await;
-        payload.map_err(|error| self.forget_damaged(key, &found, error)).ok()
+        payload.map_err(|error| self.forget_damaged(key, found.extent, error)).ok()
     }
 
     /// As [`Inner::read_whole`], for a record that is written again: reclaim must not wait for those who
@@ -400,7 +439,7 @@ impl Inner {
         let blocks = Log::read_blocks(found.extent, &range);
         let buffer = self.ports.buffers.take_reserved(blocks).await;
         let data = self.start_whole(key, &found, buffer)?.done_as_data().await;
-        data.map_err(|error| self.forget_damaged(key, &found, error)).ok()
+        data.map_err(|error| self.forget_damaged(key, found.extent, error)).ok()
     }
 
     /// `None` when the record is no longer there: its zone may have been emptied while we waited for memory.
@@ -412,10 +451,10 @@ impl Inner {
         Some(self.log.start_read(place, found.checks, &(0..found.extent.len), buffer))
     }
 
-    fn forget_damaged(&self, key: Key, found: &Found, _error: LogReadError) {
+    fn forget_damaged(&self, key: Key, extent: Extent, _error: LogReadError) {
         self.count(|stats| stats.damaged += 1);
-        if self.index.borrow_mut().remove_at(key, found.extent) {
-            self.policy.borrow_mut().on_forget(Self::place(key, found.extent));
+        if self.index.borrow_mut().remove_at(key, extent) {
+            self.policy.borrow_mut().on_forget(Self::place(key, extent));
         }
     }
 
@@ -435,4 +474,9 @@ impl Inner {
         buffer.bytes_mut()[bytes.len()..whole].fill(0);
         (buffer.freeze(whole), len)
     }
+}
+
+/// True when the piece is complete, and on its way to flash.
+fn is_in_memory(filling: &BTreeMap<Key, Rc<FillPiece>>, key: Key) -> bool {
+    filling.get(&key).is_some_and(|piece| piece.is_complete() && piece.is_current())
 }

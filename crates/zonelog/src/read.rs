@@ -51,8 +51,7 @@ impl Drop for Pin {
 #[must_use = "a read that is not awaited is read for nothing"]
 pub struct Reading {
     inner: Rc<Inner>,
-    /// `None` once the answer was taken.
-    under_way: Option<Call<Command, Completion>>,
+    under_way: Call<Command, Completion>,
     key: Key,
     checks: Checks,
     span: Span,
@@ -134,7 +133,7 @@ impl Log {
         let inner = self.inner.clone();
         let pin = Pin { inner: Rc::downgrade(&inner), zone: extent.zone };
         let read = Command::Read { lba, blocks: span.blocks, buffer };
-        let under_way = Some(inner.ports.device.call_holding(read, pin));
+        let under_way = inner.ports.device.call_holding(read, pin);
         Reading { inner, under_way, key, checks, span }
     }
 }
@@ -144,8 +143,9 @@ impl Reading {
     ///
     /// # Errors
     /// When the device failed or a granule's check does not fit.
-    pub async fn done(self) -> Result<Payload, ReadError> {
-        let (buffer, span) = self.checked().await?;
+    pub async fn done(mut self) -> Result<Payload, ReadError> {
+        let answer = (&mut self.under_way).await;
+        let (buffer, span) = (self.checked(answer)?, self.span);
         let [start, stop] = [span.range.0, span.range.1].map(|at| span.skip + at - span.begin);
         Ok(buffer.freeze(stop).slice(start..stop))
     }
@@ -156,8 +156,9 @@ impl Reading {
     ///
     /// # Errors
     /// As for [`Reading::done`].
-    pub async fn done_as_data(self) -> Result<Payload, ReadError> {
-        let (mut buffer, span) = self.checked().await?;
+    pub async fn done_as_data(mut self) -> Result<Payload, ReadError> {
+        let answer = (&mut self.under_way).await;
+        let (mut buffer, span) = (self.checked(answer)?, self.span);
         let len = span.range.1;
         assert!(span.range.0 == 0 && span.begin == 0 && span.end == len);
         if Record::is_packed(low_u32(len)) {
@@ -168,27 +169,23 @@ impl Reading {
         Ok(buffer.freeze(whole))
     }
 
-    async fn checked(mut self) -> Result<(Buffer, Span), ReadError> {
-        let Some(call) = &mut self.under_way else { unreachable!("a read is awaited once") };
-        let answer = call.await;
-        self.under_way = None;
-        let Self { inner, key, checks, span, .. } = &self;
-        let (key, span) = (*key, *span);
+    fn checked(&self, answer: Completion) -> Result<Buffer, ReadError> {
+        let Self { inner, key, checks, span, .. } = self;
         let buffer = match answer {
             Ok(Answer::Read(buffer)) => buffer,
             Ok(_) => return Err(inner.note_read_error(DeviceError::InvalidField)),
             Err(error) => return Err(inner.note_read_error(error)),
         };
         let checked = match inner.settings.has(Planted::CheckShort) {
-            true => Span { end: span.end.min(span.begin + GRANULE_BYTES), ..span },
-            false => span,
+            true => Span { end: span.end.min(span.begin + GRANULE_BYTES), ..*span },
+            false => *span,
         };
-        let fits = checked.fits(&buffer, (inner.ports.checksum, key), checks);
+        let fits = checked.fits(&buffer, (inner.ports.checksum, *key), checks);
         if !fits && !inner.settings.has(Planted::CheckIgnored) {
             inner.state.borrow_mut().stats.check_errors += 1;
             return Err(ReadError::Check);
         }
-        Ok((buffer, span))
+        Ok(buffer)
     }
 }
 

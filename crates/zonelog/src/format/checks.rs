@@ -57,8 +57,10 @@ impl core::fmt::Debug for Checks {
 /// What the check of a granule begins with: the record's key and the granule's place in the record, so
 /// that bytes of another record, however intact, do not pass. The granule's bytes go on from there.
 pub(crate) fn seed(checksum: Checksum, key: Key, granule: usize) -> u32 {
-    let crc = checksum.of(0, &key.0.to_le_bytes());
-    checksum.of(crc, &(granule as u64).to_le_bytes())
+    let mut seed = [0; 24];
+    seed[..16].copy_from_slice(&key.0.to_le_bytes());
+    seed[16..].copy_from_slice(&(granule as u64).to_le_bytes());
+    checksum.of(0, &seed)
 }
 
 /// The checks of a record of `len` bytes.
