@@ -48,7 +48,8 @@ struct Slot {
     /// One waker per slot for its whole life. A waker that outlives its task wakes the next one in the
     /// slot for nothing, which a task must expect anyhow.
     wake: Arc<SlotWaker>,
-    waker: Waker,
+    /// The same; `None` while the task is being polled.
+    waker: Option<Waker>,
 }
 
 struct Ready {
@@ -184,23 +185,25 @@ impl Spawner {
     }
 
     fn poll(&self, slot: u32) {
-        let (task, waker) = {
+        let (mut task, waker) = {
             let mut tasks = self.tasks.borrow_mut();
             // A late wake-up may come when the executor has been taken down.
             let Some(entry) = tasks.slots.get_mut(slot as usize) else { return };
             // Cleared before the poll: a wake-up during the poll queues the task again.
             entry.wake.queued.store(false, Ordering::Release);
-            (entry.task.take(), entry.waker.clone())
+            let Some(task) = entry.task.take() else { return };
+            (task, entry.waker.take().expect("a slot is polled once at a time"))
         };
-        let Some(mut task) = task else { return };
-        if task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
-            self.tasks.borrow_mut().slots[slot as usize].task = Some(task);
-            return;
-        }
-        drop(task);
+        let is_done = task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
+        // What a task holds may start others when it goes: outside the borrow, and before its slot is free.
+        let left = (!is_done).then_some(task);
         let mut tasks = self.tasks.borrow_mut();
-        tasks.running_count -= 1;
-        tasks.free.push(slot);
+        let entry = &mut tasks.slots[slot as usize];
+        (entry.task, entry.waker) = (left, Some(waker));
+        if is_done {
+            tasks.running_count -= 1;
+            tasks.free.push(slot);
+        }
     }
 }
 
@@ -210,7 +213,7 @@ impl Tasks {
         let slot = low_u32(self.slots.len());
         let wake =
             Arc::new(SlotWaker { slot, queued: AtomicBool::new(false), ready: ready.clone() });
-        let waker = Waker::from(wake.clone());
+        let waker = Some(Waker::from(wake.clone()));
         self.slots.push(Slot { task: None, wake, waker });
         slot
     }
