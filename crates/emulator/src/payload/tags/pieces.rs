@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::ops::Range;
 
-use zonal_base::{BLOCK_BYTES, Blocks, Tag, index};
+use zonal_base::{BLOCK_BYTES, Blocks, TAG_BYTES, Tag, index};
 
 use super::text::Text;
 
@@ -13,13 +13,19 @@ use super::text::Text;
 /// written, that is a piece, too.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pieces {
-    starts: Vec<Start>,
-    /// Of each piece that is a tag, the one of its first block.
-    tags: Vec<Tag>,
+    pieces: Vec<Piece>,
     /// Those that are bytes. They are few.
     texts: BTreeMap<u32, Text>,
     /// Where the last piece ends.
     end: u32,
+}
+
+/// Where a piece begins, and if it is a tag, the one of its first block: side by side, for whoever finds the one wants
+/// the other.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    start: Start,
+    tag: [u8; TAG_BYTES],
 }
 
 /// A block of the zone, and in the lowest two bits what begins there.
@@ -44,7 +50,7 @@ pub(super) enum Held {
 }
 
 /// In the place of a tag where there is none.
-const NO_TAG: Tag = Tag { source: 0, block: Blocks(0) };
+const NO_TAG: [u8; TAG_BYTES] = [0; TAG_BYTES];
 
 /// Room is made for an eighth more, not for as much again: a full drive has tens of millions of pieces.
 const ROOM_MIN: usize = 64;
@@ -87,11 +93,11 @@ impl Pieces {
     /// Puts a piece in; what lay there is gone. Requires: `blocks` is not empty.
     pub(super) fn write(&mut self, blocks: Range<u32>, held: Held) {
         if self.end < blocks.start {
-            self.insert(self.starts.len(), self.end, Held::Nothing);
+            self.insert(self.pieces.len(), self.end, Held::Nothing);
             self.end = blocks.start;
         }
         let place = match blocks.start == self.end {
-            true => self.starts.len(),
+            true => self.pieces.len(),
             false => self.cut(blocks.clone()),
         };
         self.insert(place, blocks.start, held);
@@ -103,11 +109,11 @@ impl Pieces {
         let mut at = blocks.start;
         let mut piece = self.find(at);
         while let Some(found) = piece.filter(|_| at < blocks.end) {
-            let next = self.starts.get(found + 1).map_or(self.end, |start| start.block());
+            let next = self.end_of(found);
             let part = at..next.min(blocks.end);
             tell(part.clone(), self.part(found, &part));
             at = part.end;
-            piece = (found + 1 < self.starts.len()).then_some(found + 1);
+            piece = (found + 1 < self.pieces.len()).then_some(found + 1);
         }
         if at < blocks.end {
             tell(at..blocks.end, Held::Nothing);
@@ -130,28 +136,33 @@ impl Pieces {
         if self.end <= block {
             return None;
         }
-        let starts = &self.starts;
-        let begins_by = |start: &Start| start.block() <= block;
+        let pieces = &self.pieces;
+        let begins_by = |piece: &Piece| piece.start.block() <= block;
         // Pieces are of a kind: look first where it would be if all were equally long, then ever further away.
-        let guess = index(u64::from(block) * starts.len() as u64 / u64::from(self.end));
+        let guess = index(u64::from(block) * pieces.len() as u64 / u64::from(self.end));
         let (mut low, mut high, mut step) = (guess, guess + 1, 1);
-        while !begins_by(&starts[low]) {
+        while !begins_by(&pieces[low]) {
             (low, high, step) = (low.saturating_sub(step), low, step * 2);
         }
-        while starts.get(high).is_some_and(begins_by) {
+        while pieces.get(high).is_some_and(begins_by) {
             (low, high, step) = (high, high + step, step * 2);
         }
-        let high = high.min(starts.len());
-        Some(low + starts[low..high].partition_point(begins_by) - 1)
+        let high = high.min(pieces.len());
+        Some(low + pieces[low..high].partition_point(begins_by) - 1)
+    }
+
+    /// Where a piece ends.
+    fn end_of(&self, piece: usize) -> u32 {
+        self.pieces.get(piece + 1).map_or(self.end, |next| next.start.block())
     }
 
     /// What `part` of a piece holds.
     fn part(&self, piece: usize, part: &Range<u32>) -> Held {
-        let start = self.starts[piece];
+        let Piece { start, tag } = self.pieces[piece];
         let skipped = part.start - start.block();
         match start.kind() {
             Kind::Nothing => Held::Nothing,
-            Kind::Tag => Held::Tag(self.tags[piece].plus(Blocks(u64::from(skipped)))),
+            Kind::Tag => Held::Tag(Tag::decode(tag).plus(Blocks(u64::from(skipped)))),
             Kind::Text => {
                 let [from, to] = [skipped, part.end - start.block()];
                 let bytes = from as usize * BLOCK_BYTES..to as usize * BLOCK_BYTES;
@@ -161,13 +172,12 @@ impl Pieces {
     }
 
     fn insert(&mut self, place: usize, block: u32, held: Held) {
-        if self.starts.len() == self.starts.capacity() {
-            let room = self.starts.len() / 8 + ROOM_MIN;
-            self.starts.reserve_exact(room);
-            self.tags.reserve_exact(room);
+        if self.pieces.len() == self.pieces.capacity() {
+            self.pieces.reserve_exact(self.pieces.len() / 8 + ROOM_MIN);
         }
-        self.starts.insert(place, Start::new(block, held.kind()));
-        self.tags.insert(place, if let Held::Tag(tag) = held { tag } else { NO_TAG });
+        let start = Start::new(block, held.kind());
+        let tag = if let Held::Tag(tag) = held { tag.encode() } else { NO_TAG };
+        self.pieces.insert(place, Piece { start, tag });
         if let Held::Text(text) = held {
             self.texts.insert(block, text);
         }
@@ -177,23 +187,22 @@ impl Pieces {
     fn cut(&mut self, blocks: Range<u32>) -> usize {
         let first = self.split(blocks.start);
         let next = self.split(blocks.end);
-        for start in self.starts.drain(first..next) {
+        for Piece { start, .. } in self.pieces.drain(first..next) {
             if start.kind() == Kind::Text {
                 self.texts.remove(&start.block());
             }
         }
-        self.tags.drain(first..next);
         first
     }
 
     /// Sees to it that a piece begins at `block`, and says which; none does at the end.
     fn split(&mut self, block: u32) -> usize {
-        let Some(piece) = self.find(block) else { return self.starts.len() };
-        let start = self.starts[piece].block();
+        let Some(piece) = self.find(block) else { return self.pieces.len() };
+        let start = self.pieces[piece].start.block();
         if start == block {
             return piece;
         }
-        let next = self.starts.get(piece + 1).map_or(self.end, |start| start.block());
+        let next = self.end_of(piece);
         let [before, after] = [start..block, block..next].map(|part| self.part(piece, &part));
         if let Held::Text(before) = before {
             self.texts.insert(start, before);
@@ -217,11 +226,11 @@ mod tests {
                 let gap = u32::from(rng.one_in(5)) * 40;
                 let blocks = if rng.one_in(9) { 200 } else { 1 + u32::from(rng.one_in(3)) };
                 let begin = pieces.end + gap;
-                pieces.write(begin..begin + blocks, Held::Tag(NO_TAG));
+                pieces.write(begin..begin + blocks, Held::Tag(Tag::decode(NO_TAG)));
             }
             for _ in 0..40 {
                 let block = zonal_base::low_u32(index(rng.below(u64::from(pieces.end) + 3)));
-                let plain = pieces.starts.partition_point(|start| start.block() <= block);
+                let plain = pieces.pieces.partition_point(|piece| piece.start.block() <= block);
                 let plain = (block < pieces.end).then(|| plain - 1);
                 assert_eq!(pieces.find(block), plain, "block {block} of {pieces:?}");
             }
@@ -230,6 +239,6 @@ mod tests {
 
     #[test]
     fn a_piece_of_tags_takes_20_bytes() {
-        assert_eq!(size_of::<Start>() + size_of::<Tag>(), 20);
+        assert_eq!(size_of::<Piece>(), 20);
     }
 }
