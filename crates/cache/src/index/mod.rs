@@ -134,7 +134,7 @@ impl Index {
 
     fn find(&self, key: Key) -> Option<(ZoneId, usize)> {
         let hash = entry::hash(key);
-        let slot = self.table.find(hash, &|slot| hash_at(&self.arenas, self.shape, slot))?;
+        let slot = self.table.find(hash, |slot| hash_at(&self.arenas, self.shape, slot))?;
         Some(self.shape.place(slot))
     }
 }

@@ -21,9 +21,6 @@ const PARTS_MAX: usize = 1024;
 /// Moves after which an insertion gives up and the part grows. At this length a part fills to about 95 %.
 const KICKS_MAX: usize = 200;
 
-/// Reads the hash of the entry that a slot leads to.
-pub(crate) type HashOf<'a> = dyn Fn(u32) -> u64 + 'a;
-
 pub(crate) struct Table {
     parts: Vec<Part>,
     len: usize,
@@ -51,16 +48,17 @@ impl Table {
         slots + self.parts.capacity() * size_of::<Part>()
     }
 
-    pub(crate) fn find(&self, hash: u64, hash_of: &HashOf<'_>) -> Option<u32> {
+    /// The slot of a hash. `hash_of` reads the hash of the entry that a slot leads to.
+    pub(crate) fn find(&self, hash: u64, hash_of: impl Fn(u32) -> u64) -> Option<u32> {
         let part = &self.parts[self.part_of(hash)];
-        let is_it = |slot: &&u32| **slot != EMPTY && hash_of(**slot) == hash;
-        part.buckets(hash)
-            .into_iter()
-            .find_map(|bucket| part.bucket(bucket).iter().find(is_it).copied())
+        // Memory is far: both buckets are on their way before the entries of the first are looked at.
+        let [first, second] = part.buckets(hash).map(|bucket| part.bucket(bucket));
+        let mut slots = first.into_iter().chain(second);
+        slots.find(|slot| *slot != EMPTY && hash_of(*slot) == hash)
     }
 
     /// Requires: no slot with this hash is in the table.
-    pub(crate) fn insert(&mut self, hash: u64, slot: u32, hash_of: &HashOf<'_>) {
+    pub(crate) fn insert(&mut self, hash: u64, slot: u32, hash_of: &impl Fn(u32) -> u64) {
         assert!(slot != EMPTY);
         let part = self.part_of(hash);
         self.parts[part].insert(hash, slot, hash_of);
@@ -90,11 +88,13 @@ impl Part {
         [index(((mixed >> 32) * count) >> 32), index(((mixed & 0xFFFF_FFFF) * count) >> 32)]
     }
 
-    fn bucket(&self, bucket: usize) -> &[u32] {
-        &self.slots[bucket * BUCKET..(bucket + 1) * BUCKET]
+    fn bucket(&self, bucket: usize) -> [u32; BUCKET] {
+        let mut slots = [EMPTY; BUCKET];
+        slots.copy_from_slice(&self.slots[bucket * BUCKET..(bucket + 1) * BUCKET]);
+        slots
     }
 
-    fn insert(&mut self, hash: u64, slot: u32, hash_of: &HashOf<'_>) {
+    fn insert(&mut self, hash: u64, slot: u32, hash_of: &impl Fn(u32) -> u64) {
         let mut homeless = self.try_insert(hash, slot, hash_of);
         while let Some((hash, slot)) = homeless {
             self.grow(hash_of);
@@ -104,7 +104,7 @@ impl Part {
 
     /// Puts the slot into one of its buckets, moving others out of the way. What has no place in the
     /// end is handed back.
-    fn try_insert(&mut self, hash: u64, slot: u32, hash_of: &HashOf<'_>) -> Option<(u64, u32)> {
+    fn try_insert(&mut self, hash: u64, slot: u32, hash_of: &impl Fn(u32) -> u64) -> Option<(u64, u32)> {
         let (mut hash, mut slot) = (hash, slot);
         let mut came_from = usize::MAX;
         for _ in 0..KICKS_MAX {
@@ -125,7 +125,7 @@ impl Part {
         Some((hash, slot))
     }
 
-    fn grow(&mut self, hash_of: &HashOf<'_>) {
+    fn grow(&mut self, hash_of: &impl Fn(u32) -> u64) {
         let buckets = self.slots.len() / BUCKET;
         let mut more = buckets + (buckets / 8).max(1);
         let old = core::mem::take(&mut self.slots);
