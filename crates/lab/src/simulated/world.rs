@@ -53,35 +53,36 @@ impl<D: ZonedDevice> World<D> {
     /// Turns until `done`, or until nothing is left that could happen.
     pub(super) fn run(&mut self, done: impl Fn() -> bool) {
         while !done() {
-            if !self.turn() && !self.wait() {
+            self.turn();
+            if self.is_idle() && !self.wait() {
                 return;
             }
         }
     }
 
-    /// True when something moved.
-    fn turn(&mut self) -> bool {
-        let mut moved = 0 < self.executor.run(POLLS_PER_TURN);
+    /// What has come by now, what tasks make of it, and what they ask for.
+    fn turn(&mut self) {
+        while let Some((ticket, completion)) = self.drive.poll(self.now) {
+            self.ports.device.complete(ticket, completion);
+        }
+        while let Some((ticket, fetched)) = self.origin.poll(self.now) {
+            self.ports.origin.complete(ticket, fetched);
+        }
+        self.executor.run(POLLS_PER_TURN);
         while let Some((ticket, command)) = self.ports.device.take() {
-            moved = true;
             if let Err(command) = self.drive.submit(self.now, ticket, command) {
                 self.ports.device.put_back(ticket, command);
                 break;
             }
         }
         while let Some((ticket, fetch)) = self.ports.origin.take() {
-            moved = true;
             self.origin.start(self.now, ticket, fetch);
         }
-        while let Some((ticket, completion)) = self.drive.poll(self.now) {
-            moved = true;
-            self.ports.device.complete(ticket, completion);
-        }
-        while let Some((ticket, fetched)) = self.origin.poll(self.now) {
-            moved = true;
-            self.ports.origin.complete(ticket, fetched);
-        }
-        moved
+    }
+
+    /// True when nothing more happens now, unless an answer takes no time.
+    fn is_idle(&self) -> bool {
+        !self.executor.has_ready()
     }
 
     /// Moves on to the next thing that happens, if there is one.
