@@ -13,6 +13,7 @@ use zonal_runtime::Event;
 use zonal_zonelog::{Extent, Identity, Key, Log, OpenError as LogError, OpenMode};
 
 use crate::fill::FillPiece;
+use crate::hashed::Hashed;
 use crate::heads::Heads;
 use crate::index::Index;
 use crate::object::{Keys, ObjectKey};
@@ -124,10 +125,10 @@ pub(crate) struct Inner {
     /// Origin lookups of heads under way: whoever comes later shares the answer.
     pub(crate) lookups: RefCell<BTreeMap<ObjectKey, Rc<Lookup>>>,
     /// Objects that somebody looks at right now, and their last removal since.
-    pub(crate) watched: RefCell<BTreeMap<ObjectKey, Watched>>,
+    pub(crate) watched: RefCell<Hashed<ObjectKey, Watched>>,
     pub(crate) removed: RefCell<RemovedLately>,
     /// Pieces that are being fetched or are on their way to flash.
-    pub(crate) filling: RefCell<BTreeMap<Key, Rc<FillPiece>>>,
+    pub(crate) filling: RefCell<Hashed<Key, Rc<FillPiece>>>,
     /// Tasks whose end a graceful stop waits for: admissions and publications.
     pub(crate) writing: Cell<u64>,
     /// Fetches whose bodies are not closed yet. Their pieces need not stand in `filling`: a newer fetch of the same

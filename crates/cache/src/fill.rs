@@ -8,7 +8,7 @@
 //! it ends between two pieces and gives its place at the origin to others. What it brought is on flash or held
 //! for its readers as before; when they get to the end of that, they ask anew.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -24,7 +24,7 @@ use zonal_runtime::{Event, Sleep};
 use zonal_zonelog::Key;
 
 use crate::cache::{Inner, STRIPE};
-use crate::object::VersionKey;
+use crate::object::{ObjectKey, VersionKey};
 use crate::planted::Planted;
 use crate::remove::Watch;
 use crate::{Fetch, Fetched, Head, ObjectName, OriginFault, ReadError};
@@ -254,11 +254,11 @@ impl Inner {
     pub(crate) fn start_fill(
         self: &Rc<Self>,
         (object, head): (ObjectName, Arc<Head>),
-        version: VersionKey,
+        (key, version): (ObjectKey, VersionKey),
         (run, number): (Range<u64>, u64),
     ) -> Rc<FillPiece> {
         let piece_bytes = self.settings.piece().0;
-        let watch = self.watch(self.keys.object(&object));
+        let watch = self.watch(key);
         let fetch = Rc::new(FetchState {
             epoch: watch.epoch(),
             watch,
@@ -300,7 +300,7 @@ impl Inner {
 
     /// Takes a piece out of the table, if it is the one that stands there.
     pub(crate) fn end_filling(&self, piece: &Rc<FillPiece>) {
-        let mut filling: core::cell::RefMut<'_, BTreeMap<_, _>> = self.filling.borrow_mut();
+        let mut filling = self.filling.borrow_mut();
         if filling.get(&piece.key).is_some_and(|current| Rc::ptr_eq(current, piece)) {
             filling.remove(&piece.key);
         }

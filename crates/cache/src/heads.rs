@@ -4,11 +4,10 @@ use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::sync::Arc;
 use core::cell::Cell;
-use core::hash::{BuildHasher, Hasher};
 
-use hashbrown::HashMap;
 use zonal_base::Nanos;
 
+use crate::hashed::Hashed;
 use crate::index::chunk_id;
 use crate::object::ObjectKey;
 use crate::{Head, ObjectName};
@@ -44,40 +43,14 @@ impl KnownHead {
 /// The heads asked for lately: CLOCK, so that a hit costs one store. They are found by the hash that the
 /// index has of them, so reclaim can tell which of a zone's heads are wanted.
 pub(crate) struct Heads {
-    known: HashMap<u64, (ObjectKey, Rc<KnownHead>), AsIs>,
+    known: Hashed<u64, (ObjectKey, Rc<KnownHead>)>,
     hand: VecDeque<u64>,
     limit: usize,
 }
 
-/// A hasher for what is a hash already.
-#[derive(Clone, Copy, Default)]
-struct AsIs(u64);
-
-impl Hasher for AsIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("keys are one u64");
-    }
-
-    fn write_u64(&mut self, key: u64) {
-        self.0 = zonal_base::mix64(key);
-    }
-}
-
-impl BuildHasher for AsIs {
-    type Hasher = Self;
-
-    fn build_hasher(&self) -> Self {
-        Self(0)
-    }
-}
-
 impl Heads {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { known: HashMap::with_hasher(AsIs(0)), hand: VecDeque::new(), limit }
+        Self { known: Hashed::default(), hand: VecDeque::new(), limit }
     }
 
     pub(crate) fn get(&self, key: ObjectKey) -> Option<Rc<KnownHead>> {

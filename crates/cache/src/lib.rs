@@ -19,6 +19,7 @@ mod admit;
 mod cache;
 mod evict;
 mod fill;
+mod hashed;
 mod head;
 mod heads;
 mod index;

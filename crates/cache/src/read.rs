@@ -7,7 +7,7 @@
 //! What is read or fetched ahead of the reader is bounded; a reader that is slow holds one piece.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::sync::Arc;
 use core::future::poll_fn;
@@ -20,8 +20,9 @@ use zonal_zonelog::{Extent, Key, Log, ReadError as LogReadError, Reading, Record
 
 use crate::cache::Inner;
 use crate::fill::{FillPiece, Listener, WINDOW_BYTES};
+use crate::hashed::Hashed;
 use crate::index::Found;
-use crate::object::VersionKey;
+use crate::object::{ObjectKey, VersionKey};
 use crate::planted::Planted;
 use crate::{Cache, Head, ObjectName, OriginFault};
 
@@ -80,6 +81,7 @@ struct Read {
     inner: Rc<Inner>,
     object: ObjectName,
     head: Arc<Head>,
+    key: ObjectKey,
     version: VersionKey,
     range: Range<u64>,
     consumer: Box<dyn Consumer>,
@@ -132,12 +134,13 @@ impl Cache {
     ) {
         assert!(range.start <= range.end && range.end <= head.size);
         let inner = self.inner.clone();
-        let make = || inner.version_key(object, head);
-        let version = inner.versions.borrow_mut().key(object, head, make);
+        let make = || inner.keys_of(object, head);
+        let (key, version) = inner.versions.borrow_mut().keys(object, head, make);
         let read = Read {
             inner,
             object: object.clone(),
             head: head.clone(),
+            key,
             version,
             range,
             consumer,
@@ -153,7 +156,7 @@ impl Cache {
     /// True when nothing of `range` would have to be fetched now.
     #[must_use]
     pub fn is_cached(&self, object: &ObjectName, head: &Head, range: &Range<u64>) -> bool {
-        let version = self.inner.version_key(object, head);
+        let (_, version) = self.inner.keys_of(object, head);
         self.inner.all_cached(version, range)
     }
 }
@@ -251,7 +254,8 @@ impl Read {
                 let run = self.inner.missing_run(self.version, &head, &range, number);
                 self.asked_until = run.end;
                 self.count_piece(number, Whence::Missed);
-                self.inner.start_fill((object, head), self.version, (run, number))
+                let keys = (self.key, self.version);
+                self.inner.start_fill((object, head), keys, (run, number))
             }
         };
         self.follow(&piece, wanted).await
@@ -419,9 +423,10 @@ impl Inner {
         range.start / piece..range.end.div_ceil(piece)
     }
 
-    pub(crate) fn version_key(&self, object: &ObjectName, head: &Head) -> VersionKey {
+    fn keys_of(&self, object: &ObjectName, head: &Head) -> (ObjectKey, VersionKey) {
         let salt = if self.settings.has(Planted::SaltIgnored) { 0 } else { head.salt };
-        self.keys.version(self.keys.object(object), &head.etag, head.size, salt)
+        let key = self.keys.object(object);
+        (key, self.keys.version(key, &head.etag, head.size, salt))
     }
 
     /// A whole record; `None` when it cannot be had, and then it is forgotten.
@@ -477,6 +482,6 @@ impl Inner {
 }
 
 /// True when the piece is complete, and on its way to flash.
-fn is_in_memory(filling: &BTreeMap<Key, Rc<FillPiece>>, key: Key) -> bool {
+fn is_in_memory(filling: &Hashed<Key, Rc<FillPiece>>, key: Key) -> bool {
     filling.get(&key).is_some_and(|piece| piece.is_complete() && piece.is_current())
 }

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::object::VersionKey;
+use crate::object::{ObjectKey, VersionKey};
 use crate::{Head, ObjectName};
 
 /// Versions that are remembered: those that a shard serves at one time. 48 KB, and their heads. Those that share a
@@ -18,7 +18,7 @@ pub(crate) struct Versions {
 struct Known {
     object: ObjectName,
     head: Arc<Head>,
-    key: VersionKey,
+    keys: (ObjectKey, VersionKey),
 }
 
 impl Versions {
@@ -26,21 +26,22 @@ impl Versions {
         Self { places: (0..PLACES).map(|_| None).collect() }
     }
 
-    /// The key of the version of `object` that `head` names; `make` is asked when it is not remembered.
-    pub(crate) fn key(
+    /// The keys of `object` and of the version of it that `head` names; `make` is asked when they are not
+    /// remembered.
+    pub(crate) fn keys(
         &mut self,
         object: &ObjectName,
         head: &Arc<Head>,
-        make: impl FnOnce() -> VersionKey,
-    ) -> VersionKey {
+        make: impl FnOnce() -> (ObjectKey, VersionKey),
+    ) -> (ObjectKey, VersionKey) {
         let place = &mut self.places[Arc::as_ptr(head).addr() / size_of::<Head>() % PLACES];
         let known = place.as_ref().filter(|known| Arc::ptr_eq(&known.head, head));
         if let Some(known) = known.filter(|known| known.object == *object) {
-            return known.key;
+            return known.keys;
         }
-        let key = make();
-        *place = Some(Known { object: object.clone(), head: head.clone(), key });
-        key
+        let keys = make();
+        *place = Some(Known { object: object.clone(), head: head.clone(), keys });
+        keys
     }
 }
 
@@ -58,12 +59,13 @@ mod tests {
         let [a, b] = ["a", "b"].map(|key| ObjectName::new("bucket", key));
         let mut made = 0;
         let mut check = |object: &ObjectName, head: &Arc<Head>, count: u32| {
-            let make = || keys.version(keys.object(object), &head.etag, head.size, head.salt);
-            let key = versions.key(object, head, || {
+            let key = keys.object(object);
+            let expected = (key, keys.version(key, &head.etag, head.size, head.salt));
+            let found = versions.keys(object, head, || {
                 made += 1;
-                make()
+                expected
             });
-            assert!(key == make() && made == count, "{object} {made}");
+            assert!(found == expected && made == count, "{object} {made}");
         };
         check(&a, &one, 1);
         check(&a, &one, 1);

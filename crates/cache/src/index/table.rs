@@ -104,7 +104,12 @@ impl Part {
 
     /// Puts the slot into one of its buckets, moving others out of the way. What has no place in the
     /// end is handed back.
-    fn try_insert(&mut self, hash: u64, slot: u32, hash_of: &impl Fn(u32) -> u64) -> Option<(u64, u32)> {
+    fn try_insert(
+        &mut self,
+        hash: u64,
+        slot: u32,
+        hash_of: &impl Fn(u32) -> u64,
+    ) -> Option<(u64, u32)> {
         let (mut hash, mut slot) = (hash, slot);
         let mut came_from = usize::MAX;
         for _ in 0..KICKS_MAX {
