@@ -251,17 +251,18 @@ impl Buffer {
             self.memory[at..at + bytes.len()].copy_from_slice(bytes);
             return;
         }
-        let end = at + bytes.len();
-        let mut from = at;
-        while from < end {
-            let next = (from / BLOCK_BYTES + 1) * BLOCK_BYTES;
-            let is_whole = from.is_multiple_of(BLOCK_BYTES) && next <= end;
-            let to = if is_whole { from + TAG_BYTES } else { next.min(end) };
-            self.memory[from..to].copy_from_slice(&bytes[from - at..to - at]);
-            if is_whole {
-                self.contents = Contents::Tags;
+        let front = at.next_multiple_of(BLOCK_BYTES).min(at + bytes.len()) - at;
+        let (front, rest) = bytes.split_at(front);
+        let begin = at + front.len();
+        self.memory[at..begin].copy_from_slice(front);
+        let ours = self.memory[begin..begin + rest.len()].chunks_mut(BLOCK_BYTES);
+        for (ours, block) in ours.zip(rest.chunks(BLOCK_BYTES)) {
+            if block.len() < BLOCK_BYTES {
+                ours.copy_from_slice(block);
+                return;
             }
-            from = next;
+            ours[..TAG_BYTES].copy_from_slice(&block[..TAG_BYTES]);
+            self.contents = Contents::Tags;
         }
     }
 
