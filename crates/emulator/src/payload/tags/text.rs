@@ -116,6 +116,10 @@ fn remember<'a>(known: impl Iterator<Item = &'a Text>) -> Seen<'a> {
 }
 
 fn without_zeros(bytes: &[u8]) -> &[u8] {
+    // Most of a header is zeros: they are skipped by the word.
+    let words = bytes.rchunks_exact(size_of::<u128>());
+    let zeros = words.take_while(|word| **word == [0; size_of::<u128>()]).count();
+    let bytes = &bytes[..bytes.len() - zeros * size_of::<u128>()];
     let len = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     &bytes[..len]
 }
