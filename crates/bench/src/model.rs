@@ -83,7 +83,7 @@ fn cache(zones: u32) -> Result<(Simulated<ZonedDrive>, u64), String> {
     let drive = ZonedDrive::new(profile, 1, Box::new(Tags::new(&geometry)));
     let settings = Settings {
         chunk: CHUNK,
-        policy: "zone-lru",
+        policy: zonal_policy::Spec::default(),
         tasks: 64,
         origin_latency: Nanos::millis(10),
         seed: 1,

@@ -52,12 +52,7 @@ impl Inner {
             return false;
         };
         let checks = placed.descriptor().checks;
-        let found = Found { extent: placed.extent(), kind: PIECE, checks };
-        let published = self.index.borrow_mut().insert(piece.key, &found);
-        if published {
-            let place = Self::place(piece.key, found.extent);
-            self.policy.borrow_mut().on_insert(place, self.now());
-        }
-        published
+        let found = Found::new(placed.extent(), PIECE, checks);
+        self.holdings.publish(piece.key, &found, self.now())
     }
 }

@@ -3,19 +3,20 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::fmt;
 
-use zonal_base::{Bytes, Nanos};
+use zonal_base::{BLOCK_BYTES, Bytes, Nanos, ZoneId, index, low_u32};
 use zonal_device::Geometry;
-use zonal_policy::{Place, Policy};
+use zonal_policy::{Layout, Policy};
 use zonal_runtime::Event;
-use zonal_zonelog::{Extent, Identity, Key, Log, OpenError as LogError, OpenMode};
+use zonal_zonelog::{Identity, Key, Log, OpenError as LogError, OpenMode};
 
 use crate::fill::FillPiece;
 use crate::hashed::Hashed;
 use crate::heads::Heads;
-use crate::index::Index;
+use crate::holdings::Holdings;
 use crate::object::{Keys, ObjectKey};
 use crate::open::Lookup;
 use crate::recover::Recovery;
@@ -61,6 +62,21 @@ impl Settings {
     #[must_use]
     pub fn piece(&self) -> Bytes {
         self.chunk.min(self.log.segment_bytes)
+    }
+
+    /// The device as a policy sees it.
+    #[must_use]
+    pub fn layout(&self, geometry: &Geometry) -> Layout {
+        let zone_count = geometry.zone_count;
+        // Header, footer, and what the last segment of a zone leaves free: three blocks for each segment, at most.
+        let segments = self.log.segment_bytes.0 / BLOCK_BYTES as u64;
+        let framing = (u64::from(zone_count) * 3).div_ceil(segments);
+        let open = self.log.fill_zones.min((zone_count / 4).max(1)) + 1;
+        Layout {
+            zone_count,
+            zone_capacity: geometry.zone_capacity.bytes(),
+            busy_zones: open + self.log.high_zones + low_u32(index(framing)),
+        }
     }
 
     fn with_backlog_within(mut self, memory: Bytes) -> Self {
@@ -118,8 +134,7 @@ pub(crate) struct Inner {
     pub(crate) settings: Settings,
     pub(crate) keys: Keys,
     pub(crate) log: Log,
-    pub(crate) index: RefCell<Index>,
-    pub(crate) policy: RefCell<Box<dyn Policy>>,
+    pub(crate) holdings: Holdings,
     pub(crate) heads: RefCell<Heads>,
     pub(crate) versions: RefCell<Versions>,
     /// Origin lookups of heads under way: whoever comes later shares the answer.
@@ -172,8 +187,7 @@ impl Cache {
         let inner = Inner {
             keys: Keys::new(log.identity().log),
             settings,
-            index: RefCell::new(index),
-            policy: RefCell::new(policy),
+            holdings: Holdings::new(index, policy),
             heads: RefCell::new(Heads::new(settings.heads)),
             versions: RefCell::new(Versions::new()),
             lookups: RefCell::default(),
@@ -189,7 +203,7 @@ impl Cache {
             ports,
         };
         let cache = Self { inner: Rc::new(inner) };
-        cache.inner.tell_policy_of_full_zones();
+        cache.inner.tell_policy();
         cache.inner.ports.spawner.spawn(cache.inner.clone().reclaim_for_ever());
         Ok(cache)
     }
@@ -227,13 +241,13 @@ impl Cache {
     /// Records in the index.
     #[must_use]
     pub fn record_count(&self) -> u64 {
-        self.inner.index.borrow().record_count()
+        self.inner.holdings.record_count()
     }
 
     /// Memory of the index.
     #[must_use]
     pub fn index_memory(&self) -> Bytes {
-        self.inner.index.borrow().memory()
+        self.inner.holdings.memory()
     }
 
     /// What must be nothing when no read is under way: fetches, lookups, admissions.
@@ -264,18 +278,10 @@ impl Inner {
         });
     }
 
-    pub(crate) fn place(key: Key, extent: Extent) -> Place {
-        let offset = Bytes(extent.byte_offset());
-        Place { zone: extent.zone, offset, chunk: crate::index::chunk_id(key) }
-    }
-
-    fn tell_policy_of_full_zones(&self) {
+    fn tell_policy(&self) {
         let mut full = self.log.candidates();
         full.sort_by_key(|facts| facts.sequence);
-        let mut policy = self.policy.borrow_mut();
-        for facts in full {
-            policy.on_sealed(facts.zone, self.now());
-            self.index.borrow_mut().seal_zone(facts.zone);
-        }
+        let full: Vec<ZoneId> = full.iter().map(|facts| facts.zone).collect();
+        self.holdings.tell_policy(self.log.geometry().zone_count, &full, self.now());
     }
 }

@@ -13,11 +13,10 @@ use core::pin::Pin;
 use core::task::Poll;
 
 use zonal_base::{Bytes, ZoneId};
-use zonal_policy::{Keep, Place, ZoneFacts};
+use zonal_policy::ZoneFacts;
 use zonal_zonelog::{Descriptor, Extent, Reclaim, Record, Stream, Urgency};
 
 use crate::cache::Inner;
-use crate::index::Found;
 use crate::recover::{HEAD, PIECE};
 
 /// Rewrites under way together: enough to fill segments with pieces of 64 KiB and more; each holds a buffer.
@@ -50,8 +49,7 @@ impl Inner {
 
     fn note_sealed_zones(&self) {
         for zone in self.log.take_sealed() {
-            self.policy.borrow_mut().on_sealed(zone, self.now());
-            self.index.borrow_mut().seal_zone(zone);
+            self.holdings.seal(zone, self.now());
         }
     }
 
@@ -67,11 +65,7 @@ impl Inner {
                 bytes: Bytes(facts.record_bytes),
             })
             .collect();
-        let mut policy = self.policy.borrow_mut();
-        // What is evicted stays readable until its zone goes, so there is nothing to do about it here:
-        // the policy remembers, and says `Drop` when it is asked what to keep.
-        policy.evict(self.log.geometry().zone_capacity.bytes());
-        policy.victim(&candidates)
+        self.holdings.victim(&candidates)
     }
 
     async fn empty_zone(self: &Rc<Self>, zone: ZoneId) {
@@ -81,18 +75,14 @@ impl Inner {
         self.keep_heads(zone).await;
         self.keep_pieces(&reclaim, zone).await;
         self.forget_zone(zone).await;
-        self.policy.borrow_mut().on_emptied(zone);
+        self.holdings.note_emptied(zone);
         // A zone that cannot be reset is retired by the log; there is nothing to do about it here.
         let _ = reclaim.finish().await;
     }
 
     /// Writes again the heads that were asked for lately.
     async fn keep_heads(self: &Rc<Self>, zone: ZoneId) {
-        let heads: Vec<u64> = {
-            let index = self.index.borrow();
-            let heads = index.zone_records(zone).filter(|(found, _)| found.kind == HEAD);
-            heads.map(|(_, hash)| hash).collect()
-        };
+        let heads = self.holdings.hashes(zone, HEAD);
         for some in heads.chunks(REWRITES_AT_ONCE) {
             let rewrites = some.iter().map(|hash| self.keep_head(*hash));
             self.all_written(rewrites).await;
@@ -101,7 +91,7 @@ impl Inner {
 
     /// Writes again the pieces that the policy wants to keep.
     async fn keep_pieces(&self, reclaim: &Reclaim, zone: ZoneId) {
-        let wanted = self.wanted_extents(zone);
+        let wanted = self.holdings.wanted(zone);
         if wanted.is_empty() {
             return;
         }
@@ -134,23 +124,9 @@ impl Inner {
         .await;
     }
 
-    fn wanted_extents(&self, zone: ZoneId) -> Vec<u32> {
-        let (index, mut policy) = (self.index.borrow(), self.policy.borrow_mut());
-        let pieces = index.zone_records(zone).filter(|(found, _)| found.kind == PIECE);
-        let mut wanted: Vec<u32> = pieces
-            .filter(|(found, hash)| {
-                let offset = Bytes(found.extent.byte_offset());
-                policy.keep(Place { zone, offset, chunk: *hash }) == Keep::Rewrite
-            })
-            .map(|(found, _)| found.extent.offset)
-            .collect();
-        wanted.sort_unstable();
-        wanted
-    }
-
     async fn rewrite(&self, descriptor: &Descriptor, extent: Extent) {
         let key = descriptor.key;
-        let Some(found) = self.index.borrow().lookup(key) else { return };
+        let Some(found) = self.holdings.find(key) else { return };
         if found.extent != extent {
             return;
         }
@@ -161,12 +137,7 @@ impl Inner {
         let Ok(placed) = self.log.append(Stream::Rewrite, record, Urgency::Linger).await else {
             return;
         };
-        let moved = Found { extent: placed.extent(), ..found };
-        let mut index = self.index.borrow_mut();
-        if index.remove_at(key, extent) && index.insert(key, &moved) {
-            let place = Self::place(key, moved.extent);
-            self.policy.borrow_mut().on_insert(place, self.now());
-        }
+        self.holdings.publish_moved(key, extent, placed.extent(), self.now());
     }
 
     /// Forgets all records of a zone.
@@ -177,21 +148,15 @@ impl Inner {
     }
 
     fn forget_some(&self, zone: ZoneId) -> bool {
-        let mut evicted = 0;
-        let (mut policy, mut heads) = (self.policy.borrow_mut(), self.heads.borrow_mut());
-        let forgotten = |found: Found, hash: u64| {
+        let (mut evicted, mut heads) = (0, self.heads.borrow_mut());
+        let more = self.holdings.drain(zone, FORGET_AT_ONCE, |found, hash| {
             evicted += 1;
-            if found.kind == PIECE {
-                let offset = Bytes(found.extent.byte_offset());
-                policy.on_forget(Place { zone, offset, chunk: hash });
-            }
             // It was read into memory after the others had been written again, or there was no room for it.
             // What is in memory alone would be missed after a restart only.
             if found.kind == HEAD {
                 heads.remove_by_hash(hash);
             }
-        };
-        let more = self.index.borrow_mut().drain_zone(zone, FORGET_AT_ONCE, forgotten);
+        });
         self.count(|stats| stats.evicted += evicted);
         more
     }

@@ -233,11 +233,11 @@ impl Inner {
         let chunk_start = number * piece / chunk * (chunk / piece);
         let stripe_end = (number * piece / STRIPE.0 + 1) * STRIPE.0;
         let bytes_end = range.end.next_multiple_of(chunk).min(head.size).min(stripe_end);
-        let (index, filling) = (self.index.borrow(), self.filling.borrow());
+        let filling = self.filling.borrow();
         let is_missing = |number: u64| {
             let key = version.piece(number);
             let is_coming = filling.get(&key).is_some_and(|piece| piece.is_current());
-            !index.contains(key) && !is_coming
+            !self.holdings.has(key) && !is_coming
         };
         let mut first = number;
         while chunk_start < first && is_missing(first - 1) {

@@ -22,6 +22,7 @@ mod fill;
 mod hashed;
 mod head;
 mod heads;
+mod holdings;
 mod index;
 mod object;
 mod open;

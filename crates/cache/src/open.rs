@@ -134,7 +134,7 @@ impl Inner {
         }
         let watch = self.watch(key);
         let epoch = watch.epoch();
-        let found = self.index.borrow().lookup(key.record()).filter(|found| found.kind == HEAD)?;
+        let found = self.holdings.find(key.record()).filter(|found| found.kind == HEAD)?;
         let stored = match self.read_whole(key.record(), found).await {
             Some(bytes) => head::decode(bytes.as_bytes())?,
             None => return None,
@@ -147,7 +147,7 @@ impl Inner {
         let head = Arc::new(stored.head);
         let known = KnownHead::new(object.clone(), head, stored.validated_at, stored.generation);
         // Its zone may have been emptied while we read: then it is good for this reader only.
-        if !self.index.borrow().contains(key.record()) {
+        if !self.holdings.has(key.record()) {
             return Some(known);
         }
         let mut heads = self.heads.borrow_mut();
@@ -256,7 +256,7 @@ impl Inner {
             // A salt of its own: what this caller stores under it is out of everybody else's reach.
             return Arc::new(Head::new(from_origin, self.log.next_generation()));
         }
-        let on_flash = self.index.borrow_mut().remove(key.record()).is_some();
+        let on_flash = self.holdings.forget(key.record());
         let in_memory = self.heads.borrow().peek(key).is_some();
         let replaces = (on_flash || in_memory).then(|| self.log.next_generation());
         let salt = replaces.or_else(|| self.log.tombstone(key.record())).unwrap_or(0);
@@ -318,8 +318,8 @@ impl Inner {
             return;
         }
         let checks = placed.descriptor().checks;
-        let found = FoundRecord { extent: placed.extent(), kind: HEAD, checks };
-        self.index.borrow_mut().insert(key.record(), &found);
+        let found = FoundRecord::new(placed.extent(), HEAD, checks);
+        self.holdings.publish(key.record(), &found, self.now());
     }
 }
 

@@ -21,7 +21,7 @@ use zonal_zonelog::{Extent, Key, Log, ReadError as LogReadError, Reading, Record
 use crate::cache::Inner;
 use crate::fill::{FillPiece, Listener, WINDOW_BYTES};
 use crate::hashed::Hashed;
-use crate::index::Found;
+use crate::index::{Found, Spot};
 use crate::object::{ObjectKey, VersionKey};
 use crate::planted::Planted;
 use crate::{Cache, Head, ObjectName, OriginFault};
@@ -111,7 +111,7 @@ enum Whence {
 struct Ahead {
     number: u64,
     reading: Reading,
-    extent: Extent,
+    spot: Spot,
 }
 
 enum Failure {
@@ -181,13 +181,13 @@ impl Read {
     fn survey(&mut self) -> Piece {
         let pieces = self.inner.pieces_of(&self.range);
         let is_first_on_flash = self.start_first(pieces.start);
-        let (index, filling) = (self.inner.index.borrow(), self.inner.filling.borrow());
+        let filling = self.inner.filling.borrow();
         let (mut all_cached, mut all_on_flash) = (true, true);
         for number in pieces.clone() {
             let key = self.version.piece(number);
             let is_on_flash = match number == pieces.start {
                 true => is_first_on_flash,
-                false => index.contains(key),
+                false => self.inner.holdings.has(key),
             };
             all_on_flash &= is_on_flash;
             all_cached &= is_on_flash || is_in_memory(&filling, key);
@@ -200,7 +200,7 @@ impl Read {
 
     /// True when the piece is on flash. Its read is under way then, if there was memory to spare.
     fn start_first(&mut self, number: u64) -> bool {
-        let found = self.inner.index.borrow().lookup(self.version.piece(number));
+        let found = self.inner.holdings.find(self.version.piece(number));
         let Some(found) = found else { return false };
         if !self.range.is_empty() {
             self.first = self.start_ahead(number, self.range.start, &found);
@@ -305,33 +305,31 @@ impl Read {
     }
 
     async fn read_flash(&mut self, number: u64, key: Key, wanted: &Range<u64>) -> Option<Bytes> {
-        let (reading, extent) = match self.next_ahead(number) {
-            Some(ahead) => (ahead.reading, ahead.extent),
+        let (reading, spot) = match self.next_ahead(number) {
+            Some(ahead) => (ahead.reading, ahead.spot),
             None => {
-                let found = self.inner.index.borrow().lookup(key)?;
+                let found = self.inner.holdings.find(key)?;
                 let within = self.within(number, wanted, &found)?;
                 let buffer =
                     self.inner.ports.buffers.take(Log::read_blocks(found.extent, &within)).await;
                 // The zone may have been emptied while we waited for memory.
-                if self.inner.index.borrow().lookup(key)?.extent != found.extent {
+                if self.inner.holdings.find(key)?.extent != found.extent {
                     return None;
                 }
                 let place = (key, found.extent);
                 let reading = self.inner.log.start_read(place, found.checks, &within, buffer);
-                (reading, found.extent)
+                (reading, found.spot())
             }
         };
         self.read_ahead(number);
         match reading.done().await {
             Ok(payload) => {
-                let now = self.inner.now();
-                let place = Inner::place(key, extent);
-                self.inner.policy.borrow_mut().on_access(place, now);
+                self.inner.holdings.note_read(&spot, self.inner.now());
                 self.inner.count(|stats| stats.served_flash_bytes += payload.len() as u64);
                 Some(payload.into_bytes())
             }
             Err(error) => {
-                self.inner.forget_damaged(key, extent, error);
+                self.inner.forget_damaged(key, spot.extent, error);
                 None
             }
         }
@@ -342,7 +340,7 @@ impl Read {
         let piece = self.inner.settings.piece().0;
         let mut next = self.ahead.back().map_or(number, |ahead| ahead.number) + 1;
         while self.ahead.len() < READ_AHEAD && next * piece < self.range.end {
-            let found = self.inner.index.borrow().lookup(self.version.piece(next));
+            let found = self.inner.holdings.find(self.version.piece(next));
             let ahead = found.and_then(|found| self.start_ahead(next, next * piece, &found));
             let Some(ahead) = ahead else { return };
             self.ahead.push_back(ahead);
@@ -361,7 +359,7 @@ impl Read {
         let buffer = buffers.try_take(blocks)?;
         let place = (self.version.piece(number), found.extent);
         let reading = self.inner.log.start_read(place, found.checks, &within, buffer);
-        Some(Ahead { number, reading, extent: found.extent })
+        Some(Ahead { number, reading, spot: found.spot() })
     }
 
     fn next_ahead(&mut self, number: u64) -> Option<Ahead> {
@@ -412,9 +410,9 @@ impl Read {
 
 impl Inner {
     fn all_cached(&self, version: VersionKey, range: &Range<u64>) -> bool {
-        let (index, filling) = (self.index.borrow(), self.filling.borrow());
+        let filling = self.filling.borrow();
         let mut keys = self.pieces_of(range).map(|number| version.piece(number));
-        keys.all(|key| index.contains(key) || is_in_memory(&filling, key))
+        keys.all(|key| self.holdings.has(key) || is_in_memory(&filling, key))
     }
 
     /// The numbers of the pieces that a range touches.
@@ -449,7 +447,7 @@ impl Inner {
 
     /// `None` when the record is no longer there: its zone may have been emptied while we waited for memory.
     fn start_whole(&self, key: Key, found: &Found, buffer: Buffer) -> Option<Reading> {
-        if self.index.borrow().lookup(key)?.extent != found.extent {
+        if self.holdings.find(key)?.extent != found.extent {
             return None;
         }
         let place = (key, found.extent);
@@ -458,9 +456,7 @@ impl Inner {
 
     fn forget_damaged(&self, key: Key, extent: Extent, _error: LogReadError) {
         self.count(|stats| stats.damaged += 1);
-        if self.index.borrow_mut().remove_at(key, extent) {
-            self.policy.borrow_mut().on_forget(Self::place(key, extent));
-        }
+        self.holdings.forget_at(key, extent);
     }
 
     /// The bytes of a record as the log wants them: short ones as they are, longer ones in whole blocks.

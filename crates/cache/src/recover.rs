@@ -43,8 +43,8 @@ impl Recovery {
             }
             *newest = descriptor.generation;
         }
-        let found = Found { extent: record.extent(), kind, checks: descriptor.checks };
-        if !self.index.insert(key, &found) {
+        let found = Found::new(record.extent(), kind, descriptor.checks);
+        if self.index.insert(key, &found).is_none() {
             // Better none than an older one.
             self.index.remove(key);
         }

@@ -103,7 +103,7 @@ impl Cache {
         if !inner.settings.has(Planted::InvalidationLost) {
             inner.heads.borrow_mut().remove(key);
         }
-        inner.index.borrow_mut().remove(key.record());
+        inner.holdings.forget(key.record());
         let is_buried = inner.removed.borrow().contains(key);
         if !is_buried && !inner.settings.has(Planted::NoTombstone) {
             inner.log.remove(key.record()).await.map_err(|_| RemoveError)?;

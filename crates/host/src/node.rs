@@ -29,8 +29,8 @@ pub struct DeviceSettings {
     /// Shards on it; `None`: as many as it was formatted with, or else as there are cores, if the device is
     /// large enough.
     pub shards: Option<usize>,
-    /// A name that `zonal_policy::by_name` knows.
-    pub policy: String,
+    /// What is kept.
+    pub policy: zonal_policy::Spec,
     /// Chunk size.
     pub chunk: Bytes,
     /// Buffer memory of each shard.
@@ -88,8 +88,6 @@ pub enum StartError {
         /// Why not.
         error: zonal_cache::StartError,
     },
-    /// There is no such policy.
-    Policy(String),
     /// The system refused a thread or a descriptor.
     Thread(String),
 }
@@ -120,11 +118,6 @@ impl fmt::Display for StartError {
             Self::Cache { spec, error } => {
                 write!(f, "{}: {error} (you would {})", path(spec), lose(spec))
             }
-            Self::Policy(name) => write!(
-                f,
-                "there is no policy {name:?}: write one of {}",
-                zonal_policy::NAMES.join(", ")
-            ),
             Self::Thread(why) => write!(f, "the system refused what a shard needs: {why}"),
         }
     }

@@ -17,9 +17,6 @@ pub(crate) struct Opened {
 impl Opened {
     /// Opens the device, and refuses it when it is somebody else's, or cannot be divided as asked.
     pub(crate) fn open(of: &DeviceSettings, mode: OpenMode) -> Result<Self, StartError> {
-        if zonal_policy::by_name(&of.policy).is_none() {
-            return Err(StartError::Policy(of.policy.clone()));
-        }
         let drive = Drive::open(&of.spec)?;
         let formatted = match mode {
             OpenMode::Recover => log_on(&drive, of)?,

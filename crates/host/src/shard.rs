@@ -140,8 +140,6 @@ impl Parts {
         let executor = Executor::new(TASKS_MAX);
         let clock = RealClock::start();
         executor.advance(clock.now());
-        let policy = zonal_policy::by_name(&setup.settings.policy)
-            .ok_or_else(|| StartError::Policy(setup.settings.policy.clone()))?;
         let piece = setup.settings.chunk.min(zonal_zonelog::Settings::SEGMENT);
         let pool = classes(setup.settings.buffers, piece);
         let buffers = Buffers::new(executor.spawner(), &pool);
@@ -165,6 +163,7 @@ impl Parts {
             checksum: CHECKSUM,
             generations: setup.generations.clone(),
         };
+        let policy = setup.settings.policy.policy(&settings.layout(&geometry));
         Ok(Self { executor, clock, device, wake, geometry, settings, policy, ports })
     }
 }

@@ -77,7 +77,7 @@ fn settings(path: &std::path::Path) -> NodeSettings {
         devices: vec![DeviceSettings {
             spec: spec.parse().unwrap(),
             shards: Some(2),
-            policy: "zone-fifo".into(),
+            policy: "zone-fifo".parse().unwrap(),
             chunk: Size::kib(256),
             buffers: Size::mib(32),
         }],

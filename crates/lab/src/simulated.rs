@@ -29,8 +29,8 @@ use world::World;
 pub struct Settings {
     /// Chunk size; readers ask for one chunk at a time.
     pub chunk: Bytes,
-    /// A name that `zonal_policy::by_name` knows.
-    pub policy: &'static str,
+    /// What is kept.
+    pub policy: zonal_policy::Spec,
     /// Readers.
     pub tasks: usize,
     /// From each question to the origin to its answer.
@@ -64,15 +64,12 @@ impl<D: ZonedDevice> Simulated<D> {
     ///
     /// # Errors
     /// When the settings do not fit the drive.
-    ///
-    /// # Panics
-    /// When there is no such policy.
     pub fn start(drive: D, settings: &Settings) -> Result<Self, StartError> {
         let geometry = *drive.geometry();
         let mut of_cache = CacheSettings::for_device(&geometry);
         of_cache.chunk = settings.chunk;
         let mut world = World::new(drive, of_cache.piece(), settings.origin_latency);
-        let policy = zonal_policy::by_name(settings.policy).expect("a policy that is known");
+        let policy = settings.policy.policy(&of_cache.layout(&geometry));
         let identity = Identity { log: *b"simulated drive\0", shard: 0, shard_count: 1 };
         let mode = (policy, OpenMode::Recover);
         let start = Cache::start(world.ports.clone(), geometry, of_cache, identity, mode);

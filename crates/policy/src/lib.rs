@@ -1,25 +1,38 @@
 //! What a cache keeps: facts in, decisions out.
 //!
 //! Uses: `base`. Knows nothing of: devices, indexes, clocks, tasks. Whoever asks brings the facts.
-//! Read in this order: the trait [`Policy`] below, then `zone_fifo`, `zone_lru`, one file per policy.
+//! Read in this order: the trait [`Policy`] below; one file per policy, from `zone_fifo` to `flow`;
+//! `spec`, which makes them from their names.
 //!
 //! Two questions are kept apart. *Eviction* is what is no longer wanted ([`Policy::evict`]); *reclaim*
 //! is which zone is emptied ([`Policy::victim`]) and what of it is written again ([`Policy::keep`]).
-//! What was evicted stays readable until its zone goes.
+//! What was evicted lies on flash until its zone goes; whether it is still read until then is the
+//! policy's to say ([`Policy::holds`]).
 #![no_std]
 
 extern crate alloc;
 
+mod chunk_lru;
+mod direct;
+mod epoch;
+mod flow;
+mod ghost;
+mod order;
+mod probation;
+mod region;
+mod regions;
+mod spec;
+#[cfg(test)]
+mod testing;
+mod z_cachelib;
 mod zone_fifo;
 mod zone_lru;
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-
 use zonal_base::{Bytes, Nanos, ZoneId};
 
-pub use zone_fifo::ZoneFifo;
-pub use zone_lru::ZoneLru;
+pub use ghost::Ghost;
+pub use probation::{Probation, Verdict};
+pub use spec::{NAMES, Spec, SpecError};
 
 /// A chunk and where it lies. A policy looks at the granularity it wants: the chunk, the region that
 /// `offset` falls into, or the zone.
@@ -27,21 +40,22 @@ pub use zone_lru::ZoneLru;
 pub struct Place {
     /// The zone.
     pub zone: ZoneId,
+    /// Names the chunk within its zone; later chunks have higher numbers. Below 2^32 divided by the number of
+    /// zones, and dense enough to be an index.
+    pub number: u32,
     /// From the start of the zone.
     pub offset: Bytes,
-    /// Names the chunk among all others of the cache.
-    pub chunk: u64,
+    /// Its length.
+    pub len: Bytes,
 }
 
-/// What can be evicted as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Unit {
-    /// One chunk.
-    Chunk(u64),
-    /// A run of one zone, counted in the policy's own region size.
-    Region(ZoneId, u32),
-    /// A zone.
-    Zone(ZoneId),
+/// Two bits that the owner of the chunks keeps with each of them for its policy: 0 when it is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark(pub u8);
+
+impl Mark {
+    /// The highest.
+    pub const MAX: Self = Self(3);
 }
 
 /// What becomes of a chunk whose zone is emptied.
@@ -66,60 +80,63 @@ pub struct ZoneFacts {
     pub bytes: Bytes,
 }
 
+/// The flash that a policy decides about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Zones.
+    pub zone_count: u32,
+    /// What fits into each.
+    pub zone_capacity: Bytes,
+    /// Zones that hold nothing that can be reclaimed: those being filled, and those that must be empty so that
+    /// reclaim can write.
+    pub busy_zones: u32,
+}
+
 /// One way to decide. Ties are broken by a stated rule, so that equal runs stay equal.
-pub trait Policy {
-    /// A chunk is on flash.
-    fn on_insert(&mut self, _place: Place, _now: Nanos) {}
+pub trait Policy: Send {
+    /// A chunk is on flash, or was found there at start-up (then zone by zone, in the order of their
+    /// filling).
+    fn on_insert(&mut self, _place: &Place, _now: Nanos) {}
 
-    /// A chunk on flash was read.
-    fn on_access(&mut self, _place: Place, _now: Nanos) {}
+    /// A chunk on flash was read. What it is marked with from now on.
+    fn on_access(&mut self, _place: &Place, mark: Mark, _now: Nanos) -> Mark {
+        mark
+    }
 
-    /// A chunk is gone: overwritten, damaged, or its zone was emptied.
-    fn on_forget(&mut self, _place: Place) {}
+    /// A chunk was written again because of [`Policy::keep`], and lies elsewhere now. What it is
+    /// marked with there.
+    fn on_move(&mut self, from: &Place, to: &Place, mark: Mark, now: Nanos) -> Mark {
+        self.on_forget(from, mark);
+        self.on_insert(to, now);
+        Mark::default()
+    }
+
+    /// A chunk is gone: overwritten, damaged, or its zone is being emptied.
+    fn on_forget(&mut self, _place: &Place, _mark: Mark) {}
 
     /// The last record of a zone was written, or a full zone was found at start-up (then in the order of
     /// their filling).
     fn on_sealed(&mut self, _zone: ZoneId, _now: Nanos) {}
 
-    /// A zone was emptied.
+    /// A zone was emptied; all its chunks were forgotten before.
     fn on_emptied(&mut self, _zone: ZoneId) {}
 
-    /// What is no longer wanted, so that about `need` bytes can be had. Policies whose unit is the zone
-    /// evict by choosing a victim and return nothing.
-    fn evict(&mut self, _need: Bytes) -> Vec<Unit> {
-        Vec::new()
+    /// Asked after each insertion, and before each choice of a victim: policies that keep less than
+    /// fits decide here what that is. Those whose unit is the zone evict by choosing a victim.
+    fn evict(&mut self) {}
+
+    /// Whether a chunk that lies on flash may be read.
+    fn holds(&self, _place: &Place, _mark: Mark) -> bool {
+        true
     }
 
     /// The zone to empty next. `candidates` are the full zones, in `ZoneId` order; `None` when
     /// there are none.
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId>;
 
-    /// Whether a chunk of the victim is written again.
-    fn keep(&mut self, _place: Place) -> Keep {
+    /// Whether a chunk of the victim is written again. Asked for each of its chunks, in the order of
+    /// their numbers, right after it was chosen.
+    fn keep(&mut self, _place: &Place, _mark: Mark) -> Keep {
         Keep::Drop
-    }
-}
-
-/// The names that [`by_name`] knows.
-pub const NAMES: [&str; 2] = ["zone-fifo", "zone-lru"];
-
-/// A policy by its name in configurations and on command lines.
-#[must_use]
-pub fn by_name(name: &str) -> Option<Box<dyn Policy>> {
-    match name {
-        "zone-fifo" => Some(Box::new(ZoneFifo)),
-        "zone-lru" => Some(Box::<ZoneLru>::default()),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_name_is_known_and_no_other() {
-        assert!(NAMES.iter().all(|name| by_name(name).is_some()));
-        assert!(by_name("zone-lfu").is_none());
     }
 }

@@ -6,7 +6,7 @@ use crate::{Policy, ZoneFacts};
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct ZoneFifo;
+pub(crate) struct ZoneFifo;
 
 impl Policy for ZoneFifo {
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {

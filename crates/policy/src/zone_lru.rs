@@ -8,11 +8,11 @@ use alloc::collections::BTreeMap;
 
 use zonal_base::{Nanos, ZoneId};
 
-use crate::{Place, Policy, ZoneFacts};
+use crate::{Mark, Place, Policy, ZoneFacts};
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct ZoneLru {
+pub(crate) struct ZoneLru {
     /// When each full zone was last promoted, counted in promotions: times may be equal, these are not.
     promoted: BTreeMap<ZoneId, u64>,
     promotions: u64,
@@ -26,11 +26,12 @@ impl ZoneLru {
 }
 
 impl Policy for ZoneLru {
-    fn on_access(&mut self, place: Place, _now: Nanos) {
+    fn on_access(&mut self, place: &Place, mark: Mark, _now: Nanos) -> Mark {
         let next = self.next();
         if let Some(promoted) = self.promoted.get_mut(&place.zone) {
             *promoted = next;
         }
+        mark
     }
 
     fn on_sealed(&mut self, zone: ZoneId, _now: Nanos) {
@@ -53,32 +54,24 @@ impl Policy for ZoneLru {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{candidates, chunk};
     use alloc::vec::Vec;
-    use zonal_base::Bytes;
-
-    fn facts(zones: &[u32]) -> Vec<ZoneFacts> {
-        let of = |zone: &u32| ZoneFacts {
-            zone: ZoneId(*zone),
-            sequence: u64::from(*zone),
-            chunk_count: 1,
-            bytes: Bytes::kib(64),
-        };
-        zones.iter().map(of).collect()
-    }
 
     #[test]
     fn an_access_promotes_the_whole_zone_and_only_full_zones_count() {
         let mut policy = ZoneLru::default();
-        let read = |zone| Place { zone: ZoneId(zone), offset: Bytes(0), chunk: 0 };
+        let read = |policy: &mut ZoneLru, zone| {
+            policy.on_access(&chunk(zone, 0), Mark::default(), Nanos(0));
+        };
         for zone in [0, 1, 2] {
             policy.on_sealed(ZoneId(zone), Nanos(0));
         }
-        policy.on_access(read(3), Nanos(0));
+        read(&mut policy, 3);
         policy.on_sealed(ZoneId(3), Nanos(0));
-        policy.on_access(read(0), Nanos(0));
+        read(&mut policy, 0);
         let mut order = Vec::new();
         let mut left = Vec::from([0, 1, 2, 3]);
-        while let Some(zone) = policy.victim(&facts(&left)) {
+        while let Some(zone) = policy.victim(&candidates(&left)) {
             policy.on_emptied(zone);
             left.retain(|other| *other != zone.0);
             order.push(zone.0);

@@ -5,23 +5,40 @@ use zonal_cache::Freshness;
 use zonal_device::ram::Crash;
 use zonal_device::{Geometry, Kind};
 use zonal_emulator::{OnReset, Profile};
+use zonal_policy::Spec;
 
 use crate::drive::{Fault, Model};
 use crate::history::{
-    Actor, Change, Deed, Ending, History, Life, NewObject, ReadStep, Setting, Step, WHOLE,
+    Actor, Change, Deed, Ending, History, Keeping, Life, NewObject, ReadStep, Setting, Step, WHOLE,
     WriteStep,
 };
 use crate::oracle::Tag;
 
 /// What a history is given besides its seed.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
+    /// The policy of every history; `None`: drawn.
+    pub policy: Option<Spec>,
     /// A bug to plant in the cache.
     #[cfg(feature = "planted-bugs")]
     pub cache_bug: Option<zonal_cache::Planted>,
     /// A bug to plant in the log.
     #[cfg(feature = "planted-bugs")]
     pub log_bug: Option<zonal_zonelog::Planted>,
+}
+
+impl Options {
+    /// Every history under one policy.
+    #[must_use]
+    pub fn with_policy(policy: Option<Spec>) -> Self {
+        Self {
+            policy,
+            #[cfg(feature = "planted-bugs")]
+            cache_bug: None,
+            #[cfg(feature = "planted-bugs")]
+            log_bug: None,
+        }
+    }
 }
 
 /// Lives of a history at most.
@@ -60,7 +77,7 @@ enum Faults {
 }
 
 impl Setting {
-    fn draw(rng: &mut Rng, _options: &Options) -> Self {
+    fn draw(rng: &mut Rng, options: &Options) -> Self {
         let model = Model::draw(rng);
         let geometry = geometry(rng, model);
         let mut engine = zonal_cache::Settings::for_device(&geometry);
@@ -74,15 +91,19 @@ impl Setting {
         engine.log.high_zones = 3;
         #[cfg(feature = "planted-bugs")]
         {
-            engine.planted = _options.cache_bug;
-            engine.log.planted = _options.log_bug;
+            engine.planted = options.cache_bug;
+            engine.log.planted = options.log_bug;
         }
+        let device_seed = rng.next_u64();
+        let name = ["zone-fifo", "zone-lru"].get(draw(rng, 3));
+        let drawn = name
+            .map_or(Keeping::Thirds, |name| Keeping::By(name.parse().expect("a policy of ours")));
         Self {
             model,
             geometry,
-            device_seed: rng.next_u64(),
+            device_seed,
             engine,
-            policy: zonal_policy::NAMES.get(draw(rng, 3)).copied().unwrap_or("hoarder"),
+            policy: options.policy.clone().map_or(drawn, Keeping::By),
             origin_fault_rate: [0, 0, 40, 8][draw(rng, 4)],
         }
     }

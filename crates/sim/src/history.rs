@@ -28,9 +28,18 @@ pub(crate) struct Setting {
     pub(crate) geometry: Geometry,
     pub(crate) device_seed: u64,
     pub(crate) engine: zonal_cache::Settings,
-    pub(crate) policy: &'static str,
+    pub(crate) policy: Keeping,
     /// One request in so many goes wrong; 0: none does.
     pub(crate) origin_fault_rate: u64,
+}
+
+/// What is kept on flash.
+#[derive(Clone, Debug)]
+pub(crate) enum Keeping {
+    /// What a policy of ours keeps.
+    By(zonal_policy::Spec),
+    /// A third of everything ([`Hoarder`](crate::hoarder::Hoarder)).
+    Thirds,
 }
 
 /// An object that the origin has from the beginning.

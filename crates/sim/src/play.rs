@@ -14,7 +14,7 @@ use crate::actors::{Stage, Tally};
 use crate::assertion;
 use crate::drive::Drive;
 use crate::ending::Kept;
-use crate::history::{Ending, History, Life};
+use crate::history::{Ending, History, Keeping, Life};
 use crate::hoarder::Hoarder;
 use crate::oracle::Object;
 use crate::origin::{Objects, Origin};
@@ -222,8 +222,10 @@ impl<'a> Play<'a> {
         outside: &mut Outside<'_>,
     ) -> Result<Result<Cache, StartError>, Wrong> {
         let setting = &self.history.setting;
-        let policy: Box<dyn Policy> =
-            zonal_policy::by_name(setting.policy).unwrap_or_else(|| Box::<Hoarder>::default());
+        let policy: Box<dyn Policy> = match &setting.policy {
+            Keeping::By(spec) => spec.policy(&setting.engine.layout(&setting.geometry)),
+            Keeping::Thirds => Box::<Hoarder>::default(),
+        };
         let identity = Identity { log: *b"simulated device", shard: 0, shard_count: 1 };
         let started = Rc::new(RefCell::new(None));
         let start = Cache::start(

@@ -10,7 +10,7 @@ use zonal_device::{Geometry, Kind};
 
 use crate::drive::{Fault, Model};
 use crate::history::{
-    Actor, Change, Deed, Ending, History, Life, NewObject, ReadStep, Setting, Step, WHOLE,
+    Actor, Change, Deed, Ending, History, Keeping, Life, NewObject, ReadStep, Setting, Step, WHOLE,
     WriteStep,
 };
 use crate::oracle::Tag;
@@ -80,6 +80,15 @@ impl fmt::Display for Setting {
         match self.origin_fault_rate {
             0 => writeln!(f, "origin: no request fails"),
             rate => writeln!(f, "origin: one request in {rate} fails"),
+        }
+    }
+}
+
+impl fmt::Display for Keeping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::By(spec) => spec.fmt(f),
+            Self::Thirds => f.write_str("a policy that keeps a third of everything"),
         }
     }
 }

@@ -36,11 +36,11 @@ const BUGS: [(&str, Options); 14] = [
 ];
 
 const fn of_cache(bug: Cache) -> Options {
-    Options { cache_bug: Some(bug), log_bug: None }
+    Options { policy: None, cache_bug: Some(bug), log_bug: None }
 }
 
 const fn of_log(bug: Log) -> Options {
-    Options { cache_bug: None, log_bug: Some(bug) }
+    Options { policy: None, cache_bug: None, log_bug: Some(bug) }
 }
 
 struct Found {

@@ -12,10 +12,9 @@ fn from_env(name: &str, default: u64) -> u64 {
 
 /// The first `count` histories from seed `ZONAL_SIM_SEED` on that are `wanted`; none may go wrong.
 #[track_caller]
-fn check(count: u64, wanted: fn(&History) -> bool) {
+fn check(count: u64, options: &Options, wanted: fn(&History) -> bool) {
     let first = from_env("ZONAL_SIM_SEED", 1);
-    let options = Options::default();
-    let seeds = (first..).filter(|seed| wanted(&History::of_seed(*seed, &options)));
+    let seeds = (first..).filter(|seed| wanted(&History::of_seed(*seed, options)));
     let seeds: Vec<u64> = seeds.take(zonal_base::index(count)).collect();
     let (next, found) = (AtomicU64::new(0), Mutex::new(Vec::<Violation>::new()));
     let reports = Mutex::new(Vec::<Report>::new());
@@ -23,7 +22,7 @@ fn check(count: u64, wanted: fn(&History) -> bool) {
         while found.lock().expect("no panics").is_empty() {
             let next = zonal_base::index(next.fetch_add(1, Ordering::Relaxed));
             let Some(seed) = seeds.get(next) else { return };
-            match zonal_sim::run(*seed, &options) {
+            match zonal_sim::run(*seed, options) {
                 Ok(report) => reports.lock().expect("no panics").push(report),
                 Err(violation) => found.lock().expect("no panics").push(violation),
             }
@@ -56,13 +55,25 @@ fn did_something(count: u64, reports: &[Report]) {
 /// `ZONAL_SIM_SEEDS` histories.
 #[test]
 fn no_history_in_memory_violates_the_oracle() {
-    check(from_env("ZONAL_SIM_SEEDS", 2000), |history| !history.is_on_drive_model());
+    check(from_env("ZONAL_SIM_SEEDS", 2000), &Options::default(), |history| {
+        !history.is_on_drive_model()
+    });
 }
 
 /// `ZONAL_SIM_DRIVE_SEEDS` histories.
 #[test]
 fn no_history_on_a_drive_model_violates_the_oracle() {
-    check(from_env("ZONAL_SIM_DRIVE_SEEDS", 300), History::is_on_drive_model);
+    check(from_env("ZONAL_SIM_DRIVE_SEEDS", 300), &Options::default(), History::is_on_drive_model);
+}
+
+/// `ZONAL_SIM_POLICY_SEEDS` histories for each policy.
+#[test]
+fn no_history_of_any_policy_violates_the_oracle() {
+    for name in zonal_policy::NAMES {
+        println!("{name}");
+        let options = Options::with_policy(name.parse().ok());
+        check(from_env("ZONAL_SIM_POLICY_SEEDS", 30), &options, |_| true);
+    }
 }
 
 /// Histories that went wrong once, and why.

@@ -85,8 +85,8 @@ pub(crate) struct Device {
     pub(crate) spec: Option<DeviceSpec>,
     /// `None`: as many as it was formatted with, or else one for each core.
     pub(crate) shards: Option<usize>,
-    /// A name that `zonal_policy` knows.
-    pub(crate) policy: String,
+    /// What is kept.
+    pub(crate) policy: zonal_policy::Spec,
     pub(crate) chunk: Bytes,
     /// Buffer memory of each shard.
     pub(crate) buffers: Bytes,

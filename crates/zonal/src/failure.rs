@@ -36,9 +36,7 @@ impl Failure {
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         match error {
-            StartError::Policy(_) | StartError::Divided { .. } | StartError::Unfit { .. } => {
-                Self::request(error)
-            }
+            StartError::Divided { .. } | StartError::Unfit { .. } => Self::request(error),
             StartError::Device(_)
             | StartError::Foreign { .. }
             | StartError::OtherVersion { .. }

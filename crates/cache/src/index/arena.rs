@@ -2,7 +2,8 @@
 
 use alloc::vec::Vec;
 
-use zonal_base::ZoneId;
+use zonal_base::{ZoneId, low_u32};
+use zonal_policy::Mark;
 
 use super::Found;
 use super::entry;
@@ -38,7 +39,7 @@ impl Arena {
     }
 
     pub(crate) fn get(&self, zone: ZoneId, at: usize) -> Found {
-        entry::decode(zone, &self.bytes[at..])
+        entry::decode((zone, low_u32(at)), &self.bytes[at..])
     }
 
     pub(crate) fn kill(&mut self, at: usize) {
@@ -59,14 +60,24 @@ impl Arena {
     }
 
     pub(crate) fn iter(&self, zone: ZoneId) -> impl Iterator<Item = (Found, u64)> + '_ {
-        let mut at = 0;
+        let mut next = 0;
         let entries = core::iter::from_fn(move || {
-            let bytes = self.bytes.get(at..).filter(|bytes| !bytes.is_empty())?;
-            at += entry::size(bytes);
-            Some(bytes)
+            let (at, bytes) = (next, self.bytes.get(next..).filter(|bytes| !bytes.is_empty())?);
+            next += entry::size(bytes);
+            Some((at, bytes))
         });
-        let live = entries.filter(|bytes| !entry::is_forgotten(bytes));
-        live.map(move |bytes| (entry::decode(zone, bytes), entry::decode_hash(bytes)))
+        let live = entries.filter(|(_, bytes)| !entry::is_forgotten(bytes));
+        live.map(move |(at, bytes)| (self.get(zone, at), entry::decode_hash(bytes)))
+    }
+
+    /// `None` when the entry is forgotten, or there is none.
+    pub(crate) fn mark(&self, at: usize) -> Option<Mark> {
+        let bytes = self.bytes.get(at..).filter(|bytes| !bytes.is_empty())?;
+        (!entry::is_forgotten(bytes)).then(|| entry::mark(bytes))
+    }
+
+    pub(crate) fn set_mark(&mut self, at: usize, mark: Mark) {
+        entry::set_mark(&mut self.bytes[at..], mark);
     }
 
     pub(crate) fn shrink(&mut self) {

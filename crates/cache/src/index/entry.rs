@@ -4,7 +4,7 @@
 //! bits  0..42  hash of the key
 //!          42  1: starts on a block of its own; 0: packed
 //!      43..45  kind
-//!      45..47  reserved, zero
+//!      45..47  the policy's mark
 //!          47  1: forgotten
 //! whole:  48..68  block in the zone      68..88  length - 1
 //! packed: 48..76  16-byte unit in the zone  76..88  length - 1
@@ -12,11 +12,15 @@
 //! ```
 
 use zonal_base::{BLOCK_BYTES, ZoneId, mix64};
+use zonal_policy::Mark;
 use zonal_zonelog::{Checks, Extent, GRANULES_MAX, Key, Kind, Record, granule_count};
 
 use super::Found;
 
 const FIXED_BYTES: usize = 11;
+
+/// No entry is shorter.
+pub(crate) const ENTRY_BYTES_MIN: u32 = zonal_base::low_u32(FIXED_BYTES);
 
 /// The longest entry.
 pub(crate) const ENTRY_BYTES_MAX: usize = FIXED_BYTES + 4 * GRANULES_MAX;
@@ -24,6 +28,7 @@ pub(crate) const ENTRY_BYTES_MAX: usize = FIXED_BYTES + 4 * GRANULES_MAX;
 const HASH_BITS: u32 = 42;
 const WHOLE: u64 = 1 << 42;
 const KIND_AT: u32 = 43;
+const MARK_AT: u32 = 45;
 const FORGOTTEN: u64 = 1 << 47;
 
 const UNITS_PER_BLOCK: u32 = 256;
@@ -43,7 +48,7 @@ const fn halves(n: u128) -> [u64; 2] {
 pub(crate) fn encode(hash: u64, found: &Found, out: &mut [u8; ENTRY_BYTES_MAX]) -> usize {
     let Extent { offset, len, .. } = found.extent;
     assert!(0 < len && found.kind.0 < 4);
-    let mut word = hash | u64::from(found.kind.0) << KIND_AT;
+    let mut word = hash | u64::from(found.kind.0) << KIND_AT | u64::from(found.mark.0) << MARK_AT;
     let place = if Record::is_packed(len) {
         u64::from(offset) | u64::from(len - 1) << 28
     } else {
@@ -72,18 +77,28 @@ pub(crate) fn forget(bytes: &mut [u8]) {
     bytes[..6].copy_from_slice(&forgotten.to_le_bytes()[..6]);
 }
 
+pub(crate) fn mark(bytes: &[u8]) -> Mark {
+    Mark((bytes[5] >> (MARK_AT - 40)) & Mark::MAX.0)
+}
+
+pub(crate) fn set_mark(bytes: &mut [u8], mark: Mark) {
+    let others = bytes[5] & !(Mark::MAX.0 << (MARK_AT - 40));
+    bytes[5] = others | mark.0 << (MARK_AT - 40);
+}
+
 /// Bytes from this entry to the next.
 pub(crate) fn size(bytes: &[u8]) -> usize {
     FIXED_BYTES + 4 * granule_count(place(bytes).1)
 }
 
-pub(crate) fn decode(zone: ZoneId, bytes: &[u8]) -> Found {
+/// An entry that stands at `at` in its arena.
+pub(crate) fn decode((zone, at): (ZoneId, u32), bytes: &[u8]) -> Found {
     let (offset, len) = place(bytes);
     let kind = Kind(((word(bytes) >> KIND_AT) & 3) as u8);
     let checks = bytes[FIXED_BYTES..FIXED_BYTES + 4 * granule_count(len)].chunks_exact(4);
     let checks: Checks =
         checks.map(|check| u32::from_le_bytes([check[0], check[1], check[2], check[3]])).collect();
-    Found { extent: Extent { zone, offset, len }, kind, checks }
+    Found { extent: Extent { zone, offset, len }, kind, checks, mark: mark(bytes), at }
 }
 
 fn word(bytes: &[u8]) -> u64 {

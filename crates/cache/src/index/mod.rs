@@ -14,6 +14,7 @@ mod table;
 use alloc::vec::Vec;
 
 use zonal_base::{Blocks, Bytes, ZoneId, index};
+use zonal_policy::Mark;
 use zonal_zonelog::{Checks, Extent, Key, Kind};
 
 use arena::Arena;
@@ -38,6 +39,43 @@ pub(crate) struct Found {
     pub(crate) extent: Extent,
     pub(crate) kind: Kind,
     pub(crate) checks: Checks,
+    /// Its policy's.
+    pub(crate) mark: Mark,
+    /// Where its entry stands in the arena of its zone.
+    at: u32,
+}
+
+/// Where a record lies, and which one of its zone it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    pub(crate) extent: Extent,
+    /// Where its entry stands in the arena of its zone.
+    at: u32,
+}
+
+/// What came of an insertion.
+pub(crate) struct Inserted {
+    pub(crate) found: Found,
+    /// What the key led to before.
+    pub(crate) replaced: Option<Found>,
+}
+
+impl Found {
+    /// A record that is not in the index yet.
+    pub(crate) fn new(extent: Extent, kind: Kind, checks: Checks) -> Self {
+        Self { extent, kind, checks, mark: Mark::default(), at: 0 }
+    }
+
+    pub(crate) const fn spot(&self) -> Spot {
+        Spot { extent: self.extent, at: self.at }
+    }
+}
+
+impl Spot {
+    /// No other record of its zone has it, and later ones have higher ones.
+    pub(crate) const fn number(&self) -> u32 {
+        self.at / entry::ENTRY_BYTES_MIN
+    }
 }
 
 impl Index {
@@ -49,20 +87,20 @@ impl Index {
         Self { arenas, table, shape: Shape { arena_bits: 32 - zone_bits } }
     }
 
-    /// Publishes a record. What the key led to before is forgotten. False when the zone's arena is
+    /// Publishes a record. What the key led to before is forgotten. `None` when the zone's arena is
     /// full: then the record stays unknown.
-    pub(crate) fn insert(&mut self, key: Key, found: &Found) -> bool {
+    pub(crate) fn insert(&mut self, key: Key, found: &Found) -> Option<Inserted> {
         let hash = entry::hash(key);
         let zone = index(u64::from(found.extent.zone.0));
         if self.shape.arena_limit() < self.arenas[zone].len() + entry::ENTRY_BYTES_MAX {
-            return false;
+            return None;
         }
-        self.remove(key);
+        let replaced = self.remove(key);
         let at = self.arenas[zone].push(hash, found);
         let slot = self.shape.slot(found.extent.zone, at);
         let (table, arenas, shape) = (&mut self.table, &self.arenas, self.shape);
         table.insert(hash, slot, &|slot| hash_at(arenas, shape, slot));
-        true
+        Some(Inserted { found: Found { at: zonal_base::low_u32(at), ..*found }, replaced })
     }
 
     /// Where the record of `key` lies.
@@ -71,24 +109,31 @@ impl Index {
         Some(self.arenas[index(u64::from(zone.0))].get(zone, at))
     }
 
-    /// True when there is a record of `key`.
-    pub(crate) fn contains(&self, key: Key) -> bool {
-        self.find(key).is_some()
-    }
-
     /// Forgets `key`, wherever it leads.
-    pub(crate) fn remove(&mut self, key: Key) -> Option<Extent> {
+    pub(crate) fn remove(&mut self, key: Key) -> Option<Found> {
         let (zone, at) = self.find(key)?;
         self.table.remove(entry::hash(key), self.shape.slot(zone, at));
         let arena = &mut self.arenas[index(u64::from(zone.0))];
-        let extent = arena.get(zone, at).extent;
+        let found = arena.get(zone, at);
         arena.kill(at);
-        Some(extent)
+        Some(found)
     }
 
     /// Forgets `key` if it still leads to `extent`: it may have been published anew meanwhile.
-    pub(crate) fn remove_at(&mut self, key: Key, extent: Extent) -> bool {
-        self.lookup(key).is_some_and(|found| found.extent == extent) && self.remove(key).is_some()
+    pub(crate) fn remove_at(&mut self, key: Key, extent: Extent) -> Option<Found> {
+        self.lookup(key).filter(|found| found.extent == extent)?;
+        self.remove(key)
+    }
+
+    /// What a record is marked with now; `None` when it was forgotten. Requires: its zone was not reset since
+    /// it was looked up.
+    pub(crate) fn mark(&self, spot: &Spot) -> Option<Mark> {
+        self.arenas[index(u64::from(spot.extent.zone.0))].mark(spot.at as usize)
+    }
+
+    /// Requires: it is not forgotten.
+    pub(crate) fn set_mark(&mut self, spot: &Spot, mark: Mark) {
+        self.arenas[index(u64::from(spot.extent.zone.0))].set_mark(spot.at as usize, mark);
     }
 
     /// Forgets up to `limit` records of a zone and says whether more are left. The records are told to

@@ -9,11 +9,7 @@ use super::*;
 fn record(zone: u32, at: u32, len: u32, kind: u8, rng: &mut Rng) -> Found {
     let offset = if len < 4096 { at * 4 } else { at * 256 };
     let checks = (0..zonal_zonelog::granule_count(len)).map(|_| (rng.next_u64() >> 32) as u32);
-    Found {
-        extent: Extent { zone: ZoneId(zone), offset, len },
-        kind: Kind(kind),
-        checks: checks.collect(),
-    }
+    Found::new(Extent { zone: ZoneId(zone), offset, len }, Kind(kind), checks.collect())
 }
 
 #[test]
@@ -39,11 +35,19 @@ fn it_behaves_as_a_map_from_keys_to_records_whose_zones_can_be_emptied() {
             n => {
                 let len = [1, 300, 4095, 4096, 65536, 262_144, 1 << 20][zonal_base::index(n) % 7];
                 let found = record(step % 16, step % 16000, len, (n % 2) as u8 + 1, &mut rng);
-                assert!(index.insert(key, &found));
+                let inserted = index.insert(key, &found).unwrap();
+                let replaced = inserted.replaced.map(|found| found.extent);
+                let before = model.get(&key).map(|(zone, offset, len)| Extent {
+                    zone: *zone,
+                    offset: *offset,
+                    len: *len,
+                });
+                assert_eq!(replaced, before);
+                index.set_mark(&inserted.found.spot(), Mark(3));
                 model.insert(key, (found.extent.zone, found.extent.offset, len));
                 let again = index.lookup(key).unwrap();
                 assert_eq!((again.extent, again.kind), (found.extent, found.kind));
-                assert_eq!(again.checks, found.checks);
+                assert_eq!((again.checks, again.mark), (found.checks, Mark(3)));
             }
         }
         assert_eq!(index.record_count(), model.len() as u64);

@@ -150,8 +150,9 @@ impl Rig {
         let options = RamOptions { latency: Nanos::micros(100), ..RamOptions::default() };
         let mut device = RamDevice::new(geometry, options);
         let identity = Identity { log: [7; 16], shard: 0, shard_count: 1 };
-        let policy = zonal_policy::by_name("zone-fifo").expect("a policy of ours");
         let mut settings = Settings::for_device(&geometry);
+        let policy: zonal_policy::Spec = "zone-fifo".parse().expect("a policy of ours");
+        let policy = policy.policy(&settings.layout(&geometry));
         settings.log.backlog_max = backlog_max;
         let mode = (policy, OpenMode::Recover);
         let start = Cache::start(ports.clone(), geometry, settings, identity, mode);

@@ -67,7 +67,7 @@ impl World {
             devices: vec![DeviceSettings {
                 spec: spec.parse().unwrap(),
                 shards: Some(1),
-                policy: "zone-fifo".into(),
+                policy: "zone-fifo".parse().unwrap(),
                 chunk: Bytes::kib(256),
                 buffers: Bytes::mib(32),
             }],

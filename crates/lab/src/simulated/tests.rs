@@ -13,7 +13,7 @@ fn run(seed: u64) -> (Outcome, u64, u64) {
     let drive = ZonedDrive::new(profile, seed, Box::new(Tags::new(&geometry)));
     let settings = Settings {
         chunk: Bytes::kib(256),
-        policy: "zone-lru",
+        policy: "zone-lru".parse().unwrap(),
         tasks: 16,
         origin_latency: Nanos::millis(10),
         seed,

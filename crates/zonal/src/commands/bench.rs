@@ -38,9 +38,9 @@ pub(crate) struct Args {
     /// Size of a chunk: what is fetched and admitted together
     #[arg(long, value_name = "SIZE", default_value = "256KiB")]
     chunk: Bytes,
-    /// Which zone is emptied next
-    #[arg(long, value_name = "NAME", default_value = "zone-lru")]
-    policy: String,
+    /// What is kept: a policy, and its settings, as zone-lru or zdrop?vop=50%
+    #[arg(long, value_name = "POLICY", default_value = "zone-lru")]
+    policy: zonal_policy::Spec,
     /// Threads [default: as the device was formatted, or one for each core]
     #[arg(long, value_name = "N")]
     shards: Option<usize>,

@@ -247,7 +247,7 @@ fn format(spec: &DeviceSpec, shards: Option<usize>) -> Result<(), Failure> {
     let device = DeviceSettings {
         spec: spec.clone(),
         shards,
-        policy: zonal_policy::NAMES[0].to_owned(),
+        policy: zonal_policy::Spec::default(),
         chunk: Bytes::kib(256),
         buffers: zonal_host::BUFFER_BYTES_MIN,
     };

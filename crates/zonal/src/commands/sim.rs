@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use zonal_policy::Spec;
 use zonal_sim::{History, Options, Report, Violation};
 
 use super::print;
@@ -30,6 +31,9 @@ pub(crate) struct Args {
     /// Many histories: from A up to and without B, on all cores, until one goes wrong
     #[arg(long, value_name = "A..B")]
     seeds: Option<Seeds>,
+    /// The policy of all histories, as chunk-lru or zdrop?vop=50% [default: zone-fifo, zone-lru, or one that keeps a third of everything, as the seed has it]
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<Spec>,
     /// Begin no history after so many minutes
     #[arg(long, value_name = "M", requires = "seeds", value_parser = minutes)]
     minutes: Option<Duration>,
@@ -71,9 +75,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         (None, Some(Seeds(range))) => range.clone(),
         (None, None) => return Err(Failure::request(NOT_NAMED)),
     };
+    let options = Options::with_policy(args.policy.clone());
     let outcome = match args.trace {
-        true => run_traced(seeds.start)?,
-        false => run_all(seeds.clone(), args.minutes),
+        true => run_traced(seeds.start, &options)?,
+        false => run_all(seeds.clone(), &options, args.minutes),
     };
     match outcome {
         Ok(reports) => {
@@ -81,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             if args.json { print::json(&summary) } else { print::text(&summary.to_text()) }
         }
         Err(violation) => {
-            let history = History::of_seed(violation.seed, &Options::default());
+            let history = History::of_seed(violation.seed, &options);
             let found = Found::new(&violation, &history.shrink(&violation));
             if args.json {
                 print::json(&found)?;
@@ -92,14 +97,18 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-fn run_traced(seed: u64) -> Result<Result<Vec<Report>, Violation>, Failure> {
-    let (log, outcome) = History::of_seed(seed, &Options::default()).run_traced();
+fn run_traced(seed: u64, options: &Options) -> Result<Result<Vec<Report>, Violation>, Failure> {
+    let (log, outcome) = History::of_seed(seed, options).run_traced();
     print::text(&log)?;
     Ok(outcome.map(|report| vec![report]))
 }
 
 /// Each thread takes the next seed; the first violation ends all.
-fn run_all(seeds: Range<u64>, most: Option<Duration>) -> Result<Vec<Report>, Violation> {
+fn run_all(
+    seeds: Range<u64>,
+    options: &Options,
+    most: Option<Duration>,
+) -> Result<Vec<Report>, Violation> {
     let deadline = most.and_then(|most| Instant::now().checked_add(most));
     let next = AtomicU64::new(seeds.start);
     let results: Mutex<Result<Vec<Report>, Violation>> = Mutex::new(Ok(Vec::new()));
@@ -110,7 +119,7 @@ fn run_all(seeds: Range<u64>, most: Option<Duration>) -> Result<Vec<Report>, Vio
             if is_over(&results.lock().expect("no thread panics while it holds the results")) {
                 return;
             }
-            let result = zonal_sim::run(seed, &Options::default());
+            let result = zonal_sim::run(seed, options);
             let mut so_far = results.lock().expect("no thread panics while it holds the results");
             match (&mut *so_far, result) {
                 (Ok(reports), Ok(report)) => reports.push(report),

@@ -238,11 +238,7 @@ fn device(device: &raw::Device) -> Checked<Device> {
             }
         },
     };
-    let policy = given("device.policy", &device.policy)?;
-    if !zonal_policy::NAMES.contains(&policy) {
-        let why = format!("{policy:?}: write one of {}", zonal_policy::NAMES.join(", "));
-        return Err(ConfigError::new("device.policy", why));
-    }
+    let policy = parsed("device.policy", &device.policy)?;
     let chunk: Bytes = parsed("device.chunk", &device.chunk)?;
     if !chunk.0.is_power_of_two() || chunk < Bytes::kib(4) || CHUNK_MAX < chunk {
         let why = format!("{chunk}: write a power of two from 4KiB to {CHUNK_MAX}");
@@ -253,7 +249,7 @@ fn device(device: &raw::Device) -> Checked<Device> {
         let why = format!("{buffers}: a shard needs {} at least", zonal_host::BUFFER_BYTES_MIN);
         return Err(ConfigError::new("device.buffers", why));
     }
-    Ok(Device { spec, shards, policy: policy.to_owned(), chunk, buffers })
+    Ok(Device { spec, shards, policy, chunk, buffers })
 }
 
 fn freshness(freshness: &raw::Freshness) -> Checked<FreshnessRules> {

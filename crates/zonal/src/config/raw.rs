@@ -192,8 +192,8 @@ pub(crate) struct DeviceFlags {
     /// Threads that share each device
     #[arg(long, value_name = "N", env = "ZONAL_DEVICE_SHARDS")]
     pub(crate) shards: Option<String>,
-    /// What leaves when space is needed: zone-lru or zone-fifo
-    #[arg(long, value_name = "NAME", env = "ZONAL_DEVICE_POLICY")]
+    /// What is kept when space is needed, as zone-lru or zdrop?vop=50%
+    #[arg(long, value_name = "POLICY", env = "ZONAL_DEVICE_POLICY")]
     pub(crate) policy: Option<String>,
     /// What is fetched and kept as a unit
     #[arg(long, value_name = "SIZE", env = "ZONAL_DEVICE_CHUNK")]

@@ -117,7 +117,7 @@ fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
 
     // Flags count for all devices; naming devices leaves the file's out, but keeps what it says of them.
     let config = load(&["--config", &path, "--policy", "zone-fifo"]).unwrap();
-    assert!(config.devices.iter().all(|device| device.policy == "zone-fifo"));
+    assert!(config.devices.iter().all(|device| device.policy.name() == "zone-fifo"));
     let words = ["--config", &path, "--device", "file:c?size=1GiB", "--device", "file:a?size=1GiB"];
     let config = load(&words).unwrap();
     let specs: Vec<String> =
@@ -197,7 +197,10 @@ fn a_value_that_cannot_be_meant_is_refused_with_what_to_write() {
         &["--origin", "file:x", "--origin-access-key", "a", "--origin-secret-key", "b"],
         "origin.access-key: a folder takes no keys: leave it out",
     );
-    check_flags(&["--policy", "lru"], "device.policy: \"lru\": write one of zone-fifo, zone-lru");
+    check_flags(
+        &["--policy", "lru"],
+        "device.policy: there is no policy \"lru\": write one of flow, zone-fifo, zone-lru",
+    );
     check_flags(
         &["--chunk", "100KiB"],
         "device.chunk: 100KiB: write a power of two from 4KiB to 32MiB",

@@ -76,7 +76,7 @@ impl Subject for NodeSubject {
             ("version", env!("CARGO_PKG_VERSION").into()),
             ("device", device.spec.to_string()),
             ("chunk", device.chunk.to_string()),
-            ("policy", device.policy.clone()),
+            ("policy", device.policy.to_string()),
             ("shards", self.client.shard_count().to_string()),
         ]
     }

@@ -1,0 +1,126 @@
+//! `flow`, our own: zones leave in the order of their filling, and what was read of them is written again.
+//!
+//! S3-FIFO (SOSP'23) in zones. Its small queue is memory in front of flash (`Probation`); this is its main
+//! queue: first in, first out, and what was read since it was written goes round once more. Three things
+//! are different because flash has zones, and wears out:
+//!
+//! - The victim is, of the `oldest` full zones, the one with the fewest bytes that were read (as RIPQ,
+//!   FAST'15, and zDrop would choose): rewriting costs flash writes, and old zones differ in it.
+//! - A chunk that was read several times outlives several rounds: each takes one from its mark.
+//! - No more than `rewrite` of a zone is written again; when more of it was read, what was read most often
+//!   comes first. So room is always gained, and flash writes have a bound.
+//!
+//! The only state is 32 bytes for each zone: what was read of it. The rest is in the marks.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use zonal_base::{Nanos, ZoneId, index};
+
+use crate::spec::Share;
+use crate::{Keep, Layout, Mark, Place, Policy, ZoneFacts};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    zones: Vec<Read>,
+    /// From how many zones the victim is chosen.
+    oldest: usize,
+    /// How much of a zone is written again at most.
+    rewrite: Share,
+    /// What is kept of the present victim.
+    quota: Quota,
+}
+
+/// Bytes by mark.
+type Read = [u64; Mark::MAX.0 as usize + 1];
+
+/// Chunks with higher marks are kept, those with lower ones are not; of those with this one, so many bytes.
+#[derive(Debug, Default)]
+struct Quota {
+    mark: Mark,
+    bytes: u64,
+}
+
+impl Flow {
+    pub(crate) fn new(layout: &Layout, oldest: u32, rewrite: Share) -> Self {
+        Self {
+            zones: vec![Read::default(); index(layout.zone_count.into())],
+            oldest: oldest as usize,
+            rewrite,
+            quota: Quota::default(),
+        }
+    }
+
+    fn read_of(&mut self, place: &Place, mark: Mark) -> &mut u64 {
+        &mut self.zones[index(place.zone.0.into())][usize::from(mark.0)]
+    }
+
+    fn read_bytes(&self, zone: ZoneId) -> u64 {
+        self.zones[index(zone.0.into())][1..].iter().sum()
+    }
+
+    fn quota_of(&self, facts: &ZoneFacts) -> Quota {
+        let mut bytes = self.rewrite.of_bytes(facts.bytes).0;
+        let read = self.zones[index(facts.zone.0.into())];
+        for mark in (1..=Mark::MAX.0).rev() {
+            let with_mark = read[usize::from(mark)];
+            if bytes <= with_mark {
+                return Quota { mark: Mark(mark), bytes };
+            }
+            bytes -= with_mark;
+        }
+        Quota::default()
+    }
+}
+
+impl Policy for Flow {
+    fn on_insert(&mut self, place: &Place, _now: Nanos) {
+        *self.read_of(place, Mark::default()) += place.len.0;
+    }
+
+    fn on_access(&mut self, place: &Place, mark: Mark, _now: Nanos) -> Mark {
+        if mark == Mark::MAX {
+            return mark;
+        }
+        let more = Mark(mark.0 + 1);
+        *self.read_of(place, mark) -= place.len.0;
+        *self.read_of(place, more) += place.len.0;
+        more
+    }
+
+    fn on_move(&mut self, from: &Place, to: &Place, mark: Mark, _now: Nanos) -> Mark {
+        let less = Mark(mark.0.saturating_sub(1));
+        self.on_forget(from, mark);
+        *self.read_of(to, less) += to.len.0;
+        less
+    }
+
+    fn on_forget(&mut self, place: &Place, mark: Mark) {
+        *self.read_of(place, mark) -= place.len.0;
+    }
+
+    fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
+        let mut oldest: Vec<&ZoneFacts> = candidates.iter().collect();
+        oldest.sort_by_key(|facts| facts.sequence);
+        oldest.truncate(self.oldest);
+        // Equally little was read: the older one goes.
+        let victim =
+            oldest.into_iter().min_by_key(|facts| (self.read_bytes(facts.zone), facts.sequence))?;
+        self.quota = self.quota_of(victim);
+        Some(victim.zone)
+    }
+
+    fn keep(&mut self, place: &Place, mark: Mark) -> Keep {
+        if mark == Mark::default() || mark < self.quota.mark {
+            return Keep::Drop;
+        }
+        if mark == self.quota.mark {
+            match self.quota.bytes.checked_sub(place.len.0) {
+                Some(rest) => self.quota.bytes = rest,
+                None => return Keep::Drop,
+            }
+        }
+        Keep::Rewrite
+    }
+}

@@ -1,0 +1,154 @@
+//! A ghost list: what was turned away lately, known by two bytes.
+//!
+//! A slot holds 11 bits of a hash and 5 bits of time; the hash leads to a bucket of eight slots. Time is counted
+//! in bytes that were turned away, so that the list reaches as far back as it is told to however long chunks
+//! are. An absent chunk is taken for a remembered one about once in 250 times: it costs a flash write that
+//! was not needed.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use zonal_base::{Bytes, index, mix64};
+
+const BUCKET: usize = 8;
+const TIME_BITS: u32 = 5;
+const TIMES: u16 = 1 << TIME_BITS;
+
+/// How many of the times that can be told apart the list reaches back. In the others a slot is found and emptied
+/// before its time comes round again.
+const REACH: u16 = 24;
+
+/// Never a time and a hash: hashes are not zero.
+const EMPTY: u16 = 0;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Ghost {
+    slots: Vec<u16>,
+    /// Bytes turned away until time goes on by one.
+    tick: u64,
+    /// Bytes turned away.
+    bytes: u64,
+    /// The bucket that is looked at next for slots whose time is over.
+    swept: usize,
+    /// Chunks turned away.
+    chunks: u64,
+}
+
+impl Ghost {
+    /// Reaches back over so many bytes.
+    #[must_use]
+    pub fn new(reach: Bytes) -> Self {
+        let tick = reach.0.div_ceil(REACH.into()).max(1);
+        Self { slots: vec![EMPTY; 2 * BUCKET], tick, bytes: 0, swept: 0, chunks: 0 }
+    }
+
+    /// Remembers a chunk. Requires: it is not remembered.
+    pub fn insert(&mut self, chunk: u64, len: Bytes) {
+        self.bytes += len.0;
+        self.chunks += 1;
+        self.sweep();
+        self.sweep();
+        self.grow();
+        let (bucket, print) = self.places(chunk);
+        let now = print | self.now();
+        let slots = bucket..bucket + BUCKET;
+        if let Some(oldest) = slots.max_by_key(|at| self.age(self.slots[*at])) {
+            self.slots[oldest] = now;
+        }
+    }
+
+    /// Forgets a chunk, and says whether it was remembered.
+    pub fn remove(&mut self, chunk: u64) -> bool {
+        let (bucket, print) = self.places(chunk);
+        let slots = bucket..bucket + BUCKET;
+        let is_it = |at: &usize| {
+            let slot = self.slots[*at];
+            slot & !(TIMES - 1) == print && self.age(slot) < REACH
+        };
+        let found = slots.into_iter().find(is_it);
+        if let Some(at) = found {
+            self.slots[at] = EMPTY;
+        }
+        found.is_some()
+    }
+
+    /// Memory that the list takes.
+    #[must_use]
+    pub fn memory(&self) -> Bytes {
+        Bytes((self.slots.capacity() * size_of::<u16>()) as u64)
+    }
+
+    /// Keeps the buckets less than four fifths full. Twice the slots need one more bit of the hash, which
+    /// nobody knows of what is there: so that stands in both halves until its time is over.
+    fn grow(&mut self) {
+        let reach = u64::from(REACH) * self.tick;
+        let expected = self.chunks * reach.min(self.bytes) / self.bytes.max(1);
+        if (self.slots.len() as u64) < expected + expected / 4 {
+            self.slots.extend_from_within(..);
+        }
+    }
+
+    fn sweep(&mut self) {
+        let bucket = self.swept..self.swept + BUCKET;
+        for at in bucket {
+            if REACH <= self.age(self.slots[at]) {
+                self.slots[at] = EMPTY;
+            }
+        }
+        self.swept = (self.swept + BUCKET) % self.slots.len();
+    }
+
+    /// The first slot of the bucket, and the bits of the hash that a slot holds.
+    fn places(&self, chunk: u64) -> (usize, u16) {
+        let hash = mix64(chunk);
+        let bucket = index(hash % (self.slots.len() / BUCKET) as u64) * BUCKET;
+        let print = (hash >> 48) as u16 & !(TIMES - 1);
+        (bucket, print.max(1 << TIME_BITS))
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the time is in the lowest bits")]
+    const fn now(&self) -> u16 {
+        (self.bytes / self.tick) as u16 % TIMES
+    }
+
+    /// In ticks. An empty slot is older than all.
+    const fn age(&self, slot: u16) -> u16 {
+        match slot {
+            EMPTY => u16::MAX,
+            slot => (self.now() + TIMES - slot % TIMES) % TIMES,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_reaches_as_far_back_as_it_is_told_to() {
+        let mut ghost = Ghost::new(Bytes(24_000));
+        (0..100_000).for_each(|chunk| ghost.insert(chunk, Bytes(1)));
+        let remembered = |ghost: &mut Ghost, chunks: core::ops::Range<u64>| {
+            chunks.filter(|chunk| ghost.remove(*chunk)).count()
+        };
+        // The last tick may have begun just now; and a few of those that are long gone are taken for others.
+        assert!(remembered(&mut ghost, 0..60_000) < 600);
+        let late = remembered(&mut ghost, 78_000..100_000);
+        assert!(21_000 < late, "{late} of 22000");
+    }
+
+    #[test]
+    fn what_was_removed_is_not_remembered() {
+        let mut ghost = Ghost::new(Bytes(1000));
+        ghost.insert(7, Bytes(1));
+        assert!(ghost.remove(7) && !ghost.remove(7));
+    }
+
+    #[test]
+    fn five_bytes_for_each_chunk_at_most() {
+        let mut ghost = Ghost::new(Bytes(100_000));
+        (0..1_000_000).for_each(|chunk| ghost.insert(chunk, Bytes(1)));
+        assert!(ghost.memory() <= Bytes(500_000), "{:?}", ghost.memory());
+    }
+}

@@ -1,0 +1,116 @@
+//! `region-fifo` and `region-lru`: regions of zones go, first in first out or the one that was used longest
+//! ago; the host cleans the zone with the fewest valid bytes and writes its valid regions again.
+//! CacheLib's regions over a mapping with greedy garbage collection: ZNS-Middle of Z-CacheLib (2024). On a
+//! drive that takes overwrites the same orders work in place, without any cleaning: crate `slots`.
+//!
+//! The paper moves whole regions, and a moved region keeps its place in the order. Here chunks are moved, and
+//! what was valid of several regions may come to lie in one: it stands where the first of them stood.
+//!
+//! A region that is being written is not evicted, but counts as used when it is read, as in CacheLib.
+
+use zonal_base::{Nanos, ZoneId};
+
+use crate::order::Order;
+use crate::regions::{Regions, least};
+use crate::spec::Share;
+use crate::{Keep, Layout, Mark, Place, Policy, ZoneFacts};
+
+/// What moves a region to the end of the order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Promotion {
+    /// Nothing: first in, first out.
+    Never,
+    Access,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct RegionOrder {
+    promotion: Promotion,
+    order: Order,
+    regions: Regions,
+    limit: u64,
+}
+
+impl RegionOrder {
+    pub(crate) fn new(
+        layout: &Layout,
+        promotion: Promotion,
+        regions_per_zone: u32,
+        spare: Share,
+    ) -> Self {
+        Self {
+            promotion,
+            order: Order::new(layout.zone_count),
+            regions: Regions::new(layout, regions_per_zone),
+            limit: layout.most_valid(spare).0,
+        }
+    }
+}
+
+impl Policy for RegionOrder {
+    fn on_insert(&mut self, place: &Place, _now: Nanos) {
+        if self.regions.insert(place) {
+            self.order.push_last(self.regions.of(place));
+        }
+    }
+
+    fn on_access(&mut self, place: &Place, mark: Mark, _now: Nanos) -> Mark {
+        let region = self.regions.of(place);
+        if self.promotion == Promotion::Access && self.order.remove(region) {
+            self.order.push_last(region);
+        }
+        mark
+    }
+
+    fn on_move(&mut self, from: &Place, to: &Place, mark: Mark, _now: Nanos) -> Mark {
+        let (old, new) = (self.regions.of(from), self.regions.of(to));
+        if self.regions.insert(to) {
+            match self.order.contains(old) {
+                true => self.order.push_after(new, old),
+                false => self.order.push_first(new),
+            }
+        }
+        self.on_forget(from, mark);
+        mark
+    }
+
+    fn on_forget(&mut self, place: &Place, _mark: Mark) {
+        if self.regions.remove(place) {
+            self.order.remove(self.regions.of(place));
+        }
+    }
+
+    fn on_sealed(&mut self, zone: ZoneId, _now: Nanos) {
+        self.regions.seal(zone);
+    }
+
+    fn on_emptied(&mut self, zone: ZoneId) {
+        self.regions.empty(zone);
+        self.order.forget_zone(zone);
+    }
+
+    fn evict(&mut self) {
+        while self.limit < self.regions.valid_bytes().0 {
+            let first = self.order.first().filter(|first| self.regions.is_complete(*first));
+            let Some(first) = first else { return };
+            self.regions.evict(first);
+            self.order.remove(first);
+        }
+    }
+
+    fn holds(&self, place: &Place, _mark: Mark) -> bool {
+        !self.regions.is_evicted(self.regions.of(place))
+    }
+
+    fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
+        least(candidates, |zone| self.regions.zone_valid_bytes(zone))
+    }
+
+    fn keep(&mut self, place: &Place, mark: Mark) -> Keep {
+        match self.holds(place, mark) {
+            true => Keep::Rewrite,
+            false => Keep::Drop,
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Zones cut into regions, and what is valid of each.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use zonal_base::{Bytes, ZoneId, index, low_u32};
+
+use crate::order::Spot;
+use crate::{Layout, Place, ZoneFacts};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Regions {
+    region_bytes: u64,
+    zones: Vec<Zone>,
+    /// Of all zones.
+    valid_bytes: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Zone {
+    regions: Vec<Region>,
+    valid_bytes: u64,
+    /// The region that is being written; `None` when the zone is full.
+    writing: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Region {
+    bytes: u64,
+    is_evicted: bool,
+}
+
+impl Regions {
+    /// Zones of so many regions; the last may be smaller.
+    pub(crate) fn new(layout: &Layout, regions_per_zone: u32) -> Self {
+        let zone = Zone {
+            regions: vec![Region::default(); index(regions_per_zone.into())],
+            valid_bytes: 0,
+            writing: Some(0),
+        };
+        Self {
+            region_bytes: layout.zone_capacity.0.div_ceil(regions_per_zone.into()),
+            zones: vec![zone; index(layout.zone_count.into())],
+            valid_bytes: 0,
+        }
+    }
+
+    /// The region in which a chunk begins.
+    pub(crate) fn of(&self, place: &Place) -> Spot {
+        let number = place.offset.0 / self.region_bytes;
+        (place.zone, low_u32(index(number)))
+    }
+
+    /// Valid bytes in all zones.
+    pub(crate) const fn valid_bytes(&self) -> Bytes {
+        Bytes(self.valid_bytes)
+    }
+
+    /// Valid bytes of a zone.
+    pub(crate) fn zone_valid_bytes(&self, zone: ZoneId) -> u64 {
+        self.zones[index(zone.0.into())].valid_bytes
+    }
+
+    pub(crate) fn region_valid_bytes(&self, spot: Spot) -> u64 {
+        let region = self.region(spot);
+        if region.is_evicted { 0 } else { region.bytes }
+    }
+
+    /// Counts a chunk that was written. True when it is the first valid one of its region.
+    pub(crate) fn insert(&mut self, place: &Place) -> bool {
+        let spot = self.of(place);
+        let zone = &mut self.zones[index(place.zone.0.into())];
+        zone.writing = zone.writing.max(Some(spot.1));
+        zone.valid_bytes += place.len.0;
+        self.valid_bytes += place.len.0;
+        let region = &mut zone.regions[spot.1 as usize];
+        region.bytes += place.len.0;
+        region.bytes == place.len.0
+    }
+
+    /// Counts a chunk that is gone. True when it was the last valid one of its region.
+    pub(crate) fn remove(&mut self, place: &Place) -> bool {
+        let spot = self.of(place);
+        let zone = &mut self.zones[index(place.zone.0.into())];
+        let region = &mut zone.regions[spot.1 as usize];
+        region.bytes -= place.len.0;
+        if !region.is_evicted {
+            zone.valid_bytes -= place.len.0;
+            self.valid_bytes -= place.len.0;
+        }
+        region.bytes == 0 && !region.is_evicted
+    }
+
+    /// A region that is being written is nobody's to evict.
+    pub(crate) fn is_complete(&self, (zone, number): Spot) -> bool {
+        self.zones[index(zone.0.into())].writing.is_none_or(|writing| number < writing)
+    }
+
+    pub(crate) fn is_evicted(&self, spot: Spot) -> bool {
+        self.region(spot).is_evicted
+    }
+
+    /// Requires: it is complete, and not evicted.
+    pub(crate) fn evict(&mut self, (zone, number): Spot) {
+        let zone = &mut self.zones[index(zone.0.into())];
+        let region = &mut zone.regions[number as usize];
+        region.is_evicted = true;
+        zone.valid_bytes -= region.bytes;
+        self.valid_bytes -= region.bytes;
+    }
+
+    pub(crate) fn seal(&mut self, zone: ZoneId) {
+        self.zones[index(zone.0.into())].writing = None;
+    }
+
+    /// Requires: its chunks were removed.
+    pub(crate) fn empty(&mut self, zone: ZoneId) {
+        let zone = &mut self.zones[index(zone.0.into())];
+        debug_assert!(zone.valid_bytes == 0);
+        zone.regions.fill(Region::default());
+        zone.writing = Some(0);
+    }
+
+    fn region(&self, (zone, number): Spot) -> Region {
+        self.zones[index(zone.0.into())].regions[number as usize]
+    }
+}
+
+/// The candidate with the least of something; of several, the lowest zone.
+pub(crate) fn least<K: Ord>(candidates: &[ZoneFacts], of: impl Fn(ZoneId) -> K) -> Option<ZoneId> {
+    let zones = candidates.iter().map(|facts| facts.zone);
+    zones.min_by_key(|zone| (of(*zone), *zone))
+}

@@ -1,0 +1,385 @@
+//! Policies by name: `zone-lru`, `zdrop?vop=50%`.
+//!
+//! A name, and after a question mark what is to be different, `key=value`, several divided by `&`.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+
+use zonal_base::Bytes;
+
+use crate::chunk_lru::ChunkLru;
+use crate::direct::Direct;
+use crate::epoch::{Epoch, Update};
+use crate::flow::Flow;
+use crate::region::{Promotion, RegionOrder};
+use crate::z_cachelib::{Dump, Rules, ZCacheLib};
+use crate::zone_fifo::ZoneFifo;
+use crate::zone_lru::ZoneLru;
+use crate::{Layout, Policy, Probation};
+
+/// The names of all policies.
+pub const NAMES: [&str; 11] = [
+    "flow",
+    "zone-fifo",
+    "zone-lru",
+    "epoch",
+    "chunk-lru",
+    "region-fifo",
+    "region-lru",
+    "direct",
+    "zlru",
+    "zdrop",
+    "zlru+zdrop",
+];
+
+/// A policy, and how it is set: what a configuration or a command line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    text: String,
+    kind: Kind,
+    admission: Admission,
+}
+
+/// Why a text names no policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecError(String);
+
+/// A part of something, in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share(u32);
+
+/// Who goes to flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Admission {
+    All,
+    /// Shares of the whole room: memory to wait in, and what the ghost list reaches back over.
+    Probation {
+        memory: Share,
+        ghost: Share,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    ZoneFifo,
+    ZoneLru,
+    Epoch { update: Update, zones: u32 },
+    ChunkLru { spare: Share },
+    Region { promotion: Promotion, regions: u32, spare: Share },
+    Direct,
+    ZCacheLib(Rules),
+    Flow { oldest: u32, rewrite: Share },
+}
+
+/// A tenth of flash without valid data: what the papers' own runs had, about (7 to 12 %).
+const SPARE: Share = Share(100);
+
+const ALL: Share = Share(1000);
+
+/// What `flow` waits in. Measured in `docs/results/policies.md`: less loses hits where objects are asked for twice
+/// in a short time, more is room that flash would use better.
+const MEMORY: Share = Share(20);
+
+/// How far the ghost list reaches back. Measured there, too.
+const GHOST: Share = Share(1300);
+
+const REACH_MAX: Share = Share(10_000);
+
+/// 16.8 MiB each on a ZN540: `CacheLib`'s regions have 16 MiB.
+const REGIONS: u32 = 64;
+
+impl Spec {
+    /// The policy for such a flash.
+    #[must_use]
+    pub fn policy(&self, layout: &Layout) -> Box<dyn Policy> {
+        match self.kind {
+            Kind::ZoneFifo => Box::new(ZoneFifo),
+            Kind::ZoneLru => Box::<ZoneLru>::default(),
+            Kind::Epoch { update, zones } => Box::new(Epoch::new(layout, update, zones)),
+            Kind::ChunkLru { spare } => Box::new(ChunkLru::new(layout, spare)),
+            Kind::Region { promotion, regions, spare } => {
+                Box::new(RegionOrder::new(layout, promotion, regions, spare))
+            }
+            Kind::Direct => Box::new(Direct::new(layout)),
+            Kind::ZCacheLib(rules) => Box::new(ZCacheLib::new(layout, rules)),
+            Kind::Flow { oldest, rewrite } => Box::new(Flow::new(layout, oldest, rewrite)),
+        }
+    }
+
+    /// The name without what is set.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.text.split('?').next().unwrap_or_default()
+    }
+
+    /// Memory to wait in before flash, of so much room in all.
+    #[must_use]
+    pub fn memory_of(&self, room: Bytes) -> Bytes {
+        match self.admission {
+            Admission::All => Bytes(0),
+            Admission::Probation { memory, .. } => memory.of_bytes(room),
+        }
+    }
+
+    /// Who decides what goes to flash, for so much room in all; `None`: everything does.
+    #[must_use]
+    pub fn probation(&self, room: Bytes) -> Option<Probation> {
+        match self.admission {
+            Admission::All => None,
+            Admission::Probation { memory, ghost } => {
+                Some(Probation::new(memory.of_bytes(room), ghost.of_bytes(room)))
+            }
+        }
+    }
+
+    /// Whether it ever writes a chunk again.
+    #[must_use]
+    pub const fn rewrites(&self) -> bool {
+        !matches!(self.kind, Kind::ZoneFifo | Kind::ZoneLru | Kind::Epoch { .. } | Kind::Direct)
+    }
+}
+
+impl Default for Spec {
+    /// `zone-lru`, without settings.
+    fn default() -> Self {
+        Self { text: "zone-lru".into(), kind: Kind::ZoneLru, admission: Admission::All }
+    }
+}
+
+impl FromStr for Spec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let (name, settings) = text.split_once('?').unwrap_or((text, ""));
+        let mut settings = Settings::parse(name, settings)?;
+        let kind = kind(name, &mut settings)?;
+        let admission = settings.admission(matches!(kind, Kind::Flow { .. }))?;
+        settings.refuse_rest()?;
+        Ok(Self { text: text.to_string(), kind, admission })
+    }
+}
+
+fn kind(name: &str, settings: &mut Settings<'_>) -> Result<Kind, SpecError> {
+    let z_cachelib = |settings: &mut Settings<'_>, dumps: bool, drops: bool| {
+        let dump = settings.dump()?;
+        Ok(Kind::ZCacheLib(Rules {
+            dump: dumps.then_some(dump),
+            drops,
+            // The paper drops all there is, and lets 30 % of the order wait when it does not drop.
+            vop: settings.share("vop")?.unwrap_or(Share(if drops && !dumps { 1000 } else { 300 })),
+            regions_per_zone: settings.number("regions", 1..=1024)?.unwrap_or(REGIONS),
+            spare: settings.spare()?,
+        }))
+    };
+    let mut region = |promotion| {
+        let regions = settings.number("regions", 1..=1024)?.unwrap_or(REGIONS);
+        Ok(Kind::Region { promotion, regions, spare: settings.spare()? })
+    };
+    match name {
+        "zone-fifo" => Ok(Kind::ZoneFifo),
+        "zone-lru" => Ok(Kind::ZoneLru),
+        "epoch" => Ok(Kind::Epoch {
+            update: settings.update()?,
+            zones: settings.number("zones", 1..=1024)?.unwrap_or(2),
+        }),
+        "chunk-lru" => Ok(Kind::ChunkLru { spare: settings.spare()? }),
+        "region-fifo" => region(Promotion::Never),
+        "region-lru" => region(Promotion::Access),
+        "direct" => Ok(Kind::Direct),
+        "zlru" => z_cachelib(settings, true, false),
+        "zdrop" => z_cachelib(settings, false, true),
+        "zlru+zdrop" => z_cachelib(settings, true, true),
+        "flow" => Ok(Kind::Flow {
+            oldest: settings.number("oldest", 1..=1024)?.unwrap_or(4),
+            rewrite: settings.share("rewrite")?.unwrap_or(Share(900)),
+        }),
+        _ => Err(SpecError(format!(
+            "there is no policy {name:?}: write one of {}",
+            NAMES.join(", ")
+        ))),
+    }
+}
+
+/// What stands behind the question mark, and was not asked for yet.
+struct Settings<'a> {
+    name: &'a str,
+    left: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Settings<'a> {
+    fn parse(name: &'a str, text: &'a str) -> Result<Self, SpecError> {
+        let parts = text.split('&').filter(|part| !part.is_empty());
+        let pairs = parts.map(|part| {
+            let divided = part.split_once('=');
+            divided.ok_or_else(|| SpecError(format!("{name}: {part:?}: write KEY=VALUE")))
+        });
+        Ok(Self { name, left: pairs.collect::<Result<_, _>>()? })
+    }
+
+    fn take(&mut self, key: &str) -> Option<&'a str> {
+        let at = self.left.iter().position(|(other, _)| *other == key)?;
+        Some(self.left.remove(at).1)
+    }
+
+    fn refuse_rest(self) -> Result<(), SpecError> {
+        match self.left.first() {
+            Some((key, _)) => Err(SpecError(format!("{} has no setting {key:?}", self.name))),
+            None => Ok(()),
+        }
+    }
+
+    fn wrong(&self, key: &str, value: &str, write: &str) -> SpecError {
+        SpecError(format!("{}: {key}={value}: write {write}", self.name))
+    }
+
+    fn number(
+        &mut self,
+        key: &str,
+        range: core::ops::RangeInclusive<u32>,
+    ) -> Result<Option<u32>, SpecError> {
+        let Some(value) = self.take(key) else { return Ok(None) };
+        let number = value.parse().ok().filter(|number| range.contains(number));
+        let write = format!("a number from {} to {}", range.start(), range.end());
+        number.map(Some).ok_or_else(|| self.wrong(key, value, &write))
+    }
+
+    fn share(&mut self, key: &str) -> Result<Option<Share>, SpecError> {
+        let Some(value) = self.take(key) else { return Ok(None) };
+        Share::parse(value, ALL).map(Some).ok_or_else(|| self.wrong(key, value, Share::WRITE))
+    }
+
+    /// A share that may be more than all.
+    fn reach(&mut self, key: &str) -> Result<Option<Share>, SpecError> {
+        let Some(value) = self.take(key) else { return Ok(None) };
+        let share = Share::parse(value, REACH_MAX);
+        share.map(Some).ok_or_else(|| self.wrong(key, value, "a share from 0% to 1000%, as 130%"))
+    }
+
+    fn spare(&mut self) -> Result<Share, SpecError> {
+        Ok(self.share("spare")?.unwrap_or(SPARE))
+    }
+
+    fn update(&mut self) -> Result<Update, SpecError> {
+        match self.take("update") {
+            None | Some("access") => Ok(Update::Access),
+            Some("insert") => Ok(Update::Insert),
+            Some(value) => Err(self.wrong("update", value, "access or insert")),
+        }
+    }
+
+    fn admission(&mut self, is_flow: bool) -> Result<Admission, SpecError> {
+        let (kind, memory) = match self.take("admit") {
+            None if is_flow => (true, MEMORY),
+            None | Some("all") => (false, Share(0)),
+            Some("probation") => (true, MEMORY),
+            Some("second-hit") => (true, Share(0)),
+            Some(value) => return Err(self.wrong("admit", value, "all, second-hit or probation")),
+        };
+        if !kind {
+            return Ok(Admission::All);
+        }
+        let memory = match memory {
+            MEMORY => self.share("memory")?.unwrap_or(MEMORY),
+            none => none,
+        };
+        Ok(Admission::Probation { memory, ghost: self.reach("ghost")?.unwrap_or(GHOST) })
+    }
+
+    fn dump(&mut self) -> Result<Dump, SpecError> {
+        match self.take("dump") {
+            None | Some("mean") => Ok(Dump::BelowMean),
+            Some(value) => Share::parse(value, ALL)
+                .map(Dump::Above)
+                .ok_or_else(|| self.wrong("dump", value, "mean, or a share of a zone: 72%")),
+        }
+    }
+}
+
+impl Share {
+    const WRITE: &'static str = "a share from 0% to 100%, as 12.5%";
+
+    fn parse(text: &str, most: Self) -> Option<Self> {
+        let number = text.strip_suffix('%')?;
+        let (whole, tenths) = number.split_once('.').unwrap_or((number, "0"));
+        let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_number = is_digits(whole) && is_digits(tenths) && tenths.len() == 1;
+        let thousandths =
+            whole.parse::<u32>().ok()?.checked_mul(10)? + tenths.parse::<u32>().ok()?;
+        (is_number && thousandths <= most.0).then_some(Self(thousandths))
+    }
+
+    pub(crate) const fn of(self, count: usize) -> usize {
+        count * self.0 as usize / 1000
+    }
+
+    pub(crate) fn of_bytes(self, bytes: Bytes) -> Bytes {
+        Bytes(bytes.0 * u64::from(self.0) / 1000)
+    }
+}
+
+impl Layout {
+    /// How much may be valid when `spare` is not to be, and reclaim must always find a zone that gains something.
+    pub(crate) fn most_valid(&self, spare: Share) -> Bytes {
+        let total = self.zone_capacity.0 * u64::from(self.zone_count);
+        let usable = self.zone_count.saturating_sub(self.busy_zones + 1).max(1);
+        let usable = self.zone_capacity.0 * u64::from(usable);
+        Bytes(usable.min(total - spare.of_bytes(Bytes(total)).0))
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for SpecError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Kind, String> {
+        text.parse::<Spec>().map(|spec| spec.kind).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_name_is_known_and_no_other() {
+        for name in NAMES {
+            assert_eq!(name.parse::<Spec>().map(|spec| spec.name().to_string()), Ok(name.into()));
+        }
+        assert!(parse("zone-lfu").unwrap_err().contains("write one of flow, zone-fifo"));
+    }
+
+    #[test]
+    fn what_is_set_is_set() {
+        assert_eq!(parse("chunk-lru?spare=12.5%"), Ok(Kind::ChunkLru { spare: Share(125) }));
+        let epoch = Kind::Epoch { update: Update::Insert, zones: 3 };
+        assert_eq!(parse("epoch?update=insert&zones=3"), Ok(epoch));
+    }
+
+    #[test]
+    fn what_cannot_be_set_is_refused_with_what_to_write() {
+        for (text, answer) in [
+            ("zone-lru?spare=10%", "zone-lru has no setting \"spare\""),
+            ("zdrop?vop", "zdrop: \"vop\": write KEY=VALUE"),
+            ("zdrop?vop=half", "zdrop: vop=half: write a share from 0% to 100%, as 12.5%"),
+            ("zdrop?vop=101%", "zdrop: vop=101%: write a share from 0% to 100%, as 12.5%"),
+            ("epoch?zones=0", "epoch: zones=0: write a number from 1 to 1024"),
+            ("epoch?update=read", "epoch: update=read: write access or insert"),
+            ("region-lru?regions=x", "region-lru: regions=x: write a number from 1 to 1024"),
+        ] {
+            assert_eq!(parse(text), Err(answer.into()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! What the tests of policies have in common.
+
+use alloc::vec::Vec;
+
+use zonal_base::{Bytes, ZoneId};
+
+use crate::{Layout, Place, ZoneFacts};
+
+/// Chunks count 1 each; no zone is busy.
+pub(crate) fn layout(zone_count: u32, chunks_per_zone: u64) -> Layout {
+    Layout { zone_count, zone_capacity: Bytes(chunks_per_zone), busy_zones: 0 }
+}
+
+pub(crate) fn chunk(zone: u32, number: u32) -> Place {
+    Place { zone: ZoneId(zone), number, offset: Bytes(number.into()), len: Bytes(1) }
+}
+
+/// Full zones, opened in the order of their numbers.
+pub(crate) fn candidates(zones: &[u32]) -> Vec<ZoneFacts> {
+    let facts = |zone: &u32| ZoneFacts {
+        zone: ZoneId(*zone),
+        sequence: u64::from(*zone),
+        chunk_count: 1,
+        bytes: Bytes(1),
+    };
+    zones.iter().map(facts).collect()
+}

@@ -1,0 +1,207 @@
+//! `zlru`, `zdrop`, `zlru+zdrop`: the regions that were used longest ago can be evicted, and are read until they
+//! are. Z-CacheLib (2024), which calls that part of the order virtual over-provisioning.
+//!
+//! The order of regions is cut in two: the newer part, and the `vop` part behind it. A read of a region in
+//! the `vop` part brings it back to the newer end.
+//!
+//! - *zLRU, from the top:* whenever a zone is full, zones whose regions in the newer part are fewer than the average of all full zones will be
+//!   emptied soon; their `vop` regions go to the end of the order, to be evicted first, so that such zones
+//!   empty by themselves. That is the paper's rule (`dump=mean`); its code dumps a zone when more than 48 of its 67
+//!   regions are in the `vop` part or evicted (`dump=72%`).
+//! - *zDrop, from the bottom:* when a zone is emptied, its `vop` regions are dropped, and only those of the newer
+//!   part written again. With `vop=100%`, as the paper has it unless told otherwise, nothing ever is.
+//!
+//! The victim is the zone with the fewest bytes in the newer part, then with the fewest valid bytes. The paper's code
+//! takes the first zone that is less than half valid if there is one; we saw no reason to.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use zonal_base::{Nanos, ZoneId};
+
+use crate::order::{Order, Spot};
+use crate::regions::{Regions, least};
+use crate::spec::Share;
+use crate::{Keep, Layout, Mark, Place, Policy, ZoneFacts};
+
+/// When the `vop` regions of a zone go to the end of the order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dump {
+    /// Its newer part is smaller than the mean of all full zones.
+    BelowMean,
+    /// So much of it is in the `vop` part, or evicted.
+    Above(Share),
+}
+
+/// What distinguishes the three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rules {
+    /// `None`: no zone is helped to become empty.
+    pub(crate) dump: Option<Dump>,
+    /// Whether reclaim drops regions of the `vop` part.
+    pub(crate) drops: bool,
+    /// How much of the order is the `vop` part.
+    pub(crate) vop: Share,
+    pub(crate) regions_per_zone: u32,
+    pub(crate) spare: Share,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ZCacheLib {
+    rules: Rules,
+    newer: Order,
+    vop: Order,
+    regions: Regions,
+    /// Full zones.
+    sealed: BTreeSet<ZoneId>,
+    limit: u64,
+}
+
+impl ZCacheLib {
+    pub(crate) fn new(layout: &Layout, rules: Rules) -> Self {
+        Self {
+            rules,
+            newer: Order::new(layout.zone_count),
+            vop: Order::new(layout.zone_count),
+            regions: Regions::new(layout, rules.regions_per_zone),
+            sealed: BTreeSet::new(),
+            limit: layout.most_valid(rules.spare).0,
+        }
+    }
+
+    /// Moves the line between the two parts to where it belongs.
+    fn balance(&mut self) {
+        let wanted = self.rules.vop.of(self.newer.len() + self.vop.len());
+        while self.vop.len() < wanted {
+            let Some(oldest) = self.newer.first() else { return };
+            self.newer.remove(oldest);
+            self.vop.push_last(oldest);
+        }
+        while wanted < self.vop.len() {
+            let Some(newest) = self.vop.last() else { return };
+            self.vop.remove(newest);
+            self.newer.push_first(newest);
+        }
+    }
+
+    fn remove(&mut self, region: Spot) {
+        if self.newer.remove(region) || self.vop.remove(region) {
+            self.balance();
+        }
+    }
+
+    fn first(&self) -> Option<Spot> {
+        self.vop.first().or_else(|| self.newer.first())
+    }
+
+    fn newer_bytes(&self, zone: ZoneId) -> u64 {
+        let regions = (0..self.rules.regions_per_zone).map(|number| (zone, number));
+        let newer = regions.filter(|region| self.newer.contains(*region));
+        newer.map(|region| self.regions.region_valid_bytes(region)).sum()
+    }
+
+    /// The `vop` regions of zones that will be emptied soon go to the end of the order.
+    fn dump(&mut self) {
+        let Some(dump) = self.rules.dump else { return };
+        let count = |policy: &Self, zone: ZoneId| {
+            let regions = (0..policy.rules.regions_per_zone).map(|number| (zone, number));
+            regions.filter(|region| policy.newer.contains(*region)).count()
+        };
+        let total: usize = self.sealed.iter().map(|zone| count(self, *zone)).sum();
+        let per_zone = self.rules.regions_per_zone as usize;
+        let is_dumped = |zone: &ZoneId| match dump {
+            Dump::BelowMean => count(self, *zone) * self.sealed.len() < total,
+            Dump::Above(share) => share.of(per_zone) < per_zone - count(self, *zone),
+        };
+        let dumped: Vec<ZoneId> = self.sealed.iter().copied().filter(is_dumped).collect();
+        for zone in dumped {
+            for region in (0..self.rules.regions_per_zone).map(|number| (zone, number)) {
+                if self.vop.remove(region) {
+                    self.vop.push_first(region);
+                }
+            }
+        }
+    }
+}
+
+impl Policy for ZCacheLib {
+    fn on_insert(&mut self, place: &Place, _now: Nanos) {
+        if self.regions.insert(place) {
+            self.newer.push_last(self.regions.of(place));
+            self.balance();
+        }
+    }
+
+    fn on_access(&mut self, place: &Place, mark: Mark, _now: Nanos) -> Mark {
+        let region = self.regions.of(place);
+        if self.newer.remove(region) || self.vop.remove(region) {
+            self.newer.push_last(region);
+            self.balance();
+        }
+        mark
+    }
+
+    fn on_move(&mut self, from: &Place, to: &Place, mark: Mark, _now: Nanos) -> Mark {
+        let (old, new) = (self.regions.of(from), self.regions.of(to));
+        if self.regions.insert(to) {
+            match (self.newer.contains(old), self.vop.contains(old)) {
+                (true, _) => self.newer.push_after(new, old),
+                (_, true) => self.vop.push_after(new, old),
+                _ => self.vop.push_first(new),
+            }
+            self.balance();
+        }
+        self.on_forget(from, mark);
+        mark
+    }
+
+    fn on_forget(&mut self, place: &Place, _mark: Mark) {
+        if self.regions.remove(place) {
+            self.remove(self.regions.of(place));
+        }
+    }
+
+    fn on_sealed(&mut self, zone: ZoneId, _now: Nanos) {
+        self.regions.seal(zone);
+        self.sealed.insert(zone);
+        self.dump();
+    }
+
+    fn on_emptied(&mut self, zone: ZoneId) {
+        self.regions.empty(zone);
+        self.sealed.remove(&zone);
+        self.newer.forget_zone(zone);
+        self.vop.forget_zone(zone);
+    }
+
+    fn evict(&mut self) {
+        while self.limit < self.regions.valid_bytes().0 {
+            let first = self.first().filter(|first| self.regions.is_complete(*first));
+            let Some(first) = first else { return };
+            self.regions.evict(first);
+            self.remove(first);
+        }
+    }
+
+    fn holds(&self, place: &Place, _mark: Mark) -> bool {
+        !self.regions.is_evicted(self.regions.of(place))
+    }
+
+    fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
+        match self.rules.drops {
+            true => least(candidates, |zone| {
+                (self.newer_bytes(zone), self.regions.zone_valid_bytes(zone))
+            }),
+            false => least(candidates, |zone| self.regions.zone_valid_bytes(zone)),
+        }
+    }
+
+    fn keep(&mut self, place: &Place, mark: Mark) -> Keep {
+        let is_dropped = self.rules.drops && self.vop.contains(self.regions.of(place));
+        match self.holds(place, mark) && !is_dropped {
+            true => Keep::Rewrite,
+            false => Keep::Drop,
+        }
+    }
+}
