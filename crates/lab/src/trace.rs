@@ -4,10 +4,12 @@
 //! one through the other. No device is involved and no time passes.
 //!
 //! Read in this order: `request`, `contender`, `replay`; `format`, `reader` (one file for each format);
-//! `reference` (one file for each policy).
+//! `flash` (zones without a device, for the policies of crate `policy`); `reference` (one file for each policy of
+//! others).
 
 mod capacity;
 mod contender;
+mod flash;
 mod format;
 mod future;
 mod input;

@@ -1,5 +1,8 @@
 //! Contenders by their names.
 
+use zonal_policy::Spec;
+
+use super::flash::Flash;
 use super::{Capacity, Contender, reference};
 
 /// What a contender is made of, besides its name.
@@ -16,9 +19,17 @@ pub struct Room {
 /// # Errors
 /// When nobody has this name, or the room is too little for the policy; the text says what to write instead.
 pub fn make(name: &str, room: Room) -> Result<Box<dyn Contender>, String> {
-    let known = reference::ALL.iter().find(|(known, _)| *known == name);
-    known.map(|(_, make)| make(room.capacity)).ok_or_else(|| {
-        let names: Vec<&str> = reference::ALL.iter().map(|(name, _)| *name).collect();
-        format!("no policy is called {name:?}: write {}", names.join(", "))
-    })
+    if let Some((_, make)) = reference::ALL.iter().find(|(known, _)| *known == name) {
+        return Ok(make(room.capacity));
+    }
+    let spec: Spec = name.parse().map_err(|error| {
+        match zonal_policy::NAMES.contains(&name.split('?').next().unwrap_or_default()) {
+            true => format!("{error}"),
+            false => {
+                let names: Vec<&str> = reference::ALL.iter().map(|(name, _)| *name).collect();
+                format!("{error}; or, at the granularity of objects, {}", names.join(", "))
+            }
+        }
+    })?;
+    Ok(Box::new(Flash::new(&spec, room.capacity, room.zones)?))
 }

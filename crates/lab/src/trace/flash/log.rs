@@ -1,0 +1,232 @@
+//! Zones that are filled, read, and emptied again.
+
+use zonal_base::{Bytes, Nanos, ZoneId, index};
+use zonal_policy::{Keep, Layout, Mark, Place, Policy, Spec, ZoneFacts};
+
+use super::super::FlashBytes;
+use super::table::Table;
+use super::zone::Zone;
+
+/// See the module.
+pub(super) struct Log {
+    policy: Box<dyn Policy>,
+    zones: Vec<Zone>,
+    zone_capacity: u64,
+    table: Table,
+    empty: Vec<ZoneId>,
+    /// Zones that only reclaim may take.
+    kept_empty: usize,
+    /// What is being filled with what was missed, and with what is kept.
+    open: [Option<ZoneId>; 2],
+    /// Full zones, by number.
+    sealed: Vec<ZoneFacts>,
+    /// Zones that were opened so far.
+    opened: u64,
+    pub(super) now: Nanos,
+    written: FlashBytes,
+}
+
+#[derive(Clone, Copy)]
+enum Stream {
+    Fill,
+    Rewrite,
+}
+
+impl Log {
+    pub(super) fn new(spec: &Spec, zone_count: u32, zone_capacity: u64) -> Self {
+        let rewrites = u32::from(spec.rewrites());
+        let layout = Layout {
+            zone_count,
+            zone_capacity: Bytes(zone_capacity),
+            busy_zones: 1 + 2 * rewrites,
+        };
+        Self {
+            policy: spec.policy(&layout),
+            zones: (0..zone_count).map(|_| Zone::default()).collect(),
+            zone_capacity,
+            table: Table::new(zone_count),
+            empty: (0..zone_count).rev().map(ZoneId).collect(),
+            kept_empty: index(rewrites.into()),
+            open: [None; 2],
+            sealed: Vec::new(),
+            opened: 0,
+            now: Nanos(0),
+            written: FlashBytes::default(),
+        }
+    }
+
+    pub(super) const fn zone_capacity(&self) -> u64 {
+        self.zone_capacity
+    }
+
+    /// Those that are busy, a victim, and one more so that there is a choice.
+    pub(super) fn least_zones(&self) -> u32 {
+        3 + 2 * u32::from(0 < self.kept_empty)
+    }
+
+    pub(super) const fn written(&self) -> FlashBytes {
+        self.written
+    }
+
+    /// True when no zone is left that was never written.
+    pub(super) fn was_full(&self) -> bool {
+        (self.zones.len() - self.kept_empty) as u64 <= self.opened
+    }
+
+    /// True when the object is there, in this length, and may be read.
+    pub(super) fn read(&mut self, id: u64, len: u64) -> bool {
+        let Some(spot) = self.find(id) else { return false };
+        let (place, mark) = self.record(spot);
+        if place.len.0 != len || !self.policy.holds(&place, mark) {
+            // It will be written anew.
+            self.forget(spot);
+            return false;
+        }
+        let mark = self.policy.on_access(&place, mark, self.now);
+        self.zone(spot.0).set_mark(spot.1, mark);
+        true
+    }
+
+    /// Requires: the object is not there. What fits into no zone is written nowhere.
+    pub(super) fn write(&mut self, id: u64, len: u64) {
+        if self.zone_capacity < len {
+            return;
+        }
+        let place = self.append(Stream::Fill, id, len);
+        self.written.filled += len;
+        self.policy.on_insert(&place, self.now);
+        self.policy.evict();
+    }
+
+    pub(super) fn forget_object(&mut self, id: u64) {
+        if let Some(spot) = self.find(id) {
+            self.forget(spot);
+        }
+    }
+
+    fn find(&self, id: u64) -> Option<(ZoneId, u32)> {
+        let zones = &self.zones;
+        self.table.find(id, |(zone, number)| zones[index(zone.0.into())].id(number) == id)
+    }
+
+    fn record(&self, (zone, number): (ZoneId, u32)) -> (Place, Mark) {
+        let of = &self.zones[index(zone.0.into())];
+        (of.place(zone, number), of.mark(number))
+    }
+
+    fn zone(&mut self, zone: ZoneId) -> &mut Zone {
+        &mut self.zones[index(zone.0.into())]
+    }
+
+    fn forget(&mut self, spot: (ZoneId, u32)) {
+        let (place, mark) = self.record(spot);
+        self.unlink(spot);
+        self.policy.on_forget(&place, mark);
+    }
+
+    /// Nothing leads there any more.
+    fn unlink(&mut self, (zone, number): (ZoneId, u32)) -> u64 {
+        let of = self.zone(zone);
+        of.kill(number);
+        let id = of.id(number);
+        self.table.remove(id, (zone, number));
+        id
+    }
+
+    fn append(&mut self, stream: Stream, id: u64, len: u64) -> Place {
+        let zone = self.zone_for(stream, len);
+        let number = self.zone(zone).push(id, len);
+        let zones = &self.zones;
+        let id_of = |(zone, number): (ZoneId, u32)| zones[index(zone.0.into())].id(number);
+        self.table.insert(id, (zone, number), id_of);
+        zones[index(zone.0.into())].place(zone, number)
+    }
+
+    /// The open zone of the stream, if it has room, or a new one.
+    fn zone_for(&mut self, stream: Stream, len: u64) -> ZoneId {
+        let open = self.open[stream as usize];
+        let has_room =
+            |zone: &ZoneId| self.zones[index(zone.0.into())].written() + len <= self.zone_capacity;
+        if let Some(zone) = open.filter(has_room) {
+            return zone;
+        }
+        if let Some(full) = self.open[stream as usize].take() {
+            self.seal(full);
+        }
+        if matches!(stream, Stream::Fill) {
+            while self.empty.len() <= self.kept_empty {
+                self.reclaim();
+            }
+        }
+        let zone = self.empty.pop().expect("reclaim keeps less than it frees");
+        let opened = self.opened;
+        self.zone(zone).open(opened);
+        self.opened += 1;
+        self.open[stream as usize] = Some(zone);
+        zone
+    }
+
+    fn seal(&mut self, zone: ZoneId) {
+        let facts = self.zone(zone).seal(zone);
+        let at = self.sealed.partition_point(|other| other.zone < zone);
+        self.sealed.insert(at, facts);
+        self.policy.on_sealed(zone, self.now);
+    }
+
+    fn reclaim(&mut self) {
+        self.policy.evict();
+        let victim = self.policy.victim(&self.sealed).expect("there are full zones");
+        self.sealed.retain(|facts| facts.zone != victim);
+        for number in 0..self.zone(victim).count() {
+            if self.zone(victim).is_dead(number) {
+                continue;
+            }
+            let (place, mark) = self.record((victim, number));
+            match self.policy.keep(&place, mark) {
+                Keep::Drop => self.forget((victim, number)),
+                Keep::Rewrite => self.rewrite(&place, mark),
+            }
+        }
+        self.policy.on_emptied(victim);
+        *self.zone(victim) = Zone::default();
+        self.empty.push(victim);
+    }
+
+    fn rewrite(&mut self, from: &Place, mark: Mark) {
+        let id = self.unlink((from.zone, from.number));
+        let to = self.append(Stream::Rewrite, id, from.len.0);
+        self.written.moved += from.len.0;
+        let mark = self.policy.on_move(from, &to, mark, self.now);
+        self.zone(to.zone).set_mark(to.number, mark);
+    }
+}
+
+#[cfg(test)]
+impl Log {
+    /// Panics when a record cannot be found, or bytes are lost or counted twice.
+    pub(super) fn check(&self) {
+        let (mut live, mut invalid, mut free, mut count) = (0, 0, 0, 0);
+        for (zone, of) in (0..).map(ZoneId).zip(&self.zones) {
+            for number in 0..of.count() {
+                let (place, _) = self.record((zone, number));
+                match of.is_dead(number) {
+                    true => invalid += place.len.0,
+                    false => {
+                        assert_eq!(self.find(of.id(number)), Some((zone, number)));
+                        live += place.len.0;
+                        count += 1;
+                    }
+                }
+            }
+            assert!(of.written() <= self.zone_capacity);
+            free += self.zone_capacity - of.written();
+            let is_empty = self.empty.contains(&zone);
+            let is_open = self.open.contains(&Some(zone));
+            let is_sealed = self.sealed.iter().any(|facts| facts.zone == zone);
+            assert_eq!(1, u8::from(is_empty) + u8::from(is_open) + u8::from(is_sealed), "{zone:?}");
+            assert!(!is_empty || of.count() == 0);
+        }
+        assert_eq!(live + invalid + free, self.zone_capacity * self.zones.len() as u64);
+        assert_eq!(count, self.table.len());
+    }
+}

@@ -1,0 +1,79 @@
+//! The records of a zone.
+
+use zonal_base::{Bytes, ZoneId, index, low_u32};
+use zonal_policy::{Mark, Place, ZoneFacts};
+
+/// See the module. 13 bytes for each record.
+#[derive(Default)]
+pub(super) struct Zone {
+    ids: Vec<u64>,
+    /// Where each record begins.
+    offsets: Vec<u32>,
+    /// Mark, and whether it is dead.
+    states: Vec<u8>,
+    written: u64,
+    sequence: u64,
+}
+
+const DEAD: u8 = 1 << 7;
+
+impl Zone {
+    pub(super) fn open(&mut self, sequence: u64) {
+        self.sequence = sequence;
+    }
+
+    pub(super) fn push(&mut self, id: u64, len: u64) -> u32 {
+        let number = low_u32(self.ids.len());
+        self.ids.push(id);
+        self.offsets.push(low_u32(index(self.written)));
+        self.states.push(0);
+        self.written += len;
+        number
+    }
+
+    pub(super) fn seal(&mut self, zone: ZoneId) -> ZoneFacts {
+        self.ids.shrink_to_fit();
+        self.offsets.shrink_to_fit();
+        self.states.shrink_to_fit();
+        ZoneFacts {
+            zone,
+            sequence: self.sequence,
+            chunk_count: self.count(),
+            bytes: Bytes(self.written),
+        }
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        low_u32(self.ids.len())
+    }
+
+    pub(super) const fn written(&self) -> u64 {
+        self.written
+    }
+
+    pub(super) fn id(&self, number: u32) -> u64 {
+        self.ids[number as usize]
+    }
+
+    pub(super) fn mark(&self, number: u32) -> Mark {
+        Mark(self.states[number as usize])
+    }
+
+    pub(super) fn set_mark(&mut self, number: u32, mark: Mark) {
+        self.states[number as usize] = mark.0;
+    }
+
+    pub(super) fn is_dead(&self, number: u32) -> bool {
+        self.states[number as usize] == DEAD
+    }
+
+    pub(super) fn kill(&mut self, number: u32) {
+        self.states[number as usize] = DEAD;
+    }
+
+    pub(super) fn place(&self, zone: ZoneId, number: u32) -> Place {
+        let begin = u64::from(self.offsets[number as usize]);
+        let end = self.offsets.get(number as usize + 1).map_or(self.written, |end| u64::from(*end));
+        Place { zone, number, offset: Bytes(begin), len: Bytes(end - begin) }
+    }
+}
