@@ -6,11 +6,13 @@
 //! 3. When few superblocks are free, the full one with the fewest valid units is the victim (greedy;
 //!    `victims`). Its valid units are copied to an open superblock of their own, then it is free.
 //!
-//! Memory: 4 bytes for each logical and 4 for each physical unit. A 1 TB drive at 4 KiB takes 1.9 GiB,
-//! an 8 TB drive at 64 KiB 1.0 GiB; the system gives it when a unit is first written. Where 64 KiB were written
-//! together and lie side by side, one entry is enough for them (`runs`).
+//! Memory: 4 bytes for each logical and 5 for each physical unit (4 where a unit is 64 KiB). A 1 TB drive at 4 KiB takes
+//! 2.2 GiB, an 8 TB drive at 64 KiB 1.0 GiB; the system gives it when a unit is first written. Where 64 KiB were written
+//! together and lie side by side, one entry is enough for them (`runs`, `order`).
 
+mod clean;
 mod merge;
+mod order;
 mod runs;
 mod victims;
 mod voids;
@@ -20,7 +22,9 @@ use alloc::vec::Vec;
 
 use zonal_base::{Blocks, Lba, index};
 
+use clean::{Seen, Victim};
 use merge::{Leaves, Merge};
+use order::{Order, RunId};
 use runs::{Run, Runs};
 use victims::Victims;
 use voids::Voids;
@@ -81,9 +85,6 @@ impl FtlCounters {
     }
 }
 
-/// Runs of a victim that are looked at together. The processor waits for the memory of so many at once.
-const WINDOW: usize = 64;
-
 /// What most hosts write in one piece: 64 KiB. Units of such a piece share an entry of each map while they lie side by
 /// side.
 const WRITTEN_TOGETHER: Blocks = Blocks(16);
@@ -100,8 +101,8 @@ pub struct Ftl {
     config: FtlConfig,
     /// Where each logical unit lies.
     map: Runs,
-    /// Which logical unit was last written to each place, both counted from 1 and 0; it is valid if the map agrees.
-    units: Runs,
+    /// Which logical units were written to each superblock; those are valid of which the map agrees.
+    order: Order,
     superblocks: Vec<Superblock>,
     victims: Victims,
     free: VecDeque<u32>,
@@ -109,6 +110,7 @@ pub struct Ftl {
     copies: Frontier,
     /// The superblock that is being emptied.
     victim: Option<Victim>,
+    seen: Seen,
     merge: Merge,
     counters: FtlCounters,
 }
@@ -126,15 +128,9 @@ struct Frontier {
     superblock: u32,
     next: Place,
     end: Place,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Victim {
-    superblock: u32,
-    /// Its valid units when it was chosen.
-    valid: u32,
-    /// What was not looked at yet.
-    next: Place,
+    /// What was written to it stands in these runs.
+    first_run: RunId,
+    end_run: RunId,
 }
 
 impl Ftl {
@@ -153,17 +149,24 @@ impl Ftl {
         let group = (WRITTEN_TOGETHER.0 / config.unit.0).max(1);
         let group = 1 << narrow(group).ilog2().min(runs::GROUP_MAX.ilog2());
         // No open superblock: the first write takes one.
-        let none = Frontier { superblock: u32::MAX, next: NOWHERE, end: NOWHERE };
+        let none = Frontier {
+            superblock: u32::MAX,
+            next: NOWHERE,
+            end: NOWHERE,
+            first_run: 0,
+            end_run: 0,
+        };
         Self {
             config,
             map: Runs::new(user_units as usize, group),
-            units: Runs::new(index(places), group),
+            order: Order::new(index(places), group),
             superblocks: alloc::vec![Superblock::default(); superblock_count as usize],
             victims: Victims::new(superblock_count, superblock_units),
             free: (0..superblock_count).collect(),
             host: none,
             copies: none,
             victim: None,
+            seen: Seen::new(),
             merge: Merge::new(config.unit),
             counters: FtlCounters::default(),
         }
@@ -287,138 +290,9 @@ impl Ftl {
 
     /// Writes a run of units to the host's open superblock, which has room for it.
     fn place_run(&mut self, first: u32, run: u32) {
-        let place = self.host.take(run);
+        let place = self.host.take(run, first, &mut self.order);
         self.lead(first, Run { first: place, len: run });
-        self.units.replace(place - 1, Run { first: first + 1, len: run }, |_| ());
         self.superblocks[self.host.superblock as usize].valid += run;
-    }
-
-    /// Copies as much for a run of the host's units as keeps the number of free superblocks: a victim
-    /// with v valid units of N gives room for N - v, so it is empty when the host has written those. Drives are
-    /// known to spread the work so: their throughput under random writes is even from second to second.
-    fn keep_pace(&mut self, run: u32) {
-        if self.victim.is_none() && !self.choose_victim() {
-            return;
-        }
-        let valid = self.victim.map_or(0, |victim| u64::from(victim.valid));
-        let room = u64::from(self.config.superblock_units) - valid;
-        // A victim has an invalid unit, so there is room.
-        let budget = (u64::from(run) * valid).div_ceil(room);
-        self.reclaim(u32::try_from(budget).unwrap_or(u32::MAX));
-    }
-
-    /// Copies up to `budget` valid units out of victims, as long as superblocks are wanted.
-    fn reclaim(&mut self, mut budget: u32) {
-        while self.victim.is_some() || self.choose_victim() {
-            let Some(victim) = self.victim.take() else { return };
-            budget -= self.copy_from(victim, budget);
-            if self.victim.is_some() {
-                return;
-            }
-            self.free.push_back(victim.superblock);
-            self.counters.erases += 1;
-        }
-    }
-
-    /// True when there is a victim, and one was wanted.
-    fn choose_victim(&mut self) -> bool {
-        if (self.config.free_min as usize) < self.free.len() {
-            return false;
-        }
-        self.victim = self.next_victim();
-        self.victim.is_some()
-    }
-
-    fn next_victim(&mut self) -> Option<Victim> {
-        let (superblock, valid) = self.victims.take_lowest()?;
-        // One without an invalid unit gives nothing: the drive is full of valid data just now.
-        if valid == self.config.superblock_units {
-            self.victims.insert(superblock, valid);
-            return None;
-        }
-        self.superblocks[superblock as usize].is_listed = false;
-        Some(Victim { superblock, valid, next: self.first_place(superblock) })
-    }
-
-    /// Copies up to `budget` units; puts the victim back if it is not empty then. Says how many.
-    fn copy_from(&mut self, mut victim: Victim, budget: u32) -> u32 {
-        let from = victim.superblock as usize;
-        let budget = budget.min(self.superblocks[from].valid);
-        let mut copied = 0;
-        while copied < budget {
-            if self.copies.room() == 0 {
-                self.open_for_copies();
-            }
-            let room = self.copies.room().min(budget - copied);
-            let moved = self.copy_run(&mut victim, room);
-            copied += moved;
-            self.superblocks[from].valid -= moved;
-        }
-        if 0 < self.superblocks[from].valid {
-            self.victim = Some(victim);
-        }
-        self.counters.copies += u64::from(copied);
-        copied
-    }
-
-    /// Copies the next `count` valid units: the victim has so many, and the superblock for copies room
-    /// for them. Says how many, which is `count`.
-    fn copy_run(&mut self, victim: &mut Victim, count: u32) -> u32 {
-        let place = self.copies.take(count);
-        let end = self.first_place(victim.superblock) + self.config.superblock_units;
-        let mut copied = 0;
-        while copied < count {
-            // No further than where that many may be found: the next call looks again.
-            let until = end.min(victim.next + 2 * (count - copied));
-            let mut window = [Lying::default(); WINDOW];
-            let found = self.look_at(victim.next..until, &mut window);
-            for lying in &window[..found] {
-                if copied == count {
-                    break;
-                }
-                let mut len = lying.len;
-                if lying.is_valid {
-                    len = len.min(count - copied);
-                    let to = place + copied;
-                    self.map.replace(lying.unit, Run { first: to, len }, |_| ());
-                    self.units.replace(to - 1, Run { first: lying.unit + 1, len }, |_| ());
-                    copied += len;
-                }
-                victim.next += len;
-            }
-        }
-        self.superblocks[self.copies.superblock as usize].valid += copied;
-        copied
-    }
-
-    /// What lies at these places, run after run, as far as the window goes. Says how many runs.
-    ///
-    /// The map is read all over, and every read misses the caches. Nothing is decided before the last read has
-    /// begun: so the processor waits for many of them at once.
-    fn look_at(&self, places: core::ops::Range<Place>, window: &mut [Lying; WINDOW]) -> usize {
-        let (mut at, mut found) = (places.start, 0);
-        for lying in window.iter_mut() {
-            if at == places.end {
-                break;
-            }
-            let Run { first, len } = self.units.run(at - 1);
-            // Every place of a full superblock was written: there is a unit.
-            let len = len.min(places.end - at);
-            *lying = Lying { unit: first - 1, len, is_valid: false };
-            (at, found) = (at + len, found + 1);
-        }
-        at = places.start;
-        for (number, lying) in window[..found].iter_mut().enumerate() {
-            let places = self.map.run(lying.unit);
-            lying.is_valid = places.first == at;
-            at += lying.len;
-            // Of the rest of it the same cannot be said: it is looked at the next time.
-            if places.len < lying.len {
-                lying.len = places.len;
-                return number + 1;
-            }
-        }
-        found
     }
 
     fn open_for_copies(&mut self) {
@@ -429,7 +303,9 @@ impl Ftl {
     fn open(&mut self) -> Frontier {
         let superblock = self.free.pop_front().expect("room is made before the last one is taken");
         let next = self.first_place(superblock);
-        Frontier { superblock, next, end: next + self.config.superblock_units }
+        let run = self.first_run(superblock);
+        let end = next + self.config.superblock_units;
+        Frontier { superblock, next, end, first_run: run, end_run: run }
     }
 
     /// A superblock was filled: from now on it can be a victim.
@@ -443,6 +319,11 @@ impl Ftl {
     const fn first_place(&self, superblock: u32) -> Place {
         superblock * self.config.superblock_units + 1
     }
+
+    /// Where the list of what was written to a superblock begins.
+    const fn first_run(&self, superblock: u32) -> RunId {
+        superblock * self.config.superblock_units
+    }
 }
 
 impl Frontier {
@@ -450,20 +331,14 @@ impl Frontier {
         self.end - self.next
     }
 
-    const fn take(&mut self, count: u32) -> Place {
+    /// The next `count` places, to which the units from `unit` on are written.
+    fn take(&mut self, count: u32, unit: u32, order: &mut Order) -> Place {
+        let units = Run { first: unit, len: count };
+        self.end_run = order.append(self.first_run, self.end_run, units);
         let place = self.next;
         self.next += count;
         place
     }
-}
-
-/// A run of a victim, as it was found.
-#[derive(Clone, Copy, Debug, Default)]
-struct Lying {
-    /// The first of its units.
-    unit: u32,
-    len: u32,
-    is_valid: bool,
 }
 
 /// A number of units or blocks that lies within the user units.

@@ -1,6 +1,6 @@
 //! A table of numbers that mostly rise by one from entry to entry: then one number stands for a group of them.
 //!
-//! Both maps of a translation layer are such tables: neighbours that were written together lie side by side, and are
+//! The map of a translation layer is such a table: neighbours that were written together lie side by side, and are
 //! moved so. With groups of sixteen, a drive that is written in large pieces takes a sixteenth of the memory, and of the
 //! time that the processor waits for memory. Groups of which that is not true have their entries each in its place, as if there
 //! were nothing else.
@@ -10,33 +10,35 @@ use alloc::vec::Vec;
 /// Entries that one number may stand for at most.
 pub(super) const GROUP_MAX: u32 = 16;
 
-/// Groups whose bits share a word.
-const WORD: usize = u64::BITS as usize;
+/// Stands for the head of a group that is not a run. No entry has this number.
+const NO_RUN: u32 = u32::MAX;
 
 /// The numbers of entries from 0 on. 0 means none: it does not rise.
 #[derive(Debug)]
 pub(super) struct Runs {
     /// Entries of a group: 2 to the power of this.
     group_bits: u32,
-    /// Of a group that is a run the number of its first entry; 0 when it has none.
+    /// Of a group that is a run the number of its first entry, 0 when it has none; [`NO_RUN`] of another.
     heads: Vec<u32>,
-    /// A bit for each group that is not a run.
-    mixed: Vec<u64>,
-    /// The entries of those; the memory of others is not touched.
+    /// The entries of groups that are no runs, but for the one that is split; the memory of others is not touched.
     entries: Vec<u32>,
-    /// The run that was broken last: most come to be one again with the next write, as they are moved in parts.
-    broken: Broken,
+    split: Split,
 }
 
-/// A group with its entries, which stand for themselves wherever else it is kept.
-#[derive(Debug)]
-struct Broken {
+/// The run that was written in part last, from its first entry on. Most come to be one again with the next write, as
+/// they are moved in parts: so much less memory is touched for it.
+#[derive(Clone, Copy, Debug)]
+struct Split {
     group: u32,
-    entries: [u32; GROUP_MAX as usize],
+    /// So many entries, and no others, were written: they are a run.
+    len: u32,
+    first: u32,
+    /// The number that the group's first entry had before.
+    before: u32,
 }
 
-/// No group has this number.
-const NO_GROUP: u32 = u32::MAX;
+/// No group is split.
+const NO_SPLIT: Split = Split { group: u32::MAX, len: 0, first: 0, before: 0 };
 
 /// Entries in a row that rise by one from the first number, or all have none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,21 +50,17 @@ pub(super) struct Run {
 impl Runs {
     /// So many entries without a number, of which `group` in a row may become a run.
     ///
-    /// Requires: a power of two, at most [`GROUP_MAX`].
+    /// Requires: a power of two, at most [`GROUP_MAX`]. Numbers will be below `u32::MAX`.
     pub(super) fn new(len: usize, group: u32) -> Self {
         assert!(group.is_power_of_two() && group <= GROUP_MAX);
         let groups = len.div_ceil(group as usize);
         // A group of one is always a run.
-        let (words, entries) = match group {
-            1 => (0, 0),
-            _ => (groups.div_ceil(WORD), groups * group as usize),
-        };
+        let entries = if group == 1 { 0 } else { groups * group as usize };
         Self {
             group_bits: group.ilog2(),
             heads: alloc::vec![0; groups],
-            mixed: alloc::vec![0; words],
             entries: alloc::vec![0; entries],
-            broken: Broken { group: NO_GROUP, entries: [0; GROUP_MAX as usize] },
+            split: NO_SPLIT,
         }
     }
 
@@ -71,29 +69,41 @@ impl Runs {
     }
 
     /// The run that begins at an entry; it may go on behind what is said here.
+    #[inline]
     pub(super) fn run(&self, at: u32) -> Run {
-        let (group, within) = self.split(at);
-        let entries = match self.is_mixed(group) {
-            true => &self.entries[self.places(group)],
-            false if group == self.broken.group => self.broken.entries(self.group_len()),
-            false => {
-                let first = nth(self.heads[group as usize], within);
-                return Run { first, len: self.group_len() - within };
-            }
-        };
-        let entries = &entries[within as usize..];
+        let (group, within) = self.locate(at);
+        match self.heads[group as usize] {
+            NO_RUN => self.run_in_parts(group, within),
+            head => Run { first: nth(head, within), len: self.group_len() - within },
+        }
+    }
+
+    fn run_in_parts(&self, group: u32, within: u32) -> Run {
+        if group == self.split.group {
+            let [written, rest] = self.split.runs(self.group_len());
+            return match within.checked_sub(written.len) {
+                Some(within) => rest.behind(within),
+                None => written.behind(within),
+            };
+        }
+        let entries = &self.entries[self.places(group)][within as usize..];
         Run { first: entries[0], len: rising(entries) }
     }
 
     /// Writes a run, and tells what stood there before.
+    #[inline]
     pub(super) fn replace(&mut self, at: u32, run: Run, mut tell: impl FnMut(Run)) {
         let (mut done, mut at) = (0, at);
         while done < run.len {
-            let (group, within) = self.split(at);
+            let (group, within) = self.locate(at);
             let len = (self.group_len() - within).min(run.len - done);
             let part = Run { first: nth(run.first, done), len };
             if len == self.group_len() {
-                self.replace_group(group, part.first, &mut tell);
+                let head = core::mem::replace(&mut self.heads[group as usize], part.first);
+                match head {
+                    NO_RUN => self.leave_parts(group, &mut tell),
+                    _ => tell(Run { first: head, len }),
+                }
             } else {
                 self.replace_part((group, within), part, &mut tell);
             }
@@ -101,52 +111,69 @@ impl Runs {
         }
     }
 
-    fn replace_group(&mut self, group: u32, first: u32, tell: &mut impl FnMut(Run)) {
-        let head = core::mem::replace(&mut self.heads[group as usize], first);
-        if self.is_mixed(group) {
-            self.mixed[group as usize / WORD] &= !bit(group);
-            tell_all(&self.entries[self.places(group)], tell);
-        } else if group == self.broken.group {
-            self.broken.group = NO_GROUP;
-            tell_all(self.broken.entries(self.group_len()), tell);
+    /// A group that had parts has become a run.
+    fn leave_parts(&mut self, group: u32, tell: &mut impl FnMut(Run)) {
+        if group == self.split.group {
+            let split = core::mem::replace(&mut self.split, NO_SPLIT);
+            split.runs(self.group_len()).into_iter().for_each(tell);
         } else {
-            tell(Run { first: head, len: self.group_len() });
+            tell_all(&self.entries[self.places(group)], tell);
         }
     }
 
     fn replace_part(&mut self, (group, within): (u32, u32), run: Run, tell: &mut impl FnMut(Run)) {
-        let (places, len) = (self.places(group), self.group_len());
-        let is_mixed = self.is_mixed(group);
-        if !is_mixed && group != self.broken.group {
-            self.break_up(group);
+        let len = self.group_len();
+        let head = &mut self.heads[group as usize];
+        if *head != NO_RUN && within == 0 {
+            let before = core::mem::replace(head, NO_RUN);
+            tell(Run { first: before, len: run.len });
+            self.spell_out_split();
+            self.split = Split { group, len: run.len, first: run.first, before };
+            return;
         }
-        let entries = match is_mixed {
-            true => &mut self.entries[places],
-            false => &mut self.broken.entries[..len as usize],
-        };
+        if group == self.split.group && self.split.is_continued_by(within, run) {
+            tell(Run { first: nth(self.split.before, within), len: run.len });
+            self.split.len += run.len;
+            if self.split.len == len {
+                *head = self.split.first;
+                self.split = NO_SPLIT;
+            }
+            return;
+        }
+        self.spell_out(group);
+        let places = self.places(group);
+        let entries = &mut self.entries[places];
         let part = &mut entries[within as usize..][..run.len as usize];
         tell_all(part, tell);
         lay(run.first, part);
         // A run that came in parts ends with its last one.
         if within + run.len == len && rising(entries) == len {
             self.heads[group as usize] = entries[0];
-            match is_mixed {
-                true => self.mixed[group as usize / WORD] &= !bit(group),
-                false => self.broken.group = NO_GROUP,
-            }
         }
     }
 
-    /// The entries of a run are written one by one from now on; those of the last that was broken go to their place.
-    fn break_up(&mut self, group: u32) {
-        let (before, len) = (self.broken.group, self.group_len());
-        if before != NO_GROUP {
-            let places = self.places(before);
-            self.entries[places].copy_from_slice(self.broken.entries(len));
-            self.mixed[before as usize / WORD] |= bit(before);
+    /// Writes the entries of a group one by one, if they are not.
+    fn spell_out(&mut self, group: u32) {
+        if group == self.split.group {
+            return self.spell_out_split();
         }
-        self.broken.group = group;
-        lay(self.heads[group as usize], &mut self.broken.entries[..len as usize]);
+        let head = core::mem::replace(&mut self.heads[group as usize], NO_RUN);
+        if head != NO_RUN {
+            let places = self.places(group);
+            lay(head, &mut self.entries[places]);
+        }
+    }
+
+    fn spell_out_split(&mut self) {
+        let split = core::mem::replace(&mut self.split, NO_SPLIT);
+        if split.len == 0 {
+            return;
+        }
+        let places = self.places(split.group);
+        let [written, rest] = split.runs(self.group_len());
+        let (front, back) = self.entries[places].split_at_mut(written.len as usize);
+        lay(written.first, front);
+        lay(rest.first, back);
     }
 
     const fn group_len(&self) -> u32 {
@@ -154,7 +181,7 @@ impl Runs {
     }
 
     /// The group of an entry, and its place in there.
-    const fn split(&self, at: u32) -> (u32, u32) {
+    const fn locate(&self, at: u32) -> (u32, u32) {
         (at >> self.group_bits, at & (self.group_len() - 1))
     }
 
@@ -163,15 +190,24 @@ impl Runs {
         let first = (group as usize) << self.group_bits;
         first..first + self.group_len() as usize
     }
+}
 
-    fn is_mixed(&self, group: u32) -> bool {
-        self.mixed.get(group as usize / WORD).is_some_and(|word| word & bit(group) != 0)
+impl Split {
+    /// What was written, and what is left of the run from before.
+    const fn runs(&self, group_len: u32) -> [Run; 2] {
+        let rest = Run { first: nth(self.before, self.len), len: group_len - self.len };
+        [Run { first: self.first, len: self.len }, rest]
+    }
+
+    const fn is_continued_by(&self, within: u32, run: Run) -> bool {
+        within == self.len && run.first == nth(self.first, within)
     }
 }
 
-impl Broken {
-    fn entries(&self, len: u32) -> &[u32] {
-        &self.entries[..len as usize]
+impl Run {
+    /// Without its first `n` entries.
+    const fn behind(self, n: u32) -> Self {
+        Self { first: nth(self.first, n), len: self.len - n }
     }
 }
 
@@ -198,10 +234,6 @@ fn tell_all(mut entries: &[u32], tell: &mut impl FnMut(Run)) {
         tell(Run { first: entries[0], len });
         entries = &entries[len as usize..];
     }
-}
-
-const fn bit(group: u32) -> u64 {
-    1 << (group % u64::BITS)
 }
 
 #[cfg(test)]
@@ -237,7 +269,7 @@ mod tests {
             assert_eq!(found, plain[range(at, len)], "round {round}");
         }
         assert!((0..208).all(|at| runs.get(at) == plain[at as usize]));
-        runs.mixed.iter().map(|word| word.count_ones()).sum()
+        low_u32(runs.heads.iter().filter(|head| **head == NO_RUN).count())
     }
 
     #[test]
