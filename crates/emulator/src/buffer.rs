@@ -12,6 +12,7 @@ mod clock;
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::cmp::Reverse;
 
 use zonal_base::{Blocks, Nanos};
@@ -39,6 +40,15 @@ pub(crate) struct WriteBuffer {
     /// Streams that have work, by where it ended when they were last looked at.
     active: BinaryHeap<Reverse<(Grains, StreamId)>>,
     wait_count: u64,
+    /// What happens first, as far as it was asked about and nothing has changed it since.
+    first: Cell<Option<Moment>>,
+}
+
+/// A moment in virtual time, and when that is.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    target: Grains,
+    due: Nanos,
 }
 
 impl WriteBuffer {
@@ -54,6 +64,7 @@ impl WriteBuffer {
             waiting: BinaryHeap::new(),
             active: BinaryHeap::new(),
             wait_count: 0,
+            first: Cell::new(None),
         }
     }
 
@@ -98,27 +109,33 @@ impl WriteBuffer {
 
     /// When the first who waits comes out, or sooner: shares change when a stream has nothing left.
     pub(crate) fn next_due(&self) -> Option<Nanos> {
-        let Reverse((room, ..)) = self.waiting.peek()?;
-        let first = self.active.peek().map_or(*room, |Reverse((end, _))| *end.min(room));
-        Some(self.when(first))
+        self.waiting.peek()?;
+        self.first().map(|first| first.due)
+    }
+
+    /// When virtual time has come to the first who waits, or to the end of a stream's work as it was last looked at. None:
+    /// there is nothing to drain.
+    fn first(&self) -> Option<Moment> {
+        if self.first.get().is_none() {
+            let Reverse((end, _)) = self.active.peek()?;
+            let target = self.waiting.peek().map_or(*end, |Reverse((room, ..))| *end.min(room));
+            self.first.set(Some(Moment { target, due: self.when(target) }));
+        }
+        self.first.get()
     }
 
     /// The next who waited and is served by `now`, and when that was.
     pub(crate) fn pop(&mut self, now: Nanos) -> Option<(Nanos, SlotId)> {
-        while 0 < self.active_count {
-            let room = self.waiting.peek().map_or(Grains::MAX, |Reverse((room, ..))| *room);
-            let Some(Reverse((end, stream))) = self.active.peek().copied() else { break };
-            let target = room.min(end);
-            let due = self.when(target);
+        while let Some(Moment { target, due }) = self.first() {
             if now < due {
                 break;
             }
             self.move_to(due, target);
-            if room <= end {
+            if self.waiting.peek().is_some_and(|Reverse((room, ..))| *room <= target) {
                 let Reverse((.., slot)) = self.waiting.pop()?;
                 return Some((due, slot));
             }
-            self.active.pop();
+            let Reverse((_, stream)) = self.active.pop()?;
             let end_now = self.streams[stream as usize];
             if self.virtual_now < end_now {
                 self.active.push(Reverse((end_now, stream)));
@@ -141,12 +158,16 @@ impl WriteBuffer {
         if was_idle {
             self.active.push(Reverse((*end, stream)));
             self.active_count += 1;
+            self.first.set(None);
         }
         *end
     }
 
     fn wait(&mut self, until: Grains, slot: SlotId) {
         self.wait_count += 1;
+        if self.first.get().is_some_and(|first| until < first.target) {
+            self.first.set(None);
+        }
         self.waiting.push(Reverse((until, self.wait_count, slot)));
     }
 
@@ -157,6 +178,7 @@ impl WriteBuffer {
 
     /// Virtual time has come to `target`; that is at `due`.
     fn move_to(&mut self, due: Nanos, target: Grains) {
+        self.first.set(None);
         self.drained += target.saturating_sub(self.virtual_now) * self.active_count;
         self.virtual_now = self.virtual_now.max(target);
         // The clock follows.
@@ -173,6 +195,10 @@ impl WriteBuffer {
         self.drained += passed * self.active_count;
         self.virtual_now += passed;
         self.at = now;
+        if 1 < self.active_count {
+            // What the division leaves over moves it a little.
+            self.first.set(None);
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! 0.6 to 1.4 MiB/s, one for each time that the 128 MiB are drained. Reads that wait for nothing are not held up:
 //! a write that has room is in the buffer.
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use zonal_base::{Blocks, Lba, index};
@@ -15,8 +15,9 @@ use crate::in_flight::SlotId;
 /// The writes that wait for room, and the reads that came behind them.
 #[derive(Debug, Default)]
 pub(crate) struct Intake {
-    /// Numbers of the writes that wait, in the order in which they came.
-    waiting: BTreeSet<u64>,
+    /// Whether the writes from number `first` on wait, in the order in which they came; the first one does.
+    waiting: VecDeque<bool>,
+    first: u64,
     /// By slot: the number of the write in it, 0 when it does not wait.
     numbers: Vec<u64>,
     reads: VecDeque<Held>,
@@ -43,14 +44,22 @@ impl Intake {
         }
         self.count += 1;
         self.numbers[slot] = self.count;
-        self.waiting.insert(self.count);
+        if self.waiting.is_empty() {
+            self.first = self.count;
+        }
+        self.waiting.push_back(true);
     }
 
     /// Whatever waited in `slot` waits no more.
     pub(crate) fn has_room(&mut self, slot: SlotId) {
-        if let Some(number) = self.numbers.get_mut(index(slot.into())) {
-            self.waiting.remove(number);
-            *number = 0;
+        let Some(number) = self.numbers.get_mut(index(slot.into())) else { return };
+        let at = number.checked_sub(self.first).map(index);
+        *number = 0;
+        if let Some(waits) = at.and_then(|at| self.waiting.get_mut(at)) {
+            *waits = false;
+        }
+        while self.waiting.pop_front_if(|waits| !*waits).is_some() {
+            self.first += 1;
         }
     }
 
@@ -65,7 +74,7 @@ impl Intake {
 
     /// The next read that no write before it holds up any more.
     pub(crate) fn next_read(&mut self) -> Option<Held> {
-        let oldest = self.waiting.first().copied().unwrap_or(u64::MAX);
+        let oldest = if self.waiting.is_empty() { u64::MAX } else { self.first };
         self.reads.pop_front_if(|held| held.behind < oldest)
     }
 }
