@@ -6,6 +6,7 @@
 
 pub mod bench;
 pub mod characterize;
+mod chart;
 mod distribution;
 mod permutation;
 pub mod simulated;

@@ -1,6 +1,5 @@
 //! The figures of the paper, drawn from a report: the drive in grey, what was measured here in colour.
 
-mod chart;
 mod figures;
 
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Which points make which figure.
 
 use super::super::Report;
-use super::chart::{Along, Chart, Line};
+use crate::chart::{Along, Chart, Line};
 
 const SIZES: [&str; 6] = ["4KiB", "8KiB", "16KiB", "32KiB", "64KiB", "128KiB"];
 const DEPTHS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];

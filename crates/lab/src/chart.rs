@@ -10,17 +10,17 @@ use plotters::series::DashedLineSeries;
 
 /// A line to be drawn.
 #[derive(Debug, Default)]
-pub(super) struct Line {
-    pub(super) name: String,
+pub(crate) struct Line {
+    pub(crate) name: String,
     /// Measured on the drive.
-    pub(super) drive: Vec<(f64, f64)>,
+    pub(crate) drive: Vec<(f64, f64)>,
     /// Measured here.
-    pub(super) here: Vec<(f64, f64)>,
+    pub(crate) here: Vec<(f64, f64)>,
 }
 
 /// What is written along the x axis.
 #[derive(Debug)]
-pub(super) enum Along {
+pub(crate) enum Along {
     /// These words, at 0, 1, 2, …
     Places(Vec<String>),
     /// Numbers.
@@ -29,14 +29,14 @@ pub(super) enum Along {
 
 /// A chart to be drawn.
 #[derive(Debug)]
-pub(super) struct Chart {
+pub(crate) struct Chart {
     /// Of the file, without its ending.
-    pub(super) file: &'static str,
-    pub(super) title: &'static str,
-    pub(super) x: &'static str,
-    pub(super) y: &'static str,
-    pub(super) along: Along,
-    pub(super) lines: Vec<Line>,
+    pub(crate) file: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) x: &'static str,
+    pub(crate) y: &'static str,
+    pub(crate) along: Along,
+    pub(crate) lines: Vec<Line>,
 }
 
 const SIZE: (u32, u32) = (720, 440);
@@ -56,11 +56,11 @@ const HEADROOM: f64 = 1.08;
 const MARKS_MAX: usize = 40;
 
 impl Chart {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.lines.iter().all(|line| line.here.is_empty())
     }
 
-    pub(super) fn write(&self, path: &Path) -> Result<(), String> {
+    pub(crate) fn write(&self, path: &Path) -> Result<(), String> {
         let root = SVGBackend::new(path, SIZE).into_drawing_area();
         self.draw(&root).map_err(|why| why.to_string())
     }
