@@ -1,4 +1,4 @@
-//! One chart: lines over named places or over time.
+//! Charts: lines over named places or over time.
 
 use std::path::Path;
 
@@ -41,19 +41,33 @@ pub(crate) struct Chart {
 
 const SIZE: (u32, u32) = (720, 440);
 const FONT: &str = "sans-serif";
-/// Told apart by people who see fewer colours (Okabe and Ito).
-const COLOURS: [RGBColor; 6] = [
+/// Told apart by people who see fewer colours (Okabe and Ito; their yellow
+/// is brown here, on white).
+const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
     RGBColor(204, 121, 167),
     RGBColor(230, 159, 0),
     RGBColor(86, 180, 233),
+    RGBColor(0, 0, 0),
+    RGBColor(150, 75, 0),
 ];
 /// Room above the highest point.
 const HEADROOM: f64 = 1.08;
 /// More points than this are a curve; their marks would hide it.
 const MARKS_MAX: usize = 40;
+
+/// Draws four charts as one file, two beside two. What they show falls from left to right, mostly.
+pub(crate) fn write_panels(charts: &[Chart; 4], path: &Path) -> Result<(), String> {
+    let root = SVGBackend::new(path, (SIZE.0 * 2, SIZE.1 * 2)).into_drawing_area();
+    let panels = root.split_evenly((2, 2));
+    let mut drawn = charts.iter().zip(&panels);
+    let drawn = drawn
+        .try_for_each(|(chart, panel)| chart.draw(panel, SeriesLabelPosition::LowerLeft))
+        .and_then(|()| root.present());
+    drawn.map_err(|why| why.to_string())
+}
 
 impl Chart {
     pub(crate) fn is_empty(&self) -> bool {
@@ -62,12 +76,15 @@ impl Chart {
 
     pub(crate) fn write(&self, path: &Path) -> Result<(), String> {
         let root = SVGBackend::new(path, SIZE).into_drawing_area();
-        self.draw(&root).map_err(|why| why.to_string())
+        self.draw(&root, SeriesLabelPosition::UpperLeft)
+            .and_then(|()| root.present())
+            .map_err(|why| why.to_string())
     }
 
     fn draw(
         &self,
         root: &plotters::drawing::DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+        names: SeriesLabelPosition,
     ) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
         root.fill(&WHITE)?;
         let (x_end, y_end) = self.ends();
@@ -77,7 +94,8 @@ impl Chart {
         let x_start = if matches!(self.along, Along::Places(_)) { -0.3 } else { 0.0 };
         let mut chart = builder.build_cartesian_2d(x_start..x_end, 0.0..y_end)?;
         let label = |x: &f64| self.label(*x);
-        let number = |y: &f64| y.to_string();
+        // Steps of 0.1 add up to 0.30000000000000004.
+        let number = |y: &f64| ((y * 1e9).round() / 1e9).to_string();
         let mut mesh = chart.configure_mesh();
         mesh.x_desc(self.x).y_desc(self.y).light_line_style(WHITE);
         mesh.x_label_formatter(&label).y_label_formatter(&number);
@@ -98,9 +116,8 @@ impl Chart {
                 .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 16, y)], thick));
         }
         let mut labels = chart.configure_series_labels();
-        labels.position(SeriesLabelPosition::UpperLeft);
-        labels.border_style(BLACK).background_style(WHITE.mix(0.8)).draw()?;
-        root.present()
+        labels.position(names);
+        labels.border_style(BLACK).background_style(WHITE.mix(0.8)).draw()
     }
 
     /// Right and upper end of the axes.

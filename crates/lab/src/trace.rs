@@ -5,7 +5,7 @@
 //!
 //! Read in this order: `request`, `contender`, `replay`; `format`, `reader` (one file for each format);
 //! `flash` (zones without a device, for the policies of crate `policy`); `reference` (one file for each policy of
-//! others).
+//! others); `report`.
 
 mod capacity;
 mod contender;
@@ -17,6 +17,7 @@ mod make;
 mod reader;
 mod reference;
 mod replay;
+mod report;
 mod request;
 mod spread;
 
@@ -27,4 +28,5 @@ pub use input::{Trace, TraceError};
 pub use make::{Room, make};
 pub use reader::Reader;
 pub use replay::replay;
-pub use request::{NEVER, Op, Request};
+pub use report::{Comparison, Report, Row};
+pub use request::{NEVER, Op, Request, SIZE_UNKNOWN};

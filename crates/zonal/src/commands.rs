@@ -4,6 +4,7 @@ pub(crate) mod bench;
 mod characterize;
 mod device;
 mod inspect;
+mod lab;
 mod print;
 mod serve;
 mod sim;
@@ -23,6 +24,7 @@ pub(crate) enum Command {
     Bench(Box<bench::Args>),
     Characterize(Box<characterize::Args>),
     Sim(sim::Args),
+    Lab(lab::Args),
 }
 
 impl Command {
@@ -32,6 +34,7 @@ impl Command {
             Self::Device(args) => device::run(&args),
             Self::Inspect(args) => inspect::run(&args),
             Self::Sim(args) => sim::run(&args),
+            Self::Lab(args) => lab::run(&args),
             Self::Characterize(args) => characterize::run(&args),
             Self::Bench(args) => return bench::run(*args),
         };

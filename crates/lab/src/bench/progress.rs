@@ -47,6 +47,11 @@ impl Progress {
         self.bar.set_position(steps(done));
         self.bar.set_message(format!("{gets_per_s:.0} gets/s"));
     }
+
+    /// From 0 to 1.
+    pub(crate) fn show_share(&self, done: f64) {
+        self.bar.set_position(steps(done));
+    }
 }
 
 impl Drop for Progress {

@@ -1,6 +1,6 @@
 //! What a trace is replayed on.
 
-use super::{Op, Request};
+use super::{Op, Request, Unit};
 
 /// What became of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub enum Outcome {
     Miss,
 }
 
-/// Bytes that went to flash so far.
+/// What went to flash so far, in what the capacity is counted in: bytes, or objects where each counts as one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlashBytes {
     /// Written for the first time, after a miss. Denominator of write amplification.
@@ -35,7 +35,7 @@ pub trait Contender: Send {
     /// The object was written or deleted elsewhere: it must not be a hit at its next read.
     fn invalidate(&mut self, id: u64);
 
-    /// Bytes that went to flash so far.
+    /// What went to flash so far.
     fn flash(&self) -> FlashBytes;
 
     /// Whether [`Request::next`] must be there. It costs a pass over the trace and four bytes for each request.
@@ -66,7 +66,7 @@ pub struct Tally {
     pub bytes: u64,
     /// Bytes of the reads that were hits.
     pub hit_bytes: u64,
-    /// Bytes that went to flash.
+    /// What went to flash.
     pub flash: FlashBytes,
 }
 
@@ -92,13 +92,18 @@ impl Tally {
         ratio(self.bytes - self.hit_bytes, self.bytes)
     }
 
-    /// Bytes that went to flash for each read; 0 of none.
+    /// Bytes that went to flash for each read; 0 of none. Where objects count as one, each is taken for the mean size
+    /// of all reads.
     #[must_use]
-    pub fn flash_bytes_per_request(&self) -> f64 {
-        ratio(self.flash.filled + self.flash.moved, self.requests)
+    pub fn flash_bytes_per_request(&self, unit: Unit) -> f64 {
+        let each = match unit {
+            Unit::Bytes => 1.0,
+            Unit::Objects => ratio(self.bytes, self.requests),
+        };
+        ratio(self.flash.filled + self.flash.moved, self.requests) * each
     }
 
-    /// Bytes that went to flash for each byte that was written for the first time; 1 if none was.
+    /// What went to flash, for all that was written for the first time; 1 if nothing was.
     #[must_use]
     pub fn write_amplification(&self) -> f64 {
         match self.flash.filled {

@@ -30,6 +30,12 @@ impl Trace {
         &self.path
     }
 
+    /// How it is written down.
+    #[must_use]
+    pub const fn format(&self) -> Format {
+        self.format
+    }
+
     /// Opens it at its beginning.
     ///
     /// # Errors

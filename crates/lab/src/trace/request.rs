@@ -14,7 +14,7 @@ pub enum Op {
 pub struct Request {
     /// Of the object. Equal numbers are equal objects, and that is all they say.
     pub id: u64,
-    /// Of the object, in bytes. 0 where the trace does not know it.
+    /// Of the object, in bytes; [`SIZE_UNKNOWN`] where the format has no sizes.
     pub size: u32,
     /// When, in seconds since an origin that the trace chose. 0 where the format has no time.
     pub time_s: u32,
@@ -25,6 +25,10 @@ pub struct Request {
     /// What was asked for.
     pub op: Op,
 }
+
+/// The size of objects in formats without sizes: 4 KiB, a block. Equal sizes are what such traces are replayed with elsewhere, too;
+/// which one it is changes nothing but the unit of what is written.
+pub const SIZE_UNKNOWN: u32 = 4096;
 
 /// The position of a request that does not come. Traces longer than that are refused where positions matter.
 pub const NEVER: u32 = u32::MAX;

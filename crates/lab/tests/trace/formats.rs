@@ -31,7 +31,7 @@ fn oracle_general_is_records_of_24_bytes() {
 #[test]
 fn plain_numbers_are_read_in_both_orders() {
     let bytes = [0, 0, 0, 1, 0, 0, 0, 2];
-    let low = |n: u64| get(n, 0, 0);
+    let low = |n: u64| get(n, 4096, 0);
     check(Format::U32Be, &bytes, &[low(1), low(2)]);
     check(Format::U32Le, &bytes, &[low(1 << 24), low(2 << 24)]);
     check(Format::U64Be, &bytes, &[low(1 << 32 | 2)]);
@@ -47,8 +47,8 @@ fn a_line_of_arc_is_so_many_pages() {
 
 #[test]
 fn text_has_a_time_or_none() {
-    check(Format::Text, b"5\n6\n", &[get(5, 0, 0), get(6, 0, 0)]);
-    check(Format::Text, b"1.5 5\n2 6", &[get(5, 0, 1), get(6, 0, 2)]);
+    check(Format::Text, b"5\n6\n", &[get(5, 4096, 0), get(6, 4096, 0)]);
+    check(Format::Text, b"1.5 5\n2 6", &[get(5, 4096, 1), get(6, 4096, 2)]);
     check(Format::TextSize, b"1 0 68\n2,1,7454\r\n", &[get(0, 68, 1), get(1, 7454, 2)]);
     check(Format::TextSize, b"5 100\n", &[get(5, 100, 0)]);
 }

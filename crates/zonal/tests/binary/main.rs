@@ -9,6 +9,7 @@ mod device;
 mod emulated;
 mod harness;
 mod http;
+mod lab;
 mod metrics;
 mod refusals;
 mod serve;

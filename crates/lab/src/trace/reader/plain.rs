@@ -1,6 +1,6 @@
 //! `u32le`, `u32be`, `u64le`, `u64be`: a number for each request, the object. There is no time, and no size.
 
-use super::super::{NEVER, Op, Request};
+use super::super::{NEVER, Op, Request, SIZE_UNKNOWN};
 
 macro_rules! plain {
     ($name:ident, $number:ty, $from:ident) => {
@@ -8,7 +8,7 @@ macro_rules! plain {
             let mut bytes = [0; size_of::<$number>()];
             bytes.copy_from_slice(record);
             let id = <$number>::$from(bytes).into();
-            Request { id, size: 0, time_s: 0, next: NEVER, op: Op::Read }
+            Request { id, size: SIZE_UNKNOWN, time_s: 0, next: NEVER, op: Op::Read }
         }
     };
 }

@@ -3,7 +3,7 @@
 //! `text` is `object`, or `time object`; `text-size` is `object size`, or `time object size`. A time is in seconds
 //! (files that have a sequence number there are taken at their word).
 
-use super::super::{NEVER, Op, Request};
+use super::super::{NEVER, Op, Request, SIZE_UNKNOWN};
 use super::{Lines, Run, field};
 
 pub(super) struct Text;
@@ -20,7 +20,7 @@ impl Lines for Text {
             [time, id] => (time, id),
             _ => return Err("an object, or a time and an object, was expected".into()),
         };
-        request(time, id, 0)
+        request(time, id, SIZE_UNKNOWN)
     }
 }
 

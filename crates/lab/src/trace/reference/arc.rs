@@ -129,7 +129,7 @@ impl Arc {
     fn insert(&mut self, request: &Request, to: u8) {
         let slot = self.shelf.add(request.id, request.size);
         self.push(slot, to);
-        self.flash.filled += u64::from(request.size);
+        self.flash.filled += self.capacity.weight(request.size);
     }
 }
 

@@ -75,7 +75,7 @@ impl Contender for Belady {
             self.evict();
         }
         self.keep(request.next, request.size);
-        self.flash.filled += u64::from(request.size);
+        self.flash.filled += weight;
         Outcome::Miss
     }
 

@@ -60,7 +60,7 @@ impl<O: Order> Contender for Kept<O> {
         }
         let slot = self.shelf.add(request.id, request.size);
         self.shelf.push(&mut self.list, slot);
-        self.flash.filled += u64::from(request.size);
+        self.flash.filled += weight;
         Outcome::Miss
     }
 

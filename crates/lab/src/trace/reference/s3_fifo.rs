@@ -145,7 +145,7 @@ impl Contender for S3Fifo {
         } else {
             self.shelf.push(&mut self.small, slot);
         }
-        self.flash.filled += u64::from(request.size);
+        self.flash.filled += weight;
         Outcome::Miss
     }
 

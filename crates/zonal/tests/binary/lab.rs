@@ -1,0 +1,92 @@
+//! `zonal lab trace`: its rows, its plot, and refusals.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::harness::{check_failure, folder, run};
+
+/// Two objects of 100 bytes, one of 300.
+const TRACE: &str = "1 a 100\n2 b 100\n3 a 100\n4 c 300\n5 a 100\n";
+
+#[test]
+fn a_replay_says_what_each_policy_missed_and_wrote() {
+    let folder = folder();
+    fs::write(folder.path().join("w.text-size"), TRACE).unwrap();
+    let words = ["lab", "trace", "w.text-size", "--policy", "lru,fifo", "--capacity", "2,500B"];
+    let output = run(folder.path(), &[&words[..], &["--json", "--plot", "w.svg"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let row = |policy: &str, (capacity, unit): (u64, &str), (misses, missed_bytes): (u32, u32)| {
+        // Where objects count as one, each is of the mean size of 140 bytes.
+        let written = if unit == "objects" { misses * 140 } else { missed_bytes };
+        json!({
+            "policy": policy,
+            "capacity": capacity,
+            "unit": unit,
+            "requests": 5,
+            "miss_ratio": f64::from(misses) / 5.0,
+            "byte_miss_ratio": f64::from(missed_bytes) / 700.0,
+            "flash_bytes_per_request": f64::from(written) / 5.0,
+            "write_amplification": 1.0,
+        })
+    };
+    let rows = [
+        row("lru", (2, "objects"), (3, 500)),
+        row("fifo", (2, "objects"), (4, 600)),
+        row("lru", (500, "bytes"), (3, 500)),
+        row("fifo", (500, "bytes"), (3, 500)),
+    ];
+    assert_eq!(report, json!({ "trace": "w.text-size", "rows": rows }));
+    let plot = fs::read_to_string(folder.path().join("w.svg")).unwrap();
+    for text in ["miss ratio", "write amplification", "lru", "500B"] {
+        assert!(plot.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn a_replay_prints_a_table() {
+    let folder = folder();
+    fs::write(folder.path().join("w.log"), TRACE).unwrap();
+    let words = ["lab", "trace", "w.log", "--format", "text-size", "--policy", "belady"];
+    let output = run(folder.path(), &[&words[..], &["--capacity", "1"]].concat());
+    let expected = "\
+w.log: 5 requests
+
+capacity  policy   misses  byte misses  flash bytes/request  write amplif.
+       1  belady   1.0000       1.0000                140.0          1.000
+";
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+}
+
+#[test]
+fn a_replay_that_cannot_be_meant_or_done_says_why() {
+    let folder = folder();
+    let here = folder.path();
+    fs::write(here.join("w.log"), TRACE).unwrap();
+    fs::write(here.join("w.lis"), "1 1 0 0\n1\n").unwrap();
+    let check = |words: &[&str], failure| {
+        check_failure(here, &[&["lab", "trace"], words].concat(), failure);
+    };
+    let lru = ["--policy", "lru", "--capacity", "10"];
+    let with = |words: &[&'static str]| [words, &lru].concat();
+    check(&with(&["w.log"]), (2, "the name of w.log does not say its format: write --format"));
+    check(
+        &with(&["w.log", "--format", "csv"]),
+        (2, "invalid value 'csv' for '--format <FORMAT>': \"csv\" is no format of traces: write "),
+    );
+    check(&with(&["nowhere.lis"]), (1, "nowhere.lis: cannot be read: No such file"));
+    check(&with(&["w.lis"]), (1, "w.lis, line 2: the line ends where a count was expected"));
+    check(
+        &["w.lis", "--policy", "mru", "--capacity", "10"],
+        (2, "there is no policy \"mru\": write one of "),
+    );
+    check(
+        &["w.lis", "--policy", "lru", "--capacity", "10MB"],
+        (2, "invalid value '10MB' for '--capacity <N|SIZE>': \"10MB\": this unit is ambiguous"),
+    );
+    check(
+        &with(&["w.lis", "--zones", "0"]),
+        (2, "invalid value '0' for '--zones <N>': 0 is not in"),
+    );
+}
