@@ -6,8 +6,9 @@
 //!    write buffer: the host waits for the room that garbage collection takes (`work`).
 //! 3. [`ZonedDevice::poll`] carries a command out when its time has come.
 //!
-//! The buffer of every drive here is protected against loss of power: what was answered survives.
+//! The buffer of every drive here is protected against loss of power: what was answered survives (`faults`).
 
+mod faults;
 mod profile;
 mod work;
 
@@ -22,10 +23,11 @@ use zonal_device::{
     whole_blocks,
 };
 
+use crate::faults::Faults;
 use crate::ftl::FtlCounters;
 use crate::in_flight::{InFlight, SlotId};
 use crate::intake::Intake;
-use crate::payload::Medium;
+use crate::payload::{Medium, Unreadable};
 use work::Work;
 
 /// What a drive is told when a zone is reset, which it knows nothing of.
@@ -79,6 +81,8 @@ pub struct ConventionalDrive {
     writes_in_flight: u64,
     intake: Intake,
     medium: Box<dyn Medium>,
+    unreadable: Unreadable,
+    faults: Faults,
 }
 
 #[derive(Debug)]
@@ -119,6 +123,8 @@ enum Operation {
         written: Blocks,
     },
     Nothing,
+    /// Never answered.
+    Lost,
 }
 
 impl ConventionalDrive {
@@ -146,6 +152,8 @@ impl ConventionalDrive {
             writes_in_flight: 0,
             intake: Intake::default(),
             medium,
+            unreadable: Unreadable::default(),
+            faults: Faults::default(),
             profile,
         }
     }
@@ -178,6 +186,9 @@ impl ConventionalDrive {
             return Err(command);
         }
         self.advance(now);
+        if self.takes_loss(now, ticket) {
+            return Ok(());
+        }
         if let Err(error) = self.begin_block(now, ticket, command) {
             self.refuse(now, ticket, error);
         }
@@ -186,6 +197,15 @@ impl ConventionalDrive {
 
     fn is_full(&self) -> bool {
         self.profile.drive.queue_depth as usize <= self.in_flight.len()
+    }
+
+    /// True when the command is lost.
+    fn takes_loss(&mut self, now: Nanos, ticket: Ticket) -> bool {
+        let is_lost = self.faults.takes_loss();
+        if is_lost {
+            self.in_flight.insert(InWork { ticket, operation: Operation::Lost, earliest: now });
+        }
+        is_lost
     }
 
     fn begin_block(
@@ -327,6 +347,9 @@ impl ConventionalDrive {
                     // The zone may have been reset since: then there is nothing to read.
                     self.table.check_read(lba, blocks)?;
                 }
+                if self.unreadable.contains_any(lba, blocks) {
+                    return Err(DeviceError::Media);
+                }
                 if self.medium.keeps_bytes() {
                     self.medium.read(lba, blocks, &mut buffer)?;
                 }
@@ -334,7 +357,7 @@ impl ConventionalDrive {
             }
             Operation::Write { lba, blocks, data, zone } => {
                 self.writes_in_flight -= 1;
-                let written = self.medium.write(lba, &data);
+                let written = self.land(lba, blocks, &data);
                 match (zone, written) {
                     (Some(zone), Ok(())) => self.table.end_write(zone, blocks),
                     (Some(zone), Err(_)) => self.abort_writes(zone),
@@ -350,7 +373,17 @@ impl ConventionalDrive {
                 self.table.restore(zone, written).map(|()| Answer::Done)
             }
             Operation::Nothing => Ok(Answer::Done),
+            Operation::Lost => Err(DeviceError::DeviceGone),
         }
+    }
+
+    fn land(&mut self, lba: Lba, blocks: Blocks, data: &[Payload]) -> Result<(), DeviceError> {
+        if self.faults.takes_write_error(self.table.geometry().zone_of(lba)) {
+            return Err(DeviceError::Media);
+        }
+        self.medium.write(lba, data)?;
+        self.unreadable.forget(lba, blocks);
+        Ok(())
     }
 
     /// The oldest write in flight in the zone failed, and with it those behind it.
@@ -385,6 +418,9 @@ impl ZonedDevice for ConventionalDrive {
             return Err(command);
         }
         self.advance(now);
+        if self.takes_loss(now, ticket) {
+            return Ok(());
+        }
         if let Err(error) = self.begin(now, ticket, command) {
             self.refuse(now, ticket, error);
         }

@@ -5,6 +5,7 @@
 //! | power cut, protected buffer (ZN540) | all that was answered; write pointers, states | writes in flight, from any block on; what was open is closed |
 //! | power cut, volatile buffer | all that was answered before the last answered flush | of each zone any suffix written since; the write pointer goes back with it |
 //! | unreadable block | every other block | the block, until it is written again or its zone is reset |
+//! | block unreadable while the drive is on | every other block | the same, and no longer than until the power is cut |
 //! | flipped bit | the drive's word that all is well | the block's content, silently |
 //! | write error | what the zone held before | the write, and those behind it in the zone |
 //! | zone read-only | its data | its space, and its writes in flight |
@@ -13,6 +14,9 @@
 //! | slow die | everything | time |
 //! | limits lower than reported | what is there | opens and writes beyond the true limit, with `TooManyZones` |
 //! | drive gone | nothing is said of what is on it | every answer from now on |
+//!
+//! A drive without zones has a protected buffer. A power cut leaves any blocks of its writes in flight, not a prefix, and takes the
+//! agreement about zones, which is the host's; a reset makes no block readable; zones are not retired, and have no limits.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -34,6 +38,14 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
+    pub(crate) fn fail_next_write(&mut self, zone: ZoneId) {
+        self.failing_writes.insert(zone);
+    }
+
+    pub(crate) fn lose_next_command(&mut self) {
+        self.losses += 1;
+    }
+
     pub(crate) fn takes_write_error(&mut self, zone: ZoneId) -> bool {
         !self.failing_writes.is_empty() && self.failing_writes.remove(&zone)
     }
@@ -51,6 +63,11 @@ impl ZonedDrive {
         self.unreadable.insert(lba);
     }
 
+    /// Reads of the block fail until it is written again, its zone is reset or the power is cut.
+    pub fn make_unreadable_while_on(&mut self, lba: Lba) {
+        self.unreadable.insert_while_on(lba);
+    }
+
     /// Silently turns one bit of a block over.
     pub fn flip_bit(&mut self, lba: Lba, bit: u32) {
         self.medium.flip_bit(lba, bit);
@@ -58,7 +75,7 @@ impl ZonedDrive {
 
     /// The next write of the zone to be answered fails, and nothing of it lands.
     pub fn fail_next_write(&mut self, zone: ZoneId) {
-        self.faults.failing_writes.insert(zone);
+        self.faults.fail_next_write(zone);
     }
 
     /// The zone keeps its data and takes no more; its writes in flight fail.
@@ -79,7 +96,7 @@ impl ZonedDrive {
     /// The next command is taken and never answered, nor carried out. Its place in the queue
     /// and its buffers are gone until the power is cut.
     pub fn lose_next_command(&mut self) {
-        self.faults.losses += 1;
+        self.faults.lose_next_command();
     }
 
     /// Reads of the die take so many times as long.
@@ -108,6 +125,7 @@ impl ZonedDrive {
     /// The power goes and comes back. What was in flight is never answered.
     pub fn cut_power(&mut self, rng: &mut Rng) {
         let landed = self.tear_writes_in_flight(rng);
+        self.unreadable.switch_off();
         let limits = *self.table.geometry();
         let mut reports = self.reports();
         for (zone, blocks) in landed {

@@ -140,22 +140,39 @@ impl Medium for Memory {
     }
 }
 
-/// Blocks that cannot be read until they are written again or their zone is reset.
+/// Blocks that cannot be read until they are written again or their zone is reset; some of them no longer than until the
+/// power is cut.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Unreadable(BTreeSet<Lba>);
+pub(crate) struct Unreadable {
+    blocks: BTreeSet<Lba>,
+    while_on: BTreeSet<Lba>,
+}
 
 impl Unreadable {
     pub(crate) fn insert(&mut self, lba: Lba) {
-        self.0.insert(lba);
+        self.blocks.insert(lba);
+    }
+
+    pub(crate) fn insert_while_on(&mut self, lba: Lba) {
+        self.while_on.insert(lba);
+    }
+
+    /// The power is cut.
+    pub(crate) fn switch_off(&mut self) {
+        self.while_on.clear();
     }
 
     pub(crate) fn contains_any(&self, lba: Lba, blocks: Blocks) -> bool {
-        !self.0.is_empty() && self.0.range(lba..lba + blocks).next().is_some()
+        [&self.blocks, &self.while_on]
+            .iter()
+            .any(|bad| !bad.is_empty() && bad.range(lba..lba + blocks).next().is_some())
     }
 
     pub(crate) fn forget(&mut self, lba: Lba, blocks: Blocks) {
-        if !self.0.is_empty() {
-            self.0.retain(|bad| *bad < lba || lba + blocks <= *bad);
+        for bad in [&mut self.blocks, &mut self.while_on] {
+            if !bad.is_empty() {
+                bad.retain(|bad| *bad < lba || lba + blocks <= *bad);
+            }
         }
     }
 }

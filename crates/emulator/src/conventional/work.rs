@@ -15,7 +15,7 @@ use crate::ftl::{Ftl, FtlCounters};
 use crate::in_flight::SlotId;
 use crate::link::Link;
 use crate::nand::{Nand, Place};
-use crate::profile::{ControllerProfile, NandProfile};
+use crate::profile::{BufferProfile, ControllerProfile, NandProfile};
 
 /// The one stream of the write buffer.
 const ALL: StreamId = 0;
@@ -59,6 +59,17 @@ impl Work {
             trims: Server::default(),
             rng: Rng::new(rng.next_u64()),
         }
+    }
+
+    /// The power comes back: the buffer was written to the flash meanwhile, and nothing is under way.
+    pub(super) fn restart(&mut self, buffer: &BufferProfile, rng: &mut Rng) {
+        self.buffer = WriteBuffer::new(buffer, ALL + 1, rng.next_u64());
+        self.nand.restart();
+        self.trims = Server::default();
+    }
+
+    pub(super) fn slow_down_die(&mut self, die: u32, times: u64) {
+        self.nand.slow_down(die, times);
     }
 
     pub(super) const fn ftl_counters(&self) -> Option<&FtlCounters> {

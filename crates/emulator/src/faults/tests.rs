@@ -181,6 +181,16 @@ fn a_reset_in_flight_at_a_power_cut_has_happened_or_has_not() {
 }
 
 #[test]
+fn a_block_that_fails_while_the_drive_is_on_is_read_after_a_power_cut() {
+    let mut rig = Rig::new(1);
+    rig.write(0, 3, 4).unwrap();
+    rig.drive.make_unreadable_while_on(Lba(1));
+    assert_eq!(rig.read(0, 3), Err(DeviceError::Media));
+    rig.drive.cut_power(&mut Rng::new(1));
+    assert_eq!(rig.read(0, 3), Ok(alloc::vec![4; 3]));
+}
+
+#[test]
 fn bad_blocks_and_flipped_bits_stay_until_their_zone_is_reset() {
     let mut rig = Rig::new(1);
     rig.write(0, 3, 0).unwrap();
