@@ -9,9 +9,7 @@ use zonal_base::{Lba, Nanos, Rng, Ticket, ZoneId};
 use zonal_device::ram::{Crash, RamDevice, RamOptions};
 use zonal_device::{Command, Completion, Geometry, ZonedDevice};
 use zonal_emulator::profile::BufferProfile;
-use zonal_emulator::{Memory, OnReset, Profile, ZonedDrive};
-
-use conventional::Conventional;
+use zonal_emulator::{ConventionalDrive, Memory, OnReset, Profile, ZonedDrive};
 
 /// Which device a history runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +27,8 @@ pub(crate) enum Model {
 pub(crate) enum Fault {
     FlipBit(Lba, u32),
     Unreadable(Lba),
+    /// The same, no longer than until the power is cut.
+    UnreadableWhileOn(Lba),
     FailNextWrite(ZoneId),
     ReadOnly(ZoneId),
     Offline(ZoneId),
@@ -45,12 +45,21 @@ pub(crate) enum Fault {
 impl Fault {
     /// True when commands fail that the engine did nothing wrong about.
     pub(crate) const fn refuses(self) -> bool {
-        !matches!(self, Self::FlipBit(..) | Self::Unreadable(_) | Self::SlowDie(..))
+        !matches!(
+            self,
+            Self::FlipBit(..)
+                | Self::Unreadable(_)
+                | Self::UnreadableWhileOn(_)
+                | Self::SlowDie(..)
+        )
     }
 
     /// True when what was acknowledged and flushed may be gone.
     pub(crate) const fn loses_records(self) -> bool {
-        matches!(self, Self::FlipBit(..) | Self::Unreadable(_) | Self::Offline(_))
+        matches!(
+            self,
+            Self::FlipBit(..) | Self::Unreadable(_) | Self::UnreadableWhileOn(_) | Self::Offline(_)
+        )
     }
 }
 
@@ -71,7 +80,7 @@ pub(crate) struct Drive {
 enum Device {
     Ram(Box<RamDevice>),
     Zoned(Box<ZonedDrive>),
-    Conventional(Box<Conventional>),
+    Conventional(Box<ConventionalDrive>),
 }
 
 impl Drive {
@@ -92,7 +101,10 @@ impl Drive {
                 Device::Zoned(Box::new(ZonedDrive::new(profile, seed, medium)))
             }
             Model::Sn540 { on_reset } => {
-                Device::Conventional(Box::new(Conventional::new(geometry, on_reset, seed)))
+                let medium = Box::new(Memory::new(&geometry));
+                let profile = conventional::profile(geometry);
+                let drive = ConventionalDrive::new(profile, on_reset, seed, medium);
+                Device::Conventional(Box::new(drive))
             }
         };
         Self { device, losses: 0, has_lost: false, is_worn: false }
@@ -108,11 +120,16 @@ impl Drive {
                 Fault::FailNextWrite(zone) => ram.fail_next_write(zone),
                 Fault::ReadOnly(zone) => ram.make_read_only(zone),
                 Fault::Offline(zone) => ram.take_offline(zone),
-                Fault::LoseCommand | Fault::SlowDie(..) | Fault::LowerLimits(_) | Fault::Gone => (),
+                Fault::UnreadableWhileOn(_)
+                | Fault::LoseCommand
+                | Fault::SlowDie(..)
+                | Fault::LowerLimits(_)
+                | Fault::Gone => (),
             },
             (Device::Zoned(drive), fault) => match fault {
                 Fault::FlipBit(lba, bit) => drive.flip_bit(lba, bit),
                 Fault::Unreadable(lba) => drive.make_unreadable(lba),
+                Fault::UnreadableWhileOn(lba) => drive.make_unreadable_while_on(lba),
                 Fault::FailNextWrite(zone) => drive.fail_next_write(zone),
                 Fault::ReadOnly(zone) => drive.make_read_only(zone),
                 Fault::Offline(zone) => drive.take_offline(zone),
@@ -124,9 +141,19 @@ impl Drive {
                 Fault::LowerLimits(limit) => drive.lower_limits(limit, limit),
                 Fault::Gone => (),
             },
-            (Device::Conventional(drive), Fault::FlipBit(lba, bit)) => drive.flip_bit(lba, bit),
-            (Device::Conventional(drive), Fault::Unreadable(lba)) => drive.make_unreadable(lba),
-            (Device::Conventional(_), _) => (),
+            (Device::Conventional(drive), fault) => match fault {
+                Fault::FlipBit(lba, bit) => drive.flip_bit(lba, bit),
+                Fault::Unreadable(lba) => drive.make_unreadable(lba),
+                Fault::UnreadableWhileOn(lba) => drive.make_unreadable_while_on(lba),
+                Fault::FailNextWrite(zone) => drive.fail_next_write(zone),
+                Fault::LoseCommand => {
+                    drive.lose_next_command();
+                    self.losses += 1;
+                }
+                Fault::SlowDie(die, times) => drive.slow_down_die(die, times),
+                // It has no zones.
+                Fault::ReadOnly(_) | Fault::Offline(_) | Fault::LowerLimits(_) | Fault::Gone => (),
+            },
         }
         self.is_worn |=
             matches!(fault, Fault::ReadOnly(_) | Fault::Offline(_) | Fault::LowerLimits(_));
@@ -145,10 +172,13 @@ impl Drive {
             }
             (Device::Conventional(drive), Crash::Process) => {
                 let at_rest = run_out(drive.as_mut(), now);
-                drive.restart(rng);
+                drive.forget_zones();
                 return at_rest;
             }
-            (Device::Conventional(drive), Crash::Power) => drive.restart(rng),
+            (Device::Conventional(drive), Crash::Power) => {
+                drive.cut_power(rng);
+                self.has_lost = false;
+            }
         }
         now
     }

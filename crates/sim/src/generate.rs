@@ -246,7 +246,8 @@ impl Drawn<'_> {
         if self.faults == Faults::Any && !rng.one_in(3) {
             return match rng.below(8) {
                 0 => Fault::Offline(zone),
-                1..4 => Fault::Unreadable(lba),
+                1..3 => Fault::Unreadable(lba),
+                3 => Fault::UnreadableWhileOn(lba),
                 _ => Fault::FlipBit(lba, narrow(rng.below(1 << 15))),
             };
         }

@@ -212,6 +212,9 @@ impl fmt::Display for Fault {
         match self {
             Self::FlipBit(lba, bit) => write!(f, "flip bit {bit} of block {}", lba.0),
             Self::Unreadable(lba) => write!(f, "make block {} unreadable", lba.0),
+            Self::UnreadableWhileOn(lba) => {
+                write!(f, "make block {} unreadable until the power is cut", lba.0)
+            }
             Self::FailNextWrite(zone) => write!(f, "fail the next write of zone {}", zone.0),
             Self::ReadOnly(zone) => write!(f, "make zone {} read-only", zone.0),
             Self::Offline(zone) => write!(f, "take zone {} offline", zone.0),
