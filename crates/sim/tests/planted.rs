@@ -18,7 +18,7 @@ const SEEDS_MAX: u64 = 500;
 /// Steps that a shrunk history has at most, ends of lives included: what one can read.
 const STEPS_MAX: usize = 100;
 
-const BUGS: [(&str, Options); 14] = [
+static BUGS: [(&str, Options); 14] = [
     ("early publish: on flash before the device answered", of_log(Log::PublishedEarly)),
     ("a zone is reset with a pin held", of_log(Log::PinIgnored)),
     ("reclaim loses a tombstone", of_log(Log::TombstoneLost)),
