@@ -50,6 +50,7 @@ pub fn replay(
             source: Some(source),
             error: None,
             is_over: false,
+            is_abandoned: false,
         }),
         changed: Condvar::new(),
         on_progress: &|done| on_progress(before + done * share),
@@ -81,6 +82,8 @@ struct State {
     error: Option<TraceError>,
     /// The trace has been read to its end, or cannot be read further.
     is_over: bool,
+    /// A contender panicked.
+    is_abandoned: bool,
 }
 
 struct Seat {
@@ -121,7 +124,8 @@ impl State {
 
     fn is_done(&self) -> bool {
         let end = self.first + self.window.len();
-        self.error.is_some() || self.is_over && self.seats.iter().all(|seat| seat.taken == end)
+        let is_broken = self.is_abandoned || self.error.is_some();
+        is_broken || self.is_over && self.seats.iter().all(|seat| seat.taken == end)
     }
 
     fn give_back(&mut self, at: usize, contender: (Box<dyn Contender>, Tally)) {
@@ -198,9 +202,7 @@ impl Drop for Guard<'_, '_> {
         if thread::panicking()
             && let Ok(mut state) = self.0.state.lock()
         {
-            state.is_over = true;
-            state.seats.clear();
-            state.window.clear();
+            state.is_abandoned = true;
         }
         self.0.changed.notify_all();
     }

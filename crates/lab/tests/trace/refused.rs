@@ -1,6 +1,8 @@
 //! What is said of files that are not what their format says.
 
-use zonal_lab::trace::{Format, Room, Trace, make, replay};
+use zonal_lab::trace::{
+    Contender, FlashBytes, Format, Outcome, Request, Room, Trace, make, replay,
+};
 
 use crate::files::{gz, read, write, xz, zstd};
 
@@ -106,4 +108,28 @@ fn a_replay_of_a_trace_that_is_cut_off_fails_as_a_whole() {
 fn a_file_that_is_not_there_is_named() {
     let why = read("/nowhere/x.lis".as_ref(), Format::Arc).unwrap_err().to_string();
     assert!(why.starts_with("/nowhere/x.lis: cannot be read: "), "{why}");
+}
+
+struct Broken;
+
+impl Contender for Broken {
+    fn read(&mut self, _request: &Request) -> Outcome {
+        panic!("a bug");
+    }
+
+    fn invalidate(&mut self, _id: u64) {}
+
+    fn flash(&self) -> FlashBytes {
+        FlashBytes::default()
+    }
+}
+
+#[test]
+fn a_contender_that_panics_does_not_leave_the_others_waiting() {
+    let room = Room { capacity: "10".parse().unwrap(), zones: 1 };
+    let trace = Trace::new(write("long.u32le", &[0; 4_000_000]), Format::U32Le);
+    let contenders =
+        || vec![make("lru", room).unwrap(), Box::new(Broken), make("arc", room).unwrap()];
+    let outcome = std::panic::catch_unwind(|| replay(&trace, contenders(), &|_| ()).is_ok());
+    assert!(outcome.is_err());
 }
