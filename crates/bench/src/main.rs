@@ -2,11 +2,12 @@
 //! and Zonal and writes down what it saw.
 //!
 //! Uses: `lab`, `emulator`, `device`, `base`, foyer. Knows nothing of: Zonal's insides; it runs the program as anybody would.
-//! Read in this order: `main` (the commands), `foyer_cache`, `compare`; `model`.
+//! Read in this order: `main` (the commands), `foyer_cache`, `compare`; `model`; `traces`.
 
 mod compare;
 mod foyer_cache;
 mod model;
+mod traces;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -35,6 +36,7 @@ enum Command {
     All(compare::Args),
     Foyer(FoyerArgs),
     Model(model::Args),
+    Traces(traces::Args),
 }
 
 /// Run the workload of `zonal bench` on foyer 0.22.6
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Command::All(args) => compare::run(&args),
         Command::Foyer(args) => foyer(args),
         Command::Model(args) => model::run(&args),
+        Command::Traces(args) => traces::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
