@@ -1,6 +1,6 @@
 //! Traces of requests, replayed on what decides which of them are hits.
 //!
-//! A [`Trace`] is a file in one of the [`Format`]s; a [`Contender`] is a policy with room for so much; [`replay`] runs
+//! A [`Trace`] is a file in one of the [`Format`]s; a [`Contender`] is a policy with room for so much; [`replay()`] runs
 //! one through the other. No device is involved and no time passes.
 //!
 //! Read in this order: `request`, `contender`, `replay`; `format`, `reader` (one file for each format);

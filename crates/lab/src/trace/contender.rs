@@ -23,7 +23,7 @@ pub struct FlashBytes {
 /// A policy with room for so much, on which a trace is replayed.
 ///
 /// To plug one in: implement `read`, `invalidate` and `flash` (the rest is provided), and give it a name in
-/// [`make`](super::make). [`replay`](super::replay) counts requests, hits and bytes from what `read` returns; a contender
+/// [`make()`](super::make()). [`replay()`](super::replay()) counts requests, hits and bytes from what `read` returns; a contender
 /// keeps no such counters of its own. It is called by one thread at a time, with the requests in their order, and must
 /// be deterministic.
 pub trait Contender: Send {
