@@ -3,7 +3,7 @@
 use core::fmt;
 
 use zonal_base::{Blocks, Bytes, Nanos};
-use zonal_device::Geometry;
+use zonal_device::{Geometry, Kind};
 
 use crate::open::counted;
 
@@ -76,7 +76,8 @@ impl Settings {
             return Err(SettingsError::ZoneTooSmall { size, least });
         }
         if geometry.zone_count < ZONES_MIN {
-            return Err(SettingsError::TooFewZones(geometry.zone_count));
+            let Geometry { kind, zone_count: count, .. } = *geometry;
+            return Err(SettingsError::TooFewZones { count, kind });
         }
         if geometry.max_active_zones.is_some_and(|max| max < 2) {
             return Err(SettingsError::TooFewActive);
@@ -109,7 +110,12 @@ pub enum SettingsError {
         least: Bytes,
     },
     /// Too few zones to fill one while another is reclaimed.
-    TooFewZones(u32),
+    TooFewZones {
+        /// How many there are.
+        count: u32,
+        /// Whether others than the drive decide how large they are.
+        kind: Kind,
+    },
     /// The device lets fewer than two zones be active.
     TooFewActive,
 }
@@ -128,10 +134,18 @@ impl fmt::Display for SettingsError {
                 "segments of {size} cannot be used: a power of two from {SEGMENT_MIN} to {}",
                 Settings::SEGMENT
             ),
-            Self::TooFewZones(count) => write!(
+            Self::TooFewZones { count, kind } => write!(
                 f,
-                "a shard would have {} and needs {ZONES_MIN}: make the device larger, the zones smaller or the shards fewer",
-                counted(*count, "zone")
+                "a shard would have {} and needs {ZONES_MIN}: {}",
+                counted(*count, "zone"),
+                match kind {
+                    Kind::Zoned => {
+                        "use fewer shards or a larger device (of a model write a larger zones=)"
+                    }
+                    Kind::Conventional => {
+                        "use fewer shards, a larger device or smaller zones (zone=)"
+                    }
+                }
             ),
             Self::TooFewActive => {
                 f.write_str("the device lets fewer than two zones be active: use fewer shards")

@@ -328,7 +328,8 @@ fn settings_that_do_not_fit_the_device_are_refused_before_it_is_touched() {
     };
     let zoned = geometry(DeviceKind::Zoned, 8);
     let (kib_64, mib) = (Bytes::kib(64), Bytes::mib(1));
-    let too_few = OpenError::Settings(SettingsError::TooFewZones(3));
+    let too_few =
+        OpenError::Settings(SettingsError::TooFewZones { count: 3, kind: DeviceKind::Zoned });
     assert_eq!(refuse(Geometry { zone_count: 3, ..zoned }, kib_64), Some(too_few));
     let active = OpenError::Settings(SettingsError::TooFewActive);
     assert_eq!(refuse(Geometry { max_active_zones: Some(1), ..zoned }, kib_64), Some(active));
@@ -350,7 +351,10 @@ fn errors_say_what_to_do() {
     assert!(version.contains("version 2"), "{version}");
     let shards = OpenError::Shards { found: IDENTITY }.to_string();
     assert!(shards.contains("for 1 shard ("), "{shards}");
-    let zones = |count| SettingsError::TooFewZones(count).to_string();
-    assert!(zones(1).starts_with("a shard would have 1 zone and needs 4: make"), "{}", zones(1));
-    assert!(zones(3).starts_with("a shard would have 3 zones and needs 4: make"), "{}", zones(3));
+    let zones = |count, kind| SettingsError::TooFewZones { count, kind }.to_string();
+    let (one, three) = (zones(1, DeviceKind::Conventional), zones(3, DeviceKind::Zoned));
+    assert!(one.starts_with("a shard would have 1 zone and needs 4: use"), "{one}");
+    assert!(one.contains("zone="), "its zones may be smaller: {one}");
+    assert!(three.starts_with("a shard would have 3 zones and needs 4: use"), "{three}");
+    assert!(three.contains("zones=") && !three.contains("zone="), "they may not: {three}");
 }
