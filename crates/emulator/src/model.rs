@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 
+use zonal_base::BLOCK_BYTES;
 use zonal_device::Geometry;
 
 use crate::{ConventionalProfile, Profile};
@@ -50,6 +51,17 @@ impl Model {
             Self::Conventional(profile) => &profile.drive.geometry,
         }
     }
+
+    /// Bytes per second that it takes, written in order: as many as its flash programs, or its link brings.
+    #[must_use]
+    pub fn write_bytes_per_s(&self) -> u64 {
+        let drive = match self {
+            Self::Zoned(profile) => profile,
+            Self::Conventional(profile) => &profile.drive,
+        };
+        let ns_per_block = drive.buffer.drain_ns_per_block.max(drive.link.write_ns_per_block);
+        BLOCK_BYTES as u64 * 1_000_000_000 / ns_per_block
+    }
 }
 
 #[cfg(test)]
@@ -62,5 +74,14 @@ mod tests {
             assert_eq!(Model::by_name(name).map(|model| model.name()), Some(name));
         }
         assert!(Model::by_name("zn541").is_none());
+    }
+
+    /// Measured on the drives, in MiB/s: see `profile/zn540.rs` and `conventional/profile.rs`.
+    #[test]
+    fn a_model_knows_what_its_drive_takes() {
+        for (name, least, most) in [("zn540", 1_100, 1_200), ("sn540", 1_180, 1_199)] {
+            let mib_s = Model::by_name(name).map_or(0, |model| model.write_bytes_per_s() >> 20);
+            assert!((least..=most).contains(&mib_s), "{name}: {mib_s} MiB/s");
+        }
     }
 }

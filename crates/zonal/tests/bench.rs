@@ -8,9 +8,12 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 fn bench(device: &Path, flags: &str) -> Output {
-    let spec = format!("file:{}?size=256MiB&zone=8MiB", device.display());
+    bench_on(&format!("file:{}?size=256MiB&zone=8MiB", device.display()), flags)
+}
+
+fn bench_on(spec: &str, flags: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_zonal"))
-        .args(["bench", "--device", &spec, "--warmup-seconds", "0.1"])
+        .args(["bench", "--device", spec, "--warmup-seconds", "0.1"])
         .args(flags.split_whitespace())
         .output()
         .unwrap()
@@ -18,7 +21,11 @@ fn bench(device: &Path, flags: &str) -> Output {
 
 #[track_caller]
 fn report(device: &Path, flags: &str) -> Value {
-    let output = bench(device, flags);
+    parsed(&bench(device, flags), flags)
+}
+
+#[track_caller]
+fn parsed(output: &Output, flags: &str) -> Value {
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{flags}: {errors}");
     serde_json::from_slice(&output.stdout).unwrap()
@@ -83,6 +90,18 @@ fn a_read_through_run_reports_every_field_and_its_counts_add_up() {
     assert!(found == 1.0 || (0.0 < found && 0.0 < at("evicted")), "{report:#}");
     assert_eq!(at("flash_hits.misses"), 0.0);
     assert_eq!(at("flash_hits.by_record.flash_hits"), at("flash_hits.gets"));
+}
+
+/// It was refused: a scratch file beside a model says nothing of the model.
+#[test]
+fn a_share_of_what_a_modelled_drive_takes_is_that_of_its_model() {
+    let spec = "emulator:sn540?size=512MiB&zone=16MiB";
+    let flags = "--mode insert --rate 80% --keys 500 --chunk 64KiB --value 64KiB --json";
+    let report = parsed(&bench_on(spec, flags), flags);
+    let drive = 1187.3 * f64::from(1 << 20);
+    let rate = number(&report, "detail.insert.rate_bytes_per_s") / drive;
+    assert!(0.799 < rate && rate < 0.801, "{rate} of 1187 MiB/s");
+    assert_eq!(number(&report, "detail.insert.found"), 500.0);
 }
 
 #[test]

@@ -74,7 +74,8 @@ How it is measured:
   kernel_..._bytes          /proc/self/io, beside the cache's own counts.
   hits                      a value of several chunks is a hit when nothing of it is asked of the origin.
   --rate 80%                of 1 MiB writes, four at a time, with O_DIRECT, for two seconds, to a scratch
-                            file of 512 MiB beside the device file, which is removed again.
+                            file of 512 MiB beside the device file, which is removed again; of a
+                            model of a drive (emulator:) what the model takes, written in order.
 Exit codes: 0 good, 1 the work failed, 2 the request was wrong.";
 
 fn no_dram(text: &str) -> Result<Bytes, String> {

@@ -125,7 +125,8 @@ fn a_modelled_drive_that_cannot_be_is_refused_and_nothing_is_changed() {
     let folder = folder();
     let here = folder.path();
     let serve = |spec| ["serve", "--origin", "file:.", "--device", spec];
-    check_failure(here, &serve("emulator:zn540?zones=2"), (2, "zn540: "));
+    let too_small = "zn540: a shard would have ";
+    check_failure(here, &serve("emulator:zn540?zones=2"), (2, too_small));
     check_failure(
         here,
         &serve("emulator:zn541"),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 use zonal_base::Bytes;
+use zonal_emulator::Model;
 use zonal_host::{Client, Front, Head, Node, NodeSettings, ShardStats, StartError};
 use zonal_hostdev::Place;
 use zonal_lab::bench::{Counters, Error, Source, Subject, Work, write_bandwidth};
@@ -129,11 +130,10 @@ impl Subject for NodeSubject {
                      in bytes, such as --rate 400MiB"
                     .into(),
             )),
-            Place::Emulated { .. } => Err(Error::Unfit(
-                "what a modelled drive takes is in its model, and not measured: write --rate in \
-                 bytes, such as --rate 400MiB"
-                    .into(),
-            )),
+            Place::Emulated { model, .. } => {
+                let model = Model::by_name(model).expect("a device spec has a name that is known");
+                Ok(model.write_bytes_per_s())
+            }
         }
     }
 }
