@@ -269,10 +269,9 @@ impl Buffer {
     /// The blocks hold what `tag` names, and what follows it. For devices that keep tags.
     pub fn set_tags(&mut self, blocks: Range<usize>, tag: Tag) {
         self.contents = Contents::Tags;
-        for (number, block) in blocks.enumerate() {
-            let at = block * BLOCK_BYTES;
-            let tag = tag.plus(Blocks(number as u64)).encode();
-            self.memory[at..at + TAG_BYTES].copy_from_slice(&tag);
+        let memory = &mut self.memory[blocks.start * BLOCK_BYTES..blocks.end * BLOCK_BYTES];
+        for (number, block) in (0..).zip(memory.chunks_exact_mut(BLOCK_BYTES)) {
+            block[..TAG_BYTES].copy_from_slice(&tag.plus(Blocks(number)).encode());
         }
     }
 
@@ -292,7 +291,10 @@ impl Buffer {
     #[must_use]
     pub fn freeze(self, len: usize) -> Payload {
         let contents = self.contents;
-        Payload::new(bytes::Bytes::from_owner(Frozen(self)).slice(..len), contents)
+        let mut bytes = bytes::Bytes::from_owner(Frozen(self));
+        assert!(len <= bytes.len());
+        bytes.truncate(len);
+        Payload::new(bytes, contents)
     }
 }
 

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::Range;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use crate::Checksum;
 use crate::tag::{TAG_BYTES, Tag};
@@ -70,6 +70,15 @@ impl Payload {
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Self {
         Self { bytes: self.bytes.slice(range), contents: self.contents }
+    }
+
+    /// As [`Payload::slice`], when nobody wants the rest.
+    #[must_use]
+    pub fn cut(mut self, range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.bytes.len());
+        self.bytes.truncate(range.end);
+        self.bytes.advance(range.start);
+        self
     }
 
     /// The checksum of a part, continued from `crc`. Of tags, the first one stands for the part.

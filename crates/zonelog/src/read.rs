@@ -147,7 +147,7 @@ impl Reading {
         let answer = (&mut self.under_way).await;
         let (buffer, span) = (self.checked(answer)?, self.span);
         let [start, stop] = [span.range.0, span.range.1].map(|at| span.skip + at - span.begin);
-        Ok(buffer.freeze(stop).slice(start..stop))
+        Ok(buffer.freeze(stop).cut(start..stop))
     }
 
     /// The record as [`Record::data`] wants it, checked: it can be written again without a copy.
@@ -162,7 +162,7 @@ impl Reading {
         let len = span.range.1;
         assert!(span.range.0 == 0 && span.begin == 0 && span.end == len);
         if Record::is_packed(low_u32(len)) {
-            return Ok(buffer.freeze(span.skip + len).slice(span.skip..span.skip + len));
+            return Ok(buffer.freeze(span.skip + len).cut(span.skip..span.skip + len));
         }
         let whole = index(span.blocks.bytes().0);
         buffer.bytes_mut()[len..whole].fill(0);
