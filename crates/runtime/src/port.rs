@@ -139,19 +139,20 @@ impl<C, R> Future for Call<C, R> {
         let ticket = self.ticket.expect("polled after it was ready");
         let mut shared = self.port.shared.borrow_mut();
         let slot = &mut shared.slots[index(ticket.0)];
-        match core::mem::replace(slot, Slot::Free) {
-            Slot::Answered(answer) => {
-                shared.free.push(ticket);
-                drop(shared);
-                self.ticket = None;
-                Poll::Ready(answer)
+        if let Slot::Asked(waker, _) = slot {
+            // One waker is enough, unless the call has gone to another task.
+            if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                *waker = Some(cx.waker().clone());
             }
-            Slot::Asked(_, held) => {
-                *slot = Slot::Asked(Some(cx.waker().clone()), held);
-                Poll::Pending
-            }
-            Slot::Free | Slot::Abandoned(_) => unreachable!("the caller has not gone away"),
+            return Poll::Pending;
         }
+        let Slot::Answered(answer) = core::mem::replace(slot, Slot::Free) else {
+            unreachable!("the caller has not gone away");
+        };
+        shared.free.push(ticket);
+        drop(shared);
+        self.ticket = None;
+        Poll::Ready(answer)
     }
 }
 
