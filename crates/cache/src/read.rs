@@ -77,10 +77,10 @@ const READ_AHEAD: usize = 4;
 const ABANDONED_MAX: u32 = 3;
 
 /// One read.
-struct Read {
-    inner: Rc<Inner>,
-    object: ObjectName,
-    head: Arc<Head>,
+struct Read<'a> {
+    inner: &'a Rc<Inner>,
+    object: &'a ObjectName,
+    head: &'a Arc<Head>,
     key: ObjectKey,
     version: VersionKey,
     range: Range<u64>,
@@ -133,13 +133,13 @@ impl Cache {
         consumer: Box<dyn Consumer>,
     ) {
         assert!(range.start <= range.end && range.end <= head.size);
-        let inner = self.inner.clone();
+        let inner = &self.inner;
         let make = || inner.keys_of(object, head);
         let (key, version) = inner.versions.borrow_mut().keys(object, head, make);
         let read = Read {
             inner,
-            object: object.clone(),
-            head: head.clone(),
+            object,
+            head,
             key,
             version,
             range,
@@ -161,7 +161,7 @@ impl Cache {
     }
 }
 
-impl Read {
+impl Read<'_> {
     async fn run(mut self) {
         let start = self.survey();
         let outcome = match self.hand_over(start).await {
@@ -249,13 +249,12 @@ impl Read {
                 piece
             }
             None => {
-                let (object, head) = (self.object.clone(), self.head.clone());
                 let range = wanted.start..self.end_to_ask_for(wanted.start);
-                let run = self.inner.missing_run(self.version, &head, &range, number);
+                let run = self.inner.missing_run(self.version, self.head, &range, number);
                 self.asked_until = run.end;
                 self.count_piece(number, Whence::Missed);
-                let keys = (self.key, self.version);
-                self.inner.start_fill((object, head), keys, (run, number))
+                let of = (self.object.clone(), self.head.clone());
+                self.inner.start_fill(of, (self.key, self.version), (run, number))
             }
         };
         self.follow(&piece, wanted).await
@@ -341,6 +340,7 @@ impl Read {
         let mut next = self.ahead.back().map_or(number, |ahead| ahead.number) + 1;
         while self.ahead.len() < READ_AHEAD && next * piece < self.range.end {
             let found = self.inner.holdings.find(self.version.piece(next));
+            let found = found.filter(|_| !self.is_memory_short());
             let ahead = found.and_then(|found| self.start_ahead(next, next * piece, &found));
             let Some(ahead) = ahead else { return };
             self.ahead.push_back(ahead);
@@ -348,15 +348,15 @@ impl Read {
         }
     }
 
+    fn is_memory_short(&self) -> bool {
+        self.inner.ports.buffers.pool().is_short(self.inner.settings.piece().blocks_ceil())
+    }
+
     /// Starts the read of piece `number` from `at` on, if there is memory to spare.
     fn start_ahead(&self, number: u64, at: u64, found: &Found) -> Option<Ahead> {
         let within = self.within(number, &self.wanted(number, at), found)?;
         let blocks = Log::read_blocks(found.extent, &within);
-        let buffers = &self.inner.ports.buffers;
-        if buffers.pool().is_short(blocks) {
-            return None;
-        }
-        let buffer = buffers.try_take(blocks)?;
+        let buffer = self.inner.ports.buffers.try_take(blocks)?;
         let place = (self.version.piece(number), found.extent);
         let reading = self.inner.log.start_read(place, found.checks, &within, buffer);
         Some(Ahead { number, reading, spot: found.spot() })
