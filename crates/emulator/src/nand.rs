@@ -27,6 +27,7 @@ pub(crate) struct Nand {
 #[derive(Clone, Copy, Debug)]
 struct Die {
     server: Server,
+    channel: usize,
     /// Times slower than it should be.
     slowness: u64,
 }
@@ -53,9 +54,13 @@ pub(crate) struct Place {
 
 impl Nand {
     pub(crate) fn new(profile: NandProfile, seed: u64) -> Self {
-        let die = Die { server: Server::default(), slowness: 1 };
-        let dies = alloc::vec![die; profile.die_count as usize];
         let channels = alloc::vec![Server::default(); profile.channel_count as usize];
+        let die = |number| Die {
+            server: Server::default(),
+            channel: number % channels.len(),
+            slowness: 1,
+        };
+        let dies = (0..profile.die_count as usize).map(die).collect();
         Self { profile, dies, channels, rng: Rng::new(seed), window: Window::default() }
     }
 
@@ -86,15 +91,22 @@ impl Nand {
     /// When all of the place has been read into the controller.
     pub(crate) fn read(&mut self, now: Nanos, place: Place) -> Nanos {
         let page_blocks = u64::from(self.profile.page_blocks);
+        let program_blocks = u64::from(self.profile.program_blocks);
         let (mut at, end) = (place.at.0, place.at.0 + place.blocks.0);
+        let unit = at / program_blocks;
+        let mut die = index((unit + place.first_die) % self.dies.len() as u64);
+        let mut unit_end = (unit + 1) * program_blocks;
+        let mut page_end = (at / page_blocks + 1) * page_blocks;
         let mut done = now;
         while at < end {
-            let page_end = (at / page_blocks + 1) * page_blocks;
-            let blocks = page_end.min(end) - at;
-            let die = (at / u64::from(self.profile.program_blocks) + place.first_die)
-                % self.dies.len() as u64;
-            done = done.max(self.read_page(now, index(die), blocks));
-            at += blocks;
+            let part_end = page_end.min(end);
+            done = done.max(self.read_page(now, die, part_end - at));
+            at = part_end;
+            page_end += page_blocks;
+            while unit_end <= at {
+                die = if die + 1 < self.dies.len() { die + 1 } else { 0 };
+                unit_end += program_blocks;
+            }
         }
         done
     }
@@ -108,8 +120,8 @@ impl Nand {
         let several = if blocks == 1 { Nanos(0) } else { profile.transfer_several };
         let more = Nanos((blocks - 1) * profile.transfer_ns_per_block);
         let transfer = profile.transfer + several + more;
-        let channel = die % self.channels.len();
-        let waited = self.channels[channel].serve(now, transfer) - transfer;
+        let channel = &mut self.channels[self.dies[die].channel];
+        let waited = channel.serve(now, transfer) - transfer;
         let sense = profile.read[index(self.rng.below(3))] + self.wait_for_program();
         let die = &mut self.dies[die];
         // The die keeps the page until it is transferred.
