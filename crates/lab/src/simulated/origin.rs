@@ -1,6 +1,6 @@
 //! An origin that has every object, and answers each question after the same time.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use zonal_base::{
@@ -21,8 +21,9 @@ pub(super) struct Origin {
     latency: Nanos,
     /// In the order of their times, for all take equally long.
     answers: VecDeque<(Nanos, Ticket, Fetched)>,
-    bodies: BTreeMap<StreamId, Body>,
-    next_stream: u64,
+    /// By the number of their stream; those that are over are free.
+    bodies: Vec<Option<Body>>,
+    free: Vec<StreamId>,
     frames: Pool,
 }
 
@@ -51,8 +52,8 @@ impl Origin {
         Self {
             latency,
             answers: VecDeque::new(),
-            bodies: BTreeMap::new(),
-            next_stream: 0,
+            bodies: Vec::new(),
+            free: Vec::new(),
             frames: Pool::holding(Contents::Tags, &[class], Box::new(|| ())),
         }
     }
@@ -70,7 +71,9 @@ impl Origin {
             },
             Fetch::More { stream } => self.more(stream),
             Fetch::Close { stream } => {
-                self.bodies.remove(&stream);
+                if self.bodies[index(stream.0)].take().is_some() {
+                    self.free.push(stream);
+                }
                 Fetched::End
             }
         };
@@ -87,14 +90,16 @@ impl Origin {
     }
 
     fn open(&mut self, object: u64, rest: Range<u64>) -> Fetched {
-        let stream = StreamId(self.next_stream);
-        self.next_stream += 1;
-        self.bodies.insert(stream, Body { object, rest });
+        let stream = self.free.pop().unwrap_or_else(|| {
+            self.bodies.push(None);
+            StreamId(self.bodies.len() as u64 - 1)
+        });
+        self.bodies[index(stream.0)] = Some(Body { object, rest });
         Fetched::Opened(stream)
     }
 
     fn more(&mut self, stream: StreamId) -> Fetched {
-        let Some(body) = self.bodies.get_mut(&stream) else { return Fetched::End };
+        let Some(body) = &mut self.bodies[index(stream.0)] else { return Fetched::End };
         let len = FRAME.0.min(body.rest.end - body.rest.start);
         // Everybody else holds a frame: ask again later, as one does of a store that is busy.
         let Some(mut frame) = self.frames.take(Bytes(len).blocks_ceil()) else {
