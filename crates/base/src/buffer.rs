@@ -25,7 +25,7 @@ use crossbeam_queue::ArrayQueue;
 use crate::payload::{Contents, Payload};
 use crate::tag::{TAG_BYTES, Tag};
 use crate::units::BLOCK_BYTES;
-use crate::{Blocks, Bytes, Checksum};
+use crate::{Blocks, Bytes, Checksum, Seed};
 
 /// What a large region is aligned to: a huge page of the processors that we know.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -275,10 +275,10 @@ impl Buffer {
         }
     }
 
-    /// The checksum of a part, continued from `crc`. Of tags, the first one stands for the part.
+    /// The checksum of a part, behind `seed`. Of tags, the first one stands for the part.
     #[must_use]
-    pub fn checksum(&self, checksum: Checksum, crc: u32, part: Range<usize>) -> u32 {
-        checksum.of(crc, self.contents.telling(&self.memory[part]))
+    pub fn checksum(&self, checksum: Checksum, seed: &Seed, part: Range<usize>) -> u32 {
+        checksum.behind(seed, self.contents.telling(&self.memory[part]))
     }
 
     /// Size of the memory.
@@ -393,7 +393,7 @@ mod tests {
 
         let mut short = pool.take(Blocks(4)).unwrap();
         short.copy_from(0, &came[..BLOCK_BYTES - 1]);
-        assert_eq!(short.checksum(sum, 0, 0..BLOCK_BYTES), 4095, "not a whole block");
+        assert_eq!(short.checksum(sum, &[0; 24], 0..BLOCK_BYTES), 4095, "not a whole block");
         let short = short.freeze(BLOCK_BYTES);
         assert_eq!(short.tag(), None);
         drop(short);
@@ -408,7 +408,7 @@ mod tests {
             bytes.iter().filter(|byte| **byte == 1).count()
         };
         assert_eq!([0, 1, 2, 3].map(copied), [TAG_BYTES, BLOCK_BYTES, TAG_BYTES, 100]);
-        assert_eq!(long.checksum(sum, 1, BLOCK_BYTES..3 * BLOCK_BYTES), 17);
+        assert_eq!(long.checksum(sum, &[2; 24], BLOCK_BYTES..3 * BLOCK_BYTES), 64);
         let ones = u64::from_le_bytes([1; 8]);
         let tag = Tag { source: ones, block: Blocks(ones) };
         assert_eq!(long.freeze(2 * BLOCK_BYTES).tag(), Some(tag));

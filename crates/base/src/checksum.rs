@@ -1,5 +1,13 @@
 //! The checksum that the host hands in.
 
+use crate::tag::TAG_BYTES;
+
+/// What a checksum begins with, so that the same bytes elsewhere do not pass.
+pub type Seed = [u8; SEED_BYTES];
+
+/// A key of 16 bytes, and a number.
+pub const SEED_BYTES: usize = 24;
+
 /// CRC-32C (Castagnoli), continued from a previous value; start with 0.
 ///
 /// The core is `no_std` and cannot ask the processor what it offers, so whoever builds the engine
@@ -13,5 +21,35 @@ impl Checksum {
     #[must_use]
     pub fn of(self, crc: u32, bytes: &[u8]) -> u32 {
         (self.0)(crc, bytes)
+    }
+
+    /// The checksum of `bytes` behind `seed`. Of few bytes it is made at once: a call costs as much as they do.
+    #[must_use]
+    pub fn behind(self, seed: &Seed, bytes: &[u8]) -> u32 {
+        if TAG_BYTES < bytes.len() {
+            return self.of(self.of(0, seed), bytes);
+        }
+        let mut both = [0; SEED_BYTES + TAG_BYTES];
+        both[..SEED_BYTES].copy_from_slice(seed);
+        both[SEED_BYTES..SEED_BYTES + bytes.len()].copy_from_slice(bytes);
+        self.of(0, &both[..SEED_BYTES + bytes.len()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn made_at_once_or_in_two_parts_it_is_the_same() {
+        let sum = Checksum(|crc, bytes| {
+            bytes.iter().fold(crc, |sum, byte| sum.rotate_left(5) ^ u32::from(*byte))
+        });
+        let seed = core::array::from_fn(|at| at.to_le_bytes()[0] + 1);
+        for len in 0..40 {
+            let bytes = [7; 40];
+            let parts = sum.of(sum.of(0, &seed), &bytes[..len]);
+            assert_eq!(sum.behind(&seed, &bytes[..len]), parts, "{len} bytes");
+        }
     }
 }

@@ -14,7 +14,7 @@ mod tag;
 mod units;
 
 pub use buffer::{Buffer, Pool, PoolClass, Region};
-pub use checksum::Checksum;
+pub use checksum::{Checksum, SEED_BYTES, Seed};
 pub use payload::{Contents, Payload};
 pub use rng::{Rng, mix64};
 pub use tag::{TAG_BYTES, Tag};

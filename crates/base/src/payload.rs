@@ -5,9 +5,9 @@ use core::ops::Range;
 
 use bytes::{Buf, Bytes};
 
-use crate::Checksum;
 use crate::tag::{TAG_BYTES, Tag};
 use crate::units::low_u32;
+use crate::{Checksum, Seed};
 
 /// What memory holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,10 +81,10 @@ impl Payload {
         self
     }
 
-    /// The checksum of a part, continued from `crc`. Of tags, the first one stands for the part.
+    /// The checksum of a part, behind `seed`. Of tags, the first one stands for the part.
     #[must_use]
-    pub fn checksum(&self, checksum: Checksum, crc: u32, part: Range<usize>) -> u32 {
-        checksum.of(crc, self.contents.telling(&self.bytes[part]))
+    pub fn checksum(&self, checksum: Checksum, seed: &Seed, part: Range<usize>) -> u32 {
+        checksum.behind(seed, self.contents.telling(&self.bytes[part]))
     }
 
     /// For those who speak `Bytes`: no copy.

@@ -100,7 +100,7 @@ impl Span {
         granules.all(|(from, granule)| {
             let part = [from, self.end.min(from + GRANULE_BYTES)];
             let [from, to] = part.map(|at| self.skip + at - self.begin);
-            let check = read.checksum(checksum, seed(checksum, key, granule), from..to);
+            let check = read.checksum(checksum, &seed(key, granule), from..to);
             checks.as_slice().get(granule) == Some(&check)
         })
     }

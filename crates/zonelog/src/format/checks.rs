@@ -1,6 +1,6 @@
 //! Checks of granules: a hit of a small range reads and verifies only the granules that it touches.
 
-use zonal_base::{Checksum, Payload};
+use zonal_base::{Checksum, Payload, SEED_BYTES, Seed};
 
 use super::record::RECORD_BYTES_MAX;
 use crate::Key;
@@ -56,11 +56,11 @@ impl core::fmt::Debug for Checks {
 
 /// What the check of a granule begins with: the record's key and the granule's place in the record, so
 /// that bytes of another record, however intact, do not pass. The granule's bytes go on from there.
-pub(crate) fn seed(checksum: Checksum, key: Key, granule: usize) -> u32 {
-    let mut seed = [0; 24];
+pub(crate) fn seed(key: Key, granule: usize) -> Seed {
+    let mut seed = [0; SEED_BYTES];
     seed[..16].copy_from_slice(&key.0.to_le_bytes());
     seed[16..].copy_from_slice(&(granule as u64).to_le_bytes());
-    checksum.of(0, &seed)
+    seed
 }
 
 /// The checks of a record of `len` bytes.
@@ -68,7 +68,7 @@ pub(crate) fn checks(checksum: Checksum, key: Key, len: u32, data: &Payload) -> 
     let granules = (0..len as usize).step_by(GRANULE_BYTES).enumerate();
     let check = |(granule, from): (usize, usize)| {
         let part = from..(from + GRANULE_BYTES).min(len as usize);
-        data.checksum(checksum, seed(checksum, key, granule), part)
+        data.checksum(checksum, &seed(key, granule), part)
     };
     granules.map(check).collect()
 }
