@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 
 use zonal_base::{Nanos, ZoneId, index};
 
-use crate::spec::Share;
+use crate::share::Share;
 use crate::{Keep, Layout, Mark, Place, Policy, ZoneFacts};
 
 /// See the module.

@@ -12,6 +12,7 @@
 
 extern crate alloc;
 
+mod budget;
 mod chunk_lru;
 mod direct;
 mod epoch;
@@ -21,6 +22,7 @@ mod order;
 mod probation;
 mod region;
 mod regions;
+mod share;
 mod spec;
 #[cfg(test)]
 mod testing;
@@ -30,6 +32,7 @@ mod zone_lru;
 
 use zonal_base::{Bytes, Nanos, ZoneId};
 
+pub use budget::Budget;
 pub use ghost::Ghost;
 pub use probation::{Probation, Verdict};
 pub use spec::{NAMES, Spec, SpecError};

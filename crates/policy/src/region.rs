@@ -12,7 +12,7 @@ use zonal_base::{Nanos, ZoneId};
 
 use crate::order::Order;
 use crate::regions::{Regions, least};
-use crate::spec::Share;
+use crate::share::Share;
 use crate::{Keep, Layout, Mark, Place, Policy, ZoneFacts};
 
 /// What moves a region to the end of the order.

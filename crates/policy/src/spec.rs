@@ -16,10 +16,11 @@ use crate::direct::Direct;
 use crate::epoch::{Epoch, Update};
 use crate::flow::Flow;
 use crate::region::{Promotion, RegionOrder};
+use crate::share::Share;
 use crate::z_cachelib::{Dump, Rules, ZCacheLib};
 use crate::zone_fifo::ZoneFifo;
 use crate::zone_lru::ZoneLru;
-use crate::{Layout, Policy, Probation};
+use crate::{Budget, Layout, Policy, Probation};
 
 /// The names of all policies.
 pub const NAMES: [&str; 11] = [
@@ -42,15 +43,13 @@ pub struct Spec {
     text: String,
     kind: Kind,
     admission: Admission,
+    /// Of what is asked for, how much may be written.
+    budget: Option<Share>,
 }
 
 /// Why a text names no policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError(String);
-
-/// A part of something, in thousandths.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Share(u32);
 
 /// Who goes to flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,18 +75,18 @@ enum Kind {
 }
 
 /// A tenth of flash without valid data: what the papers' own runs had, about (7 to 12 %).
-const SPARE: Share = Share(100);
-
-const ALL: Share = Share(1000);
+const SPARE: Share = Share::percent(10);
 
 /// What `flow` waits in. Measured in `docs/results/policies.md`: less loses hits where objects are asked for twice
 /// in a short time, more is room that flash would use better.
-const MEMORY: Share = Share(20);
+const MEMORY: Share = Share::percent(5);
 
 /// How far the ghost list reaches back. Measured there, too.
-const GHOST: Share = Share(1300);
+const GHOST: Share = Share::percent(130);
 
-const REACH_MAX: Share = Share(10_000);
+const SHARE: &str = "a share from 0% to 100%, as 12.5%";
+
+const REACH_MAX: Share = Share::percent(1000);
 
 /// 16.8 MiB each on a ZN540: `CacheLib`'s regions have 16 MiB.
 const REGIONS: u32 = 64;
@@ -136,6 +135,12 @@ impl Spec {
         }
     }
 
+    /// What bounds flash writes, if anything does.
+    #[must_use]
+    pub fn budget(&self) -> Option<Budget> {
+        self.budget.map(Budget::new)
+    }
+
     /// Whether it ever writes a chunk again.
     #[must_use]
     pub const fn rewrites(&self) -> bool {
@@ -146,7 +151,12 @@ impl Spec {
 impl Default for Spec {
     /// `zone-lru`, without settings.
     fn default() -> Self {
-        Self { text: "zone-lru".into(), kind: Kind::ZoneLru, admission: Admission::All }
+        Self {
+            text: "zone-lru".into(),
+            kind: Kind::ZoneLru,
+            admission: Admission::All,
+            budget: None,
+        }
     }
 }
 
@@ -158,8 +168,9 @@ impl FromStr for Spec {
         let mut settings = Settings::parse(name, settings)?;
         let kind = kind(name, &mut settings)?;
         let admission = settings.admission(matches!(kind, Kind::Flow { .. }))?;
+        let budget = settings.reach("budget")?;
         settings.refuse_rest()?;
-        Ok(Self { text: text.to_string(), kind, admission })
+        Ok(Self { text: text.to_string(), kind, admission, budget })
     }
 }
 
@@ -170,7 +181,11 @@ fn kind(name: &str, settings: &mut Settings<'_>) -> Result<Kind, SpecError> {
             dump: dumps.then_some(dump),
             drops,
             // The paper drops all there is, and lets 30 % of the order wait when it does not drop.
-            vop: settings.share("vop")?.unwrap_or(Share(if drops && !dumps { 1000 } else { 300 })),
+            vop: settings.share("vop")?.unwrap_or(Share::percent(if drops && !dumps {
+                100
+            } else {
+                30
+            })),
             regions_per_zone: settings.number("regions", 1..=1024)?.unwrap_or(REGIONS),
             spare: settings.spare()?,
         }))
@@ -194,8 +209,8 @@ fn kind(name: &str, settings: &mut Settings<'_>) -> Result<Kind, SpecError> {
         "zdrop" => z_cachelib(settings, false, true),
         "zlru+zdrop" => z_cachelib(settings, true, true),
         "flow" => Ok(Kind::Flow {
-            oldest: settings.number("oldest", 1..=1024)?.unwrap_or(4),
-            rewrite: settings.share("rewrite")?.unwrap_or(Share(900)),
+            oldest: settings.number("oldest", 1..=1024)?.unwrap_or(8),
+            rewrite: settings.share("rewrite")?.unwrap_or(Share::percent(90)),
         }),
         _ => Err(SpecError(format!(
             "there is no policy {name:?}: write one of {}",
@@ -249,7 +264,7 @@ impl<'a> Settings<'a> {
 
     fn share(&mut self, key: &str) -> Result<Option<Share>, SpecError> {
         let Some(value) = self.take(key) else { return Ok(None) };
-        Share::parse(value, ALL).map(Some).ok_or_else(|| self.wrong(key, value, Share::WRITE))
+        Share::parse(value, Share::ALL).map(Some).ok_or_else(|| self.wrong(key, value, SHARE))
     }
 
     /// A share that may be more than all.
@@ -274,9 +289,9 @@ impl<'a> Settings<'a> {
     fn admission(&mut self, is_flow: bool) -> Result<Admission, SpecError> {
         let (kind, memory) = match self.take("admit") {
             None if is_flow => (true, MEMORY),
-            None | Some("all") => (false, Share(0)),
+            None | Some("all") => (false, Share::NOTHING),
             Some("probation") => (true, MEMORY),
-            Some("second-hit") => (true, Share(0)),
+            Some("second-hit") => (true, Share::NOTHING),
             Some(value) => return Err(self.wrong("admit", value, "all, second-hit or probation")),
         };
         if !kind {
@@ -292,32 +307,10 @@ impl<'a> Settings<'a> {
     fn dump(&mut self) -> Result<Dump, SpecError> {
         match self.take("dump") {
             None | Some("mean") => Ok(Dump::BelowMean),
-            Some(value) => Share::parse(value, ALL)
+            Some(value) => Share::parse(value, Share::ALL)
                 .map(Dump::Above)
                 .ok_or_else(|| self.wrong("dump", value, "mean, or a share of a zone: 72%")),
         }
-    }
-}
-
-impl Share {
-    const WRITE: &'static str = "a share from 0% to 100%, as 12.5%";
-
-    fn parse(text: &str, most: Self) -> Option<Self> {
-        let number = text.strip_suffix('%')?;
-        let (whole, tenths) = number.split_once('.').unwrap_or((number, "0"));
-        let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        let is_number = is_digits(whole) && is_digits(tenths) && tenths.len() == 1;
-        let thousandths =
-            whole.parse::<u32>().ok()?.checked_mul(10)? + tenths.parse::<u32>().ok()?;
-        (is_number && thousandths <= most.0).then_some(Self(thousandths))
-    }
-
-    pub(crate) const fn of(self, count: usize) -> usize {
-        count * self.0 as usize / 1000
-    }
-
-    pub(crate) fn of_bytes(self, bytes: Bytes) -> Bytes {
-        Bytes(bytes.0 * u64::from(self.0) / 1000)
     }
 }
 
@@ -363,7 +356,7 @@ mod tests {
 
     #[test]
     fn what_is_set_is_set() {
-        assert_eq!(parse("chunk-lru?spare=12.5%"), Ok(Kind::ChunkLru { spare: Share(125) }));
+        assert_eq!(parse("chunk-lru?spare=12%"), Ok(Kind::ChunkLru { spare: Share::percent(12) }));
         let epoch = Kind::Epoch { update: Update::Insert, zones: 3 };
         assert_eq!(parse("epoch?update=insert&zones=3"), Ok(epoch));
     }

@@ -21,7 +21,7 @@ use zonal_base::{Nanos, ZoneId};
 
 use crate::order::{Order, Spot};
 use crate::regions::{Regions, least};
-use crate::spec::Share;
+use crate::share::Share;
 use crate::{Keep, Layout, Mark, Place, Policy, ZoneFacts};
 
 /// When the `vop` regions of a zone go to the end of the order.

@@ -15,7 +15,7 @@ mod zone;
 mod tests;
 
 use zonal_base::{Bytes, Nanos};
-use zonal_policy::{Probation, Spec, Verdict};
+use zonal_policy::{Budget, Probation, Spec, Verdict};
 
 use super::{Capacity, Contender, FlashBytes, Outcome, Request};
 use log::Log;
@@ -24,6 +24,7 @@ use log::Log;
 pub(super) struct Flash {
     capacity: Capacity,
     probation: Option<Probation>,
+    budget: Option<Budget>,
     log: Log,
 }
 
@@ -41,21 +42,32 @@ impl Flash {
                 log.least_zones(),
             ));
         }
-        Ok(Self { capacity, probation: spec.probation(room), log })
+        Ok(Self { capacity, probation: spec.probation(room), budget: spec.budget(), log })
     }
 
     fn miss(&mut self, id: u64, len: u64) {
-        let Some(probation) = &mut self.probation else { return self.log.write(id, len) };
+        let Some(probation) = &mut self.probation else { return self.write(id, len) };
         if probation.miss(id, Bytes(len)) {
-            self.log.write(id, len);
+            self.write(id, len);
         }
-        while let Some((id, len, verdict)) = probation.leave() {
+        while let Some((id, len, verdict)) = self.probation.as_mut().and_then(Probation::leave) {
             if verdict == Verdict::Admit {
-                self.log.write(id, len.0);
+                self.write(id, len.0);
             }
         }
-        if self.log.was_full() {
+        if let Some(probation) = self.probation.as_mut().filter(|_| self.log.was_full()) {
             probation.note_full_flash();
+        }
+    }
+
+    fn write(&mut self, id: u64, len: u64) {
+        if self.budget.is_some_and(|budget| !budget.affords(Bytes(len))) {
+            return;
+        }
+        self.log.write(id, len);
+        if let Some(budget) = &mut self.budget {
+            let FlashBytes { filled, moved } = self.log.written();
+            budget.note_written(Bytes(filled + moved));
         }
     }
 }
@@ -65,6 +77,9 @@ impl Contender for Flash {
         // Not every trace has times, and those that have count seconds: a millisecond for each request.
         self.log.now = Nanos(self.log.now.0 + 1_000_000);
         let len = self.capacity.weight(request.size).max(1);
+        if let Some(budget) = &mut self.budget {
+            budget.earn(Bytes(len));
+        }
         let waits = |probation: &mut Probation| probation.read(request.id);
         if self.log.read(request.id, len) || self.probation.as_mut().is_some_and(waits) {
             return Outcome::Hit;

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use zonal_base::{Bytes, Rng};
-use zonal_lab::trace::{Capacity, Contender, NEVER, Op, Outcome, Request, Room, make};
+use zonal_lab::trace::{
+    Capacity, Contender, Format, NEVER, Op, Outcome, Request, Room, Trace, make, replay,
+};
 
 const ALL: [&str; 7] = ["lru", "fifo", "clock", "sieve", "s3-fifo", "arc", "belady"];
 
@@ -179,4 +181,10 @@ fn an_object_larger_than_the_room_is_not_kept_and_drives_nothing_out() {
         assert_eq!(subject.read(&request(2, 101, NEVER)), Outcome::Miss, "{policy}");
         assert_eq!(subject.flash().filled, 5, "{policy}");
     }
+}
+
+#[test]
+fn a_trace_that_is_replayed_on_nobody_ends() {
+    let trace = Trace::new("nowhere".into(), Format::Text);
+    assert_eq!(replay(&trace, Vec::new(), &|_| ()), Ok(Vec::new()));
 }

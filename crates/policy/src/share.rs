@@ -1,0 +1,62 @@
+//! A part of something.
+
+use zonal_base::{Bytes, index};
+
+/// In hundred thousandths: a share in percent has up to three decimals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Share(u32);
+
+const WHOLE: u32 = 100_000;
+const DECIMALS: usize = 3;
+
+impl Share {
+    pub(crate) const NOTHING: Self = Self(0);
+    pub(crate) const ALL: Self = Self(WHOLE);
+
+    pub(crate) const fn percent(percent: u32) -> Self {
+        Self(percent * (WHOLE / 100))
+    }
+
+    /// As in `12.5%`; `None` when it is more than `most`, or no share at all.
+    pub(crate) fn parse(text: &str, most: Self) -> Option<Self> {
+        let number = text.strip_suffix('%')?;
+        let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
+        let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let digits = decimals.len();
+        if !is_digits(whole) || !is_digits(decimals) || digits == 0 || DECIMALS < digits {
+            return None;
+        }
+        let decimals =
+            decimals.parse::<u32>().ok()? * 10u32.pow(u32::try_from(DECIMALS - digits).ok()?);
+        let share = whole.parse::<u32>().ok()?.checked_mul(WHOLE / 100)?.checked_add(decimals)?;
+        Some(Self(share)).filter(|share| *share <= most)
+    }
+
+    /// Of a count, rounded down.
+    pub(crate) fn of(self, count: usize) -> usize {
+        index(self.of_bytes(Bytes(count as u64)).0)
+    }
+
+    /// Of some bytes, rounded down. Requires: less than 160 TiB.
+    pub(crate) fn of_bytes(self, bytes: Bytes) -> Bytes {
+        Bytes(bytes.0 * u64::from(self.0) / u64::from(WHOLE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_percentages() {
+        let parse = |text| Share::parse(text, Share::percent(200));
+        assert_eq!(parse("12.5%"), Some(Share(12_500)));
+        assert_eq!(parse("0.125%"), Some(Share(125)));
+        assert_eq!(parse("200%"), Some(Share::percent(200)));
+        for text in ["", "%", "5", ".%", "5.%", "1.2345%", "-1%", "+1%", "1.+2%", "200.001%"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+        assert_eq!(Share::percent(30).of(7), 2);
+        assert_eq!(Share::percent(130).of_bytes(Bytes::kib(10)), Bytes::kib(13));
+    }
+}
