@@ -2,11 +2,12 @@
 //! and Zonal and writes down what it saw.
 //!
 //! Uses: `lab`, `emulator`, `device`, `base`, foyer. Knows nothing of: Zonal's insides; it runs the program as anybody would.
-//! Read in this order: `main` (the commands), `foyer_cache`, `compare`; `model`; `traces`.
+//! Read in this order: `main` (the commands), `foyer_cache`, `compare`; `model`; `traces`, `policies`.
 
 mod compare;
 mod foyer_cache;
 mod model;
+mod policies;
 mod traces;
 
 use std::path::PathBuf;
@@ -36,6 +37,7 @@ enum Command {
     All(compare::Args),
     Foyer(FoyerArgs),
     Model(model::Args),
+    Policies(policies::Args),
     Traces(traces::Args),
 }
 
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         Command::All(args) => compare::run(&args),
         Command::Foyer(args) => foyer(args),
         Command::Model(args) => model::run(&args),
+        Command::Policies(args) => policies::run(&args),
         Command::Traces(args) => traces::run(&args),
     };
     match outcome {

@@ -40,7 +40,7 @@ const WORDS: Words = Words {
 
 Written by `cargo run --release -p zonal-bench -- traces --peer PYTHON`, with a Python that has libCacheSim's package (libcachesim 0.3.5, whose
 `process_trace` is C from the trace's file to the miss ratio). The trace has two million requests, exactly zipf 0.99 over a million
-objects, as `oracleGeneral` packed with zstd; each cache has room for 100,000 objects. One policy at a time, the two programs in turns;
+objects, as `oracleGeneral` packed with zstd; each cache has room for 100,000 objects, where there are zones in 50 of them. One policy at a time, the two programs in turns;
 reading and unpacking are part of both, and CPU is user and system time of all threads. libCacheSim's table by hash gets 2^18 buckets, two to
 three for each object: with the 2^24 that it takes by default it needs up to twice the time on a cache of this size. Medians, with the
 lowest and the highest in parentheses.
@@ -57,6 +57,9 @@ lowest and the highest in parentheses.
 const REQUESTS: u64 = 2_000_000;
 const OBJECTS: u64 = 1_000_000;
 const CAPACITY: u64 = 100_000;
+
+/// For policies that know zones.
+const ZONES: u32 = 50;
 
 /// Buckets of libCacheSim's table, as a power of two: what it is fastest with here.
 const PEER_TABLE_BITS: u32 = 18;
@@ -122,6 +125,22 @@ fn measure(args: &Args, folder: &Path) -> Result<Vec<Row>, String> {
             None => Row::new(name, unit, ours, Goal::None),
         }
     });
+    let mut rows: Vec<Row> = rows.collect();
+    rows.extend(on_zones(args, &path)?);
+    Ok(rows)
+}
+
+/// Policies on zones have nobody beside them.
+fn on_zones(args: &Args, path: &Path) -> Result<Vec<Row>, String> {
+    let mut samples = zonal_policy::NAMES.map(|_| Samples::default());
+    for _ in 0..args.rounds {
+        for (samples, name) in samples.iter_mut().zip(zonal_policy::NAMES) {
+            samples.push(rate(replayed(path, name)?.0));
+        }
+    }
+    let rows = zonal_policy::NAMES.iter().zip(samples).map(|(name, samples)| {
+        Row::new(name, "million requests per CPU second", samples, Goal::AtLeast(2.0))
+    });
     Ok(rows.collect())
 }
 
@@ -131,7 +150,7 @@ fn rate(cpu: Duration) -> f64 {
 
 fn replayed(path: &Path, policy: &str) -> Result<(Duration, f64), String> {
     let trace = Trace::new(path.to_owned(), Format::OracleGeneral);
-    let contender = make(policy, Room { capacity: Capacity::Objects(CAPACITY), zones: 1 })?;
+    let contender = make(policy, Room { capacity: Capacity::Objects(CAPACITY), zones: ZONES })?;
     let start = process_cpu();
     let tallies = replay(&trace, vec![contender], &|_| ()).map_err(|error| error.to_string())?;
     Ok((process_cpu() - start, tallies[0].miss_ratio()))
