@@ -1,22 +1,53 @@
 //! The admission path: a complete piece goes to flash, or is refused and counted. Nobody waits for it.
 
 use alloc::rc::Rc;
+use core::cell::RefCell;
 
 use zonal_base::Bytes;
-use zonal_zonelog::{Record, Stream, Urgency};
+use zonal_policy::{Budget, Probation};
+use zonal_zonelog::{Key, Record, Stream, Urgency};
 
 use crate::cache::Inner;
 use crate::fill::FillPiece;
-use crate::index::Found;
+use crate::index::{Found, chunk_id};
 use crate::recover::PIECE;
+
+/// What is worth a flash write.
+pub(crate) struct Admission {
+    probation: RefCell<Option<Probation>>,
+    budget: Option<Budget>,
+}
+
+impl Admission {
+    pub(crate) const fn new(probation: Option<Probation>, budget: Option<Budget>) -> Self {
+        Self { probation: RefCell::new(probation), budget }
+    }
+
+    /// From now on not everything is wanted.
+    pub(crate) fn note_full_flash(&self) {
+        self.probation.borrow_mut().as_mut().into_iter().for_each(Probation::note_full_flash);
+    }
+
+    fn wants(&self, key: Key, len: Bytes) -> bool {
+        let mut probation = self.probation.borrow_mut();
+        probation.as_mut().is_none_or(|probation| probation.miss(chunk_id(key), len))
+    }
+
+    fn affords(&self, len: Bytes, asked_for: Bytes, written: Bytes) -> bool {
+        self.budget.is_none_or(|budget| budget.affords(len, asked_for, written))
+    }
+}
 
 impl Inner {
     /// Writes a piece to flash and publishes it. Until then it is served from memory.
     pub(crate) async fn admit(self: Rc<Self>, piece: Rc<FillPiece>) {
-        let admitted = self.write_piece(&piece).await;
-        self.count(|stats| match admitted {
-            true => stats.admitted_bytes += u64::from(piece.len),
-            false => stats.refused_bytes += u64::from(piece.len),
+        let len = u64::from(piece.len);
+        let is_worth_it = self.is_worth_writing(&piece);
+        let admitted = is_worth_it && self.write_piece(&piece).await;
+        self.count(|stats| match (is_worth_it, admitted) {
+            (false, _) => stats.turned_away_bytes += len,
+            (true, false) => stats.refused_bytes += len,
+            (true, true) => stats.admitted_bytes += len,
         });
         // Readers wait for memory, too: what is held for them is never the last of it.
         let blocks = Bytes(u64::from(piece.len)).blocks_ceil();
@@ -29,6 +60,13 @@ impl Inner {
             piece.wait_for_reader().await;
             inner.end_filling(&piece);
         });
+    }
+
+    fn is_worth_writing(&self, piece: &FillPiece) -> bool {
+        let (len, log) = (Bytes(piece.len.into()), self.log.stats());
+        let asked_for = Bytes(self.stats.borrow().served_bytes);
+        self.admission.affords(len, asked_for, Bytes(log.device_written_bytes))
+            && self.admission.wants(piece.key, len)
     }
 
     async fn write_piece(&self, piece: &FillPiece) -> bool {

@@ -1,6 +1,5 @@
 //! The cache of one shard: what it is made of, and how it starts and stops.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -9,10 +8,11 @@ use core::fmt;
 
 use zonal_base::{BLOCK_BYTES, Bytes, Nanos, ZoneId, index, low_u32};
 use zonal_device::Geometry;
-use zonal_policy::{Layout, Policy};
+use zonal_policy::{Layout, Rules};
 use zonal_runtime::Event;
 use zonal_zonelog::{Identity, Key, Log, OpenError as LogError, OpenMode};
 
+use crate::admit::Admission;
 use crate::fill::FillPiece;
 use crate::hashed::Hashed;
 use crate::heads::Heads;
@@ -135,6 +135,7 @@ pub(crate) struct Inner {
     pub(crate) keys: Keys,
     pub(crate) log: Log,
     pub(crate) holdings: Holdings,
+    pub(crate) admission: Admission,
     pub(crate) heads: RefCell<Heads>,
     pub(crate) versions: RefCell<Versions>,
     /// Origin lookups of heads under way: whoever comes later shares the answer.
@@ -165,7 +166,7 @@ impl Cache {
         geometry: Geometry,
         settings: Settings,
         identity: Identity,
-        (policy, mode): (Box<dyn Policy>, OpenMode),
+        (rules, mode): (Rules, OpenMode),
     ) -> Result<Self, StartError> {
         settings.check(&geometry)?;
         // Pieces on their way to flash hold buffers, and may wait for reclaim, which needs some, too.
@@ -187,7 +188,8 @@ impl Cache {
         let inner = Inner {
             keys: Keys::new(log.identity().log),
             settings,
-            holdings: Holdings::new(index, policy),
+            holdings: Holdings::new(index, rules.policy),
+            admission: Admission::new(rules.probation, rules.budget),
             heads: RefCell::new(Heads::new(settings.heads)),
             versions: RefCell::new(Versions::new()),
             lookups: RefCell::default(),

@@ -45,6 +45,8 @@ pub struct Stats {
     pub admitted_bytes: u64,
     /// Bytes of chunks that did not go to flash: its queue was full, or the write failed.
     pub refused_bytes: u64,
+    /// Bytes of chunks that were not worth a flash write, or that the budget did not pay for.
+    pub turned_away_bytes: u64,
     /// Heads that are known in memory only, because too many were on their way to flash.
     pub heads_refused: u64,
     /// Chunks on flash that turned out to be unreadable or wrong; each became a miss.

@@ -66,7 +66,7 @@ async fn run(setup: Setup) {
         parts.geometry,
         parts.settings,
         setup.identity,
-        (parts.policy, setup.mode),
+        (parts.rules, setup.mode),
     );
     parts.executor.spawner().spawn(async move {
         let _ = started_cache.send(start.await);
@@ -130,7 +130,7 @@ struct Parts {
     wake: DeviceWake,
     geometry: zonal_device::Geometry,
     settings: zonal_cache::Settings,
-    policy: Box<dyn zonal_policy::Policy>,
+    rules: zonal_policy::Rules,
     ports: Ports,
 }
 
@@ -163,7 +163,7 @@ impl Parts {
             checksum: CHECKSUM,
             generations: setup.generations.clone(),
         };
-        let policy = setup.settings.policy.policy(&settings.layout(&geometry));
-        Ok(Self { executor, clock, device, wake, geometry, settings, policy, ports })
+        let rules = setup.settings.policy.rules(&settings.layout(&geometry));
+        Ok(Self { executor, clock, device, wake, geometry, settings, rules, ports })
     }
 }

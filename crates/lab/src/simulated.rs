@@ -60,7 +60,7 @@ pub struct Simulated<D> {
 }
 
 impl<D: ZonedDevice> Simulated<D> {
-    /// Starts a cache on a drive that was never written.
+    /// Starts a cache on a drive that was never written, or by a cache.
     ///
     /// # Errors
     /// When the settings do not fit the drive.
@@ -69,9 +69,9 @@ impl<D: ZonedDevice> Simulated<D> {
         let mut of_cache = CacheSettings::for_device(&geometry);
         of_cache.chunk = settings.chunk;
         let mut world = World::new(drive, of_cache.piece(), settings.origin_latency);
-        let policy = settings.policy.policy(&of_cache.layout(&geometry));
+        let rules = settings.policy.rules(&of_cache.layout(&geometry));
         let identity = Identity { log: *b"simulated drive\0", shard: 0, shard_count: 1 };
-        let mode = (policy, OpenMode::Recover);
+        let mode = (rules, OpenMode::Recover);
         let start = Cache::start(world.ports.clone(), geometry, of_cache, identity, mode);
         let started = Rc::new(RefCell::new(None));
         let slot = started.clone();
@@ -83,6 +83,14 @@ impl<D: ZonedDevice> Simulated<D> {
         let cache = started.take().expect("a start has an end")?;
         let readers = Rc::new(Readers::new(settings));
         Ok(Self { world, cache, readers })
+    }
+
+    /// The process is gone, as by `kill -9`, and comes up again on the same drive.
+    ///
+    /// # Errors
+    /// When the cache does not come up.
+    pub fn restart(self, settings: &Settings) -> Result<Self, StartError> {
+        Self::start(self.world.into_drive(), settings)
     }
 
     /// The cache.

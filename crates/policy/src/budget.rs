@@ -10,29 +10,17 @@ use crate::share::Share;
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     share: Share,
-    asked_for: Bytes,
-    written: Bytes,
 }
 
 impl Budget {
     pub(crate) const fn new(share: Share) -> Self {
-        Self { share, asked_for: Bytes(0), written: Bytes(0) }
+        Self { share }
     }
 
-    /// So much was asked for.
-    pub fn earn(&mut self, len: Bytes) {
-        self.asked_for += len;
-    }
-
-    /// So much was written in all.
-    pub const fn note_written(&mut self, written: Bytes) {
-        self.written = written;
-    }
-
-    /// Whether so much may be written now.
+    /// Whether `len` may be written now: so much was asked for until now, and so much written.
     #[must_use]
-    pub fn affords(&self, len: Bytes) -> bool {
-        self.written + len <= self.share.of_bytes(self.asked_for)
+    pub fn affords(&self, len: Bytes, asked_for: Bytes, written: Bytes) -> bool {
+        written + len <= self.share.of_bytes(asked_for)
     }
 }
 
@@ -42,11 +30,11 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_earned_in_part() {
-        let mut budget = Budget::new(Share::percent(25));
-        assert!(!budget.affords(Bytes(1)));
-        budget.earn(Bytes(8));
-        assert!(budget.affords(Bytes(2)) && !budget.affords(Bytes(3)));
-        budget.note_written(Bytes(2));
-        assert!(!budget.affords(Bytes(1)));
+        let budget = Budget::new(Share::percent(25));
+        let affords =
+            |len, asked_for, written| budget.affords(Bytes(len), Bytes(asked_for), Bytes(written));
+        assert!(!affords(1, 0, 0));
+        assert!(affords(2, 8, 0) && !affords(3, 8, 0));
+        assert!(!affords(1, 8, 2));
     }
 }

@@ -17,7 +17,7 @@ use crate::epoch::{Epoch, Update};
 use crate::flow::Flow;
 use crate::region::{Promotion, RegionOrder};
 use crate::share::Share;
-use crate::z_cachelib::{Dump, Rules, ZCacheLib};
+use crate::z_cachelib::{Dump, Variant, ZCacheLib};
 use crate::zone_fifo::ZoneFifo;
 use crate::zone_lru::ZoneLru;
 use crate::{Budget, Layout, Policy, Probation};
@@ -47,6 +47,23 @@ pub struct Spec {
     budget: Option<Share>,
 }
 
+/// What decides about a flash.
+pub struct Rules {
+    /// What is kept.
+    pub policy: Box<dyn Policy>,
+    /// What is worth a write; `None`: everything is.
+    pub probation: Option<Probation>,
+    /// How much may be written; `None`: as much as comes.
+    pub budget: Option<Budget>,
+}
+
+impl From<Box<dyn Policy>> for Rules {
+    /// Everything is admitted.
+    fn from(policy: Box<dyn Policy>) -> Self {
+        Self { policy, probation: None, budget: None }
+    }
+}
+
 /// Why a text names no policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError(String);
@@ -70,7 +87,7 @@ enum Kind {
     ChunkLru { spare: Share },
     Region { promotion: Promotion, regions: u32, spare: Share },
     Direct,
-    ZCacheLib(Rules),
+    ZCacheLib(Variant),
     Flow { oldest: u32, rewrite: Share },
 }
 
@@ -92,6 +109,19 @@ const REACH_MAX: Share = Share::percent(1000);
 const REGIONS: u32 = 64;
 
 impl Spec {
+    /// What decides about such a flash, without memory in front of it.
+    #[must_use]
+    pub fn rules(&self, layout: &Layout) -> Rules {
+        let flash = Bytes(layout.zone_capacity.0 * u64::from(layout.zone_count));
+        let probation = match self.admission {
+            Admission::All => None,
+            Admission::Probation { ghost, .. } => {
+                Some(Probation::new(Bytes(0), ghost.of_bytes(flash)))
+            }
+        };
+        Rules { policy: self.policy(layout), probation, budget: self.budget() }
+    }
+
     /// The policy for such a flash.
     #[must_use]
     pub fn policy(&self, layout: &Layout) -> Box<dyn Policy> {
@@ -104,7 +134,7 @@ impl Spec {
                 Box::new(RegionOrder::new(layout, promotion, regions, spare))
             }
             Kind::Direct => Box::new(Direct::new(layout)),
-            Kind::ZCacheLib(rules) => Box::new(ZCacheLib::new(layout, rules)),
+            Kind::ZCacheLib(variant) => Box::new(ZCacheLib::new(layout, variant)),
             Kind::Flow { oldest, rewrite } => Box::new(Flow::new(layout, oldest, rewrite)),
         }
     }
@@ -139,6 +169,20 @@ impl Spec {
     #[must_use]
     pub fn budget(&self) -> Option<Budget> {
         self.budget.map(Budget::new)
+    }
+
+    /// The same for a device, where nothing waits in memory yet.
+    ///
+    /// # Errors
+    /// When memory to wait in was asked for.
+    pub fn on_device(self) -> Result<Self, SpecError> {
+        match self.text.contains("memory=") {
+            true => Err(SpecError(format!(
+                "{}: on a device nothing waits in memory yet: leave memory= out, and it is admitted at the second hit",
+                self.text
+            ))),
+            false => Ok(self),
+        }
     }
 
     /// Whether it ever writes a chunk again.
@@ -177,7 +221,7 @@ impl FromStr for Spec {
 fn kind(name: &str, settings: &mut Settings<'_>) -> Result<Kind, SpecError> {
     let z_cachelib = |settings: &mut Settings<'_>, dumps: bool, drops: bool| {
         let dump = settings.dump()?;
-        Ok(Kind::ZCacheLib(Rules {
+        Ok(Kind::ZCacheLib(Variant {
             dump: dumps.then_some(dump),
             drops,
             // The paper drops all there is, and lets 30 % of the order wait when it does not drop.

@@ -35,7 +35,7 @@ pub(crate) enum Dump {
 
 /// What distinguishes the three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rules {
+pub(crate) struct Variant {
     /// `None`: no zone is helped to become empty.
     pub(crate) dump: Option<Dump>,
     /// Whether reclaim drops regions of the `vop` part.
@@ -49,7 +49,7 @@ pub(crate) struct Rules {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct ZCacheLib {
-    rules: Rules,
+    variant: Variant,
     newer: Order,
     vop: Order,
     regions: Regions,
@@ -59,20 +59,20 @@ pub(crate) struct ZCacheLib {
 }
 
 impl ZCacheLib {
-    pub(crate) fn new(layout: &Layout, rules: Rules) -> Self {
+    pub(crate) fn new(layout: &Layout, variant: Variant) -> Self {
         Self {
-            rules,
+            variant,
             newer: Order::new(layout.zone_count),
             vop: Order::new(layout.zone_count),
-            regions: Regions::new(layout, rules.regions_per_zone),
+            regions: Regions::new(layout, variant.regions_per_zone),
             sealed: BTreeSet::new(),
-            limit: layout.most_valid(rules.spare).0,
+            limit: layout.most_valid(variant.spare).0,
         }
     }
 
     /// Moves the line between the two parts to where it belongs.
     fn balance(&mut self) {
-        let wanted = self.rules.vop.of(self.newer.len() + self.vop.len());
+        let wanted = self.variant.vop.of(self.newer.len() + self.vop.len());
         while self.vop.len() < wanted {
             let Some(oldest) = self.newer.first() else { return };
             self.newer.remove(oldest);
@@ -96,27 +96,27 @@ impl ZCacheLib {
     }
 
     fn newer_bytes(&self, zone: ZoneId) -> u64 {
-        let regions = (0..self.rules.regions_per_zone).map(|number| (zone, number));
+        let regions = (0..self.variant.regions_per_zone).map(|number| (zone, number));
         let newer = regions.filter(|region| self.newer.contains(*region));
         newer.map(|region| self.regions.region_valid_bytes(region)).sum()
     }
 
     /// The `vop` regions of zones that will be emptied soon go to the end of the order.
     fn dump(&mut self) {
-        let Some(dump) = self.rules.dump else { return };
+        let Some(dump) = self.variant.dump else { return };
         let count = |policy: &Self, zone: ZoneId| {
-            let regions = (0..policy.rules.regions_per_zone).map(|number| (zone, number));
+            let regions = (0..policy.variant.regions_per_zone).map(|number| (zone, number));
             regions.filter(|region| policy.newer.contains(*region)).count()
         };
         let total: usize = self.sealed.iter().map(|zone| count(self, *zone)).sum();
-        let per_zone = self.rules.regions_per_zone as usize;
+        let per_zone = self.variant.regions_per_zone as usize;
         let is_dumped = |zone: &ZoneId| match dump {
             Dump::BelowMean => count(self, *zone) * self.sealed.len() < total,
             Dump::Above(share) => share.of(per_zone) < per_zone - count(self, *zone),
         };
         let dumped: Vec<ZoneId> = self.sealed.iter().copied().filter(is_dumped).collect();
         for zone in dumped {
-            for region in (0..self.rules.regions_per_zone).map(|number| (zone, number)) {
+            for region in (0..self.variant.regions_per_zone).map(|number| (zone, number)) {
                 if self.vop.remove(region) {
                     self.vop.push_first(region);
                 }
@@ -189,7 +189,7 @@ impl Policy for ZCacheLib {
     }
 
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
-        match self.rules.drops {
+        match self.variant.drops {
             true => least(candidates, |zone| {
                 (self.newer_bytes(zone), self.regions.zone_valid_bytes(zone))
             }),
@@ -198,7 +198,7 @@ impl Policy for ZCacheLib {
     }
 
     fn keep(&mut self, place: &Place, mark: Mark) -> Keep {
-        let is_dropped = self.rules.drops && self.vop.contains(self.regions.of(place));
+        let is_dropped = self.variant.drops && self.vop.contains(self.regions.of(place));
         match self.holds(place, mark) && !is_dropped {
             true => Keep::Rewrite,
             false => Keep::Drop,

@@ -7,7 +7,7 @@ use zonal_base::{Nanos, Rng};
 use zonal_cache::{Cache, ObjectName, StartError};
 use zonal_device::Kind as DeviceKind;
 use zonal_device::ram::Crash;
-use zonal_policy::Policy;
+use zonal_policy::{Policy, Rules};
 use zonal_zonelog::{Identity, OpenMode};
 
 use crate::actors::{Stage, Tally};
@@ -222,9 +222,9 @@ impl<'a> Play<'a> {
         outside: &mut Outside<'_>,
     ) -> Result<Result<Cache, StartError>, Wrong> {
         let setting = &self.history.setting;
-        let policy: Box<dyn Policy> = match &setting.policy {
-            Keeping::By(spec) => spec.policy(&setting.engine.layout(&setting.geometry)),
-            Keeping::Thirds => Box::<Hoarder>::default(),
+        let rules = match &setting.policy {
+            Keeping::By(spec) => spec.rules(&setting.engine.layout(&setting.geometry)),
+            Keeping::Thirds => Rules::from(Box::<Hoarder>::default() as Box<dyn Policy>),
         };
         let identity = Identity { log: *b"simulated device", shard: 0, shard_count: 1 };
         let started = Rc::new(RefCell::new(None));
@@ -233,7 +233,7 @@ impl<'a> Play<'a> {
             setting.geometry,
             setting.engine,
             identity,
-            (policy, OpenMode::Recover),
+            (rules, OpenMode::Recover),
         );
         let slot = started.clone();
         world.executor.spawner().spawn(async move {

@@ -50,6 +50,17 @@ impl<D: ZonedDevice> World<D> {
         Self { executor, ports, now: Nanos(0), drive, origin: Origin::new(origin_latency) }
     }
 
+    /// What the drive was told to do it does; nobody hears of it any more.
+    pub(super) fn into_drive(mut self) -> D {
+        loop {
+            while self.drive.poll(self.now).is_some() {}
+            match self.drive.next_event() {
+                Some(next) => self.now = self.now.max(next),
+                None => return self.drive,
+            }
+        }
+    }
+
     /// Turns until `done`, or until nothing is left that could happen.
     pub(super) fn run(&mut self, done: impl Fn() -> bool) {
         while !done() {

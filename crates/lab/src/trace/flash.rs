@@ -25,6 +25,8 @@ pub(super) struct Flash {
     capacity: Capacity,
     probation: Option<Probation>,
     budget: Option<Budget>,
+    /// By all reads so far.
+    asked_for: Bytes,
     log: Log,
 }
 
@@ -42,7 +44,13 @@ impl Flash {
                 log.least_zones(),
             ));
         }
-        Ok(Self { capacity, probation: spec.probation(room), budget: spec.budget(), log })
+        Ok(Self {
+            capacity,
+            probation: spec.probation(room),
+            budget: spec.budget(),
+            asked_for: Bytes(0),
+            log,
+        })
     }
 
     fn miss(&mut self, id: u64, len: u64) {
@@ -61,13 +69,11 @@ impl Flash {
     }
 
     fn write(&mut self, id: u64, len: u64) {
-        if self.budget.is_some_and(|budget| !budget.affords(Bytes(len))) {
-            return;
-        }
-        self.log.write(id, len);
-        if let Some(budget) = &mut self.budget {
-            let FlashBytes { filled, moved } = self.log.written();
-            budget.note_written(Bytes(filled + moved));
+        let FlashBytes { filled, moved } = self.log.written();
+        let affords =
+            |budget: Budget| budget.affords(Bytes(len), self.asked_for, Bytes(filled + moved));
+        if self.budget.is_none_or(affords) {
+            self.log.write(id, len);
         }
     }
 }
@@ -77,9 +83,7 @@ impl Contender for Flash {
         // Not every trace has times, and those that have count seconds: a millisecond for each request.
         self.log.now = Nanos(self.log.now.0 + 1_000_000);
         let len = self.capacity.weight(request.size).max(1);
-        if let Some(budget) = &mut self.budget {
-            budget.earn(Bytes(len));
-        }
+        self.asked_for += Bytes(len);
         let waits = |probation: &mut Probation| probation.read(request.id);
         if self.log.read(request.id, len) || self.probation.as_mut().is_some_and(waits) {
             return Outcome::Hit;

@@ -113,6 +113,9 @@ const SHARD: &[Metric<ShardStats>] = &[
     counter("zonal_cache_refused_bytes_total", "Bytes of chunks that did not go to flash", |s| {
         s.cache.refused_bytes
     }),
+    counter("zonal_cache_turned_away_bytes_total", "Bytes not worth a flash write", |s| {
+        s.cache.turned_away_bytes
+    }),
     counter("zonal_cache_heads_refused_total", "Heads that did not go to flash", |s| {
         s.cache.heads_refused
     }),

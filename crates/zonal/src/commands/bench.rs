@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", default_value = "256KiB")]
     chunk: Bytes,
     /// What is kept: a policy, and its settings, as zone-lru or zdrop?vop=50%
-    #[arg(long, value_name = "POLICY", default_value = "zone-lru")]
+    #[arg(long, value_name = "POLICY", default_value = "zone-lru", value_parser = on_device)]
     policy: zonal_policy::Spec,
     /// Threads [default: as the device was formatted, or one for each core]
     #[arg(long, value_name = "N")]
@@ -77,6 +77,10 @@ How it is measured:
                             file of 512 MiB beside the device file, which is removed again; of a
                             model of a drive (emulator:) what the model takes, written in order.
 Exit codes: 0 good, 1 the work failed, 2 the request was wrong.";
+
+fn on_device(text: &str) -> Result<zonal_policy::Spec, zonal_policy::SpecError> {
+    text.parse::<zonal_policy::Spec>()?.on_device()
+}
 
 fn no_dram(text: &str) -> Result<Bytes, String> {
     match text {

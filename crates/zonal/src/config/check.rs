@@ -11,6 +11,7 @@ use zonal_base::{Bytes, Nanos};
 use zonal_gateway::FreshnessRules;
 use zonal_host::Freshness;
 use zonal_origin::sigv4::Credentials;
+use zonal_policy::Spec;
 
 use super::{Config, ConfigError, Device, KeyPair, Log, LogFormat, Origin, OriginSpec, raw};
 
@@ -238,7 +239,8 @@ fn device(device: &raw::Device) -> Checked<Device> {
             }
         },
     };
-    let policy = parsed("device.policy", &device.policy)?;
+    let policy: Spec = parsed("device.policy", &device.policy)?;
+    let policy = policy.on_device().map_err(|error| ConfigError::new("device.policy", error))?;
     let chunk: Bytes = parsed("device.chunk", &device.chunk)?;
     if !chunk.0.is_power_of_two() || chunk < Bytes::kib(4) || CHUNK_MAX < chunk {
         let why = format!("{chunk}: write a power of two from 4KiB to {CHUNK_MAX}");
