@@ -72,7 +72,7 @@ const ZONES: u32 = 50;
 const REFERENCES: [&str; 4] = ["fifo", "lru", "s3-fifo", "belady"];
 
 /// Ways to admit, one of which each policy may choose for itself where writes are bounded.
-const ADMISSIONS: [&str; 3] = ["all", "second-hit", "probation"];
+const ADMISSIONS: [&str; 4] = ["all", "second-hit", "sketch", "probation"];
 
 /// What came of each contender, at each trace and capacity.
 type Results = Vec<(String, Vec<Tally>)>;

@@ -23,6 +23,7 @@ mod probation;
 mod region;
 mod regions;
 mod share;
+mod sketch;
 mod spec;
 #[cfg(test)]
 mod testing;

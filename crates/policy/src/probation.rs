@@ -8,7 +8,8 @@
 //! While flash has never been full there is nobody to protect: everything that waited goes there.
 //!
 //! Without memory this is admission at the second hit: a chunk goes to flash when it is missed twice within the
-//! reach of the ghost list.
+//! reach of the ghost list. With a frequency sketch in the place of the list, a chunk that was known once is still
+//! known after it was admitted, until it is forgotten.
 
 use alloc::collections::VecDeque;
 
@@ -17,6 +18,7 @@ use hashbrown::hash_map::Entry;
 use zonal_base::{Bytes, mix64};
 
 use crate::Ghost;
+use crate::sketch::Sketch;
 
 /// See the module.
 #[derive(Debug)]
@@ -28,8 +30,40 @@ pub struct Probation {
     places: HashMap<u64, u64, Mixed>,
     /// The number of the first of the queue.
     first: u64,
-    ghost: Ghost,
+    known: Known,
     is_flash_full: bool,
+}
+
+/// Who was missed before.
+#[derive(Debug)]
+enum Known {
+    Ghost(Ghost),
+    Sketch(Sketch),
+}
+
+impl Known {
+    /// A chunk was missed: whether that happened before.
+    fn miss(&mut self, chunk: u64, len: Bytes) -> bool {
+        match self {
+            Self::Ghost(ghost) => ghost.remove(chunk),
+            Self::Sketch(sketch) => 2 <= sketch.count(chunk, len),
+        }
+    }
+
+    fn turn_away(&mut self, chunk: u64, len: Bytes) {
+        match self {
+            Self::Ghost(ghost) => ghost.insert(chunk, len),
+            // It was counted when it was missed.
+            Self::Sketch(_) => {}
+        }
+    }
+
+    fn memory(&self) -> Bytes {
+        match self {
+            Self::Ghost(ghost) => ghost.memory(),
+            Self::Sketch(sketch) => sketch.memory(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -52,13 +86,23 @@ impl Probation {
     /// So much memory to wait in, and a ghost list that reaches back over so many bytes.
     #[must_use]
     pub fn new(memory: Bytes, reach: Bytes) -> Self {
+        Self::with(memory, Known::Ghost(Ghost::new(reach)))
+    }
+
+    /// Without memory, by a frequency sketch for a cache that has room for so much.
+    #[must_use]
+    pub fn by_frequency(room: Bytes) -> Self {
+        Self::with(Bytes(0), Known::Sketch(Sketch::new(room)))
+    }
+
+    fn with(memory: Bytes, known: Known) -> Self {
         Self {
             memory,
             used: Bytes(0),
             queue: VecDeque::new(),
             places: HashMap::default(),
             first: 0,
-            ghost: Ghost::new(reach),
+            known,
             is_flash_full: false,
         }
     }
@@ -76,12 +120,12 @@ impl Probation {
     /// A chunk was missed. True if it goes to flash at once; otherwise it waits, and [`Probation::leave`]
     /// says who leaves for it.
     pub fn miss(&mut self, chunk: u64, len: Bytes) -> bool {
-        let is_known = self.ghost.remove(chunk);
+        let is_known = self.known.miss(chunk, len);
         if is_known || (self.memory < len && !self.is_flash_full) {
             return true;
         }
         if self.memory < len {
-            self.ghost.insert(chunk, len);
+            self.known.turn_away(chunk, len);
             return false;
         }
         self.places.insert(chunk, self.first + self.queue.len() as u64);
@@ -106,7 +150,7 @@ impl Probation {
             if was_read || !self.is_flash_full {
                 return Some((chunk, len, Verdict::Admit));
             }
-            self.ghost.insert(chunk, len);
+            self.known.turn_away(chunk, len);
             return Some((chunk, len, Verdict::TurnAway));
         }
         None
@@ -127,7 +171,7 @@ impl Probation {
     pub fn memory(&self) -> Bytes {
         let waiting = self.queue.capacity() * size_of::<Waiting>();
         let places = self.places.capacity() * size_of::<(u64, u64)>();
-        self.ghost.memory() + Bytes((waiting + places) as u64)
+        self.known.memory() + Bytes((waiting + places) as u64)
     }
 }
 
@@ -192,6 +236,17 @@ mod tests {
         assert!(!probation.miss(1, Bytes(1)));
         assert!(probation.miss(1, Bytes(1)));
         assert!(!probation.miss(1, Bytes(1)));
+    }
+
+    #[test]
+    fn by_frequency_what_was_admitted_is_known_when_it_is_missed_again() {
+        let mut probation = Probation::by_frequency(Bytes(100));
+        assert!(probation.miss(1, Bytes(1)), "flash is not full yet");
+        probation.note_full_flash();
+        assert!(!probation.miss(2, Bytes(1)));
+        assert!(probation.miss(2, Bytes(1)) && probation.miss(2, Bytes(1)));
+        assert!(probation.miss(1, Bytes(1)));
+        assert_eq!(probation.leave(), None);
     }
 
     #[test]

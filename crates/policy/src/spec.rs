@@ -77,6 +77,8 @@ enum Admission {
         memory: Share,
         ghost: Share,
     },
+    /// What a frequency sketch knows.
+    Sketch,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,12 +115,7 @@ impl Spec {
     #[must_use]
     pub fn rules(&self, layout: &Layout) -> Rules {
         let flash = Bytes(layout.zone_capacity.0 * u64::from(layout.zone_count));
-        let probation = match self.admission {
-            Admission::All => None,
-            Admission::Probation { ghost, .. } => {
-                Some(Probation::new(Bytes(0), ghost.of_bytes(flash)))
-            }
-        };
+        let probation = self.waiting_in(Bytes(0), flash);
         Rules { policy: self.policy(layout), probation, budget: self.budget() }
     }
 
@@ -149,7 +146,7 @@ impl Spec {
     #[must_use]
     pub fn memory_of(&self, room: Bytes) -> Bytes {
         match self.admission {
-            Admission::All => Bytes(0),
+            Admission::All | Admission::Sketch => Bytes(0),
             Admission::Probation { memory, .. } => memory.of_bytes(room),
         }
     }
@@ -157,11 +154,16 @@ impl Spec {
     /// Who decides what goes to flash, for so much room in all; `None`: everything does.
     #[must_use]
     pub fn probation(&self, room: Bytes) -> Option<Probation> {
+        self.waiting_in(self.memory_of(room), room)
+    }
+
+    fn waiting_in(&self, memory: Bytes, room: Bytes) -> Option<Probation> {
         match self.admission {
             Admission::All => None,
-            Admission::Probation { memory, ghost } => {
-                Some(Probation::new(memory.of_bytes(room), ghost.of_bytes(room)))
+            Admission::Probation { ghost, .. } => {
+                Some(Probation::new(memory, ghost.of_bytes(room)))
             }
+            Admission::Sketch => Some(Probation::by_frequency(room)),
         }
     }
 
@@ -336,7 +338,10 @@ impl<'a> Settings<'a> {
             None | Some("all") => (false, Share::NOTHING),
             Some("probation") => (true, MEMORY),
             Some("second-hit") => (true, Share::NOTHING),
-            Some(value) => return Err(self.wrong("admit", value, "all, second-hit or probation")),
+            Some("sketch") => return Ok(Admission::Sketch),
+            Some(value) => {
+                return Err(self.wrong("admit", value, "all, second-hit, sketch or probation"));
+            }
         };
         if !kind {
             return Ok(Admission::All);
@@ -414,6 +419,8 @@ mod tests {
             ("zdrop?vop=101%", "zdrop: vop=101%: write a share from 0% to 100%, as 12.5%"),
             ("epoch?zones=0", "epoch: zones=0: write a number from 1 to 1024"),
             ("epoch?update=read", "epoch: update=read: write access or insert"),
+            ("flow?admit=sketch&memory=5%", "flow has no setting \"memory\""),
+            ("zdrop?admit=lfu", "zdrop: admit=lfu: write all, second-hit, sketch or probation"),
             ("region-lru?regions=x", "region-lru: regions=x: write a number from 1 to 1024"),
         ] {
             assert_eq!(parse(text), Err(answer.into()), "{text}");
