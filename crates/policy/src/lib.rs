@@ -35,8 +35,10 @@ use zonal_base::{Bytes, Nanos, ZoneId};
 
 pub use budget::Budget;
 pub use ghost::Ghost;
+pub use order::{Order, Spot};
 pub use probation::{Probation, Verdict};
-pub use spec::{NAMES, Rules, Spec, SpecError};
+pub use region::Promotion;
+pub use spec::{InPlace, NAMES, Rules, Spec, SpecError};
 
 /// A chunk and where it lies. A policy looks at the granularity it wants: the chunk, the region that
 /// `offset` falls into, or the zone.

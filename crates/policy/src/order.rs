@@ -21,7 +21,7 @@ struct Links {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub struct Order {
     zones: Vec<Vec<Links>>,
     first: Handle,
     last: Handle,
@@ -30,10 +30,12 @@ pub(crate) struct Order {
 }
 
 /// A zone, and the number of a thing in it.
-pub(crate) type Spot = (ZoneId, u32);
+pub type Spot = (ZoneId, u32);
 
 impl Order {
-    pub(crate) fn new(zone_count: u32) -> Self {
+    /// For things in so many zones, without any yet. Requires: one zone at least.
+    #[must_use]
+    pub fn new(zone_count: u32) -> Self {
         Self {
             zones: vec![Vec::new(); index(u64::from(zone_count))],
             first: NONE,
@@ -48,7 +50,8 @@ impl Order {
     }
 
     /// The one that waited longest.
-    pub(crate) fn first(&self) -> Option<Spot> {
+    #[must_use]
+    pub fn first(&self) -> Option<Spot> {
         self.spot(self.first)
     }
 
@@ -73,8 +76,8 @@ impl Order {
         links.is_some_and(|links| links.before != handle)
     }
 
-    /// Requires: it is not in the order.
-    pub(crate) fn push_last(&mut self, spot: Spot) {
+    /// Puts a thing behind all others. Requires: it is not in the order.
+    pub fn push_last(&mut self, spot: Spot) {
         let handle = self.enter(spot);
         self.link(self.last, handle, NONE);
     }
@@ -91,8 +94,8 @@ impl Order {
         self.link(other, handle, self.links(other).after);
     }
 
-    /// False when it was not in the order.
-    pub(crate) fn remove(&mut self, spot: Spot) -> bool {
+    /// Takes a thing out. False when it was not in the order.
+    pub fn remove(&mut self, spot: Spot) -> bool {
         if !self.contains(spot) {
             return false;
         }

@@ -17,9 +17,10 @@ use crate::{Keep, Layout, Mark, Place, Policy, ZoneFacts};
 
 /// What moves a region to the end of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Promotion {
+pub enum Promotion {
     /// Nothing: first in, first out.
     Never,
+    /// A read of it.
     Access,
 }
 

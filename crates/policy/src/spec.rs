@@ -42,9 +42,25 @@ pub const NAMES: [&str; 11] = [
 pub struct Spec {
     text: String,
     kind: Kind,
+    /// `None`: on zones.
+    in_place: Option<InPlace>,
     admission: Admission,
     /// Of what is asked for, how much may be written.
     budget: Option<Share>,
+}
+
+/// A policy on a drive that takes overwrites.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InPlace {
+    /// The chunk that was not read for longest goes.
+    Chunks,
+    /// Regions go.
+    Regions {
+        /// In which order.
+        promotion: Promotion,
+        /// How many there are for each zone that there would be.
+        per_zone: u32,
+    },
 }
 
 /// What decides about a flash.
@@ -119,7 +135,13 @@ impl Spec {
         Rules { policy: self.policy(layout), probation, budget: self.budget() }
     }
 
-    /// The policy for such a flash.
+    /// How the policy works on a drive that takes overwrites, if it is to.
+    #[must_use]
+    pub const fn in_place(&self) -> Option<InPlace> {
+        self.in_place
+    }
+
+    /// The policy for such a flash, on its zones.
     #[must_use]
     pub fn policy(&self, layout: &Layout) -> Box<dyn Policy> {
         match self.kind {
@@ -173,18 +195,19 @@ impl Spec {
         self.budget.map(Budget::new)
     }
 
-    /// The same for a device, where nothing waits in memory yet.
+    /// The same for a device, which has zones, and where nothing waits in memory yet.
     ///
     /// # Errors
-    /// When memory to wait in was asked for.
+    /// When memory to wait in was asked for, or slots.
     pub fn on_device(self) -> Result<Self, SpecError> {
-        match self.text.contains("memory=") {
-            true => Err(SpecError(format!(
-                "{}: on a device nothing waits in memory yet: leave memory= out, and it is admitted at the second hit",
-                self.text
-            ))),
-            false => Ok(self),
-        }
+        let why = match (self.in_place, self.text.contains("memory=")) {
+            (None, false) => return Ok(self),
+            (None, true) => {
+                "on a device nothing waits in memory yet: leave memory= out, and it is admitted at the second hit"
+            }
+            (Some(_), _) => "slots are for replays of traces; on a device write place=zones",
+        };
+        Err(SpecError(format!("{}: {why}", self.text)))
     }
 
     /// Whether it ever writes a chunk again.
@@ -200,6 +223,7 @@ impl Default for Spec {
         Self {
             text: "zone-lru".into(),
             kind: Kind::ZoneLru,
+            in_place: None,
             admission: Admission::All,
             budget: None,
         }
@@ -212,11 +236,12 @@ impl FromStr for Spec {
     fn from_str(text: &str) -> Result<Self, SpecError> {
         let (name, settings) = text.split_once('?').unwrap_or((text, ""));
         let mut settings = Settings::parse(name, settings)?;
+        let in_place = in_place(name, &mut settings)?;
         let kind = kind(name, &mut settings)?;
         let admission = settings.admission(matches!(kind, Kind::Flow { .. }))?;
         let budget = settings.reach("budget")?;
         settings.refuse_rest()?;
-        Ok(Self { text: text.to_string(), kind, admission, budget })
+        Ok(Self { text: text.to_string(), kind, in_place, admission, budget })
     }
 }
 
@@ -232,12 +257,12 @@ fn kind(name: &str, settings: &mut Settings<'_>) -> Result<Kind, SpecError> {
             } else {
                 30
             })),
-            regions_per_zone: settings.number("regions", 1..=1024)?.unwrap_or(REGIONS),
+            regions_per_zone: settings.regions()?,
             spare: settings.spare()?,
         }))
     };
     let mut region = |promotion| {
-        let regions = settings.number("regions", 1..=1024)?.unwrap_or(REGIONS);
+        let regions = settings.regions()?;
         Ok(Kind::Region { promotion, regions, spare: settings.spare()? })
     };
     match name {
@@ -265,7 +290,30 @@ fn kind(name: &str, settings: &mut Settings<'_>) -> Result<Kind, SpecError> {
     }
 }
 
+/// Slots instead of zones, if they are asked for. There `spare` has no meaning: nothing is cleaned.
+fn in_place(name: &str, settings: &mut Settings<'_>) -> Result<Option<InPlace>, SpecError> {
+    let regions = |promotion, settings: &Settings<'_>| {
+        let per_zone = settings.clone().regions()?;
+        Ok(InPlace::Regions { promotion, per_zone })
+    };
+    let in_place = match name {
+        "chunk-lru" => InPlace::Chunks,
+        "region-fifo" => regions(Promotion::Never, settings)?,
+        "region-lru" => regions(Promotion::Access, settings)?,
+        _ => return Ok(None),
+    };
+    match settings.take("place") {
+        None | Some("zones") => Ok(None),
+        Some("slots") if settings.has("spare") => {
+            Err(SpecError(format!("{name}: slots need no spare room: leave spare= out")))
+        }
+        Some("slots") => Ok(Some(in_place)),
+        Some(value) => Err(settings.wrong("place", value, "zones or slots")),
+    }
+}
+
 /// What stands behind the question mark, and was not asked for yet.
+#[derive(Clone)]
 struct Settings<'a> {
     name: &'a str,
     left: Vec<(&'a str, &'a str)>,
@@ -284,6 +332,10 @@ impl<'a> Settings<'a> {
     fn take(&mut self, key: &str) -> Option<&'a str> {
         let at = self.left.iter().position(|(other, _)| *other == key)?;
         Some(self.left.remove(at).1)
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.left.iter().any(|(other, _)| *other == key)
     }
 
     fn refuse_rest(self) -> Result<(), SpecError> {
@@ -322,6 +374,11 @@ impl<'a> Settings<'a> {
 
     fn spare(&mut self) -> Result<Share, SpecError> {
         Ok(self.share("spare")?.unwrap_or(SPARE))
+    }
+
+    /// In each zone.
+    fn regions(&mut self) -> Result<u32, SpecError> {
+        Ok(self.number("regions", 1..=1024)?.unwrap_or(REGIONS))
     }
 
     fn update(&mut self) -> Result<Update, SpecError> {
@@ -411,6 +468,18 @@ mod tests {
     }
 
     #[test]
+    fn slots_are_for_replays() {
+        let spec = |text: &str| text.parse::<Spec>().unwrap();
+        assert_eq!(spec("chunk-lru?place=slots").in_place(), Some(InPlace::Chunks));
+        assert_eq!(spec("chunk-lru?place=zones&spare=5%").in_place(), None);
+        let regions = InPlace::Regions { promotion: Promotion::Access, per_zone: 8 };
+        assert_eq!(spec("region-lru?place=slots&regions=8").in_place(), Some(regions));
+        assert!(spec("region-fifo?place=zones").on_device().is_ok());
+        let refused = spec("region-fifo?place=slots").on_device().unwrap_err().to_string();
+        assert!(refused.contains("on a device write place=zones"), "{refused}");
+    }
+
+    #[test]
     fn what_cannot_be_set_is_refused_with_what_to_write() {
         for (text, answer) in [
             ("zone-lru?spare=10%", "zone-lru has no setting \"spare\""),
@@ -421,6 +490,12 @@ mod tests {
             ("epoch?update=read", "epoch: update=read: write access or insert"),
             ("flow?admit=sketch&memory=5%", "flow has no setting \"memory\""),
             ("zdrop?admit=lfu", "zdrop: admit=lfu: write all, second-hit, sketch or probation"),
+            ("zdrop?place=slots", "zdrop has no setting \"place\""),
+            ("chunk-lru?place=ram", "chunk-lru: place=ram: write zones or slots"),
+            (
+                "chunk-lru?place=slots&spare=5%",
+                "chunk-lru: slots need no spare room: leave spare= out",
+            ),
             ("region-lru?regions=x", "region-lru: regions=x: write a number from 1 to 1024"),
         ] {
             assert_eq!(parse(text), Err(answer.into()), "{text}");

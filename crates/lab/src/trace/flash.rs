@@ -1,56 +1,86 @@
-//! A cache on zones, without a device: what a policy of crate `policy` makes of a trace.
+//! A cache on flash, without a device: what a policy of crate `policy` makes of a trace.
 //!
 //! 1. A read that is not a hit goes to flash, at once or after its time on probation (`Flash`).
 //! 2. There it is written to the zone that is being filled, one record after the other, as in the log (`Log`).
 //! 3. When few zones are empty, the policy chooses a victim, and what it keeps of it is written to another
 //!    zone. One zone stays empty for that, if the policy ever writes again.
 //!
+//! On a drive that takes overwrites (`place=slots`) objects lie in slots instead, and nothing is written again
+//! (`Chunks`, `Regions`).
+//!
 //! Memory to wait in, zones that are being filled, and the zone that stays empty are all part of the capacity.
 
+mod chunks;
 mod log;
+mod regions;
+mod store;
 mod table;
 mod zone;
 
 #[cfg(test)]
 mod tests;
 
-use zonal_base::{Bytes, Nanos};
-use zonal_policy::{Budget, Probation, Spec, Verdict};
+use zonal_base::Bytes;
+use zonal_policy::{Budget, InPlace, Probation, Spec, Verdict};
 
-use super::{Capacity, Contender, FlashBytes, Outcome, Request};
+use super::{Capacity, Contender, FlashBytes, Outcome, Request, Room};
+use chunks::Chunks;
 use log::Log;
+use regions::Regions;
+use store::Store;
 
 /// See the module.
-pub(super) struct Flash {
+pub(super) struct Flash<S> {
     capacity: Capacity,
     probation: Option<Probation>,
     budget: Option<Budget>,
     /// By all reads so far.
     asked_for: Bytes,
-    log: Log,
+    store: S,
 }
 
-impl Flash {
-    /// # Errors
-    /// When there is no room for so many zones, or for a policy that needs some of them to work.
-    pub(super) fn new(spec: &Spec, capacity: Capacity, zone_count: u32) -> Result<Self, String> {
-        let room = Bytes(capacity.amount());
-        let flash = room.0 - spec.memory_of(room).0;
-        let log = Log::new(spec, zone_count, flash / u64::from(zone_count.max(1)));
-        if log.zone_capacity() == 0 || zone_count < log.least_zones() {
-            return Err(format!(
-                "{spec} with room for {capacity} in {zone_count} zones: it needs {} zones at least, with room for \
-                 something in each",
-                log.least_zones(),
-            ));
+/// The contender for such a policy.
+///
+/// # Errors
+/// When there is no room for so many zones or regions, or for a policy that needs some of them to work.
+pub(super) fn make(spec: &Spec, room: Room) -> Result<Box<dyn Contender>, String> {
+    let whole = Bytes(room.capacity.amount());
+    let flash = whole.0 - spec.memory_of(whole).0;
+    let capacity = match room.capacity {
+        Capacity::Objects(_) => Capacity::Objects(flash),
+        Capacity::Bytes(_) => Capacity::Bytes(Bytes(flash)),
+    };
+    Ok(match spec.in_place() {
+        None => Box::new(Flash::new(spec, room, log(spec, capacity, room.zones)?)),
+        Some(InPlace::Chunks) => Box::new(Flash::new(spec, room, Chunks::new(capacity)?)),
+        Some(InPlace::Regions { promotion, per_zone }) => {
+            let count = room.zones.saturating_mul(per_zone);
+            Box::new(Flash::new(spec, room, Regions::new(promotion, capacity, count)?))
         }
-        Ok(Self {
-            capacity,
-            probation: spec.probation(room),
+    })
+}
+
+fn log(spec: &Spec, capacity: Capacity, zone_count: u32) -> Result<Log, String> {
+    let log = Log::new(spec, zone_count, capacity.amount() / u64::from(zone_count.max(1)));
+    if log.zone_capacity() == 0 || zone_count < log.least_zones() {
+        return Err(format!(
+            "{spec} with room for {capacity} in {zone_count} zones: it needs {} zones at least, with room for \
+             something in each",
+            log.least_zones(),
+        ));
+    }
+    Ok(log)
+}
+
+impl<S: Store> Flash<S> {
+    fn new(spec: &Spec, room: Room, store: S) -> Self {
+        Self {
+            capacity: room.capacity,
+            probation: spec.probation(Bytes(room.capacity.amount())),
             budget: spec.budget(),
             asked_for: Bytes(0),
-            log,
-        })
+            store,
+        }
     }
 
     fn miss(&mut self, id: u64, len: u64) {
@@ -63,29 +93,27 @@ impl Flash {
                 self.write(id, len.0);
             }
         }
-        if let Some(probation) = self.probation.as_mut().filter(|_| self.log.was_full()) {
+        if let Some(probation) = self.probation.as_mut().filter(|_| self.store.was_full()) {
             probation.note_full_flash();
         }
     }
 
     fn write(&mut self, id: u64, len: u64) {
-        let FlashBytes { filled, moved } = self.log.written();
+        let FlashBytes { filled, moved } = self.store.written();
         let affords =
             |budget: Budget| budget.affords(Bytes(len), self.asked_for, Bytes(filled + moved));
         if self.budget.is_none_or(affords) {
-            self.log.write(id, len);
+            self.store.write(id, len);
         }
     }
 }
 
-impl Contender for Flash {
+impl<S: Store> Contender for Flash<S> {
     fn read(&mut self, request: &Request) -> Outcome {
-        // Not every trace has times, and those that have count seconds: a millisecond for each request.
-        self.log.now = Nanos(self.log.now.0 + 1_000_000);
         let len = self.capacity.weight(request.size).max(1);
         self.asked_for += Bytes(len);
         let waits = |probation: &mut Probation| probation.read(request.id);
-        if self.log.read(request.id, len) || self.probation.as_mut().is_some_and(waits) {
+        if self.store.read(request.id, len) || self.probation.as_mut().is_some_and(waits) {
             return Outcome::Hit;
         }
         self.miss(request.id, len);
@@ -93,13 +121,13 @@ impl Contender for Flash {
     }
 
     fn invalidate(&mut self, id: u64) {
-        self.log.forget_object(id);
+        self.store.forget_object(id);
         if let Some(probation) = &mut self.probation {
             probation.forget(id);
         }
     }
 
     fn flash(&self) -> FlashBytes {
-        self.log.written()
+        self.store.written()
     }
 }

@@ -2,8 +2,7 @@
 
 use zonal_policy::Spec;
 
-use super::flash::Flash;
-use super::{Capacity, Contender, reference};
+use super::{Capacity, Contender, flash, reference};
 
 /// What a contender is made of, besides its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,5 +30,5 @@ pub fn make(name: &str, room: Room) -> Result<Box<dyn Contender>, String> {
             }
         }
     })?;
-    Ok(Box::new(Flash::new(&spec, room.capacity, room.zones)?))
+    flash::make(&spec, room)
 }

@@ -78,7 +78,8 @@ How it is measured:
                             model of a drive (emulator:) what the model takes, written in order.
 Exit codes: 0 good, 1 the work failed, 2 the request was wrong.";
 
-fn on_device(text: &str) -> Result<zonal_policy::Spec, zonal_policy::SpecError> {
+/// A policy that works on a device.
+pub(super) fn on_device(text: &str) -> Result<zonal_policy::Spec, zonal_policy::SpecError> {
     text.parse::<zonal_policy::Spec>()?.on_device()
 }
 

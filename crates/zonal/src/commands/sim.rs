@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use zonal_policy::Spec;
 use zonal_sim::{History, Options, Report, Violation};
 
+use super::bench::on_device;
 use super::print;
 use crate::failure::Failure;
 use summary::Summary;
@@ -32,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "A..B")]
     seeds: Option<Seeds>,
     /// The policy of all histories, as chunk-lru or zdrop?vop=50% [default: zone-fifo, zone-lru, or one that keeps a third of everything, as the seed has it]
-    #[arg(long, value_name = "POLICY")]
+    #[arg(long, value_name = "POLICY", value_parser = on_device)]
     policy: Option<Spec>,
     /// Begin no history after so many minutes
     #[arg(long, value_name = "M", requires = "seeds", value_parser = minutes)]

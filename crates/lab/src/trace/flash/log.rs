@@ -4,11 +4,12 @@ use zonal_base::{Bytes, Nanos, ZoneId, index};
 use zonal_policy::{Keep, Layout, Mark, Place, Policy, Spec, ZoneFacts};
 
 use super::super::FlashBytes;
+use super::store::Store;
 use super::table::Table;
 use super::zone::Zone;
 
 /// See the module.
-pub(super) struct Log {
+pub(in crate::trace) struct Log {
     policy: Box<dyn Policy>,
     zones: Vec<Zone>,
     zone_capacity: u64,
@@ -22,7 +23,7 @@ pub(super) struct Log {
     sealed: Vec<ZoneFacts>,
     /// Zones that were opened so far.
     opened: u64,
-    pub(super) now: Nanos,
+    now: Nanos,
     written: FlashBytes,
 }
 
@@ -62,46 +63,6 @@ impl Log {
     /// Those that are busy, a victim, and one more so that there is a choice.
     pub(super) fn least_zones(&self) -> u32 {
         3 + 2 * u32::from(0 < self.kept_empty)
-    }
-
-    pub(super) const fn written(&self) -> FlashBytes {
-        self.written
-    }
-
-    /// True when no zone is left that was never written.
-    pub(super) fn was_full(&self) -> bool {
-        (self.zones.len() - self.kept_empty) as u64 <= self.opened
-    }
-
-    /// True when the object is there, in this length, and may be read.
-    pub(super) fn read(&mut self, id: u64, len: u64) -> bool {
-        let Some(spot) = self.find(id) else { return false };
-        let (place, mark) = self.record(spot);
-        if place.len.0 != len || !self.policy.holds(&place, mark) {
-            // It will be written anew.
-            self.forget(spot);
-            return false;
-        }
-        let mark = self.policy.on_access(&place, mark, self.now);
-        self.zone(spot.0).set_mark(spot.1, mark);
-        true
-    }
-
-    /// Requires: the object is not there. What fits into no zone is written nowhere.
-    pub(super) fn write(&mut self, id: u64, len: u64) {
-        if self.zone_capacity < len {
-            return;
-        }
-        let place = self.append(Stream::Fill, id, len);
-        self.written.filled += len;
-        self.policy.on_insert(&place, self.now);
-        self.policy.evict();
-    }
-
-    pub(super) fn forget_object(&mut self, id: u64) {
-        if let Some(spot) = self.find(id) {
-            self.forget(spot);
-        }
     }
 
     fn find(&self, id: u64) -> Option<(ZoneId, u32)> {
@@ -198,6 +159,47 @@ impl Log {
         self.written.moved += from.len.0;
         let mark = self.policy.on_move(from, &to, mark, self.now);
         self.zone(to.zone).set_mark(to.number, mark);
+    }
+}
+
+impl Store for Log {
+    fn read(&mut self, id: u64, len: u64) -> bool {
+        // Not every trace has times, and those that have count seconds: a millisecond for each request.
+        self.now = Nanos(self.now.0 + 1_000_000);
+        let Some(spot) = self.find(id) else { return false };
+        let (place, mark) = self.record(spot);
+        if place.len.0 != len || !self.policy.holds(&place, mark) {
+            // It will be written anew.
+            self.forget(spot);
+            return false;
+        }
+        let mark = self.policy.on_access(&place, mark, self.now);
+        self.zone(spot.0).set_mark(spot.1, mark);
+        true
+    }
+
+    fn write(&mut self, id: u64, len: u64) {
+        if self.zone_capacity < len {
+            return;
+        }
+        let place = self.append(Stream::Fill, id, len);
+        self.written.filled += len;
+        self.policy.on_insert(&place, self.now);
+        self.policy.evict();
+    }
+
+    fn forget_object(&mut self, id: u64) {
+        if let Some(spot) = self.find(id) {
+            self.forget(spot);
+        }
+    }
+
+    fn was_full(&self) -> bool {
+        (self.zones.len() - self.kept_empty) as u64 <= self.opened
+    }
+
+    fn written(&self) -> FlashBytes {
+        self.written
     }
 }
 

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use zonal_base::Rng;
+use zonal_policy::Promotion;
 
 use super::*;
 use crate::trace::{Op, reference};
@@ -13,9 +14,12 @@ fn read(id: u64, size: u32) -> Request {
     Request { id, size, time_s: 0, next: NEVER, op: Op::Read }
 }
 
-fn flash(spec: &str, capacity: Capacity, zones: u32) -> Flash {
-    let spec: Spec = spec.parse().unwrap();
-    Flash::new(&spec, capacity, zones).unwrap()
+fn contender(spec: &str, capacity: Capacity, zones: u32) -> Result<Box<dyn Contender>, String> {
+    make(&spec.parse().unwrap(), Room { capacity, zones })
+}
+
+fn flash(spec: &str, capacity: Capacity, zones: u32) -> Box<dyn Contender> {
+    contender(spec, capacity, zones).unwrap()
 }
 
 /// Misses on zipf 0.99 over 20,000 objects.
@@ -33,7 +37,7 @@ fn misses<const N: usize>(contenders: [Box<dyn Contender>; N]) -> [u32; N] {
 }
 
 fn on_zones(spec: &str, objects: u64, zones: u32) -> Box<dyn Contender> {
-    Box::new(flash(spec, Capacity::Objects(objects), zones))
+    flash(spec, Capacity::Objects(objects), zones)
 }
 
 fn on_objects(name: &str, objects: u64) -> Box<dyn Contender> {
@@ -55,6 +59,39 @@ fn chunk_lru_with_ample_spare_space_is_lru() {
 }
 
 #[test]
+fn chunk_lru_in_place_is_lru() {
+    let [slots, objects] =
+        misses([on_zones("chunk-lru?place=slots", 2000, 50), on_objects("lru", 2000)]);
+    assert_eq!(slots, objects);
+}
+
+#[test]
+fn region_fifo_in_place_is_within_0_3_points_of_fifo() {
+    // Three objects to a region.
+    let [regions, objects] =
+        misses([on_zones("region-fifo?place=slots", 9600, 50), on_objects("fifo", 9600)]);
+    assert!(regions.abs_diff(objects) < 900, "{regions} and {objects} misses of 300000");
+}
+
+#[test]
+fn region_lru_in_place_misses_less_than_region_fifo() {
+    let [lru, fifo] = misses([
+        on_zones("region-lru?place=slots&regions=4", 2000, 50),
+        on_zones("region-fifo?place=slots&regions=4", 2000, 50),
+    ]);
+    assert!(lru < fifo, "{lru} and {fifo}");
+}
+
+#[test]
+fn in_place_nothing_is_written_again() {
+    for name in ["chunk-lru", "region-fifo", "region-lru"] {
+        let mut slots = flash(&format!("{name}?place=slots&admit=all"), Capacity::Objects(2000), 5);
+        let misses = zipf_misses(slots.as_mut());
+        assert_eq!(slots.flash(), FlashBytes { filled: misses.into(), moved: 0 }, "{name}");
+    }
+}
+
+#[test]
 fn direct_is_zone_lru() {
     let [direct, zone_lru] = misses([on_zones("direct", 2000, 50), on_zones("zone-lru", 2000, 50)]);
     assert_eq!(direct, zone_lru);
@@ -70,7 +107,7 @@ fn zdrop_without_a_vop_part_is_greedy_cleaning() {
 #[test]
 fn zdrop_that_drops_everything_writes_nothing_again() {
     let mut zdrop = flash("zdrop", Capacity::Objects(2000), 50);
-    zipf_misses(&mut zdrop);
+    zipf_misses(zdrop.as_mut());
     assert_eq!(zdrop.flash().moved, 0);
     assert!(2000 < zdrop.flash().filled);
 }
@@ -81,7 +118,7 @@ fn flow_misses_less_than_zone_fifo_for_a_fraction_of_its_writes() {
         flash("flow", Capacity::Objects(2000), 50),
         flash("zone-fifo", Capacity::Objects(2000), 50),
     );
-    let misses = [zipf_misses(&mut flow), zipf_misses(&mut fifo)];
+    let misses = [zipf_misses(flow.as_mut()), zipf_misses(fifo.as_mut())];
     let written = |flash: FlashBytes| flash.filled + flash.moved;
     assert!(misses[0] * 10 < misses[1] * 9, "{misses:?}");
     assert!(written(flow.flash()) * 2 < written(fifo.flash()));
@@ -90,24 +127,40 @@ fn flow_misses_less_than_zone_fifo_for_a_fraction_of_its_writes() {
 #[test]
 fn a_sketch_admits_less_than_half_of_what_is_missed() {
     let mut sketch = flash("zone-fifo?admit=sketch", Capacity::Objects(2000), 50);
-    let misses = zipf_misses(&mut sketch);
+    let misses = zipf_misses(sketch.as_mut());
     assert!(sketch.flash().filled * 2 < misses.into(), "{misses}");
 }
 
 #[test]
 fn too_few_zones_are_refused_with_what_is_needed() {
     let refused = |spec: &str, objects, zones| {
-        let spec: Spec = spec.parse().unwrap();
-        Flash::new(&spec, Capacity::Objects(objects), zones).err().unwrap()
+        contender(spec, Capacity::Objects(objects), zones).err().unwrap()
     };
     assert!(refused("zone-lru", 100, 2).contains("needs 3 zones at least"));
     assert!(refused("chunk-lru", 100, 4).contains("needs 5 zones at least"));
     assert!(refused("zone-lru", 10, 20).contains("room for something in each"));
+    assert!(refused("region-lru?place=slots", 100, 4).contains("room for something in each"));
 }
 
 fn step() -> impl Strategy<Value = (u64, u32, bool)> {
     // Sizes up to more than a zone takes; one step in ten invalidates.
     (0..60u64, prop_oneof![9 => 1..40u32, 1 => 40..400u32], prop::bool::weighted(0.1))
+}
+
+type Steps = [(u64, u32, bool)];
+
+/// Takes all steps, and checks the store after each.
+fn walk<S: Store>(spec: &str, room: Room, store: S, (steps, check): (&Steps, fn(&S))) {
+    let mut flash = Flash::new(&spec.parse().unwrap(), room, store);
+    for (id, size, is_invalidation) in steps {
+        match is_invalidation {
+            true => flash.invalidate(*id),
+            false => {
+                flash.read(&read(*id, *size));
+            }
+        }
+        check(&flash.store);
+    }
 }
 
 proptest! {
@@ -122,17 +175,28 @@ proptest! {
             true => Capacity::Objects(u64::from(zones) * 4),
             false => Capacity::Bytes(Bytes(u64::from(zones) * 100)),
         };
+        let room = Room { capacity, zones };
         for name in zonal_policy::NAMES {
-            let mut flash = flash(name, capacity, zones);
-            for (id, size, is_invalidation) in &steps {
-                match is_invalidation {
-                    true => flash.invalidate(*id),
-                    false => {
-                        flash.read(&read(*id, *size));
-                    }
-                }
-                flash.log.check();
-            }
+            let log = log(&name.parse().unwrap(), capacity, zones).unwrap();
+            walk(name, room, log, (&steps, Log::check));
         }
+        for promotion in [Promotion::Never, Promotion::Access] {
+            let regions = Regions::new(promotion, capacity, zones * 2).unwrap();
+            walk("region-lru", room, regions, (&steps, Regions::check));
+        }
+    }
+
+    #[test]
+    fn every_slot_is_used_or_free(
+        steps in prop::collection::vec((0..60u64, 1..40_000u32, prop::bool::weighted(0.1)), 1..600),
+        slots in 1..12u64,
+        in_objects: bool,
+    ) {
+        let capacity = match in_objects {
+            true => Capacity::Objects(slots),
+            false => Capacity::Bytes(Bytes::kib(4 * slots)),
+        };
+        let room = Room { capacity, zones: 1 };
+        walk("chunk-lru", room, Chunks::new(capacity).unwrap(), (&steps, Chunks::check));
     }
 }

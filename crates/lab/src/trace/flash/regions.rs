@@ -1,0 +1,156 @@
+//! Regions in place, on a drive that takes overwrites: what was missed is written to the region that is being
+//! filled, one record after the other; when none is free, all of one region goes.
+//!
+//! An object that is larger than a region is not cached.
+
+use zonal_base::{ZoneId, index};
+use zonal_policy::Promotion;
+use zonal_slots::{Slot, Slots};
+
+use super::super::{Capacity, FlashBytes};
+use super::store::Store;
+use super::table::Table;
+use super::zone::Zone;
+
+/// See the module.
+pub(in crate::trace) struct Regions {
+    promotion: Promotion,
+    slots: Slots,
+    /// The records of each region, by its slot.
+    records: Vec<Zone>,
+    region: u64,
+    /// The one that is being filled.
+    open: Option<Slot>,
+    table: Table,
+    was_full: bool,
+    filled: u64,
+}
+
+/// Regions at most: then half of the bits that name a record are left for its number in its region.
+const REGIONS_MAX: u32 = 1 << 16;
+
+impl Regions {
+    /// # Errors
+    /// When the regions are too many, or have no room for anything.
+    pub(super) fn new(
+        promotion: Promotion,
+        capacity: Capacity,
+        count: u32,
+    ) -> Result<Self, String> {
+        let region = capacity.amount() / u64::from(count.max(1));
+        if count < 2 || region == 0 || REGIONS_MAX < count {
+            return Err(format!(
+                "room for {capacity} in {count} regions: write zones and regions=N so that there are 2 to {REGIONS_MAX}, \
+                 with room for something in each",
+            ));
+        }
+        Ok(Self {
+            promotion,
+            slots: Slots::new(count),
+            records: (0..count).map(|_| Zone::default()).collect(),
+            region,
+            open: None,
+            table: Table::new(count),
+            was_full: false,
+            filled: 0,
+        })
+    }
+
+    fn find(&self, id: u64) -> Option<(ZoneId, u32)> {
+        let records = &self.records;
+        self.table.find(id, |(zone, number)| records[index(zone.0.into())].id(number) == id)
+    }
+
+    fn forget(&mut self, (zone, number): (ZoneId, u32)) {
+        let of = &mut self.records[index(zone.0.into())];
+        of.kill(number);
+        self.table.remove(of.id(number), (zone, number));
+    }
+
+    /// The region that is being filled, if it has room, or another one.
+    fn region_for(&mut self, len: u64) -> Slot {
+        let has_room = |slot: &Slot| self.records[*slot as usize].written() + len <= self.region;
+        if let Some(open) = self.open.filter(has_room) {
+            return open;
+        }
+        loop {
+            if let Some(slot) = self.slots.take(1) {
+                self.open = Some(slot);
+                return slot;
+            }
+            self.was_full = true;
+            self.evict();
+        }
+    }
+
+    fn evict(&mut self) {
+        let oldest = self.slots.oldest().expect("what is not free is held");
+        for number in 0..self.records[oldest as usize].count() {
+            if !self.records[oldest as usize].is_dead(number) {
+                self.forget((ZoneId(oldest), number));
+            }
+        }
+        self.records[oldest as usize] = Zone::default();
+        self.slots.release(oldest);
+    }
+}
+
+impl Store for Regions {
+    fn read(&mut self, id: u64, len: u64) -> bool {
+        let Some(spot) = self.find(id) else { return false };
+        let (zone, number) = spot;
+        if self.records[index(zone.0.into())].place(zone, number).len.0 != len {
+            // It will be written anew.
+            self.forget(spot);
+            return false;
+        }
+        if self.promotion == Promotion::Access {
+            self.slots.touch(zone.0);
+        }
+        true
+    }
+
+    fn write(&mut self, id: u64, len: u64) {
+        if self.region < len {
+            return;
+        }
+        let slot = self.region_for(len);
+        let number = self.records[slot as usize].push(id, len);
+        let records = &self.records;
+        let id_of = |(zone, number): (ZoneId, u32)| records[index(zone.0.into())].id(number);
+        self.table.insert(id, (ZoneId(slot), number), id_of);
+        self.filled += len;
+    }
+
+    fn forget_object(&mut self, id: u64) {
+        if let Some(spot) = self.find(id) {
+            self.forget(spot);
+        }
+    }
+
+    fn was_full(&self) -> bool {
+        self.was_full
+    }
+
+    fn written(&self) -> FlashBytes {
+        FlashBytes { filled: self.filled, moved: 0 }
+    }
+}
+
+#[cfg(test)]
+impl Regions {
+    /// Panics when a record cannot be found, or a region is lost or holds too much.
+    pub(super) fn check(&self) {
+        let (mut used, mut count) = (0, 0);
+        for (zone, of) in (0..).map(ZoneId).zip(&self.records) {
+            for number in (0..of.count()).filter(|number| !of.is_dead(*number)) {
+                assert_eq!(self.find(of.id(number)), Some((zone, number)));
+                count += 1;
+            }
+            assert!(of.written() <= self.region);
+            used += u32::from(0 < of.count());
+        }
+        assert_eq!(count, self.table.len());
+        assert_eq!(index((used + self.slots.free_count()).into()), self.records.len());
+    }
+}
