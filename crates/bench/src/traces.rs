@@ -3,6 +3,8 @@
 //! Its C code is reached through its package for Python, which this program runs if it is told where: it stays another
 //! program, under its own licence.
 
+mod hits;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -42,8 +44,9 @@ Written by `cargo run --release -p zonal-bench -- traces --peer PYTHON`, with a 
 `process_trace` is C from the trace's file to the miss ratio). The trace has two million requests, exactly zipf 0.99 over a million
 objects, as `oracleGeneral` packed with zstd; each cache has room for 100,000 objects, where there are zones in 50 of them. One policy at a time, the two programs in turns;
 reading and unpacking are part of both, and CPU is user and system time of all threads. libCacheSim's table by hash gets 2^18 buckets, two to
-three for each object: with the 2^24 that it takes by default it needs up to twice the time on a cache of this size. Medians, with the
-lowest and the highest in parentheses.
+three for each object: with the 2^24 that it takes by default it needs up to twice the time on a cache of this size. The last rows are what a
+policy does at a hit, without the rest of a cache: `holds` and `on_access`, of 2.2 million chunks in 125 zones one at random, drawing it included.
+Medians, with the lowest and the highest in parentheses.
 ",
     not_concluded: "\
 ## What is not concluded
@@ -127,6 +130,7 @@ fn measure(args: &Args, folder: &Path) -> Result<Vec<Row>, String> {
     });
     let mut rows: Vec<Row> = rows.collect();
     rows.extend(on_zones(args, &path)?);
+    rows.extend(hits::rows(args.rounds)?);
     Ok(rows)
 }
 
