@@ -203,6 +203,7 @@ impl Log {
             })
         });
         let unknown = all.filter_map(|(key, tombstone)| {
+            self.inner.ports.generations.found(tombstone.generation);
             let mut state = self.inner.state.borrow_mut();
             let known = state.tombstones.get(&key).map(|known| known.generation);
             let is_news = known < Some(tombstone.generation);
