@@ -12,6 +12,7 @@ mod contender;
 mod flash;
 mod format;
 mod future;
+mod index;
 mod input;
 mod make;
 mod reader;

@@ -1,9 +1,9 @@
-//! What the reference policies take for each object, by counting what is allocated.
+//! What policies take for each object, by counting what is allocated.
 
 use std::alloc::System;
 
 use cap::Cap;
-use zonal_base::Rng;
+use zonal_base::{Bytes, Rng};
 use zonal_lab::trace::{Capacity, NEVER, Op, Request, Room, Tally, make};
 use zonal_lab::{Distribution, Draw};
 
@@ -25,6 +25,16 @@ const LIMITS: [(&str, f64); 7] = [
     ("belady", 24.0),
 ];
 
+/// Policies on zones that take more where objects have sizes.
+const MORE: [(&str, f64); 2] = [("chunk-lru", 26.5), ("flow", 27.5)];
+
+/// In slots, where objects count as one and where they have sizes.
+const IN_SLOTS: [(&str, [f64; 2]); 3] = [
+    ("chunk-lru?place=slots", [33.0, 38.0]),
+    ("region-fifo?place=slots", [24.0, 24.0]),
+    ("region-lru?place=slots", [24.0, 24.0]),
+];
+
 /// A million requests for ten times as many objects as there is room for, with what comes next.
 fn requests() -> Vec<Request> {
     let draw = Draw::new(Distribution::Zipf { theta: 0.99 }, OBJECTS * 10, 1);
@@ -42,15 +52,28 @@ fn requests() -> Vec<Request> {
 
 // The only test of this program: another thread's memory would be counted, too.
 #[test]
-fn an_object_that_is_remembered_takes_24_bytes_at_most() {
+fn an_object_takes_no_more_memory_than_its_policy_may() {
     let requests = requests();
     for (policy, most) in LIMITS {
-        let before = ALLOCATOR.allocated();
-        let room = Room { capacity: Capacity::Objects(OBJECTS), zones: 1 };
-        let mut contender = make(policy, room).unwrap();
-        contender.run(&requests, &mut Tally::default());
-        let each = (ALLOCATOR.allocated() - before) as f64 / OBJECTS as f64;
-        eprintln!("{policy}: {each:.1} bytes for each object that is cached");
-        assert!(each <= most, "{policy}: {each:.1}, more than {most}");
+        check(policy, Capacity::Objects(OBJECTS), most, &requests);
     }
+    for policy in zonal_policy::NAMES {
+        let most = MORE.iter().find(|(name, _)| *name == policy).map_or(24.0, |(_, most)| *most);
+        check(policy, Capacity::Objects(OBJECTS), 24.0, &requests);
+        check(policy, Capacity::Bytes(Bytes::kib(4 * OBJECTS)), most, &requests);
+    }
+    for (policy, [counted, sized]) in IN_SLOTS {
+        check(policy, Capacity::Objects(OBJECTS), counted, &requests);
+        check(policy, Capacity::Bytes(Bytes::kib(4 * OBJECTS)), sized, &requests);
+    }
+}
+
+#[track_caller]
+fn check(policy: &str, capacity: Capacity, most: f64, requests: &[Request]) {
+    let before = ALLOCATOR.allocated();
+    let mut contender = make(policy, Room { capacity, zones: 50 }).expect("there is room");
+    contender.run(requests, &mut Tally::default());
+    let each = (ALLOCATOR.allocated() - before) as f64 / OBJECTS as f64;
+    eprintln!("{policy}, {capacity}: {each:.1} bytes for each object that is cached");
+    assert!(each <= most, "{policy}, {capacity}: {each:.1}, more than {most}");
 }

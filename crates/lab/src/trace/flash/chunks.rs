@@ -58,7 +58,7 @@ impl Chunks {
     }
 
     fn find(&self, id: u64) -> Option<Slot> {
-        self.table.find(id, |(_, slot)| self.ids[slot as usize] == id).map(|(_, slot)| slot)
+        self.table.find(id, |(_, slot)| self.ids[slot as usize]).map(|(_, slot)| slot)
     }
 
     fn len(&self, slot: Slot) -> u64 {
@@ -66,7 +66,8 @@ impl Chunks {
     }
 
     fn forget(&mut self, slot: Slot) {
-        self.table.remove(self.ids[slot as usize], (ALL, slot));
+        let ids = &self.ids;
+        self.table.remove(ids[slot as usize], (ALL, slot), |(_, slot)| ids[slot as usize]);
         self.slots.release(slot);
     }
 }

@@ -67,7 +67,7 @@ impl Log {
 
     fn find(&self, id: u64) -> Option<(ZoneId, u32)> {
         let zones = &self.zones;
-        self.table.find(id, |(zone, number)| zones[index(zone.0.into())].id(number) == id)
+        self.table.find(id, |(zone, number)| zones[index(zone.0.into())].id(number))
     }
 
     fn record(&self, (zone, number): (ZoneId, u32)) -> (Place, Mark) {
@@ -90,7 +90,9 @@ impl Log {
         let of = self.zone(zone);
         of.kill(number);
         let id = of.id(number);
-        self.table.remove(id, (zone, number));
+        let zones = &self.zones;
+        let id_of = |(zone, number): (ZoneId, u32)| zones[index(zone.0.into())].id(number);
+        self.table.remove(id, (zone, number), id_of);
         id
     }
 

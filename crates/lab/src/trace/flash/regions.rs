@@ -58,13 +58,16 @@ impl Regions {
 
     fn find(&self, id: u64) -> Option<(ZoneId, u32)> {
         let records = &self.records;
-        self.table.find(id, |(zone, number)| records[index(zone.0.into())].id(number) == id)
+        self.table.find(id, |(zone, number)| records[index(zone.0.into())].id(number))
     }
 
     fn forget(&mut self, (zone, number): (ZoneId, u32)) {
         let of = &mut self.records[index(zone.0.into())];
         of.kill(number);
-        self.table.remove(of.id(number), (zone, number));
+        let id = of.id(number);
+        let records = &self.records;
+        let id_of = |(zone, number): (ZoneId, u32)| records[index(zone.0.into())].id(number);
+        self.table.remove(id, (zone, number), id_of);
     }
 
     /// The region that is being filled, if it has room, or another one.

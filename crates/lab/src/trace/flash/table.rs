@@ -1,51 +1,54 @@
 //! From an object to the place of its record.
 
-use hashbrown::HashTable;
-use zonal_base::{ZoneId, mix64};
+use zonal_base::ZoneId;
+
+use super::super::index::Index;
 
 type Spot = (ZoneId, u32);
 
-/// See the module. Zone and number share 32 bits.
+/// See the module. Zone and number share 32 bits, the zone in the lower: so what is not needed for numbers is left
+/// to the index for its tags.
 pub(super) struct Table {
-    slots: HashTable<u32>,
-    number_bits: u32,
+    index: Index,
+    zone_bits: u32,
 }
 
 impl Table {
     pub(super) fn new(zone_count: u32) -> Self {
-        Self { slots: HashTable::new(), number_bits: zone_count.leading_zeros() }
+        let zone_bits = u32::BITS - zone_count.saturating_sub(1).leading_zeros();
+        Self { index: Index::for_objects(0), zone_bits }
     }
 
-    pub(super) fn find(&self, id: u64, is_it: impl Fn(Spot) -> bool) -> Option<Spot> {
-        self.slots.find(mix64(id), |slot| is_it(self.spot(*slot))).map(|slot| self.spot(*slot))
+    pub(super) fn find(&self, id: u64, id_of: impl Fn(Spot) -> u64) -> Option<Spot> {
+        self.index.find(id, |slot| id_of(self.spot(slot))).map(|slot| self.spot(slot))
     }
 
+    /// Requires: the object is not there.
     pub(super) fn insert(&mut self, id: u64, spot: Spot, id_of: impl Fn(Spot) -> u64) {
-        let (slot, bits) = (self.slot(spot), self.number_bits);
-        self.slots.insert_unique(mix64(id), slot, |slot| mix64(id_of(spot_of(*slot, bits))));
+        let (slot, bits) = (self.slot(spot), self.zone_bits);
+        self.index.insert(id, slot, |slot| id_of(spot_of(slot, bits)));
     }
 
-    pub(super) fn remove(&mut self, id: u64, spot: Spot) {
-        let slot = self.slot(spot);
-        if let Ok(entry) = self.slots.find_entry(mix64(id), |other| *other == slot) {
-            entry.remove();
-        }
+    /// Requires: the object is there.
+    pub(super) fn remove(&mut self, id: u64, spot: Spot, id_of: impl Fn(Spot) -> u64) {
+        let (slot, bits) = (self.slot(spot), self.zone_bits);
+        self.index.remove(id, slot, |slot| id_of(spot_of(slot, bits)));
     }
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.slots.len()
+        self.index.len()
     }
 
     const fn slot(&self, (zone, number): Spot) -> u32 {
-        zone.0 << self.number_bits | number
+        number << self.zone_bits | zone.0
     }
 
     const fn spot(&self, slot: u32) -> Spot {
-        spot_of(slot, self.number_bits)
+        spot_of(slot, self.zone_bits)
     }
 }
 
 const fn spot_of(slot: u32, bits: u32) -> Spot {
-    (ZoneId(slot >> bits), slot & ((1 << bits) - 1))
+    (ZoneId(slot & ((1 << bits) - 1)), slot >> bits)
 }

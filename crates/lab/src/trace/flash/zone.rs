@@ -3,11 +3,11 @@
 use zonal_base::{Bytes, ZoneId, index, low_u32};
 use zonal_policy::{Mark, Place, ZoneFacts};
 
-/// See the module. 13 bytes for each record.
+/// See the module. 13 bytes for each record, or 9 where all have a length of one.
 #[derive(Default)]
 pub(super) struct Zone {
     ids: Vec<u64>,
-    /// Where each record begins.
+    /// Where each record begins. Empty until one is longer than one: until then its number says it.
     offsets: Vec<u32>,
     /// Mark, and whether it is dead.
     states: Vec<u8>,
@@ -25,7 +25,12 @@ impl Zone {
     pub(super) fn push(&mut self, id: u64, len: u64) -> u32 {
         let number = low_u32(self.ids.len());
         self.ids.push(id);
-        self.offsets.push(low_u32(index(self.written)));
+        if len != 1 && self.offsets.is_empty() {
+            self.offsets.extend(0..number);
+        }
+        if len != 1 || !self.offsets.is_empty() {
+            self.offsets.push(low_u32(index(self.written)));
+        }
         self.states.push(0);
         self.written += len;
         number
@@ -72,6 +77,9 @@ impl Zone {
     }
 
     pub(super) fn place(&self, zone: ZoneId, number: u32) -> Place {
+        if self.offsets.is_empty() {
+            return Place { zone, number, offset: Bytes(number.into()), len: Bytes(1) };
+        }
         let begin = u64::from(self.offsets[number as usize]);
         let end = self.offsets.get(number as usize + 1).map_or(self.written, |end| u64::from(*end));
         Place { zone, number, offset: Bytes(begin), len: Bytes(end - begin) }

@@ -3,12 +3,10 @@
 //! An object takes 8 bytes for its number, 8 for its neighbours in a list, 5 in the index and 1 for its mark; 4 more for
 //! its size where capacities are bytes. Where they are objects, all of it is taken at the beginning and nothing grows.
 
-mod index;
-
-use index::Index;
 use zonal_base::{index as wide, low_u32};
 
 use super::super::Capacity;
+use super::super::index::Index;
 
 /// Where an object stands on the shelf, until it is removed.
 pub(super) type Slot = u32;

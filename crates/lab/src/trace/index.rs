@@ -1,12 +1,14 @@
 //! Slots by the numbers of their objects: open addressing, linear probing, 32 bits for each cell.
 //!
 //! A cell holds a slot, and above it as many bits of the hash as there is room for: with 100,000 objects that are 15, so that
-//! one object in 32,768 is looked at in vain. The numbers themselves stay with the objects.
+//! one object in 32,768 is looked at in vain. Cells are made anew when a slot needs more bits than there were. The numbers themselves stay with the objects.
 
 use zonal_base::index as wide;
 
-use super::super::super::spread::spread;
-use super::Slot;
+use super::spread::spread;
+
+/// Where an object stands.
+type Slot = u32;
 
 /// Cells for each four objects: a load of 0.8.
 const CELLS_PER_4: usize = 5;
@@ -26,10 +28,14 @@ pub(super) struct Index {
 }
 
 impl Index {
+    /// For so many objects, in as many slots; both may become more.
     pub(super) fn for_objects(objects: usize) -> Self {
         let most = objects.max(OBJECTS_MIN);
         // Slots go from 1 to `most`.
-        let slot_bits = usize::BITS - most.leading_zeros();
+        Self::with(most, usize::BITS - most.leading_zeros())
+    }
+
+    fn with(most: usize, slot_bits: u32) -> Self {
         Self { cells: vec![0; most / 4 * CELLS_PER_4 + CELLS_PER_4], slot_bits, count: 0, most }
     }
 
@@ -43,17 +49,22 @@ impl Index {
             if cell == 0 {
                 return None;
             }
-            if cell >> self.slot_bits == tag && id(self.slot(cell)) == wanted {
+            if self.tag_of(cell) == tag && id(self.slot(cell)) == wanted {
                 return Some(self.slot(cell));
             }
             at = self.after(at);
         }
     }
 
-    /// Requires: the object is not there yet, and its slot is below the count of objects after it.
+    /// Requires: the object is not there yet, and its slot is no other's, and not the last of all.
     pub(super) fn insert(&mut self, wanted: u64, slot: Slot, id: impl Fn(Slot) -> u64) {
         if self.count == self.most {
-            self.grow(&id);
+            // A quarter more, so that little lies idle.
+            self.rebuild(self.most + self.most / 4, self.slot_bits, &id);
+        }
+        let slot_bits = u32::BITS - (slot + 1).leading_zeros();
+        if self.slot_bits < slot_bits {
+            self.rebuild(self.most, slot_bits, &id);
         }
         self.count += 1;
         self.put(wanted, slot);
@@ -65,13 +76,12 @@ impl Index {
         while self.cells[at] != 0 {
             at = self.after(at);
         }
-        self.cells[at] = self.tag(hash) << self.slot_bits | (slot + 1);
+        self.cells[at] = self.tag(hash).unbounded_shl(self.slot_bits) | (slot + 1);
     }
 
-    /// A quarter more, so that little lies idle.
-    fn grow(&mut self, id: impl Fn(Slot) -> u64) {
-        let grown = Self::for_objects(self.most + self.most / 4);
-        let old = std::mem::replace(self, Self { count: self.count, ..grown });
+    fn rebuild(&mut self, most: usize, slot_bits: u32, id: impl Fn(Slot) -> u64) {
+        let new = Self { count: self.count, ..Self::with(most, slot_bits) };
+        let old = std::mem::replace(self, new);
         for cell in old.cells.iter().filter(|cell| **cell != 0) {
             let slot = old.slot(*cell);
             self.put(id(slot), slot);
@@ -102,6 +112,11 @@ impl Index {
         self.cells[hole] = 0;
     }
 
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
     fn home(&self, hash: u64) -> usize {
         let cells = self.cells.len() as u128;
         let home = ((u128::from(hash) * cells) >> 64) as u64;
@@ -119,10 +134,47 @@ impl Index {
     /// The low bits of the hash: the high ones are in the place of the cell already.
     #[expect(clippy::cast_possible_truncation, reason = "bits of a hash")]
     fn tag(&self, hash: u64) -> u32 {
-        hash as u32 & (u32::MAX >> self.slot_bits)
+        hash as u32 & u32::MAX.unbounded_shr(self.slot_bits)
+    }
+
+    /// 0 where slots leave no room for tags.
+    const fn tag_of(&self, cell: u32) -> u32 {
+        cell.unbounded_shr(self.slot_bits)
     }
 
     fn slot(&self, cell: u32) -> Slot {
-        (cell & !(u32::MAX << self.slot_bits)).wrapping_sub(1)
+        (cell & !u32::MAX.unbounded_shl(self.slot_bits)).wrapping_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The object in a slot.
+    const fn id(slot: Slot) -> u64 {
+        slot as u64 * 3 + 1
+    }
+
+    #[track_caller]
+    fn check(index: &Index, slots: &[Slot], is_there: impl Fn(usize) -> bool) {
+        for (at, slot) in slots.iter().enumerate() {
+            assert_eq!(index.find(id(*slot), id), is_there(at).then_some(*slot));
+        }
+    }
+
+    #[test]
+    fn slots_may_be_anywhere_below_the_last() {
+        let mut index = Index::for_objects(0);
+        let slots: Vec<Slot> = (0..1000).map(|n| n * 77_777).chain([u32::MAX - 1]).collect();
+        for (count, slot) in slots.iter().enumerate() {
+            index.insert(id(*slot), *slot, id);
+            check(&index, &slots, |at| at <= count);
+        }
+        for (at, slot) in slots.iter().enumerate().filter(|(at, _)| at % 2 == 0) {
+            index.remove(id(*slot), *slot, id);
+            assert_eq!(index.find(id(slots[at]), id), None);
+        }
+        check(&index, &slots, |at| at % 2 == 1);
     }
 }
