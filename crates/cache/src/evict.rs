@@ -70,11 +70,13 @@ impl Inner {
     }
 
     async fn empty_zone(self: &Rc<Self>, zone: ZoneId) {
+        // Asked for while the facts are those that the victim was chosen for.
+        let wanted = self.holdings.wanted(zone);
         // A zone whose tombstones cannot be written again stays as it is: another one is as good.
         let Ok(reclaim) = self.log.begin_reclaim(zone).await else { return };
         // Heads first: when room is short, what leads to chunks in many zones matters most.
         self.keep_heads(zone).await;
-        self.keep_pieces(&reclaim, zone).await;
+        self.keep_pieces(&reclaim, zone, &wanted).await;
         self.forget_zone(zone).await;
         self.holdings.note_emptied(zone);
         // A zone that cannot be reset is retired by the log; there is nothing to do about it here.
@@ -90,9 +92,8 @@ impl Inner {
         }
     }
 
-    /// Writes again the pieces that the policy wants to keep.
-    async fn keep_pieces(&self, reclaim: &Reclaim, zone: ZoneId) {
-        let wanted = self.holdings.wanted(zone);
+    /// Writes again the pieces that the policy wants to keep: those at these offsets, in order.
+    async fn keep_pieces(&self, reclaim: &Reclaim, zone: ZoneId, wanted: &[u32]) {
         if wanted.is_empty() {
             return;
         }

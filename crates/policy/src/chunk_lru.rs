@@ -3,7 +3,7 @@
 //! not get to work (Ramsden and Cheng, "ZNCache", 2025, section on eviction policies).
 //!
 //! The paper evicts when fewer chunks are free than a watermark, and cleans when fewer zones are. Here the
-//! first watermark is `spare`, the part of flash that holds no valid chunk; the second is that of reclaim,
+//! first watermark is `spare`, the part of what full zones hold that is no valid chunk; the second is that of reclaim,
 //! the same for all policies. A chunk keeps its place in the order when it is moved. Room to move into is
 //! never lacking: valid chunks leave at least the zones free that are busy or kept empty, and one more, so the
 //! emptiest full zone always has something to gain.
@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 
 use zonal_base::{Nanos, ZoneId, index};
 
+use crate::limit::Limit;
 use crate::order::Order;
 use crate::regions::least;
 use crate::share::Share;
@@ -26,7 +27,7 @@ pub(crate) struct ChunkLru {
     order: Order,
     zones: Vec<Valid>,
     valid_bytes: u64,
-    limit: u64,
+    limit: Limit,
 }
 
 /// What of a zone is not evicted. The bytes of a chunk are taken as the mean of its zone: to know each would
@@ -52,7 +53,7 @@ impl ChunkLru {
             order: Order::new(layout.zone_count),
             zones: vec![Valid::default(); index(layout.zone_count.into())],
             valid_bytes: 0,
-            limit: layout.most_valid(spare).0,
+            limit: Limit::new(layout, spare),
         }
     }
 
@@ -106,7 +107,7 @@ impl Policy for ChunkLru {
     }
 
     fn evict(&mut self) {
-        while self.limit < self.valid_bytes {
+        while self.limit.is_exceeded(self.valid_bytes) {
             let Some(first) = self.order.first() else { return };
             self.remove(first);
         }
@@ -117,6 +118,8 @@ impl Policy for ChunkLru {
     }
 
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
+        self.limit.follow(candidates);
+        self.evict();
         least(candidates, |zone| self.zones[index(zone.0.into())].bytes)
     }
 

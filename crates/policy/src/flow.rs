@@ -40,6 +40,8 @@ type Read = [u64; Mark::MAX.0 as usize + 1];
 struct Quota {
     mark: Mark,
     bytes: u64,
+    /// Of all marks together.
+    total: u64,
 }
 
 impl Flow {
@@ -61,16 +63,17 @@ impl Flow {
     }
 
     fn quota_of(&self, facts: &ZoneFacts) -> Quota {
-        let mut bytes = self.rewrite.of_bytes(facts.bytes).0;
+        let total = self.rewrite.of_bytes(facts.bytes).0;
+        let mut bytes = total;
         let read = self.zones[index(facts.zone.0.into())];
         for mark in (1..=Mark::MAX.0).rev() {
             let with_mark = read[usize::from(mark)];
             if bytes <= with_mark {
-                return Quota { mark: Mark(mark), bytes };
+                return Quota { mark: Mark(mark), bytes, total };
             }
             bytes -= with_mark;
         }
-        Quota::default()
+        Quota { total, ..Quota::default() }
     }
 }
 
@@ -115,12 +118,66 @@ impl Policy for Flow {
         if mark == Mark::default() || mark < self.quota.mark {
             return Keep::Drop;
         }
+        // It may have been read since the victim was chosen: the bound holds all the same.
+        let Some(total) = self.quota.total.checked_sub(place.len.0) else { return Keep::Drop };
         if mark == self.quota.mark {
             match self.quota.bytes.checked_sub(place.len.0) {
                 Some(rest) => self.quota.bytes = rest,
                 None => return Keep::Drop,
             }
         }
+        self.quota.total = total;
         Keep::Rewrite
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{chunk, layout};
+    use zonal_base::Bytes;
+
+    /// A zone of ten chunks, each read as often as `reads` says.
+    fn filled(rewrite: Share, reads: [u8; 10]) -> (Flow, [Mark; 10]) {
+        let mut policy = Flow::new(&layout(1, 10), 8, rewrite);
+        let mut number = 0;
+        let marks = reads.map(|reads| {
+            let place = chunk(0, number);
+            number += 1;
+            policy.on_insert(&place, Nanos(0));
+            (0..reads).fold(Mark::default(), |mark, _| policy.on_access(&place, mark, Nanos(0)))
+        });
+        let facts = ZoneFacts { zone: ZoneId(0), sequence: 0, chunk_count: 10, bytes: Bytes(10) };
+        assert_eq!(policy.victim(&[facts]), Some(ZoneId(0)));
+        (policy, marks)
+    }
+
+    fn kept(policy: &mut Flow, marks: &[Mark]) -> Vec<u32> {
+        let numbers = (0..).zip(marks);
+        let kept = numbers
+            .filter(|(number, mark)| policy.keep(&chunk(0, *number), **mark) == Keep::Rewrite);
+        kept.map(|(number, _)| number).collect()
+    }
+
+    #[test]
+    fn what_was_read_most_often_is_kept_first() {
+        let (mut policy, marks) = filled(Share::percent(40), [1, 2, 0, 1, 3, 1, 0, 0, 0, 0]);
+        assert_eq!(kept(&mut policy, &marks), [0, 1, 3, 4]);
+        let (mut policy, marks) = filled(Share::percent(90), [1, 2, 0, 1, 9, 1, 0, 0, 0, 0]);
+        assert_eq!(kept(&mut policy, &marks), [0, 1, 3, 4, 5]);
+    }
+
+    #[test]
+    fn no_more_is_kept_when_everything_is_read_after_the_choice() {
+        for reads in [[0; 10], [1; 10], [3; 10], [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]] {
+            let (mut policy, marks) = filled(Share::percent(50), reads);
+            let mut number = 0;
+            let marks = marks.map(|mark| {
+                let place = chunk(0, number);
+                number += 1;
+                policy.on_access(&place, mark, Nanos(0))
+            });
+            assert!(kept(&mut policy, &marks).len() <= 5, "{reads:?}");
+        }
     }
 }

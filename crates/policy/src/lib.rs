@@ -18,6 +18,7 @@ mod direct;
 mod epoch;
 mod flow;
 mod ghost;
+mod limit;
 mod order;
 mod probation;
 mod region;
@@ -141,7 +142,7 @@ pub trait Policy: Send {
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId>;
 
     /// Whether a chunk of the victim is written again. Asked for each of its chunks, in the order of
-    /// their numbers, right after it was chosen.
+    /// their numbers, right after it was chosen: nothing else is told or asked in between.
     fn keep(&mut self, _place: &Place, _mark: Mark) -> Keep {
         Keep::Drop
     }

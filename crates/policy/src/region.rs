@@ -10,6 +10,7 @@
 
 use zonal_base::{Nanos, ZoneId};
 
+use crate::limit::Limit;
 use crate::order::Order;
 use crate::regions::{Regions, least};
 use crate::share::Share;
@@ -30,7 +31,7 @@ pub(crate) struct RegionOrder {
     promotion: Promotion,
     order: Order,
     regions: Regions,
-    limit: u64,
+    limit: Limit,
 }
 
 impl RegionOrder {
@@ -44,7 +45,7 @@ impl RegionOrder {
             promotion,
             order: Order::new(layout.zone_count),
             regions: Regions::new(layout, regions_per_zone),
-            limit: layout.most_valid(spare).0,
+            limit: Limit::new(layout, spare),
         }
     }
 }
@@ -92,8 +93,8 @@ impl Policy for RegionOrder {
     }
 
     fn evict(&mut self) {
-        while self.limit < self.regions.valid_bytes().0 {
-            let first = self.order.first().filter(|first| self.regions.is_complete(*first));
+        while self.limit.is_exceeded(self.regions.valid_bytes().0) {
+            let first = self.order.spots().find(|region| self.regions.is_complete(*region));
             let Some(first) = first else { return };
             self.regions.evict(first);
             self.order.remove(first);
@@ -105,6 +106,8 @@ impl Policy for RegionOrder {
     }
 
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
+        self.limit.follow(candidates);
+        self.evict();
         least(candidates, |zone| self.regions.zone_valid_bytes(zone))
     }
 

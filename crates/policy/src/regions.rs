@@ -67,15 +67,19 @@ impl Regions {
         if region.is_evicted { 0 } else { region.bytes }
     }
 
-    /// Counts a chunk that was written. True when it is the first valid one of its region.
+    /// Counts a chunk that was written. True when it is the first valid one of its region. It may come after
+    /// chunks behind it, and after its zone was full: who writes several at a time hears of them in any order.
     pub(crate) fn insert(&mut self, place: &Place) -> bool {
         let spot = self.of(place);
         let zone = &mut self.zones[index(place.zone.0.into())];
-        zone.writing = zone.writing.max(Some(spot.1));
-        zone.valid_bytes += place.len.0;
-        self.valid_bytes += place.len.0;
+        zone.writing = zone.writing.map(|writing| writing.max(spot.1));
         let region = &mut zone.regions[spot.1 as usize];
         region.bytes += place.len.0;
+        if region.is_evicted {
+            return false;
+        }
+        zone.valid_bytes += place.len.0;
+        self.valid_bytes += place.len.0;
         region.bytes == place.len.0
     }
 
@@ -131,4 +135,34 @@ impl Regions {
 pub(crate) fn least<K: Ord>(candidates: &[ZoneFacts], of: impl Fn(ZoneId) -> K) -> Option<ZoneId> {
     let zones = candidates.iter().map(|facts| facts.zone);
     zones.min_by_key(|zone| (of(*zone), *zone))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{chunk, layout};
+
+    #[test]
+    fn a_chunk_that_comes_late_does_not_open_its_zone_again() {
+        let mut regions = Regions::new(&layout(1, 4), 4);
+        regions.insert(&chunk(0, 3));
+        regions.seal(ZoneId(0));
+        regions.insert(&chunk(0, 2));
+        assert!((0..4).all(|number| regions.is_complete((ZoneId(0), number))));
+    }
+
+    #[test]
+    fn a_chunk_that_comes_after_its_region_was_evicted_is_not_valid() {
+        let mut regions = Regions::new(&layout(1, 4), 2);
+        for number in [0, 2] {
+            assert!(regions.insert(&chunk(0, number)));
+        }
+        regions.evict((ZoneId(0), 0));
+        assert!(!regions.insert(&chunk(0, 1)));
+        assert_eq!(regions.valid_bytes(), Bytes(1));
+        [0, 1, 2].into_iter().for_each(|number| {
+            regions.remove(&chunk(0, number));
+        });
+        assert_eq!((regions.valid_bytes(), regions.zone_valid_bytes(ZoneId(0))), (Bytes(0), 0));
+    }
 }

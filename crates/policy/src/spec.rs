@@ -247,9 +247,9 @@ impl FromStr for Spec {
 
 fn kind(name: &str, settings: &mut Settings<'_>) -> Result<Kind, SpecError> {
     let z_cachelib = |settings: &mut Settings<'_>, dumps: bool, drops: bool| {
-        let dump = settings.dump()?;
+        let dump = if dumps { Some(settings.dump()?) } else { None };
         Ok(Kind::ZCacheLib(Variant {
-            dump: dumps.then_some(dump),
+            dump,
             drops,
             // The paper drops all there is, and lets 30 % of the order wait when it does not drop.
             vop: settings.share("vop")?.unwrap_or(Share::percent(if drops && !dumps {
@@ -322,11 +322,17 @@ struct Settings<'a> {
 impl<'a> Settings<'a> {
     fn parse(name: &'a str, text: &'a str) -> Result<Self, SpecError> {
         let parts = text.split('&').filter(|part| !part.is_empty());
-        let pairs = parts.map(|part| {
-            let divided = part.split_once('=');
-            divided.ok_or_else(|| SpecError(format!("{name}: {part:?}: write KEY=VALUE")))
-        });
-        Ok(Self { name, left: pairs.collect::<Result<_, _>>()? })
+        let mut left: Vec<(&str, &str)> = Vec::new();
+        for part in parts {
+            let (key, value) = part
+                .split_once('=')
+                .ok_or_else(|| SpecError(format!("{name}: {part:?}: write KEY=VALUE")))?;
+            if left.iter().any(|(other, _)| *other == key) {
+                return Err(SpecError(format!("{name}: {key} is set twice")));
+            }
+            left.push((key, value));
+        }
+        Ok(Self { name, left })
     }
 
     fn take(&mut self, key: &str) -> Option<&'a str> {
@@ -420,16 +426,6 @@ impl<'a> Settings<'a> {
     }
 }
 
-impl Layout {
-    /// How much may be valid when `spare` is not to be, and reclaim must always find a zone that gains something.
-    pub(crate) fn most_valid(&self, spare: Share) -> Bytes {
-        let total = self.zone_capacity.0 * u64::from(self.zone_count);
-        let usable = self.zone_count.saturating_sub(self.busy_zones + 1).max(1);
-        let usable = self.zone_capacity.0 * u64::from(usable);
-        Bytes(usable.min(total - spare.of_bytes(Bytes(total)).0))
-    }
-}
-
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -483,6 +479,8 @@ mod tests {
     fn what_cannot_be_set_is_refused_with_what_to_write() {
         for (text, answer) in [
             ("zone-lru?spare=10%", "zone-lru has no setting \"spare\""),
+            ("zdrop?dump=72%", "zdrop has no setting \"dump\""),
+            ("flow?oldest=1&oldest=2", "flow: oldest is set twice"),
             ("zdrop?vop", "zdrop: \"vop\": write KEY=VALUE"),
             ("zdrop?vop=half", "zdrop: vop=half: write a share from 0% to 100%, as 12.5%"),
             ("zdrop?vop=101%", "zdrop: vop=101%: write a share from 0% to 100%, as 12.5%"),

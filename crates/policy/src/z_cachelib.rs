@@ -19,6 +19,7 @@ use alloc::vec::Vec;
 
 use zonal_base::{Nanos, ZoneId};
 
+use crate::limit::Limit;
 use crate::order::{Order, Spot};
 use crate::regions::{Regions, least};
 use crate::share::Share;
@@ -55,7 +56,7 @@ pub(crate) struct ZCacheLib {
     regions: Regions,
     /// Full zones.
     sealed: BTreeSet<ZoneId>,
-    limit: u64,
+    limit: Limit,
 }
 
 impl ZCacheLib {
@@ -66,7 +67,7 @@ impl ZCacheLib {
             vop: Order::new(layout.zone_count),
             regions: Regions::new(layout, variant.regions_per_zone),
             sealed: BTreeSet::new(),
-            limit: layout.most_valid(variant.spare).0,
+            limit: Limit::new(layout, variant.spare),
         }
     }
 
@@ -89,10 +90,6 @@ impl ZCacheLib {
         if self.newer.remove(region) || self.vop.remove(region) {
             self.balance();
         }
-    }
-
-    fn first(&self) -> Option<Spot> {
-        self.vop.first().or_else(|| self.newer.first())
     }
 
     fn newer_bytes(&self, zone: ZoneId) -> u64 {
@@ -176,8 +173,10 @@ impl Policy for ZCacheLib {
     }
 
     fn evict(&mut self) {
-        while self.limit < self.regions.valid_bytes().0 {
-            let first = self.first().filter(|first| self.regions.is_complete(*first));
+        while self.limit.is_exceeded(self.regions.valid_bytes().0) {
+            let mut order = self.vop.spots().chain(self.newer.spots());
+            let first = order.find(|region| self.regions.is_complete(*region));
+            drop(order);
             let Some(first) = first else { return };
             self.regions.evict(first);
             self.remove(first);
@@ -189,6 +188,8 @@ impl Policy for ZCacheLib {
     }
 
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
+        self.limit.follow(candidates);
+        self.evict();
         match self.variant.drops {
             true => least(candidates, |zone| {
                 (self.newer_bytes(zone), self.regions.zone_valid_bytes(zone))

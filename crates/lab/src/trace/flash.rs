@@ -42,7 +42,7 @@ pub(super) struct Flash<S> {
 /// The contender for such a policy.
 ///
 /// # Errors
-/// When there is no room for so many zones or regions, or for a policy that needs some of them to work.
+/// When there is no room for so many zones or regions, for a policy that needs some of them to work, or for so much in each.
 pub(super) fn make(spec: &Spec, room: Room) -> Result<Box<dyn Contender>, String> {
     let whole = Bytes(room.capacity.amount());
     let flash = whole.0 - spec.memory_of(whole).0;
@@ -61,15 +61,22 @@ pub(super) fn make(spec: &Spec, room: Room) -> Result<Box<dyn Contender>, String
 }
 
 fn log(spec: &Spec, capacity: Capacity, zone_count: u32) -> Result<Log, String> {
-    let log = Log::new(spec, zone_count, capacity.amount() / u64::from(zone_count.max(1)));
-    if log.zone_capacity() == 0 || zone_count < log.least_zones() {
+    let zone_capacity = capacity.amount() / u64::from(zone_count.max(1));
+    let least = Log::least_zones(spec);
+    if zone_capacity == 0 || zone_count < least {
         return Err(format!(
-            "{spec} with room for {capacity} in {zone_count} zones: it needs {} zones at least, with room for \
+            "{spec} with room for {capacity} in {zone_count} zones: it needs {least} zones at least, with room for \
              something in each",
-            log.least_zones(),
         ));
     }
-    Ok(log)
+    if zone::CAPACITY_MAX < zone_capacity {
+        let more = capacity.amount().div_ceil(zone::CAPACITY_MAX);
+        return Err(format!(
+            "{spec} with room for {capacity} in {zone_count} zones: a zone has room for {} at most: make it {more} zones",
+            Bytes(zone::CAPACITY_MAX),
+        ));
+    }
+    Ok(Log::new(spec, zone_count, zone_capacity))
 }
 
 impl<S: Store> Flash<S> {

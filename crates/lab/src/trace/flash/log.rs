@@ -6,7 +6,7 @@ use zonal_policy::{Keep, Layout, Mark, Place, Policy, Spec, ZoneFacts};
 use super::super::FlashBytes;
 use super::store::Store;
 use super::table::Table;
-use super::zone::Zone;
+use super::zone::{self, Zone};
 
 /// See the module.
 pub(in crate::trace) struct Log {
@@ -34,7 +34,9 @@ enum Stream {
 }
 
 impl Log {
+    /// Requires: at least [`Log::least_zones`], of 1 to [`zone::CAPACITY_MAX`].
     pub(super) fn new(spec: &Spec, zone_count: u32, zone_capacity: u64) -> Self {
+        debug_assert!((1..=zone::CAPACITY_MAX).contains(&zone_capacity));
         let rewrites = u32::from(spec.rewrites());
         let layout = Layout {
             zone_count,
@@ -56,13 +58,9 @@ impl Log {
         }
     }
 
-    pub(super) const fn zone_capacity(&self) -> u64 {
-        self.zone_capacity
-    }
-
     /// Those that are busy, a victim, and one more so that there is a choice.
-    pub(super) fn least_zones(&self) -> u32 {
-        3 + 2 * u32::from(0 < self.kept_empty)
+    pub(super) fn least_zones(spec: &Spec) -> u32 {
+        3 + 2 * u32::from(spec.rewrites())
     }
 
     fn find(&self, id: u64) -> Option<(ZoneId, u32)> {

@@ -10,7 +10,7 @@ use zonal_slots::{Slot, Slots};
 use super::super::{Capacity, FlashBytes};
 use super::store::Store;
 use super::table::Table;
-use super::zone::Zone;
+use super::zone::{self, Zone};
 
 /// See the module.
 pub(in crate::trace) struct Regions {
@@ -38,10 +38,11 @@ impl Regions {
         count: u32,
     ) -> Result<Self, String> {
         let region = capacity.amount() / u64::from(count.max(1));
-        if count < 2 || region == 0 || REGIONS_MAX < count {
+        let is_region = (1..=zone::CAPACITY_MAX).contains(&region);
+        if count < 2 || !is_region || REGIONS_MAX < count {
             return Err(format!(
                 "room for {capacity} in {count} regions: write zones and regions=N so that there are 2 to {REGIONS_MAX}, \
-                 with room for something in each",
+                 with room for something in each, 4 GiB at most",
             ));
         }
         Ok(Self {

@@ -142,6 +142,39 @@ fn too_few_zones_are_refused_with_what_is_needed() {
     assert!(refused("region-lru?place=slots", 100, 4).contains("room for something in each"));
 }
 
+#[test]
+fn zones_that_offsets_do_not_reach_are_refused_with_how_many_there_must_be() {
+    let of = |zones| contender("zone-lru", Capacity::Bytes(Bytes::kib(1000 << 20)), zones);
+    assert!(of(249).err().unwrap().contains("make it 250 zones"));
+    assert!(of(250).is_ok());
+}
+
+#[test]
+fn so_many_zones_that_each_has_room_for_nothing_are_refused_before_they_are_made() {
+    let spec = "region-lru?regions=1024";
+    assert!(contender(spec, Capacity::Objects(100), u32::MAX).is_err());
+}
+
+/// Zones of 100 that two records do not fill.
+#[test]
+fn reclaim_gains_something_when_records_leave_much_of_a_zone_free() {
+    let settings = zonal_policy::NAMES.iter().map(|name| (*name).to_owned());
+    let tight = ["chunk-lru?spare=0%", "region-lru?spare=0%&regions=1", "zlru?spare=0%&vop=100%"];
+    for spec in settings.chain(tight.map(str::to_owned)).chain(["flow?rewrite=100%".to_owned()]) {
+        for zones in [5, 6, 40] {
+            let capacity = Capacity::Bytes(Bytes(u64::from(zones) * 100));
+            let mut flash = flash(&spec, capacity, zones);
+            let mut rng = Rng::new(1);
+            for _ in 0..3000 {
+                let id = rng.below(u64::from(zones) * 3);
+                flash.read(&read(id, 51 + u32::try_from(id % 50).unwrap()));
+            }
+            let FlashBytes { filled, moved } = flash.flash();
+            assert!(moved < filled * 20, "{spec}, {zones} zones: {moved} after {filled}");
+        }
+    }
+}
+
 fn step() -> impl Strategy<Value = (u64, u32, bool)> {
     // Sizes up to more than a zone takes; one step in ten invalidates.
     (0..60u64, prop_oneof![9 => 1..40u32, 1 => 40..400u32], prop::bool::weighted(0.1))

@@ -17,6 +17,9 @@ pub(super) struct Zone {
 
 const DEAD: u8 = 1 << 7;
 
+/// What offsets of 32 bits reach.
+pub(super) const CAPACITY_MAX: u64 = 1 << 32;
+
 impl Zone {
     pub(super) fn open(&mut self, sequence: u64) {
         self.sequence = sequence;
