@@ -55,8 +55,9 @@ fn main() -> ExitCode {
 /// What `clap` says in a paragraph, without the usage that `--help` shows.
 fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
-    let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let is_help = |line: &str| line.starts_with("Usage:") || line.starts_with("For more");
+    let lines = text.lines().map(str::trim).take_while(|line| !is_help(line));
     let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
-    let text = lines.join(" ");
+    let text = lines.join(" ").replace(" tip: ", "; tip: ");
     format!("{} (see --help)", text.strip_prefix("error: ").unwrap_or(&text))
 }

@@ -87,6 +87,6 @@ fn a_replay_that_cannot_be_meant_or_done_says_why() {
     );
     check(
         &with(&["w.lis", "--zones", "0"]),
-        (2, "invalid value '0' for '--zones <N>': 0 is not in"),
+        (2, "invalid value '0' for '--zones <N>': 0 is not in 1..=4294967295 (see --help)"),
     );
 }

@@ -22,7 +22,8 @@ fn a_request_that_cannot_be_meant_ends_with_2_and_changes_nothing() {
         .unwrap();
     let from_file = ["serve", "--config", "zonal.toml"];
     check_failure(here, &from_file, (2, "zonal.toml: line 3: unknown field `port`"));
-    check_failure(here, &["serve", "--policy", "lru"], (2, "device.policy: \"lru\": write one of"));
+    let said = "device.policy: there is no policy \"lru\": write one of";
+    check_failure(here, &["serve", "--policy", "lru"], (2, said));
     check_failure(here, &["serve", "--devise", "x"], (2, "unexpected argument '--devise'"));
     check_failure(
         here,

@@ -48,5 +48,11 @@ fn seeds_that_cannot_be_meant_are_refused() {
     let folder = folder();
     let said = "invalid value '9..1' for '--seeds <A..B>': write two numbers";
     check_failure(folder.path(), &["sim", "--seeds", "9..1"], (2, said));
+    let waiting = ["sim", "--seed", "1", "--policy", "flow?memory=5%"];
+    check_failure(
+        folder.path(),
+        &waiting,
+        (2, "invalid value 'flow?memory=5%' for '--policy <POLICY>': flow?memory=5%: on a device"),
+    );
     check_failure(folder.path(), &["sim"], (2, "name --seed N for one history, or --seeds A..B"));
 }
