@@ -72,8 +72,11 @@ impl Inner {
     async fn empty_zone(self: &Rc<Self>, zone: ZoneId) {
         // Asked for while the facts are those that the victim was chosen for.
         let wanted = self.holdings.wanted(zone);
-        // A zone whose tombstones cannot be written again stays as it is: another one is as good.
-        let Ok(reclaim) = self.log.begin_reclaim(zone).await else { return };
+        // A zone whose tombstones cannot be written again stays as it is: another one is as good. It may be the
+        // policy's choice again at once, so others have their turn first.
+        let Ok(reclaim) = self.log.begin_reclaim(zone).await else {
+            return zonal_runtime::yield_now().await;
+        };
         // Heads first: when room is short, what leads to chunks in many zones matters most.
         self.keep_heads(zone).await;
         self.keep_pieces(&reclaim, zone, &wanted).await;
