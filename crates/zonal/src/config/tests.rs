@@ -199,7 +199,7 @@ fn a_value_that_cannot_be_meant_is_refused_with_what_to_write() {
     );
     check_flags(
         &["--policy", "lru"],
-        "device.policy: there is no policy \"lru\": write one of flow, zone-fifo, zone-lru",
+        "device.policy: there is no policy \"lru\": write one of flow, zone-fifo, zone-lru, epoch, chunk-lru, region-fifo, region-lru, direct, zlru, zdrop, zlru+zdrop",
     );
     check_flags(
         &["--chunk", "100KiB"],
