@@ -396,22 +396,14 @@ impl<'a> Settings<'a> {
     }
 
     fn admission(&mut self, is_flow: bool) -> Result<Admission, SpecError> {
-        let (kind, memory) = match self.take("admit") {
-            None if is_flow => (true, MEMORY),
-            None | Some("all") => (false, Share::NOTHING),
-            Some("probation") => (true, MEMORY),
-            Some("second-hit") => (true, Share::NOTHING),
-            Some("sketch") => return Ok(Admission::Sketch),
-            Some(value) => {
+        let memory = match (self.take("admit"), is_flow) {
+            (None, false) | (Some("all"), _) => return Ok(Admission::All),
+            (None, true) | (Some("probation"), _) => self.share("memory")?.unwrap_or(MEMORY),
+            (Some("second-hit"), _) => Share::NOTHING,
+            (Some("sketch"), _) => return Ok(Admission::Sketch),
+            (Some(value), _) => {
                 return Err(self.wrong("admit", value, "all, second-hit, sketch or probation"));
             }
-        };
-        if !kind {
-            return Ok(Admission::All);
-        }
-        let memory = match memory {
-            MEMORY => self.share("memory")?.unwrap_or(MEMORY),
-            none => none,
         };
         Ok(Admission::Probation { memory, ghost: self.reach("ghost")?.unwrap_or(GHOST) })
     }
