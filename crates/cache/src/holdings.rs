@@ -46,8 +46,12 @@ impl Holdings {
         is_held.then_some(found)
     }
 
+    /// True when [`Holdings::find`] finds it.
     pub(crate) fn has(&self, key: Key) -> bool {
-        self.find(key).is_some()
+        let known = self.index.borrow().glance(key);
+        known.is_some_and(|(spot, kind, mark)| {
+            kind != PIECE || self.policy.borrow().holds(&place(&spot), mark)
+        })
     }
 
     /// A record is on flash, and takes the place of what its key led to before. False when its zone has no more

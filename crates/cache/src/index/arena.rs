@@ -4,9 +4,10 @@ use alloc::vec::Vec;
 
 use zonal_base::{ZoneId, low_u32};
 use zonal_policy::Mark;
+use zonal_zonelog::Kind;
 
-use super::Found;
 use super::entry;
+use super::{Found, Spot};
 
 /// A zone that is being filled grows its arena by so many bytes at a time: doubling would leave half of
 /// it unused.
@@ -40,6 +41,10 @@ impl Arena {
 
     pub(crate) fn get(&self, zone: ZoneId, at: usize) -> Found {
         entry::decode((zone, low_u32(at)), &self.bytes[at..])
+    }
+
+    pub(crate) fn glance(&self, zone: ZoneId, at: usize) -> (Spot, Kind, Mark) {
+        entry::glance((zone, low_u32(at)), &self.bytes[at..])
     }
 
     pub(crate) fn kill(&mut self, at: usize) {

@@ -109,6 +109,12 @@ impl Index {
         Some(self.arenas[index(u64::from(zone.0))].get(zone, at))
     }
 
+    /// What [`Index::lookup`] finds, without its checks: enough to know whether it may be read.
+    pub(crate) fn glance(&self, key: Key) -> Option<(Spot, Kind, Mark)> {
+        let (zone, at) = self.find(key)?;
+        Some(self.arenas[index(u64::from(zone.0))].glance(zone, at))
+    }
+
     /// Forgets `key`, wherever it leads.
     pub(crate) fn remove(&mut self, key: Key) -> Option<Found> {
         let (zone, at) = self.find(key)?;
