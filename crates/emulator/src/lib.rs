@@ -23,6 +23,8 @@ mod model;
 mod nand;
 pub mod payload;
 pub mod profile;
+#[cfg(test)]
+mod testing;
 mod zoned;
 
 pub use conventional::{BlockCommand, ConventionalDrive, ConventionalProfile, OnReset};

@@ -3,12 +3,13 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 
-use zonal_base::{Nanos, Pool, PoolClass, Ticket};
-use zonal_device::{Action, Answer, Command, Completion, Kind, ZonedDevice};
+use zonal_base::Nanos;
+use zonal_device::{Action, Answer, Command, Kind, ZonedDevice};
 
 use super::*;
 use crate::payload::Memory;
 use crate::profile::{BufferProfile, Profile};
+use crate::testing;
 
 const GEOMETRY: Geometry = Geometry {
     kind: Kind::Zoned,
@@ -19,12 +20,7 @@ const GEOMETRY: Geometry = Geometry {
     max_active_zones: Some(3),
 };
 
-struct Rig {
-    drive: ZonedDrive,
-    now: Nanos,
-    pool: Pool,
-    next_ticket: u64,
-}
+type Rig = testing::Rig<ZonedDrive>;
 
 impl Rig {
     fn new(seed: u64) -> Self {
@@ -38,39 +34,13 @@ impl Rig {
     }
 
     fn with(profile: Profile, seed: u64) -> Self {
-        let classes = [PoolClass { blocks: Blocks(16), count: 64 }];
-        let pool = Pool::new(&classes, Box::new(|| ()));
         let medium = Box::new(Memory::new(&profile.geometry));
         let drive = ZonedDrive::new(profile, seed, medium);
-        Self { drive, now: Nanos(0), pool, next_ticket: 0 }
-    }
-
-    fn submit(&mut self, command: Command) -> Ticket {
-        let ticket = Ticket(self.next_ticket);
-        self.next_ticket += 1;
-        self.drive.submit(self.now, ticket, command).unwrap();
-        ticket
-    }
-
-    fn drain(&mut self) -> Vec<(Ticket, Completion)> {
-        let mut answers = Vec::new();
-        while let Some(due) = self.drive.next_event() {
-            self.now = self.now.max(due);
-            answers.extend(core::iter::from_fn(|| self.drive.poll(self.now)));
-        }
-        answers
-    }
-
-    fn call(&mut self, command: Command) -> Completion {
-        let ticket = self.submit(command);
-        self.drain().into_iter().find(|answer| answer.0 == ticket).unwrap().1
+        Self::of(drive)
     }
 
     fn write_command(&self, at: u64, blocks: u64, byte: u8) -> Command {
-        let mut buffer = self.pool.take(Blocks(16)).unwrap();
-        buffer.bytes_mut().fill(byte);
-        let data = alloc::vec![buffer.freeze(index(Blocks(blocks).bytes().0))];
-        Command::Write { lba: Lba(at), data }
+        Command::Write { lba: Lba(at), data: self.data(blocks, byte) }
     }
 
     fn write(&mut self, at: u64, blocks: u64, byte: u8) -> Result<(), DeviceError> {

@@ -4,22 +4,18 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use zonal_base::{Bytes, Pool, PoolClass, Ticket, index};
-use zonal_device::{Answer, Command, Completion, DeviceError, ZonedDevice};
+use zonal_base::{Bytes, Ticket, index};
+use zonal_device::{Answer, Command, DeviceError};
 
 use super::*;
 use crate::conventional::{ConventionalProfile, OnReset};
 use crate::payload::Memory;
+use crate::testing;
 
 /// Blocks of a zone, and of the largest command.
 const ZONE: u64 = 16;
 
-struct Rig {
-    drive: ConventionalDrive,
-    now: Nanos,
-    pool: Pool,
-    next_ticket: u64,
-}
+type Rig = testing::Rig<ConventionalDrive>;
 
 impl Rig {
     /// 1 MiB in zones of 64 KiB, and a tenth spare beside what the translation layer moves in.
@@ -30,35 +26,11 @@ impl Rig {
         let profile = profile.with_zones_of(Blocks(ZONE));
         let medium = Box::new(Memory::new(&profile.drive.geometry));
         let drive = ConventionalDrive::new(profile, OnReset::Nothing, 1, medium);
-        let classes = [PoolClass { blocks: Blocks(ZONE), count: 64 }];
-        Self { drive, now: Nanos(0), pool: Pool::new(&classes, Box::new(|| ())), next_ticket: 0 }
-    }
-
-    fn submit(&mut self, command: Command) -> Ticket {
-        let ticket = Ticket(self.next_ticket);
-        self.next_ticket += 1;
-        self.drive.submit(self.now, ticket, command).unwrap();
-        ticket
-    }
-
-    fn drain(&mut self) -> Vec<(Ticket, Completion)> {
-        let mut answers = Vec::new();
-        while let Some(due) = self.drive.next_event() {
-            self.now = self.now.max(due);
-            answers.extend(core::iter::from_fn(|| self.drive.poll(self.now)));
-        }
-        answers
-    }
-
-    fn call(&mut self, command: Command) -> Completion {
-        let ticket = self.submit(command);
-        self.drain().into_iter().find(|answer| answer.0 == ticket).unwrap().1
+        Self::of(drive)
     }
 
     fn begin_write(&mut self, at: u64, blocks: u64, byte: u8) -> Ticket {
-        let mut buffer = self.pool.take(Blocks(ZONE)).unwrap();
-        buffer.bytes_mut().fill(byte);
-        let data = alloc::vec![buffer.freeze(index(Blocks(blocks).bytes().0))];
+        let data = self.data(blocks, byte);
         self.submit(Command::Write { lba: Lba(at), data })
     }
 
