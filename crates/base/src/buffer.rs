@@ -316,6 +316,24 @@ impl fmt::Debug for Buffer {
     }
 }
 
+impl Payload {
+    /// A copy in memory of its own, aligned as that of a [`Buffer`] is, which goes back to the system: for what stays
+    /// longer than a pool can lend.
+    #[must_use]
+    pub fn to_own_memory(&self) -> Self {
+        let (bytes, contents) = (self.as_bytes(), self.contents());
+        if bytes.len() < BLOCK_BYTES {
+            return Self::new(bytes::Bytes::copy_from_slice(bytes), contents);
+        }
+        let mut memory = region(bytes.len());
+        for (ours, block) in memory.chunks_mut(BLOCK_BYTES).zip(bytes.chunks(BLOCK_BYTES)) {
+            let telling = contents.telling(block);
+            ours[..telling.len()].copy_from_slice(telling);
+        }
+        Self::new(memory.freeze(), contents)
+    }
+}
+
 struct Frozen(Buffer);
 
 impl AsRef<[u8]> for Frozen {
@@ -327,6 +345,7 @@ impl AsRef<[u8]> for Frozen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
     use core::sync::atomic::AtomicUsize;
 
     fn pool(returns: &Arc<AtomicUsize>) -> Pool {
@@ -382,6 +401,24 @@ mod tests {
         assert_eq!(returns.load(Ordering::Relaxed), 1);
         assert_eq!(pool.max_bytes(), Blocks(18).bytes());
         drop(second);
+    }
+
+    #[test]
+    fn a_copy_in_memory_of_its_own_outlives_the_buffer() {
+        let pool = pool(&Arc::default());
+        for len in [5, BLOCK_BYTES, 3 * BLOCK_BYTES + 7] {
+            let mut buffer = pool.take(Blocks(16)).unwrap();
+            buffer.bytes_mut().fill(7);
+            let payload = buffer.freeze(len);
+            let copy = payload.to_own_memory();
+            assert!(copy == payload && (len < BLOCK_BYTES || is_aligned(&copy)), "{len}");
+            drop(payload);
+            assert_eq!((copy.as_bytes(), pool.in_use()), (&vec![7; len][..], 0));
+        }
+    }
+
+    fn is_aligned(payload: &Payload) -> bool {
+        payload.as_bytes().as_ptr().align_offset(BLOCK_BYTES) == 0
     }
 
     #[test]

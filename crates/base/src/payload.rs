@@ -41,6 +41,10 @@ impl Payload {
         Self { bytes, contents }
     }
 
+    pub(crate) const fn contents(&self) -> Contents {
+        self.contents
+    }
+
     /// Length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {

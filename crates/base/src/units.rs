@@ -249,7 +249,7 @@ fn parse(
     let (number, unit) = text.split_at(digits);
     let number: u64 = number.parse().map_err(|_| fail(write))?;
     if unit.is_empty() {
-        return Err(fail(bare));
+        return if number == 0 { Ok(0) } else { Err(fail(bare)) };
     }
     let (_, scale) = units.iter().find(|(name, _)| *name == unit).ok_or_else(|| fail(write))?;
     number.checked_mul(*scale).ok_or_else(|| fail("this is more than 64 bits can hold"))
