@@ -84,6 +84,7 @@ fn cache(zones: u32) -> Result<(Simulated<ZonedDrive>, u64), String> {
     let settings = Settings {
         chunk: CHUNK,
         policy: zonal_policy::Spec::default(),
+        memory: Bytes(0),
         tasks: 64,
         origin_latency: Nanos::millis(10),
         seed: 1,

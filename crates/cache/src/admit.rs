@@ -1,72 +1,105 @@
-//! The admission path: a complete piece goes to flash, or is refused and counted. Nobody waits for it.
+//! The admission path: what becomes of a complete piece. Nobody waits for it.
+//!
+//! 1. It goes to flash, or waits in memory until it is known what it is worth, or is turned away.
+//! 2. What is turned away, and what flash has no room for, stays until its reader has it.
 
 use alloc::rc::Rc;
-use core::cell::RefCell;
 
 use zonal_base::Bytes;
-use zonal_policy::{Budget, Probation};
-use zonal_zonelog::{Key, Record, Stream, Urgency};
+use zonal_policy::Verdict;
+use zonal_zonelog::{Record, Stream, Urgency};
 
 use crate::cache::Inner;
-use crate::fill::FillPiece;
-use crate::index::{Found, chunk_id};
+use crate::fetch::FillPiece;
+use crate::index::Found;
 use crate::recover::PIECE;
 
-/// What is worth a flash write.
-pub(crate) struct Admission {
-    probation: RefCell<Option<Probation>>,
-    budget: Option<Budget>,
-}
-
-impl Admission {
-    pub(crate) const fn new(probation: Option<Probation>, budget: Option<Budget>) -> Self {
-        Self { probation: RefCell::new(probation), budget }
-    }
-
-    /// From now on not everything is wanted.
-    pub(crate) fn note_full_flash(&self) {
-        self.probation.borrow_mut().as_mut().into_iter().for_each(Probation::note_full_flash);
-    }
-
-    fn wants(&self, key: Key, len: Bytes) -> bool {
-        let mut probation = self.probation.borrow_mut();
-        probation.as_mut().is_none_or(|probation| probation.miss(chunk_id(key), len))
-    }
-
-    fn affords(&self, len: Bytes, asked_for: Bytes, written: Bytes) -> bool {
-        self.budget.is_none_or(|budget| budget.affords(len, asked_for, written))
-    }
-}
-
 impl Inner {
-    /// Writes a piece to flash and publishes it. Until then it is served from memory.
+    /// Writes a piece to flash and publishes it, if it is worth it. Until then it is served from memory.
     pub(crate) async fn admit(self: Rc<Self>, piece: Rc<FillPiece>) {
-        let len = u64::from(piece.len);
-        let is_worth_it = self.is_worth_writing(&piece);
-        let admitted = is_worth_it && self.write_piece(&piece).await;
-        self.count(|stats| match (is_worth_it, admitted) {
-            (false, _) => stats.turned_away_bytes += len,
-            (true, false) => stats.refused_bytes += len,
-            (true, true) => stats.admitted_bytes += len,
-        });
+        let verdict = self.memory.borrow_mut().miss(piece.key, Bytes(piece.len.into()));
+        let admitted = match verdict {
+            Verdict::Admit => self.offer(&piece).await,
+            Verdict::TurnAway => {
+                self.count_turned_away(&piece);
+                false
+            }
+            Verdict::Wait => false,
+        };
         // Readers wait for memory, too: what is held for them is never the last of it.
         let blocks = Bytes(u64::from(piece.len)).blocks_ceil();
         if admitted || self.ports.buffers.pool().is_short(blocks) {
-            return self.end_filling(&piece);
+            return self.let_go(&piece, verdict);
         }
         // A task of its own: who waits until everything is on flash does not wait for readers.
         let inner = self.clone();
         self.ports.spawner.spawn(async move {
             piece.wait_for_reader().await;
-            inner.end_filling(&piece);
+            inner.let_go(&piece, verdict);
         });
     }
 
-    fn is_worth_writing(&self, piece: &FillPiece) -> bool {
-        let (len, log) = (Bytes(piece.len.into()), self.log.stats());
+    /// The piece has been read. One that waits is in memory of its own from now on.
+    fn let_go(self: &Rc<Self>, piece: &Rc<FillPiece>, verdict: Verdict) {
+        if verdict == Verdict::Wait
+            && piece.is_current()
+            && let Some(own) = piece.move_to_own_memory()
+        {
+            self.memory.borrow_mut().wait(piece, own);
+        }
+        self.end_filling(piece);
+        while let Some(left) = self.leave_memory() {
+            self.end_waiting(left);
+        }
+    }
+
+    fn leave_memory(&self) -> Option<(Rc<FillPiece>, Verdict)> {
+        self.memory.borrow_mut().leave()
+    }
+
+    fn end_waiting(self: &Rc<Self>, (piece, verdict): (Rc<FillPiece>, Verdict)) {
+        if verdict != Verdict::Admit {
+            return self.count_turned_away(&piece);
+        }
+        let inner = self.clone();
+        self.spawn_writing(async move {
+            inner.offer(&piece).await;
+        });
+    }
+
+    /// Nobody waits in memory any longer: what was read meanwhile goes to flash.
+    pub(crate) fn end_all_waiting(self: &Rc<Self>) {
+        loop {
+            let left = self.memory.borrow_mut().leave_at_end();
+            let Some(left) = left else { return };
+            self.end_waiting(left);
+        }
+    }
+
+    /// Offers flash a piece that is worth it.
+    async fn offer(&self, piece: &FillPiece) -> bool {
+        if !self.affords(piece) {
+            self.count_turned_away(piece);
+            return false;
+        }
+        let is_written = self.write_piece(piece).await;
+        let len = u64::from(piece.len);
+        self.count(|stats| match is_written {
+            true => stats.admitted_bytes += len,
+            false => stats.refused_bytes += len,
+        });
+        is_written
+    }
+
+    fn affords(&self, piece: &FillPiece) -> bool {
+        let Some(budget) = self.budget else { return true };
         let asked_for = Bytes(self.stats.borrow().served_bytes);
-        self.admission.affords(len, asked_for, Bytes(log.device_written_bytes))
-            && self.admission.wants(piece.key, len)
+        let written = Bytes(self.log.stats().device_written_bytes);
+        budget.affords(Bytes(piece.len.into()), asked_for, written)
+    }
+
+    fn count_turned_away(&self, piece: &FillPiece) {
+        self.count(|stats| stats.turned_away_bytes += u64::from(piece.len));
     }
 
     async fn write_piece(&self, piece: &FillPiece) -> bool {

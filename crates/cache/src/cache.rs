@@ -8,15 +8,15 @@ use core::fmt;
 
 use zonal_base::{BLOCK_BYTES, Bytes, Nanos, ZoneId, index, low_u32};
 use zonal_device::Geometry;
-use zonal_policy::{Layout, Rules};
+use zonal_policy::{Budget, Layout, Rules};
 use zonal_runtime::Event;
 use zonal_zonelog::{Identity, Key, Log, OpenError as LogError, OpenMode};
 
-use crate::admit::Admission;
-use crate::fill::FillPiece;
+use crate::fetch::FillPiece;
 use crate::hashed::Hashed;
 use crate::heads::Heads;
 use crate::holdings::Holdings;
+use crate::memory::Memory;
 use crate::object::{Keys, ObjectKey};
 use crate::open::Lookup;
 use crate::recover::Recovery;
@@ -135,7 +135,8 @@ pub(crate) struct Inner {
     pub(crate) keys: Keys,
     pub(crate) log: Log,
     pub(crate) holdings: Holdings,
-    pub(crate) admission: Admission,
+    pub(crate) memory: RefCell<Memory>,
+    pub(crate) budget: Option<Budget>,
     pub(crate) heads: RefCell<Heads>,
     pub(crate) versions: RefCell<Versions>,
     /// Origin lookups of heads under way: whoever comes later shares the answer.
@@ -189,7 +190,8 @@ impl Cache {
             keys: Keys::new(log.identity().log),
             settings,
             holdings: Holdings::new(index, rules.policy),
-            admission: Admission::new(rules.probation, rules.budget),
+            memory: RefCell::new(Memory::new(rules.probation, rules.hot)),
+            budget: rules.budget,
             heads: RefCell::new(Heads::new(settings.heads)),
             versions: RefCell::new(Versions::new()),
             lookups: RefCell::default(),
@@ -212,6 +214,7 @@ impl Cache {
 
     /// Waits until everything that was admitted is on flash, and flushes the device.
     pub async fn settle(&self) {
+        self.inner.end_all_waiting();
         loop {
             self.inner.log.seal_all();
             if self.inner.writing.get() == 0 {
@@ -250,6 +253,12 @@ impl Cache {
     #[must_use]
     pub fn index_memory(&self) -> Bytes {
         self.inner.holdings.memory()
+    }
+
+    /// Memory of chunks that wait before flash or are read often.
+    #[must_use]
+    pub fn held_memory(&self) -> Bytes {
+        self.inner.memory.borrow().held_bytes()
     }
 
     /// What must be nothing when no read is under way: fetches, lookups, admissions.

@@ -30,7 +30,7 @@ impl Inner {
         while !self.log.is_gone() {
             self.note_sealed_zones();
             if self.log.wants_reclaim() {
-                self.admission.note_full_flash();
+                self.memory.borrow_mut().note_full_flash();
                 self.reclaim_up_to_high_watermark().await;
             } else {
                 self.log.reclaim_wanted().await;

@@ -48,10 +48,13 @@ impl Holdings {
 
     /// True when [`Holdings::find`] finds it.
     pub(crate) fn has(&self, key: Key) -> bool {
-        let known = self.index.borrow().glance(key);
-        known.is_some_and(|(spot, kind, mark)| {
-            kind != PIECE || self.policy.borrow().holds(&place(&spot), mark)
-        })
+        self.spot(key).is_some()
+    }
+
+    fn spot(&self, key: Key) -> Option<Spot> {
+        let (spot, kind, mark) = self.index.borrow().glance(key)?;
+        let is_held = kind != PIECE || self.policy.borrow().holds(&place(&spot), mark);
+        is_held.then_some(spot)
     }
 
     /// A record is on flash, and takes the place of what its key led to before. False when its zone has no more
@@ -109,6 +112,13 @@ impl Holdings {
         let new = self.policy.borrow_mut().on_access(&place(spot), mark, now);
         if new != mark {
             index.set_mark(spot, new);
+        }
+    }
+
+    /// A piece was read from memory, which may be on flash, too.
+    pub(crate) fn note_read_elsewhere(&self, key: Key, now: Nanos) {
+        if let Some(spot) = self.spot(key) {
+            self.note_read(&spot, now);
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Uses: `zonelog`, `policy`, `runtime`, `device`, `base`. Knows nothing of: sockets, threads, files,
 //! HTTP, real time.
-//! Read in this order: `object`, `ports`, `cache`, then the paths: `open`, `read`, `fill`, `admit`, `evict`,
-//! `remove`, `recover`.
+//! Read in this order: `object`, `ports`, `cache`, then the paths: `open`, `read`, `fetch`, `fill`, `admit`,
+//! `memory`, `evict`, `remove`, `recover`.
 //!
 //! What holds, always:
 //!
@@ -18,17 +18,20 @@ extern crate alloc;
 mod admit;
 mod cache;
 mod evict;
+mod fetch;
 mod fill;
 mod hashed;
 mod head;
 mod heads;
 mod holdings;
 mod index;
+mod memory;
 mod object;
 mod open;
 mod planted;
 mod ports;
 mod read;
+mod records;
 mod recover;
 mod remove;
 mod stats;

@@ -1,8 +1,9 @@
 //! The read path: a range of one version, piece by piece, in order.
 //!
-//! 1. A piece on flash is read (only the granules that the range touches) and checked.
-//! 2. A piece that is being fetched, or on its way to flash, is handed on as it arrives.
-//! 3. For a piece that is nowhere a fetch is started, for it and its missing neighbours (`fill`).
+//! 1. A piece in memory is handed on.
+//! 2. A piece on flash is read (only the granules that the range touches) and checked.
+//! 3. A piece that is being fetched, or on its way to flash, is handed on as it arrives.
+//! 4. For a piece that is nowhere a fetch is started, for it and its missing neighbours (`fill`).
 //!
 //! What is read or fetched ahead of the reader is bounded; a reader that is slow holds one piece.
 
@@ -15,11 +16,11 @@ use core::ops::Range;
 use core::task::{Context, Poll};
 
 use bytes::Bytes;
-use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Payload, index, low_u32};
-use zonal_zonelog::{Extent, Key, Log, ReadError as LogReadError, Reading, Record, Stream};
+use zonal_base::{BLOCK_BYTES, Blocks, Payload, index, low_u32};
+use zonal_zonelog::{Key, Log, Reading};
 
 use crate::cache::Inner;
-use crate::fill::{FillPiece, Listener, WINDOW_BYTES};
+use crate::fetch::{FillPiece, Listener, WINDOW_BYTES};
 use crate::hashed::Hashed;
 use crate::index::{Found, Spot};
 use crate::object::{ObjectKey, VersionKey};
@@ -33,7 +34,7 @@ pub enum Piece {
     Start {
         /// Nothing will be asked of the origin, unless something cached turns out to be damaged.
         all_cached: bool,
-        /// The same, and nothing will be served from memory because it is still on its way to flash.
+        /// The same, and nothing will be served from memory because it is not on flash yet.
         all_on_flash: bool,
     },
     /// The next bytes.
@@ -100,7 +101,7 @@ struct Read<'a> {
 #[derive(Clone, Copy)]
 enum Whence {
     Flash,
-    /// Complete, on its way to flash.
+    /// In memory: it waits before flash, is on its way there, or is read often.
     Memory,
     /// A fetch of another read.
     Joined,
@@ -155,9 +156,16 @@ impl Cache {
 
     /// True when nothing of `range` would have to be fetched now.
     #[must_use]
-    pub fn is_cached(&self, object: &ObjectName, head: &Head, range: &Range<u64>) -> bool {
+    pub fn is_cached(&self, object: &ObjectName, head: &Arc<Head>, range: &Range<u64>) -> bool {
         let (_, version) = self.inner.keys_of(object, head);
-        self.inner.all_cached(version, range)
+        self.inner.all_cached(head, version, range)
+    }
+
+    /// True when all of `range` would be read from flash now.
+    #[must_use]
+    pub fn is_on_flash(&self, object: &ObjectName, head: &Head, range: &Range<u64>) -> bool {
+        let (_, version) = self.inner.keys_of(object, head);
+        self.inner.all_on_flash(version, range)
     }
 }
 
@@ -181,7 +189,7 @@ impl Read<'_> {
     fn survey(&mut self) -> Piece {
         let pieces = self.inner.pieces_of(&self.range);
         let is_first_on_flash = self.start_first(pieces.start);
-        let filling = self.inner.filling.borrow();
+        let (filling, memory) = (self.inner.filling.borrow(), self.inner.memory.borrow());
         let (mut all_cached, mut all_on_flash) = (true, true);
         for number in pieces.clone() {
             let key = self.version.piece(number);
@@ -190,7 +198,7 @@ impl Read<'_> {
                 false => self.inner.holdings.has(key),
             };
             all_on_flash &= is_on_flash;
-            all_cached &= is_on_flash || is_in_memory(&filling, key);
+            all_cached &= is_on_flash || is_in_memory(&filling, key) || memory.has(key, self.head);
             if !all_cached {
                 break;
             }
@@ -198,11 +206,12 @@ impl Read<'_> {
         Piece::Start { all_cached, all_on_flash }
     }
 
-    /// True when the piece is on flash. Its read is under way then, if there was memory to spare.
+    /// True when the piece is on flash. Its read is under way then, if it is not in memory as well and there was
+    /// memory to spare.
     fn start_first(&mut self, number: u64) -> bool {
-        let found = self.inner.holdings.find(self.version.piece(number));
-        let Some(found) = found else { return false };
-        if !self.range.is_empty() {
+        let key = self.version.piece(number);
+        let Some(found) = self.inner.holdings.find(key) else { return false };
+        if !self.range.is_empty() && !self.inner.memory.borrow().has(key, self.head) {
             self.first = self.start_ahead(number, self.range.start, &found);
         }
         true
@@ -230,6 +239,11 @@ impl Read<'_> {
     /// Hands over `wanted`, which lies in one piece. On failure: how far it came.
     async fn piece(&mut self, number: u64, wanted: &Range<u64>) -> Result<(), (u64, Failure)> {
         let key = self.version.piece(number);
+        if let Some(bytes) = self.read_memory(number, key, wanted) {
+            self.count_piece(number, Whence::Memory);
+            self.listener = self.listener.take().and_then(|listener| listener.passed(wanted.end));
+            return self.deliver(bytes).await.map_err(|failure| (wanted.start, failure));
+        }
         if let Some(bytes) = self.read_flash(number, key, wanted).await {
             self.count_piece(number, Whence::Flash);
             // What it follows may have reached flash before this read: it still wants the rest.
@@ -246,6 +260,9 @@ impl Read<'_> {
             Some(piece) => {
                 let is_complete = piece.is_complete();
                 self.count_piece(number, if is_complete { Whence::Memory } else { Whence::Joined });
+                if self.asked_until <= number {
+                    piece.note_joined();
+                }
                 piece
             }
             None => {
@@ -303,6 +320,15 @@ impl Read<'_> {
         Ok(())
     }
 
+    fn read_memory(&self, number: u64, key: Key, wanted: &Range<u64>) -> Option<Bytes> {
+        let data = self.inner.memory.borrow_mut().read(key, self.head)?;
+        // For the policy it is a read like any other: what is in memory is not to go from flash because of that.
+        self.inner.holdings.note_read_elsewhere(key, self.inner.now());
+        let start = number * self.inner.settings.piece().0;
+        let wanted = index(wanted.start - start)..index(wanted.end - start);
+        Some(data.cut(wanted).into_bytes())
+    }
+
     async fn read_flash(&mut self, number: u64, key: Key, wanted: &Range<u64>) -> Option<Bytes> {
         let (reading, spot) = match self.next_ahead(number) {
             Some(ahead) => (ahead.reading, ahead.spot),
@@ -325,6 +351,7 @@ impl Read<'_> {
             Ok(payload) => {
                 self.inner.holdings.note_read(&spot, self.inner.now());
                 self.inner.count(|stats| stats.served_flash_bytes += payload.len() as u64);
+                self.keep_in_memory(key, spot.extent.len, &payload);
                 Some(payload.into_bytes())
             }
             Err(error) => {
@@ -334,12 +361,28 @@ impl Read<'_> {
         }
     }
 
+    /// A whole piece that is read often is held in memory as well.
+    fn keep_in_memory(&self, key: Key, len: u32, payload: &Payload) {
+        if payload.len() != len as usize {
+            return;
+        }
+        let mut memory = self.inner.memory.borrow_mut();
+        if memory.wants(key, zonal_base::Bytes(len.into())) {
+            memory.keep(key, self.head, payload.to_own_memory());
+        }
+    }
+
     /// Starts the reads of the next pieces, as far as they are on flash and there is memory to spare.
     fn read_ahead(&mut self, number: u64) {
         let piece = self.inner.settings.piece().0;
         let mut next = self.ahead.back().map_or(number, |ahead| ahead.number) + 1;
         while self.ahead.len() < READ_AHEAD && next * piece < self.range.end {
-            let found = self.inner.holdings.find(self.version.piece(next));
+            let key = self.version.piece(next);
+            if self.inner.memory.borrow().has(key, self.head) {
+                next += 1;
+                continue;
+            }
+            let found = self.inner.holdings.find(key);
             let found = found.filter(|_| !self.is_memory_short());
             let ahead = found.and_then(|found| self.start_ahead(next, next * piece, &found));
             let Some(ahead) = ahead else { return };
@@ -409,10 +452,17 @@ impl Read<'_> {
 }
 
 impl Inner {
-    fn all_cached(&self, version: VersionKey, range: &Range<u64>) -> bool {
-        let filling = self.filling.borrow();
+    fn all_cached(&self, head: &Head, version: VersionKey, range: &Range<u64>) -> bool {
+        let (filling, memory) = (self.filling.borrow(), self.memory.borrow());
         let mut keys = self.pieces_of(range).map(|number| version.piece(number));
-        keys.all(|key| self.holdings.has(key) || is_in_memory(&filling, key))
+        keys.all(|key| {
+            self.holdings.has(key) || is_in_memory(&filling, key) || memory.has(key, head)
+        })
+    }
+
+    fn all_on_flash(&self, version: VersionKey, range: &Range<u64>) -> bool {
+        let mut keys = self.pieces_of(range).map(|number| version.piece(number));
+        keys.all(|key| self.holdings.has(key))
     }
 
     /// The numbers of the pieces that a range touches.
@@ -425,55 +475,6 @@ impl Inner {
         let salt = if self.settings.has(Planted::SaltIgnored) { 0 } else { head.salt };
         let key = self.keys.object(object);
         (key, self.keys.version(key, &head.etag, head.size, salt))
-    }
-
-    /// A whole record; `None` when it cannot be had, and then it is forgotten.
-    pub(crate) async fn read_whole(&self, key: Key, found: Found) -> Option<Payload> {
-        let range = 0..found.extent.len;
-        let buffer = self.ports.buffers.take(Log::read_blocks(found.extent, &range)).await;
-        let payload = self.start_whole(key, &found, buffer)?.done().await;
-        payload.map_err(|error| self.forget_damaged(key, found.extent, error)).ok()
-    }
-
-    /// As [`Inner::read_whole`], for a record that is written again: reclaim must not wait for those who
-    /// wait for reclaim.
-    pub(crate) async fn read_to_rewrite(&self, key: Key, found: Found) -> Option<Payload> {
-        let range = 0..found.extent.len;
-        let blocks = Log::read_blocks(found.extent, &range);
-        let buffer = self.ports.buffers.take_reserved(blocks).await;
-        let data = self.start_whole(key, &found, buffer)?.done_as_data().await;
-        data.map_err(|error| self.forget_damaged(key, found.extent, error)).ok()
-    }
-
-    /// `None` when the record is no longer there: its zone may have been emptied while we waited for memory.
-    fn start_whole(&self, key: Key, found: &Found, buffer: Buffer) -> Option<Reading> {
-        if self.holdings.find(key)?.extent != found.extent {
-            return None;
-        }
-        let place = (key, found.extent);
-        Some(self.log.start_read(place, found.checks, &(0..found.extent.len), buffer))
-    }
-
-    fn forget_damaged(&self, key: Key, extent: Extent, _error: LogReadError) {
-        self.count(|stats| stats.damaged += 1);
-        self.holdings.forget_at(key, extent);
-    }
-
-    /// The bytes of a record as the log wants them: short ones as they are, longer ones in whole blocks.
-    pub(crate) async fn record_data(&self, stream: Stream, bytes: &[u8]) -> (Payload, u32) {
-        let len = low_u32(bytes.len());
-        if Record::is_packed(len) {
-            return (Bytes::copy_from_slice(bytes).into(), len);
-        }
-        let blocks = zonal_base::Bytes(bytes.len() as u64).blocks_ceil();
-        let mut buffer = match stream {
-            Stream::Fill => self.ports.buffers.take(blocks).await,
-            Stream::Rewrite => self.ports.buffers.take_reserved(blocks).await,
-        };
-        let whole = index(blocks.bytes().0);
-        buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-        buffer.bytes_mut()[bytes.len()..whole].fill(0);
-        (buffer.freeze(whole), len)
     }
 }
 

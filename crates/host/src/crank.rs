@@ -197,6 +197,7 @@ impl Crank {
             backlog: cache.log().backlog(),
             records: cache.record_count(),
             index_memory: cache.index_memory(),
+            held_memory: cache.held_memory(),
             buffers_in_use: self.buffers.pool().in_use(),
             is_gone: cache.log().is_gone(),
         }

@@ -24,7 +24,7 @@ mod stats;
 pub use checksum::CHECKSUM;
 pub use client::{Client, Reading};
 pub use holds::{Formatted, Holds};
-pub use memory::{BUFFER_BYTES, BUFFER_BYTES_MIN};
+pub use memory::{BUFFER_BYTES, BUFFER_BYTES_MIN, DRAM_BYTES};
 pub use node::{DeviceSettings, Front, Node, NodeSettings, StartError};
 pub use origin::{Backend, BodyStream, BoxFuture};
 pub use stats::ShardStats;

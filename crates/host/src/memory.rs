@@ -1,6 +1,9 @@
-//! How a shard's buffer memory is divided into sizes.
+//! How a shard's memory is divided: chunks that stay, and buffers in some sizes.
 
 use zonal_base::{Blocks, Bytes, PoolClass, low_u32};
+
+/// Memory of a shard for chunks that wait before flash or are read often, when nobody says otherwise.
+pub const DRAM_BYTES: Bytes = Bytes::mib(64);
 
 /// Buffer memory of a shard when nobody says otherwise. It is taken from the system as it is needed.
 pub const BUFFER_BYTES: Bytes = Bytes::mib(96);

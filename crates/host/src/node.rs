@@ -33,6 +33,8 @@ pub struct DeviceSettings {
     pub policy: zonal_policy::Spec,
     /// Chunk size.
     pub chunk: Bytes,
+    /// Memory of each shard for chunks that wait before flash or are read often.
+    pub dram: Bytes,
     /// Buffer memory of each shard.
     pub buffers: Bytes,
 }

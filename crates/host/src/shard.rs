@@ -163,7 +163,7 @@ impl Parts {
             checksum: CHECKSUM,
             generations: setup.generations.clone(),
         };
-        let rules = setup.settings.policy.rules(&settings.layout(&geometry));
+        let rules = setup.settings.policy.rules(&settings.layout(&geometry), setup.settings.dram);
         Ok(Self { executor, clock, device, wake, geometry, settings, rules, ports })
     }
 }

@@ -21,6 +21,8 @@ pub struct ShardStats {
     pub records: u64,
     /// Memory of the index.
     pub index_memory: Bytes,
+    /// Memory of chunks that wait before flash or are read often.
+    pub held_memory: Bytes,
     /// Buffers in use.
     pub buffers_in_use: u64,
     /// The device no longer answers: requests go to the origin.

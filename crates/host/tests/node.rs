@@ -79,6 +79,7 @@ fn settings(path: &std::path::Path) -> NodeSettings {
             shards: Some(2),
             policy: "zone-fifo".parse().unwrap(),
             chunk: Size::kib(256),
+            dram: Size::mib(8),
             buffers: Size::mib(32),
         }],
         mode: OpenMode::Recover,
@@ -213,6 +214,38 @@ async fn a_read_under_way_outlives_the_removal_of_its_object() {
     }
     assert_eq!(bytes, pattern(range));
     assert_eq!(store.gets.load(Ordering::Relaxed), 1);
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_read_often_is_held_in_memory_until_it_is_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = settings(&directory.path().join("device"));
+    let node = Node::start(&settings, Arc::<Store>::default(), None).await.unwrap();
+    let (client, object) = (node.client(), ObjectName::new("bucket", "key"));
+    // Four whole pieces. The second read from flash is worth a copy.
+    let range = 0..1 << 20;
+    read_until_cached(client, &object, std::slice::from_ref(&range)).await;
+    let from = |count: fn(&zonal_cache::Stats) -> u64| async move {
+        client.stats().await.iter().map(|shard| count(&shard.cache)).sum::<u64>()
+    };
+    for _ in 0..2 {
+        read(client, &object, range.clone()).await;
+    }
+    let before = from(|stats| stats.served_flash_bytes).await;
+    let (all_cached, bytes) = read(client, &object, range.clone()).await;
+    assert!(all_cached && bytes == pattern(range.clone()));
+    let (part, whole) = (300_000..300_001, from(|stats| stats.pieces_dram_hits).await);
+    let (_, byte) = read(client, &object, part.clone()).await;
+    assert!(byte == pattern(part), "a part of a piece that is held");
+    assert_eq!(from(|stats| stats.served_flash_bytes).await, before, "flash was asked");
+    assert_eq!(from(|stats| stats.pieces_dram_hits).await, whole + 1);
+
+    client.remove(&object).await.unwrap();
+    let missed = from(|stats| stats.pieces_missed).await;
+    let (all_cached, bytes) = read(client, &object, range.clone()).await;
+    assert!(!all_cached && bytes == pattern(range));
+    assert_eq!(from(|stats| stats.pieces_missed).await, missed + 4);
     node.stop().await;
 }
 

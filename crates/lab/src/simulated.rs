@@ -31,6 +31,8 @@ pub struct Settings {
     pub chunk: Bytes,
     /// What is kept.
     pub policy: zonal_policy::Spec,
+    /// For chunks that wait before flash or are read often.
+    pub memory: Bytes,
     /// Readers.
     pub tasks: usize,
     /// From each question to the origin to its answer.
@@ -69,7 +71,7 @@ impl<D: ZonedDevice> Simulated<D> {
         let mut of_cache = CacheSettings::for_device(&geometry);
         of_cache.chunk = settings.chunk;
         let mut world = World::new(drive, of_cache.piece(), settings.origin_latency);
-        let rules = settings.policy.rules(&of_cache.layout(&geometry));
+        let rules = settings.policy.rules(&of_cache.layout(&geometry), settings.memory);
         let identity = Identity { log: *b"simulated drive\0", shard: 0, shard_count: 1 };
         let mode = (rules, OpenMode::Recover);
         let start = Cache::start(world.ports.clone(), geometry, of_cache, identity, mode);

@@ -5,31 +5,23 @@
 //! 2. What was read while it waited goes to flash. The rest is turned away, and the ghost list remembers it.
 //! 3. What the ghost list remembers goes to flash at its next miss, without waiting.
 //!
-//! While flash has never been full there is nobody to protect: everything that waited goes there.
+//! While flash has never been full there is nobody to protect: everything goes there at once.
 //!
 //! Without memory this is admission at the second hit: a chunk goes to flash when it is missed twice within the
 //! reach of the ghost list. With a frequency sketch in the place of the list, a chunk that was known once is still
 //! known after it was admitted, until it is forgotten.
 
-use alloc::collections::VecDeque;
-
-use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
-use zonal_base::{Bytes, mix64};
+use zonal_base::Bytes;
 
 use crate::Ghost;
+use crate::queue::{Queue, Queued};
 use crate::sketch::Sketch;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Probation {
     memory: Bytes,
-    used: Bytes,
-    queue: VecDeque<Waiting>,
-    /// Where each chunk waits, counted from the first that ever did.
-    places: HashMap<u64, u64, Mixed>,
-    /// The number of the first of the queue.
-    first: u64,
+    waiting: Queue,
     known: Known,
     is_flash_full: bool,
 }
@@ -66,18 +58,13 @@ impl Known {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    chunk: u64,
-    len: Bytes,
-    was_read: bool,
-}
-
-/// What becomes of a chunk that waited.
+/// What becomes of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// To flash.
     Admit,
+    /// It waits in memory: [`Probation::wait`], as soon as its bytes are there.
+    Wait,
     /// Nowhere.
     TurnAway,
 }
@@ -96,69 +83,56 @@ impl Probation {
     }
 
     fn with(memory: Bytes, known: Known) -> Self {
-        Self {
-            memory,
-            used: Bytes(0),
-            queue: VecDeque::new(),
-            places: HashMap::default(),
-            first: 0,
-            known,
-            is_flash_full: false,
-        }
+        Self { memory, waiting: Queue::default(), known, is_flash_full: false }
     }
 
     /// A read: true if the chunk waits in memory.
     pub fn read(&mut self, chunk: u64) -> bool {
-        let place = self.places.get(&chunk);
-        let waiting = place.map(|place| &mut self.queue[zonal_base::index(place - self.first)]);
-        waiting.is_some_and(|waiting| {
-            waiting.was_read = true;
-            true
-        })
+        self.waiting.read(chunk)
     }
 
-    /// A chunk was missed. True if it goes to flash at once; otherwise it waits, and [`Probation::leave`]
-    /// says who leaves for it.
-    pub fn miss(&mut self, chunk: u64, len: Bytes) -> bool {
+    /// A chunk was missed: where it goes.
+    pub fn miss(&mut self, chunk: u64, len: Bytes) -> Verdict {
         let is_known = self.known.miss(chunk, len);
-        if is_known || (self.memory < len && !self.is_flash_full) {
-            return true;
+        if is_known || !self.is_flash_full {
+            return Verdict::Admit;
         }
         if self.memory < len {
             self.known.turn_away(chunk, len);
-            return false;
+            return Verdict::TurnAway;
         }
-        self.places.insert(chunk, self.first + self.queue.len() as u64);
-        self.queue.push_back(Waiting { chunk, len, was_read: false });
-        self.used += len;
-        false
+        Verdict::Wait
+    }
+
+    /// A chunk waits from now on; it may have been read already. [`Probation::leave`] says who leaves for it.
+    ///
+    /// Requires: it does not wait yet.
+    pub fn wait(&mut self, chunk: u64, len: Bytes, was_read: bool) {
+        self.waiting.push(Queued { chunk, len, reads: was_read.into() });
     }
 
     /// Who has to leave, and where to, while more waits than fits.
     pub fn leave(&mut self) -> Option<(u64, Bytes, Verdict)> {
-        while self.memory < self.used {
-            let Waiting { chunk, len, was_read } = self.queue.pop_front()?;
-            let number = self.first;
-            self.first += 1;
-            self.used = Bytes(self.used.0 - len.0);
-            // It may have been forgotten, and even be waiting anew.
-            let Entry::Occupied(place) = self.places.entry(chunk) else { continue };
-            if *place.get() != number {
-                continue;
-            }
-            place.remove();
-            if was_read || !self.is_flash_full {
-                return Some((chunk, len, Verdict::Admit));
-            }
-            self.known.turn_away(chunk, len);
-            return Some((chunk, len, Verdict::TurnAway));
+        self.leave_to(self.memory)
+    }
+
+    /// Who leaves next at the end, when nobody waits any longer.
+    pub fn leave_at_end(&mut self) -> Option<(u64, Bytes, Verdict)> {
+        self.leave_to(Bytes(0))
+    }
+
+    fn leave_to(&mut self, room: Bytes) -> Option<(u64, Bytes, Verdict)> {
+        let Queued { chunk, len, reads } = self.waiting.pop_beyond(room)?;
+        if 0 < reads {
+            return Some((chunk, len, Verdict::Admit));
         }
-        None
+        self.known.turn_away(chunk, len);
+        Some((chunk, len, Verdict::TurnAway))
     }
 
     /// A chunk is stale. Its room is free when its turn comes.
     pub fn forget(&mut self, chunk: u64) {
-        self.places.remove(&chunk);
+        self.waiting.forget(chunk);
     }
 
     /// Flash has been full: from now on not everybody is admitted.
@@ -169,43 +143,14 @@ impl Probation {
     /// Memory that is taken beside the waiting chunks themselves.
     #[must_use]
     pub fn memory(&self) -> Bytes {
-        let waiting = self.queue.capacity() * size_of::<Waiting>();
-        let places = self.places.capacity() * size_of::<(u64, u64)>();
-        self.known.memory() + Bytes((waiting + places) as u64)
-    }
-}
-
-/// Chunk numbers may be anything: the bits of a hash, or counted from 0.
-#[derive(Clone, Copy, Debug, Default)]
-struct Mixed;
-
-impl core::hash::BuildHasher for Mixed {
-    type Hasher = Mixer;
-
-    fn build_hasher(&self) -> Mixer {
-        Mixer(0)
-    }
-}
-
-struct Mixer(u64);
-
-impl core::hash::Hasher for Mixer {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u64(&mut self, n: u64) {
-        self.0 = mix64(self.0 ^ n);
+        self.known.memory() + self.waiting.memory()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Verdict::{Admit, TurnAway, Wait};
 
     fn full(memory: u64) -> Probation {
         let mut probation = Probation::new(Bytes(memory), Bytes(100));
@@ -213,56 +158,71 @@ mod tests {
         probation
     }
 
+    fn misses(probation: &mut Probation, chunk: u64) -> Verdict {
+        let verdict = probation.miss(chunk, Bytes(1));
+        if verdict == Wait {
+            probation.wait(chunk, Bytes(1), false);
+        }
+        verdict
+    }
+
     #[test]
     fn what_was_read_while_it_waited_is_admitted() {
         let mut probation = full(2);
-        for chunk in [1, 2] {
-            assert!(!probation.miss(chunk, Bytes(1)));
-        }
+        assert_eq!([1, 2].map(|chunk| misses(&mut probation, chunk)), [Wait, Wait]);
         assert!(probation.read(1) && !probation.read(3));
         assert_eq!(probation.leave(), None);
-        assert!(!probation.miss(3, Bytes(1)));
-        assert_eq!(probation.leave(), Some((1, Bytes(1), Verdict::Admit)));
+        assert_eq!(misses(&mut probation, 3), Wait);
+        assert_eq!(probation.leave(), Some((1, Bytes(1), Admit)));
         assert_eq!(probation.leave(), None);
-        assert!(!probation.miss(4, Bytes(1)));
-        assert_eq!(probation.leave(), Some((2, Bytes(1), Verdict::TurnAway)));
+        assert_eq!(misses(&mut probation, 4), Wait);
+        assert_eq!(probation.leave(), Some((2, Bytes(1), TurnAway)));
         // It is remembered.
-        assert!(!probation.read(2) && probation.miss(2, Bytes(1)));
+        assert!(!probation.read(2));
+        assert_eq!(misses(&mut probation, 2), Admit);
+    }
+
+    #[test]
+    fn what_was_read_before_it_could_wait_is_admitted_too() {
+        let mut probation = full(1);
+        probation.wait(1, Bytes(1), true);
+        probation.wait(2, Bytes(1), false);
+        assert_eq!(probation.leave(), Some((1, Bytes(1), Admit)));
+        assert_eq!(probation.leave(), None);
+        assert_eq!(probation.leave_at_end(), Some((2, Bytes(1), TurnAway)));
+        assert_eq!(probation.leave_at_end(), None);
     }
 
     #[test]
     fn without_memory_the_second_miss_is_admitted() {
         let mut probation = full(0);
-        assert!(!probation.miss(1, Bytes(1)));
-        assert!(probation.miss(1, Bytes(1)));
-        assert!(!probation.miss(1, Bytes(1)));
+        assert_eq!([1; 3].map(|chunk| misses(&mut probation, chunk)), [TurnAway, Admit, TurnAway]);
     }
 
     #[test]
     fn by_frequency_what_was_admitted_is_known_when_it_is_missed_again() {
         let mut probation = Probation::by_frequency(Bytes(100));
-        assert!(probation.miss(1, Bytes(1)), "flash is not full yet");
+        assert_eq!(misses(&mut probation, 1), Admit, "flash is not full yet");
         probation.note_full_flash();
-        assert!(!probation.miss(2, Bytes(1)));
-        assert!(probation.miss(2, Bytes(1)) && probation.miss(2, Bytes(1)));
-        assert!(probation.miss(1, Bytes(1)));
+        assert_eq!([2; 3].map(|chunk| misses(&mut probation, chunk)), [TurnAway, Admit, Admit]);
+        assert_eq!(misses(&mut probation, 1), Admit);
         assert_eq!(probation.leave(), None);
     }
 
     #[test]
     fn everybody_is_admitted_until_flash_has_been_full() {
         let mut probation = Probation::new(Bytes(1), Bytes(100));
-        assert!(!probation.miss(1, Bytes(1)) && !probation.miss(2, Bytes(1)));
-        assert_eq!(probation.leave(), Some((1, Bytes(1), Verdict::Admit)));
-        assert!(probation.miss(3, Bytes(2)));
+        assert_eq!([1, 2].map(|chunk| misses(&mut probation, chunk)), [Admit, Admit]);
+        assert_eq!(probation.leave(), None);
     }
 
     #[test]
     fn what_was_forgotten_goes_nowhere() {
         let mut probation = full(1);
-        assert!(!probation.miss(1, Bytes(1)));
+        assert_eq!(misses(&mut probation, 1), Wait);
         probation.forget(1);
-        assert!(!probation.read(1) && !probation.miss(1, Bytes(1)));
+        assert!(!probation.read(1));
+        assert_eq!(misses(&mut probation, 1), Wait);
         assert_eq!(probation.leave(), None);
         assert!(probation.read(1));
     }

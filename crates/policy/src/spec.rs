@@ -20,7 +20,7 @@ use crate::share::Share;
 use crate::z_cachelib::{Dump, Variant, ZCacheLib};
 use crate::zone_fifo::ZoneFifo;
 use crate::zone_lru::ZoneLru;
-use crate::{Budget, Layout, Policy, Probation};
+use crate::{Budget, Hot, Layout, Policy, Probation};
 
 /// The names of all policies.
 pub const NAMES: [&str; 11] = [
@@ -69,6 +69,8 @@ pub struct Rules {
     pub policy: Box<dyn Policy>,
     /// What is worth a write; `None`: everything is.
     pub probation: Option<Probation>,
+    /// What is held in memory as well; `None`: nothing is.
+    pub hot: Option<Hot>,
     /// How much may be written; `None`: as much as comes.
     pub budget: Option<Budget>,
 }
@@ -76,7 +78,7 @@ pub struct Rules {
 impl From<Box<dyn Policy>> for Rules {
     /// Everything is admitted.
     fn from(policy: Box<dyn Policy>) -> Self {
-        Self { policy, probation: None, budget: None }
+        Self { policy, probation: None, hot: None, budget: None }
     }
 }
 
@@ -116,6 +118,9 @@ const SPARE: Share = Share::percent(10);
 /// in a short time, more is room that flash would use better.
 const MEMORY: Share = Share::percent(5);
 
+/// Of a device's memory, how much is for what waits; the rest is for what is read again and again.
+const WAITING: Share = Share::percent(50);
+
 /// How far the ghost list reaches back. Measured there, too.
 const GHOST: Share = Share::percent(130);
 
@@ -127,12 +132,23 @@ const REACH_MAX: Share = Share::percent(1000);
 const REGIONS: u32 = 64;
 
 impl Spec {
-    /// What decides about such a flash, without memory in front of it.
+    /// What decides about such a flash, and about so much memory in front of it.
     #[must_use]
-    pub fn rules(&self, layout: &Layout) -> Rules {
+    pub fn rules(&self, layout: &Layout, memory: Bytes) -> Rules {
         let flash = Bytes(layout.zone_capacity.0 * u64::from(layout.zone_count));
-        let probation = self.waiting_in(Bytes(0), flash);
-        Rules { policy: self.policy(layout), probation, budget: self.budget() }
+        let waiting = match self.admission {
+            Admission::Probation { memory: share, .. } if share != Share::NOTHING => {
+                WAITING.of_bytes(memory)
+            }
+            _ => Bytes(0),
+        };
+        let hot = Bytes(memory.0 - waiting.0);
+        Rules {
+            policy: self.policy(layout),
+            probation: self.waiting_in(waiting, flash),
+            hot: Some(Hot::new(hot)).filter(|_| hot != Bytes(0)),
+            budget: self.budget(),
+        }
     }
 
     /// How the policy works on a drive that takes overwrites, if it is to.
@@ -195,15 +211,15 @@ impl Spec {
         self.budget.map(Budget::new)
     }
 
-    /// The same for a device, which has zones, and where nothing waits in memory yet.
+    /// The same for a device, which has zones, and memory that is given in bytes.
     ///
     /// # Errors
-    /// When memory to wait in was asked for, or slots.
+    /// When slots were asked for, or a share to wait in.
     pub fn on_device(self) -> Result<Self, SpecError> {
         let why = match (self.in_place, self.text.contains("memory=")) {
             (None, false) => return Ok(self),
             (None, true) => {
-                "on a device nothing waits in memory yet: leave memory= out, and it is admitted at the second hit"
+                "memory= is for replays of traces: on a device its memory is given in bytes, as --dram 64MiB"
             }
             (Some(_), _) => "slots are for replays of traces; on a device write place=zones",
         };

@@ -45,7 +45,7 @@ impl Kept {
             return Err(Kind::Leak.wrong(what));
         }
         let is_whole =
-            |(name, head): &(ObjectName, Arc<Head>)| cache.is_cached(name, head, &(0..head.size));
+            |(name, head): &(ObjectName, Arc<Head>)| cache.is_on_flash(name, head, &(0..head.size));
         // Which of the heads were evicted since the roll call, or are in memory only because reclaim had no room
         // for them, nobody knows.
         let is_complete = cache.stats().evicted == evicted && log.stats().rewrites_refused == 0;
@@ -69,7 +69,7 @@ impl Kept {
         let known = roll_call(world, outside, stage)?;
         for (name, head) in &self.whole {
             let is_here = known.iter().any(|(other, known)| other == name && known == head)
-                && cache.is_cached(name, head, &(0..head.size));
+                && cache.is_on_flash(name, head, &(0..head.size));
             // Reclaim may have begun in the instant in which the cache came up.
             if !is_here && cache.stats().evicted == 0 {
                 let what = format!("{name} was cached, and is not after a graceful stop");

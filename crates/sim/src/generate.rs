@@ -95,8 +95,10 @@ impl Setting {
             engine.log.planted = options.log_bug;
         }
         let device_seed = rng.next_u64();
-        let name = ["zone-fifo", "zone-lru"].get(draw(rng, 3));
-        let drawn = name
+        let memory = Bytes::kib([0, 0, 64, 512][draw(rng, 4)]);
+        let zones = ["zone-fifo", "zone-lru", "zone-fifo?admit=probation", "flow"];
+        let drawn = zones
+            .get(draw(rng, 6))
             .map_or(Keeping::Thirds, |name| Keeping::By(name.parse().expect("a policy of ours")));
         Self {
             model,
@@ -104,6 +106,7 @@ impl Setting {
             device_seed,
             engine,
             policy: options.policy.clone().map_or(drawn, Keeping::By),
+            memory,
             origin_fault_rate: [0, 0, 40, 8][draw(rng, 4)],
         }
     }

@@ -3,7 +3,7 @@
 //! A seed makes one (`generate`); nothing of it is drawn later, so a history with a step less is a history, too
 //! (`shrink`). What stays to chance, delays and what a crash tears, comes from the numbers in it.
 
-use zonal_base::Nanos;
+use zonal_base::{Bytes, Nanos};
 use zonal_cache::Freshness;
 use zonal_device::Geometry;
 use zonal_device::ram::Crash;
@@ -29,6 +29,8 @@ pub(crate) struct Setting {
     pub(crate) device_seed: u64,
     pub(crate) engine: zonal_cache::Settings,
     pub(crate) policy: Keeping,
+    /// For chunks that wait before flash or are read often.
+    pub(crate) memory: Bytes,
     /// One request in so many goes wrong; 0: none does.
     pub(crate) origin_fault_rate: u64,
 }

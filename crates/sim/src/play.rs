@@ -223,7 +223,9 @@ impl<'a> Play<'a> {
     ) -> Result<Result<Cache, StartError>, Wrong> {
         let setting = &self.history.setting;
         let rules = match &setting.policy {
-            Keeping::By(spec) => spec.rules(&setting.engine.layout(&setting.geometry)),
+            Keeping::By(spec) => {
+                spec.rules(&setting.engine.layout(&setting.geometry), setting.memory)
+            }
             Keeping::Thirds => Rules::from(Box::<Hoarder>::default() as Box<dyn Policy>),
         };
         let identity = Identity { log: *b"simulated device", shard: 0, shard_count: 1 };

@@ -69,9 +69,10 @@ impl fmt::Display for Setting {
         let log = &self.engine.log;
         writeln!(
             f,
-            "engine: chunks of {}, {} heads in memory, {} zones filled at once, linger {}, backlog {}, {}",
+            "engine: chunks of {}, {} heads and {} of chunks in memory, {} zones filled at once, linger {}, backlog {}, {}",
             self.engine.chunk,
             self.engine.heads,
+            self.memory,
             log.fill_zones,
             Ms(log.linger),
             log.backlog_max,

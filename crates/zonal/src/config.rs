@@ -88,6 +88,8 @@ pub(crate) struct Device {
     /// What is kept.
     pub(crate) policy: zonal_policy::Spec,
     pub(crate) chunk: Bytes,
+    /// Memory of each shard for chunks that wait before flash or are read often.
+    pub(crate) dram: Bytes,
     /// Buffer memory of each shard.
     pub(crate) buffers: Bytes,
 }

@@ -152,7 +152,7 @@ impl Rig {
         let identity = Identity { log: [7; 16], shard: 0, shard_count: 1 };
         let mut settings = Settings::for_device(&geometry);
         let policy: zonal_policy::Spec = "zone-fifo".parse().expect("a policy of ours");
-        let rules = policy.rules(&settings.layout(&geometry));
+        let rules = policy.rules(&settings.layout(&geometry), Bytes(0));
         settings.log.backlog_max = backlog_max;
         let mode = (rules, OpenMode::Recover);
         let start = Cache::start(ports.clone(), geometry, settings, identity, mode);

@@ -65,6 +65,7 @@ impl World {
         let spec = format!("file:{}?size=64MiB&zone=4MiB", folder.path().join("device").display());
         let settings = NodeSettings {
             devices: vec![DeviceSettings {
+                dram: Bytes::mib(8),
                 spec: spec.parse().unwrap(),
                 shards: Some(1),
                 policy: "zone-fifo".parse().unwrap(),

@@ -9,10 +9,14 @@ use crate::{Distribution, Draw};
 
 const ZONES: u32 = 16;
 
+/// A part in 250 of the drive.
+const DRAM: Bytes = Bytes::mib(64);
+
 fn settings(seed: u64, policy: &str) -> Settings {
     Settings {
         chunk: Bytes::mib(1),
         policy: policy.parse().unwrap(),
+        memory: Bytes(0),
         tasks: 16,
         origin_latency: Nanos::millis(10),
         seed,
@@ -21,14 +25,17 @@ fn settings(seed: u64, policy: &str) -> Settings {
 
 /// Twice as many chunks as the drive holds are asked for four times, on the mean.
 fn run(seed: u64, policy: &str) -> (Outcome, Simulated<ZonedDrive>, Draw) {
+    run_with(&settings(seed, policy))
+}
+
+fn run_with(settings: &Settings) -> (Outcome, Simulated<ZonedDrive>, Draw) {
     let mut profile = Profile::zn540();
     profile.geometry.zone_count = ZONES;
     let geometry = profile.geometry;
-    let drive = ZonedDrive::new(profile, seed, Box::new(Tags::new(&geometry)));
-    let settings = settings(seed, policy);
-    let mut simulated = Simulated::start(drive, &settings).expect("the settings fit");
+    let drive = ZonedDrive::new(profile, settings.seed, Box::new(Tags::new(&geometry)));
+    let mut simulated = Simulated::start(drive, settings).expect("the settings fit");
     let chunks = 2 * u64::from(ZONES) * geometry.zone_capacity.bytes().0 / settings.chunk.0;
-    let draw = Draw::new(Distribution::Zipf { theta: 0.9 }, chunks, seed);
+    let draw = Draw::new(Distribution::Zipf { theta: 0.9 }, chunks, settings.seed);
     let outcome = simulated.gets(4 * chunks, draw).expect("every byte is right");
     (outcome, simulated, draw)
 }
@@ -60,6 +67,26 @@ fn what_is_missed_once_is_not_written_once_flash_has_been_full() {
         assert!(0 < second.turned_away_bytes);
         assert!(second.admitted_bytes * 10 < all.admitted_bytes * 9, "{second:?}\n{all:?}");
     }
+}
+
+#[test]
+fn what_is_read_often_is_read_from_memory() {
+    let (hits, simulated, _) = run_with(&Settings { memory: DRAM, ..settings(1, "zone-lru") });
+    let (stats, without) = (simulated.cache().stats(), run(1, "zone-lru").0.hits);
+    assert!(stats.pieces / 20 < stats.pieces_dram_hits, "{stats:?}");
+    assert!(hits.hits.abs_diff(without) < hits.gets / 100, "what flash holds is the same");
+    let held = simulated.cache().held_memory();
+    assert!(held <= DRAM && DRAM.0 / 10 * 9 < held.0, "{held}");
+}
+
+#[test]
+fn what_is_read_while_it_waits_is_worth_a_write() {
+    let of = |memory| run_with(&Settings { memory, ..settings(1, "zone-lru?admit=probation") });
+    let [(without, _, _), (with, simulated, _)] = [Bytes(0), Bytes(4 * DRAM.0)].map(of);
+    let stats = simulated.cache().stats();
+    assert!(0 < stats.turned_away_bytes && 0 < stats.evicted, "{stats:?}");
+    assert!(without.hits < with.hits, "{without:?}\n{with:?}");
+    assert!(simulated.cache().held_memory().0 <= 4 * DRAM.0);
 }
 
 #[test]

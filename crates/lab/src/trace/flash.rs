@@ -92,8 +92,10 @@ impl<S: Store> Flash<S> {
 
     fn miss(&mut self, id: u64, len: u64) {
         let Some(probation) = &mut self.probation else { return self.write(id, len) };
-        if probation.miss(id, Bytes(len)) {
-            self.write(id, len);
+        match probation.miss(id, Bytes(len)) {
+            Verdict::Admit => self.write(id, len),
+            Verdict::Wait => probation.wait(id, Bytes(len), false),
+            Verdict::TurnAway => {}
         }
         while let Some((id, len, verdict)) = self.probation.as_mut().and_then(Probation::leave) {
             if verdict == Verdict::Admit {

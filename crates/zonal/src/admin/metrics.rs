@@ -127,6 +127,9 @@ const SHARD: &[Metric<ShardStats>] = &[
     gauge("zonal_cache_backlog_bytes", "Bytes admitted and not yet on flash", |s| s.backlog.0),
     gauge("zonal_cache_records", "Records in the index", |s| s.records),
     gauge("zonal_cache_index_bytes", "Memory of the index", |s| s.index_memory.0),
+    gauge("zonal_cache_dram_bytes", "Memory of chunks that wait or are read often", |s| {
+        s.held_memory.0
+    }),
     gauge("zonal_cache_buffers_in_use", "Buffers that hold data", |s| s.buffers_in_use),
     counter("zonal_log_appended_bytes_total", "Bytes of new records", |s| s.log.appended_bytes),
     counter("zonal_log_rewritten_bytes_total", "Bytes of records that reclaim kept", |s| {

@@ -32,8 +32,8 @@ pub(crate) struct Args {
     /// The device: file:PATH?size=4GiB, block:/dev/NAME or emulator:zn540?zones=4
     #[arg(long, value_name = "SPEC")]
     device: DeviceSpec,
-    /// Memory for a DRAM tier: there is none yet, so 0
-    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = no_dram)]
+    /// Memory of each shard for chunks that wait before flash or are read often
+    #[arg(long, value_name = "SIZE", default_value = "0")]
     dram: Bytes,
     /// Size of a chunk: what is fetched and admitted together
     #[arg(long, value_name = "SIZE", default_value = "256KiB")]
@@ -81,13 +81,6 @@ Exit codes: 0 good, 1 the work failed, 2 the request was wrong.";
 /// A policy that works on a device.
 pub(super) fn on_device(text: &str) -> Result<zonal_policy::Spec, zonal_policy::SpecError> {
     text.parse::<zonal_policy::Spec>()?.on_device()
-}
-
-fn no_dram(text: &str) -> Result<Bytes, String> {
-    match text {
-        "0" | "0B" => Ok(Bytes(0)),
-        _ => Err("there is no DRAM tier yet: write --dram 0".into()),
-    }
 }
 
 pub(crate) fn run(args: Args) -> ExitCode {
@@ -141,6 +134,7 @@ fn node_settings(args: &Args) -> NodeSettings {
             shards: args.shards,
             policy: args.policy.clone(),
             chunk: args.chunk,
+            dram: args.dram,
             buffers: BUFFER_BYTES,
         }],
         mode: if args.format { OpenMode::Format } else { OpenMode::Recover },

@@ -170,13 +170,19 @@ impl Found {
             false => Some(Home::open(&config.data_dir)?),
         };
         let mut devices = Vec::with_capacity(config.devices.len());
-        for Device { spec, shards, policy, chunk, buffers } in &config.devices {
+        for Device { spec, shards, policy, chunk, dram, buffers } in &config.devices {
             let spec = match spec {
                 Some(spec) => spec.clone(),
                 None => needed(&mut home).flash()?,
             };
-            let (shards, chunk, buffers) = (*shards, *chunk, *buffers);
-            devices.push(DeviceSettings { spec, shards, policy: policy.clone(), chunk, buffers });
+            devices.push(DeviceSettings {
+                spec,
+                shards: *shards,
+                policy: policy.clone(),
+                chunk: *chunk,
+                dram: *dram,
+                buffers: *buffers,
+            });
         }
         let (keys, secret) = match (&config.keys, &config.secret_key_file) {
             (Some(keys), Some(file)) => {

@@ -246,12 +246,13 @@ fn device(device: &raw::Device) -> Checked<Device> {
         let why = format!("{chunk}: write a power of two from 4KiB to {CHUNK_MAX}");
         return Err(ConfigError::new("device.chunk", why));
     }
+    let dram = parsed("device.dram", &device.dram)?;
     let buffers: Bytes = parsed("device.buffers", &device.buffers)?;
     if buffers < zonal_host::BUFFER_BYTES_MIN {
         let why = format!("{buffers}: a shard needs {} at least", zonal_host::BUFFER_BYTES_MIN);
         return Err(ConfigError::new("device.buffers", why));
     }
-    Ok(Device { spec, shards, policy, chunk, buffers })
+    Ok(Device { spec, shards, policy, chunk, dram, buffers })
 }
 
 fn freshness(freshness: &raw::Freshness) -> Checked<FreshnessRules> {

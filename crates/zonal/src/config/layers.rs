@@ -101,6 +101,7 @@ impl DeviceFlags {
             over(&mut device.shards, &self.shards);
             over(&mut device.policy, &self.policy);
             over(&mut device.chunk, &self.chunk);
+            over(&mut device.dram, &self.dram);
             over(&mut device.buffers, &self.buffers);
         }
     }

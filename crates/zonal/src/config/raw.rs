@@ -179,6 +179,7 @@ pub(crate) struct Device {
     pub(crate) shards: Option<String>,
     pub(crate) policy: Option<String>,
     pub(crate) chunk: Option<String>,
+    pub(crate) dram: Option<String>,
     pub(crate) buffers: Option<String>,
 }
 
@@ -198,6 +199,9 @@ pub(crate) struct DeviceFlags {
     /// What is fetched and kept as a unit
     #[arg(long, value_name = "SIZE", env = "ZONAL_DEVICE_CHUNK")]
     pub(crate) chunk: Option<String>,
+    /// Memory of each shard for chunks that wait before flash or are read often; 0: none
+    #[arg(long, value_name = "SIZE", env = "ZONAL_DEVICE_DRAM")]
+    pub(crate) dram: Option<String>,
     /// Buffer memory of each shard
     #[arg(long, value_name = "SIZE", env = "ZONAL_DEVICE_BUFFERS")]
     pub(crate) buffers: Option<String>,

@@ -78,6 +78,7 @@ impl Subject for NodeSubject {
             ("device", device.spec.to_string()),
             ("chunk", device.chunk.to_string()),
             ("policy", device.policy.to_string()),
+            ("dram", device.dram.to_string()),
             ("shards", self.client.shard_count().to_string()),
         ]
     }

@@ -1,0 +1,169 @@
+//! Chunks in memory: those that wait before flash, and those that are read so often that they stay here as well.
+//!
+//! Each lies in memory of its own, not in a buffer of the pool: it may stay for long, and the bound on what stays is
+//! exact. A chunk is known by the very head under which it came, not by its key alone: once an object was removed, a
+//! later head, also one of the same version, finds nothing of what came before.
+
+use alloc::rc::Rc;
+use alloc::sync::Arc;
+
+use hashbrown::hash_map::Entry;
+use zonal_base::{Bytes, Payload};
+use zonal_policy::{Hot, Probation, Verdict};
+use zonal_zonelog::Key;
+
+use crate::Head;
+use crate::fetch::FillPiece;
+use crate::hashed::Hashed;
+use crate::index::chunk_id;
+
+/// See the module.
+pub(crate) struct Memory {
+    probation: Option<Probation>,
+    hot: Option<Hot>,
+    held: Hashed<u64, Held>,
+    held_bytes: Bytes,
+}
+
+struct Held {
+    key: Key,
+    head: Arc<Head>,
+    /// The chunk, and behind it zeros to the end of its last block if it may still go to flash.
+    data: Payload,
+    /// It waits, and was not offered to flash yet.
+    waiting: Option<Rc<FillPiece>>,
+}
+
+/// What a chunk takes besides its bytes, about: its piece, its head's share, and its places in tables and queues.
+const ENTRY: Bytes = Bytes(512);
+
+impl Held {
+    fn takes(&self) -> Bytes {
+        Bytes(self.data.len() as u64) + ENTRY
+    }
+}
+
+impl Memory {
+    pub(crate) fn new(probation: Option<Probation>, hot: Option<Hot>) -> Self {
+        Self { probation, hot, held: Hashed::default(), held_bytes: Bytes(0) }
+    }
+
+    /// From now on not everything is wanted on flash.
+    pub(crate) fn note_full_flash(&mut self) {
+        self.probation.iter_mut().for_each(Probation::note_full_flash);
+    }
+
+    /// What a missed chunk is worth.
+    pub(crate) fn miss(&mut self, key: Key, len: Bytes) -> Verdict {
+        let miss = |probation: &mut Probation| probation.miss(chunk_id(key), len);
+        self.probation.as_mut().map_or(Verdict::Admit, miss)
+    }
+
+    pub(crate) fn has(&self, key: Key, head: &Head) -> bool {
+        self.find(key, head).is_some()
+    }
+
+    fn find(&self, key: Key, head: &Head) -> Option<&Held> {
+        let held = self.held.get(&chunk_id(key))?;
+        (held.key == key && core::ptr::eq(Arc::as_ptr(&held.head), head)).then_some(held)
+    }
+
+    /// The bytes of a chunk, which is remembered as read.
+    pub(crate) fn read(&mut self, key: Key, head: &Head) -> Option<Payload> {
+        let data = self.find(key, head)?.data.clone();
+        let id = chunk_id(key);
+        // It stands in one of the two queues.
+        let is_hot = self.hot.as_mut().is_some_and(|hot| hot.read(id));
+        if !is_hot && let Some(probation) = &mut self.probation {
+            probation.read(id);
+        }
+        Some(data)
+    }
+
+    /// Takes in a chunk that [`Memory::miss`] told to wait. `data`: in memory of its own.
+    pub(crate) fn wait(&mut self, piece: &Rc<FillPiece>, data: Payload) {
+        let waiting = Some(piece.clone());
+        let held = Held { key: piece.key, head: piece.head().clone(), data, waiting };
+        if let (Some(takes), Some(probation)) = (self.hold(held), &mut self.probation) {
+            probation.wait(chunk_id(piece.key), takes, piece.was_joined());
+        }
+    }
+
+    /// Whether a whole chunk that was read from flash is worth a copy: [`Memory::keep`].
+    pub(crate) fn wants(&mut self, key: Key, len: Bytes) -> bool {
+        self.hot.as_mut().is_some_and(|hot| hot.wants(chunk_id(key), len))
+    }
+
+    /// Takes in a chunk that is on flash as well. `data`: in memory of its own.
+    pub(crate) fn keep(&mut self, key: Key, head: &Arc<Head>, data: Payload) {
+        let held = Held { key, head: head.clone(), data, waiting: None };
+        if let Some(takes) = self.hold(held)
+            && !self.hot.as_mut().is_some_and(|hot| hot.insert(chunk_id(key), takes))
+        {
+            self.drop_held(chunk_id(key));
+        }
+        self.drop_cold();
+    }
+
+    /// What it takes, if it came in anew: otherwise it has its place in a queue, and is only replaced, because it came
+    /// under another head.
+    fn hold(&mut self, new: Held) -> Option<Bytes> {
+        let takes = new.takes();
+        match self.held.entry(chunk_id(new.key)) {
+            Entry::Vacant(entry) => {
+                self.held_bytes += takes;
+                entry.insert(new);
+                return Some(takes);
+            }
+            Entry::Occupied(mut entry) if entry.get().takes() == takes => *entry.get_mut() = new,
+            Entry::Occupied(_) => {}
+        }
+        None
+    }
+
+    /// Who has to leave, while more waits than fits: what is worth a flash write, and what is not.
+    pub(crate) fn leave(&mut self) -> Option<(Rc<FillPiece>, Verdict)> {
+        self.end_waiting(Probation::leave)
+    }
+
+    /// As [`Memory::leave`], at the end, when nobody waits any longer.
+    pub(crate) fn leave_at_end(&mut self) -> Option<(Rc<FillPiece>, Verdict)> {
+        self.end_waiting(Probation::leave_at_end)
+    }
+
+    fn end_waiting(
+        &mut self,
+        next: impl Fn(&mut Probation) -> Option<(u64, Bytes, Verdict)>,
+    ) -> Option<(Rc<FillPiece>, Verdict)> {
+        while let Some((id, takes, verdict)) = self.probation.as_mut().and_then(&next) {
+            let waiting = self.held.get_mut(&id).and_then(|held| held.waiting.take());
+            let is_hot = verdict == Verdict::Admit;
+            if !(is_hot && self.hot.as_mut().is_some_and(|hot| hot.insert(id, takes))) {
+                self.drop_held(id);
+            }
+            self.drop_cold();
+            if let Some(piece) = waiting {
+                return Some((piece, verdict));
+            }
+        }
+        None
+    }
+
+    /// What is only here because it was read often goes without a word: it is on flash.
+    fn drop_cold(&mut self) {
+        while let Some(id) = self.hot.as_mut().and_then(Hot::leave) {
+            self.drop_held(id);
+        }
+    }
+
+    fn drop_held(&mut self, id: u64) {
+        if let Some(held) = self.held.remove(&id) {
+            self.held_bytes = Bytes(self.held_bytes.0 - held.takes().0);
+        }
+    }
+
+    /// What all chunks here take.
+    pub(crate) const fn held_bytes(&self) -> Bytes {
+        self.held_bytes
+    }
+}

@@ -1,0 +1,59 @@
+//! Whole records: out of the log, and as the log takes them.
+
+use bytes::Bytes;
+use zonal_base::{Buffer, Payload, index, low_u32};
+use zonal_zonelog::{Extent, Key, Log, ReadError as LogReadError, Reading, Record, Stream};
+
+use crate::cache::Inner;
+use crate::index::Found;
+
+impl Inner {
+    /// A whole record; `None` when it cannot be had, and then it is forgotten.
+    pub(crate) async fn read_whole(&self, key: Key, found: Found) -> Option<Payload> {
+        let range = 0..found.extent.len;
+        let buffer = self.ports.buffers.take(Log::read_blocks(found.extent, &range)).await;
+        let payload = self.start_whole(key, &found, buffer)?.done().await;
+        payload.map_err(|error| self.forget_damaged(key, found.extent, error)).ok()
+    }
+
+    /// As [`Inner::read_whole`], for a record that is written again: reclaim must not wait for those who
+    /// wait for reclaim.
+    pub(crate) async fn read_to_rewrite(&self, key: Key, found: Found) -> Option<Payload> {
+        let range = 0..found.extent.len;
+        let blocks = Log::read_blocks(found.extent, &range);
+        let buffer = self.ports.buffers.take_reserved(blocks).await;
+        let data = self.start_whole(key, &found, buffer)?.done_as_data().await;
+        data.map_err(|error| self.forget_damaged(key, found.extent, error)).ok()
+    }
+
+    /// `None` when the record is no longer there: its zone may have been emptied while we waited for memory.
+    fn start_whole(&self, key: Key, found: &Found, buffer: Buffer) -> Option<Reading> {
+        if self.holdings.find(key)?.extent != found.extent {
+            return None;
+        }
+        let place = (key, found.extent);
+        Some(self.log.start_read(place, found.checks, &(0..found.extent.len), buffer))
+    }
+
+    pub(crate) fn forget_damaged(&self, key: Key, extent: Extent, _error: LogReadError) {
+        self.count(|stats| stats.damaged += 1);
+        self.holdings.forget_at(key, extent);
+    }
+
+    /// The bytes of a record as the log wants them: short ones as they are, longer ones in whole blocks.
+    pub(crate) async fn record_data(&self, stream: Stream, bytes: &[u8]) -> (Payload, u32) {
+        let len = low_u32(bytes.len());
+        if Record::is_packed(len) {
+            return (Bytes::copy_from_slice(bytes).into(), len);
+        }
+        let blocks = zonal_base::Bytes(bytes.len() as u64).blocks_ceil();
+        let mut buffer = match stream {
+            Stream::Fill => self.ports.buffers.take(blocks).await,
+            Stream::Rewrite => self.ports.buffers.take_reserved(blocks).await,
+        };
+        let whole = index(blocks.bytes().0);
+        buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+        buffer.bytes_mut()[bytes.len()..whole].fill(0);
+        (buffer.freeze(whole), len)
+    }
+}
