@@ -34,7 +34,7 @@ pub enum Piece {
     Start {
         /// Nothing will be asked of the origin, unless something cached turns out to be damaged.
         all_cached: bool,
-        /// The same, and nothing will be served from memory because it is not on flash yet.
+        /// The same, and all of it will be read from flash: nothing is in memory.
         all_on_flash: bool,
     },
     /// The next bytes.
@@ -193,12 +193,14 @@ impl Read<'_> {
         let (mut all_cached, mut all_on_flash) = (true, true);
         for number in pieces.clone() {
             let key = self.version.piece(number);
-            let is_on_flash = match number == pieces.start {
-                true => is_first_on_flash,
-                false => self.inner.holdings.has(key),
-            };
-            all_on_flash &= is_on_flash;
-            all_cached &= is_on_flash || is_in_memory(&filling, key) || memory.has(key, self.head);
+            let is_held = memory.has(key, self.head);
+            let is_from_flash = !is_held
+                && match number == pieces.start {
+                    true => is_first_on_flash,
+                    false => self.inner.holdings.has(key),
+                };
+            all_on_flash &= is_from_flash;
+            all_cached &= is_held || is_from_flash || is_in_memory(&filling, key);
             if !all_cached {
                 break;
             }
@@ -206,12 +208,14 @@ impl Read<'_> {
         Piece::Start { all_cached, all_on_flash }
     }
 
-    /// True when the piece is on flash. Its read is under way then, if it is not in memory as well and there was
-    /// memory to spare.
+    /// True when the piece is to be read from flash. Its read is under way then, if there was memory to spare.
     fn start_first(&mut self, number: u64) -> bool {
         let key = self.version.piece(number);
+        if self.inner.memory.borrow().has(key, self.head) {
+            return false;
+        }
         let Some(found) = self.inner.holdings.find(key) else { return false };
-        if !self.range.is_empty() && !self.inner.memory.borrow().has(key, self.head) {
+        if !self.range.is_empty() {
             self.first = self.start_ahead(number, self.range.start, &found);
         }
         true

@@ -46,7 +46,7 @@ pub struct Settings {
 pub struct Outcome {
     /// Chunks that were asked for and came.
     pub gets: u64,
-    /// Those that were on flash.
+    /// Those that asked nothing of the origin.
     pub hits: u64,
     /// How long it took, in virtual time.
     pub took: Nanos,

@@ -118,8 +118,9 @@ const SPARE: Share = Share::percent(10);
 /// in a short time, more is room that flash would use better.
 const MEMORY: Share = Share::percent(5);
 
-/// Of a device's memory, how much is for what waits; the rest is for what is read again and again.
-const WAITING: Share = Share::percent(50);
+/// Of a device's memory, how much is for what waits; the rest is for what is read again and again. S3-FIFO's tenth:
+/// more than that hardly adds hits, and takes reads from memory to flash (docs/policies.md).
+const WAITING: Share = Share::percent(10);
 
 /// How far the ghost list reaches back. Measured there, too.
 const GHOST: Share = Share::percent(130);

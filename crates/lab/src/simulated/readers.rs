@@ -120,8 +120,8 @@ impl Consumer for Want {
 
     fn accept(&mut self, piece: Piece) {
         match piece {
-            Piece::Start { all_on_flash, .. } => {
-                self.readers.tally.borrow_mut().hits += u64::from(all_on_flash);
+            Piece::Start { all_cached, .. } => {
+                self.readers.tally.borrow_mut().hits += u64::from(all_cached);
             }
             Piece::Data(bytes) => self.look_at(&bytes),
             Piece::End => self.readers.tally.borrow_mut().gets += 1,
