@@ -12,7 +12,7 @@ use core::future::poll_fn;
 use core::pin::Pin;
 use core::task::Poll;
 
-use zonal_base::{Bytes, ZoneId};
+use zonal_base::{Bytes, Nanos, ZoneId};
 use zonal_policy::ZoneFacts;
 use zonal_zonelog::{Descriptor, Extent, Reclaim, Record, Stream, Urgency};
 
@@ -21,6 +21,9 @@ use crate::recover::{HEAD, PIECE};
 
 /// Rewrites under way together: enough to fill segments with pieces of 64 KiB and more; each holds a buffer.
 const REWRITES_AT_ONCE: usize = 16;
+
+/// Before reclaim asks again after the log refused it a zone: 10 ms, so that a log that refuses for good costs nothing.
+const REFUSED_PAUSE: Nanos = Nanos::millis(10);
 
 /// Records forgotten between two looks at what else there is to do: about 100 us.
 const FORGET_AT_ONCE: usize = 512;
@@ -73,9 +76,9 @@ impl Inner {
         // Asked for while the facts are those that the victim was chosen for.
         let wanted = self.holdings.wanted(zone);
         // A zone whose tombstones cannot be written again stays as it is: another one is as good. It may be the
-        // policy's choice again at once, so others have their turn first.
+        // policy's choice again, and be refused for the same reason.
         let Ok(reclaim) = self.log.begin_reclaim(zone).await else {
-            return zonal_runtime::yield_now().await;
+            return self.ports.clock.sleep_until(self.now() + REFUSED_PAUSE).await;
         };
         // Heads first: when room is short, what leads to chunks in many zones matters most.
         self.keep_heads(zone).await;

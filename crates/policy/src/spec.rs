@@ -413,7 +413,13 @@ impl<'a> Settings<'a> {
     }
 
     fn admission(&mut self, is_flow: bool) -> Result<Admission, SpecError> {
-        let memory = match (self.take("admit"), is_flow) {
+        let admit = self.take("admit");
+        if let Some(admit) = admit.filter(|admit| *admit != "probation" && self.has("memory")) {
+            let name = self.name;
+            let why = "waits in no memory: leave memory= out, or write admit=probation";
+            return Err(SpecError(format!("{name}: admit={admit} {why}")));
+        }
+        let memory = match (admit, is_flow) {
             (None, false) | (Some("all"), _) => return Ok(Admission::All),
             (None, true) | (Some("probation"), _) => self.share("memory")?.unwrap_or(MEMORY),
             (Some("second-hit"), _) => Share::NOTHING,
@@ -495,7 +501,10 @@ mod tests {
             ("zdrop?vop=101%", "zdrop: vop=101%: write a share from 0% to 100%, as 12.5%"),
             ("epoch?zones=0", "epoch: zones=0: write a number from 1 to 1024"),
             ("epoch?update=read", "epoch: update=read: write access or insert"),
-            ("flow?admit=sketch&memory=5%", "flow has no setting \"memory\""),
+            (
+                "flow?admit=sketch&memory=5%",
+                "flow: admit=sketch waits in no memory: leave memory= out, or write admit=probation",
+            ),
             ("zdrop?admit=lfu", "zdrop: admit=lfu: write all, second-hit, sketch or probation"),
             ("zdrop?place=slots", "zdrop has no setting \"place\""),
             ("chunk-lru?place=ram", "chunk-lru: place=ram: write zones or slots"),

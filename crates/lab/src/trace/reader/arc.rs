@@ -14,6 +14,9 @@ impl Lines for Arc {
         let mut columns = line.split_ascii_whitespace();
         let id = field::number(field::next(&mut columns, "a page")?, "a page")?;
         let left = field::number(field::next(&mut columns, "a count")?, "a count of pages")?;
+        for what in ["a third column", "a sequence number"] {
+            field::number::<u64>(field::next(&mut columns, what)?, what)?;
+        }
         if left == 0 {
             return Ok(None);
         }
