@@ -122,7 +122,7 @@ impl Inner {
         let Ok(placed) = self.log.append(Stream::Fill, record, Urgency::Linger).await else {
             return false;
         };
-        let checks = placed.descriptor().checks;
+        let checks = placed.descriptor().checks.clone();
         let found = Found::new(placed.extent(), PIECE, checks);
         self.holdings.publish(piece.key, &found, self.now())
     }

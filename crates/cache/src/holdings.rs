@@ -65,7 +65,7 @@ impl Holdings {
         self.note_gone(inserted.replaced.as_ref());
         if found.kind == PIECE {
             let mut policy = self.policy.borrow_mut();
-            policy.on_insert(&place(&inserted.found.spot()), now);
+            policy.on_insert(&place(&inserted.spot), now);
             policy.evict();
         }
         true
@@ -76,19 +76,15 @@ impl Holdings {
     pub(crate) fn publish_moved(&self, key: Key, from: Extent, to: Extent, now: Nanos) {
         let mut index = self.index.borrow_mut();
         let Some(old) = index.remove_at(key, from) else { return };
-        let moved = Found::new(to, old.kind, old.checks);
+        let moved = Found::new(to, old.kind, old.checks.clone());
         let Some(inserted) = index.insert(key, &moved) else {
             drop(index);
             return self.note_gone(Some(&old));
         };
-        let new = inserted.found;
-        let mark = self.policy.borrow_mut().on_move(
-            &place(&old.spot()),
-            &place(&new.spot()),
-            old.mark,
-            now,
-        );
-        index.set_mark(&new.spot(), mark);
+        let new = inserted.spot;
+        let mark =
+            self.policy.borrow_mut().on_move(&place(&old.spot()), &place(&new), old.mark, now);
+        index.set_mark(&new, mark);
     }
 
     /// Forgets a record, wherever it is. False when there was none.

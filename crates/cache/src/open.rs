@@ -317,7 +317,7 @@ impl Inner {
         if is_void && !self.settings.has(Planted::HeadRevived) {
             return;
         }
-        let checks = placed.descriptor().checks;
+        let checks = placed.descriptor().checks.clone();
         let found = FoundRecord::new(placed.extent(), HEAD, checks);
         self.holdings.publish(key.record(), &found, self.now());
     }

@@ -137,7 +137,7 @@ impl Cache {
         let inner = &self.inner;
         let make = || inner.keys_of(object, head);
         let (key, version) = inner.versions.borrow_mut().keys(object, head, make);
-        let read = Read {
+        let mut read = Read {
             inner,
             object,
             head,
@@ -170,7 +170,7 @@ impl Cache {
 }
 
 impl Read<'_> {
-    async fn run(mut self) {
+    async fn run(&mut self) {
         let start = self.survey();
         let outcome = match self.hand_over(start).await {
             Ok(()) => self.all_pieces().await,
@@ -216,7 +216,7 @@ impl Read<'_> {
         }
         let Some(found) = self.inner.holdings.find(key) else { return false };
         if !self.range.is_empty() {
-            self.first = self.start_ahead(number, self.range.start, &found);
+            self.first = self.start_ahead(number, self.range.start, found);
         }
         true
     }
@@ -334,7 +334,7 @@ impl Read<'_> {
     }
 
     async fn read_flash(&mut self, number: u64, key: Key, wanted: &Range<u64>) -> Option<Bytes> {
-        let (reading, spot) = match self.next_ahead(number) {
+        let (mut reading, spot) = match self.next_ahead(number) {
             Some(ahead) => (ahead.reading, ahead.spot),
             None => {
                 let found = self.inner.holdings.find(key)?;
@@ -345,9 +345,8 @@ impl Read<'_> {
                 if self.inner.holdings.find(key)?.extent != found.extent {
                     return None;
                 }
-                let place = (key, found.extent);
-                let reading = self.inner.log.start_read(place, found.checks, &within, buffer);
-                (reading, found.spot())
+                let (place, spot) = ((key, found.extent), found.spot());
+                (self.inner.log.start_read(place, found.checks, &within, buffer), spot)
             }
         };
         self.read_ahead(number);
@@ -388,7 +387,7 @@ impl Read<'_> {
             }
             let found = self.inner.holdings.find(key);
             let found = found.filter(|_| !self.is_memory_short());
-            let ahead = found.and_then(|found| self.start_ahead(next, next * piece, &found));
+            let ahead = found.and_then(|found| self.start_ahead(next, next * piece, found));
             let Some(ahead) = ahead else { return };
             self.ahead.push_back(ahead);
             next += 1;
@@ -400,13 +399,13 @@ impl Read<'_> {
     }
 
     /// Starts the read of piece `number` from `at` on, if there is memory to spare.
-    fn start_ahead(&self, number: u64, at: u64, found: &Found) -> Option<Ahead> {
-        let within = self.within(number, &self.wanted(number, at), found)?;
+    fn start_ahead(&self, number: u64, at: u64, found: Found) -> Option<Ahead> {
+        let within = self.within(number, &self.wanted(number, at), &found)?;
         let blocks = Log::read_blocks(found.extent, &within);
         let buffer = self.inner.ports.buffers.try_take(blocks)?;
-        let place = (self.version.piece(number), found.extent);
+        let (place, spot) = ((self.version.piece(number), found.extent), found.spot());
         let reading = self.inner.log.start_read(place, found.checks, &within, buffer);
-        Some(Ahead { number, reading, spot: found.spot() })
+        Some(Ahead { number, reading, spot })
     }
 
     fn next_ahead(&mut self, number: u64) -> Option<Ahead> {

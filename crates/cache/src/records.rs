@@ -10,24 +10,24 @@ use crate::index::Found;
 impl Inner {
     /// A whole record; `None` when it cannot be had, and then it is forgotten.
     pub(crate) async fn read_whole(&self, key: Key, found: Found) -> Option<Payload> {
-        let range = 0..found.extent.len;
-        let buffer = self.ports.buffers.take(Log::read_blocks(found.extent, &range)).await;
-        let payload = self.start_whole(key, &found, buffer)?.done().await;
-        payload.map_err(|error| self.forget_damaged(key, found.extent, error)).ok()
+        let extent = found.extent;
+        let buffer = self.ports.buffers.take(Log::read_blocks(extent, &(0..extent.len))).await;
+        let payload = self.start_whole(key, found, buffer)?.done().await;
+        payload.map_err(|error| self.forget_damaged(key, extent, error)).ok()
     }
 
     /// As [`Inner::read_whole`], for a record that is written again: reclaim must not wait for those who
     /// wait for reclaim.
     pub(crate) async fn read_to_rewrite(&self, key: Key, found: Found) -> Option<Payload> {
-        let range = 0..found.extent.len;
-        let blocks = Log::read_blocks(found.extent, &range);
+        let extent = found.extent;
+        let blocks = Log::read_blocks(extent, &(0..extent.len));
         let buffer = self.ports.buffers.take_reserved(blocks).await;
-        let data = self.start_whole(key, &found, buffer)?.done_as_data().await;
-        data.map_err(|error| self.forget_damaged(key, found.extent, error)).ok()
+        let data = self.start_whole(key, found, buffer)?.done_as_data().await;
+        data.map_err(|error| self.forget_damaged(key, extent, error)).ok()
     }
 
     /// `None` when the record is no longer there: its zone may have been emptied while we waited for memory.
-    fn start_whole(&self, key: Key, found: &Found, buffer: Buffer) -> Option<Reading> {
+    fn start_whole(&self, key: Key, found: Found, buffer: Buffer) -> Option<Reading> {
         if self.holdings.find(key)?.extent != found.extent {
             return None;
         }

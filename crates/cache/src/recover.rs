@@ -43,7 +43,7 @@ impl Recovery {
             }
             *newest = descriptor.generation;
         }
-        let found = Found::new(record.extent(), kind, descriptor.checks);
+        let found = Found::new(record.extent(), kind, descriptor.checks.clone());
         if self.index.insert(key, &found).is_none() {
             // Better none than an older one.
             self.index.remove(key);

@@ -139,11 +139,11 @@ impl Log {
 }
 
 impl Reading {
-    /// The bytes of the range, checked.
+    /// The bytes of the range, checked. Requires: nobody had them yet.
     ///
     /// # Errors
     /// When the device failed or a granule's check does not fit.
-    pub async fn done(mut self) -> Result<Payload, ReadError> {
+    pub async fn done(&mut self) -> Result<Payload, ReadError> {
         let answer = (&mut self.under_way).await;
         let (buffer, span) = (self.checked(answer)?, self.span);
         let [start, stop] = [span.range.0, span.range.1].map(|at| span.skip + at - span.begin);
@@ -152,11 +152,11 @@ impl Reading {
 
     /// The record as [`Record::data`] wants it, checked: it can be written again without a copy.
     ///
-    /// Requires: the range was the whole record.
+    /// Requires: the range was the whole record, and nobody had it yet.
     ///
     /// # Errors
     /// As for [`Reading::done`].
-    pub async fn done_as_data(mut self) -> Result<Payload, ReadError> {
+    pub async fn done_as_data(&mut self) -> Result<Payload, ReadError> {
         let answer = (&mut self.under_way).await;
         let (mut buffer, span) = (self.checked(answer)?, self.span);
         let len = span.range.1;

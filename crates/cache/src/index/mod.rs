@@ -34,7 +34,7 @@ struct Shape {
 }
 
 /// An entry that was looked up.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) extent: Extent,
     pub(crate) kind: Kind,
@@ -55,7 +55,7 @@ pub(crate) struct Spot {
 
 /// What came of an insertion.
 pub(crate) struct Inserted {
-    pub(crate) found: Found,
+    pub(crate) spot: Spot,
     /// What the key led to before.
     pub(crate) replaced: Option<Found>,
 }
@@ -100,7 +100,8 @@ impl Index {
         let slot = self.shape.slot(found.extent.zone, at);
         let (table, arenas, shape) = (&mut self.table, &self.arenas, self.shape);
         table.insert(hash, slot, &|slot| hash_at(arenas, shape, slot));
-        Some(Inserted { found: Found { at: zonal_base::low_u32(at), ..*found }, replaced })
+        let spot = Spot { extent: found.extent, at: zonal_base::low_u32(at) };
+        Some(Inserted { spot, replaced })
     }
 
     /// Where the record of `key` lies.

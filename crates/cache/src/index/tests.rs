@@ -43,7 +43,7 @@ fn it_behaves_as_a_map_from_keys_to_records_whose_zones_can_be_emptied() {
                     len: *len,
                 });
                 assert_eq!(replaced, before);
-                index.set_mark(&inserted.found.spot(), Mark(3));
+                index.set_mark(&inserted.spot, Mark(3));
                 model.insert(key, (found.extent.zone, found.extent.offset, len));
                 let again = index.lookup(key).unwrap();
                 assert_eq!((again.extent, again.kind), (found.extent, found.kind));

@@ -1,5 +1,8 @@
 //! Checks of granules: a hit of a small range reads and verifies only the granules that it touches.
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
 use zonal_base::{Checksum, Payload, SEED_BYTES, Seed};
 
 use super::record::RECORD_BYTES_MAX;
@@ -18,33 +21,47 @@ pub const fn granule_count(len: u32) -> usize {
 /// Granules of the longest record.
 pub const GRANULES_MAX: usize = granule_count(RECORD_BYTES_MAX);
 
+/// Checks that need no memory of their own: those of a chunk of the default size, 256 KiB. They are handed on some
+/// ten times on their way through a read.
+const FEW: usize = 8;
+
 /// The checks of one record, by value: they outlive the index entry that they were taken from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Checks {
-    count: u8,
-    values: [u32; GRANULES_MAX],
+#[derive(Clone, PartialEq, Eq)]
+pub struct Checks(Kept);
+
+#[derive(Clone, PartialEq, Eq)]
+enum Kept {
+    /// So many of these; the others are 0.
+    Few(u8, [u32; FEW]),
+    Many(Box<[u32]>),
 }
 
 impl Checks {
     /// No checks: a record without bytes.
-    pub const NONE: Self = Self { count: 0, values: [0; GRANULES_MAX] };
+    pub const NONE: Self = Self(Kept::Few(0, [0; FEW]));
 
     /// The checks, in order.
     #[must_use]
     pub fn as_slice(&self) -> &[u32] {
-        &self.values[..usize::from(self.count)]
+        match &self.0 {
+            Kept::Few(count, values) => &values[..usize::from(*count)],
+            Kept::Many(values) => values,
+        }
     }
 }
 
 impl FromIterator<u32> for Checks {
-    /// Requires: at most [`GRANULES_MAX`].
     fn from_iter<I: IntoIterator<Item = u32>>(checks: I) -> Self {
-        let mut out = Self::NONE;
-        for check in checks {
-            out.values[usize::from(out.count)] = check;
-            out.count += 1;
+        let (mut count, mut values) = (0, [0; FEW]);
+        let mut checks = checks.into_iter();
+        while let Some(check) = checks.next() {
+            let Some(place) = values.get_mut(usize::from(count)) else {
+                let few = values.into_iter().chain([check]);
+                return Self(Kept::Many(few.chain(checks).collect::<Vec<u32>>().into()));
+            };
+            (*place, count) = (check, count + 1);
         }
-        out
+        Self(Kept::Few(count, values))
     }
 }
 

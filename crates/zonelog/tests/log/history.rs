@@ -166,7 +166,7 @@ impl World {
             return;
         }
         let place = (key, found.extent);
-        let reading = self.log.start_read(place, found.checks(), &(start..len), buffer);
+        let mut reading = self.log.start_read(place, found.checks(), &(start..len), buffer);
         match reading.done().await {
             Ok(payload) => {
                 let version = self.owner.borrow().versions[&(key, found.descriptor.generation)];

@@ -129,7 +129,7 @@ fn a_reset_does_not_wait_until_readers_come_for_what_was_read() {
     let zone = fill_zones(&mut rig, &log, 1)[0];
     let buffer = rig.ports().buffers.try_take(zonal_base::Blocks(17)).expect("plenty");
     let place = (found.key(), found.extent);
-    let reading = log.start_read(place, found.checks(), &(0..30_000), buffer);
+    let mut reading = log.start_read(place, found.checks(), &(0..30_000), buffer);
     empty_zone(&mut rig, &log, zone);
     assert_eq!(log.held(), 0);
     let payload =

@@ -95,7 +95,7 @@ impl FoundRecord {
     }
 
     pub(crate) fn checks(&self) -> Checks {
-        self.descriptor.checks
+        self.descriptor.checks.clone()
     }
 }
 
@@ -326,6 +326,6 @@ pub(crate) async fn read(
 ) -> Result<Vec<u8>, ReadError> {
     let buffer = ports.buffers.take(Log::read_blocks(found.extent, &range)).await;
     let place = (found.key(), found.extent);
-    let reading = log.start_read(place, found.checks(), &range, buffer);
+    let mut reading = log.start_read(place, found.checks(), &range, buffer);
     reading.done().await.map(|payload| payload.as_bytes().to_vec())
 }
