@@ -32,8 +32,8 @@ impl Holdings {
         for zone in full.iter().copied().chain(open) {
             let mut policy = self.policy.borrow_mut();
             let index = self.index.borrow();
-            let pieces = index.zone_records(zone).filter(|(found, _)| found.kind == PIECE);
-            pieces.for_each(|(found, _)| policy.on_insert(&place(&found.spot()), now));
+            let pieces = index.zone_records(zone).filter(|found| found.kind == PIECE);
+            pieces.for_each(|found| policy.on_insert(&place(&found.spot()), now));
         }
         full.iter().for_each(|zone| self.seal(*zone, now));
     }
@@ -134,10 +134,10 @@ impl Holdings {
     /// Offsets of the pieces of a victim that are worth another write, in order.
     pub(crate) fn wanted(&self, zone: ZoneId) -> Vec<u32> {
         let (index, mut policy) = (self.index.borrow(), self.policy.borrow_mut());
-        let pieces = index.zone_records(zone).filter(|(found, _)| found.kind == PIECE);
-        let wanted = pieces
-            .filter(|(found, _)| policy.keep(&place(&found.spot()), found.mark) == Keep::Rewrite);
-        let mut wanted: Vec<u32> = wanted.map(|(found, _)| found.extent.offset).collect();
+        let pieces = index.zone_records(zone).filter(|found| found.kind == PIECE);
+        let wanted =
+            pieces.filter(|found| policy.keep(&place(&found.spot()), found.mark) == Keep::Rewrite);
+        let mut wanted: Vec<u32> = wanted.map(|found| found.extent.offset).collect();
         wanted.sort_unstable();
         wanted
     }
@@ -167,9 +167,7 @@ impl Holdings {
 
     /// Hashes of the keys of a zone's records of this kind.
     pub(crate) fn hashes(&self, zone: ZoneId, kind: zonal_zonelog::Kind) -> Vec<u64> {
-        let index = self.index.borrow();
-        let records = index.zone_records(zone).filter(|(found, _)| found.kind == kind);
-        records.map(|(_, hash)| hash).collect()
+        self.index.borrow().zone_hashes(zone, kind).collect()
     }
 
     pub(crate) fn record_count(&self) -> u64 {

@@ -35,8 +35,9 @@ impl Arena {
         self.bytes.len() - len
     }
 
-    pub(crate) fn hash(&self, at: usize) -> u64 {
-        entry::decode_hash(&self.bytes[at..])
+    /// The bits of the hash that stand in the entry.
+    pub(crate) fn rest(&self, at: usize) -> u64 {
+        entry::decode_rest(&self.bytes[at..])
     }
 
     pub(crate) fn get(&self, zone: ZoneId, at: usize) -> Found {
@@ -51,20 +52,22 @@ impl Arena {
         entry::forget(&mut self.bytes[at..]);
     }
 
-    /// The next entry that is not forgotten, which counts as forgotten from now on.
+    /// The next entry that is not forgotten, which counts as forgotten from now on. With it where it stands, and what
+    /// it has of its hash.
     pub(crate) fn next_to_drain(&mut self, zone: ZoneId) -> Option<(usize, u64, Found)> {
         while self.drained < self.bytes.len() {
             let at = self.drained;
             self.drained += entry::size(&self.bytes[at..]);
             if !entry::is_forgotten(&self.bytes[at..]) {
                 self.kill(at);
-                return Some((at, self.hash(at), self.get(zone, at)));
+                return Some((at, self.rest(at), self.get(zone, at)));
             }
         }
         None
     }
 
-    pub(crate) fn iter(&self, zone: ZoneId) -> impl Iterator<Item = (Found, u64)> + '_ {
+    /// The entries that are not forgotten, where they stand, and what they have of their hashes.
+    pub(crate) fn iter(&self, zone: ZoneId) -> impl Iterator<Item = (usize, u64, Found)> + '_ {
         let mut next = 0;
         let entries = core::iter::from_fn(move || {
             let (at, bytes) = (next, self.bytes.get(next..).filter(|bytes| !bytes.is_empty())?);
@@ -72,7 +75,7 @@ impl Arena {
             Some((at, bytes))
         });
         let live = entries.filter(|(_, bytes)| !entry::is_forgotten(bytes));
-        live.map(move |(at, bytes)| (self.get(zone, at), entry::decode_hash(bytes)))
+        live.map(move |(at, bytes)| (at, entry::decode_rest(bytes), self.get(zone, at)))
     }
 
     /// `None` when the entry is forgotten, or there is none.

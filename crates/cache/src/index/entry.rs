@@ -1,13 +1,13 @@
-//! One entry: 11 bytes, and 4 for each granule of the record.
+//! One entry: 10 bytes, and 4 for each granule of the record.
 //!
 //! ```text
-//! bits  0..42  hash of the key
-//!          42  1: starts on a block of its own; 0: packed
-//!      43..45  kind
-//!      45..47  the policy's mark
-//!          47  1: forgotten
-//! whole:  48..68  block in the zone      68..88  length - 1
-//! packed: 48..76  16-byte unit in the zone  76..88  length - 1
+//! bits  0..34  hash of the key, but for the tag
+//!          34  1: starts on a block of its own; 0: packed
+//!      35..37  kind
+//!      37..39  the policy's mark
+//!          39  1: forgotten
+//! whole:  40..60  block in the zone      60..80  length - 1
+//! packed: 40..68  16-byte unit in the zone  68..80  length - 1
 //! then 32 bits for each granule: its check
 //! ```
 
@@ -17,7 +17,7 @@ use zonal_zonelog::{Checks, Extent, GRANULES_MAX, Key, Kind, Record, granule_cou
 
 use super::{Found, Spot};
 
-const FIXED_BYTES: usize = 11;
+const FIXED_BYTES: usize = 10;
 
 /// No entry is shorter.
 pub(crate) const ENTRY_BYTES_MIN: u32 = zonal_base::low_u32(FIXED_BYTES);
@@ -26,10 +26,14 @@ pub(crate) const ENTRY_BYTES_MIN: u32 = zonal_base::low_u32(FIXED_BYTES);
 pub(crate) const ENTRY_BYTES_MAX: usize = FIXED_BYTES + 4 * GRANULES_MAX;
 
 const HASH_BITS: u32 = 42;
-const WHOLE: u64 = 1 << 42;
-const KIND_AT: u32 = 43;
-const MARK_AT: u32 = 45;
-const FORGOTTEN: u64 = 1 << 47;
+
+/// Those of them that stand in the entry. The others are the tag, which stands in the slot that leads there.
+const REST_BITS: u32 = 34;
+const WHOLE: u64 = 1 << 34;
+const KIND_AT: u32 = 35;
+const MARK_AT: u32 = 37;
+const FORGOTTEN: u64 = 1 << 39;
+const _: () = assert!(HASH_BITS - REST_BITS == u8::BITS);
 
 const UNITS_PER_BLOCK: u32 = 256;
 const _: () = assert!(UNITS_PER_BLOCK as usize * Extent::UNIT == BLOCK_BYTES);
@@ -40,6 +44,22 @@ pub(crate) fn hash(key: Key) -> u64 {
     mix64(high ^ mix64(low)) >> (64 - HASH_BITS)
 }
 
+/// The bits of a hash that stand in a slot.
+#[expect(clippy::cast_possible_truncation, reason = "asserted to be so many")]
+pub(crate) const fn tag(hash: u64) -> u8 {
+    (hash >> REST_BITS) as u8
+}
+
+/// The bits of a hash that stand in an entry.
+pub(crate) const fn rest(hash: u64) -> u64 {
+    hash & ((1 << REST_BITS) - 1)
+}
+
+/// The hash of which these are the bits.
+pub(crate) const fn whole_hash(tag: u8, rest: u64) -> u64 {
+    (tag as u64) << REST_BITS | rest
+}
+
 #[expect(clippy::cast_possible_truncation, reason = "the halves of 128 bits are 64 bits each")]
 const fn halves(n: u128) -> [u64; 2] {
     [n as u64, (n >> 64) as u64]
@@ -48,15 +68,16 @@ const fn halves(n: u128) -> [u64; 2] {
 pub(crate) fn encode(hash: u64, found: &Found, out: &mut [u8; ENTRY_BYTES_MAX]) -> usize {
     let Extent { offset, len, .. } = found.extent;
     assert!(0 < len && found.kind.0 < 4);
-    let mut word = hash | u64::from(found.kind.0) << KIND_AT | u64::from(found.mark.0) << MARK_AT;
+    let more = u64::from(found.kind.0) << KIND_AT | u64::from(found.mark.0) << MARK_AT;
+    let mut word = rest(hash) | more;
     let place = if Record::is_packed(len) {
         u64::from(offset) | u64::from(len - 1) << 28
     } else {
         word |= WHOLE;
         u64::from(offset / UNITS_PER_BLOCK) | u64::from(len - 1) << 20
     };
-    out[..6].copy_from_slice(&word.to_le_bytes()[..6]);
-    out[6..11].copy_from_slice(&place.to_le_bytes()[..5]);
+    out[..5].copy_from_slice(&word.to_le_bytes()[..5]);
+    out[5..10].copy_from_slice(&place.to_le_bytes()[..5]);
     let checks = found.checks.as_slice();
     for (at, check) in (FIXED_BYTES..).step_by(4).zip(checks) {
         out[at..at + 4].copy_from_slice(&check.to_le_bytes());
@@ -64,8 +85,8 @@ pub(crate) fn encode(hash: u64, found: &Found, out: &mut [u8; ENTRY_BYTES_MAX]) 
     FIXED_BYTES + 4 * checks.len()
 }
 
-pub(crate) fn decode_hash(bytes: &[u8]) -> u64 {
-    word(bytes) & ((1 << HASH_BITS) - 1)
+pub(crate) fn decode_rest(bytes: &[u8]) -> u64 {
+    rest(word(bytes))
 }
 
 pub(crate) fn is_forgotten(bytes: &[u8]) -> bool {
@@ -74,16 +95,16 @@ pub(crate) fn is_forgotten(bytes: &[u8]) -> bool {
 
 pub(crate) fn forget(bytes: &mut [u8]) {
     let forgotten = word(bytes) | FORGOTTEN;
-    bytes[..6].copy_from_slice(&forgotten.to_le_bytes()[..6]);
+    bytes[..5].copy_from_slice(&forgotten.to_le_bytes()[..5]);
 }
 
 pub(crate) fn mark(bytes: &[u8]) -> Mark {
-    Mark((bytes[5] >> (MARK_AT - 40)) & Mark::MAX.0)
+    Mark((bytes[4] >> (MARK_AT - 32)) & Mark::MAX.0)
 }
 
 pub(crate) fn set_mark(bytes: &mut [u8], mark: Mark) {
-    let others = bytes[5] & !(Mark::MAX.0 << (MARK_AT - 40));
-    bytes[5] = others | mark.0 << (MARK_AT - 40);
+    let others = bytes[4] & !(Mark::MAX.0 << (MARK_AT - 32));
+    bytes[4] = others | mark.0 << (MARK_AT - 32);
 }
 
 /// Bytes from this entry to the next.
@@ -109,14 +130,14 @@ pub(crate) fn glance((zone, at): (ZoneId, u32), bytes: &[u8]) -> (Spot, Kind, Ma
 
 fn word(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
-    word[..6].copy_from_slice(&bytes[..6]);
+    word[..5].copy_from_slice(&bytes[..5]);
     u64::from_le_bytes(word)
 }
 
 /// Offset in units, and length.
 fn place(bytes: &[u8]) -> (u32, u32) {
     let mut place = [0; 8];
-    place[..5].copy_from_slice(&bytes[6..11]);
+    place[..5].copy_from_slice(&bytes[5..10]);
     let place = u64::from_le_bytes(place);
     let field = |at: u32, bits: u32| (place >> at) & ((1 << bits) - 1);
     let narrow = |n: u64| zonal_base::low_u32(zonal_base::index(n));

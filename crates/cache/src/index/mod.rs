@@ -1,7 +1,7 @@
 //! The index: which records are on flash, and where. At most 24 bytes of memory for a 64 KiB chunk.
 //!
 //! Each zone has an *arena*: its records, one packed entry after the other, in the order in which they
-//! were published. A *table* of 32-bit slots leads from a key to an entry. Emptying a zone walks its
+//! were published. A *table* of 40-bit slots leads from a key to an entry. Emptying a zone walks its
 //! arena, so the index never reads the device. The layout, bit by bit, is in `docs/formats/index.md`.
 //!
 //! Keys are known by 42 bits of a hash only. Two keys that share them replace each other, which a cache
@@ -27,7 +27,7 @@ pub(crate) struct Index {
     shape: Shape,
 }
 
-/// How the 32 bits of a slot are divided between the zone and the place in its arena.
+/// How the 32 bits of a place are divided between the zone and where in its arena it is.
 #[derive(Clone, Copy)]
 struct Shape {
     arena_bits: u32,
@@ -97,9 +97,9 @@ impl Index {
         }
         let replaced = self.remove(key);
         let at = self.arenas[zone].push(hash, found);
-        let slot = self.shape.slot(found.extent.zone, at);
+        let place = self.shape.place(found.extent.zone, at);
         let (table, arenas, shape) = (&mut self.table, &self.arenas, self.shape);
-        table.insert(hash, slot, &|slot| hash_at(arenas, shape, slot));
+        table.insert(hash, place, &|place| rest_at(arenas, shape, place));
         let spot = Spot { extent: found.extent, at: zonal_base::low_u32(at) };
         Some(Inserted { spot, replaced })
     }
@@ -119,7 +119,7 @@ impl Index {
     /// Forgets `key`, wherever it leads.
     pub(crate) fn remove(&mut self, key: Key) -> Option<Found> {
         let (zone, at) = self.find(key)?;
-        self.table.remove(entry::hash(key), self.shape.slot(zone, at));
+        self.table.remove(entry::rest(entry::hash(key)), self.shape.place(zone, at));
         let arena = &mut self.arenas[index(u64::from(zone.0))];
         let found = arena.get(zone, at);
         arena.kill(at);
@@ -153,19 +153,27 @@ impl Index {
     ) -> bool {
         let arena = &mut self.arenas[index(u64::from(zone.0))];
         for _ in 0..limit {
-            let Some((at, hash, found)) = arena.next_to_drain(zone) else {
+            let Some((at, rest, found)) = arena.next_to_drain(zone) else {
                 *arena = Arena::default();
                 return false;
             };
-            self.table.remove(hash, self.shape.slot(zone, at));
-            forgotten(found, hash);
+            let tag = self.table.remove(rest, self.shape.place(zone, at));
+            forgotten(found, entry::whole_hash(tag, rest));
         }
         true
     }
 
     /// The records of a zone that are not forgotten.
-    pub(crate) fn zone_records(&self, zone: ZoneId) -> impl Iterator<Item = (Found, u64)> + '_ {
-        self.arenas[index(u64::from(zone.0))].iter(zone)
+    pub(crate) fn zone_records(&self, zone: ZoneId) -> impl Iterator<Item = Found> + '_ {
+        self.arenas[index(u64::from(zone.0))].iter(zone).map(|(_, _, found)| found)
+    }
+
+    /// The hashes of those of a kind.
+    pub(crate) fn zone_hashes(&self, zone: ZoneId, kind: Kind) -> impl Iterator<Item = u64> + '_ {
+        let records = self.arenas[index(u64::from(zone.0))].iter(zone);
+        records.filter(move |(_, _, found)| found.kind == kind).map(move |(at, rest, _)| {
+            entry::whole_hash(self.table.tag(rest, self.shape.place(zone, at)), rest)
+        })
     }
 
     /// A zone takes no more records: its arena gives back what it holds in reserve.
@@ -186,25 +194,25 @@ impl Index {
 
     fn find(&self, key: Key) -> Option<(ZoneId, usize)> {
         let hash = entry::hash(key);
-        let slot = self.table.find(hash, |slot| hash_at(&self.arenas, self.shape, slot))?;
-        Some(self.shape.place(slot))
+        let place = self.table.find(hash, |place| rest_at(&self.arenas, self.shape, place))?;
+        Some(self.shape.divide(place))
     }
 }
 
-fn hash_at(arenas: &[Arena], shape: Shape, slot: u32) -> u64 {
-    let (zone, at) = shape.place(slot);
-    arenas[index(u64::from(zone.0))].hash(at)
+fn rest_at(arenas: &[Arena], shape: Shape, place: u32) -> u64 {
+    let (zone, at) = shape.divide(place);
+    arenas[index(u64::from(zone.0))].rest(at)
 }
 
 impl Shape {
-    fn slot(self, zone: ZoneId, at: usize) -> u32 {
-        // Zone numbers are below zone_count, so the all-ones slot of an empty place never comes up.
+    fn place(self, zone: ZoneId, at: usize) -> u32 {
+        // Zone numbers are below zone_count, so the all-ones place of an empty slot never comes up.
         (zone.0 << self.arena_bits) | zonal_base::low_u32(at)
     }
 
-    fn place(self, slot: u32) -> (ZoneId, usize) {
-        let at = slot & (self.arena_limit_u32() - 1);
-        (ZoneId(slot >> self.arena_bits), at as usize)
+    fn divide(self, place: u32) -> (ZoneId, usize) {
+        let at = place & (self.arena_limit_u32() - 1);
+        (ZoneId(place >> self.arena_bits), at as usize)
     }
 
     fn arena_limit(self) -> usize {
