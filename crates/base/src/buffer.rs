@@ -60,9 +60,18 @@ struct Class {
     blocks: usize,
     count: u32,
     /// Memory that was never used: the system gives it when it is first touched.
-    fresh: ArrayQueue<(u32, BytesMut)>,
+    fresh: ArrayQueue<Box<Piece>>,
     /// Memory that came back.
-    free: ArrayQueue<(u32, BytesMut)>,
+    free: ArrayQueue<Box<Piece>>,
+}
+
+/// The memory of one buffer, and what is known of it. It goes from hand to hand some ten times in the life of a read, so
+/// what goes is its address.
+struct Piece {
+    memory: BytesMut,
+    id: u32,
+    class_id: usize,
+    contents: Contents,
 }
 
 /// Where the buffers of one size lie.
@@ -98,7 +107,7 @@ impl Pool {
         let classes = sorted
             .iter()
             .map(|class| {
-                let (made, region) = Class::new(*class, next_id);
+                let (made, region) = Class::new(*class, regions.len(), next_id);
                 next_id += class.count;
                 regions.push(region);
                 made
@@ -135,9 +144,9 @@ impl Pool {
         if u64::from(class.count) <= class.in_use() + u64::from(left) {
             return None;
         }
-        let (id, memory) = class.free.pop().or_else(|| class.fresh.pop())?;
-        let (contents, pool) = (Contents::Bytes, self.shared.clone());
-        Some(Buffer { memory, id, class_id, contents, pool })
+        let mut piece = class.free.pop().or_else(|| class.fresh.pop())?;
+        piece.contents = Contents::Bytes;
+        Some(Buffer { piece: Some(piece), pool: self.shared.clone() })
     }
 
     /// The largest buffer that this pool hands out.
@@ -190,14 +199,15 @@ impl Pool {
 }
 
 impl Class {
-    fn new(class: PoolClass, first_id: u32) -> (Self, Region) {
+    fn new(class: PoolClass, class_id: usize, first_id: u32) -> (Self, Region) {
         assert!(0 < class.count && 0 < class.blocks.0);
         let (count, blocks) = (class.count as usize, crate::index(class.blocks.0));
         let mut memory = region(count * blocks * BLOCK_BYTES);
         let place = Region { address: memory.as_ptr().addr(), bytes: memory.len() };
         let (fresh, free) = (ArrayQueue::new(count), ArrayQueue::new(count));
         for id in first_id..first_id + class.count {
-            let room = fresh.push((id, memory.split_to(blocks * BLOCK_BYTES)));
+            let (memory, contents) = (memory.split_to(blocks * BLOCK_BYTES), Contents::Bytes);
+            let room = fresh.push(Box::new(Piece { memory, id, class_id, contents }));
             assert!(room.is_ok(), "made for so many");
         }
         (Self { blocks, count: class.count, fresh, free }, place)
@@ -217,59 +227,71 @@ fn region(bytes: usize) -> BytesMut {
     region
 }
 
+/// Why a buffer always has its memory.
+const HELD: &str = "only a buffer that is dropped gives its memory back";
+
 /// Block-aligned memory with one owner.
 pub struct Buffer {
-    memory: BytesMut,
-    id: u32,
-    class_id: usize,
-    contents: Contents,
+    /// `None` once it went back.
+    piece: Option<Box<Piece>>,
     pool: Arc<Shared>,
 }
 
 impl Buffer {
+    fn piece(&self) -> &Piece {
+        self.piece.as_deref().expect(HELD)
+    }
+
+    fn piece_mut(&mut self) -> &mut Piece {
+        self.piece.as_deref_mut().expect(HELD)
+    }
+
     /// What names this memory as long as the pool lives: below [`Pool::max_count`].
     #[must_use]
-    pub const fn id(&self) -> u32 {
-        self.id
+    pub fn id(&self) -> u32 {
+        self.piece().id
     }
 
     /// The bytes, all of them: the size of the class, not of the request.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &self.memory
+        &self.piece().memory
     }
 
     /// The bytes, to be filled.
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.memory
+        &mut self.piece_mut().memory
     }
 
     /// Copies what came for `at`: all of it, or of whole blocks what the pool was made to hold.
     pub fn copy_from(&mut self, at: usize, bytes: &[u8]) {
-        if self.pool.copies == Contents::Bytes {
-            self.memory[at..at + bytes.len()].copy_from_slice(bytes);
+        let copies = self.pool.copies;
+        let Piece { memory, contents, .. } = self.piece_mut();
+        if copies == Contents::Bytes {
+            memory[at..at + bytes.len()].copy_from_slice(bytes);
             return;
         }
         let front = at.next_multiple_of(BLOCK_BYTES).min(at + bytes.len()) - at;
         let (front, rest) = bytes.split_at(front);
         let begin = at + front.len();
-        self.memory[at..begin].copy_from_slice(front);
-        let ours = self.memory[begin..begin + rest.len()].chunks_mut(BLOCK_BYTES);
+        memory[at..begin].copy_from_slice(front);
+        let ours = memory[begin..begin + rest.len()].chunks_mut(BLOCK_BYTES);
         for (ours, block) in ours.zip(rest.chunks(BLOCK_BYTES)) {
             if block.len() < BLOCK_BYTES {
                 ours.copy_from_slice(block);
                 return;
             }
             ours[..TAG_BYTES].copy_from_slice(&block[..TAG_BYTES]);
-            self.contents = Contents::Tags;
+            *contents = Contents::Tags;
         }
     }
 
     /// The blocks hold what `tag` names, and what follows it. For devices that keep tags.
     pub fn set_tags(&mut self, blocks: Range<usize>, tag: Tag) {
-        self.contents = Contents::Tags;
-        let memory = &mut self.memory[blocks.start * BLOCK_BYTES..blocks.end * BLOCK_BYTES];
+        let piece = self.piece_mut();
+        piece.contents = Contents::Tags;
+        let memory = &mut piece.memory[blocks.start * BLOCK_BYTES..blocks.end * BLOCK_BYTES];
         for (number, block) in (0..).zip(memory.chunks_exact_mut(BLOCK_BYTES)) {
             block[..TAG_BYTES].copy_from_slice(&tag.plus(Blocks(number)).encode());
         }
@@ -278,19 +300,20 @@ impl Buffer {
     /// The checksum of a part, behind `seed`. Of tags, the first one stands for the part.
     #[must_use]
     pub fn checksum(&self, checksum: Checksum, seed: &Seed, part: Range<usize>) -> u32 {
-        checksum.behind(seed, self.contents.telling(&self.memory[part]))
+        let Piece { memory, contents, .. } = self.piece();
+        checksum.behind(seed, contents.telling(&memory[part]))
     }
 
     /// Size of the memory.
     #[must_use]
     pub fn blocks(&self) -> Blocks {
-        Blocks((self.memory.len() / BLOCK_BYTES) as u64)
+        Blocks((self.piece().memory.len() / BLOCK_BYTES) as u64)
     }
 
     /// Shares the first `len` bytes, read-only from now on.
     #[must_use]
     pub fn freeze(self, len: usize) -> Payload {
-        let contents = self.contents;
+        let contents = self.piece().contents;
         let mut bytes = bytes::Bytes::from_owner(Frozen(self));
         assert!(len <= bytes.len());
         bytes.truncate(len);
@@ -300,11 +323,12 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // What is left behind holds no memory.
-        let memory = core::mem::take(&mut self.memory);
-        let returned = self.pool.classes[self.class_id].free.push((self.id, memory));
+        let Some(piece) = self.piece.take() else { return };
+        let returned = self.pool.classes[piece.class_id].free.push(piece);
         assert!(returned.is_ok(), "a pool has room for every buffer that it made");
-        if self.pool.someone_waits.swap(false, Ordering::SeqCst) {
+        let waits = &self.pool.someone_waits;
+        // A look costs far less than a swap, and nearly always nobody waits.
+        if waits.load(Ordering::SeqCst) && waits.swap(false, Ordering::SeqCst) {
             (self.pool.on_return)();
         }
     }
@@ -312,7 +336,7 @@ impl Drop for Buffer {
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer({}, {} blocks)", self.id, self.blocks().0)
+        write!(f, "Buffer({}, {} blocks)", self.id(), self.blocks().0)
     }
 }
 

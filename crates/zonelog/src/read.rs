@@ -96,13 +96,18 @@ impl Span {
         (checksum, key): (Checksum, Key),
         checks: &Checks,
     ) -> bool {
-        let mut granules = (self.begin..self.end).step_by(GRANULE_BYTES).zip(self.first_granule..);
-        granules.all(|(from, granule)| {
-            let part = [from, self.end.min(from + GRANULE_BYTES)];
-            let [from, to] = part.map(|at| self.skip + at - self.begin);
-            let check = read.checksum(checksum, &seed(key, granule), from..to);
-            checks.as_slice().get(granule) == Some(&check)
-        })
+        let Some(checks) = checks.as_slice().get(self.first_granule..) else { return false };
+        let end = self.skip + self.end - self.begin;
+        let (mut from, mut granule, mut checks) = (self.skip, self.first_granule, checks.iter());
+        while from < end {
+            let part = from..end.min(from + GRANULE_BYTES);
+            let check = read.checksum(checksum, &seed(key, granule), part);
+            if checks.next() != Some(&check) {
+                return false;
+            }
+            (from, granule) = (from + GRANULE_BYTES, granule + 1);
+        }
+        true
     }
 }
 

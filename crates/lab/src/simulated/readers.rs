@@ -91,6 +91,9 @@ impl Readers {
     }
 
     fn name(&self, object: u64) -> ObjectName {
+        if let Some(name) = self.names.borrow().get(zonal_base::index(object)) {
+            return name.clone();
+        }
         let mut names = self.names.borrow_mut();
         let have = names.len() as u64;
         names.extend((have..=object).map(name_of));
