@@ -30,6 +30,17 @@ const KICKS_MAX: usize = 200;
 /// all of them. With half as many parts would fill to 90 % only.
 const WAYS: u8 = 16;
 
+/// What chooses the sum of a bucket and its other one, by the tag.
+const SUMS: [u64; WAYS as usize] = {
+    let mut sums = [0; WAYS as usize];
+    let mut way = 0;
+    while way < sums.len() {
+        sums[way] = mix64(way as u64 + 1);
+        way += 1;
+    }
+    sums
+};
+
 pub(crate) struct Table {
     parts: Vec<Part>,
     len: usize,
@@ -135,7 +146,7 @@ impl Part {
     /// The bucket to which those of a tag move from this one, and back. Together they are a number that the
     /// tag chooses, around the end of the part.
     fn other(&self, bucket: usize, tag: u8) -> usize {
-        let sum = self.scaled(mix64(u64::from(tag % WAYS + 1)));
+        let sum = self.scaled(SUMS[usize::from(tag % WAYS)]);
         if bucket <= sum { sum - bucket } else { sum + self.buckets.len() - bucket }
     }
 
@@ -146,12 +157,17 @@ impl Part {
     /// The bucket and the slot in it of a place whose tag is not known.
     fn locate(&self, rest: u64, place: u32) -> (usize, usize) {
         let first = self.scaled(mix64(rest));
-        let others = (0..WAYS).map(|way| self.other(first, way));
-        let mut found = core::iter::once(first).chain(others).filter_map(|bucket| {
-            let at = self.buckets[bucket].places.iter().position(|known| *known == place)?;
-            Some((bucket, at))
-        });
-        found.next().expect("an entry that is not forgotten is in the table")
+        let has = |bucket: usize| self.buckets[bucket].places.contains(&place);
+        let mut bucket = first;
+        if !has(first) {
+            // All of them, also when it is found: memory is far, and so none waits for the one before.
+            for way in 0..WAYS {
+                let other = self.other(first, way);
+                bucket = if has(other) { other } else { bucket };
+            }
+        }
+        let at = self.buckets[bucket].places.iter().position(|known| *known == place);
+        (bucket, at.expect("an entry that is not forgotten is in the table"))
     }
 
     fn insert(&mut self, hash: u64, place: u32, rest_of: &impl Fn(u32) -> u64) {
