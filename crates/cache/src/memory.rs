@@ -64,6 +64,10 @@ impl Memory {
     }
 
     fn find(&self, key: Key, head: &Head) -> Option<&Held> {
+        // Every read asks, also where there is no memory for chunks: then not even a hash is made.
+        if self.held.is_empty() {
+            return None;
+        }
         let held = self.held.get(&chunk_id(key))?;
         (held.key == key && core::ptr::eq(Arc::as_ptr(&held.head), head)).then_some(held)
     }

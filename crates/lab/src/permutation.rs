@@ -3,13 +3,14 @@
 use zonal_base::mix64;
 
 /// Rounds of the Feistel network: 4 leave no pattern that a cache could see.
-const ROUNDS: u64 = 4;
+const ROUNDS: usize = 4;
 
 /// The numbers below n, in another order.
 #[derive(Clone, Copy, Debug)]
 pub struct Permutation {
     n: u64,
-    seed: u64,
+    /// One for each round.
+    keys: [u64; ROUNDS],
     /// Bits of each half of a number.
     half: u32,
 }
@@ -21,7 +22,8 @@ impl Permutation {
         assert!(0 < n);
         let bits = u64::BITS - (n - 1).leading_zeros();
         let half = bits.div_ceil(2);
-        Self { n, seed, half: if half == 0 { 1 } else { half } }
+        let keys = [mix64(seed), mix64(seed ^ 1), mix64(seed ^ 2), mix64(seed ^ 3)];
+        Self { n, keys, half: if half == 0 { 1 } else { half } }
     }
 
     /// Where `i` goes. Requires: `i` is below n.
@@ -39,8 +41,8 @@ impl Permutation {
     fn network(&self, i: u64) -> u64 {
         let mask = (1 << self.half) - 1;
         let (mut left, mut right) = (i >> self.half, i & mask);
-        for round in 0..ROUNDS {
-            let mixed = mix64(right ^ mix64(self.seed ^ round)) & mask;
+        for key in self.keys {
+            let mixed = mix64(right ^ key) & mask;
             (left, right) = (right, left ^ mixed);
         }
         left << self.half | right

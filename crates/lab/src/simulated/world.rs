@@ -98,11 +98,18 @@ impl<D: ZonedDevice> World<D> {
 
     /// Moves on to the next thing that happens, if there is one.
     fn wait(&mut self) -> bool {
-        let events =
-            [self.executor.next_deadline(), self.drive.next_event(), self.origin.next_event()];
-        let Some(next) = events.into_iter().flatten().min() else { return false };
+        let of_tasks = self.executor.next_deadline();
+        let of_ports = sooner(self.drive.next_event(), self.origin.next_event());
+        let Some(next) = sooner(of_tasks, of_ports) else { return false };
         self.now = self.now.max(next);
         self.executor.advance(self.now);
         true
+    }
+}
+
+fn sooner(one: Option<Nanos>, other: Option<Nanos>) -> Option<Nanos> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
