@@ -95,10 +95,9 @@ impl Setting {
             engine.log.planted = options.log_bug;
         }
         let device_seed = rng.next_u64();
-        let memory = Bytes::kib([0, 0, 64, 512][draw(rng, 4)]);
-        let zones = ["zone-fifo", "zone-lru", "zone-fifo?admit=probation", "flow"];
-        let drawn = zones
-            .get(draw(rng, 6))
+        let name = ["zone-fifo", "zone-lru"].get(draw(rng, 3));
+        let (name, memory) = waiting(Rng::new(!device_seed), name.copied());
+        let drawn = name
             .map_or(Keeping::Thirds, |name| Keeping::By(name.parse().expect("a policy of ours")));
         Self {
             model,
@@ -110,6 +109,18 @@ impl Setting {
             origin_fault_rate: [0, 0, 40, 8][draw(rng, 4)],
         }
     }
+}
+
+/// In half of all histories chunks are held in memory, and in half of those some wait there. Drawn apart: a history
+/// with neither is what it was before there were any.
+fn waiting(mut rng: Rng, name: Option<&'static str>) -> (Option<&'static str>, Bytes) {
+    let memory = Bytes::kib([64, 512, 0, 0][draw(&mut rng, 4)]);
+    let policies = ["zone-fifo?admit=probation", "flow"];
+    let name = match policies.get(draw(&mut rng, 4)) {
+        Some(waiting) if memory != Bytes(0) => Some(*waiting),
+        _ => name,
+    };
+    (name, memory)
 }
 
 impl Model {

@@ -7,7 +7,7 @@ use zonal_policy::Mark;
 use zonal_zonelog::Kind;
 
 use super::entry;
-use super::{Found, Spot};
+use super::{Found, Spot, Stand};
 
 /// A zone that is being filled grows its arena by so many bytes at a time: doubling would leave half of
 /// it unused.
@@ -18,11 +18,22 @@ pub(crate) struct Arena {
     bytes: Vec<u8>,
     /// Where the walk of [`Arena::next_to_drain`] is.
     drained: usize,
+    /// How often it was emptied.
+    round: u32,
 }
 
 impl Arena {
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
+    }
+
+    pub(super) fn stand(&self, at: usize) -> Stand {
+        Stand { at: low_u32(at), round: self.round }
+    }
+
+    /// Requires: [`Arena::next_to_drain`] has no more.
+    pub(crate) fn empty(&mut self) {
+        *self = Self { round: self.round.wrapping_add(1), ..Self::default() };
     }
 
     pub(crate) fn push(&mut self, hash: u64, found: &Found) -> usize {
@@ -41,11 +52,11 @@ impl Arena {
     }
 
     pub(crate) fn get(&self, zone: ZoneId, at: usize) -> Found {
-        entry::decode((zone, low_u32(at)), &self.bytes[at..])
+        entry::decode((zone, self.stand(at)), &self.bytes[at..])
     }
 
     pub(crate) fn glance(&self, zone: ZoneId, at: usize) -> (Spot, Kind, Mark) {
-        entry::glance((zone, low_u32(at)), &self.bytes[at..])
+        entry::glance((zone, self.stand(at)), &self.bytes[at..])
     }
 
     pub(crate) fn kill(&mut self, at: usize) {
@@ -79,13 +90,14 @@ impl Arena {
     }
 
     /// `None` when the entry is forgotten, or there is none.
-    pub(crate) fn mark(&self, at: usize) -> Option<Mark> {
-        let bytes = self.bytes.get(at..).filter(|bytes| !bytes.is_empty())?;
-        (!entry::is_forgotten(bytes)).then(|| entry::mark(bytes))
+    pub(super) fn mark(&self, Stand { at, round }: Stand) -> Option<Mark> {
+        let bytes = self.bytes.get(at as usize..).filter(|bytes| !bytes.is_empty())?;
+        (round == self.round && !entry::is_forgotten(bytes)).then(|| entry::mark(bytes))
     }
 
-    pub(crate) fn set_mark(&mut self, at: usize, mark: Mark) {
-        entry::set_mark(&mut self.bytes[at..], mark);
+    pub(super) fn set_mark(&mut self, stand: Stand, mark: Mark) {
+        assert_eq!(stand.round, self.round, "the entry is there");
+        entry::set_mark(&mut self.bytes[stand.at as usize..], mark);
     }
 
     pub(crate) fn shrink(&mut self) {

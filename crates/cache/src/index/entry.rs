@@ -15,7 +15,7 @@ use zonal_base::{BLOCK_BYTES, ZoneId, mix64};
 use zonal_policy::Mark;
 use zonal_zonelog::{Checks, Extent, GRANULES_MAX, Key, Kind, Record, granule_count};
 
-use super::{Found, Spot};
+use super::{Found, Spot, Stand};
 
 const FIXED_BYTES: usize = 10;
 
@@ -113,19 +113,19 @@ pub(crate) fn size(bytes: &[u8]) -> usize {
 }
 
 /// An entry that stands at `at` in its arena.
-pub(crate) fn decode(place: (ZoneId, u32), bytes: &[u8]) -> Found {
-    let (Spot { extent, at }, kind, mark) = glance(place, bytes);
+pub(super) fn decode(place: (ZoneId, Stand), bytes: &[u8]) -> Found {
+    let (Spot { extent, stand }, kind, mark) = glance(place, bytes);
     let checks = bytes[FIXED_BYTES..FIXED_BYTES + 4 * granule_count(extent.len)].chunks_exact(4);
     let checks: Checks =
         checks.map(|check| u32::from_le_bytes([check[0], check[1], check[2], check[3]])).collect();
-    Found { extent, kind, checks, mark, at }
+    Found { extent, kind, checks, mark, stand }
 }
 
 /// The same without its checks.
-pub(crate) fn glance((zone, at): (ZoneId, u32), bytes: &[u8]) -> (Spot, Kind, Mark) {
+pub(super) fn glance((zone, stand): (ZoneId, Stand), bytes: &[u8]) -> (Spot, Kind, Mark) {
     let (offset, len) = place(bytes);
     let kind = Kind(((word(bytes) >> KIND_AT) & 3) as u8);
-    (Spot { extent: Extent { zone, offset, len }, at }, kind, mark(bytes))
+    (Spot { extent: Extent { zone, offset, len }, stand }, kind, mark(bytes))
 }
 
 fn word(bytes: &[u8]) -> u64 {

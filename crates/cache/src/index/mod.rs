@@ -41,16 +41,23 @@ pub(crate) struct Found {
     pub(crate) checks: Checks,
     /// Its policy's.
     pub(crate) mark: Mark,
-    /// Where its entry stands in the arena of its zone.
+    stand: Stand,
+}
+
+/// Where an entry stands.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stand {
+    /// In the arena of its zone.
     at: u32,
+    /// How often the zone had been emptied before.
+    round: u32,
 }
 
 /// Where a record lies, and which one of its zone it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot {
     pub(crate) extent: Extent,
-    /// Where its entry stands in the arena of its zone.
-    at: u32,
+    stand: Stand,
 }
 
 /// What came of an insertion.
@@ -63,18 +70,18 @@ pub(crate) struct Inserted {
 impl Found {
     /// A record that is not in the index yet.
     pub(crate) fn new(extent: Extent, kind: Kind, checks: Checks) -> Self {
-        Self { extent, kind, checks, mark: Mark::default(), at: 0 }
+        Self { extent, kind, checks, mark: Mark::default(), stand: Stand::default() }
     }
 
     pub(crate) const fn spot(&self) -> Spot {
-        Spot { extent: self.extent, at: self.at }
+        Spot { extent: self.extent, stand: self.stand }
     }
 }
 
 impl Spot {
     /// No other record of its zone has it, and later ones have higher ones.
     pub(crate) const fn number(&self) -> u32 {
-        self.at / entry::ENTRY_BYTES_MIN
+        self.stand.at / entry::ENTRY_BYTES_MIN
     }
 }
 
@@ -100,7 +107,7 @@ impl Index {
         let place = self.shape.place(found.extent.zone, at);
         let (table, arenas, shape) = (&mut self.table, &self.arenas, self.shape);
         table.insert(hash, place, &|place| rest_at(arenas, shape, place));
-        let spot = Spot { extent: found.extent, at: zonal_base::low_u32(at) };
+        let spot = Spot { extent: found.extent, stand: self.arenas[zone].stand(at) };
         Some(Inserted { spot, replaced })
     }
 
@@ -132,15 +139,15 @@ impl Index {
         self.remove(key)
     }
 
-    /// What a record is marked with now; `None` when it was forgotten. Requires: its zone was not reset since
-    /// it was looked up.
+    /// What a record is marked with now; `None` when it was forgotten. Its zone may have been emptied since it was
+    /// looked up, and be full of others: a read ahead of its reader pins it no longer than the device takes.
     pub(crate) fn mark(&self, spot: &Spot) -> Option<Mark> {
-        self.arenas[index(u64::from(spot.extent.zone.0))].mark(spot.at as usize)
+        self.arenas[index(u64::from(spot.extent.zone.0))].mark(spot.stand)
     }
 
     /// Requires: it is not forgotten.
     pub(crate) fn set_mark(&mut self, spot: &Spot, mark: Mark) {
-        self.arenas[index(u64::from(spot.extent.zone.0))].set_mark(spot.at as usize, mark);
+        self.arenas[index(u64::from(spot.extent.zone.0))].set_mark(spot.stand, mark);
     }
 
     /// Forgets up to `limit` records of a zone and says whether more are left. The records are told to
@@ -154,7 +161,7 @@ impl Index {
         let arena = &mut self.arenas[index(u64::from(zone.0))];
         for _ in 0..limit {
             let Some((at, rest, found)) = arena.next_to_drain(zone) else {
-                *arena = Arena::default();
+                arena.empty();
                 return false;
             };
             let tag = self.table.remove(rest, self.shape.place(zone, at));

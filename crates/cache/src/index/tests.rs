@@ -61,6 +61,22 @@ fn it_behaves_as_a_map_from_keys_to_records_whose_zones_can_be_emptied() {
 }
 
 #[test]
+fn what_was_found_in_a_zone_before_it_was_emptied_is_not_found_there_again() {
+    let mut rng = Rng::new(5);
+    let mut index = Index::new(4, Blocks(16384));
+    let mut insert = |index: &mut Index, key| {
+        let found = record(1, 0, 4096, 2, &mut rng);
+        index.insert(Key(key), &found).unwrap().spot
+    };
+    let before = insert(&mut index, 1 << 70);
+    assert_eq!(index.mark(&before), Some(Mark(0)));
+    while index.drain_zone(ZoneId(1), 10, |_, _| ()) {}
+    assert_eq!(index.mark(&before), None);
+    let after = insert(&mut index, 2 << 70);
+    assert_eq!((index.mark(&before), index.mark(&after)), (None, Some(Mark(0))));
+}
+
+#[test]
 fn a_64_kib_chunk_costs_at_most_24_bytes() {
     let mut rng = Rng::new(1);
     // A 1 TB drive's worth of 1077 MiB zones, twenty of them.
