@@ -18,9 +18,9 @@ test: toolchain ## install the test tools under .tools/, then check everything
 	@$(CARGO) xtask ci
 
 soak: toolchain ## hours: 210,000 simulated histories and 500 for each policy, 500 kills, and all that is slow
-	@ZONAL_SIM_SEEDS=200000 ZONAL_SIM_DRIVE_SEEDS=10000 ZONAL_SIM_POLICY_SEEDS=500 $(CARGO) test --release --package zonal-sim --test seeds -- --nocapture
+	@ZONAL_SIM_SEEDS=200000 ZONAL_SIM_DRIVE_SEEDS=10000 ZONAL_SIM_POLICY_SEEDS=500 $(CARGO) test --profile soak --package zonal-sim --test seeds -- --nocapture
 	@ZONAL_KILL_ROUNDS=500 $(CARGO) test --package zonal --test binary crash:: -- --nocapture
-	@SLOW_TESTS=1 $(CARGO) test --release --package zonal-lab --package zonal-zonelog -- --nocapture
+	@SLOW_TESTS=1 $(CARGO) test --profile soak --package zonal-lab --package zonal-zonelog -- --nocapture
 
 bench: toolchain ## compare with foyer and fio, half an hour; writes docs/results/first-slice.md
 	@$(CARGO) run --release --package zonal-bench -- all
