@@ -83,7 +83,7 @@ fn cache(zones: u32) -> Result<(Simulated<ZonedDrive>, u64), String> {
     let drive = ZonedDrive::new(profile, 1, Box::new(Tags::new(&geometry)));
     let settings = Settings {
         chunk: CHUNK,
-        policy: zonal_policy::Spec::default(),
+        policy: "zone-lru".parse().expect("a policy of ours"),
         memory: Bytes(0),
         tasks: 64,
         origin_latency: Nanos::millis(10),

@@ -235,15 +235,9 @@ impl Spec {
 }
 
 impl Default for Spec {
-    /// `zone-lru`, without settings.
+    /// `flow`, without settings.
     fn default() -> Self {
-        Self {
-            text: "zone-lru".into(),
-            kind: Kind::ZoneLru,
-            in_place: None,
-            admission: Admission::All,
-            budget: None,
-        }
+        NAMES[0].parse().expect("a policy of ours")
     }
 }
 

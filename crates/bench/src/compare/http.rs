@@ -162,6 +162,8 @@ fn serve(stage: &Stage) -> Result<Server, String> {
     command.args(["--origin", &format!("file:{}", path("origin"))]);
     command.args(["--listen", &address, "--admin", &admin, "--data-dir", &path("data")]);
     command.args(["--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY]);
+    // All that is warmed is to come from flash.
+    command.args(["--policy", "zone-lru", "--dram", "0"]);
     command.args(["--freshness", "immutable"]).stdout(Stdio::null()).stderr(Stdio::null());
     stage.children.note(&command);
     let child = command.spawn().map_err(|error| format!("zonal serve: {error}"))?;

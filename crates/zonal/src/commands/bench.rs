@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Size of a chunk: what is fetched and admitted together
     #[arg(long, value_name = "SIZE", default_value = "256KiB")]
     chunk: Bytes,
-    /// What is kept: a policy, and its settings, as zone-lru or zdrop?vop=50%
+    /// What is kept: a policy, and its settings, as flow or zdrop?vop=50%. The default admits everything
     #[arg(long, value_name = "POLICY", default_value = "zone-lru", value_parser = on_device)]
     policy: zonal_policy::Spec,
     /// Threads [default: as the device was formatted, or one for each core]

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// Many histories: from A up to and without B, on all cores, until one goes wrong
     #[arg(long, value_name = "A..B")]
     seeds: Option<Seeds>,
-    /// The policy of all histories, as chunk-lru or zdrop?vop=50% [default: zone-fifo, zone-lru, or one that keeps a third of everything, as the seed has it]
+    /// The policy of all histories, as chunk-lru or zdrop?vop=50% [default: zone-fifo, zone-lru, flow, or one that keeps a third of everything, as the seed has it]
     #[arg(long, value_name = "POLICY", value_parser = on_device)]
     policy: Option<Spec>,
     /// Begin no history after so many minutes
