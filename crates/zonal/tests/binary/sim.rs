@@ -52,7 +52,10 @@ fn seeds_that_cannot_be_meant_are_refused() {
     check_failure(
         folder.path(),
         &waiting,
-        (2, "invalid value 'flow?memory=5%' for '--policy <POLICY>': flow?memory=5%: on a device"),
+        (
+            2,
+            "invalid value 'flow?memory=5%' for '--policy <POLICY>': flow?memory=5%: memory= is for",
+        ),
     );
     check_failure(folder.path(), &["sim"], (2, "name --seed N for one history, or --seeds A..B"));
 }
