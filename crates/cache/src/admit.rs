@@ -7,19 +7,24 @@ use alloc::rc::Rc;
 
 use zonal_base::Bytes;
 use zonal_policy::Verdict;
-use zonal_zonelog::{Record, Stream, Urgency};
+use zonal_zonelog::{Kind, Record, Stream, Urgency};
 
 use crate::cache::Inner;
 use crate::fetch::FillPiece;
 use crate::index::Found;
-use crate::recover::PIECE;
+use crate::pins::Care;
+use crate::recover::{PIECE, PINNED};
 
 impl Inner {
     /// Writes a piece to flash and publishes it, if it is worth it. Until then it is served from memory.
     pub(crate) async fn admit(self: Rc<Self>, piece: Rc<FillPiece>) {
-        let verdict = self.memory.borrow_mut().miss(piece.key, Bytes(piece.len.into()));
+        let (care, kind) = self.care_for(&piece);
+        let verdict = match care {
+            Care::Usual => self.memory.borrow_mut().miss(piece.key, Bytes(piece.len.into())),
+            Care::Warmed | Care::Pinned => Verdict::Admit,
+        };
         let admitted = match verdict {
-            Verdict::Admit => self.offer(&piece).await,
+            Verdict::Admit => self.offer(&piece, care, kind).await,
             Verdict::TurnAway => {
                 self.count_turned_away(&piece);
                 false
@@ -63,7 +68,7 @@ impl Inner {
         }
         let inner = self.clone();
         self.spawn_writing(async move {
-            inner.offer(&piece).await;
+            inner.offer(&piece, Care::Usual, PIECE).await;
         });
     }
 
@@ -77,18 +82,27 @@ impl Inner {
     }
 
     /// Offers flash a piece that is worth it.
-    async fn offer(&self, piece: &FillPiece) -> bool {
-        if !self.affords(piece) {
+    async fn offer(&self, piece: &FillPiece, care: Care, kind: Kind) -> bool {
+        if care == Care::Usual && !self.affords(piece) {
             self.count_turned_away(piece);
             return false;
         }
-        let is_written = self.write_piece(piece).await;
+        let is_written = self.write_piece(piece, kind).await;
         let len = u64::from(piece.len);
         self.count(|stats| match is_written {
             true => stats.admitted_bytes += len,
             false => stats.refused_bytes += len,
         });
         is_written
+    }
+
+    /// How the piece is to be stored. A pin for which there is no room is stored as everything else.
+    fn care_for(&self, piece: &FillPiece) -> (Care, Kind) {
+        match piece.fetch().care() {
+            Care::Pinned if self.holdings.has_room_for_pin(piece.len) => (Care::Pinned, PINNED),
+            Care::Pinned => (Care::Usual, PIECE),
+            care => (care, PIECE),
+        }
     }
 
     fn affords(&self, piece: &FillPiece) -> bool {
@@ -102,7 +116,7 @@ impl Inner {
         self.count(|stats| stats.turned_away_bytes += u64::from(piece.len));
     }
 
-    async fn write_piece(&self, piece: &FillPiece) -> bool {
+    async fn write_piece(&self, piece: &FillPiece, kind: Kind) -> bool {
         // A full queue means that flash is slower than the origin: better to lose this piece than to
         // make fetches, and with them readers, wait for flash.
         if self.log.is_gone() || !self.log.has_room(piece.len) {
@@ -118,12 +132,12 @@ impl Inner {
             true => data.slice(0..piece.len as usize),
             false => data,
         };
-        let record = Record { key: piece.key, kind: PIECE, len: piece.len, data, generation };
+        let record = Record { key: piece.key, kind, len: piece.len, data, generation };
         let Ok(placed) = self.log.append(Stream::Fill, record, Urgency::Linger).await else {
             return false;
         };
         let checks = placed.descriptor().checks.clone();
-        let found = Found::new(placed.extent(), PIECE, checks);
-        self.holdings.publish(piece.key, &found, self.now())
+        let found = Found::new(placed.extent(), kind, checks);
+        self.holdings.publish(piece.key, found, self.now())
     }
 }

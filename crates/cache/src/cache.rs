@@ -19,6 +19,7 @@ use crate::holdings::Holdings;
 use crate::memory::Memory;
 use crate::object::{Keys, ObjectKey};
 use crate::open::Lookup;
+use crate::pins::Pins;
 use crate::recover::Recovery;
 use crate::remove::{RemovedLately, Watched};
 use crate::versions::Versions;
@@ -31,6 +32,8 @@ pub struct Settings {
     pub chunk: Bytes,
     /// Heads kept in memory.
     pub heads: usize,
+    /// How much of the device may be pinned, in percent: 75 at most. 0: nothing is pinned, and what was is no longer.
+    pub pinned_percent: u32,
     /// The log below.
     pub log: zonal_zonelog::Settings,
     /// A bug for the simulator to find.
@@ -51,6 +54,7 @@ impl Settings {
         Self {
             chunk: Self::CHUNK,
             heads: Self::HEADS,
+            pinned_percent: 0,
             log: zonal_zonelog::Settings::for_device(geometry),
             #[cfg(feature = "planted-bugs")]
             planted: None,
@@ -186,10 +190,11 @@ impl Cache {
         let log = Log::open(log_ports, geometry, log_settings, mode, &mut note).await;
         let log = log.map_err(StartError::Log)?;
         let index = recovery.finish(&log);
+        let pins = Pins::new(&settings.layout(&geometry), settings.pinned_percent);
         let inner = Inner {
             keys: Keys::new(log.identity().log),
             settings,
-            holdings: Holdings::new(index, rules.policy),
+            holdings: Holdings::new(index, rules.policy, pins),
             memory: RefCell::new(Memory::new(rules.probation, rules.hot)),
             budget: rules.budget,
             heads: RefCell::new(Heads::new(settings.heads)),
@@ -228,7 +233,7 @@ impl Cache {
     /// The counters.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        *self.inner.stats.borrow()
+        Stats { unpinned_bytes: self.unpinned().0, ..*self.inner.stats.borrow() }
     }
 
     /// The log below.
@@ -259,6 +264,18 @@ impl Cache {
     #[must_use]
     pub fn held_memory(&self) -> Bytes {
         self.inner.memory.borrow().held_bytes()
+    }
+
+    /// Bytes that are pinned.
+    #[must_use]
+    pub fn pinned(&self) -> Bytes {
+        self.inner.holdings.pinned()
+    }
+
+    /// Bytes that came to be written or read while they should have been pinned, for which there was no room.
+    #[must_use]
+    pub fn unpinned(&self) -> Bytes {
+        self.inner.holdings.unpinned()
     }
 
     /// What must be nothing when no read is under way: fetches, lookups, admissions.

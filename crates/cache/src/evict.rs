@@ -1,7 +1,7 @@
 //! The reclaim path: empty zones are made before somebody needs them.
 //!
 //! 1. Below the low watermark, ask the policy for a victim, until the high watermark.
-//! 2. Write again the heads that were asked for lately, and what else the policy wants to keep of it.
+//! 2. Write again the heads that were asked for lately, what is pinned, and what else the policy wants to keep of it.
 //! 3. Forget what lies in the victim.
 //! 4. The log waits for reads under way, saves tombstones, and resets the zone.
 
@@ -17,7 +17,10 @@ use zonal_policy::ZoneFacts;
 use zonal_zonelog::{Descriptor, Extent, Reclaim, Record, Stream, Urgency};
 
 use crate::cache::Inner;
-use crate::recover::{HEAD, PIECE};
+use crate::holdings::Wanted;
+use crate::pins;
+use crate::planted::Planted;
+use crate::recover::{HEAD, kind_on_flash};
 
 /// Rewrites under way together: enough to fill segments with pieces of 64 KiB and more; each holds a buffer.
 const REWRITES_AT_ONCE: usize = 16;
@@ -45,7 +48,7 @@ impl Inner {
         while !self.log.has_enough_empty_zones() && !self.log.is_gone() {
             self.note_sealed_zones();
             match self.victim() {
-                Some(zone) => self.empty_zone(zone).await,
+                Some((zone, pinned_max)) => self.empty_zone(zone, pinned_max).await,
                 None => self.log.reclaim_wanted().await,
             }
         }
@@ -57,7 +60,8 @@ impl Inner {
         }
     }
 
-    fn victim(&self) -> Option<ZoneId> {
+    /// The zone to empty next, and how much of it is written again at most because it is pinned.
+    fn victim(&self) -> Option<(ZoneId, Bytes)> {
         let candidates: Vec<ZoneFacts> = self
             .log
             .candidates()
@@ -67,14 +71,17 @@ impl Inner {
                 sequence: facts.sequence,
                 chunk_count: facts.record_count,
                 bytes: Bytes(facts.record_bytes),
+                pinned: self.holdings.pinned_of(facts.zone),
             })
             .collect();
-        self.holdings.victim(&candidates)
+        let zone = self.holdings.victim(&candidates)?;
+        let capacity = self.log.geometry().zone_capacity.bytes();
+        Some((zone, pins::most_of_zone(&candidates, capacity)))
     }
 
-    async fn empty_zone(self: &Rc<Self>, zone: ZoneId) {
+    async fn empty_zone(self: &Rc<Self>, zone: ZoneId, pinned_max: Bytes) {
         // Asked for while the facts are those that the victim was chosen for.
-        let wanted = self.holdings.wanted(zone);
+        let wanted = self.holdings.wanted(zone, pinned_max);
         // A zone whose tombstones cannot be written again stays as it is: another one is as good. It may be the
         // policy's choice again, and be refused for the same reason.
         let Ok(reclaim) = self.log.begin_reclaim(zone).await else {
@@ -82,7 +89,7 @@ impl Inner {
         };
         // Heads first: when room is short, what leads to chunks in many zones matters most.
         self.keep_heads(zone).await;
-        self.keep_pieces(&reclaim, zone, &wanted).await;
+        self.keep_wanted(&reclaim, zone, &wanted).await;
         self.forget_zone(zone).await;
         self.holdings.note_emptied(zone);
         // A zone that cannot be reset is retired by the log; there is nothing to do about it here.
@@ -98,16 +105,28 @@ impl Inner {
         }
     }
 
-    /// Writes again the pieces that the policy wants to keep: those at these offsets, in order.
-    async fn keep_pieces(&self, reclaim: &Reclaim, zone: ZoneId, wanted: &[u32]) {
-        if wanted.is_empty() {
+    /// Writes again what is pinned, then the pieces that the policy wants to keep.
+    async fn keep_wanted(&self, reclaim: &Reclaim, zone: ZoneId, wanted: &Wanted) {
+        if wanted.pinned.is_empty() && wanted.by_policy.is_empty() {
             return;
         }
         // The index knows hashes only; the zone's own list has the keys.
-        let Ok(mut descriptors) = reclaim.records().await else { return };
-        descriptors.retain(|descriptor| wanted.binary_search(&descriptor.offset).is_ok());
+        let Ok(descriptors) = reclaim.records().await else { return };
+        let nothing = Vec::new();
+        let pinned = match self.settings.has(Planted::PinDropped) {
+            true => &nothing,
+            false => &wanted.pinned,
+        };
+        for offsets in [pinned, &wanted.by_policy] {
+            let is_wanted =
+                |descriptor: &&Descriptor| offsets.binary_search(&descriptor.offset).is_ok();
+            self.keep_some(zone, &descriptors.iter().filter(is_wanted).collect::<Vec<_>>()).await;
+        }
+    }
+
+    async fn keep_some(&self, zone: ZoneId, descriptors: &[&Descriptor]) {
         for some in descriptors.chunks(REWRITES_AT_ONCE) {
-            let extent = |descriptor: &Descriptor| Extent {
+            let extent = |descriptor: &&Descriptor| Extent {
                 zone,
                 offset: descriptor.offset,
                 len: descriptor.len,
@@ -138,10 +157,11 @@ impl Inner {
         if found.extent != extent {
             return;
         }
+        let kind = kind_on_flash(found.kind, found.mark);
         let Some(data) = self.read_to_rewrite(key, found).await else { return };
         let len = extent.len;
         let generation = Some(descriptor.generation);
-        let record = Record { key, kind: PIECE, len, data, generation };
+        let record = Record { key, kind, len, data, generation };
         let Ok(placed) = self.log.append(Stream::Rewrite, record, Urgency::Linger).await else {
             return;
         };

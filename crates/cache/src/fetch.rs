@@ -11,6 +11,7 @@ use zonal_base::{Payload, index, low_u32};
 use zonal_runtime::Event;
 use zonal_zonelog::{Key, Record};
 
+use crate::pins::Care;
 use crate::remove::Watch;
 use crate::{Head, ReadError};
 
@@ -33,6 +34,8 @@ pub(crate) struct FetchState {
     listeners: Cell<u32>,
     /// Its readers did not move on, and it ended before its end.
     has_stalled: Cell<bool>,
+    /// The most that any of its readers wants of it.
+    care: Cell<Care>,
     moved: Event,
 }
 
@@ -104,6 +107,15 @@ impl Drop for Listener {
 }
 
 impl FetchState {
+    pub(crate) const fn care(&self) -> Care {
+        self.care.get()
+    }
+
+    /// A reader takes such care of what comes from now on.
+    pub(crate) fn raise_care(&self, care: Care) {
+        self.care.set(self.care.get().max(care));
+    }
+
     /// A fetch of these bytes of the version that `head` names, begun now.
     pub(crate) fn new(head: Arc<Head>, watch: Watch, bytes: &Range<u64>) -> Rc<Self> {
         Rc::new(Self {
@@ -115,6 +127,7 @@ impl FetchState {
             window_bytes: Cell::new(WINDOW_BYTES),
             listeners: Cell::new(0),
             has_stalled: Cell::new(false),
+            care: Cell::default(),
             moved: Event::default(),
         })
     }

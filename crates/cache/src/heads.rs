@@ -19,6 +19,8 @@ pub(crate) struct KnownHead {
     pub(crate) validated_at: Cell<Nanos>,
     /// The generation of its record: a rewrite keeps it.
     pub(crate) generation: u64,
+    /// Whoever asked for it last says so.
+    pub(crate) is_pinned: Cell<bool>,
     /// Asked for since the hand of the clock last passed.
     touched: Cell<bool>,
 }
@@ -35,6 +37,7 @@ impl KnownHead {
             head,
             validated_at: Cell::new(validated_at),
             generation,
+            is_pinned: Cell::new(false),
             touched: Cell::new(false),
         })
     }

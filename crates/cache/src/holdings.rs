@@ -8,26 +8,36 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use zonal_base::{Bytes, Nanos, ZoneId};
-use zonal_policy::{Keep, Place, Policy, ZoneFacts};
-use zonal_zonelog::{Extent, Key};
+use zonal_policy::{Keep, Mark, Place, Policy, ZoneFacts};
+use zonal_zonelog::{Extent, Key, Kind};
 
 use crate::index::{Found, Index, Spot};
-use crate::recover::PIECE;
+use crate::pins::{Care, Pins, WANTED, is_pinned};
+use crate::recover::{HEAD, PIECE, PINNED};
 
 /// See the module.
 pub(crate) struct Holdings {
     index: RefCell<Index>,
     policy: RefCell<Box<dyn Policy>>,
+    pins: Pins,
+}
+
+/// Offsets of the records of a victim that are written again, in order.
+pub(crate) struct Wanted {
+    /// Whatever the policy says.
+    pub(crate) pinned: Vec<u32>,
+    pub(crate) by_policy: Vec<u32>,
 }
 
 impl Holdings {
-    pub(crate) fn new(index: Index, policy: Box<dyn Policy>) -> Self {
-        Self { index: RefCell::new(index), policy: RefCell::new(policy) }
+    pub(crate) fn new(index: Index, policy: Box<dyn Policy>, pins: Pins) -> Self {
+        Self { index: RefCell::new(index), policy: RefCell::new(policy), pins }
     }
 
     /// After a start: tells the policy of everything that is there. `full` are the zones that take no more, in
     /// the order in which they were opened; the others come after them.
     pub(crate) fn tell_policy(&self, zone_count: u32, full: &[ZoneId], now: Nanos) {
+        (0..zone_count).for_each(|zone| self.count_pins(ZoneId(zone)));
         let open = (0..zone_count).map(ZoneId).filter(|zone| !full.contains(zone));
         for zone in full.iter().copied().chain(open) {
             let mut policy = self.policy.borrow_mut();
@@ -36,6 +46,20 @@ impl Holdings {
             pieces.for_each(|found| policy.on_insert(&place(&found.spot()), now));
         }
         full.iter().for_each(|zone| self.seal(*zone, now));
+    }
+
+    /// What is pinned on flash stays so while there is room; with no rule that pins, there is none.
+    fn count_pins(&self, zone: ZoneId) {
+        let mut index = self.index.borrow_mut();
+        let records = index.zone_records(zone);
+        let pinned: Vec<Found> =
+            records.filter(|found| is_pinned(found.kind, found.mark)).collect();
+        for found in pinned {
+            match self.pins.has_room(found.extent.len) {
+                true => self.pins.add(&found.extent),
+                false => set(&mut index, &found.spot(), usual(found.kind)),
+            }
+        }
     }
 
     /// Where a record lies, if it may be read.
@@ -59,10 +83,15 @@ impl Holdings {
 
     /// A record is on flash, and takes the place of what its key led to before. False when its zone has no more
     /// room in the index: then the record stays unknown.
-    pub(crate) fn publish(&self, key: Key, found: &Found, now: Nanos) -> bool {
-        let inserted = self.index.borrow_mut().insert(key, found);
+    pub(crate) fn publish(&self, key: Key, mut found: Found, now: Nanos) -> bool {
+        let is_pinned = is_pinned(found.kind, found.mark);
+        if is_pinned && !self.pins.has_room(found.extent.len) {
+            (found.kind, found.mark) = usual(found.kind);
+        }
+        let inserted = self.index.borrow_mut().insert(key, &found);
         let Some(inserted) = inserted else { return false };
         self.note_gone(inserted.replaced.as_ref());
+        self.note_pinned(&found);
         if found.kind == PIECE {
             let mut policy = self.policy.borrow_mut();
             policy.on_insert(&place(&inserted.spot), now);
@@ -71,17 +100,25 @@ impl Holdings {
         true
     }
 
-    /// A piece was written again: it lies at `to` if it still was at `from`, and is unknown if there is no room
+    /// A record was written again: it lies at `to` if it still was at `from`, and is unknown if there is no room
     /// for it.
     pub(crate) fn publish_moved(&self, key: Key, from: Extent, to: Extent, now: Nanos) {
         let mut index = self.index.borrow_mut();
         let Some(old) = index.remove_at(key, from) else { return };
-        let moved = Found::new(to, old.kind, old.checks.clone());
+        let mut moved = Found::new(to, old.kind, old.checks.clone());
+        if old.kind == HEAD {
+            moved.mark = old.mark;
+        }
         let Some(inserted) = index.insert(key, &moved) else {
             drop(index);
             return self.note_gone(Some(&old));
         };
         let new = inserted.spot;
+        if old.kind != PIECE {
+            drop(index);
+            self.note_pinned(&moved);
+            return self.note_gone(Some(&old));
+        }
         let mark =
             self.policy.borrow_mut().on_move(&place(&old.spot()), &place(&new), old.mark, now);
         index.set_mark(&new, mark);
@@ -100,11 +137,23 @@ impl Holdings {
         self.note_gone(gone.as_ref());
     }
 
+    /// Forgets a piece if it is pinned: its version is nobody's any more.
+    pub(crate) fn forget_pinned(&self, key: Key) {
+        let known = self.index.borrow().glance(key);
+        if known.is_some_and(|(_, kind, _)| kind == PINNED) {
+            self.forget(key);
+        }
+    }
+
     /// A piece was read from flash.
-    pub(crate) fn note_read(&self, spot: &Spot, now: Nanos) {
+    pub(crate) fn note_read(&self, spot: &Spot, care: Care, now: Nanos) {
         let mut index = self.index.borrow_mut();
         // Others may have read it meanwhile, or it was replaced, or its zone is about to be emptied.
-        let Some(mark) = index.mark(spot) else { return };
+        let Some((kind, mark)) = index.kind_and_mark(spot) else { return };
+        if kind == PINNED || care == Care::Pinned {
+            drop(index);
+            return self.note_cared_for(spot, (kind, mark), care, now);
+        }
         let new = self.policy.borrow_mut().on_access(&place(spot), mark, now);
         if new != mark {
             index.set_mark(spot, new);
@@ -112,9 +161,46 @@ impl Holdings {
     }
 
     /// A piece was read from memory, which may be on flash, too.
-    pub(crate) fn note_read_elsewhere(&self, key: Key, now: Nanos) {
+    pub(crate) fn note_read_elsewhere(&self, key: Key, care: Care, now: Nanos) {
         if let Some(spot) = self.spot(key) {
-            self.note_read(&spot, now);
+            self.note_read(&spot, care, now);
+        }
+    }
+
+    /// Who reads says whether it is pinned from now on.
+    fn note_cared_for(&self, spot: &Spot, (kind, mark): (Kind, Mark), care: Care, now: Nanos) {
+        let (mut index, mut policy) = (self.index.borrow_mut(), self.policy.borrow_mut());
+        match (kind, care) {
+            (PINNED, Care::Pinned) => index.set_mark(spot, WANTED),
+            (PINNED, _) => {
+                self.pins.remove(&spot.extent);
+                set(&mut index, spot, usual(kind));
+                policy.on_insert(&place(spot), now);
+            }
+            _ if self.pins.has_room(spot.extent.len) => {
+                policy.on_forget(&place(spot), mark);
+                self.pins.add(&spot.extent);
+                set(&mut index, spot, (PINNED, WANTED));
+            }
+            _ => index.set_mark(spot, policy.on_access(&place(spot), mark, now)),
+        }
+    }
+
+    /// The head of an object was asked for, and is to be pinned or not.
+    pub(crate) fn note_asked(&self, key: Key, care: Care) {
+        let mut index = self.index.borrow_mut();
+        let known = index.glance(key).filter(|(_, kind, _)| *kind == HEAD);
+        let Some((spot, kind, mark)) = known else { return };
+        match (is_pinned(kind, mark), care == Care::Pinned) {
+            (false, true) if self.pins.has_room(spot.extent.len) => {
+                self.pins.add(&spot.extent);
+                index.set_mark(&spot, WANTED);
+            }
+            (true, false) => {
+                self.pins.remove(&spot.extent);
+                index.set_mark(&spot, Mark::default());
+            }
+            _ => {}
         }
     }
 
@@ -131,15 +217,51 @@ impl Holdings {
         policy.victim(candidates)
     }
 
-    /// Offsets of the pieces of a victim that are worth another write, in order.
-    pub(crate) fn wanted(&self, zone: ZoneId) -> Vec<u32> {
+    /// What of a victim is worth another write. `pinned_max`: of what is pinned.
+    pub(crate) fn wanted(&self, zone: ZoneId, pinned_max: Bytes) -> Wanted {
         let (index, mut policy) = (self.index.borrow(), self.policy.borrow_mut());
-        let pieces = index.zone_records(zone).filter(|found| found.kind == PIECE);
-        let wanted =
-            pieces.filter(|found| policy.keep(&place(&found.spot()), found.mark) == Keep::Rewrite);
-        let mut wanted: Vec<u32> = wanted.map(|found| found.extent.offset).collect();
-        wanted.sort_unstable();
-        wanted
+        let (mut pinned, mut by_policy, mut room) = (Vec::new(), Vec::new(), pinned_max.0);
+        let are_short = self.pins.take_shortage();
+        for found in index.zone_records(zone) {
+            let len = u64::from(found.extent.len);
+            match found.kind {
+                PIECE if policy.keep(&place(&found.spot()), found.mark) == Keep::Rewrite => {
+                    by_policy.push(found.extent.offset);
+                }
+                HEAD | PINNED
+                    if is_pinned(found.kind, found.mark)
+                        && (!are_short || found.mark == WANTED)
+                        && len <= room =>
+                {
+                    room -= len;
+                    pinned.push(found.extent.offset);
+                }
+                _ => {}
+            }
+        }
+        pinned.sort_unstable();
+        by_policy.sort_unstable();
+        Wanted { pinned, by_policy }
+    }
+
+    /// What of a zone is pinned.
+    pub(crate) fn pinned_of(&self, zone: ZoneId) -> Bytes {
+        self.pins.of_zone(zone)
+    }
+
+    /// What of all zones is pinned.
+    pub(crate) const fn pinned(&self) -> Bytes {
+        self.pins.total()
+    }
+
+    /// What should have been pinned, and was not.
+    pub(crate) const fn unpinned(&self) -> Bytes {
+        self.pins.refused()
+    }
+
+    /// Whether so much more may be pinned.
+    pub(crate) fn has_room_for_pin(&self, len: u32) -> bool {
+        self.pins.has_room(len)
     }
 
     /// Forgets up to `limit` records of a zone and says whether more are left. They are told to `forgotten`, with
@@ -154,6 +276,8 @@ impl Holdings {
         let forget = |found: Found, hash: u64| {
             if found.kind == PIECE {
                 policy.on_forget(&place(&found.spot()), found.mark);
+            } else if is_pinned(found.kind, found.mark) {
+                self.pins.remove(&found.extent);
             }
             forgotten(&found, hash);
         };
@@ -166,7 +290,7 @@ impl Holdings {
     }
 
     /// Hashes of the keys of a zone's records of this kind.
-    pub(crate) fn hashes(&self, zone: ZoneId, kind: zonal_zonelog::Kind) -> Vec<u64> {
+    pub(crate) fn hashes(&self, zone: ZoneId, kind: Kind) -> Vec<u64> {
         self.index.borrow().zone_hashes(zone, kind).collect()
     }
 
@@ -180,10 +304,29 @@ impl Holdings {
     }
 
     fn note_gone(&self, gone: Option<&Found>) {
-        if let Some(found) = gone.filter(|found| found.kind == PIECE) {
+        let Some(found) = gone else { return };
+        if found.kind == PIECE {
             self.policy.borrow_mut().on_forget(&place(&found.spot()), found.mark);
+        } else if is_pinned(found.kind, found.mark) {
+            self.pins.remove(&found.extent);
         }
     }
+
+    fn note_pinned(&self, found: &Found) {
+        if is_pinned(found.kind, found.mark) {
+            self.pins.add(&found.extent);
+        }
+    }
+}
+
+/// What a pinned record is when it is not pinned.
+fn usual(kind: Kind) -> (Kind, Mark) {
+    (if kind == PINNED { PIECE } else { kind }, Mark::default())
+}
+
+fn set(index: &mut Index, spot: &Spot, (kind, mark): (Kind, Mark)) {
+    index.set_kind(spot, kind);
+    index.set_mark(spot, mark);
 }
 
 const fn place(spot: &Spot) -> Place {

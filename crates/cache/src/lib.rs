@@ -28,6 +28,7 @@ mod index;
 mod memory;
 mod object;
 mod open;
+mod pins;
 mod planted;
 mod ports;
 mod read;
@@ -41,6 +42,7 @@ pub use cache::{Cache, STRIPE, Settings, StartError};
 pub use head::Head;
 pub use object::{ObjectName, route};
 pub use open::{Found, Freshness, OpenError, Opened};
+pub use pins::Care;
 #[cfg(feature = "planted-bugs")]
 pub use planted::Planted;
 pub use ports::{Fetch, Fetched, OriginFault, OriginHead, Ports, StreamId};

@@ -9,6 +9,7 @@ use alloc::sync::Arc;
 use core::cell::RefCell;
 
 use zonal_base::Nanos;
+use zonal_policy::Mark;
 use zonal_runtime::Event;
 use zonal_zonelog::{Record, Stream, Urgency};
 
@@ -17,10 +18,11 @@ use crate::head::{self, is_cacheable};
 use crate::heads::KnownHead;
 use crate::index::Found as FoundRecord;
 use crate::object::ObjectKey;
+use crate::pins::{WANTED, is_pinned};
 use crate::planted::Planted;
-use crate::recover::HEAD;
+use crate::recover::{HEAD, kind_on_flash};
 use crate::remove::Watch;
-use crate::{Cache, Fetch, Fetched, Head, ObjectName, OriginFault, OriginHead};
+use crate::{Cache, Care, Fetch, Fetched, Head, ObjectName, OriginFault, OriginHead};
 
 /// How fresh a head must be to be served without asking the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +96,7 @@ pub(crate) struct Lookup {
 }
 
 impl Cache {
-    /// The head to serve for `object`.
+    /// The head to serve for `object`, which is pinned with what is pinned of the object.
     ///
     /// # Errors
     /// When there is none, or none that the cache may serve.
@@ -102,6 +104,7 @@ impl Cache {
         &self,
         object: &ObjectName,
         freshness: Freshness,
+        care: Care,
     ) -> Result<Opened, OpenError> {
         let inner = &self.inner;
         inner.count(|stats| stats.opens += 1);
@@ -110,11 +113,16 @@ impl Cache {
         }
         let key = inner.keys.object(object);
         let known = inner.known_head(object, key).await;
+        if let Some(known) = &known
+            && known.is_pinned.replace(care == Care::Pinned) != (care == Care::Pinned)
+        {
+            inner.holdings.note_asked(key.record(), care);
+        }
         if let Some(known) = known.as_ref().filter(|known| inner.is_fresh(known, freshness)) {
             inner.count(|stats| stats.opens_fresh += 1);
             return Ok(Opened { head: known.head.clone(), found: Found::Hit });
         }
-        inner.ask_origin(object, key, known).await
+        inner.ask_origin(object, (key, care), known).await
     }
 }
 
@@ -124,7 +132,7 @@ impl Inner {
     }
 
     /// The head as memory or flash has it.
-    async fn known_head(
+    pub(crate) async fn known_head(
         self: &Rc<Self>,
         object: &ObjectName,
         key: ObjectKey,
@@ -135,6 +143,7 @@ impl Inner {
         let watch = self.watch(key);
         let epoch = watch.epoch();
         let found = self.holdings.find(key.record()).filter(|found| found.kind == HEAD)?;
+        let is_pinned = is_pinned(HEAD, found.mark);
         let stored = match self.read_whole(key.record(), found).await {
             Some(bytes) => head::decode(bytes.as_bytes())?,
             None => return None,
@@ -146,6 +155,7 @@ impl Inner {
         }
         let head = Arc::new(stored.head);
         let known = KnownHead::new(object.clone(), head, stored.validated_at, stored.generation);
+        known.is_pinned.set(is_pinned);
         // Its zone may have been emptied while we read: then it is good for this reader only.
         if !self.holdings.has(key.record()) {
             return Some(known);
@@ -162,7 +172,7 @@ impl Inner {
     async fn ask_origin(
         self: &Rc<Self>,
         object: &ObjectName,
-        key: ObjectKey,
+        (key, care): (ObjectKey, Care),
         known: Option<Rc<KnownHead>>,
     ) -> Result<Opened, OpenError> {
         let epoch = self.epoch(key);
@@ -173,7 +183,7 @@ impl Inner {
                 self.count(|stats| stats.opens_joined += 1);
                 lookup
             }
-            None => self.start_lookup(object.clone(), key, known),
+            None => self.start_lookup(object.clone(), (key, care), known),
         };
         loop {
             if let Some(answer) = lookup.answer.borrow().clone() {
@@ -187,7 +197,7 @@ impl Inner {
     fn start_lookup(
         self: &Rc<Self>,
         object: ObjectName,
-        key: ObjectKey,
+        (key, care): (ObjectKey, Care),
         known: Option<Rc<KnownHead>>,
     ) -> Rc<Lookup> {
         let watch = self.watch(key);
@@ -197,7 +207,7 @@ impl Inner {
         self.lookups.borrow_mut().insert(key, lookup.clone());
         let (inner, running) = (self.clone(), lookup.clone());
         self.ports.spawner.spawn(async move {
-            let answer = inner.look_up(&object, &watch, known, epoch).await;
+            let answer = inner.look_up(&object, (&watch, epoch), known, care).await;
             let mut lookups = inner.lookups.borrow_mut();
             if lookups.get(&key).is_some_and(|current| Rc::ptr_eq(current, &running)) {
                 lookups.remove(&key);
@@ -212,9 +222,9 @@ impl Inner {
     async fn look_up(
         self: &Rc<Self>,
         object: &ObjectName,
-        watch: &Watch,
+        (watch, epoch): (&Watch, u64),
         known: Option<Rc<KnownHead>>,
-        epoch: u64,
+        care: Care,
     ) -> Result<Opened, OpenError> {
         self.count(|stats| stats.head_fetches += 1);
         let asked_at = self.now();
@@ -232,13 +242,16 @@ impl Inner {
             return Err(OpenError::Uncacheable);
         }
         let is_confirmed = |known: &Rc<KnownHead>| known.head.matches(&from_origin);
-        if let Some(known) = known.filter(is_confirmed).filter(|_| watch.may_publish(epoch)) {
-            known.validated_at.set(asked_at);
-            self.count(|stats| stats.opens_revalidated += 1);
-            return Ok(Opened { head: known.head.clone(), found: Found::Revalidated });
+        if let Some(known) = known.filter(|_| watch.may_publish(epoch)) {
+            if is_confirmed(&known) {
+                known.validated_at.set(asked_at);
+                self.count(|stats| stats.opens_revalidated += 1);
+                return Ok(Opened { head: known.head.clone(), found: Found::Revalidated });
+            }
+            self.forget_pins(watch.key(), &known.head);
         }
         self.count(|stats| stats.opens_missed += 1);
-        let head = self.publish_head(object, watch, from_origin, (epoch, asked_at));
+        let head = self.publish_head(object, watch, from_origin, (epoch, asked_at), care);
         Ok(Opened { head, found: Found::Miss })
     }
 
@@ -250,6 +263,7 @@ impl Inner {
         watch: &Watch,
         from_origin: OriginHead,
         (epoch, asked_at): (u64, Nanos),
+        care: Care,
     ) -> Arc<Head> {
         let key = watch.key();
         if !watch.may_publish(epoch) {
@@ -263,6 +277,7 @@ impl Inner {
         let head = Arc::new(Head::new(from_origin, salt));
         let generation = self.log.next_generation();
         let known = KnownHead::new(object.clone(), head.clone(), asked_at, generation);
+        known.is_pinned.set(care == Care::Pinned);
         self.heads.borrow_mut().insert(key, known.clone());
         self.removed.borrow_mut().publish(key);
         watch.publish(generation);
@@ -310,7 +325,9 @@ impl Inner {
         let Some(bytes) = head::encode(&known.name, times, &known.head) else { return };
         let (data, len) = self.record_data(stream, &bytes).await;
         let generation = Some(known.generation);
-        let record = Record { key: key.record(), kind: HEAD, len, data, generation };
+        let mark = if known.is_pinned.get() { WANTED } else { Mark::default() };
+        let kind = kind_on_flash(HEAD, mark);
+        let record = Record { key: key.record(), kind, len, data, generation };
         let Ok(placed) = self.log.append(stream, record, Urgency::Linger).await else { return };
         // Memory may have let go of it meanwhile; only a removal or another head makes it void.
         let is_void = watch.is_replaced(known.generation) || !watch.may_publish(epoch);
@@ -318,8 +335,10 @@ impl Inner {
             return;
         }
         let checks = placed.descriptor().checks.clone();
-        let found = FoundRecord::new(placed.extent(), HEAD, checks);
-        self.holdings.publish(key.record(), &found, self.now());
+        // Who asked meanwhile may have another rule than who asked before it was written.
+        let mark = if known.is_pinned.get() { WANTED } else { Mark::default() };
+        let found = FoundRecord::new(placed.extent(), HEAD, checks).with_mark(mark);
+        self.holdings.publish(key.record(), found, self.now());
     }
 }
 

@@ -23,6 +23,8 @@ pub enum Planted {
     InvalidationLost,
     /// A head is published when it is on flash, whatever happened meanwhile.
     HeadRevived,
+    /// Reclaim keeps of what is pinned no more than the policy would.
+    PinDropped,
 }
 
 impl Settings {

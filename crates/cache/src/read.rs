@@ -24,6 +24,7 @@ use crate::fetch::{FillPiece, Listener, WINDOW_BYTES};
 use crate::hashed::Hashed;
 use crate::index::{Found, Spot};
 use crate::object::{ObjectKey, VersionKey};
+use crate::pins::Care;
 use crate::planted::Planted;
 use crate::{Cache, Head, ObjectName, OriginFault};
 
@@ -85,6 +86,7 @@ struct Read<'a> {
     key: ObjectKey,
     version: VersionKey,
     range: Range<u64>,
+    care: Care,
     consumer: Box<dyn Consumer>,
     /// The read of the first piece: it begins before anybody is told anything.
     first: Option<Ahead>,
@@ -123,7 +125,7 @@ enum Failure {
 }
 
 impl Cache {
-    /// Hands `range` of the version that `head` names to `consumer`.
+    /// Hands `range` of the version that `head` names to `consumer`. What it fetches for that is taken `care` of.
     ///
     /// Requires: the range lies within the object and within one stripe.
     pub async fn read(
@@ -131,6 +133,7 @@ impl Cache {
         object: &ObjectName,
         head: &Arc<Head>,
         range: Range<u64>,
+        care: Care,
         consumer: Box<dyn Consumer>,
     ) {
         assert!(range.start <= range.end && range.end <= head.size);
@@ -144,6 +147,7 @@ impl Cache {
             key,
             version,
             range,
+            care,
             consumer,
             first: None,
             ahead: VecDeque::new(),
@@ -306,6 +310,7 @@ impl Read<'_> {
         piece: &Rc<FillPiece>,
         wanted: &Range<u64>,
     ) -> Result<(), (u64, Failure)> {
+        piece.fetch().raise_care(self.care);
         let listener = Listener::join(self.listener.take(), piece.fetch());
         let mut at = wanted.start;
         while at < wanted.end {
@@ -327,7 +332,7 @@ impl Read<'_> {
     fn read_memory(&self, number: u64, key: Key, wanted: &Range<u64>) -> Option<Bytes> {
         let data = self.inner.memory.borrow_mut().read(key, self.head)?;
         // For the policy it is a read like any other: what is in memory is not to go from flash because of that.
-        self.inner.holdings.note_read_elsewhere(key, self.inner.now());
+        self.inner.holdings.note_read_elsewhere(key, self.care, self.inner.now());
         let start = number * self.inner.settings.piece().0;
         let wanted = index(wanted.start - start)..index(wanted.end - start);
         Some(data.cut(wanted).into_bytes())
@@ -352,7 +357,7 @@ impl Read<'_> {
         self.read_ahead(number);
         match reading.done().await {
             Ok(payload) => {
-                self.inner.holdings.note_read(&spot, self.inner.now());
+                self.inner.holdings.note_read(&spot, self.care, self.inner.now());
                 self.inner.count(|stats| stats.served_flash_bytes += payload.len() as u64);
                 self.keep_in_memory(key, spot.extent.len, &payload);
                 Some(payload.into_bytes())

@@ -6,10 +6,12 @@
 use alloc::collections::BTreeMap;
 
 use zonal_device::Geometry;
+use zonal_policy::Mark;
 use zonal_zonelog::{Key, Kind, Log, Recovered};
 
 use crate::Settings;
 use crate::index::{Found, Index};
+use crate::pins::WANTED;
 use crate::planted::Planted;
 
 /// A head: see `head`.
@@ -17,6 +19,17 @@ pub(crate) const HEAD: Kind = Kind(1);
 
 /// A piece of a chunk.
 pub(crate) const PIECE: Kind = Kind(2);
+
+/// A piece that is pinned: see `pins`.
+pub(crate) const PINNED: Kind = Kind(3);
+
+/// A head that is pinned; in the index it is a [`HEAD`] with a mark.
+pub(crate) const PINNED_HEAD: Kind = Kind(4);
+
+/// What a record with this place in the index is on flash.
+pub(crate) fn kind_on_flash(kind: Kind, mark: Mark) -> Kind {
+    if kind == HEAD && mark == WANTED { PINNED_HEAD } else { kind }
+}
 
 pub(crate) struct Recovery {
     index: Index,
@@ -32,8 +45,15 @@ impl Recovery {
 
     pub(crate) fn note(&mut self, record: &Recovered<'_>) {
         let descriptor = record.descriptor;
-        let (key, kind) = (descriptor.key, descriptor.kind);
-        if kind != HEAD && kind != PIECE {
+        let key = descriptor.key;
+        let (kind, mark) = match descriptor.kind {
+            PINNED_HEAD => (HEAD, WANTED),
+            kind @ (HEAD | PIECE | PINNED) => (kind, Mark::default()),
+            _ => return,
+        };
+        // Reclaim may have been about to write it again, as what it had become since.
+        let known = self.index.glance(key);
+        if kind == PIECE && known.is_some_and(|(_, known, _)| known == PINNED) {
             return;
         }
         if kind == HEAD && !self.settings.has(Planted::GenerationIgnored) {
@@ -43,7 +63,7 @@ impl Recovery {
             }
             *newest = descriptor.generation;
         }
-        let found = Found::new(record.extent(), kind, descriptor.checks.clone());
+        let found = Found::new(record.extent(), kind, descriptor.checks.clone()).with_mark(mark);
         if self.index.insert(key, &found).is_none() {
             // Better none than an older one.
             self.index.remove(key);
@@ -57,5 +77,17 @@ impl Recovery {
             }
         }
         self.index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_on_flash_are_those_of_the_format() {
+        let kinds = [(HEAD, Mark(0)), (HEAD, WANTED), (PIECE, Mark(3)), (PINNED, Mark(0))];
+        let on_flash = kinds.map(|(kind, mark)| kind_on_flash(kind, mark).0);
+        assert_eq!(on_flash, [1, 4, 2, 3], "docs/formats/zonelog.md");
     }
 }

@@ -9,6 +9,8 @@ use alloc::collections::{BTreeSet, VecDeque};
 use alloc::rc::{Rc, Weak};
 use core::fmt;
 
+use zonal_base::Bytes;
+
 use crate::cache::Inner;
 use crate::object::ObjectKey;
 use crate::planted::Planted;
@@ -99,6 +101,12 @@ impl Cache {
     pub async fn remove(&self, object: &ObjectName) -> Result<(), RemoveError> {
         let inner = &self.inner;
         let key = inner.keys.object(object);
+        // Once the head is gone, nobody knows any more what it leads to.
+        if inner.holdings.pinned() != Bytes(0)
+            && let Some(known) = inner.known_head(object, key).await
+        {
+            inner.forget_pins(key, &known.head);
+        }
         let removal = Removal::begin(inner.watch(key));
         if !inner.settings.has(Planted::InvalidationLost) {
             inner.heads.borrow_mut().remove(key);

@@ -47,6 +47,9 @@ pub struct Stats {
     pub refused_bytes: u64,
     /// Bytes of chunks that were not worth a flash write, or that the budget did not pay for.
     pub turned_away_bytes: u64,
+    /// Bytes that came to be written or read while they should have been pinned, but pins had their share: they are
+    /// cached as everything else.
+    pub unpinned_bytes: u64,
     /// Heads that are known in memory only, because too many were on their way to flash.
     pub heads_refused: u64,
     /// Chunks on flash that turned out to be unreadable or wrong; each became a miss.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::auth::AccessKeys;
-use crate::freshness::FreshnessRules;
+use crate::prefix::{FreshnessRules, KeepRules};
 
 /// Settings of one endpoint.
 #[derive(Clone, Debug)]
@@ -14,6 +14,8 @@ pub struct Config {
     pub access_keys: AccessKeys,
     /// How fresh a head must be to be served without asking the origin.
     pub freshness: FreshnessRules,
+    /// What is kept of what is read.
+    pub keep: KeepRules,
     /// Bounds in number and time.
     pub limits: Limits,
 }

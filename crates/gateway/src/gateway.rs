@@ -207,8 +207,9 @@ impl Gateway {
         let Some(name) = asked.object().filter(|_| for_the_cache && body.is_end_stream()) else {
             return Ok(None);
         };
+        let Some(care) = self.config().keep.of(&name).care() else { return Ok(None) };
         read::check_payload(payload)?;
-        let read = Read { request, query: &asked.query, name: &name };
+        let read = Read { request, query: &asked.query, name: &name, care };
         let served = match asked.operation {
             Operation::HeadObject => head_object(self, &read).await,
             _ => get_object(self, &read).await,

@@ -32,7 +32,8 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
     for _ in 0..OPENS_MAX {
         let asked = conditions::of_read(headers);
         let range_of = move |opened: &Opened| decide(&asked, &opened.head, now).range(&opened.head);
-        let (opened, reading) = gateway.client().get(read.name, freshness, range_of).await?;
+        let (opened, reading) =
+            gateway.client().get(read.name, (freshness, read.care), range_of).await?;
         match reading {
             Ok(reading) => {
                 let decision = decide(headers, &opened.head, now);

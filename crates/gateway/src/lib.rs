@@ -3,7 +3,7 @@
 //! Uses: `host`, `origin`, `base`. Knows nothing of: devices, zones, chunks, policies, configuration files.
 //! Read in this order: `server`, `socket`, `gateway`, `auth`, `operation`; then the paths: `get_object`,
 //! `head_object`, `forward`, `write`, `delete_objects`; then what they decide with: `representation`,
-//! `freshness`.
+//! `prefix`.
 //!
 //! What holds, always:
 //!
@@ -20,12 +20,12 @@ mod config;
 mod delete_objects;
 mod error;
 mod forward;
-mod freshness;
 mod gateway;
 mod get_object;
 mod head_object;
 mod operation;
 mod places;
+mod prefix;
 mod read;
 mod representation;
 mod request_id;
@@ -39,8 +39,8 @@ mod xml;
 pub use auth::AccessKeys;
 pub use backend::OriginBackend;
 pub use config::{Config, Limits};
-pub use freshness::FreshnessRules;
 pub use gateway::Gateway;
 pub use operation::Operation;
+pub use prefix::{FreshnessRules, Keep, KeepRules, PrefixRules};
 pub use server::serve;
 pub use stats::{Outcome, Stats};

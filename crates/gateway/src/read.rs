@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 use http::request::Parts;
-use zonal_host::{Found, ObjectName, OpenError, OriginFault};
+use zonal_host::{Care, Found, ObjectName, OpenError, OriginFault};
 use zonal_origin::Query;
 use zonal_origin::sigv4::EMPTY_SHA256;
 
@@ -90,4 +90,6 @@ pub(crate) struct Read<'a> {
     pub(crate) query: &'a Query<'a>,
     /// The object.
     pub(crate) name: &'a ObjectName,
+    /// What the cache is to make of it.
+    pub(crate) care: Care,
 }

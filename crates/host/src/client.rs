@@ -8,7 +8,8 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use zonal_cache::{
-    Freshness, Head, ObjectName, OpenError, Opened, Piece, ReadError, RemoveError, STRIPE, route,
+    Care, Freshness, Head, ObjectName, OpenError, Opened, Piece, ReadError, RemoveError, STRIPE,
+    route,
 };
 
 use crate::ShardStats;
@@ -39,9 +40,10 @@ impl Client {
         &self,
         object: &ObjectName,
         freshness: Freshness,
+        care: Care,
     ) -> Result<Opened, OpenError> {
         let (reply, answer) = oneshot::channel();
-        let open = Request::Open { object: object.clone(), freshness, reply };
+        let open = Request::Open { object: object.clone(), freshness, care, reply };
         self.home(object).send(open).await.map_err(|_| OpenError::Uncacheable)?;
         answer.await.unwrap_or(Err(OpenError::Uncacheable))
     }
@@ -55,12 +57,12 @@ impl Client {
     pub async fn get(
         &self,
         object: &ObjectName,
-        freshness: Freshness,
+        (freshness, care): (Freshness, Care),
         range_of: impl FnOnce(&Opened) -> Range<u64> + Send + 'static,
     ) -> Result<(Opened, Result<Reading, ReadError>), OpenError> {
         let ((to, from), (reply, mut answer)) = (pipe(), oneshot::channel());
         let range_of = Box::new(range_of);
-        let get = Request::Get { object: object.clone(), freshness, range_of, reply, to };
+        let get = Request::Get { object: object.clone(), freshness, care, range_of, reply, to };
         self.home(object).send(get).await.map_err(|_| OpenError::Uncacheable)?;
         let mut reading = Reading::of(Now::Piping(from), None);
         let first = std::future::poll_fn(|cx| reading.poll_bytes(cx)).await;
@@ -68,11 +70,11 @@ impl Client {
         let (opened, range) = answer.try_recv().unwrap_or(Err(OpenError::Uncacheable))?;
         let begun = with_head(&range);
         let reading = match first.transpose() {
-            _ if begun.is_empty() => self.read(object, &opened.head, range).await,
+            _ if begun.is_empty() => self.read(object, &opened.head, range, care).await,
             Ok(first) => {
                 reading.all_cached &= self.stripes_cached(object, &opened.head, &range, 1).await;
                 reading.first = first;
-                reading.rest = Some(self.rest(object, &opened.head, begun.end..range.end));
+                reading.rest = Some(self.rest(object, &opened.head, begun.end..range.end, care));
                 Ok(reading)
             }
             Err(error) => Err(error),
@@ -90,8 +92,10 @@ impl Client {
         object: &ObjectName,
         head: &Arc<Head>,
         range: Range<u64>,
+        care: Care,
     ) -> Result<Reading, ReadError> {
-        let mut reading = Reading::of(Now::Between, Some(self.rest(object, head, range.clone())));
+        let rest = self.rest(object, head, range.clone(), care);
+        let mut reading = Reading::of(Now::Between, Some(rest));
         let second = range.start / STRIPE.0 + 1;
         let others_cached = self.stripes_cached(object, head, &range, second).await;
         reading.first = std::future::poll_fn(|cx| reading.poll_bytes(cx)).await.transpose()?;
@@ -160,8 +164,8 @@ impl Client {
         }
     }
 
-    fn rest(&self, object: &ObjectName, head: &Arc<Head>, range: Range<u64>) -> Rest {
-        Rest { client: self.clone(), object: object.clone(), head: head.clone(), range }
+    fn rest(&self, object: &ObjectName, head: &Arc<Head>, range: Range<u64>, care: Care) -> Rest {
+        Rest { client: self.clone(), object: object.clone(), head: head.clone(), range, care }
     }
 
     fn home(&self, object: &ObjectName) -> &mpsc::Sender<Request> {
@@ -225,6 +229,7 @@ struct Rest {
     object: ObjectName,
     head: Arc<Head>,
     range: Range<u64>,
+    care: Care,
 }
 
 impl Rest {
@@ -237,8 +242,9 @@ impl Rest {
         let (to, from) = pipe();
         let (object, head) = (self.object.clone(), self.head.clone());
         let shard = self.client.stripe(&object, stripe).clone();
+        let care = self.care;
         Box::pin(async move {
-            let read = Request::Read { object, head, range, to };
+            let read = Request::Read { object, head, range, care, to };
             shard.send(read).await.map_err(|_| ReadError::Gone)?;
             Ok(from)
         })

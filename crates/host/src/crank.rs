@@ -57,6 +57,8 @@ pub(crate) struct Crank {
     pub(crate) wake: DeviceWake,
     pub(crate) timer: Pin<Box<Sleep>>,
     pub(crate) is_stopped: bool,
+    /// The log was told that there is no room for pins.
+    pub(crate) has_told: bool,
 }
 
 /// The device's descriptor, registered with the runtime.
@@ -100,9 +102,24 @@ impl Crank {
         let mut moved = self.take_answers(now);
         moved |= self.take_requests(cx);
         moved |= 0 < self.executor.run(POLLS_PER_TURN);
+        self.tell_of_pins();
         moved |= self.submit(now);
         moved |= self.origin.start_all();
         moved
+    }
+
+    /// Once: from then on the metrics tell how much it is.
+    fn tell_of_pins(&mut self) {
+        let is_news = |cache: &&Cache| !self.has_told && cache.unpinned() != zonal_base::Bytes(0);
+        let Some(cache) = self.cache.as_ref().filter(is_news) else { return };
+        let Place { device, shard, .. } = self.place;
+        tracing::warn!(
+            device,
+            shard,
+            pinned = %cache.pinned(),
+            "no more can be pinned (keep.pinned): what the rules pin beyond it is cached as everything else"
+        );
+        self.has_told = true;
     }
 
     fn take_answers(&mut self, now: Nanos) -> bool {
@@ -151,24 +168,26 @@ impl Crank {
         }
         let cache = cache.clone();
         match request {
-            Request::Open { object, freshness, reply } => spawner.spawn(async move {
-                let _ = reply.send(cache.open(&object, freshness).await);
+            Request::Open { object, freshness, care, reply } => spawner.spawn(async move {
+                let _ = reply.send(cache.open(&object, freshness, care).await);
             }),
-            Request::Get { object, freshness, range_of, reply, to } => spawner.spawn(async move {
-                // Nobody waits for the reply yet: whoever asked is woken by the first bytes, or the end of the pipe.
-                let opened = match cache.open(&object, freshness).await {
-                    Ok(opened) => opened,
-                    Err(error) => return drop(reply.send(Err(error))),
-                };
-                let (head, range) = (opened.head.clone(), range_of(&opened));
-                let begun = with_head(&range);
-                let _ = reply.send(Ok((opened, range)));
-                if !begun.is_empty() {
-                    cache.read(&object, &head, begun, Box::new(to)).await;
-                }
-            }),
-            Request::Read { object, head, range, to } => spawner.spawn(async move {
-                cache.read(&object, &head, range, Box::new(to)).await;
+            Request::Get { object, freshness, care, range_of, reply, to } => {
+                spawner.spawn(async move {
+                    // Nobody waits for the reply yet: whoever asked is woken by the first bytes, or the end of the pipe.
+                    let opened = match cache.open(&object, freshness, care).await {
+                        Ok(opened) => opened,
+                        Err(error) => return drop(reply.send(Err(error))),
+                    };
+                    let (head, range) = (opened.head.clone(), range_of(&opened));
+                    let begun = with_head(&range);
+                    let _ = reply.send(Ok((opened, range)));
+                    if !begun.is_empty() {
+                        cache.read(&object, &head, begun, care, Box::new(to)).await;
+                    }
+                })
+            }
+            Request::Read { object, head, range, care, to } => spawner.spawn(async move {
+                cache.read(&object, &head, range, care, Box::new(to)).await;
             }),
             Request::Probe { object, head, range, reply } => {
                 let _ = reply.send(cache.is_cached(&object, &head, &range));
@@ -195,6 +214,7 @@ impl Crank {
             log: cache.log().stats(),
             zones: cache.log().zone_counts(),
             backlog: cache.log().backlog(),
+            pinned: cache.pinned(),
             records: cache.record_count(),
             index_memory: cache.index_memory(),
             held_memory: cache.held_memory(),

@@ -29,6 +29,6 @@ pub use node::{DeviceSettings, Front, Node, NodeSettings, StartError};
 pub use origin::{Backend, BodyStream, BoxFuture};
 pub use stats::ShardStats;
 pub use zonal_cache::{
-    Found, Freshness, Head, ObjectName, OpenError, Opened, OriginFault, OriginHead, ReadError,
-    RemoveError,
+    Care, Found, Freshness, Head, ObjectName, OpenError, Opened, OriginFault, OriginHead,
+    ReadError, RemoveError,
 };

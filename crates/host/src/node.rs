@@ -35,6 +35,8 @@ pub struct DeviceSettings {
     pub chunk: Bytes,
     /// Memory of each shard for chunks that wait before flash or are read often.
     pub dram: Bytes,
+    /// How much of it may be pinned, in percent; 0: nothing is pinned.
+    pub pinned_percent: u32,
     /// Buffer memory of each shard.
     pub buffers: Bytes,
 }

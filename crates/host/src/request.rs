@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use zonal_cache::{Freshness, Head, ObjectName, OpenError, Opened, RemoveError, STRIPE};
+use zonal_cache::{Care, Freshness, Head, ObjectName, OpenError, Opened, RemoveError, STRIPE};
 
 use crate::ShardStats;
 use crate::pipe::PipeWriter;
@@ -24,12 +24,14 @@ pub(crate) enum Request {
     Open {
         object: ObjectName,
         freshness: Freshness,
+        care: Care,
         reply: oneshot::Sender<Result<Opened, OpenError>>,
     },
     /// Open, and read of what is found the bytes that lie with the head.
     Get {
         object: ObjectName,
         freshness: Freshness,
+        care: Care,
         range_of: RangeOf,
         /// Sent before the first piece.
         reply: oneshot::Sender<Result<Chosen, OpenError>>,
@@ -39,6 +41,7 @@ pub(crate) enum Request {
         object: ObjectName,
         head: Arc<Head>,
         range: Range<u64>,
+        care: Care,
         to: PipeWriter,
     },
     /// Is all of the range cached?

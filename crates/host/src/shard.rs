@@ -84,6 +84,7 @@ async fn run(setup: Setup) {
         wake: parts.wake,
         timer: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)),
         is_stopped: false,
+        has_told: false,
     };
     match crank.turn_until(|_| starting.try_recv().ok()).await {
         Ok(cache) => {
@@ -154,6 +155,7 @@ impl Parts {
         let geometry = *device.geometry();
         let mut settings = zonal_cache::Settings::for_device(&geometry);
         settings.chunk = setup.settings.chunk;
+        settings.pinned_percent = setup.settings.pinned_percent;
         let ports = Ports {
             device: Port::new(),
             origin: Port::new(),

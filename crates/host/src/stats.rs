@@ -17,6 +17,8 @@ pub struct ShardStats {
     pub zones: [u32; 5],
     /// Bytes admitted and not yet on flash.
     pub backlog: Bytes,
+    /// Bytes that are pinned.
+    pub pinned: Bytes,
     /// Records in the index.
     pub records: u64,
     /// Memory of the index.

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use zonal_base::Bytes as Size;
 use zonal_base::Nanos;
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, Client, DeviceSettings, Found, Freshness, Node, NodeSettings,
-    ObjectName, OpenError, OriginFault, OriginHead, StartError,
+    Backend, BodyStream, BoxFuture, Care, Client, DeviceSettings, Found, Freshness, Node,
+    NodeSettings, ObjectName, OpenError, OriginFault, OriginHead, StartError,
 };
 use zonal_zonelog::OpenMode;
 
@@ -80,6 +80,7 @@ fn settings(path: &std::path::Path) -> NodeSettings {
             policy: "zone-fifo".parse().unwrap(),
             chunk: Size::kib(256),
             dram: Size::mib(8),
+            pinned_percent: 0,
             buffers: Size::mib(32),
         }],
         mode: OpenMode::Recover,
@@ -105,7 +106,8 @@ async fn pieces(client: &Client) -> Pieces {
 }
 
 async fn read(client: &Client, object: &ObjectName, range: Range<u64>) -> (bool, Bytes) {
-    let (_, reading) = client.get(object, Freshness::Immutable, move |_| range).await.unwrap();
+    let (_, reading) =
+        client.get(object, (Freshness::Immutable, Care::Usual), move |_| range).await.unwrap();
     let mut reading = reading.unwrap();
     let mut bytes = Vec::new();
     let all_cached = reading.all_cached;
@@ -146,9 +148,9 @@ async fn what_was_read_once_is_cached_across_stripes_and_restarts() {
     assert_eq!(asked, missed + found, "each piece is counted once");
     assert!(160 <= missed, "each of 160 was missing at first");
     let none = ObjectName::new("bucket", "none");
-    let missing = node.client().open(&none, Freshness::Immutable);
+    let missing = node.client().open(&none, Freshness::Immutable, Care::Usual);
     assert_eq!(missing.await.unwrap_err(), OpenError::NotFound);
-    let missing = node.client().get(&none, Freshness::Immutable, |_| 0..1);
+    let missing = node.client().get(&none, (Freshness::Immutable, Care::Usual), |_| 0..1);
     assert_eq!(missing.await.err(), Some(OpenError::NotFound));
     node.stop().await;
 
@@ -161,7 +163,7 @@ async fn what_was_read_once_is_cached_across_stripes_and_restarts() {
     assert_eq!(store.heads.load(Ordering::Relaxed), 3, "the object, and twice what is not there");
     node.client().remove(&object).await.unwrap();
     let window = Freshness::Revalidate { window: Nanos(0) };
-    let again = node.client().open(&object, window).await.unwrap();
+    let again = node.client().open(&object, window, Care::Usual).await.unwrap();
     assert_eq!(again.found, Found::Miss);
     assert!(again.head.salt != 0, "what was stored before the removal stays out of reach");
     node.stop().await;
@@ -175,9 +177,10 @@ async fn a_reader_that_goes_away_leaves_nothing_behind() {
             .await
             .unwrap();
     let object = ObjectName::new("bucket", "key");
-    let head = node.client().open(&object, Freshness::Immutable).await.unwrap().head;
+    let head = node.client().open(&object, Freshness::Immutable, Care::Usual).await.unwrap().head;
     for _ in 0..20 {
-        let mut reading = node.client().read(&object, &head, 0..OBJECT_BYTES).await.unwrap();
+        let mut reading =
+            node.client().read(&object, &head, 0..OBJECT_BYTES, Care::Usual).await.unwrap();
         let first = std::future::poll_fn(|cx| match reading.poll_next(cx) {
             Poll::Ready(piece) => Poll::Ready(piece),
             Poll::Pending => Poll::Pending,
@@ -203,8 +206,8 @@ async fn a_read_under_way_outlives_the_removal_of_its_object() {
     // Many pieces of one fetch, all within what a fetch runs ahead of its reader.
     let range = 0..4_000_000;
 
-    let head = node.client().open(&object, Freshness::Immutable).await.unwrap().head;
-    let mut reading = node.client().read(&object, &head, range.clone()).await.unwrap();
+    let head = node.client().open(&object, Freshness::Immutable, Care::Usual).await.unwrap().head;
+    let mut reading = node.client().read(&object, &head, range.clone(), Care::Usual).await.unwrap();
     store.is_gone.store(true, Ordering::Relaxed);
     node.client().remove(&object).await.unwrap();
 
@@ -246,6 +249,69 @@ async fn what_is_read_often_is_held_in_memory_until_it_is_removed() {
     let (all_cached, bytes) = read(client, &object, range.clone()).await;
     assert!(!all_cached && bytes == pattern(range));
     assert_eq!(from(|stats| stats.pieces_missed).await, missed + 4);
+    node.stop().await;
+}
+
+/// Reads so many other objects that everything else has been overwritten.
+async fn churn(client: &Client, from: u32) {
+    for number in from..from + 8 {
+        read(client, &ObjectName::new("bucket", &format!("{number}")), 0..OBJECT_BYTES).await;
+        client.settle().await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_pinned_stays_over_restarts_until_no_rule_pins_it_or_it_is_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut pinning = settings(&directory.path().join("device"));
+    pinning.devices[0].pinned_percent = 75;
+    let store = Arc::new(Store::default());
+    let (object, freshness) = (ObjectName::new("bucket", "pinned"), Freshness::Immutable);
+    let whole = 0..OBJECT_BYTES;
+
+    let node = Node::start(&pinning, store.clone(), None).await.unwrap();
+    let pinned = node.client().open(&object, freshness, Care::Pinned).await.unwrap();
+    let is_cached =
+        async |client: &Client| client.is_cached(&object, &pinned.head, 0..OBJECT_BYTES).await;
+    while !is_cached(node.client()).await {
+        let range = whole.clone();
+        let get = node.client().get(&object, (freshness, Care::Pinned), move |_| range);
+        let (_, reading) = get.await.unwrap();
+        let mut reading = reading.unwrap();
+        while let Some(piece) = std::future::poll_fn(|cx| reading.poll_next(cx)).await {
+            piece.unwrap();
+        }
+        node.client().settle().await;
+    }
+    churn(node.client(), 0).await;
+    assert!(is_cached(node.client()).await, "reclaim writes it again");
+    let held: u64 = node.client().stats().await.iter().map(|stats| stats.pinned.0).sum();
+    assert!((OBJECT_BYTES..OBJECT_BYTES + 4096).contains(&held), "{held} bytes, a head among them");
+    node.stop().await;
+
+    // Nobody reads it in this life: what is on flash says that it is pinned.
+    let node = Node::start(&pinning, store.clone(), None).await.unwrap();
+    churn(node.client(), 8).await;
+    assert!(is_cached(node.client()).await, "after a restart, too");
+    let heads = store.heads.load(Ordering::Relaxed);
+    let again = node.client().open(&object, freshness, Care::Pinned).await.unwrap();
+    assert_eq!(again.found, Found::Hit, "with the head that leads to it");
+    assert_eq!(store.heads.load(Ordering::Relaxed), heads);
+    node.client().remove(&object).await.unwrap();
+    node.client().settle().await;
+    let held: u64 = node.client().stats().await.iter().map(|stats| stats.pinned.0).sum();
+    assert!(
+        held <= OBJECT_BYTES - (32 << 20),
+        "what the shard of its head knew of it is free: {held}"
+    );
+    node.stop().await;
+
+    pinning.devices[0].pinned_percent = 0;
+    let node = Node::start(&pinning, store.clone(), None).await.unwrap();
+    churn(node.client(), 16).await;
+    assert!(!is_cached(node.client()).await);
+    let stats = node.client().stats().await;
+    assert!(stats.iter().all(|stats| stats.pinned == Size(0) && stats.cache.unpinned_bytes == 0));
     node.stop().await;
 }
 

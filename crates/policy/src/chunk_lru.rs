@@ -120,7 +120,7 @@ impl Policy for ChunkLru {
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
         self.limit.follow(candidates);
         self.evict();
-        least(candidates, |zone| self.zones[index(zone.0.into())].bytes)
+        least(candidates, |zone| [self.zones[index(zone.0.into())].bytes])
     }
 
     fn keep(&mut self, place: &Place, _mark: Mark) -> Keep {

@@ -7,6 +7,7 @@
 use zonal_base::{Nanos, ZoneId};
 
 use crate::order::Order;
+use crate::pinned::gaining;
 use crate::{Layout, Mark, Place, Policy, ZoneFacts};
 
 /// See the module.
@@ -41,6 +42,7 @@ impl Policy for Direct {
     }
 
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
+        let candidates = gaining(candidates);
         let is_candidate = |zone: ZoneId| candidates.iter().any(|facts| facts.zone == zone);
         // A full zone that cannot be emptied just now keeps its place.
         self.order.spots().map(|(zone, _)| zone).find(|zone| is_candidate(*zone))

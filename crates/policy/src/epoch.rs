@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 
 use zonal_base::{Nanos, ZoneId, index};
 
+use crate::pinned::gaining;
 use crate::{Layout, Mark, Place, Policy, ZoneFacts};
 
 /// What renews the time of a chunk.
@@ -99,7 +100,8 @@ impl Policy for Epoch {
         let is_candidate = |zone: &ZoneId| candidates.iter().any(|facts| facts.zone == *zone);
         self.chosen.retain(is_candidate);
         if self.chosen.is_empty() {
-            let mut order: Vec<ZoneId> = candidates.iter().map(|facts| facts.zone).collect();
+            let mut order: Vec<ZoneId> =
+                gaining(candidates).iter().map(|facts| facts.zone).collect();
             // Equal means: the lower zone goes first.
             order.sort_by_key(|zone| (self.mean(*zone), *zone));
             order.truncate(self.zones_at_once as usize);

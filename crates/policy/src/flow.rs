@@ -15,8 +15,9 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use zonal_base::{Nanos, ZoneId, index};
+use zonal_base::{Bytes, Nanos, ZoneId, index};
 
+use crate::pinned::gaining;
 use crate::share::Share;
 use crate::{Keep, Layout, Mark, Place, Policy, ZoneFacts};
 
@@ -63,7 +64,8 @@ impl Flow {
     }
 
     fn quota_of(&self, facts: &ZoneFacts) -> Quota {
-        let total = self.rewrite.of_bytes(facts.bytes).0;
+        let free = Bytes(facts.bytes.0.saturating_sub(facts.pinned.0));
+        let total = self.rewrite.of_bytes(free).0;
         let mut bytes = total;
         let read = self.zones[index(facts.zone.0.into())];
         for mark in (1..=Mark::MAX.0).rev() {
@@ -104,13 +106,14 @@ impl Policy for Flow {
     }
 
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
-        let mut oldest: Vec<&ZoneFacts> = candidates.iter().collect();
+        let mut oldest = gaining(candidates);
         oldest.sort_by_key(|facts| facts.sequence);
         oldest.truncate(self.oldest);
-        // Equally little was read: the older one goes.
-        let victim =
-            oldest.into_iter().min_by_key(|facts| (self.read_bytes(facts.zone), facts.sequence))?;
-        self.quota = self.quota_of(victim);
+        // Equally little is to be written again: the older one goes.
+        let victim = oldest
+            .into_iter()
+            .min_by_key(|facts| (self.read_bytes(facts.zone) + facts.pinned.0, facts.sequence))?;
+        self.quota = self.quota_of(&victim);
         Some(victim.zone)
     }
 
@@ -134,8 +137,7 @@ impl Policy for Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{chunk, layout};
-    use zonal_base::Bytes;
+    use crate::testing::{candidates, chunk, layout};
 
     /// A zone of ten chunks, each read as often as `reads` says.
     fn filled(rewrite: Share, reads: [u8; 10]) -> (Flow, [Mark; 10]) {
@@ -147,7 +149,7 @@ mod tests {
             policy.on_insert(&place, Nanos(0));
             (0..reads).fold(Mark::default(), |mark, _| policy.on_access(&place, mark, Nanos(0)))
         });
-        let facts = ZoneFacts { zone: ZoneId(0), sequence: 0, chunk_count: 10, bytes: Bytes(10) };
+        let facts = ZoneFacts { bytes: Bytes(10), ..candidates(&[0])[0] };
         assert_eq!(policy.victim(&[facts]), Some(ZoneId(0)));
         (policy, marks)
     }

@@ -21,6 +21,7 @@ mod ghost;
 mod hot;
 mod limit;
 mod order;
+mod pinned;
 mod probation;
 mod queue;
 mod region;
@@ -88,6 +89,8 @@ pub struct ZoneFacts {
     pub chunk_count: u32,
     /// Their bytes.
     pub bytes: Bytes,
+    /// Of them, what is pinned: written again whatever the policy says. It is told nothing else of those chunks.
+    pub pinned: Bytes,
 }
 
 /// The flash that a policy decides about.

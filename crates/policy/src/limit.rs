@@ -2,7 +2,7 @@
 //!
 //! Records do not fill a zone to its end: what the last of them leaves free is not there to be had. So a limit counted in
 //! whole zones may lie above all that they hold, and cleaning, which writes everything again, gain nothing for ever. The
-//! limit therefore follows what full zones really hold.
+//! limit therefore follows what full zones really hold. Of that, what is pinned is taken: it is as good as valid.
 
 use zonal_base::Bytes;
 
@@ -37,7 +37,8 @@ impl Limit {
         let held: u64 = full.iter().map(|facts| facts.bytes.0.min(self.zone_capacity)).sum();
         let capacity = self.zone_capacity * full.len() as u64;
         let now = u128::from(self.most) * u128::from(held) / u128::from(capacity.max(1));
-        self.now = u64::try_from(now).unwrap_or(self.most);
+        let pinned: u64 = full.iter().map(|facts| facts.pinned.0).sum();
+        self.now = u64::try_from(now).unwrap_or(self.most).saturating_sub(pinned);
     }
 
     /// Whether something has to be evicted.
@@ -62,6 +63,9 @@ mod tests {
         full[0].bytes = Bytes(4);
         limit.follow(&full);
         assert!(limit.is_exceeded(65) && !limit.is_exceeded(64));
+        full[1].pinned = Bytes(9);
+        limit.follow(&full);
+        assert!(limit.is_exceeded(56) && !limit.is_exceeded(55), "what is pinned is taken");
     }
 
     #[test]

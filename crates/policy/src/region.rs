@@ -108,7 +108,7 @@ impl Policy for RegionOrder {
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
         self.limit.follow(candidates);
         self.evict();
-        least(candidates, |zone| self.regions.zone_valid_bytes(zone))
+        least(candidates, |zone| [self.regions.zone_valid_bytes(zone)])
     }
 
     fn keep(&mut self, place: &Place, mark: Mark) -> Keep {

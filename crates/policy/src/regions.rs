@@ -131,10 +131,14 @@ impl Regions {
     }
 }
 
-/// The candidate with the least of something; of several, the lowest zone.
-pub(crate) fn least<K: Ord>(candidates: &[ZoneFacts], of: impl Fn(ZoneId) -> K) -> Option<ZoneId> {
-    let zones = candidates.iter().map(|facts| facts.zone);
-    zones.min_by_key(|zone| (of(*zone), *zone))
+/// The candidate with the least to write again, `of` them and of what is pinned; of several, the lowest zone.
+pub(crate) fn least<const N: usize>(
+    candidates: &[ZoneFacts],
+    of: impl Fn(ZoneId) -> [u64; N],
+) -> Option<ZoneId> {
+    let cost =
+        |facts: &&ZoneFacts| (of(facts.zone).map(|bytes| bytes + facts.pinned.0), facts.zone);
+    candidates.iter().min_by_key(cost).map(|facts| facts.zone)
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ pub(crate) fn candidates(zones: &[u32]) -> Vec<ZoneFacts> {
         sequence: u64::from(*zone),
         chunk_count: 1,
         bytes: Bytes(1),
+        pinned: Bytes(0),
     };
     zones.iter().map(facts).collect()
 }

@@ -192,9 +192,9 @@ impl Policy for ZCacheLib {
         self.evict();
         match self.variant.drops {
             true => least(candidates, |zone| {
-                (self.newer_bytes(zone), self.regions.zone_valid_bytes(zone))
+                [self.newer_bytes(zone), self.regions.zone_valid_bytes(zone)]
             }),
-            false => least(candidates, |zone| self.regions.zone_valid_bytes(zone)),
+            false => least(candidates, |zone| [self.regions.zone_valid_bytes(zone)]),
         }
     }
 

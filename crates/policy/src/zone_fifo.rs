@@ -2,6 +2,7 @@
 
 use zonal_base::ZoneId;
 
+use crate::pinned::gaining;
 use crate::{Policy, ZoneFacts};
 
 /// See the module.
@@ -11,7 +12,9 @@ pub(crate) struct ZoneFifo;
 impl Policy for ZoneFifo {
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
         // Sequences are unique; should two ever be equal, the lower zone goes.
-        candidates.iter().min_by_key(|facts| (facts.sequence, facts.zone)).map(|facts| facts.zone)
+        let oldest =
+            gaining(candidates).into_iter().min_by_key(|facts| (facts.sequence, facts.zone));
+        oldest.map(|facts| facts.zone)
     }
 }
 
@@ -27,6 +30,7 @@ mod tests {
             sequence,
             chunk_count: 1,
             bytes: Bytes::kib(64),
+            pinned: Bytes(0),
         };
         let mut policy = ZoneFifo;
         assert_eq!(policy.victim(&[facts(0, 7), facts(1, 3), facts(2, 9)]), Some(ZoneId(1)));

@@ -8,6 +8,7 @@ use alloc::collections::BTreeMap;
 
 use zonal_base::{Nanos, ZoneId};
 
+use crate::pinned::gaining;
 use crate::{Mark, Place, Policy, ZoneFacts};
 
 /// See the module.
@@ -44,8 +45,8 @@ impl Policy for ZoneLru {
     }
 
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
-        let least = candidates
-            .iter()
+        let least = gaining(candidates)
+            .into_iter()
             .min_by_key(|facts| (self.promoted.get(&facts.zone).copied().unwrap_or(0), facts.zone));
         least.map(|facts| facts.zone)
     }

@@ -12,11 +12,12 @@ use zonal_cache::{Cache, Freshness, ObjectName, OpenError, ReadError};
 use zonal_runtime::{Clock, Spawner};
 
 use crate::drive::Fault;
-use crate::ear::{Ear, End};
+use crate::ear::{Ear, End, Heard};
 use crate::history::{Actor, Change, Deed, ReadStep, Step, WHOLE, WriteStep};
 use crate::oracle::{Answered, Content, Object, Tag, judge};
 use crate::origin::Objects;
 use crate::trace::Trace;
+use crate::vigil::Vigil;
 use crate::violation::{Kind, Wrong};
 
 /// What all actors of one life share.
@@ -32,6 +33,7 @@ pub(crate) struct Stage {
     pub(crate) wrong: Rc<RefCell<Option<Wrong>>>,
     pub(crate) acting: Rc<Cell<u32>>,
     pub(crate) tally: Rc<RefCell<Tally>>,
+    pub(crate) vigil: Rc<RefCell<Vigil>>,
     pub(crate) trace: Trace,
 }
 
@@ -42,6 +44,14 @@ pub(crate) struct Tally {
     pub(crate) reads_cached: u64,
     pub(crate) reads_failed: u64,
     pub(crate) writes: u64,
+}
+
+impl Tally {
+    fn note_read(&mut self, heard: &Heard, is_whole: bool) {
+        self.reads += 1;
+        self.reads_cached += u64::from(heard.all_cached.get());
+        self.reads_failed += u64::from(!is_whole);
+    }
 }
 
 impl Stage {
@@ -90,7 +100,10 @@ async fn act(stage: Stage, steps: Vec<Step>) {
                 stage.note(step.actor, format_args!("{outcome}"));
             }
             Deed::Write(write) => {
+                let name = &stage.names[write.object];
+                stage.change(name, |object| object.writes_begun += 1);
                 let is_done = perform_write(&stage, &write).await;
+                stage.change(name, |object| object.writes_ended += 1);
                 let outcome = if is_done { "acknowledged" } else { "not acknowledged" };
                 stage.note(step.actor, format_args!("{outcome}"));
             }
@@ -108,7 +121,7 @@ async fn perform_read(stage: &Stage, step: &ReadStep) -> String {
     let begun = stage.objects.borrow()[name].clone();
     let mut freshness = step.freshness;
     for _ in 0..OPENS_MAX {
-        let opening = stage.cache.open(name, freshness);
+        let opening = stage.cache.open(name, freshness, begun.care());
         let opened = match step.head_patience {
             Some(patience) => within(&stage.clock, patience, opening).await,
             None => Some(opening.await),
@@ -134,9 +147,10 @@ async fn perform_read(stage: &Stage, step: &ReadStep) -> String {
         let (consumer, heard) = Ear::new(stage.clock.clone(), step);
         let (cache, reading, read_head) = (stage.cache.clone(), name.clone(), head.clone());
         let (wanted, clock, drop_after) = (range.clone(), stage.clock.clone(), step.drop_after);
+        let care = begun.care();
         // A task of its own, as in the real host; some are dropped in the middle.
         stage.spawner.spawn(async move {
-            let reading = cache.read(&reading, &read_head, wanted, Box::new(consumer));
+            let reading = cache.read(&reading, &read_head, wanted, care, Box::new(consumer));
             match drop_after {
                 Some(patience) => drop(within(&clock, patience, reading).await),
                 None => reading.await,
@@ -153,13 +167,12 @@ async fn perform_read(stage: &Stage, step: &ReadStep) -> String {
             oldest_allowed: begun.oldest_allowed,
         };
         let verdict = judge(&stage.objects.borrow()[name], &answered);
-        let mut tally = stage.tally.borrow_mut();
-        tally.reads += 1;
-        tally.reads_cached += u64::from(heard.all_cached.get());
-        tally.reads_failed += u64::from(!is_whole);
-        drop(tally);
+        stage.tally.borrow_mut().note_read(&heard, is_whole);
         if let Err(wrong) = verdict {
             stage.accuse(wrong);
+        }
+        if is_whole && heard.all_on_flash.get() {
+            stage.vigil.borrow_mut().note(name, &begun, (&head, range.clone()));
         }
         if !matches!(end, End::Failed(ReadError::Changed)) {
             let cached = if heard.all_cached.get() { "cached" } else { "not all cached" };

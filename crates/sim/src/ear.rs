@@ -26,6 +26,7 @@ pub(crate) enum End {
 pub(crate) struct Heard {
     pub(crate) bytes: RefCell<Vec<u8>>,
     pub(crate) all_cached: Cell<bool>,
+    pub(crate) all_on_flash: Cell<bool>,
     end: Cell<Option<End>>,
     ended: Event,
 }
@@ -81,7 +82,10 @@ impl Consumer for Ear {
         let rest = self.clock.now() + self.slowness;
         self.resting = (Nanos(0) < self.slowness).then(|| Box::pin(self.clock.sleep_until(rest)));
         match piece {
-            Piece::Start { all_cached, .. } => self.heard.all_cached.set(all_cached),
+            Piece::Start { all_cached, all_on_flash } => {
+                self.heard.all_cached.set(all_cached);
+                self.heard.all_on_flash.set(all_on_flash);
+            }
             Piece::Data(bytes) => self.heard.bytes.borrow_mut().extend_from_slice(&bytes),
             Piece::End => self.heard.set_end(End::Whole),
             Piece::Failed(error) => self.heard.set_end(End::Failed(error)),

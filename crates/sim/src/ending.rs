@@ -88,9 +88,11 @@ fn roll_call(
 ) -> Result<Vec<(ObjectName, Arc<Head>)>, Wrong> {
     let known = Rc::new(RefCell::new(Vec::new()));
     let (cache, notes, names) = (stage.cache.clone(), known.clone(), stage.names.clone());
+    let objects = stage.objects.clone();
     stage.enter(async move {
         for name in names.iter() {
-            match cache.open(name, Freshness::Immutable).await {
+            let care = objects.borrow()[name].care();
+            match cache.open(name, Freshness::Immutable, care).await {
                 Ok(Opened { head, found: Found::Hit }) => {
                     notes.borrow_mut().push((name.clone(), head));
                 }

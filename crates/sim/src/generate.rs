@@ -52,10 +52,11 @@ impl History {
     #[must_use]
     pub fn of_seed(seed: u64, options: &Options) -> Self {
         let mut rng = Rng::new(seed);
-        let setting = Setting::draw(&mut rng, options);
+        let mut setting = Setting::draw(&mut rng, options);
         let largest = 30_000 + rng.below(200_000);
-        let objects: Vec<_> =
+        let mut objects: Vec<_> =
             (0..rng.below(30) + 3).map(|_| NewObject::draw(&mut rng, largest)).collect();
+        pin_some(seed, &mut setting, &mut objects);
         let faults = match rng.below(8) {
             0 => Faults::Any,
             1 => Faults::LosingNothing,
@@ -64,6 +65,19 @@ impl History {
         let drawn = Drawn { setting: &setting, objects: objects.len(), largest, faults };
         let lives = (0..=rng.below(LIVES_MAX)).map(|_| drawn.life(&mut rng)).collect();
         Self { seed, setting, objects, lives }
+    }
+}
+
+/// In half of all histories some objects are pinned, few enough that there is often room for them. Drawn apart, so that
+/// all the rest is what it would be without.
+fn pin_some(seed: u64, setting: &mut Setting, objects: &mut [NewObject]) {
+    let mut rng = Rng::new(!seed);
+    if rng.one_in(2) {
+        setting.engine.pinned_percent = [25, 50, 75][draw(&mut rng, 3)];
+        for _ in 0..=rng.below(4) {
+            let pinned = draw(&mut rng, objects.len()).min(draw(&mut rng, objects.len()));
+            objects[pinned].is_pinned = true;
+        }
     }
 }
 
@@ -170,7 +184,8 @@ impl NewObject {
     fn draw(rng: &mut Rng, largest: u64) -> Self {
         let size = draw_size(rng, largest);
         let tag = [Tag::Weak, Tag::Missing].get(draw(rng, 30)).copied().unwrap_or(Tag::Strong);
-        Self { size, tag, metadata: [0, 0, 0, 3000, 6000][draw(rng, 5)] }
+        let metadata = [0, 0, 0, 3000, 6000][draw(rng, 5)];
+        Self { size, tag, metadata, is_pinned: false }
     }
 }
 

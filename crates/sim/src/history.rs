@@ -51,6 +51,8 @@ pub(crate) struct NewObject {
     pub(crate) tag: Tag,
     /// Bytes of metadata: from a packed record to one of some blocks.
     pub(crate) metadata: usize,
+    /// Whoever reads it wants it to stay.
+    pub(crate) is_pinned: bool,
 }
 
 /// From a start of the process to its end.

@@ -12,7 +12,9 @@ pub(crate) struct Hoarder {
 
 impl Policy for Hoarder {
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
-        candidates.iter().min_by_key(|facts| (facts.sequence, facts.zone)).map(|facts| facts.zone)
+        // Mostly pinned zones last: they gain nothing.
+        let order = |facts: &&ZoneFacts| (facts.bytes.0 / 2 < facts.pinned.0, facts.sequence);
+        candidates.iter().min_by_key(order).map(|facts| facts.zone)
     }
 
     fn keep(&mut self, _place: &Place, _mark: Mark) -> Keep {

@@ -3,7 +3,7 @@
 //! Uses: `cache`, `zonelog`, `policy`, `device`, `emulator`, `runtime`, `base`. Knows nothing of: real time, files, sockets.
 //! Read in this order: `history` (what can happen, as data), `generate` (from a seed to a history), `play` (how it
 //! goes) with `ending`, `world` (the host's loop), `drive` and `origin` (what is outside), `actors` and `ear` (who reads
-//! and writes), `oracle` and `violation` (what must hold), `shrink`; `hoarder` is a policy that rewrites, `trace` and `text`
+//! and writes), `oracle`, `vigil` and `violation` (what must hold), `shrink`; `hoarder` is a policy that rewrites, `trace` and `text`
 //! are for people.
 //!
 //! One seed is one history: workload, delays, faults and crashes all come from it. [`run`] returns what
@@ -33,6 +33,7 @@ mod play;
 mod shrink;
 mod text;
 mod trace;
+mod vigil;
 mod violation;
 mod world;
 

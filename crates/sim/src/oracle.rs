@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use zonal_base::{index, mix64};
-use zonal_cache::{Head, OriginHead};
+use zonal_cache::{Care, Head, OriginHead};
 
 use crate::history::NewObject;
 use crate::violation::{Kind, Wrong};
@@ -33,6 +33,10 @@ pub(crate) struct Object {
     pub(crate) tag: Tag,
     /// Bytes of metadata: from a packed record to one of some blocks.
     pub(crate) metadata: usize,
+    pub(crate) is_pinned: bool,
+    /// Writes and removals, by the cache's knowledge or behind its back.
+    pub(crate) writes_begun: u64,
+    pub(crate) writes_ended: u64,
     /// `None`: deleted.
     pub(crate) now: Option<Content>,
     /// Ever. A question to the origin may be as old as the oldest of those who share its answer.
@@ -51,12 +55,24 @@ impl Object {
             id,
             tag: new.tag,
             metadata: new.metadata,
+            is_pinned: new.is_pinned,
+            writes_begun: 0,
+            writes_ended: 0,
             now: Some(first),
             was_deleted: false,
             next_version: 2,
             past: vec![first],
             oldest_allowed: (0, 0),
         }
+    }
+
+    /// How whoever reads it wants it to be cared for.
+    pub(crate) const fn care(&self) -> Care {
+        if self.is_pinned { Care::Pinned } else { Care::Usual }
+    }
+
+    pub(crate) const fn is_being_written(&self) -> bool {
+        self.writes_begun != self.writes_ended
     }
 
     /// The version that a write makes.

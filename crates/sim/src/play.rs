@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use zonal_base::{Nanos, Rng};
+use zonal_base::{Bytes, Nanos, Rng};
 use zonal_cache::{Cache, ObjectName, StartError};
 use zonal_device::Kind as DeviceKind;
 use zonal_device::ram::Crash;
@@ -19,6 +19,7 @@ use crate::hoarder::Hoarder;
 use crate::oracle::Object;
 use crate::origin::{Objects, Origin};
 use crate::trace::Trace;
+use crate::vigil::Vigil;
 use crate::violation::{Kind, Violation, Wrong};
 use crate::world::{Outside, Suffered, World};
 
@@ -95,6 +96,7 @@ struct Play<'a> {
     report: Report,
     suffered: Suffered,
     medium_is_whole: bool,
+    vigil: Rc<RefCell<Vigil>>,
 }
 
 /// A cache that does not start, on a device that was broken, ends the history.
@@ -116,6 +118,7 @@ impl<'a> Play<'a> {
             report: Report { history: history.seed, ..Report::default() },
             suffered: Suffered::default(),
             medium_is_whole: true,
+            vigil: Rc::default(),
         }
     }
 
@@ -194,6 +197,7 @@ impl<'a> Play<'a> {
         if let Some(kept) = kept.filter(|_| !self.suffered.anything) {
             kept.check(world, outside, &stage)?;
         }
+        self.check_pins(&cache)?;
         stage.enter_all(&life.steps);
         let patience = match life.ending {
             Ending::Graceful => PATIENCE,
@@ -212,6 +216,8 @@ impl<'a> Play<'a> {
         let kept = if is_graceful { Some(Kept::at_end(world, outside, &stage)?) } else { None };
         self.suffered = self.suffered.and(world.suffered);
         self.check_health(&cache)?;
+        self.check_pins(&cache)?;
+        self.vigil.borrow_mut().outlive(life.ending);
         self.note(&stage);
         Ok(Ok(kept))
     }
@@ -260,8 +266,22 @@ impl<'a> Play<'a> {
             wrong: Rc::default(),
             acting: Rc::new(Cell::new(0)),
             tally: Rc::default(),
+            vigil: self.vigil.clone(),
             trace: self.trace.clone(),
         }
+    }
+
+    /// What is pinned is there, if it can be.
+    fn check_pins(&self, cache: &Cache) -> Result<(), Wrong> {
+        let mut vigil = self.vigil.borrow_mut();
+        let is_promised = !self.suffered.anything
+            && self.medium_is_whole
+            && cache.unpinned() == Bytes(0)
+            && cache.log().stats().rewrites_refused == 0;
+        if !is_promised {
+            vigil.give_up();
+        }
+        vigil.check(cache, &self.objects)
     }
 
     /// Nothing gives up, and nothing is unreadable, without a reason.

@@ -78,6 +78,9 @@ impl fmt::Display for Setting {
             log.backlog_max,
             self.policy,
         )?;
+        if self.engine.pinned_percent != 0 {
+            writeln!(f, "        up to {} % can be pinned", self.engine.pinned_percent)?;
+        }
         match self.origin_fault_rate {
             0 => writeln!(f, "origin: no request fails"),
             rate => writeln!(f, "origin: one request in {rate} fails"),
@@ -119,7 +122,8 @@ impl fmt::Display for NewObject {
             Tag::Weak => ", weak ETags",
             Tag::Missing => ", no ETags",
         };
-        write!(f, "{} bytes, {} of metadata{tag}", self.size, self.metadata)
+        let pinned = if self.is_pinned { ", pinned" } else { "" };
+        write!(f, "{} bytes, {} of metadata{tag}{pinned}", self.size, self.metadata)
     }
 }
 

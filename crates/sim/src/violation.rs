@@ -42,6 +42,8 @@ pub enum Kind {
     Leak,
     /// What was on flash at a graceful end is not there after it.
     Lost,
+    /// What was pinned on flash is not there any more.
+    Unpinned,
     /// A healthy device could not be read, was given up, or could not be started from.
     Unreadable,
     /// An assertion of the engine at this place.
@@ -65,6 +67,7 @@ impl fmt::Display for Kind {
             Self::Stuck => "stuck",
             Self::Leak => "leak",
             Self::Lost => "lost",
+            Self::Unpinned => "unpinned",
             Self::Unreadable => "unreadable",
             Self::Assertion(place) => return write!(f, "assertion at {place}"),
         })

@@ -18,7 +18,7 @@ const SEEDS_MAX: u64 = 500;
 /// Steps that a shrunk history has at most, ends of lives included: what one can read.
 const STEPS_MAX: usize = 100;
 
-static BUGS: [(&str, Options); 14] = [
+static BUGS: [(&str, Options); 15] = [
     ("early publish: on flash before the device answered", of_log(Log::PublishedEarly)),
     ("a zone is reset with a pin held", of_log(Log::PinIgnored)),
     ("reclaim loses a tombstone", of_log(Log::TombstoneLost)),
@@ -30,6 +30,7 @@ static BUGS: [(&str, Options); 14] = [
     ("stale fill after a purge", of_cache(Cache::EpochIgnored)),
     ("chunks from before a removal keep their keys", of_cache(Cache::SaltIgnored)),
     ("a fetch is not pinned to its version", of_cache(Cache::VersionNotPinned)),
+    ("reclaim drops what is pinned", of_cache(Cache::PinDropped)),
     ("wrong CRC range: the first 32 KiB only", of_log(Log::CheckShort)),
     ("no check at all", of_log(Log::CheckIgnored)),
     ("a full zone keeps its active slot", of_log(Log::SlotLeaked)),

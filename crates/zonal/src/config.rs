@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use tracing_subscriber::filter::Targets;
 use zonal_base::Bytes;
-use zonal_gateway::FreshnessRules;
+use zonal_gateway::{FreshnessRules, Keep, KeepRules};
 use zonal_hostdev::DeviceSpec;
 use zonal_origin::sigv4::Credentials;
 
@@ -46,6 +46,8 @@ pub(crate) struct Config {
     pub(crate) devices: Vec<Device>,
     /// How fresh answers must be.
     pub(crate) freshness: FreshnessRules,
+    /// What is kept.
+    pub(crate) keep: Keeping,
     /// Bounds of the endpoint.
     pub(crate) limits: zonal_gateway::Limits,
     /// How to log.
@@ -92,6 +94,22 @@ pub(crate) struct Device {
     pub(crate) dram: Bytes,
     /// Buffer memory of each shard.
     pub(crate) buffers: Bytes,
+}
+
+/// What is kept whatever the policy says, and what is not kept at all.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Keeping {
+    pub(crate) rules: KeepRules,
+    /// How much of each device may be pinned.
+    pub(crate) pinned_percent: u32,
+}
+
+impl Keeping {
+    /// How much of each device may be pinned; 0 when no rule pins anything.
+    pub(crate) fn pinned_percent(&self) -> u32 {
+        let pins = self.rules.rules().any(|rule| rule == Keep::Pin);
+        if pins { self.pinned_percent } else { 0 }
+    }
 }
 
 #[derive(Debug)]

@@ -90,9 +90,15 @@ impl Arena {
     }
 
     /// `None` when the entry is forgotten, or there is none.
-    pub(super) fn mark(&self, Stand { at, round }: Stand) -> Option<Mark> {
+    pub(super) fn kind_and_mark(&self, Stand { at, round }: Stand) -> Option<(Kind, Mark)> {
         let bytes = self.bytes.get(at as usize..).filter(|bytes| !bytes.is_empty())?;
-        (round == self.round && !entry::is_forgotten(bytes)).then(|| entry::mark(bytes))
+        let is_there = round == self.round && !entry::is_forgotten(bytes);
+        is_there.then(|| (entry::kind(bytes), entry::mark(bytes)))
+    }
+
+    pub(super) fn set_kind(&mut self, stand: Stand, kind: Kind) {
+        assert_eq!(stand.round, self.round, "the entry is there");
+        entry::set_kind(&mut self.bytes[stand.at as usize..], kind);
     }
 
     pub(super) fn set_mark(&mut self, stand: Stand, mark: Mark) {

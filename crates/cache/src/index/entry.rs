@@ -98,6 +98,15 @@ pub(crate) fn forget(bytes: &mut [u8]) {
     bytes[..5].copy_from_slice(&forgotten.to_le_bytes()[..5]);
 }
 
+pub(crate) fn kind(bytes: &[u8]) -> Kind {
+    Kind(((word(bytes) >> KIND_AT) & 3) as u8)
+}
+
+pub(crate) fn set_kind(bytes: &mut [u8], kind: Kind) {
+    let others = bytes[4] & !(3 << (KIND_AT - 32));
+    bytes[4] = others | kind.0 << (KIND_AT - 32);
+}
+
 pub(crate) fn mark(bytes: &[u8]) -> Mark {
     Mark((bytes[4] >> (MARK_AT - 32)) & Mark::MAX.0)
 }
@@ -124,8 +133,7 @@ pub(super) fn decode(place: (ZoneId, Stand), bytes: &[u8]) -> Found {
 /// The same without its checks.
 pub(super) fn glance((zone, stand): (ZoneId, Stand), bytes: &[u8]) -> (Spot, Kind, Mark) {
     let (offset, len) = place(bytes);
-    let kind = Kind(((word(bytes) >> KIND_AT) & 3) as u8);
-    (Spot { extent: Extent { zone, offset, len }, stand }, kind, mark(bytes))
+    (Spot { extent: Extent { zone, offset, len }, stand }, kind(bytes), mark(bytes))
 }
 
 fn word(bytes: &[u8]) -> u64 {

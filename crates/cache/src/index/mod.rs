@@ -39,7 +39,7 @@ pub(crate) struct Found {
     pub(crate) extent: Extent,
     pub(crate) kind: Kind,
     pub(crate) checks: Checks,
-    /// Its policy's.
+    /// Its policy's; of what no policy knows, [`WANTED`](crate::pins::WANTED) or none.
     pub(crate) mark: Mark,
     stand: Stand,
 }
@@ -71,6 +71,10 @@ impl Found {
     /// A record that is not in the index yet.
     pub(crate) fn new(extent: Extent, kind: Kind, checks: Checks) -> Self {
         Self { extent, kind, checks, mark: Mark::default(), stand: Stand::default() }
+    }
+
+    pub(crate) fn with_mark(self, mark: Mark) -> Self {
+        Self { mark, ..self }
     }
 
     pub(crate) const fn spot(&self) -> Spot {
@@ -139,10 +143,15 @@ impl Index {
         self.remove(key)
     }
 
-    /// What a record is marked with now; `None` when it was forgotten. Its zone may have been emptied since it was
+    /// What a record is, and is marked with, now; `None` when it was forgotten. Its zone may have been emptied since it was
     /// looked up, and be full of others: a read ahead of its reader pins it no longer than the device takes.
-    pub(crate) fn mark(&self, spot: &Spot) -> Option<Mark> {
-        self.arenas[index(u64::from(spot.extent.zone.0))].mark(spot.stand)
+    pub(crate) fn kind_and_mark(&self, spot: &Spot) -> Option<(Kind, Mark)> {
+        self.arenas[index(u64::from(spot.extent.zone.0))].kind_and_mark(spot.stand)
+    }
+
+    /// Requires: it is not forgotten.
+    pub(crate) fn set_kind(&mut self, spot: &Spot, kind: Kind) {
+        self.arenas[index(u64::from(spot.extent.zone.0))].set_kind(spot.stand, kind);
     }
 
     /// Requires: it is not forgotten.

@@ -69,11 +69,12 @@ fn what_was_found_in_a_zone_before_it_was_emptied_is_not_found_there_again() {
         index.insert(Key(key), &found).unwrap().spot
     };
     let before = insert(&mut index, 1 << 70);
-    assert_eq!(index.mark(&before), Some(Mark(0)));
+    assert_eq!(index.kind_and_mark(&before), Some((Kind(2), Mark(0))));
     while index.drain_zone(ZoneId(1), 10, |_, _| ()) {}
-    assert_eq!(index.mark(&before), None);
+    assert_eq!(index.kind_and_mark(&before), None);
     let after = insert(&mut index, 2 << 70);
-    assert_eq!((index.mark(&before), index.mark(&after)), (None, Some(Mark(0))));
+    assert_eq!(index.kind_and_mark(&before), None);
+    assert_eq!(index.kind_and_mark(&after), Some((Kind(2), Mark(0))));
 }
 
 #[test]

@@ -10,8 +10,8 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes as Frame;
 use zonal_base::{Blocks, Bytes, Checksum, Nanos, PoolClass, Ticket, index};
 use zonal_cache::{
-    Cache, Consumer, Fetch, Fetched, Freshness, Gone, Head, ObjectName, OriginHead, Piece, Ports,
-    ReadError, Settings, StreamId,
+    Cache, Care, Consumer, Fetch, Fetched, Freshness, Gone, Head, ObjectName, OriginHead, Piece,
+    Ports, ReadError, Settings, StreamId,
 };
 use zonal_device::ram::{RamDevice, RamOptions};
 use zonal_device::{Geometry, Kind, ZonedDevice};
@@ -205,9 +205,9 @@ impl Rig {
         let reader = Reader { taps: Rc::default(), object: object.clone() };
         let (cache, tap) = (self.cache.clone(), Tap(reader.taps.clone(), object.clone()));
         self.executor.spawner().spawn(async move {
-            let opened = cache.open(&object, Freshness::Immutable).await;
+            let opened = cache.open(&object, Freshness::Immutable, Care::Usual).await;
             let head: Arc<Head> = opened.expect("the origin has it").head;
-            cache.read(&object, &head, 0..OBJECT_BYTES, Box::new(tap)).await;
+            cache.read(&object, &head, 0..OBJECT_BYTES, Care::Usual, Box::new(tap)).await;
         });
         reader
     }
@@ -219,7 +219,10 @@ impl Rig {
             let (cache, answered) = (self.cache.clone(), answered.clone());
             self.executor.spawner().spawn(async move {
                 let object = ObjectName::new("b", &format!("opened-{n}"));
-                cache.open(&object, Freshness::Immutable).await.expect("the origin has it");
+                cache
+                    .open(&object, Freshness::Immutable, Care::Usual)
+                    .await
+                    .expect("the origin has it");
                 answered.set(answered.get() + 1);
             });
         }

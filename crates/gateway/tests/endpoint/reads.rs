@@ -44,6 +44,43 @@ async fn under_revalidate_the_origin_confirms_every_read() {
 }
 
 #[tokio::test]
+async fn what_is_never_kept_goes_past_the_cache() {
+    let world = World::start(Freshness::Immutable).await;
+    world.put("never/log", "one");
+    for content in ["one", "two"] {
+        world.put("never/log", content);
+        let answer = get(world.address, "/b/never/log").await;
+        assert_eq!((answer.text().as_str(), answer.header("x-cache")), (content, "BYPASS"));
+        let head = ask(world.address, Ask::new("HEAD", "/b/never/log")).await;
+        assert_eq!((head.status, head.header("x-cache")), (200, "BYPASS"));
+    }
+    let part = ask(world.address, Ask::new("GET", "/b/never/log").with("range", "bytes=1-")).await;
+    assert_eq!((part.status, part.text().as_str()), (206, "wo"));
+}
+
+#[tokio::test]
+async fn what_is_pinned_outlives_what_is_read_once() {
+    let world = World::start(Freshness::Immutable).await;
+    let bytes = pattern(2 * MIB, 0);
+    world.put("pin/dim", &bytes);
+    world.put("other", &bytes);
+    for path in ["/b/pin/dim", "/b/other"] {
+        get(world.address, path).await;
+        world.settle().await;
+    }
+    for number in 0..10 {
+        let (key, path) = (format!("large-{number}"), format!("/b/large-{number}"));
+        world.put(&key, pattern(8 * MIB, number));
+        get(world.address, &path).await;
+        world.settle().await;
+    }
+    let again = get(world.address, "/b/pin/dim").await;
+    assert_eq!(again.header("x-cache"), "HIT");
+    assert!(again.body == bytes);
+    assert_eq!(get(world.address, "/b/other").await.header("x-cache"), "MISS");
+}
+
+#[tokio::test]
 async fn a_head_has_the_headers_of_the_get_and_no_body() {
     let world = World::start(Freshness::Immutable).await;
     world.put("a.txt", "hello");

@@ -12,7 +12,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use zonal_base::{Bytes, Nanos};
 use zonal_gateway::{
-    AccessKeys, Config, FreshnessRules, Gateway, Limits, OriginBackend, Outcome, serve,
+    AccessKeys, Config, FreshnessRules, Gateway, Keep, KeepRules, Limits, OriginBackend, Outcome,
+    serve,
 };
 use zonal_host::{DeviceSettings, Freshness, Node, NodeSettings};
 use zonal_origin::{FolderOrigin, Origin};
@@ -70,6 +71,7 @@ impl World {
                 shards: Some(1),
                 policy: "zone-fifo".parse().unwrap(),
                 chunk: Bytes::kib(256),
+                pinned_percent: 50,
                 buffers: Bytes::mib(32),
             }],
             mode: OpenMode::Recover,
@@ -80,6 +82,9 @@ impl World {
             region: REGION.into(),
             access_keys: AccessKeys::one(ACCESS_KEY, SECRET_KEY),
             freshness: FreshnessRules::all(freshness),
+            keep: KeepRules::all(Keep::Policy)
+                .with("b/never/", Keep::Never)
+                .with("b/pin/", Keep::Pin),
             limits,
         };
         let gateway = Gateway::new(config, node.client().clone(), origin);

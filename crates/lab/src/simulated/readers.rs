@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use zonal_base::{BLOCK_BYTES, Rng, Tag};
-use zonal_cache::{Cache, Consumer, Freshness, Gone, ObjectName, Piece};
+use zonal_cache::{Cache, Care, Consumer, Freshness, Gone, ObjectName, Piece};
 use zonal_runtime::Executor;
 
 use super::Settings;
@@ -82,12 +82,12 @@ impl Readers {
         let per_object = OBJECT.0 / self.chunk;
         let (number, at) = (chunk / per_object, chunk % per_object * self.chunk);
         let object = self.name(number);
-        let head = match cache.open(&object, Freshness::Immutable).await {
+        let head = match cache.open(&object, Freshness::Immutable, Care::Usual).await {
             Ok(opened) => opened.head,
             Err(error) => return self.note(&format!("{object}: {error:?}")),
         };
         let want = Want { readers: self.clone(), object: number, at };
-        cache.read(&object, &head, at..at + self.chunk, Box::new(want)).await;
+        cache.read(&object, &head, at..at + self.chunk, Care::Usual, Box::new(want)).await;
     }
 
     fn name(&self, object: u64) -> ObjectName {

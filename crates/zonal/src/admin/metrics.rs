@@ -116,6 +116,10 @@ const SHARD: &[Metric<ShardStats>] = &[
     counter("zonal_cache_turned_away_bytes_total", "Bytes not worth a flash write", |s| {
         s.cache.turned_away_bytes
     }),
+    counter("zonal_cache_unpinned_bytes_total", "Bytes for which pins had no room", |s| {
+        s.cache.unpinned_bytes
+    }),
+    gauge("zonal_cache_pinned_bytes", "Bytes that are pinned", |s| s.pinned.0),
     counter("zonal_cache_heads_refused_total", "Heads that did not go to flash", |s| {
         s.cache.heads_refused
     }),

@@ -135,6 +135,7 @@ fn node_settings(args: &Args) -> NodeSettings {
             policy: args.policy.clone(),
             chunk: args.chunk,
             dram: args.dram,
+            pinned_percent: 0,
             buffers: BUFFER_BYTES,
         }],
         mode: if args.format { OpenMode::Format } else { OpenMode::Recover },

@@ -250,6 +250,7 @@ fn format(spec: &DeviceSpec, shards: Option<usize>) -> Result<(), Failure> {
         policy: zonal_policy::Spec::default(),
         chunk: Bytes::kib(256),
         dram: Bytes(0),
+        pinned_percent: 0,
         buffers: zonal_host::BUFFER_BYTES_MIN,
     };
     let settings = NodeSettings { devices: vec![device], mode: OpenMode::Format };

@@ -122,6 +122,7 @@ async fn start(config: &Config, endpoint: Address) -> Result<Started, Failure> {
         region: config.region.clone(),
         access_keys: AccessKeys::one(&*keys.access_key, &*keys.secret_key),
         freshness: config.freshness.clone(),
+        keep: config.keep.rules.clone(),
         limits: config.limits,
     };
     let (front, listening) = Front::new(endpoint, gateway, origin.clone());
@@ -181,6 +182,7 @@ impl Found {
                 policy: policy.clone(),
                 chunk: *chunk,
                 dram: *dram,
+                pinned_percent: config.keep.pinned_percent(),
                 buffers: *buffers,
             });
         }

@@ -8,18 +8,23 @@ use std::time::Duration;
 
 use tracing_subscriber::filter::LevelFilter;
 use zonal_base::{Bytes, Nanos};
-use zonal_gateway::FreshnessRules;
+use zonal_gateway::{FreshnessRules, Keep, KeepRules};
 use zonal_host::Freshness;
 use zonal_origin::sigv4::Credentials;
 use zonal_policy::Spec;
 
-use super::{Config, ConfigError, Device, KeyPair, Log, LogFormat, Origin, OriginSpec, raw};
+use super::{
+    Config, ConfigError, Device, Keeping, KeyPair, Log, LogFormat, Origin, OriginSpec, raw,
+};
 
 type Checked<T> = Result<T, ConfigError>;
 
 /// The largest chunk: 32 MiB, a stripe of an object, which lives on one shard. What the device allows
 /// may be less, and is checked when it is opened.
 const CHUNK_MAX: Bytes = Bytes::mib(32);
+
+/// How much of a device can be pinned at most: more would leave reclaim too little to gain.
+const PINNED_PERCENT_MAX: u32 = 75;
 
 /// Checks everything that can be checked without touching a device. `variable` looks up an environment
 /// variable.
@@ -46,6 +51,7 @@ pub(super) fn check(
         origin: origin(&file.origin, variable)?,
         devices: devices(&file.device)?,
         freshness: freshness(&file.freshness)?,
+        keep: keep(&file.keep)?,
         limits: limits(&file.limits)?,
         log: log(&file.log)?,
     })
@@ -259,13 +265,44 @@ fn freshness(freshness: &raw::Freshness) -> Checked<FreshnessRules> {
     let default = given("freshness.default", &freshness.default)?;
     let mut rules = FreshnessRules::all(rule("freshness.default", default)?);
     for raw::FreshnessRule { prefix, freshness } in freshness.rules.iter().flatten() {
-        if prefix.is_empty() || prefix.starts_with('/') {
-            let why = format!("the prefix {prefix:?} is not of the form BUCKET/KEY");
-            return Err(ConfigError::new("freshness.rules", why));
-        }
+        let prefix = prefix_of("freshness.rules", prefix)?;
         rules = rules.with(prefix, rule("freshness.rules", freshness)?);
     }
     Ok(rules)
+}
+
+fn prefix_of<'a>(key: &'static str, prefix: &'a str) -> Checked<&'a str> {
+    match prefix.is_empty() || prefix.starts_with('/') {
+        true => {
+            let why = format!("the prefix {prefix:?} is not of the form BUCKET/KEY");
+            Err(ConfigError::new(key, why))
+        }
+        false => Ok(prefix),
+    }
+}
+
+fn keep(keep: &raw::Keep) -> Checked<Keeping> {
+    let mut rules = KeepRules::all(Keep::Policy);
+    for raw::KeepRule { prefix, keep } in keep.rules.iter().flatten() {
+        let keep = match keep.as_str() {
+            "pin" => Keep::Pin,
+            "never" => Keep::Never,
+            "policy" => Keep::Policy,
+            _ => {
+                let why = format!("{prefix}: {keep:?}: write pin, never or policy");
+                return Err(ConfigError::new("keep.rules", why));
+            }
+        };
+        rules = rules.with(prefix_of("keep.rules", prefix)?, keep);
+    }
+    let text = given("keep.pinned", &keep.pinned)?;
+    let percent = text.strip_suffix('%').and_then(|number| number.parse().ok());
+    let percent = percent.filter(|percent| (1..=PINNED_PERCENT_MAX).contains(percent));
+    let pinned_percent = percent.ok_or_else(|| {
+        let why = format!("{text:?}: write a share from 1% to {PINNED_PERCENT_MAX}%");
+        ConfigError::new("keep.pinned", why)
+    })?;
+    Ok(Keeping { rules, pinned_percent })
 }
 
 fn rule(key: &'static str, text: &str) -> Checked<Freshness> {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use toml::{Table, Value};
 
 use super::ConfigError;
-use super::raw::{DeviceFlags, File, Flags, FreshnessFlags, FreshnessRule};
+use super::raw::{DeviceFlags, File, Flags, FreshnessFlags, FreshnessRule, KeepFlags, KeepRule};
 
 /// The file that shows and holds every default.
 pub(super) const DEFAULTS: &str = include_str!("../../../../config/zonal.toml");
@@ -35,6 +35,7 @@ pub(super) fn gather(flags: &Flags) -> Result<File, ConfigError> {
     file.data_dir = flags.data_dir.clone().or(file.data_dir);
     flags.device.lay_over(&mut file);
     flags.freshness.lay_over(&mut file)?;
+    flags.keep.lay_over(&mut file)?;
     Ok(file)
 }
 
@@ -126,4 +127,22 @@ fn split_rule(text: &str) -> Result<FreshnessRule, ConfigError> {
         return Err(ConfigError::new("freshness.rules", why));
     };
     Ok(FreshnessRule { prefix: text[..at].into(), freshness: text[at + 1..].into() })
+}
+
+impl KeepFlags {
+    fn lay_over(&self, file: &mut File) -> Result<(), ConfigError> {
+        let keep = &mut file.keep;
+        keep.pinned = self.pinned.clone().or(keep.pinned.take());
+        if !self.rules.is_empty() {
+            let rules = self.rules.iter().map(|rule| {
+                let (prefix, keep) = rule.rsplit_once('=').ok_or_else(|| {
+                    let why = format!("{rule:?}: write PREFIX=KEEP, such as lake/dim/=pin");
+                    ConfigError::new("keep.rules", why)
+                })?;
+                Ok(KeepRule { prefix: prefix.into(), keep: keep.into() })
+            });
+            keep.rules = Some(rules.collect::<Result<_, _>>()?);
+        }
+        Ok(())
+    }
 }

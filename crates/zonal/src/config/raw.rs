@@ -18,6 +18,7 @@ pub(crate) struct File {
     pub(crate) origin: Origin,
     pub(crate) device: Vec<Device>,
     pub(crate) freshness: Freshness,
+    pub(crate) keep: Keep,
     pub(crate) limits: Limits,
     pub(crate) log: Log,
 }
@@ -41,6 +42,8 @@ pub(crate) struct Flags {
     pub(crate) device: DeviceFlags,
     #[command(flatten)]
     pub(crate) freshness: FreshnessFlags,
+    #[command(flatten)]
+    pub(crate) keep: KeepFlags,
     #[command(flatten)]
     pub(crate) limits: Limits,
     #[command(flatten)]
@@ -241,6 +244,39 @@ pub(crate) struct FreshnessFlags {
         long = "freshness-rule",
         value_name = "PREFIX=FRESHNESS",
         env = "ZONAL_FRESHNESS_RULES"
+    )]
+    pub(crate) rules: Vec<String>,
+}
+
+/// What is kept whatever the policy says, and what is not kept at all.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Keep {
+    pub(crate) pinned: Option<String>,
+    pub(crate) rules: Option<Vec<KeepRule>>,
+}
+
+/// ... of the objects whose names begin with a prefix.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KeepRule {
+    pub(crate) prefix: String,
+    pub(crate) keep: String,
+}
+
+/// Flags give a rule as PREFIX=KEEP.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Keep")]
+pub(crate) struct KeepFlags {
+    /// How much of each device may be pinned
+    #[arg(id = "keep-pinned", long, value_name = "SHARE", env = "ZONAL_KEEP_PINNED")]
+    pub(crate) pinned: Option<String>,
+    /// pin, never or policy for objects whose BUCKET/KEY begins with PREFIX (may be given several times)
+    #[arg(
+        id = "keep-rule",
+        long = "keep-rule",
+        value_name = "PREFIX=KEEP",
+        env = "ZONAL_KEEP_RULES"
     )]
     pub(crate) rules: Vec<String>,
 }

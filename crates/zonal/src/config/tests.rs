@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Command, Parser};
 use zonal_base::{Bytes, Nanos};
-use zonal_gateway::FreshnessRules;
+use zonal_gateway::{FreshnessRules, Keep, KeepRules};
 use zonal_host::Freshness;
 
 use super::layers::DEFAULTS;
@@ -126,6 +126,39 @@ fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
 }
 
 #[test]
+fn a_prefix_may_be_kept_in_another_way() {
+    let (_directory, path) = file(
+        "[keep]\npinned = '20%'\nrules = [{ prefix = 'lake/dim/', keep = 'pin' }, \
+         { prefix = 'logs/', keep = 'never' }, { prefix = 'lake/dim/=old/', keep = 'policy' }]\n",
+    );
+    let expected = KeepRules::all(Keep::Policy)
+        .with("lake/dim/", Keep::Pin)
+        .with("logs/", Keep::Never)
+        .with("lake/dim/=old/", Keep::Policy);
+    let keep = load(&["--config", &path]).unwrap().keep;
+    assert_eq!((keep.pinned_percent(), keep.rules), (20, expected.clone()));
+    let words = ["lake/dim/=pin", "logs/=never", "lake/dim/=old/=policy"];
+    let words = words.map(|rule| ["--keep-rule", rule]).concat();
+    let keep = load(&words).unwrap().keep;
+    assert_eq!((keep.pinned_percent(), keep.rules), (50, expected));
+    let without = load(&["--keep-rule", "logs/=never"]).unwrap().keep;
+    assert_eq!(without.pinned_percent(), 0, "nothing is pinned");
+    for (words, said) in [
+        (["--keep-rule", "a/"], "keep.rules: \"a/\": write PREFIX=KEEP, such as lake/dim/=pin"),
+        (["--keep-rule", "a/=pinned"], "keep.rules: a/: \"pinned\": write pin, never or policy"),
+        (["--keep-rule", "/a=pin"], "keep.rules: the prefix \"/a\" is not of the form BUCKET/KEY"),
+        (["--keep-pinned", "80%"], "keep.pinned: \"80%\": write a share from 1% to 75%"),
+        (["--keep-pinned", "0.5"], "keep.pinned: \"0.5\": write a share from 1% to 75%"),
+    ] {
+        check_flags(&words, said);
+    }
+    check_file(
+        "[keep]\nrules = [{ prefix = 'a/', freshness = 'pin' }]\n",
+        "FILE: line 2: unknown field `freshness`, expected `prefix` or `keep`",
+    );
+}
+
+#[test]
 fn a_prefix_may_have_a_freshness_of_its_own() {
     let (_directory, path) = file(
         "[freshness]\nrules = [{ prefix = 'a/', freshness = 'immutable' }, \
@@ -157,7 +190,7 @@ fn a_file_that_cannot_be_meant_is_refused_with_its_line() {
     check_file(
         "[endpoints]\n",
         "FILE: line 1: unknown field `endpoints`, expected one of `data-dir`, `endpoint`, `admin`, \
-         `origin`, `device`, `freshness`, `limits`, `log`",
+         `origin`, `device`, `freshness`, `keep`, `limits`, `log`",
     );
     check_file(
         "[limits]\nidle = 75\n",

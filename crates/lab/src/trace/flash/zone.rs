@@ -48,6 +48,7 @@ impl Zone {
             sequence: self.sequence,
             chunk_count: self.count(),
             bytes: Bytes(self.written),
+            pinned: Bytes(0),
         }
     }
 

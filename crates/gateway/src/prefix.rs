@@ -1,26 +1,54 @@
-//! Which rule of freshness an object is under.
+//! Rules by prefix of the object's name.
 
-use zonal_host::{Freshness, ObjectName};
+use zonal_host::{Care, Freshness, ObjectName};
 
 /// Rules by prefix, and one for everything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FreshnessRules {
+pub struct PrefixRules<T> {
     /// The longest prefix first.
-    by_prefix: Vec<(String, Freshness)>,
-    default: Freshness,
+    by_prefix: Vec<(String, T)>,
+    default: T,
 }
 
-impl FreshnessRules {
+/// How fresh a head must be to be served without asking the origin.
+pub type FreshnessRules = PrefixRules<Freshness>;
+
+/// What is kept.
+pub type KeepRules = PrefixRules<Keep>;
+
+/// What becomes of an object's bytes on flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Admission and policy decide.
+    Policy,
+    /// They stay, as far as there is room for what is pinned.
+    Pin,
+    /// They are not kept: the origin answers.
+    Never,
+}
+
+impl Keep {
+    /// What a read asks of the cache; `None` when it does not ask.
+    pub(crate) const fn care(self) -> Option<Care> {
+        match self {
+            Self::Policy => Some(Care::Usual),
+            Self::Pin => Some(Care::Pinned),
+            Self::Never => None,
+        }
+    }
+}
+
+impl<T: Copy> PrefixRules<T> {
     /// The same rule for everything.
     #[must_use]
-    pub const fn all(default: Freshness) -> Self {
+    pub const fn all(default: T) -> Self {
         Self { by_prefix: Vec::new(), default }
     }
 
     /// Objects whose bucket, slash and key begin with `prefix` are under `rule`, unless a longer prefix
     /// fits. Of two rules for one prefix the later counts.
     #[must_use]
-    pub fn with(mut self, prefix: &str, rule: Freshness) -> Self {
+    pub fn with(mut self, prefix: &str, rule: T) -> Self {
         self.by_prefix.retain(|(known, _)| known != prefix);
         let at = self.by_prefix.partition_point(|(known, _)| prefix.len() <= known.len());
         self.by_prefix.insert(at, (prefix.to_owned(), rule));
@@ -29,9 +57,14 @@ impl FreshnessRules {
 
     /// The rule for an object.
     #[must_use]
-    pub fn of(&self, object: &ObjectName) -> Freshness {
+    pub fn of(&self, object: &ObjectName) -> T {
         let fitting = self.by_prefix.iter().find(|(prefix, _)| object.as_str().starts_with(prefix));
         fitting.map_or(self.default, |(_, rule)| *rule)
+    }
+
+    /// All rules, the longest prefix first, and the one for everything else last.
+    pub fn rules(&self) -> impl Iterator<Item = T> + '_ {
+        self.by_prefix.iter().map(|(_, rule)| *rule).chain([self.default])
     }
 }
 
