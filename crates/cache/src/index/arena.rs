@@ -9,8 +9,8 @@ use zonal_zonelog::Kind;
 use super::entry;
 use super::{Found, Spot, Stand};
 
-/// A zone that is being filled grows its arena by so many bytes at a time: doubling would leave half of
-/// it unused.
+/// A zone that is being filled grows its arena by so many bytes at a time, or by an eighth when that is more: doubling
+/// would leave half of it unused, and each growth copies all of it. A zone that is full gives back what is left.
 const GROWTH_BYTES: usize = 4096;
 
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl Arena {
         let mut bytes = [0; entry::ENTRY_BYTES_MAX];
         let len = entry::encode(hash, found, &mut bytes);
         if self.bytes.capacity() < self.bytes.len() + len {
-            self.bytes.reserve_exact(GROWTH_BYTES);
+            self.bytes.reserve_exact(GROWTH_BYTES.max(self.bytes.len() / 8));
         }
         self.bytes.extend_from_slice(&bytes[..len]);
         self.bytes.len() - len
