@@ -67,8 +67,9 @@ impl Inner {
             return self.count_turned_away(&piece);
         }
         let inner = self.clone();
-        self.spawn_writing(async move {
+        self.spawn_writing(|writing| async move {
             inner.offer(&piece, Care::Usual, PIECE).await;
+            drop(writing);
         });
     }
 

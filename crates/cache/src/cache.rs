@@ -286,6 +286,18 @@ impl Cache {
     }
 }
 
+/// Held by a task that a graceful stop waits for.
+pub(crate) struct Writing {
+    inner: Rc<Inner>,
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.inner.writing.set(self.inner.writing.get() - 1);
+        self.inner.quiet.notify_all();
+    }
+}
+
 impl Inner {
     pub(crate) fn now(&self) -> Nanos {
         self.ports.clock.now()
@@ -295,15 +307,14 @@ impl Inner {
         counter(&mut self.stats.borrow_mut());
     }
 
-    /// Starts a task that a graceful stop waits for.
-    pub(crate) fn spawn_writing(self: &Rc<Self>, task: impl Future<Output = ()> + 'static) {
+    /// Starts a task that a graceful stop waits for, as long as it holds what it is given. It is not wrapped in another:
+    /// that would have room for it twice, and there is one for each piece on its way to flash.
+    pub(crate) fn spawn_writing<T>(self: &Rc<Self>, task: impl FnOnce(Writing) -> T)
+    where
+        T: Future<Output = ()> + 'static,
+    {
         self.writing.set(self.writing.get() + 1);
-        let inner = self.clone();
-        self.ports.spawner.spawn(async move {
-            task.await;
-            inner.writing.set(inner.writing.get() - 1);
-            inner.quiet.notify_all();
-        });
+        self.ports.spawner.spawn(task(Writing { inner: self.clone() }));
     }
 
     fn tell_policy(&self) {

@@ -169,7 +169,10 @@ impl Fill {
             // From here on only the way to flash and readers hold it, and with it its memory.
             self.pieces.pop_front();
             let inner = self.inner.clone();
-            self.inner.spawn_writing(async move { inner.admit(piece).await });
+            self.inner.spawn_writing(|writing| async move {
+                inner.admit(piece).await;
+                drop(writing);
+            });
         }
         Ok(())
     }

@@ -289,9 +289,10 @@ impl Inner {
         }
         self.heads_storing.set(self.heads_storing.get() + 1);
         let (inner, watch) = (self.clone(), self.watch(key));
-        self.spawn_writing(async move {
+        self.spawn_writing(|writing| async move {
             inner.store_head((&watch, epoch), known, replaces).await;
             inner.heads_storing.set(inner.heads_storing.get() - 1);
+            drop(writing);
         });
         head
     }

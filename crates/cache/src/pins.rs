@@ -140,13 +140,14 @@ impl Inner {
         let version = self.keys.version(key, &head.etag, head.size, head.salt);
         let pieces = head.size.div_ceil(self.settings.piece().0);
         let inner = self.clone();
-        self.spawn_writing(async move {
+        self.spawn_writing(|writing| async move {
             for number in 0..pieces {
                 inner.holdings.forget_pinned(version.piece(number));
                 if number % FORGET_AT_ONCE == 0 {
                     zonal_runtime::yield_now().await;
                 }
             }
+            drop(writing);
         });
     }
 }
