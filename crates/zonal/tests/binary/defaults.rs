@@ -14,17 +14,21 @@ fn url(zonal: &Zonal) -> String {
 }
 
 #[test]
-fn it_makes_what_it_needs_and_the_printed_url_is_served_from_flash_the_second_time() {
+fn it_makes_what_it_needs_and_the_printed_url_is_served_from_flash_after_that() {
     let folder = folder();
     let first = Zonal::start(folder.path(), &[]);
     let home = folder.path().join("zonal-data");
     let content = fs::read(home.join("origin/demo/random.bin")).unwrap();
     assert_eq!(content.len(), 20 << 20);
-    for x_cache in ["MISS", "REVALIDATED"] {
+    let get = || {
         let answer = http::get_url(&url(&first)).unwrap();
-        assert_eq!((answer.status, answer.header("x-cache")), (200, x_cache));
+        assert_eq!(answer.status, 200);
         assert!(answer.body == content, "the bytes are those of the file");
-    }
+        answer.header("x-cache").to_owned()
+    };
+    assert_eq!(get(), "MISS");
+    // Where flash is slower than the origin a part of it is refused, and comes with the next read.
+    assert!((0..20).any(|_| get() == "REVALIDATED"), "never on flash");
     let told = "What is on flash says X-Cache: REVALIDATED";
     assert!(first.greeting.contains(told), "{}", first.greeting);
     let mode = fs::metadata(home.join("credentials")).unwrap().permissions().mode();
