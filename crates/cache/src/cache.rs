@@ -2,11 +2,10 @@
 
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
-use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::fmt;
 
-use zonal_base::{BLOCK_BYTES, Bytes, Nanos, ZoneId, index, low_u32};
+use zonal_base::{BLOCK_BYTES, Bytes, Nanos, index, low_u32};
 use zonal_device::Geometry;
 use zonal_policy::{Budget, Layout, Rules};
 use zonal_runtime::Event;
@@ -139,6 +138,8 @@ pub(crate) struct Inner {
     pub(crate) keys: Keys,
     pub(crate) log: Log,
     pub(crate) holdings: Holdings,
+    /// When so much was written since the start, what the policy knows is written again.
+    pub(crate) remember_at: Cell<u64>,
     pub(crate) memory: RefCell<Memory>,
     pub(crate) budget: Option<Budget>,
     pub(crate) heads: RefCell<Heads>,
@@ -189,12 +190,15 @@ impl Cache {
         let log_settings = (settings.log, identity);
         let log = Log::open(log_ports, geometry, log_settings, mode, &mut note).await;
         let log = log.map_err(StartError::Log)?;
-        let index = recovery.finish(&log);
+        let (index, orders) = recovery.finish(&log);
         let pins = Pins::new(&settings.layout(&geometry), settings.pinned_percent);
+        let holdings = Holdings::new(index, rules.policy, pins);
+        orders.tell_policy(&holdings, &log, (&ports.buffers, ports.clock.now())).await;
         let inner = Inner {
             keys: Keys::new(log.identity().log),
             settings,
-            holdings: Holdings::new(index, rules.policy, pins),
+            holdings,
+            remember_at: Cell::new(0),
             memory: RefCell::new(Memory::new(rules.probation, rules.hot)),
             budget: rules.budget,
             heads: RefCell::new(Heads::new(settings.heads)),
@@ -212,12 +216,11 @@ impl Cache {
             ports,
         };
         let cache = Self { inner: Rc::new(inner) };
-        cache.inner.tell_policy();
         cache.inner.ports.spawner.spawn(cache.inner.clone().reclaim_for_ever());
         Ok(cache)
     }
 
-    /// Waits until everything that was admitted is on flash, and flushes the device.
+    /// Waits until everything that was admitted is on flash, and what the policy knows of it; flushes the device.
     pub async fn settle(&self) {
         self.inner.end_all_waiting();
         loop {
@@ -227,6 +230,7 @@ impl Cache {
             }
             self.inner.quiet.wait().await;
         }
+        self.inner.remember().await;
         self.inner.log.flush().await;
     }
 
@@ -252,6 +256,12 @@ impl Cache {
     #[must_use]
     pub fn record_count(&self) -> u64 {
         self.inner.holdings.record_count()
+    }
+
+    /// Those that may be read: the policy did not evict them. Looks at each.
+    #[must_use]
+    pub fn held_count(&self) -> u64 {
+        self.inner.holdings.held_count()
     }
 
     /// Memory of the index.
@@ -315,12 +325,5 @@ impl Inner {
     {
         self.writing.set(self.writing.get() + 1);
         self.ports.spawner.spawn(task(Writing { inner: self.clone() }));
-    }
-
-    fn tell_policy(&self) {
-        let mut full = self.log.candidates();
-        full.sort_by_key(|facts| facts.sequence);
-        let full: Vec<ZoneId> = full.iter().map(|facts| facts.zone).collect();
-        self.holdings.tell_policy(self.log.geometry().zone_count, &full, self.now());
     }
 }

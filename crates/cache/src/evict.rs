@@ -54,9 +54,11 @@ impl Inner {
         }
     }
 
-    fn note_sealed_zones(&self) {
-        for zone in self.log.take_sealed() {
-            self.holdings.seal(zone, self.now());
+    fn note_sealed_zones(self: &Rc<Self>) {
+        let sealed = self.log.take_sealed();
+        sealed.iter().for_each(|zone| self.holdings.seal(*zone, self.now()));
+        if !sealed.is_empty() {
+            self.remember_if_due();
         }
     }
 
@@ -101,7 +103,7 @@ impl Inner {
         let heads = self.holdings.hashes(zone, HEAD);
         for some in heads.chunks(REWRITES_AT_ONCE) {
             let rewrites = some.iter().map(|hash| self.keep_head(*hash));
-            self.all_written(rewrites).await;
+            self.all_written(Stream::Rewrite, rewrites).await;
         }
     }
 
@@ -133,19 +135,23 @@ impl Inner {
             };
             let rewrites =
                 some.iter().map(|descriptor| self.rewrite(descriptor, extent(descriptor)));
-            self.all_written(rewrites).await;
+            self.all_written(Stream::Rewrite, rewrites).await;
         }
     }
 
-    /// Carries out some rewrites together. What they have appended is written as soon as all of them wait.
-    async fn all_written<F: Future<Output = ()>>(&self, rewrites: impl Iterator<Item = F>) {
-        let mut under_way: Vec<Pin<Box<F>>> = rewrites.map(Box::pin).collect();
+    /// Appends some records together. What was appended is written as soon as all of them wait.
+    pub(crate) async fn all_written<F: Future<Output = ()>>(
+        &self,
+        stream: Stream,
+        appends: impl Iterator<Item = F>,
+    ) {
+        let mut under_way: Vec<Pin<Box<F>>> = appends.map(Box::pin).collect();
         poll_fn(|cx| {
-            under_way.retain_mut(|rewrite| rewrite.as_mut().poll(cx).is_pending());
+            under_way.retain_mut(|append| append.as_mut().poll(cx).is_pending());
             if under_way.is_empty() {
                 return Poll::Ready(());
             }
-            self.log.seal(Stream::Rewrite);
+            self.log.seal(stream);
             Poll::Pending
         })
         .await;

@@ -8,10 +8,11 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use zonal_base::{Bytes, Nanos, ZoneId};
-use zonal_policy::{Keep, Mark, Place, Policy, ZoneFacts};
+use zonal_policy::{Keep, Knowledge, Mark, Place, Policy, ZoneFacts};
 use zonal_zonelog::{Extent, Key, Kind};
 
 use crate::index::{Found, Index, Spot};
+use crate::order::{Age, Fact};
 use crate::pins::{Care, Pins, WANTED, is_pinned};
 use crate::recover::{HEAD, PIECE, PINNED};
 
@@ -34,22 +35,62 @@ impl Holdings {
         Self { index: RefCell::new(index), policy: RefCell::new(policy), pins }
     }
 
-    /// After a start: tells the policy of everything that is there. `full` are the zones that take no more, in
-    /// the order in which they were opened; the others come after them.
-    pub(crate) fn tell_policy(&self, zone_count: u32, full: &[ZoneId], now: Nanos) {
-        (0..zone_count).for_each(|zone| self.count_pins(ZoneId(zone)));
-        let open = (0..zone_count).map(ZoneId).filter(|zone| !full.contains(zone));
-        for zone in full.iter().copied().chain(open) {
-            let mut policy = self.policy.borrow_mut();
-            let index = self.index.borrow();
-            let pieces = index.zone_records(zone).filter(|found| found.kind == PIECE);
-            pieces.for_each(|found| policy.on_insert(&place(&found.spot()), now));
+    /// After a start: a piece gets the mark that it had before, or is forgotten if it was evicted.
+    pub(crate) fn recall(&self, spot: &Spot, fact: &Fact) {
+        let mut index = self.index.borrow_mut();
+        match fact.is_evicted {
+            true => index.remove_spot(spot),
+            false => index.set_mark(spot, fact.mark),
         }
-        full.iter().for_each(|zone| self.seal(*zone, now));
+    }
+
+    /// After a start: tells the policy of a piece.
+    pub(crate) fn tell_policy(&self, zone: ZoneId, at: u32, age: u64, now: Nanos) {
+        let found = self.index.borrow().at(zone, at);
+        self.policy.borrow_mut().on_found(&place(&found.spot()), (found.mark, age), now);
+    }
+
+    /// The pieces of a zone.
+    pub(crate) fn pieces(&self, zone: ZoneId) -> Vec<Spot> {
+        let index = self.index.borrow();
+        let pieces = index.zone_records(zone).filter(|found| found.kind == PIECE);
+        pieces.map(|found| found.spot()).collect()
+    }
+
+    /// What the policy knows that is worth keeping.
+    pub(crate) fn knowledge(&self) -> Knowledge {
+        self.policy.borrow().knowledge()
+    }
+
+    pub(crate) fn zone_age(&self, zone: ZoneId) -> Option<Age> {
+        self.policy.borrow().zone_age(zone).map(Age::new)
+    }
+
+    /// What the policy knows of up to `limit` records of a zone. As for [`Index::look_through`].
+    pub(crate) fn facts(
+        &self,
+        from: (ZoneId, u32),
+        limit: usize,
+        facts: &mut Vec<Fact>,
+        now: Nanos,
+    ) -> Option<u32> {
+        let policy = self.policy.borrow();
+        self.index.borrow().look_through(from, limit, |found| {
+            let place = place(&found.spot());
+            let fact = Fact {
+                offset: found.extent.offset,
+                mark: found.mark,
+                is_evicted: !policy.holds(&place, found.mark),
+                age: policy.age(&place, now).map(Age::new),
+            };
+            if found.kind == PIECE && fact.is_news() {
+                facts.push(fact);
+            }
+        })
     }
 
     /// What is pinned on flash stays so while there is room; with no rule that pins, there is none.
-    fn count_pins(&self, zone: ZoneId) {
+    pub(crate) fn count_pins(&self, zone: ZoneId) {
         let mut index = self.index.borrow_mut();
         let records = index.zone_records(zone);
         let pinned: Vec<Found> =
@@ -296,6 +337,15 @@ impl Holdings {
 
     pub(crate) fn record_count(&self) -> u64 {
         self.index.borrow().record_count()
+    }
+
+    /// Records that [`Holdings::find`] finds.
+    pub(crate) fn held_count(&self) -> u64 {
+        let (index, policy) = (self.index.borrow(), self.policy.borrow());
+        let is_held =
+            |found: &Found| found.kind != PIECE || policy.holds(&place(&found.spot()), found.mark);
+        let of_zone = |zone| index.zone_records(zone).filter(is_held).count();
+        (0..index.zone_count()).map(|zone| of_zone(ZoneId(zone)) as u64).sum()
     }
 
     /// Memory that the index takes.

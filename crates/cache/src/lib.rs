@@ -3,7 +3,7 @@
 //! Uses: `zonelog`, `policy`, `runtime`, `device`, `base`. Knows nothing of: sockets, threads, files,
 //! HTTP, real time.
 //! Read in this order: `object`, `ports`, `cache`, then the paths: `open`, `read`, `fetch`, `fill`, `admit`,
-//! `memory`, `evict`, `remove`, `recover`.
+//! `memory`, `evict`, `remove`, `recover`, `remember`.
 //!
 //! What holds, always:
 //!
@@ -28,12 +28,14 @@ mod index;
 mod memory;
 mod object;
 mod open;
+mod order;
 mod pins;
 mod planted;
 mod ports;
 mod read;
 mod records;
 mod recover;
+mod remember;
 mod remove;
 mod stats;
 mod versions;

@@ -1,18 +1,24 @@
 //! Building the index from what the log finds when it is opened.
 //!
-//! Chunks with the same key have the same bytes, so any of them will do. Of heads the newest counts,
+//! Chunks with the same key have the same bytes, so any of them would do; the one that was written last is the one that
+//! what the policy knew is about. Of heads the newest counts,
 //! and only if it is newer than the object's last removal.
 
 use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
 
+use zonal_base::{ZoneId, index};
 use zonal_device::Geometry;
 use zonal_policy::Mark;
 use zonal_zonelog::{Key, Kind, Log, Recovered};
 
 use crate::Settings;
 use crate::index::{Found, Index};
+use crate::order::ORDER;
 use crate::pins::WANTED;
 use crate::planted::Planted;
+use crate::remember::Orders;
 
 /// A head: see `head`.
 pub(crate) const HEAD: Kind = Kind(1);
@@ -34,18 +40,25 @@ pub(crate) fn kind_on_flash(kind: Kind, mark: Mark) -> Kind {
 pub(crate) struct Recovery {
     index: Index,
     heads: BTreeMap<Key, u64>,
+    orders: Orders,
+    /// By zone: which of two copies of a piece counts.
+    precedences: Vec<u64>,
     settings: Settings,
 }
 
 impl Recovery {
     pub(crate) fn new(geometry: &Geometry, settings: Settings) -> Self {
         let index = Index::new(geometry.zone_count, geometry.zone_capacity);
-        Self { index, heads: BTreeMap::new(), settings }
+        let precedences = vec![0; geometry.zone_count as usize];
+        Self { index, heads: BTreeMap::new(), orders: Orders::default(), precedences, settings }
     }
 
     pub(crate) fn note(&mut self, record: &Recovered<'_>) {
         let descriptor = record.descriptor;
         let key = descriptor.key;
+        if descriptor.kind == ORDER {
+            self.orders.note(record);
+        }
         let (kind, mark) = match descriptor.kind {
             PINNED_HEAD => (HEAD, WANTED),
             kind @ (HEAD | PIECE | PINNED) => (kind, Mark::default()),
@@ -63,6 +76,14 @@ impl Recovery {
             }
             *newest = descriptor.generation;
         }
+        let of_zone = |zone: ZoneId| index(zone.0.into());
+        self.precedences[of_zone(record.zone)] = record.precedence;
+        let known = known.filter(|(_, known, _)| (kind, *known) == (PIECE, PIECE));
+        if known.is_some_and(|(spot, ..)| {
+            record.precedence < self.precedences[of_zone(spot.extent.zone)]
+        }) {
+            return;
+        }
         let found = Found::new(record.extent(), kind, descriptor.checks.clone()).with_mark(mark);
         if self.index.insert(key, &found).is_none() {
             // Better none than an older one.
@@ -70,13 +91,13 @@ impl Recovery {
         }
     }
 
-    pub(crate) fn finish(mut self, log: &Log) -> Index {
+    pub(crate) fn finish(mut self, log: &Log) -> (Index, Orders) {
         for (key, generation) in self.heads {
             if log.tombstone(key).is_some_and(|removed| generation < removed) {
                 self.index.remove(key);
             }
         }
-        self.index
+        (self.index, self.orders)
     }
 }
 

@@ -10,7 +10,7 @@ mod origin;
 mod readers;
 mod world;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -85,6 +85,17 @@ impl<D: ZonedDevice> Simulated<D> {
         let cache = started.take().expect("a start has an end")?;
         let readers = Rc::new(Readers::new(settings));
         Ok(Self { world, cache, readers })
+    }
+
+    /// Everything comes to rest, as it does before the process ends when it is told to.
+    pub fn stop(&mut self) {
+        let (cache, stopped) = (self.cache.clone(), Rc::new(Cell::new(false)));
+        let done = stopped.clone();
+        self.world.executor.spawner().spawn(async move {
+            cache.settle().await;
+            done.set(true);
+        });
+        self.world.run(|| stopped.get());
     }
 
     /// The process is gone, as by `kill -9`, and comes up again on the same drive.

@@ -16,15 +16,16 @@ use alloc::vec::Vec;
 use zonal_base::{Nanos, ZoneId, index};
 
 use crate::limit::Limit;
-use crate::order::Order;
+use crate::order::Spot;
+use crate::recency::Recency;
 use crate::regions::least;
 use crate::share::Share;
-use crate::{Keep, Layout, Mark, Place, Policy, ZoneFacts};
+use crate::{Keep, Knowledge, Layout, Mark, Place, Policy, ZoneFacts};
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct ChunkLru {
-    order: Order,
+    order: Recency,
     zones: Vec<Valid>,
     valid_bytes: u64,
     limit: Limit,
@@ -50,17 +51,21 @@ impl Valid {
 impl ChunkLru {
     pub(crate) fn new(layout: &Layout, spare: Share) -> Self {
         Self {
-            order: Order::new(layout.zone_count),
+            order: Recency::new(layout.zone_count),
             zones: vec![Valid::default(); index(layout.zone_count.into())],
             valid_bytes: 0,
             limit: Limit::new(layout, spare),
         }
     }
 
-    fn remove(&mut self, spot: (ZoneId, u32)) {
+    fn remove(&mut self, spot: Spot) {
         if self.order.remove(spot) {
-            self.valid_bytes -= self.zones[index(spot.0.0.into())].remove();
+            self.uncount(spot.0);
         }
+    }
+
+    fn uncount(&mut self, zone: ZoneId) {
+        self.valid_bytes -= self.zones[index(zone.0.into())].remove();
     }
 
     fn count(&mut self, place: &Place) {
@@ -71,29 +76,27 @@ impl ChunkLru {
     }
 }
 
-const fn spot(place: &Place) -> (ZoneId, u32) {
+const fn spot(place: &Place) -> Spot {
     (place.zone, place.number)
 }
 
 impl Policy for ChunkLru {
     fn on_insert(&mut self, place: &Place, _now: Nanos) {
-        self.order.push_last(spot(place));
+        self.order.insert(spot(place));
         self.count(place);
     }
 
     fn on_access(&mut self, place: &Place, mark: Mark, _now: Nanos) -> Mark {
-        if self.order.remove(spot(place)) {
-            self.order.push_last(spot(place));
-        }
+        self.order.touch(spot(place));
         mark
     }
 
     fn on_move(&mut self, from: &Place, to: &Place, mark: Mark, _now: Nanos) -> Mark {
         // What was evicted while it was on its way arrives evicted.
         if self.order.contains(spot(from)) {
-            self.order.push_after(spot(to), spot(from));
+            self.order.relocate(spot(from), spot(to));
             self.count(to);
-            self.remove(spot(from));
+            self.uncount(from.zone);
         }
         mark
     }
@@ -102,19 +105,31 @@ impl Policy for ChunkLru {
         self.remove(spot(place));
     }
 
+    fn on_sealed(&mut self, zone: ZoneId, _now: Nanos) {
+        self.order.seal(zone);
+    }
+
     fn on_emptied(&mut self, zone: ZoneId) {
         self.order.forget_zone(zone);
     }
 
     fn evict(&mut self) {
         while self.limit.is_exceeded(self.valid_bytes) {
-            let Some(first) = self.order.first() else { return };
+            let Some(first) = self.order.oldest() else { return };
             self.remove(first);
         }
     }
 
     fn holds(&self, place: &Place, _mark: Mark) -> bool {
         self.order.contains(spot(place))
+    }
+
+    fn knowledge(&self) -> Knowledge {
+        Knowledge::Chunks
+    }
+
+    fn age(&self, place: &Place, _now: Nanos) -> Option<u64> {
+        self.order.age(spot(place)).map(u64::from)
     }
 
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {

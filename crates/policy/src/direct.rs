@@ -8,7 +8,7 @@ use zonal_base::{Nanos, ZoneId};
 
 use crate::order::Order;
 use crate::pinned::gaining;
-use crate::{Layout, Mark, Place, Policy, ZoneFacts};
+use crate::{Knowledge, Layout, Mark, Place, Policy, ZoneFacts};
 
 /// See the module.
 #[derive(Debug)]
@@ -39,6 +39,15 @@ impl Policy for Direct {
 
     fn on_emptied(&mut self, zone: ZoneId) {
         self.order.remove((zone, REGION));
+    }
+
+    fn knowledge(&self) -> Knowledge {
+        Knowledge::Zones
+    }
+
+    fn zone_age(&self, zone: ZoneId) -> Option<u64> {
+        let newer = self.order.spots().skip_while(|(other, _)| *other != zone);
+        newer.count().checked_sub(1).map(|newer| newer as u64)
     }
 
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use zonal_base::{Nanos, ZoneId, index};
 
 use crate::pinned::gaining;
-use crate::{Layout, Mark, Place, Policy, ZoneFacts};
+use crate::{Knowledge, Layout, Mark, Place, Policy, ZoneFacts};
 
 /// What renews the time of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub(crate) struct Epoch {
     /// Zones chosen at a time.
     zones_at_once: u32,
     zones: Vec<Zone>,
+    /// When the first chunk was told of: times count from [`EARLIEST`] before it.
+    began: Option<Nanos>,
     /// Chosen, not asked for yet; the next one last.
     chosen: Vec<ZoneId>,
 }
@@ -41,21 +43,36 @@ struct Zone {
     count: u64,
 }
 
-/// Milliseconds: 49 days, then all chunks are equally new.
+/// Milliseconds: for 37 days after a start, then all chunks are equally new.
 type Time = u32;
 
-fn time(now: Nanos) -> Time {
-    Time::try_from(now.0 / 1_000_000).unwrap_or(Time::MAX)
-}
+/// What was used before a start may have been used so long before it: 12 days.
+const EARLIEST: Time = 1 << 30;
 
 impl Epoch {
     pub(crate) fn new(layout: &Layout, update: Update, zones_at_once: u32) -> Self {
         let zones = vec![Zone::default(); index(layout.zone_count.into())];
-        Self { update, zones_at_once, zones, chosen: Vec::new() }
+        Self { update, zones_at_once, zones, began: None, chosen: Vec::new() }
     }
 
     fn zone(&mut self, zone: ZoneId) -> &mut Zone {
         &mut self.zones[index(zone.0.into())]
+    }
+
+    fn time(&self, now: Nanos) -> Time {
+        let since = now.since(self.began.unwrap_or(now)).0 / 1_000_000;
+        Time::try_from(since).map_or(Time::MAX, |since| EARLIEST.saturating_add(since))
+    }
+
+    fn insert(&mut self, place: &Place, used: Time) {
+        let zone = self.zone(place.zone);
+        let number = place.number as usize;
+        if zone.used.len() <= number {
+            zone.used.resize(number + 1, 0);
+        }
+        zone.used[number] = used;
+        zone.sum += u64::from(used);
+        zone.count += 1;
     }
 
     fn mean(&self, zone: ZoneId) -> u64 {
@@ -66,21 +83,22 @@ impl Epoch {
 
 impl Policy for Epoch {
     fn on_insert(&mut self, place: &Place, now: Nanos) {
-        let zone = self.zone(place.zone);
-        let number = place.number as usize;
-        if zone.used.len() <= number {
-            zone.used.resize(number + 1, 0);
-        }
-        zone.used[number] = time(now);
-        zone.sum += u64::from(time(now));
-        zone.count += 1;
+        self.began.get_or_insert(now);
+        self.insert(place, self.time(now));
+    }
+
+    fn on_found(&mut self, place: &Place, (_mark, age): (Mark, u64), now: Nanos) {
+        self.began.get_or_insert(now);
+        let age = Time::try_from(age).unwrap_or(Time::MAX);
+        self.insert(place, self.time(now).saturating_sub(age));
     }
 
     fn on_access(&mut self, place: &Place, mark: Mark, now: Nanos) -> Mark {
         if self.update == Update::Access {
+            let now = self.time(now);
             let zone = self.zone(place.zone);
-            let used = core::mem::replace(&mut zone.used[place.number as usize], time(now));
-            zone.sum = zone.sum + u64::from(time(now)) - u64::from(used);
+            let used = core::mem::replace(&mut zone.used[place.number as usize], now);
+            zone.sum = zone.sum + u64::from(now) - u64::from(used);
         }
         mark
     }
@@ -94,6 +112,15 @@ impl Policy for Epoch {
     fn on_emptied(&mut self, zone: ZoneId) {
         *self.zone(zone) = Zone::default();
         self.chosen.retain(|other| *other != zone);
+    }
+
+    fn knowledge(&self) -> Knowledge {
+        Knowledge::Chunks
+    }
+
+    fn age(&self, place: &Place, now: Nanos) -> Option<u64> {
+        let used = self.zones[index(place.zone.0.into())].used.get(place.number as usize);
+        used.map(|used| self.time(now).saturating_sub(*used).into())
     }
 
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
@@ -131,6 +158,34 @@ mod tests {
     fn the_zone_with_the_lowest_mean_goes() {
         assert_eq!(filled(Update::Access).victim(&candidates(&[0, 1])), Some(ZoneId(1)));
         assert_eq!(filled(Update::Insert).victim(&candidates(&[0, 1])), Some(ZoneId(0)));
+    }
+
+    /// Hosts count from 1970: times filled all their bits, and all zones were equally new.
+    #[test]
+    fn a_clock_that_began_long_ago_tells_old_from_new() {
+        let today = |millis: u64| Nanos::secs(1_800_000_000) + Nanos::millis(millis);
+        let mut policy = Epoch::new(&layout(2, 1), Update::Access, 1);
+        policy.on_insert(&chunk(0, 0), today(0));
+        policy.on_insert(&chunk(1, 0), today(10));
+        policy.on_access(&chunk(0, 0), Mark::default(), today(20));
+        assert_eq!(policy.victim(&candidates(&[0, 1])), Some(ZoneId(1)));
+    }
+
+    #[test]
+    fn what_was_used_before_a_start_is_older_than_what_is_used_after_it() {
+        let mut policy = Epoch::new(&layout(3, 1), Update::Access, 1);
+        let now = Nanos::secs(7);
+        for (zone, age) in [(0, 500), (1, 900), (2, 0)] {
+            policy.on_found(&chunk(zone, 0), (Mark::default(), age), now);
+        }
+        assert_eq!(policy.age(&chunk(1, 0), now + Nanos::millis(30)), Some(930));
+        let mut left = Vec::from([0, 1, 2]);
+        while let Some(zone) = policy.victim(&candidates(&left)) {
+            policy.on_emptied(zone);
+            left.retain(|other| *other != zone.0);
+            let rest: &[u32] = [&[0, 2][..], &[2], &[]][2 - left.len()];
+            assert_eq!(left, rest);
+        }
     }
 
     #[test]

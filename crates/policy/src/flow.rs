@@ -19,7 +19,7 @@ use zonal_base::{Bytes, Nanos, ZoneId, index};
 
 use crate::pinned::gaining;
 use crate::share::Share;
-use crate::{Keep, Layout, Mark, Place, Policy, ZoneFacts};
+use crate::{Keep, Knowledge, Layout, Mark, Place, Policy, ZoneFacts};
 
 /// See the module.
 #[derive(Debug)]
@@ -84,6 +84,10 @@ impl Policy for Flow {
         *self.read_of(place, Mark::default()) += place.len.0;
     }
 
+    fn on_found(&mut self, place: &Place, (mark, _age): (Mark, u64), _now: Nanos) {
+        *self.read_of(place, mark) += place.len.0;
+    }
+
     fn on_access(&mut self, place: &Place, mark: Mark, _now: Nanos) -> Mark {
         if mark == Mark::MAX {
             return mark;
@@ -103,6 +107,10 @@ impl Policy for Flow {
 
     fn on_forget(&mut self, place: &Place, mark: Mark) {
         *self.read_of(place, mark) -= place.len.0;
+    }
+
+    fn knowledge(&self) -> Knowledge {
+        Knowledge::Chunks
     }
 
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {

@@ -8,6 +8,9 @@
 //! is which zone is emptied ([`Policy::victim`]) and what of it is written again ([`Policy::keep`]).
 //! What was evicted lies on flash until its zone goes; whether it is still read until then is the
 //! policy's to say ([`Policy::holds`]).
+//!
+//! What a policy knows survives a restart if whoever asks keeps it: the mark of each chunk, whether it is held,
+//! and its age ([`Policy::knowledge`], [`Policy::age`]). It comes back as the order in which chunks are told.
 #![no_std]
 
 extern crate alloc;
@@ -24,6 +27,7 @@ mod order;
 mod pinned;
 mod probation;
 mod queue;
+mod recency;
 mod region;
 mod regions;
 mod share;
@@ -69,6 +73,17 @@ impl Mark {
     pub const MAX: Self = Self(3);
 }
 
+/// How much a policy knows besides marks and what it evicted, and how finely: it is worth keeping over a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Knowledge {
+    /// Nothing that the log does not know.
+    Nothing,
+    /// Something of each full zone ([`Policy::zone_age`]).
+    Zones,
+    /// Something of each chunk.
+    Chunks,
+}
+
 /// What becomes of a chunk whose zone is emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
@@ -107,9 +122,15 @@ pub struct Layout {
 
 /// One way to decide. Ties are broken by a stated rule, so that equal runs stay equal.
 pub trait Policy: Send {
-    /// A chunk is on flash, or was found there at start-up (then zone by zone, in the order of their
-    /// filling).
+    /// A chunk is on flash.
     fn on_insert(&mut self, _place: &Place, _now: Nanos) {}
+
+    /// A chunk was found on flash at start-up, with its mark and, to one part in eight, its age of before. Chunks are
+    /// found in the order of their ages, the highest first; last, with an age of 0, those of which none was kept, zone by
+    /// zone, in the order of their filling. What was evicted before is not found.
+    fn on_found(&mut self, place: &Place, (_mark, _age): (Mark, u64), now: Nanos) {
+        self.on_insert(place, now);
+    }
 
     /// A chunk on flash was read. What it is marked with from now on.
     fn on_access(&mut self, _place: &Place, mark: Mark, _now: Nanos) -> Mark {
@@ -128,7 +149,7 @@ pub trait Policy: Send {
     fn on_forget(&mut self, _place: &Place, _mark: Mark) {}
 
     /// The last record of a zone was written, or a full zone was found at start-up (then in the order of
-    /// their filling).
+    /// their ages, the highest first, then of their filling).
     fn on_sealed(&mut self, _zone: ZoneId, _now: Nanos) {}
 
     /// A zone was emptied; all its chunks were forgotten before.
@@ -141,6 +162,21 @@ pub trait Policy: Send {
     /// Whether a chunk that lies on flash may be read.
     fn holds(&self, _place: &Place, _mark: Mark) -> bool {
         true
+    }
+
+    /// What is worth keeping over a restart.
+    fn knowledge(&self) -> Knowledge {
+        Knowledge::Nothing
+    }
+
+    /// How long ago a chunk was used, in whatever the policy counts in.
+    fn age(&self, _place: &Place, _now: Nanos) -> Option<u64> {
+        None
+    }
+
+    /// How long ago a full zone was used.
+    fn zone_age(&self, _zone: ZoneId) -> Option<u64> {
+        None
     }
 
     /// The zone to empty next. `candidates` are the full zones, in `ZoneId` order; `None` when

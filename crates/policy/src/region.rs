@@ -14,7 +14,7 @@ use crate::limit::Limit;
 use crate::order::Order;
 use crate::regions::{Regions, least};
 use crate::share::Share;
-use crate::{Keep, Layout, Mark, Place, Policy, ZoneFacts};
+use crate::{Keep, Knowledge, Layout, Mark, Place, Policy, ZoneFacts};
 
 /// What moves a region to the end of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,9 @@ impl RegionOrder {
 impl Policy for RegionOrder {
     fn on_insert(&mut self, place: &Place, _now: Nanos) {
         if self.regions.insert(place) {
-            self.order.push_last(self.regions.of(place));
+            let region = self.regions.of(place);
+            self.order.push_last(region);
+            self.regions.note_use(region);
         }
     }
 
@@ -61,6 +63,7 @@ impl Policy for RegionOrder {
         let region = self.regions.of(place);
         if self.promotion == Promotion::Access && self.order.remove(region) {
             self.order.push_last(region);
+            self.regions.note_use(region);
         }
         mark
     }
@@ -68,9 +71,12 @@ impl Policy for RegionOrder {
     fn on_move(&mut self, from: &Place, to: &Place, mark: Mark, _now: Nanos) -> Mark {
         let (old, new) = (self.regions.of(from), self.regions.of(to));
         if self.regions.insert(to) {
-            match self.order.contains(old) {
-                true => self.order.push_after(new, old),
-                false => self.order.push_first(new),
+            if self.order.contains(old) {
+                self.order.push_after(new, old);
+                self.regions.note_beside(new, old);
+            } else {
+                self.order.push_first(new);
+                self.regions.note_first(new);
             }
         }
         self.on_forget(from, mark);
@@ -103,6 +109,14 @@ impl Policy for RegionOrder {
 
     fn holds(&self, place: &Place, _mark: Mark) -> bool {
         !self.regions.is_evicted(self.regions.of(place))
+    }
+
+    fn knowledge(&self) -> Knowledge {
+        Knowledge::Chunks
+    }
+
+    fn age(&self, place: &Place, _now: Nanos) -> Option<u64> {
+        self.regions.age(place)
     }
 
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {

@@ -15,6 +15,8 @@ pub(crate) struct Regions {
     zones: Vec<Zone>,
     /// Of all zones.
     valid_bytes: u64,
+    /// Uses of regions, counted.
+    uses: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -28,6 +30,8 @@ struct Zone {
 #[derive(Clone, Copy, Debug, Default)]
 struct Region {
     bytes: u64,
+    /// Number of its last use.
+    used: u64,
     is_evicted: bool,
 }
 
@@ -43,6 +47,7 @@ impl Regions {
             region_bytes: layout.zone_capacity.0.div_ceil(regions_per_zone.into()),
             zones: vec![zone; index(layout.zone_count.into())],
             valid_bytes: 0,
+            uses: 0,
         }
     }
 
@@ -65,6 +70,28 @@ impl Regions {
     pub(crate) fn region_valid_bytes(&self, spot: Spot) -> u64 {
         let region = self.region(spot);
         if region.is_evicted { 0 } else { region.bytes }
+    }
+
+    /// A region has become the newest.
+    pub(crate) fn note_use(&mut self, spot: Spot) {
+        self.uses += 1;
+        self.region_mut(spot).used = self.uses;
+    }
+
+    /// A region stands beside another now.
+    pub(crate) fn note_beside(&mut self, spot: Spot, other: Spot) {
+        self.region_mut(spot).used = self.region(other).used;
+    }
+
+    /// A region goes before all others.
+    pub(crate) fn note_first(&mut self, spot: Spot) {
+        self.region_mut(spot).used = 0;
+    }
+
+    /// How many uses of any region came after the last of the one in which a chunk lies.
+    pub(crate) fn age(&self, place: &Place) -> Option<u64> {
+        let region = self.region(self.of(place));
+        (!region.is_evicted).then_some(self.uses - region.used)
     }
 
     /// Counts a chunk that was written. True when it is the first valid one of its region. It may come after
@@ -124,6 +151,10 @@ impl Regions {
         debug_assert!(zone.valid_bytes == 0);
         zone.regions.fill(Region::default());
         zone.writing = Some(0);
+    }
+
+    fn region_mut(&mut self, (zone, number): Spot) -> &mut Region {
+        &mut self.zones[index(zone.0.into())].regions[number as usize]
     }
 
     fn region(&self, (zone, number): Spot) -> Region {

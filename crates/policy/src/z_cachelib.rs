@@ -23,7 +23,7 @@ use crate::limit::Limit;
 use crate::order::{Order, Spot};
 use crate::regions::{Regions, least};
 use crate::share::Share;
-use crate::{Keep, Layout, Mark, Place, Policy, ZoneFacts};
+use crate::{Keep, Knowledge, Layout, Mark, Place, Policy, ZoneFacts};
 
 /// When the `vop` regions of a zone go to the end of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +86,11 @@ impl ZCacheLib {
         }
     }
 
+    fn push_first(&mut self, region: Spot) {
+        self.vop.push_first(region);
+        self.regions.note_first(region);
+    }
+
     fn remove(&mut self, region: Spot) {
         if self.newer.remove(region) || self.vop.remove(region) {
             self.balance();
@@ -115,7 +120,7 @@ impl ZCacheLib {
         for zone in dumped {
             for region in (0..self.variant.regions_per_zone).map(|number| (zone, number)) {
                 if self.vop.remove(region) {
-                    self.vop.push_first(region);
+                    self.push_first(region);
                 }
             }
         }
@@ -125,7 +130,9 @@ impl ZCacheLib {
 impl Policy for ZCacheLib {
     fn on_insert(&mut self, place: &Place, _now: Nanos) {
         if self.regions.insert(place) {
-            self.newer.push_last(self.regions.of(place));
+            let region = self.regions.of(place);
+            self.newer.push_last(region);
+            self.regions.note_use(region);
             self.balance();
         }
     }
@@ -134,6 +141,7 @@ impl Policy for ZCacheLib {
         let region = self.regions.of(place);
         if self.newer.remove(region) || self.vop.remove(region) {
             self.newer.push_last(region);
+            self.regions.note_use(region);
             self.balance();
         }
         mark
@@ -142,10 +150,11 @@ impl Policy for ZCacheLib {
     fn on_move(&mut self, from: &Place, to: &Place, mark: Mark, _now: Nanos) -> Mark {
         let (old, new) = (self.regions.of(from), self.regions.of(to));
         if self.regions.insert(to) {
+            self.regions.note_beside(new, old);
             match (self.newer.contains(old), self.vop.contains(old)) {
                 (true, _) => self.newer.push_after(new, old),
                 (_, true) => self.vop.push_after(new, old),
-                _ => self.vop.push_first(new),
+                _ => self.push_first(new),
             }
             self.balance();
         }
@@ -185,6 +194,14 @@ impl Policy for ZCacheLib {
 
     fn holds(&self, place: &Place, _mark: Mark) -> bool {
         !self.regions.is_evicted(self.regions.of(place))
+    }
+
+    fn knowledge(&self) -> Knowledge {
+        Knowledge::Chunks
+    }
+
+    fn age(&self, place: &Place, _now: Nanos) -> Option<u64> {
+        self.regions.age(place)
     }
 
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {

@@ -9,7 +9,7 @@ use alloc::collections::BTreeMap;
 use zonal_base::{Nanos, ZoneId};
 
 use crate::pinned::gaining;
-use crate::{Mark, Place, Policy, ZoneFacts};
+use crate::{Knowledge, Mark, Place, Policy, ZoneFacts};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -42,6 +42,14 @@ impl Policy for ZoneLru {
 
     fn on_emptied(&mut self, zone: ZoneId) {
         self.promoted.remove(&zone);
+    }
+
+    fn knowledge(&self) -> Knowledge {
+        Knowledge::Zones
+    }
+
+    fn zone_age(&self, zone: ZoneId) -> Option<u64> {
+        self.promoted.get(&zone).map(|promoted| self.promotions - promoted)
     }
 
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {

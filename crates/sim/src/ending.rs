@@ -50,7 +50,7 @@ impl Kept {
         // for them, nobody knows.
         let is_complete = cache.stats().evicted == evicted && log.stats().rewrites_refused == 0;
         let whole = known.into_iter().filter(|_| is_complete).filter(is_whole).collect();
-        Ok(Self { records: cache.record_count(), whole })
+        Ok(Self { records: cache.held_count(), whole })
     }
 
     /// After a graceful end all that was on flash is there again.
@@ -70,8 +70,9 @@ impl Kept {
         for (name, head) in &self.whole {
             let is_here = known.iter().any(|(other, known)| other == name && known == head)
                 && cache.is_on_flash(name, head, &(0..head.size));
-            // Reclaim may have begun in the instant in which the cache came up.
-            if !is_here && cache.stats().evicted == 0 {
+            // Reclaim may have begun in the instant in which the cache came up, and the policy evicted for it.
+            let is_all_held = cache.held_count() == cache.record_count();
+            if !is_here && is_all_held && cache.stats().evicted == 0 {
                 let what = format!("{name} was cached, and is not after a graceful stop");
                 return Err(Kind::Lost.wrong(what));
             }

@@ -102,6 +102,12 @@ impl Log {
         self.inner.state.borrow().is_gone
     }
 
+    /// Which filling of a zone the last one was: higher for those that were begun later.
+    #[must_use]
+    pub fn zone_sequence(&self, zone: ZoneId) -> u64 {
+        self.inner.state.borrow().zone(zone).sequence
+    }
+
     /// Zones by use: empty, open, sealed, reclaiming, retired.
     #[must_use]
     pub fn zone_counts(&self) -> [u32; 5] {

@@ -114,6 +114,9 @@ pub struct Recovered<'a> {
     pub zone: ZoneId,
     /// The rest.
     pub descriptor: &'a Descriptor,
+    /// Of records of one key that differ in nothing that their owner knows, the one with the highest was written last,
+    /// as far as zones tell.
+    pub precedence: u64,
 }
 
 impl Recovered<'_> {

@@ -25,6 +25,9 @@ use crate::state::{Tombstone, Zone};
 use crate::writer::Writer;
 use crate::{AppendError, Descriptor, Kind, Log, Recovered, Stream, ZoneUse};
 
+/// Zones that were being filled come before all that were full.
+const UNFINISHED: u64 = 1 << 63;
+
 /// Tombstones behind what cannot be read, with the zone in which they stand.
 type Salvaged = Vec<(ZoneId, Vec<Descriptor>)>;
 
@@ -184,8 +187,13 @@ impl Log {
             }
         }
         drop(state);
+        let precedence = match scan.ending {
+            Ending::Footer | Ending::Unreadable(_) => sequence,
+            // See above: what reclaim wrote again stands here.
+            Ending::Open(_) => UNFINISHED | sequence,
+        };
         for descriptor in scan.records.iter().filter(|record| record.kind != Kind::TOMBSTONE) {
-            on_record(Recovered { zone: scan.zone, descriptor });
+            on_record(Recovered { zone: scan.zone, descriptor, precedence });
         }
     }
 

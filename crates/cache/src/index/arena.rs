@@ -79,7 +79,16 @@ impl Arena {
 
     /// The entries that are not forgotten, where they stand, and what they have of their hashes.
     pub(crate) fn iter(&self, zone: ZoneId) -> impl Iterator<Item = (usize, u64, Found)> + '_ {
-        let mut next = 0;
+        self.iter_from(zone, 0)
+    }
+
+    /// Those that stand at `from` or behind it, which is where an entry begins or all of them end.
+    pub(crate) fn iter_from(
+        &self,
+        zone: ZoneId,
+        from: usize,
+    ) -> impl Iterator<Item = (usize, u64, Found)> + '_ {
+        let mut next = from;
         let entries = core::iter::from_fn(move || {
             let (at, bytes) = (next, self.bytes.get(next..).filter(|bytes| !bytes.is_empty())?);
             next += entry::size(bytes);
@@ -87,6 +96,11 @@ impl Arena {
         });
         let live = entries.filter(|(_, bytes)| !entry::is_forgotten(bytes));
         live.map(move |(at, bytes)| (at, entry::decode_rest(bytes), self.get(zone, at)))
+    }
+
+    /// Where the entry behind one begins.
+    pub(crate) fn behind(&self, at: usize) -> usize {
+        at + entry::size(&self.bytes[at..])
     }
 
     /// `None` when the entry is forgotten, or there is none.

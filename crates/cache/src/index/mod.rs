@@ -83,6 +83,11 @@ impl Found {
 }
 
 impl Spot {
+    /// Where it stands among the records of its zone.
+    pub(crate) const fn at(&self) -> u32 {
+        self.stand.at
+    }
+
     /// No other record of its zone has it, and later ones have higher ones.
     pub(crate) const fn number(&self) -> u32 {
         self.stand.at / entry::ENTRY_BYTES_MIN
@@ -192,9 +197,44 @@ impl Index {
         })
     }
 
+    /// Calls `look` with up to `limit` records of a zone, beginning at a place that an earlier call gave, or 0. Where to
+    /// go on; `None` at the end. Requires: the zone was not filled anew since.
+    pub(crate) fn look_through(
+        &self,
+        (zone, from): (ZoneId, u32),
+        limit: usize,
+        mut look: impl FnMut(&Found),
+    ) -> Option<u32> {
+        let arena = &self.arenas[index(u64::from(zone.0))];
+        let mut last = None;
+        for (_, _, found) in arena.iter_from(zone, from as usize).take(limit) {
+            look(&found);
+            last = Some(found.stand.at as usize);
+        }
+        let next = arena.behind(last?);
+        (next < arena.len()).then_some(zonal_base::low_u32(next))
+    }
+
+    /// The record at a place that [`Spot::at`] gave. Requires: it is not forgotten.
+    pub(crate) fn at(&self, zone: ZoneId, at: u32) -> Found {
+        self.arenas[index(u64::from(zone.0))].get(zone, at as usize)
+    }
+
+    /// Forgets a record. Requires: it is not forgotten.
+    pub(crate) fn remove_spot(&mut self, spot: &Spot) {
+        let (zone, at) = (spot.extent.zone, spot.stand.at as usize);
+        let arena = &mut self.arenas[index(u64::from(zone.0))];
+        self.table.remove(arena.rest(at), self.shape.place(zone, at));
+        arena.kill(at);
+    }
+
     /// A zone takes no more records: its arena gives back what it holds in reserve.
     pub(crate) fn seal_zone(&mut self, zone: ZoneId) {
         self.arenas[index(u64::from(zone.0))].shrink();
+    }
+
+    pub(crate) fn zone_count(&self) -> u32 {
+        zonal_base::low_u32(self.arenas.len())
     }
 
     /// Records in the index.

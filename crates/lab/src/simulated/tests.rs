@@ -80,13 +80,13 @@ fn what_is_read_often_is_read_from_memory() {
 }
 
 #[test]
-fn what_is_read_while_it_waits_is_worth_a_write() {
+fn what_waits_has_a_bound_and_costs_no_hits() {
     let of = |memory| run_with(&Settings { memory, ..settings(1, "zone-lru?admit=probation") });
-    let [(without, _, _), (with, simulated, _)] = [Bytes(0), Bytes(4 * DRAM.0)].map(of);
-    let stats = simulated.cache().stats();
-    assert!(0 < stats.turned_away_bytes && 0 < stats.evicted, "{stats:?}");
-    assert!(without.hits < with.hits, "{without:?}\n{with:?}");
-    assert!(simulated.cache().held_memory().0 <= 4 * DRAM.0);
+    let [(without, ..), (with, simulated, _)] = [Bytes(0), Bytes(4 * DRAM.0)].map(of);
+    let (stats, held) = (simulated.cache().stats(), simulated.cache().held_memory());
+    assert!(0 < stats.turned_away_bytes && 0 < stats.pieces_dram_hits, "{stats:?}");
+    assert!(held.0 <= 4 * DRAM.0 && 3 * DRAM.0 < held.0, "{held}");
+    assert!(without.hits.abs_diff(with.hits) < with.gets / 100, "{without:?} and {with:?}");
 }
 
 #[test]
@@ -100,14 +100,23 @@ fn a_budget_bounds_what_is_written() {
 
 #[test]
 fn hits_after_a_restart_are_those_of_before() {
-    // Orders of chunks and regions begin anew, in the order of writing, and cost some points: docs/policies.md.
-    for policy in ["flow", "zone-fifo", "zone-lru", "epoch", "direct"] {
+    let all = zonal_policy::NAMES;
+    let some = ["flow", "zone-lru", "chunk-lru", "region-lru"];
+    let is_slow = std::env::var_os("SLOW_TESTS").is_some_and(|value| value == "1");
+    let mut far = Vec::new();
+    for policy in if is_slow { &all[..] } else { &some } {
         let (_, mut simulated, draw) = run(1, policy);
-        let before = simulated.gets(10_000, draw).expect("every byte is right");
-        let settings = settings(2, policy);
-        let mut simulated = simulated.restart(&settings).expect("it comes up");
-        let after = simulated.gets(10_000, draw).expect("every byte is right");
-        let (before, after) = (before.hits, after.hits);
-        assert!(before.abs_diff(after) <= 200, "{policy}: {before} and {after} of 10000");
+        let gets = |simulated: &mut Simulated<_>| {
+            simulated.gets(10_000, draw).expect("every byte is right").hits
+        };
+        let running = gets(&mut simulated);
+        let mut simulated = simulated.restart(&settings(2, policy)).expect("it comes up");
+        let killed = gets(&mut simulated);
+        simulated.stop();
+        let mut simulated = simulated.restart(&settings(3, policy)).expect("it comes up");
+        let stopped = gets(&mut simulated);
+        let is_far = running.abs_diff(killed).max(killed.abs_diff(stopped)) > 200;
+        far.extend(is_far.then_some((policy, running, killed, stopped)));
     }
+    assert!(far.is_empty(), "more than two points of 100: {far:?}");
 }

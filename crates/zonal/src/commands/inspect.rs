@@ -188,12 +188,13 @@ impl RecordView {
     }
 }
 
-/// Kinds as the cache uses them: see `docs/formats/head.md`.
+/// Kinds as the cache uses them: see `docs/formats/zonelog.md`.
 fn kind_name(kind: Kind) -> String {
     match kind {
         Kind::TOMBSTONE => "tombstone".to_owned(),
         Kind(1) => "head".to_owned(),
         Kind(2) => "piece".to_owned(),
+        Kind(5) => "order".to_owned(),
         Kind(other) => format!("kind-{other}"),
     }
 }

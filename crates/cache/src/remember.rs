@@ -1,0 +1,235 @@
+//! What the policy knows survives a restart: it is written beside the pieces, and read when the cache starts.
+//!
+//! 1. Whenever so much was written that an eighth of the flash is new, and at a graceful stop, what the policy
+//!    knows is written, zone by zone, in records of their own.
+//! 2. At a start the newest of them are read. What was evicted is forgotten; the rest gets its mark, and the policy is
+//!    told of everything in the order of its age. What is newer than the records comes last, as it was written.
+//!
+//! A record that is missing, damaged, or of a zone that was filled anew since costs the order of some pieces. They
+//! go with their zone: nobody writes them again.
+
+use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+
+use zonal_base::{Nanos, ZoneId, index, low_u32};
+use zonal_policy::Knowledge;
+use zonal_runtime::Buffers;
+use zonal_zonelog::{Checks, Extent, Key, Log, Record, Recovered, Stream, Urgency};
+
+use crate::cache::Inner;
+use crate::holdings::Holdings;
+use crate::order::{self, Age, FACTS_MAX, Fact, ORDER, Order};
+
+/// What is known is written anew after this part of the flash: it then costs 40 bytes of flash for each
+/// piece that was written, and a look at eight pieces.
+const PART: u64 = 8;
+
+/// Records that are written, or read, together.
+const AT_ONCE: usize = 16;
+
+/// Pieces looked at between two looks at what else there is to do: about 100 us.
+const LOOK_AT_ONCE: usize = 1024;
+
+/// Records of what was known, found when the log was opened: of each part the newest.
+#[derive(Default)]
+pub(crate) struct Orders {
+    parts: BTreeMap<Key, Part>,
+}
+
+struct Part {
+    generation: u64,
+    extent: Extent,
+    checks: Checks,
+}
+
+impl Orders {
+    /// Requires: the record is an [`ORDER`].
+    pub(crate) fn note(&mut self, record: &Recovered<'_>) {
+        let (descriptor, extent) = (record.descriptor, record.extent());
+        let generation = descriptor.generation;
+        if self.parts.get(&descriptor.key).is_none_or(|known| known.generation < generation) {
+            let part = Part { generation, extent, checks: descriptor.checks.clone() };
+            self.parts.insert(descriptor.key, part);
+        }
+    }
+
+    /// After a start: tells the policy of everything that is there.
+    pub(crate) async fn tell_policy(
+        &self,
+        holdings: &Holdings,
+        log: &Log,
+        (buffers, now): (&Buffers, Nanos),
+    ) {
+        // First: what there is no room to pin any more is the policy's.
+        log.geometry().zones().for_each(|zone| holdings.count_pins(zone));
+        let mut full = log.candidates();
+        full.sort_by_key(|facts| facts.sequence);
+        let full: Vec<ZoneId> = full.iter().map(|facts| facts.zone).collect();
+        let zones = log.geometry().zones();
+        let open = zones.filter(|zone| !full.contains(zone));
+        let mut found = Found::default();
+        for zone in full.iter().copied().chain(open) {
+            let (age, facts) = self.read(zone, log, buffers).await;
+            found.note(holdings, (zone, age), &facts);
+        }
+        found.tell(holdings, &full, now);
+    }
+
+    /// What was known of a zone, by rising offset.
+    async fn read(&self, zone: ZoneId, log: &Log, buffers: &Buffers) -> (Option<Age>, Vec<Fact>) {
+        let of_zone = self.parts.range(order::key(zone, 0)..=order::key(zone, u32::MAX));
+        let mut parts: Vec<(&Key, &Part)> = of_zone.collect();
+        // What is older than the first part stems from a time when there were more of them.
+        let since = parts.first().map_or(0, |(_, part)| part.generation);
+        parts.retain(|(_, part)| since <= part.generation);
+        let (mut age, mut facts) = (None, Vec::new());
+        for some in parts.chunks(AT_ONCE) {
+            let mut under_way = Vec::with_capacity(some.len());
+            for (key, Part { extent, checks, .. }) in some {
+                let whole = 0..extent.len;
+                let buffer = buffers.take(Log::read_blocks(*extent, &whole)).await;
+                under_way.push(log.start_read((**key, *extent), checks.clone(), &whole, buffer));
+            }
+            for mut reading in under_way {
+                let Ok(bytes) = reading.done().await else { continue };
+                let Some(order) = Order::decode(&bytes.into_bytes()) else { continue };
+                if (order.zone, order.sequence) == (zone, log.zone_sequence(zone)) {
+                    age = age.or(order.age);
+                    facts.extend(order.facts);
+                }
+            }
+        }
+        facts.sort_by_key(|fact: &Fact| fact.offset);
+        (age, facts)
+    }
+}
+
+/// Everything that was found at a start.
+#[derive(Default)]
+struct Found {
+    /// In the order of their filling.
+    zones: Vec<(ZoneId, Option<Age>)>,
+    /// Pieces. In the upper byte their age, the highest first; then the place of their zone in `zones`, and
+    /// their own place among its records: sorted, they stand in the order in which the policy is told.
+    pieces: Vec<u64>,
+}
+
+const AGE_AT: u32 = 56;
+
+impl Found {
+    /// The next zone, with what was known of it, by rising offset.
+    fn note(&mut self, holdings: &Holdings, (zone, age): (ZoneId, Option<Age>), facts: &[Fact]) {
+        let zone_at = (self.zones.len() as u64) << 32;
+        self.zones.push((zone, age));
+        for spot in holdings.pieces(zone) {
+            // Of two, the latter: it was written later, or both say the same.
+            let end = facts.partition_point(|fact| fact.offset <= spot.extent.offset);
+            let fact = facts[..end].last().filter(|fact| fact.offset == spot.extent.offset);
+            if let Some(fact) = fact {
+                holdings.recall(&spot, fact);
+            }
+            if fact.is_none_or(|fact| !fact.is_evicted) {
+                let age = Age::reversed(fact.and_then(|fact| fact.age));
+                self.pieces.push(u64::from(age) << AGE_AT | zone_at | u64::from(spot.at()));
+            }
+        }
+    }
+
+    fn tell(mut self, holdings: &Holdings, full: &[ZoneId], now: Nanos) {
+        self.pieces.sort_unstable();
+        for piece in self.pieces {
+            let age = Age::of_reversed((piece >> AGE_AT).to_le_bytes()[0]);
+            let zone_at = index((piece >> 32) & ((1 << (AGE_AT - 32)) - 1));
+            holdings.tell_policy(
+                self.zones[zone_at].0,
+                low_u32(index(piece & u64::from(u32::MAX))),
+                age.least(),
+                now,
+            );
+        }
+        self.zones.retain(|(zone, _)| full.contains(zone));
+        self.zones.sort_by_key(|(_, age)| Age::reversed(*age));
+        self.zones.iter().for_each(|(zone, _)| holdings.seal(*zone, now));
+    }
+}
+
+impl Inner {
+    /// Called when zones were filled.
+    pub(crate) fn remember_if_due(self: &Rc<Self>) {
+        let written = self.log.stats();
+        let written = written.appended_bytes + written.rewritten_bytes;
+        let geometry = self.log.geometry();
+        let flash = geometry.zone_capacity.bytes().0 * u64::from(geometry.zone_count);
+        if written < self.remember_at.get() {
+            return;
+        }
+        self.remember_at.set(written + flash / PART);
+        let inner = self.clone();
+        self.spawn_writing(|writing| async move {
+            inner.remember().await;
+            drop(writing);
+        });
+    }
+
+    /// Writes down what the policy knows.
+    pub(crate) async fn remember(self: &Rc<Self>) {
+        if self.holdings.knowledge() == Knowledge::Nothing {
+            return;
+        }
+        let mut ready = Vec::new();
+        for zone in self.log.geometry().zones() {
+            self.gather(zone, &mut ready).await;
+            if AT_ONCE <= ready.len() && !self.write_orders(&mut ready).await {
+                return;
+            }
+        }
+        self.write_orders(&mut ready).await;
+    }
+
+    /// What the policy knows of a zone, ready to be written.
+    async fn gather(&self, zone: ZoneId, ready: &mut Vec<(Key, Vec<u8>)>) {
+        let sequence = self.log.zone_sequence(zone);
+        let mut order =
+            Order { zone, sequence, age: self.holdings.zone_age(zone), facts: Vec::new() };
+        let (mut part, mut next) = (0, Some(0));
+        while let Some(from) = next {
+            let facts = &mut order.facts;
+            next = self.holdings.facts((zone, from), LOOK_AT_ONCE, facts, self.now());
+            let is_over = next.is_none();
+            while FACTS_MAX <= order.facts.len() || (is_over && !order.facts.is_empty()) {
+                let rest = order.facts.split_off(order.facts.len().min(FACTS_MAX));
+                ready.push((order::key(zone, part), order.encode()));
+                (order.facts, part) = (rest, part + 1);
+            }
+            if !is_over {
+                zonal_runtime::yield_now().await;
+            }
+            // It was emptied meanwhile, and is filled anew.
+            if self.log.zone_sequence(zone) != sequence {
+                return;
+            }
+        }
+        // Nothing to tell is news, too, where there was something before.
+        if part == 0 && 0 < sequence {
+            ready.push((order::key(zone, part), order.encode()));
+        }
+    }
+
+    /// False when nothing can be written any more.
+    async fn write_orders(&self, ready: &mut Vec<(Key, Vec<u8>)>) -> bool {
+        for some in ready.chunks(AT_ONCE) {
+            let appends = some.iter().map(|(key, bytes)| self.append_order(*key, bytes));
+            self.all_written(Stream::Fill, appends).await;
+        }
+        ready.clear();
+        !self.log.is_gone()
+    }
+
+    async fn append_order(&self, key: Key, bytes: &[u8]) {
+        let (data, len) = self.record_data(Stream::Fill, bytes).await;
+        let record = Record { key, kind: ORDER, len, data, generation: None };
+        // What is lost costs order.
+        drop(self.log.append(Stream::Fill, record, Urgency::Linger).await);
+    }
+}
