@@ -6,7 +6,7 @@
 use alloc::rc::Rc;
 
 use zonal_base::Bytes;
-use zonal_policy::Verdict;
+use zonal_policy::{Budget, Means, Verdict};
 use zonal_zonelog::{Kind, Record, Stream, Urgency};
 
 use crate::cache::Inner;
@@ -20,7 +20,9 @@ impl Inner {
     pub(crate) async fn admit(self: Rc<Self>, piece: Rc<FillPiece>) {
         let (care, kind) = self.care_for(&piece);
         let verdict = match care {
-            Care::Usual => self.memory.borrow_mut().miss(piece.key, Bytes(piece.len.into())),
+            Care::Usual => {
+                self.memory.borrow_mut().miss(piece.key, Bytes(piece.len.into()), self.means())
+            }
             Care::Warmed | Care::Pinned => Verdict::Admit,
         };
         let admitted = match verdict {
@@ -107,10 +109,19 @@ impl Inner {
     }
 
     fn affords(&self, piece: &FillPiece) -> bool {
-        let Some(budget) = self.budget else { return true };
+        let (asked_for, written) = self.asked_for_and_written();
+        let affords = |budget: Budget| budget.affords(Bytes(piece.len.into()), asked_for, written);
+        self.budget.is_none_or(affords)
+    }
+
+    fn means(&self) -> Means {
+        let (asked_for, written) = self.asked_for_and_written();
+        self.budget.map_or(Means::Ample, |budget| budget.means(asked_for, written))
+    }
+
+    fn asked_for_and_written(&self) -> (Bytes, Bytes) {
         let asked_for = Bytes(self.stats.borrow().served_bytes);
-        let written = Bytes(self.log.stats().device_written_bytes);
-        budget.affords(Bytes(piece.len.into()), asked_for, written)
+        (asked_for, Bytes(self.log.stats().device_written_bytes))
     }
 
     fn count_turned_away(&self, piece: &FillPiece) {

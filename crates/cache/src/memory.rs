@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 
 use hashbrown::hash_map::Entry;
 use zonal_base::{Bytes, Payload};
-use zonal_policy::{Hot, Probation, Verdict};
+use zonal_policy::{Hot, Means, Probation, Verdict};
 use zonal_zonelog::Key;
 
 use crate::Head;
@@ -53,9 +53,9 @@ impl Memory {
         self.probation.iter_mut().for_each(Probation::note_full_flash);
     }
 
-    /// What a missed chunk is worth.
-    pub(crate) fn miss(&mut self, key: Key, len: Bytes) -> Verdict {
-        let miss = |probation: &mut Probation| probation.miss(chunk_id(key), len);
+    /// What a missed chunk is worth, while so much may be written.
+    pub(crate) fn miss(&mut self, key: Key, len: Bytes, means: Means) -> Verdict {
+        let miss = |probation: &mut Probation| probation.miss(chunk_id(key), len, means);
         self.probation.as_mut().map_or(Verdict::Admit, miss)
     }
 

@@ -41,7 +41,7 @@ mod zone_lru;
 
 use zonal_base::{Bytes, Nanos, ZoneId};
 
-pub use budget::Budget;
+pub use budget::{Budget, Means};
 pub use ghost::Ghost;
 pub use hot::Hot;
 pub use order::{Order, Spot};

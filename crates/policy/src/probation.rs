@@ -5,7 +5,7 @@
 //! 2. What was read while it waited goes to flash. The rest is turned away, and the ghost list remembers it.
 //! 3. What the ghost list remembers goes to flash at its next miss, without waiting.
 //!
-//! While flash has never been full there is nobody to protect: everything goes there at once.
+//! While flash has never been full there is nobody to protect: unless the budget is short, everything goes there at once.
 //!
 //! Without memory this is admission at the second hit: a chunk goes to flash when it is missed twice within the
 //! reach of the ghost list. With a frequency sketch in the place of the list, a chunk that was known once is still
@@ -13,9 +13,9 @@
 
 use zonal_base::Bytes;
 
-use crate::Ghost;
 use crate::queue::{Queue, Queued};
 use crate::sketch::Sketch;
+use crate::{Ghost, Means};
 
 /// See the module.
 #[derive(Debug)]
@@ -91,10 +91,11 @@ impl Probation {
         self.waiting.read(chunk)
     }
 
-    /// A chunk was missed: where it goes.
-    pub fn miss(&mut self, chunk: u64, len: Bytes) -> Verdict {
+    /// A chunk was missed, and so much may still be written: where it goes.
+    pub fn miss(&mut self, chunk: u64, len: Bytes, means: Means) -> Verdict {
         let is_known = self.known.miss(chunk, len);
-        if is_known || !self.is_flash_full {
+        let admits_all = !self.is_flash_full && means == Means::Ample;
+        if is_known || admits_all {
             return Verdict::Admit;
         }
         if self.memory < len {
@@ -159,7 +160,7 @@ mod tests {
     }
 
     fn misses(probation: &mut Probation, chunk: u64) -> Verdict {
-        let verdict = probation.miss(chunk, Bytes(1));
+        let verdict = probation.miss(chunk, Bytes(1), Means::Ample);
         if verdict == Wait {
             probation.wait(chunk, Bytes(1), false);
         }
@@ -207,6 +208,13 @@ mod tests {
         assert_eq!([2; 3].map(|chunk| misses(&mut probation, chunk)), [TurnAway, Admit, Admit]);
         assert_eq!(misses(&mut probation, 1), Admit);
         assert_eq!(probation.leave(), None);
+    }
+
+    #[test]
+    fn where_means_are_short_only_who_is_known_is_admitted() {
+        let mut probation = Probation::new(Bytes(0), Bytes(100));
+        let mut short = || probation.miss(1, Bytes(1), Means::Short);
+        assert_eq!([short(), short()], [TurnAway, Admit]);
     }
 
     #[test]

@@ -148,7 +148,7 @@ impl Spec {
             policy: self.policy(layout),
             probation: self.waiting_in(waiting, flash),
             hot: Some(Hot::new(hot)).filter(|_| hot != Bytes(0)),
-            budget: self.budget(),
+            budget: self.budget(flash),
         }
     }
 
@@ -206,10 +206,10 @@ impl Spec {
         }
     }
 
-    /// What bounds flash writes, if anything does.
+    /// What bounds flash writes, if anything does, for so much room in all.
     #[must_use]
-    pub fn budget(&self) -> Option<Budget> {
-        self.budget.map(Budget::new)
+    pub fn budget(&self, room: Bytes) -> Option<Budget> {
+        self.budget.map(|share| Budget::new(share, room))
     }
 
     /// The same for a device, which has zones, and memory that is given in bytes.

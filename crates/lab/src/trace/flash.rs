@@ -21,7 +21,7 @@ mod zone;
 mod tests;
 
 use zonal_base::Bytes;
-use zonal_policy::{Budget, InPlace, Probation, Spec, Verdict};
+use zonal_policy::{Budget, InPlace, Means, Probation, Spec, Verdict};
 
 use super::{Capacity, Contender, FlashBytes, Outcome, Request, Room};
 use chunks::Chunks;
@@ -84,15 +84,18 @@ impl<S: Store> Flash<S> {
         Self {
             capacity: room.capacity,
             probation: spec.probation(Bytes(room.capacity.amount())),
-            budget: spec.budget(),
+            budget: spec.budget(Bytes(room.capacity.amount())),
             asked_for: Bytes(0),
             store,
         }
     }
 
     fn miss(&mut self, id: u64, len: u64) {
+        let written = self.written();
+        let means = |budget: Budget| budget.means(self.asked_for, written);
+        let means = self.budget.map_or(Means::Ample, means);
         let Some(probation) = &mut self.probation else { return self.write(id, len) };
-        match probation.miss(id, Bytes(len)) {
+        match probation.miss(id, Bytes(len), means) {
             Verdict::Admit => self.write(id, len),
             Verdict::Wait => probation.wait(id, Bytes(len), false),
             Verdict::TurnAway => {}
@@ -108,12 +111,16 @@ impl<S: Store> Flash<S> {
     }
 
     fn write(&mut self, id: u64, len: u64) {
-        let FlashBytes { filled, moved } = self.store.written();
-        let affords =
-            |budget: Budget| budget.affords(Bytes(len), self.asked_for, Bytes(filled + moved));
+        let written = self.written();
+        let affords = |budget: Budget| budget.affords(Bytes(len), self.asked_for, written);
         if self.budget.is_none_or(affords) {
             self.store.write(id, len);
         }
+    }
+
+    fn written(&self) -> Bytes {
+        let FlashBytes { filled, moved } = self.store.written();
+        Bytes(filled + moved)
     }
 }
 
