@@ -26,7 +26,7 @@ const LIMITS: [(&str, f64); 7] = [
 ];
 
 /// Policies on zones that take more where objects have sizes.
-const MORE: [(&str, f64); 2] = [("chunk-lru", 26.5), ("flow", 27.5)];
+const MORE: [(&str, f64); 1] = [("flow", 27.5)];
 
 /// In slots, where objects count as one and where they have sizes.
 const IN_SLOTS: [(&str, [f64; 2]); 3] = [
