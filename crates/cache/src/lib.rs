@@ -25,6 +25,7 @@ mod head;
 mod heads;
 mod holdings;
 mod index;
+mod locate;
 mod memory;
 mod object;
 mod open;
@@ -42,6 +43,7 @@ mod versions;
 
 pub use cache::{Cache, STRIPE, Settings, StartError};
 pub use head::Head;
+pub use locate::Whereabouts;
 pub use object::{ObjectName, route};
 pub use open::{Found, Freshness, OpenError, Opened};
 pub use pins::Care;

@@ -157,20 +157,6 @@ impl Cache {
         };
         read.run().await;
     }
-
-    /// True when nothing of `range` would have to be fetched now.
-    #[must_use]
-    pub fn is_cached(&self, object: &ObjectName, head: &Arc<Head>, range: &Range<u64>) -> bool {
-        let (_, version) = self.inner.keys_of(object, head);
-        self.inner.all_cached(head, version, range)
-    }
-
-    /// True when all of `range` would be read from flash now.
-    #[must_use]
-    pub fn is_on_flash(&self, object: &ObjectName, head: &Head, range: &Range<u64>) -> bool {
-        let (_, version) = self.inner.keys_of(object, head);
-        self.inner.all_on_flash(version, range)
-    }
 }
 
 impl Read<'_> {
@@ -460,26 +446,13 @@ impl Read<'_> {
 }
 
 impl Inner {
-    fn all_cached(&self, head: &Head, version: VersionKey, range: &Range<u64>) -> bool {
-        let (filling, memory) = (self.filling.borrow(), self.memory.borrow());
-        let mut keys = self.pieces_of(range).map(|number| version.piece(number));
-        keys.all(|key| {
-            self.holdings.has(key) || is_in_memory(&filling, key) || memory.has(key, head)
-        })
-    }
-
-    fn all_on_flash(&self, version: VersionKey, range: &Range<u64>) -> bool {
-        let mut keys = self.pieces_of(range).map(|number| version.piece(number));
-        keys.all(|key| self.holdings.has(key))
-    }
-
     /// The numbers of the pieces that a range touches.
-    fn pieces_of(&self, range: &Range<u64>) -> Range<u64> {
+    pub(crate) fn pieces_of(&self, range: &Range<u64>) -> Range<u64> {
         let piece = self.settings.piece().0;
         range.start / piece..range.end.div_ceil(piece)
     }
 
-    fn keys_of(&self, object: &ObjectName, head: &Head) -> (ObjectKey, VersionKey) {
+    pub(crate) fn keys_of(&self, object: &ObjectName, head: &Head) -> (ObjectKey, VersionKey) {
         let salt = if self.settings.has(Planted::SaltIgnored) { 0 } else { head.salt };
         let key = self.keys.object(object);
         (key, self.keys.version(key, &head.etag, head.size, salt))
@@ -487,6 +460,6 @@ impl Inner {
 }
 
 /// True when the piece is complete, and on its way to flash.
-fn is_in_memory(filling: &Hashed<Key, Rc<FillPiece>>, key: Key) -> bool {
+pub(crate) fn is_in_memory(filling: &Hashed<Key, Rc<FillPiece>>, key: Key) -> bool {
     filling.get(&key).is_some_and(|piece| piece.is_complete() && piece.is_current())
 }

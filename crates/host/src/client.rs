@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use zonal_cache::{
     Care, Freshness, Head, ObjectName, OpenError, Opened, Piece, ReadError, RemoveError, STRIPE,
-    route,
+    Whereabouts, route,
 };
 
 use crate::ShardStats;
@@ -113,6 +113,28 @@ impl Client {
         self.stripes_cached(object, head, &range, range.start / STRIPE.0).await
     }
 
+    /// Where the bytes of `range` are now, and how far flash is behind on the shard that is furthest. `None` when
+    /// a shard does not answer.
+    pub async fn locate(
+        &self,
+        object: &ObjectName,
+        head: &Arc<Head>,
+        range: Range<u64>,
+    ) -> Option<Located> {
+        let mut all = Located::default();
+        let stripes = range.start / STRIPE.0..range.end.div_ceil(STRIPE.0);
+        for stripe in stripes {
+            let start = range.start.max(stripe * STRIPE.0);
+            let range = start..range.end.min((stripe + 1) * STRIPE.0);
+            let (reply, answer) = oneshot::channel();
+            let (object, head) = (object.clone(), head.clone());
+            let to = self.stripe(&object, stripe).clone();
+            to.send(Request::Locate { object, head, range, reply }).await.ok()?;
+            all.add(answer.await.ok()?);
+        }
+        Some(all)
+    }
+
     /// Removes what is cached under the name. Durable: once this returns, none of it is served any more,
     /// not even after a crash.
     ///
@@ -203,6 +225,27 @@ impl Client {
             }
         }
         true
+    }
+}
+
+/// The answer of [`Client::locate`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Located {
+    /// The bytes of the range.
+    pub whereabouts: Whereabouts,
+    /// Bytes admitted and not yet on flash, of everything.
+    pub backlog: zonal_base::Bytes,
+    /// What the backlog may grow to: beyond it, admissions are refused.
+    pub backlog_max: zonal_base::Bytes,
+}
+
+impl Located {
+    fn add(&mut self, other: Self) {
+        self.whereabouts.on_flash += other.whereabouts.on_flash;
+        self.whereabouts.in_memory += other.whereabouts.in_memory;
+        if self.backlog <= other.backlog {
+            (self.backlog, self.backlog_max) = (other.backlog, other.backlog_max);
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use zonal_device::{Command, Completion, ZonedDevice};
 use zonal_hostdev::HostDevice;
 use zonal_runtime::{Buffers, Executor, Port};
 
+use crate::client::Located;
 use crate::clock::RealClock;
 use crate::origin::OriginDriver;
 use crate::pipe::PipeWriter;
@@ -191,6 +192,13 @@ impl Crank {
             }),
             Request::Probe { object, head, range, reply } => {
                 let _ = reply.send(cache.is_cached(&object, &head, &range));
+            }
+            Request::Locate { object, head, range, reply } => {
+                let _ = reply.send(Located {
+                    whereabouts: cache.whereabouts(&object, &head, &range),
+                    backlog: cache.log().backlog(),
+                    backlog_max: cache.log().backlog_max(),
+                });
             }
             Request::Remove { object, reply } => spawner.spawn(async move {
                 let _ = reply.send(cache.remove(&object).await);

@@ -22,7 +22,7 @@ mod shard;
 mod stats;
 
 pub use checksum::CHECKSUM;
-pub use client::{Client, Reading};
+pub use client::{Client, Located, Reading};
 pub use holds::{Formatted, Holds};
 pub use memory::{BUFFER_BYTES, BUFFER_BYTES_MIN, DRAM_BYTES};
 pub use node::{DeviceSettings, Front, Node, NodeSettings, StartError};
@@ -30,5 +30,5 @@ pub use origin::{Backend, BodyStream, BoxFuture};
 pub use stats::ShardStats;
 pub use zonal_cache::{
     Care, Found, Freshness, Head, ObjectName, OpenError, Opened, OriginFault, OriginHead,
-    ReadError, RemoveError,
+    ReadError, RemoveError, Whereabouts,
 };

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use zonal_cache::{Care, Freshness, Head, ObjectName, OpenError, Opened, RemoveError, STRIPE};
 
 use crate::ShardStats;
+use crate::client::Located;
 use crate::pipe::PipeWriter;
 
 /// Which bytes of the version that was found are wanted.
@@ -50,6 +51,13 @@ pub(crate) enum Request {
         head: Arc<Head>,
         range: Range<u64>,
         reply: oneshot::Sender<bool>,
+    },
+    /// Where are the bytes of the range, and how far is flash behind?
+    Locate {
+        object: ObjectName,
+        head: Arc<Head>,
+        range: Range<u64>,
+        reply: oneshot::Sender<Located>,
     },
     Remove {
         object: ObjectName,

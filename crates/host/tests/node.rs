@@ -338,3 +338,33 @@ async fn a_node_keeps_its_hands_off_what_is_not_its_own_and_leaves_nothing_behin
     let refused = Node::start(&two, Arc::<Store>::default(), None).await.err();
     assert!(matches!(refused, Some(StartError::Divided { .. })), "{refused:?}");
 }
+
+#[tokio::test]
+async fn where_the_bytes_of_a_range_are_is_told_stripe_by_stripe() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = settings(&directory.path().join("device"));
+    let node = Node::start(&settings, Arc::new(Store::default()), None).await.unwrap();
+    let client = node.client();
+    let object = ObjectName::new("bucket", "a");
+    let opened = client.open(&object, Freshness::Immutable, Care::Warmed).await.unwrap();
+    let on_flash = async |range: Range<u64>| {
+        client.locate(&object, &opened.head, range).await.unwrap().whereabouts.on_flash
+    };
+    assert_eq!(on_flash(0..OBJECT_BYTES).await, 0);
+    // The last byte of the first stripe, and the first of the second: a piece of each.
+    let edge = 32 << 20;
+    read(client, &object, edge - 1..edge + 1).await;
+    // A fetch goes on to the end of its piece when its reader has what it wanted.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while on_flash(0..OBJECT_BYTES).await < 512 << 10 {
+        assert!(Instant::now() < deadline, "{:#?}", client.stats().await);
+        client.settle().await;
+    }
+    assert_eq!(on_flash(0..OBJECT_BYTES).await, 512 << 10);
+    assert_eq!(on_flash(edge - 10..edge + 3).await, 13);
+    assert_eq!(on_flash(0..edge - (256 << 10)).await, 0);
+    let located = client.locate(&object, &opened.head, 0..OBJECT_BYTES).await.unwrap();
+    assert_eq!(located.whereabouts.in_memory, 0);
+    assert!(located.backlog.0 == 0 && 0 < located.backlog_max.0, "{located:?}");
+    node.stop().await;
+}

@@ -136,6 +136,12 @@ impl Log {
         Bytes(self.inner.state.borrow().backlog_bytes)
     }
 
+    /// What the backlog may grow to.
+    #[must_use]
+    pub fn backlog_max(&self) -> Bytes {
+        self.inner.settings.backlog_max
+    }
+
     /// True when an append would not have to wait for earlier ones.
     #[must_use]
     pub fn has_room(&self, len: u32) -> bool {

@@ -1,0 +1,73 @@
+//! Where the bytes of a version are, asked without reading any.
+
+use alloc::sync::Arc;
+use core::ops::Range;
+
+use crate::cache::Inner;
+use crate::object::VersionKey;
+use crate::read::is_in_memory;
+use crate::{Cache, Head, ObjectName};
+
+/// Where the bytes of a range are, as far as they are cached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Whereabouts {
+    /// Bytes on flash.
+    pub on_flash: u64,
+    /// Bytes that are only in memory: on their way to flash, waiting before it, or about to be let go.
+    pub in_memory: u64,
+}
+
+impl Cache {
+    /// True when nothing of `range` would have to be fetched now.
+    #[must_use]
+    pub fn is_cached(&self, object: &ObjectName, head: &Arc<Head>, range: &Range<u64>) -> bool {
+        let (_, version) = self.inner.keys_of(object, head);
+        self.inner.all_cached(head, version, range)
+    }
+
+    /// True when all of `range` would be read from flash now.
+    #[must_use]
+    pub fn is_on_flash(&self, object: &ObjectName, head: &Head, range: &Range<u64>) -> bool {
+        let (_, version) = self.inner.keys_of(object, head);
+        self.inner.all_on_flash(version, range)
+    }
+
+    /// Where the bytes of `range` are now.
+    #[must_use]
+    pub fn whereabouts(&self, object: &ObjectName, head: &Head, range: &Range<u64>) -> Whereabouts {
+        let (_, version) = self.inner.keys_of(object, head);
+        self.inner.whereabouts(head, version, range)
+    }
+}
+
+impl Inner {
+    fn all_cached(&self, head: &Head, version: VersionKey, range: &Range<u64>) -> bool {
+        let (filling, memory) = (self.filling.borrow(), self.memory.borrow());
+        let mut keys = self.pieces_of(range).map(|number| version.piece(number));
+        keys.all(|key| {
+            self.holdings.has(key) || is_in_memory(&filling, key) || memory.has(key, head)
+        })
+    }
+
+    fn all_on_flash(&self, version: VersionKey, range: &Range<u64>) -> bool {
+        let mut keys = self.pieces_of(range).map(|number| version.piece(number));
+        keys.all(|key| self.holdings.has(key))
+    }
+
+    fn whereabouts(&self, head: &Head, version: VersionKey, range: &Range<u64>) -> Whereabouts {
+        let (filling, memory) = (self.filling.borrow(), self.memory.borrow());
+        let piece = self.settings.piece().0;
+        let mut found = Whereabouts::default();
+        for number in self.pieces_of(range) {
+            let key = version.piece(number);
+            let start = range.start.max(number * piece);
+            let len = range.end.min((number + 1) * piece) - start;
+            if self.holdings.has(key) {
+                found.on_flash += len;
+            } else if is_in_memory(&filling, key) || memory.has(key, head) {
+                found.in_memory += len;
+            }
+        }
+        found
+    }
+}
