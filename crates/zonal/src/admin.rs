@@ -1,31 +1,36 @@
-//! The admin endpoint: metrics, health, readiness. No keys are asked for; it changes nothing.
+//! The admin endpoint: metrics, health, readiness, warm-ups. No keys are asked for: it removes nothing, and hands out
+//! no byte of an object.
 
+mod body;
 mod metrics;
 mod process;
 mod readiness;
 mod trouble;
+mod warm;
 
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, ORIGIN};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::Full;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use zonal_host::{Client, ShardStats};
 use zonal_origin::Origin;
 
 use crate::front::Front;
+use crate::warming;
 
+use body::Body;
 pub(crate) use readiness::Phase;
 use readiness::Share;
+use warm::Warmer;
 
 /// Connections at once; more wait to be accepted. 64: monitoring has a few, and nobody else comes here.
 const CONNECTIONS_MAX: usize = 64;
@@ -37,6 +42,12 @@ const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 /// After `accept` failed, mostly for lack of file descriptors: until it is tried again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Until all of a list is there.
+const LIST_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Lines of a report that wait to be sent.
+const REPORT_LINES_MAX: usize = 64;
+
 /// Until a shard that does not answer counts as stuck. 2 s: probes give up after a few seconds themselves.
 const SHARD_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -46,6 +57,8 @@ pub(crate) struct Admin {
     phase: watch::Receiver<Phase>,
     /// Set when the node is up.
     node: Arc<OnceLock<Observed>>,
+    /// One warm-up at once.
+    warming: Arc<Semaphore>,
 }
 
 /// The parts of a running Zonal that can be looked at.
@@ -66,7 +79,7 @@ impl Observed {
 
 impl Admin {
     pub(crate) fn new(phase: watch::Receiver<Phase>) -> Self {
-        Self { phase, node: Arc::default() }
+        Self { phase, node: Arc::default(), warming: Arc::new(Semaphore::new(1)) }
     }
 
     /// From here on there is something to look at, and the origin's troubles are logged.
@@ -94,7 +107,7 @@ impl Admin {
     async fn connection(self, stream: TcpStream, _place: OwnedSemaphorePermit) {
         let service = service_fn(|request| {
             let admin = &self;
-            async move { Ok::<_, Infallible>(admin.respond(&request).await) }
+            async move { Ok::<_, Infallible>(admin.respond(request).await) }
         });
         // Errors are the client's affair.
         let _ = http1::Builder::new()
@@ -104,7 +117,10 @@ impl Admin {
             .await;
     }
 
-    async fn respond(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn respond(&self, request: Request<Incoming>) -> Response<Body> {
+        if request.uri().path() == warming::PATH {
+            return self.warm(request).await.unwrap_or_else(|refusal| refusal);
+        }
         if !matches!(request.method(), &Method::GET | &Method::HEAD) {
             return answer(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET\n");
         }
@@ -117,7 +133,51 @@ impl Admin {
         }
     }
 
-    async fn readiness(&self) -> Response<Full<Bytes>> {
+    /// The error is the answer, too.
+    async fn warm(&self, request: Request<Incoming>) -> Result<Response<Body>, Response<Body>> {
+        let refuse = |status, why: &str| answer(status, PLAIN, format!("{why}\n"));
+        if request.method() != Method::POST {
+            return Err(refuse(StatusCode::METHOD_NOT_ALLOWED, "only POST"));
+        }
+        // Pages of a browser on this machine can send here, too.
+        if request.headers().contains_key(ORIGIN) {
+            return Err(refuse(StatusCode::FORBIDDEN, "not for web pages"));
+        }
+        let is_serving = *self.phase.borrow() == Phase::Serving;
+        let Some(node) = self.node.get().filter(|_| is_serving) else {
+            return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "it does not serve now"));
+        };
+        let Ok(place) = self.warming.clone().try_acquire_owned() else {
+            return Err(refuse(StatusCode::CONFLICT, "a warm-up is under way"));
+        };
+        let list = Limited::new(request.into_body(), warming::LIST_BYTES_MAX).collect();
+        let list = match tokio::time::timeout(LIST_PATIENCE, list).await {
+            Ok(Ok(list)) => list.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, "a list has 16 MiB at most"));
+            }
+            Ok(Err(_)) => return Err(refuse(StatusCode::BAD_REQUEST, "the list broke off")),
+            Err(_) => return Err(refuse(StatusCode::REQUEST_TIMEOUT, "the list did not come")),
+        };
+        let list = str::from_utf8(&list)
+            .map_err(|_| "the list is not UTF-8".to_owned())
+            .and_then(warming::parse_list)
+            .map_err(|why| refuse(StatusCode::BAD_REQUEST, &why))?;
+        match list.len() {
+            0 => return Err(refuse(StatusCode::BAD_REQUEST, "the list is empty")),
+            1..=warming::OBJECTS_MAX => {}
+            _ => {
+                let why = format!("a list has {} objects at most", warming::OBJECTS_MAX);
+                return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, &why));
+            }
+        }
+        let (report, lines) = mpsc::channel(REPORT_LINES_MAX);
+        let warmer = Warmer::new(node.client.clone(), node.front.config());
+        tokio::spawn(warmer.warm(list, report, self.phase.clone(), place));
+        Ok(answer(StatusCode::OK, NDJSON, lines))
+    }
+
+    async fn readiness(&self) -> Response<Body> {
         let phase = *self.phase.borrow();
         let shards = match self.node.get() {
             Some(node) => node.shards().await,
@@ -138,7 +198,7 @@ impl Admin {
         answer(status, JSON, readiness.to_json())
     }
 
-    async fn metrics(&self) -> Response<Full<Bytes>> {
+    async fn metrics(&self) -> Response<Body> {
         let (shards, front, origin) = match self.node.get() {
             Some(node) => {
                 let shards = node.shards().await.unwrap_or_default();
@@ -158,12 +218,8 @@ impl Admin {
     }
 }
 
-fn answer(
-    status: StatusCode,
-    content_type: &'static str,
-    body: impl Into<Bytes>,
-) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body.into()));
+fn answer(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(body.into());
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -173,6 +229,7 @@ fn answer(
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
+const NDJSON: &str = "application/x-ndjson";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 const INDEX: &str = "\
@@ -180,4 +237,5 @@ Zonal
 /metrics  counters and gauges for Prometheus
 /healthz  200 while the process is up
 /readyz   200 when requests are served from the cache, 503 and why when not
+/cache/warm  POST of a list: puts objects on flash, see zonal cache warm --help
 ";

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod bench;
+mod cache;
 mod characterize;
 mod device;
 mod inspect;
@@ -19,6 +20,7 @@ use crate::failure::Failure;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Serve(Box<serve::Args>),
+    Cache(cache::Args),
     Device(device::Args),
     Inspect(inspect::Args),
     Bench(Box<bench::Args>),
@@ -31,6 +33,7 @@ impl Command {
     pub(crate) fn run(self) -> ExitCode {
         let result = match self {
             Self::Serve(args) => serve::run(&args),
+            Self::Cache(args) => cache::run(&args),
             Self::Device(args) => device::run(&args),
             Self::Inspect(args) => inspect::run(&args),
             Self::Sim(args) => sim::run(&args),

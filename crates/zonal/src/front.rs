@@ -73,6 +73,11 @@ impl Front {
         self.shared.gateway.get()
     }
 
+    /// How the gateway behaves.
+    pub(crate) fn config(&self) -> &Config {
+        &self.shared.config
+    }
+
     /// Stops accepting, and waits for requests that are under way, for as long as the gateway allows.
     pub(crate) async fn drain(&self) {
         self.shared.stop.send_replace(Stop::Now);

@@ -4,7 +4,7 @@
 //! `runtime` and `device` to look at a device without a node. Knows nothing of: how objects are cached, how
 //! requests are answered.
 //! Read in this order: `commands` (one file each; `serve` is the path from start to stop), `config`,
-//! `home`, `front`, `admin`, `survey`.
+//! `home`, `front`, `admin`, `survey`, `warming`.
 
 mod admin;
 mod commands;
@@ -16,6 +16,7 @@ mod home;
 mod listeners;
 mod logging;
 mod survey;
+mod warming;
 
 use std::process::ExitCode;
 

@@ -99,6 +99,20 @@ pub(crate) fn get(address: SocketAddr, target: &str) -> io::Result<Response> {
     begin(address, &head, &[])?.finish()
 }
 
+/// POST without a signature; `headers` are whole lines.
+pub(crate) fn post(
+    address: SocketAddr,
+    target: &str,
+    headers: &str,
+    body: &[u8],
+) -> io::Result<Response> {
+    let len = body.len();
+    let head = format!(
+        "POST {target} HTTP/1.1\r\nhost: {address}\r\n{headers}content-length: {len}\r\nconnection: close\r\n\r\n"
+    );
+    begin(address, &head, body)?.finish()
+}
+
 /// GET of a whole URL of this machine.
 pub(crate) fn get_url(url: &str) -> io::Result<Response> {
     let rest = url.strip_prefix("http://").expect("a URL of ours");

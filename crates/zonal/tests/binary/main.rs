@@ -15,3 +15,4 @@ mod refusals;
 mod serve;
 mod sim;
 mod trouble;
+mod warm;

@@ -1,0 +1,316 @@
+//! A list of objects is put on flash: as fast as flash takes it, and no faster.
+//!
+//! 1. Open the object, and look what of it is on flash.
+//! 2. Read the rest part by part, each when the write queue has room for it, and throw the bytes away.
+//! 3. Wait until it is on flash. What was refused meanwhile is read again, a few times.
+//! 4. When the list is done, look again: what came later may have driven out what came before.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use zonal_gateway::{Keep, KeepRules};
+use zonal_host::{
+    Care, Client, Freshness, Head, Located, ObjectName, OpenError, Opened, ReadError, Whereabouts,
+};
+
+use super::Phase;
+use crate::warming::{Line, Sum, Told, Wanted};
+
+/// Objects that are fetched at once.
+const FETCHING_MAX: usize = 8;
+
+/// Objects that are fetched, or were and are on their way to flash, which takes up to 0.2 s: more than a
+/// thousand small ones in a second.
+const UNDER_WAY_MAX: usize = 256;
+
+/// The least that one request asks of the origin: a piece.
+const PART_BYTES_MIN: u64 = 256 << 10;
+
+/// How often what is missing is fetched.
+const ATTEMPTS: u32 = 4;
+
+/// Until the write queue, or a part's way to flash, is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Until the write queue has room. Then clients fill it all the time, and what it refuses is told.
+const ROOM_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Until what is in memory is on flash. Five times what a segment waits for more.
+const FLASH_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Until what is nowhere is fetched again: a fetch that goes on to the end of its piece may bring it.
+const MISSING_PATIENCE: Duration = Duration::from_millis(200);
+
+/// Until all of the list is on flash, at the end. Clients who miss all the time prolong it.
+const SETTLE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Until a line of the report is taken.
+const READER_PATIENCE: Duration = Duration::from_secs(60);
+
+/// What every object of a list needs.
+pub(super) struct Warmer {
+    client: Client,
+    freshness: zonal_gateway::FreshnessRules,
+    keep: KeepRules,
+    fetching: Semaphore,
+}
+
+/// One version of an object, and what is wanted of it.
+struct Version {
+    object: ObjectName,
+    head: Arc<Head>,
+    range: Range<u64>,
+    care: Care,
+    /// So much is read at once: all that are fetched at once fill half of the write queue.
+    part: u64,
+}
+
+/// Ends them when it goes.
+struct UnderWay(VecDeque<JoinHandle<(Told, Option<Version>)>>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Warmer {
+    pub(super) fn new(client: Client, config: &zonal_gateway::Config) -> Arc<Self> {
+        let (freshness, keep) = (config.freshness.clone(), config.keep.clone());
+        Arc::new(Self { client, freshness, keep, fetching: Semaphore::new(FETCHING_MAX) })
+    }
+
+    /// Until the list is done, nobody reads the report, or it was told to stop; the report then lacks its sum.
+    pub(super) async fn warm(
+        self: Arc<Self>,
+        list: Vec<Wanted>,
+        report: mpsc::Sender<Bytes>,
+        phase: watch::Receiver<Phase>,
+        _place: OwnedSemaphorePermit,
+    ) {
+        let mut list = list.into_iter();
+        let mut under_way = UnderWay(VecDeque::with_capacity(UNDER_WAY_MAX));
+        let mut done = Vec::with_capacity(list.len());
+        loop {
+            let room = UNDER_WAY_MAX - under_way.0.len();
+            let next = list.by_ref().take(room);
+            under_way.0.extend(next.map(|wanted| tokio::spawn(self.clone().one(wanted))));
+            let Some(first) = under_way.0.front_mut() else { break };
+            let ended = tokio::select! {
+                ended = first => ended,
+                () = report.closed() => return,
+            };
+            under_way.0.pop_front();
+            let Ok((told, version)) = ended else { return };
+            if !is_serving(&phase) || !tell(&report, &Line::Object(told.clone())).await {
+                return;
+            }
+            done.push((told, version));
+        }
+        // In vain where clients miss all the time: then the sum tells what is not there yet.
+        let _ = timeout(SETTLE_PATIENCE, self.client.settle()).await;
+        let mut sum = Sum::default();
+        for (told, version) in &done {
+            let on_flash = match version {
+                Some(version) => self.whereabouts(version).await.on_flash,
+                None => 0,
+            };
+            sum.add(told, on_flash, version.is_some() && on_flash == told.size);
+        }
+        if is_serving(&phase) {
+            tell(&report, &Line::Sum(sum)).await;
+        }
+    }
+
+    async fn one(self: Arc<Self>, wanted: Wanted) -> (Told, Option<Version>) {
+        let name = wanted.object.as_str().to_owned();
+        let mut told = Told { name, size: 0, was_on_flash: 0, fetched: 0, on_flash: 0, why: None };
+        let mut version = None;
+        let outcome = self.put_on_flash(&wanted, &mut told, &mut version).await;
+        if let Some(version) = &version {
+            told.on_flash = self.whereabouts(version).await.on_flash;
+        }
+        let is_whole = version.is_some() && told.on_flash == told.size;
+        told.why = outcome.err().filter(|_| !is_whole);
+        (told, version)
+    }
+
+    /// The error is why not all of it is there.
+    async fn put_on_flash(
+        &self,
+        wanted: &Wanted,
+        told: &mut Told,
+        found: &mut Option<Version>,
+    ) -> Result<(), String> {
+        let mut why = String::new();
+        for _ in 0..ATTEMPTS {
+            // In the order of the list: whoever asked first is first.
+            let permit = self.fetching.acquire().await;
+            if found.is_none() {
+                let version = self.open(wanted).await?;
+                told.size = version.range.end - version.range.start;
+                told.was_on_flash = self.whereabouts(&version).await.on_flash;
+                *found = Some(version);
+            }
+            let Some(version) = &found else { break };
+            let fetched = self.fetch(version, &mut told.fetched).await;
+            drop(permit);
+            match fetched {
+                Ok(()) => match self.land(version).await {
+                    Landed::Whole => return Ok(()),
+                    Landed::InMemory => return Err("only in memory".to_owned()),
+                    Landed::Missing => "refused: flash took no more".clone_into(&mut why),
+                },
+                Err(ReadError::Changed) => {
+                    "it changes at the origin all the time".clone_into(&mut why);
+                    *found = None;
+                }
+                Err(ReadError::Overloaded) => {
+                    "overloaded".clone_into(&mut why);
+                    sleep(FLASH_PATIENCE).await;
+                }
+                Err(ReadError::Origin(fault)) => return Err(format!("origin error: {fault}")),
+                Err(ReadError::Gone) => return Err("the cache is going down".to_owned()),
+            }
+        }
+        Err(why)
+    }
+
+    async fn open(&self, wanted: &Wanted) -> Result<Version, String> {
+        let object = &wanted.object;
+        let care = match self.keep.of(object) {
+            Keep::Policy => Care::Warmed,
+            Keep::Pin => Care::Pinned,
+            Keep::Never => return Err("never: a rule keeps it out of the cache".to_owned()),
+        };
+        let Opened { head, .. } = self.head(object, self.freshness.of(object), care).await?;
+        let all = 0..head.size;
+        let range = wanted.range.clone().map_or(all, |range| range.start..range.end.min(head.size));
+        if range.end < range.start || (wanted.range.is_some() && range.is_empty()) {
+            return Err(format!("the range begins beyond its {} bytes", head.size));
+        }
+        let first = range.start..range.end.min(range.start + 1);
+        let located = self.client.locate(object, &head, first).await.unwrap_or_default();
+        let part = (located.backlog_max.0 / 2 / FETCHING_MAX as u64).max(PART_BYTES_MIN);
+        // Parts and pieces then begin together.
+        let part = 1 << part.ilog2();
+        Ok(Version { object: object.clone(), head, range, care, part })
+    }
+
+    async fn head(
+        &self,
+        object: &ObjectName,
+        freshness: Freshness,
+        care: Care,
+    ) -> Result<Opened, String> {
+        for _ in 1..ATTEMPTS {
+            match self.client.open(object, freshness, care).await {
+                Err(OpenError::Overloaded) => sleep(FLASH_PATIENCE).await,
+                answer => return answer.map_err(why_not_opened),
+            }
+        }
+        self.client.open(object, freshness, care).await.map_err(why_not_opened)
+    }
+
+    /// Reads what is not on flash.
+    async fn fetch(&self, version: &Version, fetched: &mut u64) -> Result<(), ReadError> {
+        let Version { object, head, range, care, part } = version;
+        let mut at = range.start;
+        while at < range.end {
+            let end = ((at / part + 1) * part).min(range.end);
+            let found = self.await_room(version, at..end).await?;
+            if found.on_flash < end - at {
+                let mut reading = self.client.read(object, head, at..end, *care).await?;
+                while let Some(bytes) = poll_fn(|cx| reading.poll_next(cx)).await {
+                    drop(bytes?);
+                }
+                *fetched += end - at - found.on_flash - found.in_memory;
+            }
+            at = end;
+        }
+        Ok(())
+    }
+
+    /// Waits until what was admitted before fills less than half of the write queue.
+    async fn await_room(
+        &self,
+        version: &Version,
+        range: Range<u64>,
+    ) -> Result<Whereabouts, ReadError> {
+        let until = Instant::now() + ROOM_PATIENCE;
+        loop {
+            let located = self.client.locate(&version.object, &version.head, range.clone()).await;
+            let Located { whereabouts, backlog, backlog_max } = located.ok_or(ReadError::Gone)?;
+            if backlog.0 <= backlog_max.0 / 2 || until < Instant::now() {
+                return Ok(whereabouts);
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Waits until what was read is on flash, or will not be.
+    async fn land(&self, version: &Version) -> Landed {
+        let size = version.range.end - version.range.start;
+        let Version { object, head, range, .. } = version;
+        let begin = Instant::now();
+        loop {
+            let located = self.client.locate(object, head, range.clone()).await;
+            let Located { whereabouts, backlog, .. } = located.unwrap_or_default();
+            let Whereabouts { on_flash, in_memory } = whereabouts;
+            let patience = match backlog.0 {
+                _ if on_flash == size => return Landed::Whole,
+                _ if on_flash + in_memory < size => MISSING_PATIENCE,
+                0 => FLASH_PATIENCE,
+                _ => ROOM_PATIENCE,
+            };
+            if patience < begin.elapsed() {
+                return match on_flash + in_memory < size {
+                    true => Landed::Missing,
+                    false => Landed::InMemory,
+                };
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Nothing is anywhere once the cache goes down.
+    async fn whereabouts(&self, version: &Version) -> Whereabouts {
+        let Version { object, head, range, .. } = version;
+        let located = self.client.locate(object, head, range.clone()).await;
+        located.unwrap_or_default().whereabouts
+    }
+}
+
+/// What became of what was read.
+enum Landed {
+    Whole,
+    /// It waits before flash, or is held because it is read often.
+    InMemory,
+    Missing,
+}
+
+fn why_not_opened(error: OpenError) -> String {
+    match error {
+        OpenError::NotFound => "not found".to_owned(),
+        OpenError::Uncacheable => "uncacheable: it has no strong ETag, or flash is lost".to_owned(),
+        OpenError::Origin(fault) => format!("origin error: {fault}"),
+        OpenError::Overloaded => "overloaded".to_owned(),
+    }
+}
+
+fn is_serving(phase: &watch::Receiver<Phase>) -> bool {
+    *phase.borrow() == Phase::Serving
+}
+
+/// False when nobody reads it.
+async fn tell(report: &mpsc::Sender<Bytes>, line: &Line) -> bool {
+    let json = serde_json::to_string(line).expect("text and numbers are JSON");
+    report.send_timeout((json + "\n").into(), READER_PATIENCE).await.is_ok()
+}

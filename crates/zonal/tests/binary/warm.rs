@@ -1,0 +1,163 @@
+//! `zonal cache warm` beside a running server.
+
+use std::fs;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::process::Output;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Place, Zonal, check_failure, folder, noise, run};
+use crate::http;
+
+const CANNOT_ALL: &str = "zonal: not all of what was asked for is on flash: ";
+
+fn warm(place: &Place, zonal: &Zonal, words: &[&str]) -> Output {
+    let admin = zonal.admin.to_string();
+    run(place.path(), &[&["cache", "warm", "--admin", &admin], words].concat())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn told(name: &str, [size, was_on_flash, fetched, on_flash]: [u64; 4], why: Option<&str>) -> Value {
+    json!({"object": {
+        "name": name, "size": size, "was_on_flash": was_on_flash, "fetched": fetched,
+        "on_flash": on_flash, "why": why
+    }})
+}
+
+#[test]
+fn what_was_warmed_is_served_after_a_restart_and_what_was_not_is_told() {
+    let place = Place::new();
+    let contents = [noise(300_000, 1), noise(40 << 20, 2)];
+    place.object("a", &contents[0]);
+    place.object("b c", &contents[1]);
+    place.object("nil", &[]);
+    let words = ["--freshness", "immutable", "--keep-rule", "bucket/kept=never"];
+    place.object("kept", b"never");
+    let first = place.start(&words);
+
+    let asked = ["bucket/a", "bucket/none", "bucket/kept", "bucket/b c\t262144-524287", "--json"];
+    let output = warm(&place, &first, &asked);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        text(&output.stderr),
+        format!("{CANNOT_ALL}2 of 4 objects are missing, or a part of them\n")
+    );
+    let piece = 256 << 10;
+    let report = [
+        told("bucket/a", [300_000, 0, 300_000, 300_000], None),
+        told("bucket/none", [0; 4], Some("not found")),
+        told("bucket/kept", [0; 4], Some("never: a rule keeps it out of the cache")),
+        told("bucket/b c", [piece, 0, piece, piece], None),
+        json!({"sum": {
+            "objects": 4, "objects_on_flash": 2, "size": 300_000 + piece, "was_on_flash": 0,
+            "fetched": 300_000 + piece, "on_flash": 300_000 + piece, "objects_evicted": 0, "evicted": 0
+        }}),
+    ];
+    assert_eq!(lines(&output), report);
+
+    fs::write(place.path().join("list"), "bucket/a\n\nbucket/b c\nbucket/nil\n").unwrap();
+    let output = warm(&place, &first, &["--list", "list"]);
+    assert_eq!(text(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(
+        text(&output.stdout),
+        "bucket/a: 293.0 KiB of 293.0 KiB on flash (293.0 KiB before, 0 B fetched)\n\
+         bucket/b c: 40.0 MiB of 40.0 MiB on flash (256.0 KiB before, 39.8 MiB fetched)\n\
+         bucket/nil: 0 B of 0 B on flash (0 B before, 0 B fetched)\n\
+         3 of 3 objects, 40.3 MiB of 40.3 MiB, are on flash (549.0 KiB before, 39.8 MiB fetched)\n"
+    );
+    first.stop();
+
+    let second = place.start(&words);
+    for (path, content) in ["/bucket/a", "/bucket/b%20c"].iter().zip(&contents) {
+        let answer = second.s3().get(path).unwrap();
+        assert_eq!((answer.status, answer.header("x-cache")), (200, "HIT"), "{path}");
+        assert!(answer.body == *content);
+    }
+    assert_eq!(second.metric("zonal_origin_gets_total"), 0);
+    assert_eq!(second.metric("zonal_origin_heads_total"), 0);
+    second.stop();
+}
+
+#[test]
+fn a_list_that_is_larger_than_flash_waits_for_flash_and_tells_what_went_again() {
+    let place = Place::new();
+    let (count, bytes) = (20, 16 << 20);
+    for n in 0..count {
+        place.object(&n.to_string(), &noise(bytes, n));
+    }
+    let list: Vec<String> = (0..count).map(|n| format!("bucket/{n}\n")).collect();
+    fs::write(place.path().join("list"), list.concat()).unwrap();
+    let zonal = place.start(&[]);
+    let output = warm(&place, &zonal, &["--list", "list", "--json"]);
+    let mut report = lines(&output);
+    let sum = report.pop().unwrap()["sum"].clone();
+    for (n, line) in report.iter().enumerate() {
+        let (name, on_flash) = (&line["object"]["name"], &line["object"]["on_flash"]);
+        assert_eq!(*name, format!("bucket/{n}"), "in the order of the list");
+        assert_eq!((on_flash, &line["object"]["why"]), (&json!(bytes), &Value::Null), "{name}");
+    }
+    let [size, fetched, on_flash, evicted] =
+        ["size", "fetched", "on_flash", "evicted"].map(|of| sum[of].as_u64().unwrap());
+    assert_eq!(output.status.code(), Some(1), "{sum}");
+    assert_eq!((size, on_flash + evicted), (count * (16 << 20), size), "{sum}");
+    assert!(0 < evicted && (128 << 20) < on_flash && size <= fetched, "{sum}");
+    assert_eq!(zonal.metric("zonal_cache_refused_bytes_total"), 0, "it waited for room");
+    zonal.stop();
+}
+
+#[test]
+fn what_cannot_be_meant_or_reached_is_said() {
+    let folder = folder();
+    let here = folder.path();
+    fs::write(here.join("list"), "bucket/a\nbucket\n").unwrap();
+    fs::write(here.join("nothing"), "\n").unwrap();
+    let said = "list: line 2: \"bucket\": write BUCKET/KEY";
+    check_failure(here, &["cache", "warm", "--list", "list"], (2, said));
+    check_failure(here, &["cache", "warm"], (2, "nothing to warm: name objects"));
+    check_failure(here, &["cache", "warm", "--list", "nothing"], (2, "nothing to warm"));
+    check_failure(here, &["cache", "warm", "--list", "none"], (2, "none: No such file"));
+    check_failure(here, &["cache", "warm", "a"], (2, "\"a\": write BUCKET/KEY"));
+    let address = ["cache", "warm", "b/a", "--admin", "here"];
+    check_failure(here, &address, (2, "--admin \"here\": write HOST:PORT"));
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let said = format!("cannot reach the admin endpoint at {free}: ");
+    check_failure(here, &["cache", "warm", "b/a", "--admin", &free], (1, &said));
+}
+
+#[test]
+fn the_admin_endpoint_bounds_lists_and_warms_one_at_once() {
+    let place = Place::new();
+    place.object("a", b"a");
+    let zonal = place.start(&[]);
+    let post = |headers: &str, body: &[u8]| {
+        let answer = http::post(zonal.admin, "/cache/warm", headers, body).unwrap();
+        (answer.status, answer.text())
+    };
+    assert_eq!(zonal.admin("/cache/warm").status, 405);
+    assert_eq!(post("", b"").0, 400);
+    assert_eq!(post("", b"\xff/a").1, "the list is not UTF-8\n");
+    let said = "line 2: \"b\": write BUCKET/KEY\n";
+    assert_eq!(post("", b"bucket/a\nb\n"), (400, said.to_owned()));
+    assert_eq!(post("origin: http://page\r\n", b"bucket/a\n").0, 403);
+    assert_eq!(post("", "b/a\n".repeat(100_001).as_bytes()).0, 413);
+
+    let mut large = TcpStream::connect(zonal.admin).unwrap();
+    let head = "POST /cache/warm HTTP/1.1\r\nhost: a\r\ncontent-length: 20000000\r\n\r\n";
+    large.write_all(head.as_bytes()).unwrap();
+    // Its list has not come yet, and its place is taken.
+    while post("", b"bucket/a\n").0 != 409 {}
+    drop(large);
+    while post("", b"bucket/a\n").0 == 409 {}
+    let (status, report) = post("", b"bucket/a\n");
+    assert_eq!((status, report.lines().count()), (200, 2), "{report}");
+    zonal.stop();
+}
