@@ -107,7 +107,7 @@ fn hits_after_a_restart_are_those_of_before() {
     for policy in if is_slow { &all[..] } else { &some } {
         let (_, mut simulated, draw) = run(1, policy);
         let gets = |simulated: &mut Simulated<_>| {
-            simulated.gets(10_000, draw).expect("every byte is right").hits
+            simulated.gets(40_000, draw).expect("every byte is right").hits
         };
         let running = gets(&mut simulated);
         let mut simulated = simulated.restart(&settings(2, policy)).expect("it comes up");
@@ -116,8 +116,10 @@ fn hits_after_a_restart_are_those_of_before() {
         let mut simulated = simulated.restart(&settings(3, policy)).expect("it comes up");
         let stopped = gets(&mut simulated);
         println!("{policy}: {running}, after a kill {killed}, and after a stop {stopped}");
-        let is_far = running.saturating_sub(killed).max(killed.saturating_sub(stopped)) > 200;
+        // Without what it knew last, `epoch` finds more than with it: what is unknown counts as just used.
+        let most = if policy == &"epoch" { 1200 } else { 800 };
+        let is_far = running.abs_diff(killed).max(killed.abs_diff(stopped)) > most;
         far.extend(is_far.then_some((policy, running, killed, stopped)));
     }
-    assert!(far.is_empty(), "more than two points of 100 lost: {far:?}");
+    assert!(far.is_empty(), "more than two points of 100: {far:?}");
 }
