@@ -14,6 +14,8 @@ pub(crate) use claim::PARAMETERS as PRESIGN_PARAMETERS;
 pub(crate) use error::AuthError;
 pub use keys::AccessKeys;
 
+use std::sync::Arc;
+
 use http::HeaderMap;
 use http::header::HOST;
 use http::request::Parts;
@@ -24,14 +26,24 @@ use zonal_origin::sigv4::{
 };
 use zonal_origin::{Chain, named_by_connection};
 
+use crate::access::AccessRules;
+
 use self::claim::{Claim, Place, single};
 use self::error::Mismatch;
 
 /// Checks signatures for one region.
 pub(crate) struct Verifier {
     region: String,
-    access_keys: AccessKeys,
     signing_keys: KeyCache,
+}
+
+/// A request that was let in.
+#[derive(Clone, Debug)]
+pub(crate) struct Signed {
+    /// What its key may do.
+    pub(crate) rules: Arc<AccessRules>,
+    /// What was signed of its body.
+    pub(crate) payload: Payload,
 }
 
 /// What the signature says about the body.
@@ -59,25 +71,26 @@ impl Payload {
 }
 
 impl Verifier {
-    /// A verifier for clients that sign for `region` with one of `access_keys`.
-    pub(crate) fn new(region: String, access_keys: AccessKeys) -> Self {
-        Self { region, access_keys, signing_keys: KeyCache::default() }
+    /// A verifier for clients that sign for `region`.
+    pub(crate) fn new(region: String) -> Self {
+        Self { region, signing_keys: KeyCache::default() }
     }
 
-    /// Lets the request in, or says why not.
+    /// Lets a request in that is signed with one of `keys`, or says why not.
     pub(crate) fn verify(
         &self,
+        keys: &AccessKeys,
         request: &Parts,
         query: &Query<'_>,
         now: Timestamp,
-    ) -> Result<Payload, AuthError> {
+    ) -> Result<Signed, AuthError> {
         let headers = &request.headers;
         let claim = Claim::of(headers, query, &self.region, now)?;
         if headers.contains_key(TOKEN_HEADER) || query.has(TOKEN_PARAMETER) {
             return Err(AuthError::Token);
         }
         let unknown = || AuthError::UnknownKey(claim.access_key.to_owned());
-        let secret = self.access_keys.secret(claim.access_key).ok_or_else(unknown)?;
+        let (secret, rules) = keys.get(claim.access_key).ok_or_else(unknown)?;
         let payload_hash = payload_hash(request, query, claim.place)?;
         let signed = signed_headers(request, claim.signed_headers, claim.place)?;
         nothing_is_taken_away(headers, claim.signed_headers)?;
@@ -105,17 +118,17 @@ impl Verifier {
             })));
         };
         let known = |words: [&'static str; 2]| words.into_iter().find(|word| *word == payload_hash);
-        if let Some(word) = known(UNSIGNED_WORDS) {
-            return Ok(Payload::Unsigned(word));
-        }
-        if let Some(word) = known(CHUNKS_WORDS) {
+        let payload = if let Some(word) = known(UNSIGNED_WORDS) {
+            Payload::Unsigned(word)
+        } else if let Some(word) = known(CHUNKS_WORDS) {
             let (timestamp, scope) = (claim.date.to_owned(), scope.to_string());
-            return Ok(Payload::Chunks(word, Box::new(Chain { key, timestamp, scope, signature })));
-        }
-        Ok(match payload_hash {
-            EMPTY_SHA256 => Payload::Empty,
-            hash => Payload::Sha256(hash.to_owned()),
-        })
+            Payload::Chunks(word, Box::new(Chain { key, timestamp, scope, signature }))
+        } else if payload_hash == EMPTY_SHA256 {
+            Payload::Empty
+        } else {
+            Payload::Sha256(payload_hash.to_owned())
+        };
+        Ok(Signed { rules: rules.clone(), payload })
     }
 }
 

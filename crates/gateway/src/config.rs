@@ -4,20 +4,29 @@ use std::time::Duration;
 
 use crate::auth::AccessKeys;
 use crate::prefix::{FreshnessRules, KeepRules};
+use crate::tls::Certificate;
 
 /// Settings of one endpoint.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The region that clients sign for.
     pub region: String,
-    /// Who may come in.
+    /// Bounds in number and time.
+    pub limits: Limits,
+}
+
+/// What may change while an endpoint serves. Each request is held to the terms of the moment in which its head was
+/// there, or to later ones; a connection keeps the certificate with which it began.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// Who may come in, and what each may do.
     pub access_keys: AccessKeys,
     /// How fresh a head must be to be served without asking the origin.
     pub freshness: FreshnessRules,
     /// What is kept of what is read.
     pub keep: KeepRules,
-    /// Bounds in number and time.
-    pub limits: Limits,
+    /// What connections are secured with; `None`: plain HTTP.
+    pub certificate: Option<Certificate>,
 }
 
 /// Bounds of one gateway. Every field is a bound; none can be switched off.
@@ -36,7 +45,8 @@ pub struct Limits {
     /// Silence between two requests on a connection. 75 s: longer than the 60 s that clients and
     /// load balancers keep idle connections, so that it is rarely us who closes first.
     pub idle: Duration,
-    /// From the first byte of a request to the end of its head. 10 s: a head is one packet or two.
+    /// From the first byte of a request to the end of its head, and before that for a TLS handshake. 10 s: a head is
+    /// one packet or two.
     pub head: Duration,
     /// A client takes nothing of its answer. 30 s.
     pub write: Duration,

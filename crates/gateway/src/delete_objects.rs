@@ -9,6 +9,7 @@ use zonal_host::ObjectName;
 use zonal_origin::sigv4::{UNSIGNED_PAYLOAD, sha256_hex};
 use zonal_origin::{BoxBody, full_body};
 
+use crate::access::{self, AccessRules};
 use crate::error::S3Error;
 use crate::forward::PAYLOAD_HASH;
 use crate::gateway::{Answer, Asked, Gateway};
@@ -23,6 +24,7 @@ const BODY_BYTES_MAX: usize = 2 << 20;
 pub(crate) async fn delete_objects(
     gateway: &Gateway,
     asked: &Asked<'_>,
+    rules: &AccessRules,
     request: Request<BoxBody>,
 ) -> Result<Answer, S3Error> {
     let Target::Bucket(bucket) = &asked.target else {
@@ -47,7 +49,8 @@ pub(crate) async fn delete_objects(
         return Err(S3Error::wrong_payload_hash(stated, &computed));
     }
     let keys = keys_to_delete(&document).map_err(|_| S3Error::malformed_xml())?;
-    let names = keys.iter().map(|key| ObjectName::new(bucket, key)).collect();
+    let names: Vec<_> = keys.iter().map(|key| ObjectName::new(bucket, key)).collect();
+    access::check_deletes(rules, &names)?;
     write(gateway, Request::from_parts(parts, full_body(document)), names, Some(place)).await
 }
 

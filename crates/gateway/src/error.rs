@@ -85,6 +85,11 @@ impl S3Error {
         Self::new(StatusCode::BAD_REQUEST, "InvalidRequest", message)
     }
 
+    /// 403: the key that signed may not do this. What is there is not told.
+    pub(crate) fn access_denied() -> Self {
+        Self::new(StatusCode::FORBIDDEN, "AccessDenied", "Access Denied")
+    }
+
     /// 405: S3 has no such method.
     pub(crate) fn method_not_allowed() -> Self {
         let message = "The specified method is not allowed against this resource.";

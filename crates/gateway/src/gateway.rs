@@ -1,13 +1,14 @@
 //! One request, from its head to its answer.
 //!
 //! 1. Read what it asks for: the target, the query, the operation.
-//! 2. Check the signature.
+//! 2. Check the signature, and whether its key may do that.
 //! 3. Carry the operation out: each has its own file, what is forwarded shares `forward` and `write`.
 //! 4. Put the answer together: the request's name, `X-Cache`, the XML of a refusal.
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
@@ -19,9 +20,10 @@ use zonal_origin::Origin;
 use zonal_origin::Query;
 use zonal_origin::sigv4::Timestamp;
 
-use crate::auth::{Payload, Verifier};
+use crate::access;
+use crate::auth::{Signed, Verifier};
 use crate::body::{ResponseBody, Source};
-use crate::config::Config;
+use crate::config::{Config, Terms};
 use crate::delete_objects::delete_objects;
 use crate::error::S3Error;
 use crate::forward::{self, forward};
@@ -45,6 +47,7 @@ pub struct Gateway {
 
 struct Shared {
     config: Config,
+    terms: ArcSwap<Terms>,
     client: Client,
     origin: Arc<Origin>,
     verifier: Verifier,
@@ -90,14 +93,36 @@ impl From<S3Error> for Answer {
 impl Gateway {
     /// An endpoint for `client`'s cache of what `origin` has.
     #[must_use]
-    pub fn new(config: Config, client: Client, origin: Arc<Origin>) -> Self {
-        let verifier = Verifier::new(config.region.clone(), config.access_keys.clone());
+    pub fn new(config: Config, terms: Terms, client: Client, origin: Arc<Origin>) -> Self {
+        let terms = ArcSwap::from_pointee(terms);
+        let verifier = Verifier::new(config.region.clone());
         let connections = Arc::new(Semaphore::new(config.limits.connections_max));
         let places = Places::new(&config.limits);
         let (stats, request_ids) = (Arc::default(), RequestIds::new());
-        let shared =
-            Shared { config, client, origin, verifier, stats, request_ids, connections, places };
+        let shared = Shared {
+            config,
+            terms,
+            client,
+            origin,
+            verifier,
+            stats,
+            request_ids,
+            connections,
+            places,
+        };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// From now on requests are served on these terms.
+    pub fn set_terms(&self, terms: Terms) {
+        self.shared.terms.store(Arc::new(terms));
+        self.stats().terms_changed.add(1);
+    }
+
+    /// The terms on which requests are served now.
+    #[must_use]
+    pub fn terms(&self) -> Arc<Terms> {
+        self.shared.terms.load_full()
     }
 
     /// What it did so far.
@@ -168,12 +193,19 @@ impl Gateway {
         request: Parts,
         body: Incoming,
     ) -> Result<Answer, S3Error> {
-        let payload = self.check_signature(&request, &asked.query)?;
+        let terms = self.terms();
+        let object = asked.object();
+        let Signed { rules, payload } = self.let_in(&terms, asked, object.as_ref(), &request)?;
         let handling = asked.operation.handling();
         if handling == Handling::Serve
-            && let Some(answer) = self.serve(asked, &request, &body, &payload).await?
+            && let Some(name) = &object
+            && let Some(read) = Read::of(&terms, asked, name, &request)
+            && body.is_end_stream()
         {
-            return Ok(answer);
+            read::check_payload(&payload)?;
+            if let Some(answer) = self.serve(asked.operation, &read).await? {
+                return Ok(answer);
+            }
         }
         let outgoing = forward::outgoing(self, id, request, body, payload);
         match handling {
@@ -182,37 +214,35 @@ impl Gateway {
                 let names = write::names(asked, outgoing.headers());
                 write(self, outgoing, names, None).await
             }
-            Handling::ForwardDeletes => delete_objects(self, asked, outgoing).await,
+            Handling::ForwardDeletes => delete_objects(self, asked, &rules, outgoing).await,
         }
     }
 
-    fn check_signature(&self, request: &Parts, query: &Query<'_>) -> Result<Payload, S3Error> {
+    /// Says no to who is not known, and to what a key may not do. To whoever hears it, both happen at one door.
+    fn let_in(
+        &self,
+        terms: &Terms,
+        asked: &Asked<'_>,
+        object: Option<&ObjectName>,
+        request: &Parts,
+    ) -> Result<Signed, S3Error> {
         let now = Timestamp::from_system_time(SystemTime::now());
-        self.shared.verifier.verify(request, query, now).map_err(|error| {
-            let error = S3Error::from(error);
-            self.stats().count_refusal(error.code);
-            error
-        })
+        let signed = self.shared.verifier.verify(&terms.access_keys, request, &asked.query, now);
+        let signed = signed.map_err(S3Error::from).and_then(|signed| {
+            access::check(&signed.rules, asked, object, request).map(|()| signed)
+        });
+        signed.inspect_err(|error| self.stats().count_refusal(error.code))
     }
 
     /// Serves a read from the cache; `None` when it is for the origin to answer.
     async fn serve(
         &self,
-        asked: &Asked<'_>,
-        request: &Parts,
-        body: &Incoming,
-        payload: &Payload,
+        operation: Operation,
+        read: &Read<'_>,
     ) -> Result<Option<Answer>, S3Error> {
-        let for_the_cache = read::is_for_the_cache(&request.headers, &asked.query);
-        let Some(name) = asked.object().filter(|_| for_the_cache && body.is_end_stream()) else {
-            return Ok(None);
-        };
-        let Some(care) = self.config().keep.of(&name).care() else { return Ok(None) };
-        read::check_payload(payload)?;
-        let read = Read { request, query: &asked.query, name: &name, care };
-        let served = match asked.operation {
-            Operation::HeadObject => head_object(self, &read).await,
-            _ => get_object(self, &read).await,
+        let served = match operation {
+            Operation::HeadObject => head_object(self, read).await,
+            _ => get_object(self, read).await,
         };
         match served {
             Ok(answer) => Ok(Some(answer)),

@@ -28,7 +28,7 @@ const ASK_AGAIN: Freshness = Freshness::Revalidate { window: Nanos(0) };
 pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Answer, Unserved> {
     let overrides = Overrides::of(read.query)?;
     let (headers, now) = (&read.request.headers, SystemTime::now());
-    let mut freshness = gateway.config().freshness.of(read.name);
+    let mut freshness = read.freshness;
     for _ in 0..OPENS_MAX {
         let asked = conditions::of_read(headers);
         let range_of = move |opened: &Opened| decide(&asked, &opened.head, now).range(&opened.head);

@@ -1,18 +1,20 @@
 //! The S3 endpoint: an HTTP/1.1 server, a strict signature check, and one file for each operation.
 //!
 //! Uses: `host`, `origin`, `base`. Knows nothing of: devices, zones, chunks, policies, configuration files.
-//! Read in this order: `server`, `socket`, `gateway`, `auth`, `operation`; then the paths: `get_object`,
+//! Read in this order: `server`, `socket`, `gateway`, `auth`, `operation`, `access`; then the paths: `get_object`,
 //! `head_object`, `forward`, `write`, `delete_objects`; then what they decide with: `representation`,
 //! `prefix`.
 //!
 //! What holds, always:
 //!
-//! - Nothing is answered before the signature was checked.
+//! - Nothing is answered before the signature was checked, and whether its key may have all that is asked for: a hit as
+//!   a miss.
 //! - One answer has the bytes and the headers of one version. When the rest of it cannot be had, the
 //!   connection is cut: nobody takes a part for the whole.
 //! - An acknowledged write is seen by every read that begins after it.
 //! - Clients are many and slow: whatever they hold or wait for is bounded in number, size and time.
 
+mod access;
 mod auth;
 mod backend;
 mod body;
@@ -33,14 +35,17 @@ mod server;
 mod socket;
 mod stats;
 mod target;
+mod tls;
 mod write;
 mod xml;
 
+pub use access::{Access, AccessRules};
 pub use auth::AccessKeys;
 pub use backend::OriginBackend;
-pub use config::{Config, Limits};
+pub use config::{Config, Limits, Terms};
 pub use gateway::Gateway;
 pub use operation::Operation;
 pub use prefix::{FreshnessRules, Keep, KeepRules, PrefixRules};
 pub use server::serve;
 pub use stats::{Outcome, Stats};
+pub use tls::{Certificate, CertificateError};

@@ -176,7 +176,7 @@ fn post_bucket(query: &Query<'_>, headers: &HeaderMap) -> Result<Operation, S3Er
 }
 
 /// Whether the request names no subresource beyond `names`.
-fn only(query: &Query<'_>, names: &[&str]) -> bool {
+pub(crate) fn only(query: &Query<'_>, names: &[&str]) -> bool {
     query.iter().all(|(name, _)| is_neutral(name) || names.contains(&name))
 }
 
@@ -198,11 +198,12 @@ fn has_ignoring_case(query: &Query<'_>, wanted: &str) -> bool {
     query.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted))
 }
 
-const COPY_SOURCE: &str = "x-amz-copy-source";
+/// What a copy reads.
+pub(crate) const COPY_SOURCE: &str = "x-amz-copy-source";
 const FORM: &[u8] = b"multipart/form-data";
 
 /// The parameters of ListObjects and ListObjectsV2.
-const LISTING: [&str; 9] = [
+pub(crate) const LISTING: [&str; 9] = [
     "continuation-token",
     "delimiter",
     "encoding-type",

@@ -58,8 +58,23 @@ impl<T: Copy> PrefixRules<T> {
     /// The rule for an object.
     #[must_use]
     pub fn of(&self, object: &ObjectName) -> T {
-        let fitting = self.by_prefix.iter().find(|(prefix, _)| object.as_str().starts_with(prefix));
+        self.of_name(object.as_str())
+    }
+
+    fn of_name(&self, name: &str) -> T {
+        let fitting = self.by_prefix.iter().find(|(prefix, _)| name.starts_with(prefix));
         fitting.map_or(self.default, |(_, rule)| *rule)
+    }
+
+    /// The rules that count for some name which begins with `prefix`.
+    pub(crate) fn within<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = T> + 'a {
+        let longer = self.by_prefix.iter().filter(move |(known, _)| known.starts_with(prefix));
+        longer.map(|(_, rule)| *rule).chain([self.of_name(prefix)])
+    }
+
+    /// Whether there is one rule for everything.
+    pub(crate) const fn are_one(&self) -> bool {
+        self.by_prefix.is_empty()
     }
 
     /// All rules, the longest prefix first, and the one for everything else last.

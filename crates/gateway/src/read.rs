@@ -2,12 +2,14 @@
 
 use http::HeaderMap;
 use http::request::Parts;
-use zonal_host::{Care, Found, ObjectName, OpenError, OriginFault};
+use zonal_host::{Care, Found, Freshness, ObjectName, OpenError, OriginFault};
 use zonal_origin::Query;
 use zonal_origin::sigv4::EMPTY_SHA256;
 
 use crate::auth::Payload;
+use crate::config::Terms;
 use crate::error::S3Error;
+use crate::gateway::Asked;
 use crate::stats::Outcome;
 
 /// Why a read is not answered from the cache.
@@ -27,7 +29,7 @@ impl From<S3Error> for Unserved {
 
 /// Whether the cache may answer: nothing in the request speaks of anything but the object as it is
 /// now. Whatever is not known here goes to the origin.
-pub(crate) fn is_for_the_cache(headers: &HeaderMap, query: &Query<'_>) -> bool {
+fn is_for_the_cache(headers: &HeaderMap, query: &Query<'_>) -> bool {
     let of_one_version = |name: &str| matches!(name, "versionId" | "partNumber");
     !query.iter().any(|(name, _)| of_one_version(name))
         && headers.keys().all(|name| match name.as_str().strip_prefix("x-amz-") {
@@ -92,4 +94,21 @@ pub(crate) struct Read<'a> {
     pub(crate) name: &'a ObjectName,
     /// What the cache is to make of it.
     pub(crate) care: Care,
+    /// How fresh the answer must be.
+    pub(crate) freshness: Freshness,
+}
+
+impl<'a> Read<'a> {
+    /// `None` when the cache is not asked.
+    pub(crate) fn of(
+        terms: &Terms,
+        asked: &'a Asked<'_>,
+        name: &'a ObjectName,
+        request: &'a Parts,
+    ) -> Option<Self> {
+        let query = &asked.query;
+        let care =
+            terms.keep.of(name).care().filter(|_| is_for_the_cache(&request.headers, query))?;
+        Some(Self { request, query, name, care, freshness: terms.freshness.of(name) })
+    }
 }

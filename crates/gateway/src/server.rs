@@ -1,7 +1,7 @@
 //! Listens, and serves connections until it is told to stop.
 //!
 //! 1. Accept; beyond the limit answer 503 and close.
-//! 2. Serve each connection as a task of the runtime that `serve` runs on.
+//! 2. Serve each connection as a task of the runtime that `serve` runs on; with a certificate, shake hands first.
 //! 3. At the end let go: no new connections, no new requests on old ones, what is under way may end.
 
 use std::convert::Infallible;
@@ -15,8 +15,9 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::select;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -102,6 +103,27 @@ impl Connection {
     async fn serve(self, stream: TcpStream, mut stopping: watch::Receiver<()>) {
         // An answer's last packet must not wait for an acknowledgement of the one before.
         let _ = stream.set_nodelay(true);
+        let Some(certificate) = self.gateway.terms().certificate.clone() else {
+            return self.converse(stream, stopping).await;
+        };
+        let patience = self.gateway.config().limits.head;
+        let handshake = timeout(patience, certificate.accept(stream));
+        let secured = select! {
+            secured = handshake => secured,
+            _ = stopping.changed() => return,
+        };
+        match secured {
+            Ok(Ok(stream)) => self.converse(stream, stopping).await,
+            // Clients that do not trust the certificate, that speak plain HTTP, or that only look whether we are there.
+            Ok(Err(_)) => self.gateway.stats().handshakes_failed.add(1),
+            Err(_) => self.gateway.stats().connections_timed_out.add(1),
+        }
+    }
+
+    async fn converse<S>(&self, stream: S, mut stopping: watch::Receiver<()>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
         let gateway = &self.gateway;
         let notes = Arc::new(Notes::default());
         let mut watch = Watch::new(notes.clone(), patience(&gateway.config().limits));
@@ -150,6 +172,10 @@ fn refuse(stream: TcpStream, gateway: &Gateway, refusals: &Arc<Semaphore>) {
     let stats = gateway.stats();
     stats.connections_refused.add(1);
     stats.connections_closed.add(1);
+    // What is not encrypted would be noise to a client that wants to shake hands.
+    if gateway.terms().certificate.is_some() {
+        return;
+    }
     let Ok(place) = refusals.clone().try_acquire_owned() else { return };
     let document = S3Error::slow_down().to_xml("", gateway.next_request_id().as_str());
     let answer = format!(

@@ -66,6 +66,12 @@ pub struct Stats {
     pub connections_refused: Counter,
     /// Connections that were closed because the client was silent or stopped reading for too long.
     pub connections_timed_out: Counter,
+    /// Terms that took the place of others.
+    pub terms_changed: Counter,
+    /// Terms that did not, because whoever wrote them made a mistake.
+    pub terms_refused: Counter,
+    /// TLS handshakes that came to nothing.
+    pub handshakes_failed: Counter,
     /// Connections that were closed. `connections_accepted` less this are open.
     pub connections_closed: Counter,
     /// `accept` failed, mostly for lack of file descriptors.

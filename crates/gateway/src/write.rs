@@ -158,7 +158,7 @@ pub(crate) async fn forget(gateway: &Gateway, names: &[ObjectName]) -> Result<()
     };
     gateway.stats().removals.add(names.len() as u64);
     gateway.stats().removals_failed.add(failed as u64);
-    let freshness = &gateway.config().freshness;
+    let freshness = &gateway.terms().freshness;
     let is_asked_for = |name| matches!(freshness.of(name), Freshness::Revalidate { .. });
     if failed == 0 || names.iter().all(is_asked_for) {
         Ok(())

@@ -172,7 +172,10 @@ impl Admin {
             }
         }
         let (report, lines) = mpsc::channel(REPORT_LINES_MAX);
-        let warmer = Warmer::new(node.client.clone(), node.front.config());
+        let Some(gateway) = node.front.gateway() else {
+            return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "it does not serve now"));
+        };
+        let warmer = Warmer::new(node.client.clone(), &gateway.terms());
         tokio::spawn(warmer.warm(list, report, self.phase.clone(), place));
         Ok(answer(StatusCode::OK, NDJSON, lines))
     }

@@ -5,6 +5,7 @@
 //! files that hold secrets are read.
 
 mod check;
+mod keys;
 mod layers;
 mod origin_spec;
 mod raw;
@@ -18,10 +19,11 @@ use std::path::{Path, PathBuf};
 
 use tracing_subscriber::filter::Targets;
 use zonal_base::Bytes;
-use zonal_gateway::{FreshnessRules, Keep, KeepRules};
+use zonal_gateway::{Certificate, FreshnessRules, Keep, KeepRules};
 use zonal_hostdev::DeviceSpec;
 use zonal_origin::sigv4::Credentials;
 
+pub(crate) use keys::Key;
 pub(crate) use origin_spec::OriginSpec;
 pub(crate) use raw::Flags;
 
@@ -38,6 +40,10 @@ pub(crate) struct Config {
     pub(crate) keys: Option<KeyPair>,
     /// The file that holds their secret key, where one is named.
     pub(crate) secret_key_file: Option<PathBuf>,
+    /// Who may come in besides.
+    pub(crate) more_keys: Vec<Key>,
+    /// HTTPS; `None`: plain HTTP.
+    pub(crate) certificate: Option<Certificate>,
     /// Address of metrics and health.
     pub(crate) admin: SocketAddr,
     /// The object store.
@@ -69,7 +75,7 @@ impl fmt::Debug for KeyPair {
 }
 
 /// An object store.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     /// `None`: a folder of our own with a few objects.
     pub(crate) spec: Option<OriginSpec>,
@@ -112,7 +118,7 @@ impl Keeping {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Log {
     pub(crate) format: LogFormat,
     pub(crate) level: Targets,
@@ -129,6 +135,32 @@ impl Config {
     pub(crate) fn load(flags: &Flags) -> Result<Self, ConfigError> {
         variables::refuse_unknown(std::env::vars_os())?;
         check::check(&layers::gather(flags)?, &|name| std::env::var(name).ok())
+    }
+
+    /// The keys whose values a running process cannot change, and that differ.
+    pub(crate) fn fixed_that_differ(&self, other: &Self) -> Vec<&'static str> {
+        let pinned = |config: &Self| config.keep.pinned_percent();
+        let differ = [
+            ("data-dir", self.data_dir != other.data_dir),
+            ("endpoint.listen", self.listen != other.listen),
+            ("endpoint.region", self.region != other.region),
+            ("endpoint.access-key (there, or not)", self.keys.is_some() != other.keys.is_some()),
+            (
+                "endpoint.keys-file (there, or not)",
+                self.more_keys.is_empty() != other.more_keys.is_empty(),
+            ),
+            (
+                "endpoint.certificate-file (there, or not)",
+                self.certificate.is_some() != other.certificate.is_some(),
+            ),
+            ("admin", self.admin != other.admin),
+            ("origin", self.origin != other.origin),
+            ("device", self.devices != other.devices),
+            ("keep.pinned, or whether a rule pins", pinned(self) != pinned(other)),
+            ("limits", self.limits != other.limits),
+            ("log", self.log != other.log),
+        ];
+        differ.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
     }
 }
 

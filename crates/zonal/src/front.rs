@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
-use zonal_gateway::{Config, Gateway};
+use zonal_gateway::{Config, Gateway, Terms};
 use zonal_host::Client;
 use zonal_origin::Origin;
 
@@ -31,6 +31,8 @@ pub(crate) struct Front {
 struct Shared {
     address: Address,
     config: Config,
+    /// Those of the start.
+    terms: Terms,
     origin: Arc<Origin>,
     /// One for all shards, so that its bounds and counters are those of the endpoint. Made by the first
     /// shard that has the handle of the caches.
@@ -51,11 +53,15 @@ enum Stop {
 pub(crate) struct Listening(mpsc::Receiver<io::Result<()>>);
 
 impl Front {
-    pub(crate) fn new(address: Address, config: Config, origin: Arc<Origin>) -> (Self, Listening) {
+    pub(crate) fn new(
+        address: Address,
+        (config, terms): (Config, Terms),
+        origin: Arc<Origin>,
+    ) -> (Self, Listening) {
         let (listening, reports) = mpsc::channel(REPORTS_MAX);
         let (stop, serving) = (watch::Sender::new(Stop::No), watch::Sender::new(0));
         let gateway = OnceLock::new();
-        let shared = Shared { address, config, origin, gateway, stop, serving, listening };
+        let shared = Shared { address, config, terms, origin, gateway, stop, serving, listening };
         (Self { shared: Arc::new(shared) }, Listening(reports))
     }
 
@@ -71,11 +77,6 @@ impl Front {
     /// The gateway, once a shard has made it.
     pub(crate) fn gateway(&self) -> Option<&Gateway> {
         self.shared.gateway.get()
-    }
-
-    /// How the gateway behaves.
-    pub(crate) fn config(&self) -> &Config {
-        &self.shared.config
     }
 
     /// Stops accepting, and waits for requests that are under way, for as long as the gateway allows.
@@ -114,9 +115,10 @@ impl Shared {
         // Nobody listens to the report any more once another shard has failed.
         let _ = self.listening.send(outcome).await;
         if let Some(listener) = listener {
-            let gateway = self
-                .gateway
-                .get_or_init(|| Gateway::new(self.config.clone(), client, self.origin.clone()));
+            let gateway = self.gateway.get_or_init(|| {
+                let (config, terms) = (self.config.clone(), self.terms.clone());
+                Gateway::new(config, terms, client, self.origin.clone())
+            });
             let mut stop = self.stop.subscribe();
             let stopped = async move {
                 let _ = stop.wait_for(|stop| *stop == Stop::Now).await;

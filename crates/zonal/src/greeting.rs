@@ -17,6 +17,8 @@ const URL_EXPIRES_S: u32 = 3600;
 /// What is told.
 pub(crate) struct Greeting<'a> {
     pub(crate) endpoint: SocketAddr,
+    /// The endpoint shows a certificate.
+    pub(crate) is_https: bool,
     pub(crate) admin: SocketAddr,
     pub(crate) region: &'a str,
     pub(crate) keys: &'a KeyPair,
@@ -46,7 +48,7 @@ const FORGET: &str = "unset AWS_PROFILE $(env | grep -o '^AWS_[A-Z0-9_]*')";
 
 impl Greeting<'_> {
     pub(crate) fn text(&self) -> String {
-        let endpoint = url(self.endpoint);
+        let endpoint = url(if self.is_https { "https" } else { "http" }, self.endpoint);
         let mut text = format!("Zonal serves S3 at {endpoint}: {}\n\n", self.about);
         let _ = match self.presigned(&endpoint) {
             Some(url) => writeln!(text, "  curl -s -D- -o /dev/null '{url}'"),
@@ -61,7 +63,7 @@ impl Greeting<'_> {
             self.secret_key(),
             region = quoted(self.region),
         );
-        let _ = writeln!(text, "  curl -s {}/metrics", url(self.admin));
+        let _ = writeln!(text, "  curl -s {}/metrics", url("http", self.admin));
         let _ = writeln!(text, "\n{}", self.explanation());
         text
     }
@@ -119,14 +121,14 @@ fn quoted(word: &str) -> String {
 }
 
 /// Where a client on this machine finds the address.
-fn url(address: SocketAddr) -> String {
+fn url(scheme: &str, address: SocketAddr) -> String {
     let mut address = address;
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
         IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
         _ => (),
     }
-    format!("http://{address}")
+    format!("{scheme}://{address}")
 }
 
 #[cfg(test)]
@@ -149,7 +151,7 @@ mod tests {
             ("[::]:9000", "http://[::1]:9000"),
             ("10.0.0.7:80", "http://10.0.0.7:80"),
         ] {
-            assert_eq!(url(address.parse().unwrap()), expected);
+            assert_eq!(url("http", address.parse().unwrap()), expected);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! `runtime` and `device` to look at a device without a node. Knows nothing of: how objects are cached, how
 //! requests are answered.
 //! Read in this order: `commands` (one file each; `serve` is the path from start to stop), `config`,
-//! `home`, `front`, `admin`, `survey`, `warming`.
+//! `home`, `front`, `reload`, `admin`, `survey`, `warming`.
 
 mod admin;
 mod commands;
@@ -15,6 +15,7 @@ mod greeting;
 mod home;
 mod listeners;
 mod logging;
+mod reload;
 mod survey;
 mod warming;
 

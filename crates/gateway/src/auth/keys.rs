@@ -2,28 +2,40 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
-/// Access keys and their secrets.
+use crate::access::AccessRules;
+
+/// Access keys, each with its secret and what it may do.
 #[derive(Clone, Default)]
 pub struct AccessKeys {
-    secrets: BTreeMap<String, String>,
+    keys: BTreeMap<String, Key>,
+}
+
+#[derive(Clone)]
+struct Key {
+    secret: String,
+    rules: Arc<AccessRules>,
 }
 
 impl AccessKeys {
-    /// A table with one key pair.
+    /// Lets one more key in. Of two with one name the later counts.
     #[must_use]
-    pub fn one(access_key: impl Into<String>, secret_key: impl Into<String>) -> Self {
-        Self { secrets: BTreeMap::from([(access_key.into(), secret_key.into())]) }
+    pub fn with(mut self, access_key: &str, secret_key: &str, rules: AccessRules) -> Self {
+        let key = Key { secret: secret_key.to_owned(), rules: Arc::new(rules) };
+        self.keys.insert(access_key.to_owned(), key);
+        self
     }
 
-    pub(super) fn secret(&self, access_key: &str) -> Option<&str> {
-        self.secrets.get(access_key).map(String::as_str)
+    /// The secret of a key, and what the key may do.
+    pub(super) fn get(&self, access_key: &str) -> Option<(&str, &Arc<AccessRules>)> {
+        self.keys.get(access_key).map(|key| (key.secret.as_str(), &key.rules))
     }
 }
 
 impl fmt::Debug for AccessKeys {
     /// Never prints a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.secrets.keys()).finish()
+        f.debug_set().entries(self.keys.keys()).finish()
     }
 }

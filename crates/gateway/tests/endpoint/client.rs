@@ -13,8 +13,8 @@ pub(crate) const ACCESS_KEY: &str = "AKIATEST";
 pub(crate) const SECRET_KEY: &str = "secret/of+the=test";
 pub(crate) const REGION: &str = "us-east-1";
 
-pub(crate) fn signer(secret_key: &str) -> Signer {
-    let (access_key, secret_key) = (ACCESS_KEY.into(), secret_key.into());
+pub(crate) fn signer(access_key: &str, secret_key: &str) -> Signer {
+    let (access_key, secret_key) = (access_key.into(), secret_key.into());
     Signer::new(Credentials { access_key, secret_key, session_token: None }, REGION.into()).unwrap()
 }
 
@@ -26,6 +26,7 @@ pub(crate) fn now() -> Timestamp {
 pub(crate) struct Ask {
     pub(crate) head: Parts,
     pub(crate) body: Vec<u8>,
+    access_key: &'static str,
     secret_key: &'static str,
     signed_at: Timestamp,
     payload_hash: String,
@@ -35,8 +36,9 @@ impl Ask {
     pub(crate) fn new(method: &str, uri: &str) -> Self {
         let request = Request::builder().method(method).uri(uri).header("host", "gateway");
         let head = request.body(()).unwrap().into_parts().0;
-        let (secret_key, payload_hash) = (SECRET_KEY, UNSIGNED_PAYLOAD.to_owned());
-        Self { head, body: Vec::new(), secret_key, signed_at: now(), payload_hash }
+        let (access_key, secret_key) = (ACCESS_KEY, SECRET_KEY);
+        let (signed_at, payload_hash) = (now(), UNSIGNED_PAYLOAD.to_owned());
+        Self { head, body: Vec::new(), access_key, secret_key, signed_at, payload_hash }
     }
 
     pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
@@ -51,6 +53,11 @@ impl Ask {
 
     pub(crate) fn signed_with(mut self, secret_key: &'static str) -> Self {
         self.secret_key = secret_key;
+        self
+    }
+
+    pub(crate) fn signed_by(mut self, access_key: &'static str) -> Self {
+        self.access_key = access_key;
         self
     }
 
@@ -71,7 +78,11 @@ impl Ask {
             let length = self.body.len();
             self.head.headers.insert("content-length", length.into());
         }
-        signer(self.secret_key).sign(self.signed_at, &mut self.head, &self.payload_hash);
+        signer(self.access_key, self.secret_key).sign(
+            self.signed_at,
+            &mut self.head,
+            &self.payload_hash,
+        );
         self.plain()
     }
 
@@ -93,7 +104,7 @@ impl Ask {
 /// A GET of `path` that needs no header to be let in.
 pub(crate) fn presigned(path: &str) -> Vec<u8> {
     let url: Uri = format!("http://gateway{path}").parse().unwrap();
-    let url = signer(SECRET_KEY).presign(now(), &Method::GET, &url, 60);
+    let url = signer(ACCESS_KEY, SECRET_KEY).presign(now(), &Method::GET, &url, 60);
     Ask::new("GET", url.strip_prefix("http://gateway").unwrap()).plain()
 }
 

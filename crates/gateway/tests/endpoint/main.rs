@@ -11,11 +11,15 @@ mod connections;
 #[cfg(test)]
 mod crowds;
 #[cfg(test)]
+mod denied;
+#[cfg(test)]
 mod payloads;
 #[cfg(test)]
 mod reads;
 #[cfg(test)]
 mod real_origin;
+#[cfg(test)]
+mod secured;
 #[cfg(test)]
 #[path = "../../../origin/tests/versitygw/server.rs"]
 mod versitygw;

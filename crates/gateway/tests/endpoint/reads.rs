@@ -288,7 +288,7 @@ async fn a_body_with_a_get_is_no_secret_way_around_the_hash() {
     world.put("k", "hello");
     let mut ask = Ask::new("GET", "/b/k");
     let wrong = "a".repeat(64);
-    crate::client::signer(crate::client::SECRET_KEY).sign(
+    crate::client::signer(crate::client::ACCESS_KEY, crate::client::SECRET_KEY).sign(
         crate::client::now(),
         &mut ask.head,
         &wrong,

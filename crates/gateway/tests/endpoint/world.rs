@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use zonal_base::{Bytes, Nanos};
 use zonal_gateway::{
-    AccessKeys, Config, FreshnessRules, Gateway, Keep, KeepRules, Limits, OriginBackend, Outcome,
-    serve,
+    Access, AccessKeys, AccessRules, Config, FreshnessRules, Gateway, Keep, KeepRules, Limits,
+    OriginBackend, Outcome, Terms, serve,
 };
 use zonal_host::{DeviceSettings, Freshness, Node, NodeSettings};
 use zonal_origin::{FolderOrigin, Origin};
@@ -78,16 +78,17 @@ impl World {
         };
         let backend = Arc::new(OriginBackend::new(origin.clone()));
         let node = Node::start(&settings, backend, None).await.unwrap();
-        let config = Config {
-            region: REGION.into(),
-            access_keys: AccessKeys::one(ACCESS_KEY, SECRET_KEY),
+        let config = Config { region: REGION.into(), limits };
+        let everything = AccessRules::all(Access::ReadWrite);
+        let terms = Terms {
+            access_keys: AccessKeys::default().with(ACCESS_KEY, SECRET_KEY, everything),
             freshness: FreshnessRules::all(freshness),
             keep: KeepRules::all(Keep::Policy)
                 .with("b/never/", Keep::Never)
                 .with("b/pin/", Keep::Pin),
-            limits,
+            certificate: None,
         };
-        let gateway = Gateway::new(config, node.client().clone(), origin);
+        let gateway = Gateway::new(config, terms, node.client().clone(), origin);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -109,6 +110,13 @@ impl World {
         // A new file, so that a version that is being read stays what it is.
         let _ = std::fs::remove_file(&path);
         std::fs::write(path, bytes).unwrap();
+    }
+
+    /// Changes the terms while it serves.
+    pub(crate) fn change_terms(&self, change: impl FnOnce(&mut Terms)) {
+        let mut terms = Terms::clone(&self.gateway.terms());
+        change(&mut terms);
+        self.gateway.set_terms(terms);
     }
 
     /// Puts what was admitted on flash.

@@ -9,7 +9,9 @@ use zonal_origin::sigv4::{
     EMPTY_SHA256, STREAMING_SIGNED_PAYLOAD, Scope, Signature, SigningKey, encode_path, sha256_hex,
 };
 
-use crate::client::{Answer, Ask, Connection, REGION, SECRET_KEY, ask, get, now, signer};
+use crate::client::{
+    ACCESS_KEY, Answer, Ask, Connection, REGION, SECRET_KEY, ask, get, now, signer,
+};
 use crate::world::{REVALIDATE, World, eventually, pattern};
 
 #[tokio::test]
@@ -171,7 +173,7 @@ async fn put_chunks(world: &World, tamper: impl FnOnce(&mut Vec<u8>)) -> Answer 
     let encoded: usize =
         data.iter().map(|data| format!("{:x}", data.len()).len() + 85 + data.len()).sum();
     ask = ask.with("content-length", &(encoded + 86).to_string());
-    signer(SECRET_KEY).sign(signed_at, &mut ask.head, STREAMING_SIGNED_PAYLOAD);
+    signer(ACCESS_KEY, SECRET_KEY).sign(signed_at, &mut ask.head, STREAMING_SIGNED_PAYLOAD);
     let authorization = ask.head.headers["authorization"].to_str().unwrap();
     let seed = &authorization[authorization.len() - 64..];
     let timestamp = signed_at.to_string();

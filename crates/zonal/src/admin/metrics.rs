@@ -187,6 +187,17 @@ const GATEWAY: &[Metric<GatewayStats>] = &[
     counter("zonal_gateway_connections_refused_total", "Connections beyond the limit", |s| {
         s.connections_refused.get()
     }),
+    counter(
+        "zonal_gateway_tls_handshakes_failed_total",
+        "TLS handshakes that came to nothing",
+        |s| s.handshakes_failed.get(),
+    ),
+    counter("zonal_config_reloads_total", "Configurations taken while running", |s| {
+        s.terms_changed.get()
+    }),
+    counter("zonal_config_reloads_refused_total", "Configurations not taken while running", |s| {
+        s.terms_refused.get()
+    }),
     counter("zonal_gateway_connections_timed_out_total", "Connections closed for silence", |s| {
         s.connections_timed_out.get()
     }),

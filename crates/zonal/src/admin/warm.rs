@@ -82,8 +82,8 @@ impl Drop for UnderWay {
 }
 
 impl Warmer {
-    pub(super) fn new(client: Client, config: &zonal_gateway::Config) -> Arc<Self> {
-        let (freshness, keep) = (config.freshness.clone(), config.keep.clone());
+    pub(super) fn new(client: Client, terms: &zonal_gateway::Terms) -> Arc<Self> {
+        let (freshness, keep) = (terms.freshness.clone(), terms.keep.clone());
         Arc::new(Self { client, freshness, keep, fetching: Semaphore::new(FETCHING_MAX) })
     }
 

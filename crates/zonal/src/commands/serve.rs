@@ -4,7 +4,8 @@
 //! 2. Find or make what was not named: device, keys, origin. A start that fails removes what it made.
 //! 3. Open the devices, start a shard on each thread and the endpoint with it.
 //! 4. Say where it is.
-//! 5. Told to stop, let requests end, put what was admitted on flash, and go.
+//! 5. Told to read the configuration again, serve on its terms from then on.
+//! 6. Told to stop, let requests end, put what was admitted on flash, and go.
 
 use std::pin::pin;
 use std::process;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
-use zonal_gateway::{AccessKeys, OriginBackend};
+use zonal_gateway::OriginBackend;
 use zonal_host::{DeviceSettings, Node, NodeSettings, ObjectName};
 use zonal_origin::{FolderOrigin, Origin, S3Origin};
 use zonal_zonelog::OpenMode;
@@ -27,6 +28,7 @@ use crate::greeting::{Greeting, Secret};
 use crate::home::{Home, KeysFrom, samples};
 use crate::listeners::Address;
 use crate::logging;
+use crate::reload::{self, Reloader};
 
 /// Serve S3 from a cache on local flash
 #[derive(Debug, clap::Args)]
@@ -48,10 +50,10 @@ Sizes need a unit (KiB, MiB, GiB, TiB), times too (ms, s, min, h).";
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let config = Config::load(&args.flags).map_err(Failure::request)?;
     logging::start(&config.log);
-    super::runtime()?.block_on(serve(config))
+    super::runtime()?.block_on(serve(&config, &args.flags))
 }
 
-async fn serve(config: Config) -> Result<(), Failure> {
+async fn serve(config: &Config, flags: &Flags) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     let endpoint = Address::take(config.listen, "--listen (endpoint.listen)")?;
     let admin_address = Address::take(config.admin, "--admin (admin.listen)")?;
@@ -63,11 +65,11 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let admin_listener = admin_listener.map_err(Failure::work)?;
     tokio::spawn(admin.clone().serve(admin_listener));
 
-    let mut start = pin!(start(&config, endpoint));
+    let mut start = pin!(start(config, endpoint));
     let started = tokio::select! {
         started = &mut start => started?,
         // Nothing is under way yet: what is on flash is as it was.
-        () = signals.next() => return Ok(()),
+        () = signals.stop() => return Ok(()),
     };
     let Started { node, front, origin, found } = started;
     let devices: Vec<String> = found.devices.iter().map(|of| of.spec.to_string()).collect();
@@ -80,13 +82,20 @@ async fn serve(config: Config) -> Result<(), Failure> {
         devices,
     });
     phase.send_replace(Phase::Serving);
-    print::text(&greeting(&config, &found, addresses).text())?;
+    print::text(&greeting(config, &found, addresses).text())?;
 
-    signals.next().await;
+    let reloader = Reloader::new(flags, config, found.own_keys);
+    loop {
+        match signals.next().await {
+            Order::Reload if reloader.has_files() => reload(&reloader, &front),
+            // The terminal of a process that has nothing to read again was closed.
+            Order::Reload | Order::Stop => break,
+        }
+    }
     tracing::info!("told to stop: requests that are under way may end");
     phase.send_replace(Phase::Draining);
     tokio::spawn(async move {
-        signals.next().await;
+        signals.stop().await;
         tracing::warn!("told to stop again: stopping at once");
         process::exit(1);
     });
@@ -108,7 +117,10 @@ struct Started {
 struct Found {
     /// Holds the lock of the data directory.
     home: Option<Home>,
+    /// A pair that is let in: the one that is shown.
     keys: KeyPair,
+    /// The same, when the configuration names none.
+    own_keys: Option<KeyPair>,
     secret: Secret,
     origin: OriginSpec,
     devices: Vec<DeviceSettings>,
@@ -116,16 +128,11 @@ struct Found {
 
 async fn start(config: &Config, endpoint: Address) -> Result<Started, Failure> {
     let mut found = Found::find(config)?;
-    let Found { keys, origin, devices, .. } = &found;
+    let Found { own_keys, origin, devices, .. } = &found;
     let origin = Arc::new(open_origin(origin, config)?);
-    let gateway = zonal_gateway::Config {
-        region: config.region.clone(),
-        access_keys: AccessKeys::one(&*keys.access_key, &*keys.secret_key),
-        freshness: config.freshness.clone(),
-        keep: config.keep.rules.clone(),
-        limits: config.limits,
-    };
-    let (front, listening) = Front::new(endpoint, gateway, origin.clone());
+    let gateway = zonal_gateway::Config { region: config.region.clone(), limits: config.limits };
+    let terms = reload::terms(config, own_keys.as_ref());
+    let (front, listening) = Front::new(endpoint, (gateway, terms), origin.clone());
     let settings = NodeSettings { devices: devices.clone(), mode: OpenMode::Recover };
     let backend = Arc::new(OriginBackend::new(origin.clone()));
     let node = Node::start(&settings, backend, Some(front.on_each_shard())).await?;
@@ -163,7 +170,7 @@ fn open_origin(spec: &OriginSpec, config: &Config) -> Result<Origin, Failure> {
 
 impl Found {
     fn find(config: &Config) -> Result<Self, Failure> {
-        let is_all_named = config.keys.is_some()
+        let is_all_named = (config.keys.is_some() || !config.more_keys.is_empty())
             && config.origin.spec.is_some()
             && config.devices.iter().all(|device| device.spec.is_some());
         let mut home = match is_all_named {
@@ -186,6 +193,7 @@ impl Found {
                 buffers: *buffers,
             });
         }
+        let mut own_keys = None;
         let (keys, secret) = match (&config.keys, &config.secret_key_file) {
             (Some(keys), Some(file)) => {
                 // What is printed can be used from anywhere.
@@ -193,9 +201,16 @@ impl Found {
                 (keys.clone(), Secret::InFile(file))
             }
             (Some(keys), None) => (keys.clone(), Secret::Given),
-            (None, _) => match needed(&mut home).keys()? {
-                (keys, KeysFrom::Made) => (keys, Secret::Printed),
-                (keys, KeysFrom::Kept(path)) => (keys, Secret::Kept(path)),
+            (None, _) => match config.more_keys.first() {
+                Some(key) => (key.pair.clone(), Secret::Given),
+                None => {
+                    let (keys, from) = needed(&mut home).keys()?;
+                    own_keys = Some(keys.clone());
+                    match from {
+                        KeysFrom::Made => (keys, Secret::Printed),
+                        KeysFrom::Kept(path) => (keys, Secret::Kept(path)),
+                    }
+                }
             },
         };
         refuse_own_keys(config, &keys)?;
@@ -203,7 +218,7 @@ impl Found {
             Some(spec) => spec.clone(),
             None => OriginSpec::Folder(needed(&mut home).origin()?),
         };
-        Ok(Self { home, keys, secret, origin, devices })
+        Ok(Self { home, keys, own_keys, secret, origin, devices })
     }
 }
 
@@ -250,6 +265,7 @@ fn greeting<'a>(
     let devices: Vec<String> = found.devices.iter().map(|d| d.spec.to_string()).collect();
     Greeting {
         endpoint,
+        is_https: config.certificate.is_some(),
         admin,
         region: &config.region,
         keys: &found.keys,
@@ -260,23 +276,55 @@ fn greeting<'a>(
     }
 }
 
-/// Orders to stop: SIGTERM and SIGINT.
+/// Serves on the terms that the configuration has now; on a mistake, on those from before.
+fn reload(reloader: &Reloader, front: &Front) {
+    let Some(gateway) = front.gateway() else { return };
+    match reloader.terms() {
+        Ok(terms) => {
+            gateway.set_terms(terms);
+            tracing::info!("the configuration was read again, and holds from now on");
+        }
+        Err(why) => {
+            gateway.stats().terms_refused.add(1);
+            tracing::error!(
+                %why,
+                "the configuration was read again, and is not taken: the one from before holds"
+            );
+        }
+    }
+}
+
+/// What signals ask for.
+enum Order {
+    /// SIGTERM and SIGINT.
+    Stop,
+    /// SIGHUP.
+    Reload,
+}
+
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hang_up: Signal,
 }
 
 impl Signals {
     fn listen() -> Result<Self, Failure> {
         let listen = |kind| signal(kind).map_err(Failure::work);
-        let terminate = listen(SignalKind::terminate())?;
-        Ok(Self { terminate, interrupt: listen(SignalKind::interrupt())? })
+        let (terminate, interrupt) =
+            (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+        Ok(Self { terminate, interrupt, hang_up: listen(SignalKind::hangup())? })
     }
 
-    async fn next(&mut self) {
+    async fn next(&mut self) -> Order {
         tokio::select! {
-            _ = self.terminate.recv() => (),
-            _ = self.interrupt.recv() => (),
+            _ = self.terminate.recv() => Order::Stop,
+            _ = self.interrupt.recv() => Order::Stop,
+            _ = self.hang_up.recv() => Order::Reload,
         }
+    }
+
+    async fn stop(&mut self) {
+        while !matches!(self.next().await, Order::Stop) {}
     }
 }

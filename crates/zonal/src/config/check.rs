@@ -2,22 +2,26 @@
 
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use tracing_subscriber::filter::LevelFilter;
 use zonal_base::{Bytes, Nanos};
-use zonal_gateway::{FreshnessRules, Keep, KeepRules};
+use zonal_gateway::{Certificate, CertificateError, FreshnessRules, Keep, KeepRules};
 use zonal_host::Freshness;
 use zonal_origin::sigv4::Credentials;
 use zonal_policy::Spec;
 
 use super::{
-    Config, ConfigError, Device, Keeping, KeyPair, Log, LogFormat, Origin, OriginSpec, raw,
+    Config, ConfigError, Device, Keeping, Key, KeyPair, Log, LogFormat, Origin, OriginSpec, keys,
+    raw,
 };
 
-type Checked<T> = Result<T, ConfigError>;
+pub(super) type Checked<T> = Result<T, ConfigError>;
+
+/// Looks up an environment variable.
+pub(super) type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The largest chunk: 32 MiB, a stripe of an object, which lives on one shard. What the device allows
 /// may be less, and is checked when it is opened.
@@ -26,18 +30,15 @@ const CHUNK_MAX: Bytes = Bytes::mib(32);
 /// How much of a device can be pinned at most: more would leave reclaim too little to gain.
 const PINNED_PERCENT_MAX: u32 = 75;
 
-/// Checks everything that can be checked without touching a device. `variable` looks up an environment
-/// variable.
-pub(super) fn check(
-    file: &raw::File,
-    variable: &dyn Fn(&str) -> Option<String>,
-) -> Checked<Config> {
+/// Checks everything that can be checked without touching a device.
+pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config> {
     let endpoint = &file.endpoint;
     let secret = secret(
         ("endpoint.secret-key", &endpoint.secret_key),
         ("endpoint.secret-key-file", &endpoint.secret_key_file),
     )?;
     let keys = key_pair(text(&endpoint.access_key), secret, "endpoint.access-key")?;
+    let more_keys = more_keys(text(&endpoint.keys_file), keys.as_ref(), variable)?;
     let listen = address("endpoint.listen", &endpoint.listen)?;
     Ok(Config {
         data_dir: given("data-dir", &file.data_dir)?.into(),
@@ -47,6 +48,8 @@ pub(super) fn check(
         secret_key_file: Some(text(&endpoint.secret_key_file))
             .filter(|path| !path.is_empty())
             .map(PathBuf::from),
+        more_keys,
+        certificate: certificate(endpoint)?,
         admin: another_address("admin.listen", &file.admin.listen, listen)?,
         origin: origin(&file.origin, variable)?,
         devices: devices(&file.device)?,
@@ -124,38 +127,81 @@ fn secret(
     match (text(value), text(file)) {
         ("", "") => Ok(None),
         (secret, "") => Ok(Some(secret.to_owned())),
-        ("", path) => {
-            let content = std::fs::read_to_string(path).map_err(|error| {
-                ConfigError::new(file_key, format!("{path} cannot be read: {error}"))
-            })?;
-            let line = content.lines().next().unwrap_or_default().trim();
-            if line.is_empty() {
-                return Err(ConfigError::new(
-                    file_key,
-                    format!("the first line of {path} is empty"),
-                ));
-            }
-            Ok(Some(line.to_owned()))
-        }
+        ("", path) => first_line(path).map(Some).map_err(|why| ConfigError::new(file_key, why)),
         _ => Err(ConfigError::new(key, format!("leave it or {file_key} out: both are given"))),
     }
 }
 
-fn key_pair(
-    access_key: &str,
-    secret_key: Option<String>,
-    key: &'static str,
-) -> Checked<Option<KeyPair>> {
-    match (access_key, secret_key) {
+/// The first line of a file, which holds a secret.
+pub(super) fn first_line(path: &str) -> Result<String, String> {
+    let content = std::fs::read_to_string(path);
+    let content = content.map_err(|error| format!("{path} cannot be read: {error}"))?;
+    match content.lines().next().unwrap_or_default().trim() {
+        "" => Err(format!("the first line of {path} is empty")),
+        line => Ok(line.to_owned()),
+    }
+}
+
+/// Refuses what cannot stand in a signature.
+pub(super) fn access_key(name: &str) -> Result<(), &'static str> {
+    let is_legal = |byte: u8| byte.is_ascii_graphic() && !b"/,=".contains(&byte);
+    match !name.is_empty() && name.bytes().all(is_legal) {
+        true => Ok(()),
+        false => {
+            Err("an access key is visible ASCII without spaces, slashes, commas and equals signs")
+        }
+    }
+}
+
+/// The keys of the file, which must not name that of the pair again.
+fn more_keys(path: &str, pair: Option<&KeyPair>, variable: Variables<'_>) -> Checked<Vec<Key>> {
+    if path.is_empty() {
+        return Ok(Vec::new());
+    }
+    let keys = keys::load(Path::new(path), variable)?;
+    match pair.filter(|pair| keys.iter().any(|key| key.pair.access_key == pair.access_key)) {
+        Some(pair) => {
+            let why = format!("{} is in {path} too: leave one out", pair.access_key);
+            Err(ConfigError::new("endpoint.access-key", why))
+        }
+        None if keys.is_empty() => {
+            Err(ConfigError::new("endpoint.keys-file", format!("{path} has no keys")))
+        }
+        None => Ok(keys),
+    }
+}
+
+fn certificate(endpoint: &raw::Endpoint) -> Checked<Option<Certificate>> {
+    let of_chain = ("endpoint.certificate-file", text(&endpoint.certificate_file));
+    let of_key = ("endpoint.private-key-file", text(&endpoint.private_key_file));
+    match (of_chain.1, of_key.1) {
+        ("", "") => return Ok(None),
+        (_, "") => return Err(ConfigError::new(of_key.0, "is missing: a certificate is given")),
+        ("", _) => return Err(ConfigError::new(of_chain.0, "is missing: a private key is given")),
+        _ => {}
+    }
+    let read = |(key, path): (&'static str, &str)| {
+        let why = |error| ConfigError::new(key, format!("{path} cannot be read: {error}"));
+        std::fs::read(path).map_err(why)
+    };
+    let certificate = Certificate::from_pem(&read(of_chain)?, &read(of_key)?);
+    certificate.map(Some).map_err(|error| {
+        let (key, path) = match error {
+            CertificateError::NoCertificate => of_chain,
+            CertificateError::NoPrivateKey | CertificateError::Unusable(_) => of_key,
+        };
+        ConfigError::new(key, format!("{path}: {error}"))
+    })
+}
+
+fn key_pair(name: &str, secret_key: Option<String>, key: &'static str) -> Checked<Option<KeyPair>> {
+    match (name, secret_key) {
         ("", None) => Ok(None),
         ("", Some(_)) => Err(ConfigError::new(key, "is missing: a secret key is given")),
         (_, None) => Err(ConfigError::new(key, "is given without a secret key")),
-        (access_key, Some(secret_key)) => {
-            if !access_key.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/') {
-                let why = "an access key is visible ASCII without spaces and slashes";
-                return Err(ConfigError::new(key, why));
-            }
-            Ok(Some(KeyPair { access_key: access_key.to_owned(), secret_key }))
+        (name, Some(secret_key)) => {
+            access_key(name).map_err(|why| ConfigError::new(key, why))?;
+            Ok(Some(KeyPair { access_key: name.to_owned(), secret_key }))
         }
     }
 }
@@ -265,18 +311,15 @@ fn freshness(freshness: &raw::Freshness) -> Checked<FreshnessRules> {
     let default = given("freshness.default", &freshness.default)?;
     let mut rules = FreshnessRules::all(rule("freshness.default", default)?);
     for raw::FreshnessRule { prefix, freshness } in freshness.rules.iter().flatten() {
-        let prefix = prefix_of("freshness.rules", prefix)?;
+        let prefix = prefix_of(prefix).map_err(|why| ConfigError::new("freshness.rules", why))?;
         rules = rules.with(prefix, rule("freshness.rules", freshness)?);
     }
     Ok(rules)
 }
 
-fn prefix_of<'a>(key: &'static str, prefix: &'a str) -> Checked<&'a str> {
+pub(super) fn prefix_of(prefix: &str) -> Result<&str, String> {
     match prefix.is_empty() || prefix.starts_with('/') {
-        true => {
-            let why = format!("the prefix {prefix:?} is not of the form BUCKET/KEY");
-            Err(ConfigError::new(key, why))
-        }
+        true => Err(format!("the prefix {prefix:?} is not of the form BUCKET/KEY")),
         false => Ok(prefix),
     }
 }
@@ -293,7 +336,8 @@ fn keep(keep: &raw::Keep) -> Checked<Keeping> {
                 return Err(ConfigError::new("keep.rules", why));
             }
         };
-        rules = rules.with(prefix_of("keep.rules", prefix)?, keep);
+        let prefix = prefix_of(prefix).map_err(|why| ConfigError::new("keep.rules", why))?;
+        rules = rules.with(prefix, keep);
     }
     let text = given("keep.pinned", &keep.pinned)?;
     let percent = text.strip_suffix('%').and_then(|number| number.parse().ok());

@@ -69,6 +69,15 @@ pub(crate) struct Endpoint {
     /// File whose first line is their secret key
     #[arg(long, value_name = "FILE", env = "ZONAL_ENDPOINT_SECRET_KEY_FILE")]
     pub(crate) secret_key_file: Option<String>,
+    /// File with more access keys, and what each may do; config/keys.toml in the sources shows its form
+    #[arg(long, value_name = "FILE", env = "ZONAL_ENDPOINT_KEYS_FILE")]
+    pub(crate) keys_file: Option<String>,
+    /// HTTPS: file with the certificate and those that lead to it, in PEM form
+    #[arg(long, value_name = "FILE", env = "ZONAL_ENDPOINT_CERTIFICATE_FILE")]
+    pub(crate) certificate_file: Option<String>,
+    /// HTTPS: file with the certificate's private key, in PEM form
+    #[arg(long, value_name = "FILE", env = "ZONAL_ENDPOINT_PRIVATE_KEY_FILE")]
+    pub(crate) private_key_file: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
@@ -279,4 +288,32 @@ pub(crate) struct KeepFlags {
         env = "ZONAL_KEEP_RULES"
     )]
     pub(crate) rules: Vec<String>,
+}
+
+/// A file of access keys.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KeysFile {
+    #[serde(default)]
+    pub(crate) key: Vec<Key>,
+}
+
+/// One access key. Its secret stands in one of the three.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Key {
+    pub(crate) access_key: Option<String>,
+    pub(crate) secret_key: Option<String>,
+    pub(crate) secret_key_file: Option<String>,
+    pub(crate) secret_key_variable: Option<String>,
+    pub(crate) access: Option<String>,
+    pub(crate) rules: Vec<AccessRule>,
+}
+
+/// ... for the objects whose names begin with a prefix.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AccessRule {
+    pub(crate) prefix: String,
+    pub(crate) access: String,
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Command, Parser};
 use zonal_base::{Bytes, Nanos};
-use zonal_gateway::{FreshnessRules, Keep, KeepRules};
+use zonal_gateway::{Access, AccessRules, FreshnessRules, Keep, KeepRules};
 use zonal_host::Freshness;
 
 use super::layers::DEFAULTS;
@@ -185,7 +185,7 @@ fn a_file_that_cannot_be_meant_is_refused_with_its_line() {
     check_file(
         "\n[endpoint]\nlisten = '127.0.0.1:1'\nport = 2\n",
         "FILE: line 4: unknown field `port`, expected one of `listen`, `region`, `access-key`, \
-         `secret-key`, `secret-key-file`",
+         `secret-key`, `secret-key-file`, `keys-file`, `certificate-file`, `private-key-file`",
     );
     check_file(
         "[endpoints]\n",
@@ -216,7 +216,7 @@ fn a_value_that_cannot_be_meant_is_refused_with_what_to_write() {
     check_flags(&["--secret-key", "a"], "endpoint.access-key: is missing: a secret key is given");
     check_flags(
         &["--access-key", "a b", "--secret-key", "c"],
-        "endpoint.access-key: an access key is visible ASCII without spaces and slashes",
+        "endpoint.access-key: an access key is visible ASCII without spaces, slashes, commas and equals signs",
     );
     check_flags(
         &["--secret-key", "a", "--secret-key-file", "b"],
@@ -389,4 +389,105 @@ fn keys_of_the_origin_come_from_the_configuration_or_the_environment() {
 fn secrets_are_not_printed() {
     let config = load(&["--access-key", "A", "--secret-key", "hush"]).unwrap();
     assert!(!format!("{config:?}").contains("hush"));
+}
+
+/// Secrets of the sample file of keys.
+fn variable(name: &str) -> Option<String> {
+    matches!(name, "LAKE_READER_SECRET" | "LOADER_SECRET").then(|| format!("secret of {name}"))
+}
+
+fn load_keys(text: &str) -> Result<Config, String> {
+    let (_directory, path) = file(text);
+    let words = ["--keys-file", &path, "--access-key", "pair", "--secret-key", "s"];
+    let gathered = layers::gather(&flags(&words)).unwrap();
+    check::check(&gathered, &variable).map_err(|error| error.to_string().replace(&path, "FILE"))
+}
+
+#[test]
+fn the_sample_of_keys_is_valid() {
+    let config = load_keys(include_str!("../../../../config/keys.toml")).unwrap();
+    let [reader, loader] = &config.more_keys[..] else { panic!("{:?}", config.more_keys) };
+    let rules = AccessRules::all(Access::None)
+        .with("lake/", Access::Read)
+        .with("lake/private/", Access::None);
+    assert_eq!((reader.pair.access_key.as_str(), &reader.rules), ("lake-reader", &rules));
+    assert_eq!(reader.pair.secret_key, "secret of LAKE_READER_SECRET");
+    assert_eq!(loader.rules, AccessRules::all(Access::ReadWrite));
+}
+
+#[test]
+fn a_mistake_in_the_file_of_keys_is_named() {
+    let a = "[[key]]\naccess-key = 'a'\n";
+    for (text, said) in [
+        ("", "FILE has no keys"),
+        ("[[key]\n", "FILE: line 1: unclosed array table, expected `]`"),
+        (
+            "[[key]]\nname = 'a'\n",
+            "FILE: line 2: unknown field `name`, expected one of `access-key`, `secret-key`, `secret-key-file`, `secret-key-variable`, `access`, `rules`",
+        ),
+        (a, "FILE: key 1 (\"a\"): give one of secret-key, secret-key-file and secret-key-variable"),
+        (
+            &format!("{a}secret-key = ''"),
+            "FILE: key 1 (\"a\"): give one of secret-key, secret-key-file and secret-key-variable",
+        ),
+        (
+            &format!("{a}secret-key-variable = 'NONE'"),
+            "FILE: key 1 (\"a\"): the variable NONE is not set, or empty",
+        ),
+        (
+            &format!("{a}secret-key = 's'\naccess = 'all'"),
+            "FILE: key 1 (\"a\"): \"all\": write none, read, write or read-write",
+        ),
+        (
+            &format!("{a}secret-key = 's'\nrules = [{{ prefix = '/b', access = 'read' }}]"),
+            "FILE: key 1 (\"a\"): the prefix \"/b\" is not of the form BUCKET/KEY",
+        ),
+        (
+            &format!("{a}secret-key = 's'\n{a}secret-key = 's'"),
+            "FILE: key 2 (\"a\"): it is named twice",
+        ),
+        (
+            "[[key]]\nsecret-key = 's'\n",
+            "FILE: key 1 (\"\"): an access key is visible ASCII without spaces, slashes, commas and equals signs",
+        ),
+    ] {
+        assert_eq!(load_keys(text).unwrap_err(), format!("endpoint.keys-file: {said}"), "{text}");
+    }
+    let twice = "[[key]]\naccess-key = 'pair'\nsecret-key = 's'\n";
+    let said = "endpoint.access-key: pair is in FILE too: leave one out";
+    assert_eq!(load_keys(twice).unwrap_err(), said);
+}
+
+#[test]
+fn a_certificate_needs_its_key() {
+    check_flags(
+        &["--certificate-file", "a.pem"],
+        "endpoint.private-key-file: is missing: a certificate is given",
+    );
+    check_flags(
+        &["--private-key-file", "a.pem"],
+        "endpoint.certificate-file: is missing: a private key is given",
+    );
+    let (_directory, empty) = file("");
+    check_flags(
+        &["--certificate-file", &empty, "--private-key-file", &empty],
+        &format!("endpoint.certificate-file: {empty}: there is no certificate in PEM form"),
+    );
+}
+
+#[test]
+fn what_a_running_process_cannot_change_is_named() {
+    let before = load(&[]).unwrap();
+    let same = ["--freshness", "immutable", "--keep-rule", "logs/=never"];
+    assert_eq!(before.fixed_that_differ(&load(&same).unwrap()), [""; 0]);
+    for (words, key) in [
+        (["--listen", "127.0.0.1:1"], "endpoint.listen"),
+        (["--origin-retries", "7"], "origin"),
+        (["--chunk", "64KiB"], "device"),
+        (["--keep-rule", "a/=pin"], "keep.pinned, or whether a rule pins"),
+        (["--limits-idle", "1s"], "limits"),
+        (["--log-level", "debug"], "log"),
+    ] {
+        assert_eq!(before.fixed_that_differ(&load(&words).unwrap()), [key]);
+    }
 }

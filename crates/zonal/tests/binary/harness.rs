@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::http::{self, Response, S3};
@@ -89,7 +90,8 @@ impl Zonal {
             let (_, rest) = greeting.split_once(before).expect("an address is printed");
             rest[..rest.find(after).unwrap()].parse::<SocketAddr>().unwrap()
         };
-        let endpoint = address("AWS_ENDPOINT_URL=http://", ' ');
+        let scheme = if greeting.contains("=https://") { "=https://" } else { "=http://" };
+        let endpoint = address(&format!("AWS_ENDPOINT_URL{scheme}"), ' ');
         let admin = address("curl -s http://", '/');
         Self { child, greeting, endpoint, admin, log }
     }
@@ -123,11 +125,15 @@ impl Zonal {
         fs::read_to_string(&self.log).unwrap()
     }
 
-    /// SIGTERM; it goes on for as long as it takes to stop.
-    pub(crate) fn terminate(&self) {
+    pub(crate) fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).unwrap();
         let process = rustix::process::Pid::from_raw(id).unwrap();
-        rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+        rustix::process::kill_process(process, signal).unwrap();
+    }
+
+    /// SIGTERM; it goes on for as long as it takes to stop.
+    pub(crate) fn terminate(&self) {
+        self.signal(Signal::TERM);
     }
 
     /// Waits for the end.

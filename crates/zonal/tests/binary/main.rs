@@ -12,6 +12,7 @@ mod http;
 mod lab;
 mod metrics;
 mod refusals;
+mod reload;
 mod serve;
 mod sim;
 mod trouble;

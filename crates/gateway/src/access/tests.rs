@@ -1,0 +1,166 @@
+//! What each request needs, and the ways around a rule.
+
+use http::Request;
+
+use super::*;
+
+/// Reads `lake/` but for `lake/private/`, and writes `lake/in/`, where it cannot read.
+fn limited() -> AccessRules {
+    AccessRules::all(Access::None)
+        .with("lake/", Access::Read)
+        .with("lake/private/", Access::None)
+        .with("lake/in/", Access::Write)
+        .with("lake/own/", Access::ReadWrite)
+}
+
+fn is_let_through(rules: &AccessRules, line: &str) -> bool {
+    let (request, source) = line.split_once(" <- ").unwrap_or((line, ""));
+    let (method, uri) = request.split_once(' ').unwrap();
+    let mut request = Request::builder().method(method).uri(uri);
+    if !source.is_empty() {
+        let header = if uri.contains("renameObject") { "x-amz-rename-source" } else { COPY_SOURCE };
+        request = request.header(header, source);
+    }
+    let (request, ()) = request.body(()).unwrap().into_parts();
+    let asked = Asked::of(&request.uri, &request).unwrap();
+    check(rules, &asked, asked.object().as_ref(), &request).is_ok()
+}
+
+#[track_caller]
+fn check_all(expected: bool, lines: &[&str]) {
+    let everything = AccessRules::all(Access::ReadWrite);
+    for line in lines {
+        assert_eq!(is_let_through(&limited(), line), expected, "{line}");
+        assert!(is_let_through(&everything, line), "{line}");
+        assert!(!is_let_through(&AccessRules::all(Access::None), line), "{line}");
+    }
+}
+
+#[test]
+fn what_the_rules_allow_is_let_through() {
+    check_all(
+        true,
+        &[
+            "GET /lake/a",
+            "HEAD /lake/a",
+            "GET /lake/a?versionId=1&partNumber=2",
+            "GET /lake/a?tagging",
+            "GET /lake/privat",
+            "GET /lake/dir/",
+            "GET /lake/own/..a",
+            "POST /lake/a?select&select-type=2",
+            "PUT /lake/in/a",
+            "DELETE /lake/in/a",
+            "POST /lake/in/a?uploads",
+            "PUT /lake/in/a?uploadId=1&partNumber=1",
+            "POST /lake/in/a?uploadId=1",
+            "DELETE /lake/in/a?uploadId=1",
+            "PUT /lake/in/a <- /lake/a",
+            "PUT /lake/in/a <- lake/a%20b?versionId=7",
+            "PUT /lake/in/a?uploadId=1&partNumber=1 <- /lake/a",
+            "GET /lake?list-type=2&prefix=a/",
+            "GET /lake?prefix=own/&delimiter=/",
+            "GET /lake?versions&prefix=own/",
+            "GET /lake?uploads&prefix=own/",
+            "HEAD /lake",
+            "GET /lake?location",
+        ],
+    );
+}
+
+#[test]
+fn what_they_do_not_allow_is_refused() {
+    check_all(
+        false,
+        &[
+            // Another bucket, another prefix, the other right.
+            "GET /lake2/a",
+            "GET /private/a",
+            "GET /lake/private/a",
+            "HEAD /lake/private/a",
+            "GET /lake/in/a",
+            "GET /lake/private/a?tagging",
+            "GET /lake/private/a?versionId=1",
+            "PUT /lake/a",
+            "DELETE /lake/a",
+            "DELETE /lake/a?tagging",
+            "PUT /lake/a?acl",
+            "POST /lake/a?restore",
+            "POST /lake/a?uploads",
+            "PUT /lake/a?uploadId=1&partNumber=1",
+            "POST /lake/a?uploadId=1",
+            "DELETE /lake/a?uploadId=1",
+            "GET /lake/in/a?uploadId=1",
+            // A copy and a rename have two ends.
+            "PUT /lake/in/a <- /lake/private/a",
+            "PUT /lake/in/a <- lake/private/a",
+            "PUT /lake/in/a <- %2Flake%2Fprivate%2Fa",
+            "PUT /lake/in/a <- /lake/pri%76ate/a?versionId=1",
+            "PUT /lake/in/a <- /lake/x/../private/a",
+            "PUT /lake/in/a <- /lake//private/a",
+            "PUT /lake/in/a <- /lake/in/b",
+            "PUT /lake/in/a <- arn:aws:s3:us-east-1:1:accesspoint/p/object/private/a",
+            "PUT /lake/in/a <- private",
+            "PUT /lake/in/a <- /lake/%zz",
+            "PUT /lake/in/a?x-amz-copy-source=/lake/private/a",
+            "PUT /lake/in/a?X-Amz-Copy-Source=/lake/private/a <- /lake/a",
+            "PUT /lake/in/a?uploadId=1&partNumber=1 <- /lake/private/a",
+            "PUT /lake/a <- /lake/a",
+            "PUT /lake/own/a?renameObject <- own/b",
+            "PUT /lake/own/a?renameObject <- private/b",
+            "PUT /lake/own/a?renameObject <- in/b",
+            "PUT /lake/private/a?renameObject <- own/b",
+            // Two things at once.
+            "POST /lake/a?select&restore",
+            "POST /lake/in/a?select&uploadId=1",
+            "POST /lake/a?select&uploads",
+            "GET /lake?location&list-type=2",
+            "GET /lake?prefix=own/&prefix=private/",
+            "GET /lake?prefix=own/&prefix=",
+            "GET /lake?prefix=own/&Prefix=private/",
+            "GET /lake?versions&uploads&prefix=own/",
+            "GET /lake?policy&prefix=own/",
+            // Names that an origin may take for others.
+            "GET /lake//private/a",
+            "GET /lake/./private/a",
+            "GET /lake/own/../private/a",
+            "GET /lake/own/%2e%2e/private/a",
+            "GET /lake/own/..%2Fprivate/a",
+            "GET /lake/%2Fprivate/a",
+            "GET /lake/own/..",
+            "PUT /lake/in/../private/a",
+            "GET /lake?prefix=own/../private/",
+            "GET /lake?prefix=own//",
+            // Lists that reveal more than may be read.
+            "GET /lake",
+            "GET /lake?prefix=",
+            "GET /lake?prefix=p",
+            "GET /lake?prefix=private/",
+            "GET /lake?prefix=private/a",
+            "GET /lake?prefix=in/",
+            "GET /lake?versions",
+            "GET /lake?uploads",
+            "GET /lake2?prefix=a",
+            // What concerns the whole bucket, or all of them.
+            "GET /lake?policy",
+            "GET /lake?acl",
+            "PUT /lake",
+            "DELETE /lake",
+            "PUT /lake?versioning",
+            "HEAD /lake2",
+            "GET /lake2?location",
+            "GET /",
+        ],
+    );
+}
+
+#[test]
+fn each_object_that_is_deleted_must_be_writable() {
+    let names =
+        |keys: &[&str]| -> Vec<_> { keys.iter().map(|key| ObjectName::new("lake", key)).collect() };
+    let rules = limited();
+    assert!(check_deletes(&rules, &names(&["in/a", "own/b"])).is_ok());
+    for keys in [&["in/a", "a"][..], &["private/a"], &["in/../private/a"]] {
+        assert!(check_deletes(&rules, &names(keys)).is_err(), "{keys:?}");
+    }
+}

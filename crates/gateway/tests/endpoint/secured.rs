@@ -1,0 +1,109 @@
+//! HTTPS.
+
+use std::sync::Arc;
+
+use http::Method;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use zonal_gateway::{Certificate, CertificateError};
+use zonal_host::Freshness;
+
+use crate::client::{Ask, Connection};
+use crate::world::{World, eventually, pattern};
+
+struct Pem {
+    chain: String,
+    key: String,
+    der: CertificateDer<'static>,
+}
+
+fn certificate_of(name: &str) -> Pem {
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed([name.to_owned()]).unwrap();
+    Pem { chain: cert.pem(), key: signing_key.serialize_pem(), der: cert.der().clone() }
+}
+
+fn load(pem: &Pem) -> Certificate {
+    Certificate::from_pem(pem.chain.as_bytes(), pem.key.as_bytes()).unwrap()
+}
+
+/// Connects as a client that trusts one certificate.
+async fn connect(world: &World, trusted: &Pem) -> std::io::Result<TlsStream<TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted.der.clone()).unwrap();
+    let provider = rustls::crypto::ring::default_provider();
+    let config = ClientConfig::builder_with_provider(provider.into())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = TcpStream::connect(world.address).await.unwrap();
+    let name = ServerName::try_from("gateway").unwrap();
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+}
+
+/// Sends a signed GET whose answer is the last on its connection.
+async fn fetch(mut stream: TlsStream<TcpStream>, path: &str) -> Vec<u8> {
+    let ask = Ask::new("GET", path).with("connection", "close");
+    stream.write_all(&ask.signed()).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    let head = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap();
+    answer.split_off(head + 4)
+}
+
+#[tokio::test]
+async fn objects_are_read_over_https() {
+    let world = World::start(Freshness::Immutable).await;
+    let large = pattern(5 << 20, 1);
+    world.put("k", &large);
+    let pem = certificate_of("gateway");
+    world.change_terms(|terms| terms.certificate = Some(load(&pem)));
+    for _ in 0..2 {
+        let stream = connect(&world, &pem).await.unwrap();
+        assert!(fetch(stream, "/b/k").await == large);
+    }
+}
+
+#[tokio::test]
+async fn a_new_certificate_is_shown_to_who_comes_after() {
+    let world = World::start(Freshness::Immutable).await;
+    world.put("k", "hello");
+    let (old, new) = (certificate_of("gateway"), certificate_of("gateway"));
+    world.change_terms(|terms| terms.certificate = Some(load(&old)));
+    let before = connect(&world, &old).await.unwrap();
+    world.change_terms(|terms| terms.certificate = Some(load(&new)));
+    assert!(connect(&world, &old).await.is_err());
+    assert_eq!(fetch(connect(&world, &new).await.unwrap(), "/b/k").await, b"hello");
+    assert_eq!(fetch(before, "/b/k").await, b"hello");
+}
+
+#[tokio::test]
+async fn who_speaks_plain_http_to_https_is_let_go() {
+    let world = World::start(Freshness::Immutable).await;
+    world.put("k", "hello");
+    let pem = certificate_of("gateway");
+    world.change_terms(|terms| terms.certificate = Some(load(&pem)));
+    let mut connection = Connection::open(world.address).await;
+    connection.send(&Ask::new("GET", "/b/k").signed()).await;
+    let stats = world.gateway.stats().clone();
+    eventually("the handshake fails", || stats.handshakes_failed.get() == 1).await;
+    let answer = tokio::spawn(async move { connection.answer(&Method::GET).await }).await;
+    assert!(!matches!(answer, Ok(Some(answer)) if answer.status == 200));
+}
+
+#[test]
+fn what_is_no_certificate_is_named() {
+    let (one, other) = (certificate_of("a"), certificate_of("a"));
+    let load = |chain: &str, key: &str| Certificate::from_pem(chain.as_bytes(), key.as_bytes());
+    assert!(matches!(load("", &one.key), Err(CertificateError::NoCertificate)));
+    assert!(matches!(load(&one.key, &one.key), Err(CertificateError::NoCertificate)));
+    assert!(matches!(load(&one.chain, &one.chain), Err(CertificateError::NoPrivateKey)));
+    let mixed = load(&one.chain, &other.key).unwrap_err().to_string();
+    assert_eq!(mixed, "the private key is not that of the first certificate");
+}

@@ -1,0 +1,72 @@
+//! The file of access keys: who may come in beside the one pair of the configuration, and what each may do.
+
+use std::fmt::Display;
+use std::path::Path;
+
+use zonal_gateway::{Access, AccessRules};
+
+use super::check::{Checked, Variables, access_key, first_line, prefix_of};
+use super::{ConfigError, KeyPair, raw};
+
+/// An access key, and what it may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) pair: KeyPair,
+    pub(crate) rules: AccessRules,
+}
+
+const FILE: &str = "endpoint.keys-file";
+
+/// Reads the file and the secrets that it names. Paths in it are relative to where Zonal was started.
+pub(super) fn load(path: &Path, variable: Variables<'_>) -> Checked<Vec<Key>> {
+    let file = || path.display();
+    let bad = |why: &dyn Display| ConfigError::new(FILE, format!("{}: {why}", file()));
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| ConfigError::new(FILE, format!("{} cannot be read: {error}", file())))?;
+    let known: raw::KeysFile =
+        toml::from_str(&text).map_err(|error| bad(&ConfigError::syntax(&error, &text)))?;
+    let mut keys: Vec<Key> = Vec::with_capacity(known.key.len());
+    for (n, raw) in known.key.iter().enumerate() {
+        let name = raw.access_key.as_deref().unwrap_or_default();
+        let bad = |why: &dyn Display| bad(&format!("key {} ({name:?}): {why}", n + 1));
+        access_key(name).map_err(|why| bad(&why))?;
+        if keys.iter().any(|key| key.pair.access_key == name) {
+            return Err(bad(&"it is named twice"));
+        }
+        let secret_key = secret(raw, variable).map_err(|why| bad(&why))?;
+        let rules = rules(raw).map_err(|why| bad(&why))?;
+        keys.push(Key { pair: KeyPair { access_key: name.to_owned(), secret_key }, rules });
+    }
+    Ok(keys)
+}
+
+fn secret(key: &raw::Key, variable: Variables<'_>) -> Result<String, String> {
+    match (&key.secret_key, &key.secret_key_file, &key.secret_key_variable) {
+        (Some(secret), None, None) if !secret.is_empty() => Ok(secret.clone()),
+        (None, Some(path), None) => first_line(path),
+        (None, None, Some(name)) => {
+            let secret = variable(name).filter(|secret| !secret.is_empty());
+            secret.ok_or_else(|| format!("the variable {name} is not set, or empty"))
+        }
+        _ => Err("give one of secret-key, secret-key-file and secret-key-variable".to_owned()),
+    }
+}
+
+fn rules(key: &raw::Key) -> Result<AccessRules, String> {
+    let mut rules = AccessRules::all(access(key.access.as_deref().unwrap_or("none"))?);
+    for raw::AccessRule { prefix, access: word } in &key.rules {
+        let access = access(word).map_err(|why| format!("{prefix}: {why}"))?;
+        rules = rules.with(prefix_of(prefix)?, access);
+    }
+    Ok(rules)
+}
+
+fn access(word: &str) -> Result<Access, String> {
+    match word {
+        "none" => Ok(Access::None),
+        "read" => Ok(Access::Read),
+        "write" => Ok(Access::Write),
+        "read-write" => Ok(Access::ReadWrite),
+        _ => Err(format!("{word:?}: write none, read, write or read-write")),
+    }
+}

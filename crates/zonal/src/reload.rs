@@ -1,0 +1,67 @@
+//! SIGHUP: the configuration is read again while requests go on, and taken whole or not at all.
+//!
+//! Access keys with what each may do, the certificate, freshness and what is kept take effect with the next request.
+//! What is built into a running process does not change: a configuration that changes it is refused, with the keys
+//! that want a restart.
+
+use zonal_gateway::{Access, AccessKeys, AccessRules, Terms};
+
+use crate::config::{Config, Flags, Key, KeyPair};
+
+/// Reads the configuration as the start did, and compares.
+pub(crate) struct Reloader<'a> {
+    flags: &'a Flags,
+    /// What the process was started with.
+    started_with: &'a Config,
+    /// The pair of the data directory, when the configuration names none.
+    kept_keys: Option<KeyPair>,
+}
+
+impl<'a> Reloader<'a> {
+    pub(crate) const fn new(
+        flags: &'a Flags,
+        started_with: &'a Config,
+        kept_keys: Option<KeyPair>,
+    ) -> Self {
+        Self { flags, started_with, kept_keys }
+    }
+
+    /// Whether there is a file that may have changed: without one, nothing could be read again.
+    pub(crate) const fn has_files(&self) -> bool {
+        let Config { secret_key_file, certificate, more_keys, .. } = self.started_with;
+        self.flags.config.is_some()
+            || secret_key_file.is_some()
+            || certificate.is_some()
+            || !more_keys.is_empty()
+    }
+
+    /// The terms as they are written now, or why they cannot be taken.
+    pub(crate) fn terms(&self) -> Result<Terms, String> {
+        let now = Config::load(self.flags).map_err(|error| error.to_string())?;
+        let fixed = self.started_with.fixed_that_differ(&now);
+        if !fixed.is_empty() {
+            return Err(format!("{}: a change takes a restart", fixed.join(", ")));
+        }
+        Ok(terms(&now, self.kept_keys.as_ref()))
+    }
+}
+
+/// The terms that a configuration comes to.
+pub(crate) fn terms(config: &Config, kept_keys: Option<&KeyPair>) -> Terms {
+    let everything = AccessRules::all(Access::ReadWrite);
+    let pair = config.keys.as_ref().or(kept_keys);
+    let pair = pair.map(|pair| (pair, &everything));
+    let more = config.more_keys.iter().map(|Key { pair, rules }| (pair, rules));
+    let access_keys = pair.into_iter().chain(more).fold(
+        AccessKeys::default(),
+        |keys, (KeyPair { access_key, secret_key }, rules)| {
+            keys.with(access_key, secret_key, rules.clone())
+        },
+    );
+    Terms {
+        access_keys,
+        freshness: config.freshness.clone(),
+        keep: config.keep.rules.clone(),
+        certificate: config.certificate.clone(),
+    }
+}

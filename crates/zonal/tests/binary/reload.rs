@@ -1,0 +1,131 @@
+//! SIGHUP: what is written anew holds from the next request on, and a mistake changes nothing.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustix::process::Signal;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::harness::{DEVICE, Place, Zonal};
+use crate::http::S3;
+
+const TAKEN: &str = "zonal_config_reloads_total";
+const REFUSED: &str = "zonal_config_reloads_refused_total";
+
+/// A configuration with a file of keys, and a key that reads one bucket.
+fn write_config(place: &Place, secret: &str, access: &str, more: &str) {
+    let keys = format!(
+        "[[key]]\naccess-key = 'reader'\nsecret-key = '{secret}'\n\
+         rules = [{{ prefix = 'bucket/', access = '{access}' }}]\n"
+    );
+    fs::write(place.path().join("keys.toml"), keys).unwrap();
+    let config = format!(
+        "[endpoint]\nkeys-file = 'keys.toml'\n[origin]\nspec = 'file:origin'\n\
+         [[device]]\nspec = '{DEVICE}'\n{more}"
+    );
+    fs::write(place.path().join("zonal.toml"), config).unwrap();
+}
+
+fn status(zonal: &Zonal, secret: &str) -> u16 {
+    S3::new(zonal.endpoint, "reader", secret).get("/bucket/a").unwrap().status
+}
+
+#[test]
+fn keys_are_read_again() {
+    let place = Place::new();
+    place.object("a", b"hello");
+    write_config(&place, "one", "read", "");
+    let zonal = Zonal::start(place.path(), &["--config", "zonal.toml"]);
+    assert!(!place.path().join("zonal-data").exists(), "everything was named");
+    assert_eq!(status(&zonal, "one"), 200);
+
+    write_config(&place, "two", "read", "");
+    zonal.signal(Signal::HUP);
+    zonal.await_metric(TAKEN, 1);
+    assert_eq!((status(&zonal, "one"), status(&zonal, "two")), (403, 200));
+
+    write_config(&place, "two", "none", "");
+    zonal.signal(Signal::HUP);
+    zonal.await_metric(TAKEN, 2);
+    assert_eq!(status(&zonal, "two"), 403);
+    zonal.stop();
+}
+
+#[test]
+fn a_mistake_changes_nothing_and_is_told() {
+    let place = Place::new();
+    place.object("a", b"hello");
+    write_config(&place, "one", "read", "");
+    let zonal = Zonal::start(place.path(), &["--config", "zonal.toml"]);
+    let mistakes = [
+        ("all", "", "\"all\": write none, read, write or read-write"),
+        ("read", "[limits]\nidle = '1s'\n", "limits: a change takes a restart"),
+        ("read", "[endpoint]\n", "zonal.toml: line"),
+        ("read", "policy = 'zone-fifo'\n", "device: a change takes a restart"),
+    ];
+    for (n, (access, more, said)) in mistakes.into_iter().enumerate() {
+        write_config(&place, "two", access, more);
+        zonal.signal(Signal::HUP);
+        zonal.await_metric(REFUSED, n as u64 + 1);
+        assert!(zonal.log().contains(said), "{said}: {}", zonal.log());
+        assert_eq!((status(&zonal, "one"), status(&zonal, "two")), (200, 403));
+    }
+    assert_eq!(zonal.metric(TAKEN), 0);
+    zonal.stop();
+}
+
+#[test]
+fn without_a_file_to_read_again_it_stops() {
+    let place = Place::new();
+    let mut zonal = place.start(&[]);
+    zonal.signal(Signal::HUP);
+    assert_eq!(zonal.wait().code(), Some(0));
+}
+
+/// Writes a new certificate and its key.
+fn certify(place: &Place) -> CertificateDer<'static> {
+    let names = ["localhost".to_owned()];
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
+    fs::write(place.path().join("chain.pem"), cert.pem()).unwrap();
+    fs::write(place.path().join("key.pem"), signing_key.serialize_pem()).unwrap();
+    cert.der().clone()
+}
+
+/// What is answered over HTTPS to who trusts a certificate.
+fn ask_over_https(to: SocketAddr, trusted: &CertificateDer<'static>) -> std::io::Result<String> {
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted.clone()).unwrap();
+    let provider = rustls::crypto::ring::default_provider();
+    let config = ClientConfig::builder_with_provider(provider.into())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").unwrap();
+    let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut stream = StreamOwned::new(connection, TcpStream::connect(to)?);
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+#[test]
+fn a_certificate_is_read_again() {
+    let place = Place::new();
+    let old = certify(&place);
+    let zonal = place.start(&["--certificate-file", "chain.pem", "--private-key-file", "key.pem"]);
+    assert!(zonal.greeting.contains("curl -s -D- -o /dev/null 'https://"), "{}", zonal.greeting);
+    let answer = ask_over_https(zonal.endpoint, &old).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    let new = certify(&place);
+    zonal.signal(Signal::HUP);
+    zonal.await_metric(TAKEN, 1);
+    assert!(ask_over_https(zonal.endpoint, &new).unwrap().starts_with("HTTP/1.1 403 "));
+    assert!(ask_over_https(zonal.endpoint, &old).is_err());
+    zonal.stop();
+}
