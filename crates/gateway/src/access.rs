@@ -68,6 +68,8 @@ pub(crate) fn check(
                 })
         }
         (Target::Bucket(bucket), _) => bucket_is_allowed(rules, asked, bucket, request),
+        // Only buckets in which the key may do something are listed.
+        _ if asked.operation == Operation::ListBuckets => somewhere(rules, ""),
         _ if request.method == Method::GET => everywhere(rules, "", Need::Read),
         _ => everywhere(rules, "", Need::Write),
     };
@@ -144,7 +146,7 @@ const LISTING_MORE: [&str; 6] =
     ["versions", "uploads", "key-marker", "version-id-marker", "upload-id-marker", "max-uploads"];
 
 /// The objects that a copy reads, wherever it names them; `None` for a name that cannot be read.
-fn sources<'a>(
+pub(crate) fn sources<'a>(
     query: &'a Query<'_>,
     request: &'a Parts,
 ) -> impl Iterator<Item = Option<ObjectName>> + 'a {
@@ -184,7 +186,7 @@ fn everywhere(rules: &AccessRules, prefix: &str, need: Need) -> bool {
 }
 
 /// Whether anything that begins with `prefix` may be read or written.
-fn somewhere(rules: &AccessRules, prefix: &str) -> bool {
+pub(crate) fn somewhere(rules: &AccessRules, prefix: &str) -> bool {
     rules.within(prefix).any(|access| access != Access::None)
 }
 

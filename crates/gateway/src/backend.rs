@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use zonal_host::{Backend, BodyStream, BoxFuture, ObjectName, OriginFault, OriginHead};
-use zonal_origin::{Origin, OriginBody, OriginError, Wait};
+use zonal_origin::{OriginBody, OriginError, Origins, Wait};
 
-/// Lets the cache fetch from an origin.
+/// Lets the cache fetch from where its objects are.
 #[derive(Clone, Debug)]
-pub struct OriginBackend(Arc<Origin>);
+pub struct OriginBackend(Arc<Origins>);
 
 impl OriginBackend {
-    /// Fetches from `origin`.
+    /// Fetches from `origins`.
     #[must_use]
-    pub const fn new(origin: Arc<Origin>) -> Self {
-        Self(origin)
+    pub const fn new(origins: Arc<Origins>) -> Self {
+        Self(origins)
     }
 }
 

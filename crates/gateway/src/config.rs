@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::access::AccessRules;
 use crate::auth::AccessKeys;
 use crate::prefix::{FreshnessRules, KeepRules};
 use crate::tls::Certificate;
@@ -21,6 +22,8 @@ pub struct Config {
 pub struct Terms {
     /// Who may come in, and what each may do.
     pub access_keys: AccessKeys,
+    /// What anybody may do: each key at most so much.
+    pub access: AccessRules,
     /// How fresh a head must be to be served without asking the origin.
     pub freshness: FreshnessRules,
     /// What is kept of what is read.

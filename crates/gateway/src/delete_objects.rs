@@ -24,7 +24,7 @@ const BODY_BYTES_MAX: usize = 2 << 20;
 pub(crate) async fn delete_objects(
     gateway: &Gateway,
     asked: &Asked<'_>,
-    rules: &AccessRules,
+    rules: [&AccessRules; 2],
     request: Request<BoxBody>,
 ) -> Result<Answer, S3Error> {
     let Target::Bucket(bucket) = &asked.target else {
@@ -50,15 +50,18 @@ pub(crate) async fn delete_objects(
     }
     let keys = keys_to_delete(&document).map_err(|_| S3Error::malformed_xml())?;
     let names: Vec<_> = keys.iter().map(|key| ObjectName::new(bucket, key)).collect();
-    access::check_deletes(rules, &names)?;
+    for rules in rules {
+        access::check_deletes(rules, &names)?;
+    }
     write(gateway, Request::from_parts(parts, full_body(document)), names, Some(place)).await
 }
 
 const LATE: &str = "Your socket connection to the server was not read from or written to within the timeout period.";
 
 /// The whole body, if it has no more than so many bytes.
-async fn read_whole(mut body: BoxBody, bytes_max: usize) -> Result<Bytes, S3Error> {
-    let mut document = BytesMut::with_capacity(bytes_max);
+pub(crate) async fn read_whole(mut body: BoxBody, bytes_max: usize) -> Result<Bytes, S3Error> {
+    let stated = body.size_hint().exact().map_or(0, zonal_base::index);
+    let mut document = BytesMut::with_capacity(stated.min(bytes_max));
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| S3Error::incomplete_body())?;
         let Ok(bytes) = frame.into_data() else { continue };

@@ -90,6 +90,11 @@ impl S3Error {
         Self::new(StatusCode::FORBIDDEN, "AccessDenied", "Access Denied")
     }
 
+    /// 404: no origin has it.
+    pub(crate) fn no_such_bucket() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NoSuchBucket", "The specified bucket does not exist")
+    }
+
     /// 405: S3 has no such method.
     pub(crate) fn method_not_allowed() -> Self {
         let message = "The specified method is not allowed against this resource.";

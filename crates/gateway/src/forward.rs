@@ -29,7 +29,7 @@ pub(crate) async fn forward(
     gateway: &Gateway,
     request: Request<BoxBody>,
 ) -> Result<Answer, S3Error> {
-    let response = gateway.origin().forward(request).await.map_err(failed)?;
+    let response = gateway.origins().forward(request).await.map_err(failed)?;
     let (parts, body) = response.into_parts();
     let source = Source::Origin(body);
     Ok(Answer::new(parts.status, parts.headers, source, Some(Outcome::Bypass)))

@@ -16,9 +16,8 @@ use http::{Method, Request, Response, StatusCode, Uri};
 use hyper::body::{Body, Incoming};
 use tokio::sync::Semaphore;
 use zonal_host::{Client, ObjectName};
-use zonal_origin::Origin;
-use zonal_origin::Query;
 use zonal_origin::sigv4::Timestamp;
+use zonal_origin::{Origins, Query};
 
 use crate::access;
 use crate::auth::{Signed, Verifier};
@@ -29,6 +28,7 @@ use crate::error::S3Error;
 use crate::forward::{self, forward};
 use crate::get_object::get_object;
 use crate::head_object::head_object;
+use crate::list_buckets::list_buckets;
 use crate::operation::{Handling, Operation};
 use crate::places::Places;
 use crate::read::{self, Read, Unserved};
@@ -38,7 +38,7 @@ use crate::stats::{Outcome, Stats};
 use crate::target::{BadTarget, Target};
 use crate::write::{self, write};
 
-/// The S3 endpoint over one cache and one origin. Cheap to clone; serve it on as many listeners and
+/// The S3 endpoint over one cache and what lies behind it. Cheap to clone; serve it on as many listeners and
 /// threads as you like.
 #[derive(Clone)]
 pub struct Gateway {
@@ -49,7 +49,7 @@ struct Shared {
     config: Config,
     terms: ArcSwap<Terms>,
     client: Client,
-    origin: Arc<Origin>,
+    origins: Arc<Origins>,
     verifier: Verifier,
     stats: Arc<Stats>,
     request_ids: RequestIds,
@@ -91,9 +91,9 @@ impl From<S3Error> for Answer {
 }
 
 impl Gateway {
-    /// An endpoint for `client`'s cache of what `origin` has.
+    /// An endpoint for `client`'s cache of what `origins` have.
     #[must_use]
-    pub fn new(config: Config, terms: Terms, client: Client, origin: Arc<Origin>) -> Self {
+    pub fn new(config: Config, terms: Terms, client: Client, origins: Arc<Origins>) -> Self {
         let terms = ArcSwap::from_pointee(terms);
         let verifier = Verifier::new(config.region.clone());
         let connections = Arc::new(Semaphore::new(config.limits.connections_max));
@@ -103,7 +103,7 @@ impl Gateway {
             config,
             terms,
             client,
-            origin,
+            origins,
             verifier,
             stats,
             request_ids,
@@ -139,8 +139,8 @@ impl Gateway {
         &self.shared.client
     }
 
-    pub(crate) fn origin(&self) -> &Origin {
-        &self.shared.origin
+    pub(crate) fn origins(&self) -> &Origins {
+        &self.shared.origins
     }
 
     /// The right to be connected.
@@ -196,6 +196,7 @@ impl Gateway {
         let terms = self.terms();
         let object = asked.object();
         let Signed { rules, payload } = self.let_in(&terms, asked, object.as_ref(), &request)?;
+        self.check_origins(asked, &request)?;
         let handling = asked.operation.handling();
         if handling == Handling::Serve
             && let Some(name) = &object
@@ -207,14 +208,19 @@ impl Gateway {
                 return Ok(answer);
             }
         }
+        if handling == Handling::Gather && !(self.origins().is_one() && rules.are_one()) {
+            return list_buckets(self, asked, [&terms.access, &rules], id).await;
+        }
         let outgoing = forward::outgoing(self, id, request, body, payload);
         match handling {
-            Handling::Serve | Handling::Forward => forward(self, outgoing).await,
+            Handling::Serve | Handling::Gather | Handling::Forward => forward(self, outgoing).await,
             Handling::ForwardWrite => {
                 let names = write::names(asked, outgoing.headers());
                 write(self, outgoing, names, None).await
             }
-            Handling::ForwardDeletes => delete_objects(self, asked, &rules, outgoing).await,
+            Handling::ForwardDeletes => {
+                delete_objects(self, asked, [&terms.access, &rules], outgoing).await
+            }
         }
     }
 
@@ -229,9 +235,33 @@ impl Gateway {
         let now = Timestamp::from_system_time(SystemTime::now());
         let signed = self.shared.verifier.verify(&terms.access_keys, request, &asked.query, now);
         let signed = signed.map_err(S3Error::from).and_then(|signed| {
-            access::check(&signed.rules, asked, object, request).map(|()| signed)
+            for rules in [&terms.access, &*signed.rules] {
+                access::check(rules, asked, object, request)?;
+            }
+            Ok(signed)
         });
         signed.inspect_err(|error| self.stats().count_refusal(error.code))
+    }
+
+    /// A bucket that no origin has does not exist, and no origin can copy from another.
+    fn check_origins(&self, asked: &Asked<'_>, request: &Parts) -> Result<(), S3Error> {
+        let origins = self.origins();
+        if origins.is_one() {
+            return Ok(());
+        }
+        let bucket = match &asked.target {
+            Target::Object { bucket, .. } | Target::Bucket(bucket) => bucket,
+            Target::Service if asked.operation == Operation::ListBuckets => return Ok(()),
+            Target::Service => return Err(S3Error::not_implemented(NOT_OF_ONE)),
+        };
+        if !origins.has(bucket) {
+            return Err(S3Error::no_such_bucket());
+        }
+        let mut sources = access::sources(&asked.query, request);
+        let is_here = |source: Option<ObjectName>| {
+            source.is_some_and(|source| origins.are_together(bucket, source.bucket()))
+        };
+        if sources.all(is_here) { Ok(()) } else { Err(S3Error::not_implemented(NO_COPY)) }
     }
 
     /// Serves a read from the cache; `None` when it is for the origin to answer.
@@ -308,5 +338,9 @@ impl<'a> Asked<'a> {
     }
 }
 
+const NOT_OF_ONE: &str =
+    "There are several origins behind this endpoint: only their buckets can be asked.";
+const NO_COPY: &str =
+    "The source of this copy is not in the origin of its target: read it and write it.";
 const X_CACHE: HeaderName = HeaderName::from_static("x-cache");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");

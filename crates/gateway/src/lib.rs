@@ -2,7 +2,7 @@
 //!
 //! Uses: `host`, `origin`, `base`. Knows nothing of: devices, zones, chunks, policies, configuration files.
 //! Read in this order: `server`, `socket`, `gateway`, `auth`, `operation`, `access`; then the paths: `get_object`,
-//! `head_object`, `forward`, `write`, `delete_objects`; then what they decide with: `representation`,
+//! `head_object`, `list_buckets`, `forward`, `write`, `delete_objects`; then what they decide with: `representation`,
 //! `prefix`.
 //!
 //! What holds, always:
@@ -25,6 +25,7 @@ mod forward;
 mod gateway;
 mod get_object;
 mod head_object;
+mod list_buckets;
 mod operation;
 mod places;
 mod prefix;

@@ -14,6 +14,8 @@ pub enum Operation {
     GetObject,
     /// HEAD of an object.
     HeadObject,
+    /// GET of the service: its buckets.
+    ListBuckets,
     /// GET of a bucket: its objects.
     ListObjects,
     /// PUT of an object with its bytes.
@@ -41,6 +43,8 @@ pub enum Operation {
 pub(crate) enum Handling {
     /// Serve it, from the cache where possible.
     Serve,
+    /// Ask every origin for its part of the answer.
+    Gather,
     /// Forward it; the object in its path changes, for RenameObject the source too.
     ForwardWrite,
     /// Forward it; the objects in its body change.
@@ -51,12 +55,13 @@ pub(crate) enum Handling {
 
 impl Operation {
     /// How many there are.
-    pub const COUNT: usize = 12;
+    pub const COUNT: usize = 13;
 
     /// All, in the order of the counters.
     pub const ALL: [Self; Self::COUNT] = [
         Self::GetObject,
         Self::HeadObject,
+        Self::ListBuckets,
         Self::ListObjects,
         Self::PutObject,
         Self::CopyObject,
@@ -75,6 +80,7 @@ impl Operation {
         match self {
             Self::GetObject => "GetObject",
             Self::HeadObject => "HeadObject",
+            Self::ListBuckets => "ListBuckets",
             Self::ListObjects => "ListObjects",
             Self::PutObject => "PutObject",
             Self::CopyObject => "CopyObject",
@@ -91,6 +97,7 @@ impl Operation {
     pub(crate) const fn handling(self) -> Handling {
         match self {
             Self::GetObject | Self::HeadObject => Handling::Serve,
+            Self::ListBuckets => Handling::Gather,
             Self::PutObject
             | Self::CopyObject
             | Self::CompleteMultipartUpload
@@ -112,6 +119,7 @@ impl Operation {
         match (method.as_str(), target) {
             ("GET", Target::Object { .. }) => Ok(read(Self::GetObject, query)),
             ("HEAD", Target::Object { .. }) => Ok(read(Self::HeadObject, query)),
+            ("GET", Target::Service) if only(query, &LISTING_BUCKETS) => Ok(Self::ListBuckets),
             ("GET", Target::Bucket(_)) if only(query, &LISTING) => Ok(Self::ListObjects),
             ("PUT", Target::Object { .. }) => Ok(put(query, headers)),
             ("DELETE", Target::Object { .. }) if query.has("uploadId") => Ok(Self::Other),
@@ -202,6 +210,9 @@ fn has_ignoring_case(query: &Query<'_>, wanted: &str) -> bool {
 pub(crate) const COPY_SOURCE: &str = "x-amz-copy-source";
 const FORM: &[u8] = b"multipart/form-data";
 
+/// The parameters of ListBuckets.
+const LISTING_BUCKETS: [&str; 4] = ["bucket-region", "continuation-token", "max-buckets", "prefix"];
+
 /// The parameters of ListObjects and ListObjectsV2.
 pub(crate) const LISTING: [&str; 9] = [
     "continuation-token",
@@ -256,6 +267,7 @@ mod tests {
                 ("GET", "/b/k?X-Amz-Signature=0&X-Amz-Expires=1"),
             ],
         );
+        check(Operation::ListBuckets, &[("GET", "/"), ("GET", "/?prefix=a&max-buckets=1")]);
         check(Operation::HeadObject, &[("HEAD", "/b/k"), ("HEAD", "/b/k?partNumber=1")]);
     }
 
@@ -271,7 +283,7 @@ mod tests {
                 ("GET", "/b/k?torrent"),
                 ("GET", "/b/k?unknown=1"),
                 ("HEAD", "/b/k?acl"),
-                ("GET", "/"),
+                ("GET", "/?acl"),
                 ("GET", "/b?location"),
                 ("GET", "/b?uploads"),
                 ("HEAD", "/b"),

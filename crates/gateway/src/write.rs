@@ -108,7 +108,7 @@ struct Write {
 
 impl Write {
     async fn run(self, request: Request<BoxBody>, begun: oneshot::Sender<Result<Begun, S3Error>>) {
-        let (parts, body) = match self.gateway.origin().forward(request).await {
+        let (parts, body) = match self.gateway.origins().forward(request).await {
             Ok(response) => response.into_parts(),
             Err(error) => return self.end(Err(failed(error)), begun).await,
         };

@@ -1,4 +1,4 @@
-//! The one XML document that the gateway itself reads: what DeleteObjects names.
+//! The XML documents that the gateway itself reads: what DeleteObjects names, and which buckets an origin has.
 
 use quick_xml::Reader;
 use quick_xml::escape::resolve_predefined_entity;
@@ -83,6 +83,52 @@ fn resolve(reference: &quick_xml::events::BytesRef<'_>) -> Result<String, BadDel
     resolve_predefined_entity(&name).map(str::to_owned).ok_or(BadDelete)
 }
 
+/// A bucket, as a list tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bucket {
+    pub(crate) name: String,
+    /// ISO 8601, as the origin wrote it; empty when it did not.
+    pub(crate) created: String,
+}
+
+/// The buckets of a ListAllMyBucketsResult; `None` when it is none.
+pub(crate) fn buckets(document: &[u8]) -> Option<Vec<Bucket>> {
+    let mut reader = Reader::from_str(std::str::from_utf8(document).ok()?);
+    reader.config_mut().expand_empty_elements = true;
+    let (mut path, mut found, mut is_list) = (Vec::<Vec<u8>>::new(), Vec::<Bucket>::new(), false);
+    loop {
+        let text = match reader.read_event().ok()? {
+            Event::Start(tag) => {
+                path.push(tag.local_name().as_ref().to_vec());
+                is_list |= path[0] == b"ListAllMyBucketsResult";
+                if matches!(&path[..], [_, buckets, bucket] if buckets == b"Buckets" && bucket == b"Bucket")
+                {
+                    found.push(Bucket { name: String::new(), created: String::new() });
+                }
+                continue;
+            }
+            Event::End(_) => {
+                path.pop();
+                continue;
+            }
+            Event::Text(text) => text.xml10_content().ok()?.into_owned(),
+            Event::GeneralRef(reference) => resolve(&reference).ok()?,
+            Event::Eof => break,
+            _ => continue,
+        };
+        if let ([_, _, bucket, element], Some(last)) = (&path[..], found.last_mut())
+            && bucket == b"Bucket"
+        {
+            match element.as_slice() {
+                b"Name" => last.name.push_str(&text),
+                b"CreationDate" => last.created.push_str(&text),
+                _ => {}
+            }
+        }
+    }
+    (is_list && path.is_empty()).then_some(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,5 +210,19 @@ mod tests {
         };
         assert_eq!(keys_to_delete(document(1000).as_bytes()).map(|keys| keys.len()), Ok(1000));
         assert_eq!(keys_to_delete(document(1001).as_bytes()), Err(BadDelete));
+    }
+
+    #[test]
+    fn buckets_are_read_from_a_list() {
+        let list = "<?xml version=\"1.0\"?>\n<ListAllMyBucketsResult xmlns=\"u\"><Owner><ID>i</ID></Owner>\
+                    <Buckets>\n<Bucket><Name>a</Name><CreationDate>2020</CreationDate></Bucket>\n\
+                    <Bucket><CreationDate/><Name>b&amp;c</Name></Bucket></Buckets></ListAllMyBucketsResult>";
+        let bucket =
+            |name: &str, created: &str| Bucket { name: name.into(), created: created.into() };
+        assert_eq!(buckets(list.as_bytes()), Some(vec![bucket("a", "2020"), bucket("b&c", "")]));
+        assert_eq!(buckets(b"<ListAllMyBucketsResult/>"), Some(vec![]));
+        for broken in ["", "<html></html>", "<ListAllMyBucketsResult>", "<a", "\u{0}"] {
+            assert_eq!(buckets(broken.as_bytes()), None, "{broken}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The object stores behind the cache, and AWS Signature Version 4.
 //!
 //! Uses: `base`. Knows nothing of: the cache, its clients, flash.
-//! Read in this order: `origin`, `object`, `error`, `body`, `s3`, `folder`; `sigv4`, `aws_chunked`,
+//! Read in this order: `origins`, `origin`, `object`, `error`, `body`, `s3`, `folder`; `sigv4`, `aws_chunked`,
 //! `conditions`, `range` and `xml` apart.
 
 mod aws_chunked;
@@ -16,6 +16,7 @@ mod hop_by_hop;
 mod limits;
 mod object;
 mod origin;
+mod origins;
 mod places;
 mod query;
 pub mod range;
@@ -32,6 +33,7 @@ pub use hop_by_hop::named_by_connection;
 pub use limits::Limits;
 pub use object::{ObjectHead, ObjectName};
 pub use origin::{Origin, RequestId};
+pub use origins::{Named, Origins};
 pub use query::{BadQuery, Query};
 pub use s3::{Addressing, Endpoint, EndpointError, S3OpenError, S3Origin};
 pub use stats::{Counter, Stats};

@@ -6,7 +6,7 @@ use std::fmt::Write;
 pub const DECLARATION: &str = r#"<?xml version="1.0" encoding="UTF-8"?>"#;
 
 /// The namespace of S3's answers.
-pub(crate) const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
+pub const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
 /// Appends `<name>text</name>`, whatever the text: it cannot break the document.
 pub fn element(xml: &mut String, name: &str, text: &str) {

@@ -22,7 +22,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use zonal_host::{Client, ShardStats};
-use zonal_origin::Origin;
+use zonal_origin::Origins;
 
 use crate::front::Front;
 use crate::warming;
@@ -65,7 +65,7 @@ pub(crate) struct Admin {
 pub(crate) struct Observed {
     pub(crate) client: Client,
     pub(crate) front: Front,
-    pub(crate) origin: Arc<Origin>,
+    pub(crate) origins: Arc<Origins>,
     /// How the devices were named, in their order.
     pub(crate) devices: Vec<String>,
 }
@@ -82,9 +82,11 @@ impl Admin {
         Self { phase, node: Arc::default(), warming: Arc::new(Semaphore::new(1)) }
     }
 
-    /// From here on there is something to look at, and the origin's troubles are logged.
+    /// From here on there is something to look at, and the origins' troubles are logged.
     pub(crate) fn observe(&self, node: Observed) {
-        tokio::spawn(trouble::tell(node.origin.clone()));
+        for place in 0..node.origins.iter().count() {
+            tokio::spawn(trouble::tell(node.origins.clone(), place));
+        }
         // A node is started once.
         let _ = self.node.set(node);
     }
@@ -192,8 +194,7 @@ impl Admin {
             shards.iter().map(share).collect()
         });
         let mut readiness = readiness::judge(phase, shares.as_deref(), devices);
-        let trouble = self.node.get().and_then(|node| node.origin.stats().trouble());
-        readiness.origin_trouble = trouble.map(|error| error.to_string());
+        readiness.origin_trouble = self.node.get().and_then(|node| trouble::of_all(&node.origins));
         let status = match readiness.ready {
             true => StatusCode::OK,
             false => StatusCode::SERVICE_UNAVAILABLE,
@@ -202,19 +203,18 @@ impl Admin {
     }
 
     async fn metrics(&self) -> Response<Body> {
-        let (shards, front, origin) = match self.node.get() {
+        let text = match self.node.get() {
             Some(node) => {
                 let shards = node.shards().await.unwrap_or_default();
-                (
-                    shards,
-                    node.front.gateway().map(|gateway| gateway.stats().clone()),
-                    Some(&node.origin),
-                )
+                let gateway = node.front.gateway().map(|gateway| &**gateway.stats());
+                let origins = node.origins.iter();
+                let origins: Vec<_> =
+                    origins.map(|one| (one.name.as_str(), one.origin.stats())).collect();
+                metrics::text(&shards, gateway, &origins)
             }
-            None => (Vec::new(), None, None),
+            None => metrics::text(&[], None, &[]),
         };
-        let origin = origin.map(|origin| origin.stats());
-        match metrics::text(&shards, front.as_deref(), origin) {
+        match text {
             Ok(text) => answer(StatusCode::OK, OPEN_METRICS, text),
             Err(error) => answer(StatusCode::INTERNAL_SERVER_ERROR, PLAIN, error.to_string()),
         }

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use tracing_subscriber::filter::Targets;
 use zonal_base::Bytes;
-use zonal_gateway::{Certificate, FreshnessRules, Keep, KeepRules};
+use zonal_gateway::{AccessRules, Certificate, FreshnessRules, Keep, KeepRules};
 use zonal_hostdev::DeviceSpec;
 use zonal_origin::sigv4::Credentials;
 
@@ -46,10 +46,12 @@ pub(crate) struct Config {
     pub(crate) certificate: Option<Certificate>,
     /// Address of metrics and health.
     pub(crate) admin: SocketAddr,
-    /// The object store.
-    pub(crate) origin: Origin,
+    /// The object stores: at least one.
+    pub(crate) origins: Vec<Origin>,
     /// The devices: at least one.
     pub(crate) devices: Vec<Device>,
+    /// What anybody may do.
+    pub(crate) access: AccessRules,
     /// How fresh answers must be.
     pub(crate) freshness: FreshnessRules,
     /// What is kept.
@@ -77,8 +79,12 @@ impl fmt::Debug for KeyPair {
 /// An object store.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// `None`: a folder of our own with a few objects.
+    /// `None`: a folder of our own with a few objects. Then there is no other origin.
     pub(crate) spec: Option<OriginSpec>,
+    /// What logs and metrics call it.
+    pub(crate) name: String,
+    /// What clients see of it; empty: all.
+    pub(crate) buckets: Vec<String>,
     /// `None`: requests are not signed.
     pub(crate) credentials: Option<Credentials>,
     /// They are those that AWS's own tools would take, and nobody named them to Zonal.
@@ -154,7 +160,7 @@ impl Config {
                 self.certificate.is_some() != other.certificate.is_some(),
             ),
             ("admin", self.admin != other.admin),
-            ("origin", self.origin != other.origin),
+            ("origin", self.origins != other.origins),
             ("device", self.devices != other.devices),
             ("keep.pinned, or whether a rule pins", pinned(self) != pinned(other)),
             ("limits", self.limits != other.limits),
@@ -186,7 +192,11 @@ impl ConfigError {
             let line = 1 + before.bytes().filter(|byte| *byte == b'\n').count();
             format!("line {line}: ")
         });
-        Self { key: "", why: error.message().replace('\n', " "), place }
+        let mut why = error.message().replace('\n', " ");
+        if why.ends_with("map, expected a sequence") {
+            why += ": write it in double brackets, as [[origin]]";
+        }
+        Self { key: "", why, place }
     }
 
     fn in_file(self, path: &Path) -> Self {

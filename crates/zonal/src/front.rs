@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use zonal_gateway::{Config, Gateway, Terms};
 use zonal_host::Client;
-use zonal_origin::Origin;
+use zonal_origin::Origins;
 
 use crate::failure::Failure;
 use crate::listeners::Address;
@@ -33,7 +33,7 @@ struct Shared {
     config: Config,
     /// Those of the start.
     terms: Terms,
-    origin: Arc<Origin>,
+    origins: Arc<Origins>,
     /// One for all shards, so that its bounds and counters are those of the endpoint. Made by the first
     /// shard that has the handle of the caches.
     gateway: OnceLock<Gateway>,
@@ -56,12 +56,12 @@ impl Front {
     pub(crate) fn new(
         address: Address,
         (config, terms): (Config, Terms),
-        origin: Arc<Origin>,
+        origins: Arc<Origins>,
     ) -> (Self, Listening) {
         let (listening, reports) = mpsc::channel(REPORTS_MAX);
         let (stop, serving) = (watch::Sender::new(Stop::No), watch::Sender::new(0));
         let gateway = OnceLock::new();
-        let shared = Shared { address, config, terms, origin, gateway, stop, serving, listening };
+        let shared = Shared { address, config, terms, origins, gateway, stop, serving, listening };
         (Self { shared: Arc::new(shared) }, Listening(reports))
     }
 
@@ -117,7 +117,7 @@ impl Shared {
         if let Some(listener) = listener {
             let gateway = self.gateway.get_or_init(|| {
                 let (config, terms) = (self.config.clone(), self.terms.clone());
-                Gateway::new(config, terms, client, self.origin.clone())
+                Gateway::new(config, terms, client, self.origins.clone())
             });
             let mut stop = self.stop.subscribe();
             let stopped = async move {

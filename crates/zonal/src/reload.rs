@@ -60,6 +60,7 @@ pub(crate) fn terms(config: &Config, kept_keys: Option<&KeyPair>) -> Terms {
     );
     Terms {
         access_keys,
+        access: config.access.clone(),
         freshness: config.freshness.clone(),
         keep: config.keep.rules.clone(),
         certificate: config.certificate.clone(),

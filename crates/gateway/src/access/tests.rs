@@ -64,6 +64,8 @@ fn what_the_rules_allow_is_let_through() {
             "GET /lake?uploads&prefix=own/",
             "HEAD /lake",
             "GET /lake?location",
+            "GET /",
+            "GET /?prefix=l",
         ],
     );
 }
@@ -149,7 +151,7 @@ fn what_they_do_not_allow_is_refused() {
             "PUT /lake?versioning",
             "HEAD /lake2",
             "GET /lake2?location",
-            "GET /",
+            "GET /?acl",
         ],
     );
 }

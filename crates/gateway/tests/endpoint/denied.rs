@@ -153,7 +153,7 @@ fn requests_for(key: &str) -> Vec<Vec<u8>> {
         theirs("GET", &format!("//b/{key}")),
         of_limited("GET", &format!("http://elsewhere/b/{key}")).signed(),
         // Lists that would show it.
-        theirs("GET", "/"),
+        theirs("GET", "/?acl"),
         theirs("GET", "/b"),
         theirs("GET", "/b?list-type=2"),
         theirs("GET", "/b?prefix=p"),

@@ -21,6 +21,8 @@ mod real_origin;
 #[cfg(test)]
 mod secured;
 #[cfg(test)]
+mod several;
+#[cfg(test)]
 #[path = "../../../origin/tests/versitygw/server.rs"]
 mod versitygw;
 #[cfg(test)]

@@ -16,7 +16,7 @@ use zonal_gateway::{
     OriginBackend, Outcome, Terms, serve,
 };
 use zonal_host::{DeviceSettings, Freshness, Node, NodeSettings};
-use zonal_origin::{FolderOrigin, Origin};
+use zonal_origin::{FolderOrigin, Origin, Origins};
 use zonal_zonelog::OpenMode;
 
 use crate::client::{ACCESS_KEY, REGION, SECRET_KEY};
@@ -52,17 +52,23 @@ impl World {
         std::fs::create_dir_all(folder.path().join("origin/b")).unwrap();
         let root = folder.path().join("origin");
         let origin = FolderOrigin::open(root, &of_origin).unwrap();
-        Self::over(folder, origin.into(), freshness, limits).await
+        Self::over(folder, Origin::from(origin).into(), freshness, limits).await
     }
 
     /// Over any origin.
     pub(crate) async fn over_origin(origin: Origin, freshness: Freshness) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self::over(folder, origin, freshness, Limits::default()).await
+        Self::over(folder, origin.into(), freshness, Limits::default()).await
     }
 
-    async fn over(folder: TempDir, origin: Origin, freshness: Freshness, limits: Limits) -> Self {
-        let origin = Arc::new(origin);
+    /// Over any origins, whose files may be in the folder.
+    pub(crate) async fn over(
+        folder: TempDir,
+        origins: Origins,
+        freshness: Freshness,
+        limits: Limits,
+    ) -> Self {
+        let origins = Arc::new(origins);
         let spec = format!("file:{}?size=64MiB&zone=4MiB", folder.path().join("device").display());
         let settings = NodeSettings {
             devices: vec![DeviceSettings {
@@ -76,19 +82,20 @@ impl World {
             }],
             mode: OpenMode::Recover,
         };
-        let backend = Arc::new(OriginBackend::new(origin.clone()));
+        let backend = Arc::new(OriginBackend::new(origins.clone()));
         let node = Node::start(&settings, backend, None).await.unwrap();
         let config = Config { region: REGION.into(), limits };
         let everything = AccessRules::all(Access::ReadWrite);
         let terms = Terms {
             access_keys: AccessKeys::default().with(ACCESS_KEY, SECRET_KEY, everything),
+            access: AccessRules::all(Access::ReadWrite),
             freshness: FreshnessRules::all(freshness),
             keep: KeepRules::all(Keep::Policy)
                 .with("b/never/", Keep::Never)
                 .with("b/pin/", Keep::Pin),
             certificate: None,
         };
-        let gateway = Gateway::new(config, terms, node.client().clone(), origin);
+        let gateway = Gateway::new(config, terms, node.client().clone(), origins);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -101,6 +108,11 @@ impl World {
     /// Where the folder origin keeps an object of bucket `b`.
     pub(crate) fn path(&self, key: &str) -> PathBuf {
         self.folder.path().join("origin/b").join(key)
+    }
+
+    /// Where a test keeps its files.
+    pub(crate) fn folder(&self) -> &std::path::Path {
+        self.folder.path()
     }
 
     /// Writes an object behind the gateway's back.

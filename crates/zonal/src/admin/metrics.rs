@@ -217,7 +217,7 @@ const GATEWAY: &[Metric<GatewayStats>] = &[
     }),
 ];
 
-/// Of the origin.
+/// Of each origin; label `origin`.
 const ORIGIN: &[Metric<OriginStats>] = &[
     counter("zonal_origin_heads_total", "Heads asked for", |s| s.heads.get()),
     counter("zonal_origin_gets_total", "Ranges asked for", |s| s.gets.get()),
@@ -237,7 +237,7 @@ const ORIGIN: &[Metric<OriginStats>] = &[
 pub(super) fn text(
     shards: &[ShardStats],
     gateway: Option<&GatewayStats>,
-    origin: Option<&OriginStats>,
+    origins: &[(&str, &OriginStats)],
 ) -> Result<String, fmt::Error> {
     let mut snapshot = Snapshot::default();
     for shard in shards {
@@ -248,10 +248,11 @@ pub(super) fn text(
         snapshot.add_table(GATEWAY, stats, &[]);
         snapshot.add_labelled_counters_of_gateway(stats);
     }
-    if let Some(stats) = origin {
-        snapshot.add_table(ORIGIN, stats, &[]);
+    for (name, stats) in origins {
+        let place = [("origin", (*name).to_owned())];
+        snapshot.add_table(ORIGIN, *stats, &place);
         let errors = ("zonal_origin_errors_total", "Requests that the origin failed, by kind");
-        snapshot.add_counters(errors, "kind", stats.errors());
+        snapshot.add_counters(errors, ("kind", &place), stats.errors());
     }
     snapshot.add_process(Process::look());
     let mut registry = Registry::default();
@@ -314,19 +315,22 @@ impl Snapshot {
         }));
         let outcomes = ("zonal_gateway_outcomes_total", "Answers by their X-Cache");
         let by_name = stats.outcomes().map(|(outcome, n)| (outcome.name(), n));
-        self.add_counters(outcomes, "x_cache", by_name);
+        self.add_counters(outcomes, ("x_cache", &[]), by_name);
         let refusals = ("zonal_gateway_refusals_total", "Requests not let in, by error code");
-        self.add_counters(refusals, "code", stats.refusals());
+        self.add_counters(refusals, ("code", &[]), stats.refusals());
     }
 
-    /// Counters that differ in one label.
+    /// Counters that differ in one label, before those of their place.
     fn add_counters(
         &mut self,
         named: (&'static str, &'static str),
-        label: &'static str,
+        (label, place): (&'static str, &[(&'static str, String)]),
         counters: impl Iterator<Item = (&'static str, u64)>,
     ) {
-        let sample = |(value, n): (&str, u64)| (vec![(label, value.to_owned())], Value::Whole(n));
+        let sample = |(value, n): (&str, u64)| {
+            let labels = [(label, value.to_owned())].into_iter().chain(place.iter().cloned());
+            (labels.collect(), Value::Whole(n))
+        };
         self.family(Kind::Counter, named).samples.extend(counters.map(sample));
     }
 
@@ -395,13 +399,13 @@ mod tests {
 
     #[test]
     fn a_family_has_one_description_and_all_its_labels() {
-        let text =
-            text(&[], Some(&GatewayStats::default()), Some(&OriginStats::default())).unwrap();
+        let text = text(&[], Some(&GatewayStats::default()), &[("here", &OriginStats::default())])
+            .unwrap();
         let of = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
         assert_eq!(of("# HELP zonal_gateway_outcomes "), 1, "{text}");
         assert_eq!(of("zonal_gateway_outcomes_total{x_cache=\"HIT\"} 0"), 1, "{text}");
         assert_eq!(of("zonal_gateway_outcomes_total{"), 4, "{text}");
-        assert_eq!(of("zonal_origin_heads_total 0"), 1, "{text}");
+        assert_eq!(of("zonal_origin_heads_total{origin=\"here\"} 0"), 1, "{text}");
         assert!(text.ends_with("# EOF\n"));
     }
 }

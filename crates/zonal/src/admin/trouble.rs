@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use zonal_origin::{Origin, OriginError};
+use zonal_origin::{Named, OriginError, Origins};
 
 /// From one line to the next, and from probe to probe. 10 s: an origin that comes and goes writes six lines a
 /// minute at most.
@@ -17,13 +17,18 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// Trouble that lasts is told again after this long. 5 min: it stays on the last pages of the log.
 const REMINDER: Duration = Duration::from_secs(300);
 
-/// Logs until the process ends.
-pub(super) async fn tell(origin: Arc<Origin>) {
+/// Logs until the process ends, of one of several origins.
+pub(super) async fn tell(origins: Arc<Origins>, place: usize) {
+    let Some(Named { name, origin, .. }) = origins.iter().nth(place) else { return };
     let stats = origin.stats();
     let mut news = stats.watch_trouble();
-    let probed = origin.clone();
+    let probed = origins.clone();
     // What comes of it is in the news.
-    tokio::spawn(async move { drop(probed.probe().await) });
+    tokio::spawn(async move {
+        if let Some(named) = probed.iter().nth(place) {
+            drop(named.origin.probe().await);
+        }
+    });
     let mut told = Told::default();
     loop {
         let trouble = news.borrow_and_update().clone();
@@ -32,9 +37,11 @@ pub(super) async fn tell(origin: Arc<Origin>) {
         let said = told.say(Instant::now(), kind, errors);
         match (&trouble, said) {
             (Some(error), Some(errors)) => {
-                tracing::warn!(%error, errors, "the origin is in trouble: {}", advice(error));
+                tracing::warn!(origin = name, %error, errors, "the origin is in trouble: {}", advice(error));
             }
-            (None, Some(errors)) => tracing::info!(errors, "the origin is well again"),
+            (None, Some(errors)) => {
+                tracing::info!(origin = name, errors, "the origin is well again")
+            }
             (_, None) => {}
         }
         if said.is_some() || trouble.is_some() {
@@ -46,6 +53,17 @@ pub(super) async fn tell(origin: Arc<Origin>) {
             return;
         }
     }
+}
+
+/// What is wrong with the origins, for people; `None` when all are well.
+pub(super) fn of_all(origins: &Origins) -> Option<String> {
+    let is_one = origins.iter().count() == 1;
+    let troubles = origins.iter().filter_map(|Named { name, origin, .. }| {
+        let trouble = origin.stats().trouble()?;
+        Some(if is_one { trouble.to_string() } else { format!("{name}: {trouble}") })
+    });
+    let troubles: Vec<String> = troubles.collect();
+    (!troubles.is_empty()).then(|| troubles.join("; "))
 }
 
 /// What the log knows.

@@ -16,12 +16,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use zonal_gateway::OriginBackend;
 use zonal_host::{DeviceSettings, Node, NodeSettings, ObjectName};
-use zonal_origin::{FolderOrigin, Origin, S3Origin};
+use zonal_origin::{FolderOrigin, Named, Origin, Origins, S3Origin};
 use zonal_zonelog::OpenMode;
 
 use super::print;
 use crate::admin::{Admin, Observed, Phase};
-use crate::config::{Config, Device, Flags, KeyPair, OriginSpec};
+use crate::config::{self, Config, Device, Flags, KeyPair, OriginSpec};
 use crate::failure::Failure;
 use crate::front::Front;
 use crate::greeting::{Greeting, Secret};
@@ -71,14 +71,14 @@ async fn serve(config: &Config, flags: &Flags) -> Result<(), Failure> {
         // Nothing is under way yet: what is on flash is as it was.
         () = signals.stop() => return Ok(()),
     };
-    let Started { node, front, origin, found } = started;
+    let Started { node, front, origins, found } = started;
     let devices: Vec<String> = found.devices.iter().map(|of| of.spec.to_string()).collect();
     let shards = node.client().shard_count();
     tracing::info!(endpoint = %addresses.0, admin = %addresses.1, ?devices, shards, "serving");
     admin.observe(Observed {
         client: node.client().clone(),
         front: front.clone(),
-        origin,
+        origins,
         devices,
     });
     phase.send_replace(Phase::Serving);
@@ -109,7 +109,7 @@ async fn serve(config: &Config, flags: &Flags) -> Result<(), Failure> {
 struct Started {
     node: Node,
     front: Front,
-    origin: Arc<Origin>,
+    origins: Arc<Origins>,
     found: Found,
 }
 
@@ -122,19 +122,20 @@ struct Found {
     /// The same, when the configuration names none.
     own_keys: Option<KeyPair>,
     secret: Secret,
-    origin: OriginSpec,
+    /// In the order of the configuration.
+    origins: Vec<OriginSpec>,
     devices: Vec<DeviceSettings>,
 }
 
 async fn start(config: &Config, endpoint: Address) -> Result<Started, Failure> {
     let mut found = Found::find(config)?;
-    let Found { own_keys, origin, devices, .. } = &found;
-    let origin = Arc::new(open_origin(origin, config)?);
+    let Found { own_keys, origins, devices, .. } = &found;
+    let origins = Arc::new(open_origins(origins, config)?);
     let gateway = zonal_gateway::Config { region: config.region.clone(), limits: config.limits };
     let terms = reload::terms(config, own_keys.as_ref());
-    let (front, listening) = Front::new(endpoint, (gateway, terms), origin.clone());
+    let (front, listening) = Front::new(endpoint, (gateway, terms), origins.clone());
     let settings = NodeSettings { devices: devices.clone(), mode: OpenMode::Recover };
-    let backend = Arc::new(OriginBackend::new(origin.clone()));
+    let backend = Arc::new(OriginBackend::new(origins.clone()));
     let node = Node::start(&settings, backend, Some(front.on_each_shard())).await?;
     if let Err(failure) = listening.everywhere(node.client().shard_count()).await {
         node.stop().await;
@@ -143,11 +144,19 @@ async fn start(config: &Config, endpoint: Address) -> Result<Started, Failure> {
     if let Some(home) = &mut found.home {
         home.keep();
     }
-    Ok(Started { node, front, origin, found })
+    Ok(Started { node, front, origins, found })
 }
 
-fn open_origin(spec: &OriginSpec, config: &Config) -> Result<Origin, Failure> {
-    let (credentials, limits) = (config.origin.credentials.clone(), config.origin.limits.clone());
+fn open_origins(specs: &[OriginSpec], config: &Config) -> Result<Origins, Failure> {
+    let named = specs.iter().zip(&config.origins).map(|(spec, of)| {
+        let name = if of.name.is_empty() { spec.to_string() } else { of.name.clone() };
+        Ok(Named { name, origin: open_origin(spec, of)?, buckets: of.buckets.clone() })
+    });
+    Ok(Origins::new(named.collect::<Result<_, Failure>>()?))
+}
+
+fn open_origin(spec: &OriginSpec, config: &config::Origin) -> Result<Origin, Failure> {
+    let (credentials, limits) = (config.credentials.clone(), config.limits.clone());
     match spec {
         OriginSpec::Folder(root) => {
             FolderOrigin::open(root.clone(), &limits).map(Origin::from).map_err(|error| {
@@ -159,7 +168,7 @@ fn open_origin(spec: &OriginSpec, config: &Config) -> Result<Origin, Failure> {
         }
         OriginSpec::S3 { endpoint, region } => {
             if credentials.is_none() {
-                tracing::warn!("no keys for the origin are known: requests are sent unsigned");
+                tracing::warn!(%endpoint, "no keys for the origin are known: requests are sent unsigned");
             }
             S3Origin::open(endpoint.clone(), region.clone(), credentials, limits)
                 .map(Origin::from)
@@ -171,7 +180,7 @@ fn open_origin(spec: &OriginSpec, config: &Config) -> Result<Origin, Failure> {
 impl Found {
     fn find(config: &Config) -> Result<Self, Failure> {
         let is_all_named = (config.keys.is_some() || !config.more_keys.is_empty())
-            && config.origin.spec.is_some()
+            && config.origins.iter().all(|origin| origin.spec.is_some())
             && config.devices.iter().all(|device| device.spec.is_some());
         let mut home = match is_all_named {
             true => None,
@@ -214,11 +223,14 @@ impl Found {
             },
         };
         refuse_own_keys(config, &keys)?;
-        let origin = match &config.origin.spec {
-            Some(spec) => spec.clone(),
-            None => OriginSpec::Folder(needed(&mut home).origin()?),
-        };
-        Ok(Self { home, keys, own_keys, secret, origin, devices })
+        let mut origins = Vec::with_capacity(config.origins.len());
+        for origin in &config.origins {
+            origins.push(match &origin.spec {
+                Some(spec) => spec.clone(),
+                None => OriginSpec::Folder(needed(&mut home).origin()?),
+            });
+        }
+        Ok(Self { home, keys, own_keys, secret, origins, devices })
     }
 }
 
@@ -229,23 +241,25 @@ fn needed(home: &mut Option<Home>) -> &mut Home {
 /// Refuses to sign requests to the origin with keys that were made here, which it cannot know: whoever
 /// copied the printed lines has them in the variables that name the origin's.
 fn refuse_own_keys(config: &Config, keys: &KeyPair) -> Result<(), Failure> {
-    let Some(credentials) = &config.origin.credentials else { return Ok(()) };
-    if credentials.access_key != keys.access_key {
-        return Ok(());
-    }
     let key = &keys.access_key;
-    if config.keys.is_none() {
-        return Err(Failure::request(format!(
-            "origin.access-key: {key} is the key that was made here for clients: name the origin's own with \
-             --origin-access-key and --origin-secret-key-file"
-        )));
-    }
-    if config.origin.has_keys_of_environment {
-        tracing::warn!(
-            key,
-            "AWS_ACCESS_KEY_ID is the clients' key, and is used at the origin: if the origin has another, name \
-             it with --origin-access-key"
-        );
+    let with_this = config
+        .origins
+        .iter()
+        .filter(|origin| origin.credentials.as_ref().is_some_and(|known| known.access_key == *key));
+    for origin in with_this {
+        if config.keys.is_none() && config.more_keys.is_empty() {
+            return Err(Failure::request(format!(
+                "origin.access-key: {key} is the key that was made here for clients: name the origin's own with \
+                 --origin-access-key and --origin-secret-key-file"
+            )));
+        }
+        if origin.has_keys_of_environment {
+            tracing::warn!(
+                key,
+                "AWS_ACCESS_KEY_ID is the clients' key, and is used at the origin: if the origin has another, name \
+                 it with --origin-access-key"
+            );
+        }
     }
     Ok(())
 }
@@ -255,7 +269,7 @@ fn greeting<'a>(
     found: &'a Found,
     (endpoint, admin): (std::net::SocketAddr, std::net::SocketAddr),
 ) -> Greeting<'a> {
-    let has_samples = config.origin.spec.is_none();
+    let has_samples = config.origins.iter().any(|origin| origin.spec.is_none());
     let path = match has_samples {
         true => format!("/{}/{}", samples::BUCKET, samples::LARGE_KEY),
         // Whatever the origin has: its buckets.
@@ -263,6 +277,7 @@ fn greeting<'a>(
     };
     let sample = ObjectName::new(samples::BUCKET, samples::LARGE_KEY);
     let devices: Vec<String> = found.devices.iter().map(|d| d.spec.to_string()).collect();
+    let origins: Vec<String> = found.origins.iter().map(OriginSpec::to_string).collect();
     Greeting {
         endpoint,
         is_https: config.certificate.is_some(),
@@ -272,7 +287,7 @@ fn greeting<'a>(
         secret: &found.secret,
         freshness: config.freshness.of(&sample),
         path,
-        about: format!("{}, cached on {}", found.origin, devices.join(" and ")),
+        about: format!("{}, cached on {}", origins.join(" and "), devices.join(" and ")),
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tracing_subscriber::filter::LevelFilter;
 use zonal_base::{Bytes, Nanos};
-use zonal_gateway::{Certificate, CertificateError, FreshnessRules, Keep, KeepRules};
+use zonal_gateway::{AccessRules, Certificate, CertificateError, FreshnessRules, Keep, KeepRules};
 use zonal_host::Freshness;
 use zonal_origin::sigv4::Credentials;
 use zonal_policy::Spec;
@@ -51,8 +51,9 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
         more_keys,
         certificate: certificate(endpoint)?,
         admin: another_address("admin.listen", &file.admin.listen, listen)?,
-        origin: origin(&file.origin, variable)?,
+        origins: origins(&file.origin, variable)?,
         devices: devices(&file.device)?,
+        access: access(&file.access)?,
         freshness: freshness(&file.freshness)?,
         keep: keep(&file.keep)?,
         limits: limits(&file.limits)?,
@@ -206,7 +207,38 @@ fn key_pair(name: &str, secret_key: Option<String>, key: &'static str) -> Checke
     }
 }
 
-fn origin(origin: &raw::Origin, variable: &dyn Fn(&str) -> Option<String>) -> Checked<Origin> {
+fn origins(origins: &[raw::Origin], variable: Variables<'_>) -> Checked<Vec<Origin>> {
+    let origins: Vec<Origin> =
+        origins.iter().map(|one| origin(one, variable)).collect::<Result<_, _>>()?;
+    if origins.is_empty() {
+        return Err(ConfigError::new("origin", "there must be one at least"));
+    }
+    for (n, one) in origins.iter().enumerate() {
+        let others = &origins[..n];
+        if one.spec.is_none() && 1 < origins.len() {
+            return Err(ConfigError::new(
+                "origin.spec",
+                "must not be empty: there are several origins",
+            ));
+        }
+        if others.iter().any(|other| other.name == one.name) {
+            let why = format!("{:?} is the name of two: give them names of their own", one.name);
+            return Err(ConfigError::new("origin.name", why));
+        }
+        if one.buckets.is_empty() && others.iter().any(|other| other.buckets.is_empty()) {
+            let why = "only one origin can have all buckets that no other names: say which the others have";
+            return Err(ConfigError::new("origin.buckets", why));
+        }
+        let all = others.iter().flat_map(|other| &other.buckets);
+        if let Some(bucket) = all.into_iter().find(|bucket| one.buckets.contains(bucket)) {
+            let why = format!("{bucket:?} is named by two origins: clients would see one of them");
+            return Err(ConfigError::new("origin.buckets", why));
+        }
+    }
+    Ok(origins)
+}
+
+fn origin(origin: &raw::Origin, variable: Variables<'_>) -> Checked<Origin> {
     let secret = secret(
         ("origin.secret-key", &origin.secret_key),
         ("origin.secret-key-file", &origin.secret_key_file),
@@ -216,6 +248,14 @@ fn origin(origin: &raw::Origin, variable: &dyn Fn(&str) -> Option<String>) -> Ch
         "" => None,
         spec => Some(spec.parse().map_err(|error| ConfigError::new("origin.spec", error))?),
     };
+    let name = match text(&origin.name) {
+        "" => text(&origin.spec),
+        name => name,
+    };
+    let buckets = origin.buckets.clone().unwrap_or_default();
+    if let Some(bucket) = buckets.iter().find(|bucket| bucket.is_empty() || bucket.contains('/')) {
+        return Err(ConfigError::new("origin.buckets", format!("{bucket:?} is no bucket")));
+    }
     let is_s3 = matches!(spec, Some(OriginSpec::S3 { .. }));
     let has_keys = keys.is_some();
     let credentials = match keys {
@@ -229,7 +269,8 @@ fn origin(origin: &raw::Origin, variable: &dyn Fn(&str) -> Option<String>) -> Ch
         None => credentials_of_environment(variable).filter(|_| is_s3),
     };
     let has_keys_of_environment = !has_keys && credentials.is_some();
-    Ok(Origin { spec, credentials, has_keys_of_environment, limits: origin_limits(origin)? })
+    let (name, limits) = (name.to_owned(), origin_limits(origin)?);
+    Ok(Origin { spec, name, buckets, credentials, has_keys_of_environment, limits })
 }
 
 /// The variables that AWS's own tools read.
@@ -305,6 +346,12 @@ fn device(device: &raw::Device) -> Checked<Device> {
         return Err(ConfigError::new("device.buffers", why));
     }
     Ok(Device { spec, shards, policy, chunk, dram, buffers })
+}
+
+fn access(access: &raw::Access) -> Checked<AccessRules> {
+    let default = given("access.default", &access.default)?;
+    let rules = access.rules.as_deref().unwrap_or_default();
+    keys::access_rules(default, rules).map_err(|why| ConfigError::new("access", why))
 }
 
 fn freshness(freshness: &raw::Freshness) -> Checked<FreshnessRules> {

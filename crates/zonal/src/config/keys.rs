@@ -53,12 +53,20 @@ fn secret(key: &raw::Key, variable: Variables<'_>) -> Result<String, String> {
 }
 
 fn rules(key: &raw::Key) -> Result<AccessRules, String> {
-    let mut rules = AccessRules::all(access(key.access.as_deref().unwrap_or("none"))?);
-    for raw::AccessRule { prefix, access: word } in &key.rules {
+    access_rules(key.access.as_deref().unwrap_or("none"), &key.rules)
+}
+
+/// What may be done, by prefix.
+pub(super) fn access_rules(
+    default: &str,
+    rules: &[raw::AccessRule],
+) -> Result<AccessRules, String> {
+    let mut all = AccessRules::all(access(default)?);
+    for raw::AccessRule { prefix, access: word } in rules {
         let access = access(word).map_err(|why| format!("{prefix}: {why}"))?;
-        rules = rules.with(prefix_of(prefix)?, access);
+        all = all.with(prefix_of(prefix)?, access);
     }
-    Ok(rules)
+    Ok(all)
 }
 
 fn access(word: &str) -> Result<Access, String> {

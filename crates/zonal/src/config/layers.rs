@@ -1,7 +1,7 @@
 //! From flags, environment, file and defaults to one configuration, still as people write it.
 //!
 //! 1. The defaults are `config/zonal.toml`, which is compiled in.
-//! 2. The user's file is laid over them, key by key; its devices replace the default one.
+//! 2. The user's file is laid over them, key by key; its origins and devices replace the default ones.
 //! 3. Flags (and the variables behind them, which `clap` has looked up) are laid over both.
 
 use std::path::Path;
@@ -10,7 +10,10 @@ use serde::Serialize;
 use toml::{Table, Value};
 
 use super::ConfigError;
-use super::raw::{DeviceFlags, File, Flags, FreshnessFlags, FreshnessRule, KeepFlags, KeepRule};
+use super::raw::{
+    AccessFlags, AccessRule, DeviceFlags, File, Flags, FreshnessFlags, FreshnessRule, KeepFlags,
+    KeepRule, OriginFlags,
+};
 
 /// The file that shows and holds every default.
 pub(super) const DEFAULTS: &str = include_str!("../../../../config/zonal.toml");
@@ -25,7 +28,6 @@ pub(super) fn gather(flags: &Flags) -> Result<File, ConfigError> {
     for (section, over) in [
         ("endpoint", table(&flags.endpoint)?),
         ("admin", table(&flags.admin)?),
-        ("origin", table(&flags.origin)?),
         ("limits", table(&flags.limits)?),
         ("log", table(&flags.log)?),
     ] {
@@ -33,7 +35,9 @@ pub(super) fn gather(flags: &Flags) -> Result<File, ConfigError> {
     }
     let mut file: File = all.try_into().map_err(|error| ConfigError::syntax(&error, ""))?;
     file.data_dir = flags.data_dir.clone().or(file.data_dir);
+    flags.origin.lay_over(&mut file)?;
     flags.device.lay_over(&mut file);
+    flags.access.lay_over(&mut file)?;
     flags.freshness.lay_over(&mut file)?;
     flags.keep.lay_over(&mut file)?;
     Ok(file)
@@ -61,9 +65,9 @@ fn lay_over(under: &mut Table, over: Table) {
     for (key, value) in over {
         match (under.get_mut(&key), value) {
             (Some(Value::Table(under)), Value::Table(over)) => lay_over(under, over),
-            (Some(Value::Array(under)), Value::Array(over)) if key == "device" => {
+            (Some(Value::Array(under)), Value::Array(over)) if SEVERAL.contains(&&*key) => {
                 let default = under.first().cloned();
-                *under = over.into_iter().map(|device| complete(default.clone(), device)).collect();
+                *under = over.into_iter().map(|one| complete(default.clone(), one)).collect();
             }
             (_, value) => {
                 under.insert(key, value);
@@ -72,14 +76,39 @@ fn lay_over(under: &mut Table, over: Table) {
     }
 }
 
-/// A device with the defaults for what it does not say.
-fn complete(default: Option<Value>, device: Value) -> Value {
-    match (default, device) {
-        (Some(Value::Table(mut default)), Value::Table(device)) => {
-            lay_over(&mut default, device);
+/// Sections that may be there several times: those of the user replace the default one.
+const SEVERAL: [&str; 2] = ["origin", "device"];
+
+/// One of them, with the defaults for what it does not say.
+fn complete(default: Option<Value>, one: Value) -> Value {
+    match (default, one) {
+        (Some(Value::Table(mut default)), Value::Table(one)) => {
+            lay_over(&mut default, one);
             Value::Table(default)
         }
-        (_, device) => device,
+        (_, one) => one,
+    }
+}
+
+impl OriginFlags {
+    fn lay_over(&self, file: &mut File) -> Result<(), ConfigError> {
+        if !self.specs.is_empty() {
+            let pattern = file.origin.first().cloned().unwrap_or_default();
+            let named = self.specs.iter().map(|spec| {
+                let known = file.origin.iter().find(|origin| origin.spec.as_ref() == Some(spec));
+                let mut origin = known.unwrap_or(&pattern).clone();
+                origin.spec = Some(spec.clone());
+                origin
+            });
+            file.origin = named.collect();
+        }
+        let over = table(&self.each)?;
+        for origin in &mut file.origin {
+            let mut under = table(origin)?;
+            lay_over(&mut under, over.clone());
+            *origin = under.try_into().map_err(|error| ConfigError::syntax(&error, ""))?;
+        }
+        Ok(())
     }
 }
 
@@ -142,6 +171,24 @@ impl KeepFlags {
                 Ok(KeepRule { prefix: prefix.into(), keep: keep.into() })
             });
             keep.rules = Some(rules.collect::<Result<_, _>>()?);
+        }
+        Ok(())
+    }
+}
+
+impl AccessFlags {
+    fn lay_over(&self, file: &mut File) -> Result<(), ConfigError> {
+        let access = &mut file.access;
+        access.default = self.default.clone().or(access.default.take());
+        if !self.rules.is_empty() {
+            let rules = self.rules.iter().map(|rule| {
+                let (prefix, access) = rule.rsplit_once('=').ok_or_else(|| {
+                    let why = format!("{rule:?}: write PREFIX=ACCESS, such as lake/=read");
+                    ConfigError::new("access.rules", why)
+                })?;
+                Ok(AccessRule { prefix: prefix.into(), access: access.into() })
+            });
+            access.rules = Some(rules.collect::<Result<_, _>>()?);
         }
         Ok(())
     }

@@ -15,8 +15,9 @@ pub(crate) struct File {
     pub(crate) data_dir: Option<String>,
     pub(crate) endpoint: Endpoint,
     pub(crate) admin: Admin,
-    pub(crate) origin: Origin,
+    pub(crate) origin: Vec<Origin>,
     pub(crate) device: Vec<Device>,
+    pub(crate) access: Access,
     pub(crate) freshness: Freshness,
     pub(crate) keep: Keep,
     pub(crate) limits: Limits,
@@ -37,9 +38,11 @@ pub(crate) struct Flags {
     #[command(flatten)]
     pub(crate) admin: Admin,
     #[command(flatten)]
-    pub(crate) origin: Origin,
+    pub(crate) origin: OriginFlags,
     #[command(flatten)]
     pub(crate) device: DeviceFlags,
+    #[command(flatten)]
+    pub(crate) access: AccessFlags,
     #[command(flatten)]
     pub(crate) freshness: FreshnessFlags,
     #[command(flatten)]
@@ -89,13 +92,25 @@ pub(crate) struct Admin {
     pub(crate) listen: Option<String>,
 }
 
+/// One origin in a file; flags change the keys of all origins.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-#[command(next_help_heading = "Origin")]
+#[command(next_help_heading = "Origins")]
 pub(crate) struct Origin {
-    /// Object store: s3:URL?region=R&path-style=true or file:DIR
-    #[arg(id = "origin-spec", long = "origin", value_name = "SPEC", env = "ZONAL_ORIGIN_SPEC")]
+    /// Flags name origins by their specs.
+    #[arg(skip)]
     pub(crate) spec: Option<String>,
+    /// What logs and metrics call it [without it: its spec]
+    #[arg(id = "origin-name", long, value_name = "NAME", env = "ZONAL_ORIGIN_NAME")]
+    pub(crate) name: Option<String>,
+    /// A bucket that clients see of it; without any, all (may be given several times)
+    #[arg(
+        id = "origin-buckets",
+        long = "origin-bucket",
+        value_name = "BUCKET",
+        env = "ZONAL_ORIGIN_BUCKETS"
+    )]
+    pub(crate) buckets: Option<Vec<String>>,
     /// Access key at the origin [without it: AWS_ACCESS_KEY_ID]
     #[arg(id = "origin-access-key", long, value_name = "KEY", env = "ZONAL_ORIGIN_ACCESS_KEY")]
     pub(crate) access_key: Option<String>,
@@ -142,6 +157,17 @@ pub(crate) struct Origin {
     /// Repetitions of a read that failed
     #[arg(id = "origin-retries", long, value_name = "N", env = "ZONAL_ORIGIN_RETRIES")]
     pub(crate) retries: Option<u32>,
+}
+
+/// Flags name origins, and change the other keys of all of them.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Origins")]
+pub(crate) struct OriginFlags {
+    /// Object store: s3:URL?region=R&path-style=true or file:DIR (may be given several times)
+    #[arg(id = "origin-spec", long = "origin", value_name = "SPEC", env = "ZONAL_ORIGIN_SPEC")]
+    pub(crate) specs: Vec<String>,
+    #[command(flatten)]
+    pub(crate) each: Origin,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
@@ -257,6 +283,31 @@ pub(crate) struct FreshnessFlags {
     pub(crate) rules: Vec<String>,
 }
 
+/// What anybody may do, whatever his key.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Access {
+    pub(crate) default: Option<String>,
+    pub(crate) rules: Option<Vec<AccessRule>>,
+}
+
+/// Flags give a rule as PREFIX=ACCESS.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Access")]
+pub(crate) struct AccessFlags {
+    /// What anybody may do, whatever his key: none, read, write or read-write
+    #[arg(id = "access", long = "access", value_name = "ACCESS", env = "ZONAL_ACCESS_DEFAULT")]
+    pub(crate) default: Option<String>,
+    /// Another rule for objects whose BUCKET/KEY begins with PREFIX (may be given several times)
+    #[arg(
+        id = "access-rule",
+        long = "access-rule",
+        value_name = "PREFIX=ACCESS",
+        env = "ZONAL_ACCESS_RULES"
+    )]
+    pub(crate) rules: Vec<String>,
+}
+
 /// What is kept whatever the policy says, and what is not kept at all.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -311,7 +362,7 @@ pub(crate) struct Key {
 }
 
 /// ... for the objects whose names begin with a prefix.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AccessRule {
     pub(crate) prefix: String,

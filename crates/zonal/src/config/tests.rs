@@ -55,10 +55,12 @@ fn the_defaults_are_the_sample_and_are_valid() {
     assert_eq!(config.listen, "127.0.0.1:9000".parse().unwrap());
     assert_eq!(config.admin, "127.0.0.1:9090".parse().unwrap());
     assert_eq!(config.freshness, FreshnessRules::all(REVALIDATE));
-    assert_eq!((config.keys, config.origin.spec), (None, None));
+    assert_eq!((config.keys, config.origins.len()), (None, 1));
+    assert_eq!((&config.origins[0].spec, &config.origins[0].buckets[..]), (&None, &[][..]));
+    assert_eq!(config.access, AccessRules::all(Access::ReadWrite));
     assert_eq!(config.devices.len(), 1);
     assert_eq!(config.devices[0].buffers, zonal_host::BUFFER_BYTES);
-    assert_eq!(config.origin.limits, zonal_origin::Limits::default());
+    assert_eq!(config.origins[0].limits, zonal_origin::Limits::default());
     assert_eq!(config.limits, zonal_gateway::Limits::default());
 }
 
@@ -190,7 +192,7 @@ fn a_file_that_cannot_be_meant_is_refused_with_its_line() {
     check_file(
         "[endpoints]\n",
         "FILE: line 1: unknown field `endpoints`, expected one of `data-dir`, `endpoint`, `admin`, \
-         `origin`, `device`, `freshness`, `keep`, `limits`, `log`",
+         `origin`, `device`, `access`, `freshness`, `keep`, `limits`, `log`",
     );
     check_file(
         "[limits]\nidle = 75\n",
@@ -371,7 +373,7 @@ fn keys_of_the_origin_come_from_the_configuration_or_the_environment() {
     };
     let credentials = |words: &[&str]| {
         let gathered = layers::gather(&flags(words)).unwrap();
-        check::check(&gathered, &variable).unwrap().origin.credentials
+        check::check(&gathered, &variable).unwrap().origins[0].credentials.clone()
     };
     let s3 = ["--origin", "s3:http://h"];
     let of_environment = credentials(&s3).unwrap();
@@ -490,4 +492,63 @@ fn what_a_running_process_cannot_change_is_named() {
     ] {
         assert_eq!(before.fixed_that_differ(&load(&words).unwrap()), [key]);
     }
+}
+
+#[test]
+fn several_origins_share_the_buckets() {
+    let (_directory, path) = file(
+        "[[origin]]\nspec = 'file:a'\nbuckets = ['x', 'y']\nretries = 7\n\
+         [[origin]]\nspec = 's3:https://h'\nname = 'cloud'\n",
+    );
+    let origins = load(&["--config", &path]).unwrap().origins;
+    let [folder, cloud] = &origins[..] else { panic!("{origins:?}") };
+    assert_eq!(
+        (folder.name.as_str(), &folder.buckets[..]),
+        ("file:a", &["x".into(), "y".into()][..])
+    );
+    assert_eq!((cloud.name.as_str(), &cloud.buckets[..]), ("cloud", &[][..]));
+    assert_eq!((folder.limits.retries, cloud.limits.retries), (7, 3));
+    // Flags name others, and count for all.
+    let words = ["--config", &path, "--origin", "file:a", "--origin-stall", "9s"];
+    let origins = load(&words).unwrap().origins;
+    assert_eq!((origins.len(), &origins[0].buckets[..]), (1, &["x".into(), "y".into()][..]));
+    assert_eq!(origins[0].limits.stall.as_secs(), 9);
+    for (text, said) in [
+        (
+            "[[origin]]\nspec = 'file:a'\n[[origin]]\n",
+            "origin.spec: must not be empty: there are several origins",
+        ),
+        (
+            "[[origin]]\nspec = 'file:a'\nbuckets=['b']\n[[origin]]\nspec = 'file:a'\n",
+            "origin.name: \"file:a\" is the name of two: give them names of their own",
+        ),
+        (
+            "[[origin]]\nspec = 'file:a'\n[[origin]]\nspec = 'file:b'\n",
+            "origin.buckets: only one origin can have all buckets that no other names: say which the others have",
+        ),
+        (
+            "[[origin]]\nspec = 'file:a'\nbuckets=['b']\n[[origin]]\nspec = 'file:b'\nbuckets=['b']\n",
+            "origin.buckets: \"b\" is named by two origins: clients would see one of them",
+        ),
+        ("[[origin]]\nbuckets=['a/b']\n", "origin.buckets: \"a/b\" is no bucket"),
+        ("origin = []", "origin: there must be one at least"),
+        (
+            "[origin]\nspec = 'file:a'\n",
+            "FILE: line 1: invalid type: map, expected a sequence: write it in double brackets, as [[origin]]",
+        ),
+    ] {
+        check_file(text, said);
+    }
+}
+
+#[test]
+fn what_anybody_may_do_has_rules() {
+    let expected = AccessRules::all(Access::Read).with("in/=x/", Access::ReadWrite);
+    let words = ["--access", "read", "--access-rule", "in/=x/=read-write"];
+    assert_eq!(load(&words).unwrap().access, expected);
+    check_flags(
+        &["--access-rule", "a/"],
+        "access.rules: \"a/\": write PREFIX=ACCESS, such as lake/=read",
+    );
+    check_flags(&["--access", "all"], "access: \"all\": write none, read, write or read-write");
 }

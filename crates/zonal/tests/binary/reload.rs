@@ -24,7 +24,7 @@ fn write_config(place: &Place, secret: &str, access: &str, more: &str) {
     );
     fs::write(place.path().join("keys.toml"), keys).unwrap();
     let config = format!(
-        "[endpoint]\nkeys-file = 'keys.toml'\n[origin]\nspec = 'file:origin'\n\
+        "[endpoint]\nkeys-file = 'keys.toml'\n[[origin]]\nspec = 'file:origin'\n\
          [[device]]\nspec = '{DEVICE}'\n{more}"
     );
     fs::write(place.path().join("zonal.toml"), config).unwrap();

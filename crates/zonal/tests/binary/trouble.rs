@@ -59,7 +59,7 @@ fn an_origin_that_is_away_is_told_before_the_first_client_comes() {
     let zonal = start(&place, address);
     let said = ("the origin cannot be reached", "whether it is up");
     check_trouble(&zonal, said, (503, "ServiceUnavailable"));
-    assert!(zonal.metric("zonal_origin_errors_total{kind=\"unreachable\"}") > 0);
+    assert!(zonal.metric("zonal_origin_errors_total{kind=\"unreachable\"") > 0);
     zonal.stop();
 }
 
@@ -87,5 +87,32 @@ fn an_origin_that_refuses_our_keys_is_told_and_the_client_is_not_blamed() {
     let said = ("SignatureDoesNotMatch", "origin.secret-key");
     check_trouble(&zonal, said, (502, "could not sign in at its origin"));
     assert_eq!(zonal.s3().get("/").unwrap().status, 502);
+    zonal.stop();
+}
+
+#[test]
+fn one_origin_in_trouble_leaves_the_others_alone() {
+    let place = Place::new();
+    place.object("a", b"hello");
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = closed.local_addr().unwrap();
+    drop(closed);
+    let config = format!(
+        "[[origin]]\nspec = 's3:http://{address}'\nname = 'far'\nbuckets = ['far']\n\
+         access-key = 'AK'\nsecret-key = 'SK'\n\
+         [[origin]]\nspec = 'file:origin'\nname = 'near'\nbuckets = ['bucket']\n"
+    );
+    std::fs::write(place.path().join("zonal.toml"), config).unwrap();
+    let words = ["--config", "zonal.toml", "--device", DEVICE, "--access-key", ACCESS_KEY];
+    let more = ["--secret-key", SECRET_KEY, "--log-format", "json"];
+    let zonal = Zonal::start(place.path(), &[&words[..], &more].concat());
+    let (_, error) = warning(&zonal);
+    assert!(error.contains("cannot be reached"), "{error}");
+    assert!(zonal.admin("/readyz").text().contains("\"origin_trouble\":\"far: "));
+    assert_eq!(zonal.metric("zonal_origin_trouble{origin=\"far\"}"), 1);
+    assert_eq!(zonal.metric("zonal_origin_trouble{origin=\"near\"}"), 0);
+    assert_eq!(zonal.s3().get("/bucket/a").unwrap().body, b"hello");
+    assert_eq!(zonal.s3().get("/far/a").unwrap().status, 503);
+    assert_eq!(zonal.s3().get("/none/a").unwrap().status, 404);
     zonal.stop();
 }

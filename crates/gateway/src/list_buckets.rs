@@ -1,0 +1,87 @@
+//! ListBuckets, where it is more than one origin's answer: several origins have buckets, or a key does not see all.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{Request, StatusCode};
+use zonal_origin::sigv4::EMPTY_SHA256;
+use zonal_origin::xml::{DECLARATION, NAMESPACE, element};
+use zonal_origin::{Origin, full_body};
+
+use crate::access::{self, AccessRules};
+use crate::delete_objects::read_whole;
+use crate::error::S3Error;
+use crate::forward::{PAYLOAD_HASH, failed};
+use crate::gateway::{Answer, Asked, Gateway};
+use crate::request_id::RequestId;
+use crate::stats::Outcome;
+use crate::xml::{Bucket, buckets};
+
+/// The longest list of an origin: 4 MiB. S3's bound of 10,000 buckets fits twice.
+const LIST_BYTES_MAX: usize = 4 << 20;
+
+/// Of buckets that are only known by name. S3's clients want a date.
+const UNKNOWN_DATE: &str = "1970-01-01T00:00:00.000Z";
+
+/// All buckets that the key may do something in, on one page.
+pub(crate) async fn list_buckets(
+    gateway: &Gateway,
+    asked: &Asked<'_>,
+    rules: [&AccessRules; 2],
+    id: RequestId,
+) -> Result<Answer, S3Error> {
+    let origins = gateway.origins();
+    let named = origins.iter().flat_map(|one| &one.buckets);
+    let named = named.map(|name| Bucket { name: name.clone(), created: UNKNOWN_DATE.into() });
+    let mut all: Vec<Bucket> = named.collect();
+    if let Some(rest) = origins.rest() {
+        let known: Vec<Bucket> = buckets_of(rest, id).await?;
+        // What another origin names is that one's.
+        all.extend(known.into_iter().filter(|bucket| origins.is_of_the_rest(&bucket.name)));
+    }
+    let prefix = asked.query.get("prefix").unwrap_or_default();
+    all.retain(|bucket| {
+        bucket.name.starts_with(prefix)
+            && rules.iter().all(|rules| access::somewhere(rules, &format!("{}/", bucket.name)))
+    });
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+    let document = Bytes::from(to_xml(&all));
+    headers.insert(http::header::CONTENT_LENGTH, document.len().into());
+    Ok(Answer::new(StatusCode::OK, headers, document.into(), Some(Outcome::Bypass)))
+}
+
+/// What an origin lists.
+async fn buckets_of(origin: &Origin, id: RequestId) -> Result<Vec<Bucket>, S3Error> {
+    let request = Request::get("/")
+        .header(PAYLOAD_HASH, EMPTY_SHA256)
+        .extension(zonal_origin::RequestId(id.as_str().into()))
+        .body(full_body(""))
+        .expect("it has all that a request needs");
+    let answer = origin.forward(request).await.map_err(failed)?;
+    let status = answer.status();
+    let unreadable = || S3Error::bad_gateway("The origin's list of buckets cannot be read.");
+    let document = read_whole(answer.into_body(), LIST_BYTES_MAX).await;
+    let document = document.map_err(|_| unreadable())?;
+    match status {
+        StatusCode::OK => buckets(&document).ok_or_else(unreadable),
+        // Its keys may be good for some buckets and not for the list.
+        StatusCode::FORBIDDEN => Err(S3Error::access_denied()),
+        _ => {
+            Err(S3Error::bad_gateway(format!("The origin answers {status} to a list of buckets.")))
+        }
+    }
+}
+
+fn to_xml(buckets: &[Bucket]) -> String {
+    let mut xml = format!("{DECLARATION}\n<ListAllMyBucketsResult xmlns=\"{NAMESPACE}\">");
+    xml.push_str("<Owner><ID>zonal</ID></Owner><Buckets>");
+    for bucket in buckets {
+        xml.push_str("<Bucket>");
+        element(&mut xml, "Name", &bucket.name);
+        element(&mut xml, "CreationDate", &bucket.created);
+        xml.push_str("</Bucket>");
+    }
+    xml.push_str("</Buckets></ListAllMyBucketsResult>");
+    xml
+}

@@ -1,0 +1,170 @@
+//! Several origins, and which of them has which bucket.
+//!
+//! A bucket that no origin has does not exist: nothing is ever asked of anybody about it.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use http::{Request, Response};
+
+use crate::body::{BoxBody, OriginBody};
+use crate::error::{OriginError, Refusal};
+use crate::object::{ObjectHead, ObjectName};
+use crate::origin::Origin;
+use crate::sigv4::decode_path;
+
+/// An origin among others.
+#[derive(Debug)]
+pub struct Named {
+    /// What logs and metrics call it; no two have one name.
+    pub name: String,
+    /// The object store.
+    pub origin: Origin,
+    /// What clients see of it; empty: every bucket that no other origin names. At most one is like that.
+    pub buckets: Vec<String>,
+}
+
+/// All origins of an endpoint.
+#[derive(Debug)]
+pub struct Origins {
+    all: Vec<Named>,
+    by_bucket: HashMap<String, usize>,
+    /// The one that has every other bucket.
+    rest: Option<usize>,
+}
+
+impl From<Origin> for Origins {
+    /// One origin with all its buckets.
+    fn from(origin: Origin) -> Self {
+        Self::new(vec![Named { name: String::new(), origin, buckets: Vec::new() }])
+    }
+}
+
+impl Origins {
+    /// Requires: no bucket and no name is there twice, and one origin at most is without buckets.
+    #[must_use]
+    pub fn new(all: Vec<Named>) -> Self {
+        let rest = all.iter().position(|one| one.buckets.is_empty());
+        let named = |(n, one): (usize, &Named)| {
+            one.buckets.iter().map(|bucket| (bucket.clone(), n)).collect::<Vec<_>>()
+        };
+        let by_bucket = all.iter().enumerate().flat_map(named).collect();
+        Self { all, by_bucket, rest }
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Named> {
+        self.all.iter()
+    }
+
+    /// Whether every bucket is one origin's.
+    #[must_use]
+    pub fn is_one(&self) -> bool {
+        self.all.len() == 1 && self.rest.is_some()
+    }
+
+    /// Whether a bucket is named by an origin, or by none and the rest is somebody's.
+    #[must_use]
+    pub fn has(&self, bucket: &str) -> bool {
+        self.place(bucket).is_some()
+    }
+
+    /// Whether two buckets are in the same origin.
+    #[must_use]
+    pub fn are_together(&self, one: &str, other: &str) -> bool {
+        self.has(one) && self.place(one) == self.place(other)
+    }
+
+    /// The origin that has every bucket which no origin names.
+    #[must_use]
+    pub fn rest(&self) -> Option<&Origin> {
+        self.rest.map(|place| &self.all[place].origin)
+    }
+
+    /// Whether a bucket is one of [`rest`](Self::rest), if it is anywhere.
+    #[must_use]
+    pub fn is_of_the_rest(&self, bucket: &str) -> bool {
+        !self.by_bucket.contains_key(bucket)
+    }
+
+    fn place(&self, bucket: &str) -> Option<usize> {
+        self.by_bucket.get(bucket).copied().or(self.rest)
+    }
+
+    fn of(&self, bucket: &str) -> Result<&Origin, OriginError> {
+        let place = self.place(bucket);
+        place.map(|place| &self.all[place].origin).ok_or_else(|| {
+            OriginError::NotFound(Refusal {
+                status: 404,
+                code: "NoSuchBucket".to_owned(),
+                message: "The specified bucket does not exist".to_owned(),
+            })
+        })
+    }
+
+    /// As [`Origin::head`].
+    ///
+    /// # Errors
+    /// As there, and that there is no such bucket.
+    pub async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
+        self.of(&object.bucket)?.head(object).await
+    }
+
+    /// As [`Origin::get`].
+    ///
+    /// # Errors
+    /// As there, and that there is no such bucket.
+    pub async fn get(
+        &self,
+        object: &ObjectName,
+        range: Range<u64>,
+        if_match: Option<&str>,
+    ) -> Result<OriginBody, OriginError> {
+        self.of(&object.bucket)?.get(object, range, if_match).await
+    }
+
+    /// As [`Origin::forward`].
+    ///
+    /// Requires: the path names a bucket, or there [is one](Self::is_one) origin.
+    ///
+    /// # Errors
+    /// As there, and that there is no such bucket.
+    pub async fn forward(
+        &self,
+        request: Request<BoxBody>,
+    ) -> Result<Response<BoxBody>, OriginError> {
+        let path = request.uri().path().trim_start_matches('/');
+        let bucket = path.split('/').next().unwrap_or_default();
+        let origin = self.of(&decode_path(bucket).unwrap_or_default())?;
+        origin.forward(request).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+    use crate::s3::S3Origin;
+
+    fn origins(buckets: &[&[&str]]) -> Origins {
+        let named = buckets.iter().enumerate().map(|(n, buckets)| {
+            let (endpoint, region) = ("http://127.0.0.1:1".parse().unwrap(), "r".to_owned());
+            let origin = S3Origin::open(endpoint, region, None, Limits::default()).unwrap();
+            let buckets = buckets.iter().map(|bucket| (*bucket).to_owned()).collect();
+            Named { name: n.to_string(), origin: origin.into(), buckets }
+        });
+        Origins::new(named.collect())
+    }
+
+    #[test]
+    fn a_bucket_is_in_the_origin_that_names_it() {
+        let closed = origins(&[&["a", "b"], &["c"]]);
+        assert!(closed.has("a") && closed.has("c") && !closed.has("d") && !closed.is_one());
+        assert!(closed.are_together("a", "b") && !closed.are_together("a", "c"));
+        assert!(!closed.are_together("d", "d"));
+        let open = origins(&[&["a"], &[]]);
+        assert!(open.are_together("c", "d") && !open.are_together("a", "c"));
+        assert!(origins(&[&[]]).is_one());
+        assert!(!origins(&[&["a"]]).is_one());
+    }
+}
