@@ -30,6 +30,7 @@ mod queue;
 mod recency;
 mod region;
 mod regions;
+mod scans;
 mod share;
 mod sketch;
 mod spec;
@@ -47,6 +48,7 @@ pub use hot::Hot;
 pub use order::{Order, Spot};
 pub use probation::{Probation, Verdict};
 pub use region::Promotion;
+pub use scans::{Prefetch, Scans, Wasted};
 pub use spec::{InPlace, NAMES, Rules, Spec, SpecError};
 
 /// A chunk and where it lies. A policy looks at the granularity it wants: the chunk, the region that
