@@ -1,20 +1,17 @@
 //! The handle that front ends use: from any task of any tokio runtime, droppable at any time.
 
 use std::ops::Range;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use zonal_cache::{
-    Care, Freshness, Head, ObjectName, OpenError, Opened, Piece, ReadError, RemoveError, STRIPE,
+    Care, Freshness, Head, ObjectName, OpenError, Opened, ReadError, RemoveError, STRIPE,
     Whereabouts, route,
 };
 
 use crate::ShardStats;
-use crate::origin::BoxFuture;
-use crate::pipe::{PipeReader, pipe};
+use crate::pipe::pipe;
+use crate::reading::{Reading, Rest};
 use crate::request::{Request, with_head};
 
 /// The caches of a node as one. Cheap to clone.
@@ -64,17 +61,17 @@ impl Client {
         let range_of = Box::new(range_of);
         let get = Request::Get { object: object.clone(), freshness, care, range_of, reply, to };
         self.home(object).send(get).await.map_err(|_| OpenError::Uncacheable)?;
-        let mut reading = Reading::of(Now::Piping(from), None);
-        let first = std::future::poll_fn(|cx| reading.poll_bytes(cx)).await;
+        let mut reading = Reading::from_pipe(from);
+        let first = reading.begin().await;
         // It was sent before the pipe had bytes or an end.
         let (opened, range) = answer.try_recv().unwrap_or(Err(OpenError::Uncacheable))?;
         let begun = with_head(&range);
-        let reading = match first.transpose() {
+        let reading = match first {
             _ if begun.is_empty() => self.read(object, &opened.head, range, care).await,
-            Ok(first) => {
+            Ok(()) => {
                 reading.all_cached &= self.stripes_cached(object, &opened.head, &range, 1).await;
-                reading.first = first;
-                reading.rest = Some(self.rest(object, &opened.head, begun.end..range.end, care));
+                let rest = self.rest(object, &opened.head, begun.end..range.end, care);
+                reading.continue_with(begun.end - begun.start, rest);
                 Ok(reading)
             }
             Err(error) => Err(error),
@@ -94,11 +91,10 @@ impl Client {
         range: Range<u64>,
         care: Care,
     ) -> Result<Reading, ReadError> {
-        let rest = self.rest(object, head, range.clone(), care);
-        let mut reading = Reading::of(Now::Between, Some(rest));
+        let mut reading = Reading::of(self.rest(object, head, range.clone(), care));
         let second = range.start / STRIPE.0 + 1;
         let others_cached = self.stripes_cached(object, head, &range, second).await;
-        reading.first = std::future::poll_fn(|cx| reading.poll_bytes(cx)).await.transpose()?;
+        reading.begin().await?;
         reading.all_cached &= others_cached;
         Ok(reading)
     }
@@ -194,7 +190,7 @@ impl Client {
         self.stripe(object, 0)
     }
 
-    fn stripe(&self, object: &ObjectName, stripe: u64) -> &mpsc::Sender<Request> {
+    pub(crate) fn stripe(&self, object: &ObjectName, stripe: u64) -> &mpsc::Sender<Request> {
         &self.shards[route(object, stripe, self.shards.len())]
     }
 
@@ -246,96 +242,5 @@ impl Located {
         if self.backlog <= other.backlog {
             (self.backlog, self.backlog_max) = (other.backlog, other.backlog_max);
         }
-    }
-}
-
-/// The bytes of one read.
-pub struct Reading {
-    /// Nothing will be asked of the origin, unless something cached turns out to be damaged.
-    pub all_cached: bool,
-    /// The same, and nothing of what was handed out so far was still on its way to flash.
-    pub all_on_flash: bool,
-    first: Option<Bytes>,
-    now: Now,
-    rest: Option<Rest>,
-}
-
-enum Now {
-    Between,
-    Asking(BoxFuture<'static, Result<PipeReader, ReadError>>),
-    Piping(PipeReader),
-}
-
-/// What has not been asked for yet.
-struct Rest {
-    client: Client,
-    object: ObjectName,
-    head: Arc<Head>,
-    range: Range<u64>,
-    care: Care,
-}
-
-impl Rest {
-    /// Asks for the next stripe.
-    fn ask(&mut self) -> BoxFuture<'static, Result<PipeReader, ReadError>> {
-        let stripe = self.range.start / STRIPE.0;
-        let end = self.range.end.min((stripe + 1) * STRIPE.0);
-        let range = self.range.start..end;
-        self.range.start = end;
-        let (to, from) = pipe();
-        let (object, head) = (self.object.clone(), self.head.clone());
-        let shard = self.client.stripe(&object, stripe).clone();
-        let care = self.care;
-        Box::pin(async move {
-            let read = Request::Read { object, head, range, care, to };
-            shard.send(read).await.map_err(|_| ReadError::Gone)?;
-            Ok(from)
-        })
-    }
-}
-
-impl Reading {
-    const fn of(now: Now, rest: Option<Rest>) -> Self {
-        Self { all_cached: true, all_on_flash: true, first: None, now, rest }
-    }
-
-    /// The next bytes; `None` after the last.
-    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ReadError>>> {
-        match self.first.take() {
-            Some(first) => Poll::Ready(Some(Ok(first))),
-            None => self.poll_bytes(cx),
-        }
-    }
-
-    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ReadError>>> {
-        loop {
-            self.now = match &mut self.now {
-                Now::Between => match &mut self.rest {
-                    Some(rest) if !rest.range.is_empty() => Now::Asking(rest.ask()),
-                    _ => return Poll::Ready(None),
-                },
-                Now::Asking(asking) => match ready!(Pin::new(asking).poll(cx)) {
-                    Ok(pipe) => Now::Piping(pipe),
-                    Err(error) => return self.end(error),
-                },
-                Now::Piping(pipe) => match ready!(pipe.poll_next(cx)) {
-                    Some(Piece::Start { all_cached, all_on_flash }) => {
-                        self.all_cached &= all_cached;
-                        self.all_on_flash &= all_on_flash;
-                        continue;
-                    }
-                    Some(Piece::Data(bytes)) => return Poll::Ready(Some(Ok(bytes))),
-                    Some(Piece::End) => Now::Between,
-                    Some(Piece::Failed(error)) => return self.end(error),
-                    None => return self.end(ReadError::Gone),
-                },
-            };
-        }
-    }
-
-    fn end(&mut self, error: ReadError) -> Poll<Option<Result<Bytes, ReadError>>> {
-        self.rest = None;
-        self.now = Now::Between;
-        Poll::Ready(Some(Err(error)))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Uses: `cache`, `hostdev`, `policy`, `zonelog`, `runtime`, `device`, `base`. Knows nothing of: HTTP, S3,
 //! configuration files, what the origin is.
-//! Read in this order: `node`, `opened`, `holds`, `shard`, `crank`, `client`, `pipe`, `origin`.
+//! Read in this order: `node`, `opened`, `holds`, `shard`, `crank`, `client`, `reading`, `pipe`, `origin`.
 //!
 //! One shard = one thread = one current-thread tokio runtime, on which the engine's executor is cranked
 //! and a front end may serve its connections: a hit wakes no other thread.
@@ -17,16 +17,18 @@ mod node;
 mod opened;
 mod origin;
 mod pipe;
+mod reading;
 mod request;
 mod shard;
 mod stats;
 
 pub use checksum::CHECKSUM;
-pub use client::{Client, Located, Reading};
+pub use client::{Client, Located};
 pub use holds::{Formatted, Holds};
 pub use memory::{BUFFER_BYTES, BUFFER_BYTES_MIN, DRAM_BYTES};
 pub use node::{DeviceSettings, Front, Node, NodeSettings, StartError};
 pub use origin::{Backend, BodyStream, BoxFuture};
+pub use reading::Reading;
 pub use stats::ShardStats;
 pub use zonal_cache::{
     Care, Found, Freshness, Head, ObjectName, OpenError, Opened, OriginFault, OriginHead,

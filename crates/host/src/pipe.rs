@@ -8,7 +8,7 @@ use atomic_waker::AtomicWaker;
 use zonal_cache::{Consumer, Gone, Piece};
 
 /// Pieces that wait for the front end. With the one it is sending and the one that the engine reads, a slow
-/// client holds four.
+/// client holds four; between two stripes of a long read, two more wait in the pipe of the next.
 const PIECES_MAX: usize = 2;
 
 #[derive(Default)]
