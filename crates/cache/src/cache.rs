@@ -19,6 +19,7 @@ use crate::memory::Memory;
 use crate::object::{Keys, ObjectKey};
 use crate::open::Lookup;
 use crate::pins::Pins;
+use crate::prefetch::Prefetched;
 use crate::recover::Recovery;
 use crate::remove::{RemovedLately, Watched};
 use crate::versions::Versions;
@@ -33,6 +34,8 @@ pub struct Settings {
     pub heads: usize,
     /// How much of the device may be pinned, in percent: 75 at most. 0: nothing is pinned, and what was is no longer.
     pub pinned_percent: u32,
+    /// How far ahead of a reader that goes front to back is fetched at most. 0: nothing is.
+    pub prefetch: Bytes,
     /// The log below.
     pub log: zonal_zonelog::Settings,
     /// A bug for the simulator to find.
@@ -54,6 +57,7 @@ impl Settings {
             chunk: Self::CHUNK,
             heads: Self::HEADS,
             pinned_percent: 0,
+            prefetch: Bytes(0),
             log: zonal_zonelog::Settings::for_device(geometry),
             #[cfg(feature = "planted-bugs")]
             planted: None,
@@ -151,6 +155,7 @@ pub(crate) struct Inner {
     pub(crate) removed: RefCell<RemovedLately>,
     /// Pieces that are being fetched or are on their way to flash.
     pub(crate) filling: RefCell<Hashed<Key, Rc<FillPiece>>>,
+    pub(crate) prefetched: Prefetched,
     /// Tasks whose end a graceful stop waits for: admissions and publications.
     pub(crate) writing: Cell<u64>,
     /// Fetches whose bodies are not closed yet. Their pieces need not stand in `filling`: a newer fetch of the same
@@ -194,6 +199,8 @@ impl Cache {
         let pins = Pins::new(&settings.layout(&geometry), settings.pinned_percent);
         let holdings = Holdings::new(index, rules.policy, pins);
         orders.tell_policy(&holdings, &log, (&ports.buffers, ports.clock.now())).await;
+        let prefetched =
+            Prefetched::new(settings.chunk, settings.prefetch, ports.buffers.pool().max_bytes());
         let inner = Inner {
             keys: Keys::new(log.identity().log),
             settings,
@@ -207,6 +214,7 @@ impl Cache {
             watched: RefCell::default(),
             removed: RefCell::default(),
             filling: RefCell::default(),
+            prefetched,
             writing: Cell::new(0),
             fetching: Cell::new(0),
             heads_storing: Cell::new(0),

@@ -8,6 +8,7 @@ use core::ops::Range;
 
 use bytes::Bytes;
 use zonal_base::{Payload, index, low_u32};
+use zonal_policy::Wasted;
 use zonal_runtime::Event;
 use zonal_zonelog::{Key, Record};
 
@@ -37,6 +38,8 @@ pub(crate) struct FetchState {
     /// The most that any of its readers wants of it.
     care: Cell<Care>,
     moved: Event,
+    /// Nobody has asked for it: it is fetched ahead of a reader.
+    ahead: Option<Wasted>,
 }
 
 /// A reader of a fetch. The fetch goes on while there is one.
@@ -54,6 +57,8 @@ pub(crate) struct FillPiece {
     grew: Event,
     /// Somebody read it who did not ask the origin for it.
     was_joined: Cell<bool>,
+    /// Somebody read it who came after it was fetched ahead.
+    was_followed: Cell<bool>,
     fetch: Rc<FetchState>,
 }
 
@@ -116,20 +121,48 @@ impl FetchState {
         self.care.set(self.care.get().max(care));
     }
 
-    /// A fetch of these bytes of the version that `head` names, begun now.
-    pub(crate) fn new(head: Arc<Head>, watch: Watch, bytes: &Range<u64>) -> Rc<Self> {
+    /// A fetch of these bytes of the version that `head` names, begun now, for a reader or `ahead` of one.
+    pub(crate) fn new(
+        head: Arc<Head>,
+        watch: Watch,
+        bytes: &Range<u64>,
+        ahead: Option<Wasted>,
+    ) -> Rc<Self> {
+        // One that nobody has asked for keeps step with nobody.
+        let reached = if ahead.is_some() { bytes.end } else { bytes.start };
         Rc::new(Self {
             head,
             epoch: watch.epoch(),
             watch,
-            reached: Cell::new(bytes.start),
+            reached: Cell::new(reached),
             end: bytes.end,
             window_bytes: Cell::new(WINDOW_BYTES),
             listeners: Cell::new(0),
             has_stalled: Cell::new(false),
             care: Cell::default(),
             moved: Event::default(),
+            ahead,
         })
+    }
+
+    /// True if nobody had asked for it when it began.
+    pub(crate) const fn is_ahead(&self) -> bool {
+        self.ahead.is_some()
+    }
+
+    /// Of what was fetched ahead, nobody wants so much.
+    pub(crate) fn note_wasted(&self, bytes: zonal_base::Bytes) {
+        self.ahead.iter().for_each(|wasted| wasted.add(bytes));
+    }
+
+    /// Whether anybody reads it.
+    pub(crate) const fn has_listeners(&self) -> bool {
+        self.listeners.get() != 0
+    }
+
+    /// True unless the object was removed since the origin was asked.
+    pub(crate) fn is_current(&self) -> bool {
+        self.watch.may_publish(self.epoch)
     }
 
     pub(crate) const fn head(&self) -> &Arc<Head> {
@@ -141,8 +174,7 @@ impl FetchState {
     }
 
     pub(crate) fn reached_with_window(&self) -> u64 {
-        let is_current = self.watch.may_publish(self.epoch);
-        self.reached.get() + if is_current { self.window_bytes.get() } else { 0 }
+        self.reached.get() + if self.is_current() { self.window_bytes.get() } else { 0 }
     }
 
     /// Waits until a reader has come far enough. False when there is none any more.
@@ -166,6 +198,7 @@ impl FillPiece {
             content: RefCell::new(Content::Arriving(Vec::new(), 0)),
             grew: Event::default(),
             was_joined: Cell::new(false),
+            was_followed: Cell::new(false),
             fetch,
         })
     }
@@ -175,8 +208,7 @@ impl FillPiece {
     /// no more than a piece or two are held for it.
     pub(crate) async fn wait_for_reader(&self) {
         self.fetch.window_bytes.set(0);
-        let end = self.start + u64::from(self.len);
-        self.fetch.wait_until(|| end <= self.fetch.reached.get()).await;
+        self.fetch.wait_until(|| self.end() <= self.fetch.reached.get()).await;
     }
 
     /// The version that it is a piece of.
@@ -184,8 +216,19 @@ impl FillPiece {
         &self.fetch.head
     }
 
+    /// A reader comes for it that did not ask the origin for it. Of a piece that was fetched ahead, the first would have.
     pub(crate) fn note_joined(&self) {
-        self.was_joined.set(true);
+        let is_first = self.fetch.is_ahead() && !self.was_followed.replace(true);
+        self.was_joined.set(self.was_joined.get() || !is_first);
+    }
+
+    pub(crate) const fn was_followed(&self) -> bool {
+        self.was_followed.get()
+    }
+
+    /// Where it ends in the object.
+    pub(crate) fn end(&self) -> u64 {
+        self.start + u64::from(self.len)
     }
 
     pub(crate) const fn was_joined(&self) -> bool {
@@ -200,7 +243,7 @@ impl FillPiece {
     /// its fetch already, and for nobody else. Its key does not tell: once the tombstone is no longer needed, a new
     /// head under the same ETag leads to the same keys.
     pub(crate) fn is_current(&self) -> bool {
-        self.fetch.watch.may_publish(self.fetch.epoch)
+        self.fetch.is_current()
     }
 
     pub(crate) fn is_complete(&self) -> bool {

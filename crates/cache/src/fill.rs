@@ -17,7 +17,8 @@ use core::pin::{Pin, pin};
 use core::task::Poll;
 
 use bytes::Bytes;
-use zonal_base::{Buffer, Nanos, Payload, index};
+use zonal_base::{Blocks, Buffer, Nanos, Payload, index};
+use zonal_policy::Wasted;
 use zonal_runtime::Sleep;
 
 use crate::cache::{Inner, STRIPE};
@@ -46,53 +47,91 @@ impl Inner {
         let chunk_start = number * piece / chunk * (chunk / piece);
         let stripe_end = (number * piece / STRIPE.0 + 1) * STRIPE.0;
         let bytes_end = range.end.next_multiple_of(chunk).min(head.size).min(stripe_end);
-        let filling = self.filling.borrow();
-        let is_missing = |number: u64| {
-            let key = version.piece(number);
-            let is_coming = filling.get(&key).is_some_and(|piece| piece.is_current());
-            !self.holdings.has(key) && !is_coming && !self.memory.borrow().has(key, head)
-        };
         let mut first = number;
-        while chunk_start < first && is_missing(first - 1) {
+        while chunk_start < first && self.is_missing(version, head, first - 1) {
             first -= 1;
         }
         let mut end = number + 1;
-        while end < bytes_end.div_ceil(piece) && is_missing(end) {
+        while end < bytes_end.div_ceil(piece) && self.is_missing(version, head, end) {
             end += 1;
         }
         first..end
     }
 
+    /// True when a piece is neither here nor on its way.
+    pub(crate) fn is_missing(&self, version: VersionKey, head: &Head, number: u64) -> bool {
+        let key = version.piece(number);
+        let filling = self.filling.borrow();
+        let is_coming = filling.get(&key).is_some_and(|piece| piece.is_current());
+        !self.holdings.has(key) && !is_coming && !self.memory.borrow().has(key, head)
+    }
+
+    /// The bytes of a run of pieces of the version that `head` names.
+    fn bytes_of(&self, head: &Head, run: &Range<u64>) -> Range<u64> {
+        let piece = self.settings.piece().0;
+        run.start * piece..head.size.min(run.end * piece)
+    }
+
     /// Starts the fetch of a run of pieces; the one that was missed comes back to be followed.
     pub(crate) fn start_fill(
         self: &Rc<Self>,
-        (object, head): (ObjectName, Arc<Head>),
-        (key, version): (ObjectKey, VersionKey),
+        of: (ObjectName, Arc<Head>),
+        keys: (ObjectKey, VersionKey),
         (run, number): (Range<u64>, u64),
     ) -> Rc<FillPiece> {
-        let piece_bytes = self.settings.piece().0;
-        let bytes = run.start * piece_bytes..head.size.min(run.end * piece_bytes);
-        let fetch = FetchState::new(head.clone(), self.watch(key), &bytes);
+        let fill = self.fill(of, keys, &run, None);
+        let followed = fill.pieces[index(number - run.start)].clone();
+        self.start(fill);
+        followed
+    }
+
+    /// Starts the fetch of a run of pieces that nobody has asked for yet.
+    pub(crate) fn start_prefetch(
+        self: &Rc<Self>,
+        of: (ObjectName, Arc<Head>),
+        keys: (ObjectKey, VersionKey),
+        run: &Range<u64>,
+        wasted: Wasted,
+    ) {
+        let bytes = self.bytes_of(&of.1, run);
+        self.prefetched.note_begun(bytes.end - bytes.start);
+        let fill = self.fill(of, keys, run, Some(wasted));
+        self.start(fill);
+    }
+
+    /// The fetch of a run of pieces, which are expected from now on.
+    fn fill(
+        self: &Rc<Self>,
+        (object, head): (ObjectName, Arc<Head>),
+        (key, version): (ObjectKey, VersionKey),
+        run: &Range<u64>,
+        ahead: Option<Wasted>,
+    ) -> Fill {
+        let bytes = self.bytes_of(&head, run);
+        let fetch = FetchState::new(head.clone(), self.watch(key), &bytes, ahead);
         let pieces: VecDeque<Rc<FillPiece>> = run
             .clone()
             .map(|number| {
-                let start = number * piece_bytes;
-                let bytes = start..head.size.min(start + piece_bytes);
+                let bytes = self.bytes_of(&head, &(number..number + 1));
                 FillPiece::new(version.piece(number), &bytes, fetch.clone())
             })
             .collect();
         let table = pieces.iter().map(|piece| (piece.key, piece.clone()));
         self.filling.borrow_mut().extend(table);
-        let followed = pieces[index(number - run.start)].clone();
         let timer = self.ports.clock.sleep_until(Nanos(0));
-        let fill = Fill { inner: self.clone(), object, pieces, fetch, timer };
+        Fill { inner: self.clone(), object, pieces, fetch, timer }
+    }
+
+    fn start(self: &Rc<Self>, fill: Fill) {
         self.fetching.set(self.fetching.get() + 1);
-        let inner = self.clone();
+        let (inner, is_ahead) = (self.clone(), fill.fetch.is_ahead());
         self.ports.spawner.spawn(async move {
             fill.run().await;
             inner.fetching.set(inner.fetching.get() - 1);
+            if is_ahead {
+                inner.prefetched.note_over();
+            }
         });
-        followed
     }
 
     /// Takes a piece out of the table, if it is the one that stands there.
@@ -150,9 +189,13 @@ impl Fill {
         if matches!(ended, Ended::Stalled) {
             self.fetch.note_stalled();
         }
+        if self.fetch.is_ahead() {
+            self.give_up_ahead(ended);
+        }
         let error = match ended {
-            Ended::Failed(error) => error,
-            Ended::Unheard | Ended::Stalled => ReadError::Gone,
+            // Whoever reads it by now did not ask: they do so themselves.
+            Ended::Failed(error) if !self.fetch.is_ahead() || error == ReadError::Changed => error,
+            Ended::Failed(_) | Ended::Unheard | Ended::Stalled => ReadError::Gone,
         };
         for piece in &self.pieces {
             self.inner.end_filling(piece);
@@ -160,14 +203,29 @@ impl Fill {
         }
     }
 
+    fn give_up_ahead(&self, ended: Ended) {
+        let left = self.pieces.iter().map(|piece| u64::from(piece.len)).sum();
+        self.inner.prefetched.give_back(left);
+        self.fetch.note_wasted(zonal_base::Bytes(left));
+        if let Ended::Failed(ReadError::Origin(fault)) = ended
+            && fault.is_error()
+        {
+            self.inner.prefetched.pause(self.inner.now());
+        }
+    }
+
     /// On failure, the pieces that are not complete are left.
     async fn fetch_pieces(&mut self, body: &mut Body) -> Result<(), Ended> {
         while let Some(piece) = self.pieces.front().cloned() {
             self.wait_for_readers(piece.start).await?;
-            let payload = self.fetch_piece(body, &piece).await.map_err(Ended::Failed)?;
+            let payload = self.fetch_piece(body, &piece).await?;
             piece.complete(payload);
             // From here on only the way to flash and readers hold it, and with it its memory.
             self.pieces.pop_front();
+            if self.fetch.is_ahead() {
+                self.inner.wait_unread(piece);
+                continue;
+            }
             let inner = self.inner.clone();
             self.inner.spawn_writing(|writing| async move {
                 inner.admit(piece).await;
@@ -177,17 +235,13 @@ impl Fill {
         Ok(())
     }
 
-    async fn fetch_piece(
-        &self,
-        body: &mut Body,
-        piece: &Rc<FillPiece>,
-    ) -> Result<Payload, ReadError> {
+    async fn fetch_piece(&self, body: &mut Body, piece: &Rc<FillPiece>) -> Result<Payload, Ended> {
         let len = piece.len as usize;
         let blocks = zonal_base::Bytes(len as u64).blocks_ceil();
-        let mut buffer: Buffer = self.inner.ports.buffers.take(blocks).await;
+        let mut buffer = self.buffer(blocks).await?;
         let mut have = 0;
         while have < len {
-            let bytes = body.next(len - have).await?;
+            let bytes = body.next(len - have).await.map_err(Ended::Failed)?;
             buffer.copy_from(have, &bytes);
             have += bytes.len();
             piece.push(bytes);
@@ -195,6 +249,14 @@ impl Fill {
         let whole = index(blocks.bytes().0);
         buffer.bytes_mut()[len..whole].fill(0);
         Ok(buffer.freeze(whole))
+    }
+
+    async fn buffer(&self, blocks: Blocks) -> Result<Buffer, Ended> {
+        if !self.fetch.is_ahead() || self.fetch.has_listeners() {
+            return Ok(self.inner.buffer(blocks).await);
+        }
+        let buffer = self.inner.spare_buffer(blocks).filter(|_| self.fetch.is_current());
+        buffer.ok_or(Ended::Unheard)
     }
 
     /// Stays within the window of the fastest reader, while there is one and it moves on.
@@ -233,10 +295,10 @@ impl Body {
         let start = fill.pieces[0].start;
         let last = fill.pieces.back().expect("a run has a piece");
         let range = start..last.start + u64::from(last.len);
-        let etag = match fill.inner.settings.has(Planted::VersionNotPinned) {
-            true => "".into(),
-            false => fill.fetch.head().etag.clone(),
-        };
+        let settings = &fill.inner.settings;
+        let is_unpinned = settings.has(Planted::VersionNotPinned)
+            || (fill.fetch.is_ahead() && settings.has(Planted::PrefetchNotPinned));
+        let etag = if is_unpinned { "".into() } else { fill.fetch.head().etag.clone() };
         fill.inner.count(|stats| stats.fetches += 1);
         let open = Fetch::Open { object: fill.object.clone(), range, etag };
         match fill.inner.ports.origin.call(open).await {

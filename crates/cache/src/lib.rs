@@ -2,8 +2,8 @@
 //!
 //! Uses: `zonelog`, `policy`, `runtime`, `device`, `base`. Knows nothing of: sockets, threads, files,
 //! HTTP, real time.
-//! Read in this order: `object`, `ports`, `cache`, then the paths: `open`, `read`, `fetch`, `fill`, `admit`,
-//! `memory`, `evict`, `remove`, `recover`, `remember`.
+//! Read in this order: `object`, `ports`, `cache`, then the paths: `open`, `read`, `fetch`, `fill`, `prefetch`,
+//! `admit`, `memory`, `evict`, `remove`, `recover`, `remember`.
 //!
 //! What holds, always:
 //!
@@ -33,6 +33,7 @@ mod order;
 mod pins;
 mod planted;
 mod ports;
+mod prefetch;
 mod read;
 mod records;
 mod recover;

@@ -17,6 +17,8 @@ pub enum Planted {
     SaltIgnored,
     /// Fetches are not pinned to a version.
     VersionNotPinned,
+    /// Fetches ahead of readers are not pinned to a version.
+    PrefetchNotPinned,
     /// A removal is acknowledged without a tombstone.
     NoTombstone,
     /// A removal leaves the head in memory.

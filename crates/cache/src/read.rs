@@ -311,6 +311,9 @@ impl Read<'_> {
             }
         }
         listener.reached(at);
+        if piece.fetch().is_ahead() {
+            self.inner.note_followed(piece, at);
+        }
         self.listener = Some(listener);
         Ok(())
     }
@@ -330,8 +333,7 @@ impl Read<'_> {
             None => {
                 let found = self.inner.holdings.find(key)?;
                 let within = self.within(number, wanted, &found)?;
-                let buffer =
-                    self.inner.ports.buffers.take(Log::read_blocks(found.extent, &within)).await;
+                let buffer = self.inner.buffer(Log::read_blocks(found.extent, &within)).await;
                 // The zone may have been emptied while we waited for memory.
                 if self.inner.holdings.find(key)?.extent != found.extent {
                     return None;
@@ -377,16 +379,12 @@ impl Read<'_> {
                 continue;
             }
             let found = self.inner.holdings.find(key);
-            let found = found.filter(|_| !self.is_memory_short());
+            let found = found.filter(|_| !self.inner.is_memory_short());
             let ahead = found.and_then(|found| self.start_ahead(next, next * piece, found));
             let Some(ahead) = ahead else { return };
             self.ahead.push_back(ahead);
             next += 1;
         }
-    }
-
-    fn is_memory_short(&self) -> bool {
-        self.inner.ports.buffers.pool().is_short(self.inner.settings.piece().blocks_ceil())
     }
 
     /// Starts the read of piece `number` from `at` on, if there is memory to spare.

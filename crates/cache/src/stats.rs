@@ -41,6 +41,12 @@ pub struct Stats {
     /// Fetches ended early because none of their readers moved on; each was asked for again if one did. Divide by
     /// `fetches`.
     pub fetches_stalled: u64,
+    /// Bytes fetched ahead of readers, in whole pieces. Denominator of the next two; the difference waits still.
+    pub prefetched_bytes: u64,
+    /// Of them, those that a reader came for.
+    pub prefetched_read_bytes: u64,
+    /// Of them, those that nobody came for in time.
+    pub prefetched_unread_bytes: u64,
     /// Bytes of chunks that went to flash. `device_written_bytes` over it is the write amplification.
     pub admitted_bytes: u64,
     /// Bytes of chunks that did not go to flash: its queue was full, or the write failed.

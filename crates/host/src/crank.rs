@@ -21,6 +21,7 @@ use zonal_runtime::{Buffers, Executor, Port};
 use crate::client::Located;
 use crate::clock::RealClock;
 use crate::origin::OriginDriver;
+use crate::peers::Peers;
 use crate::pipe::PipeWriter;
 use crate::request::{Request, with_head};
 use crate::shard::Place;
@@ -46,6 +47,7 @@ pub(crate) const TASKS_MAX: usize = 1 << 16;
 /// Everything that one shard's thread turns.
 pub(crate) struct Crank {
     pub(crate) place: Place,
+    pub(crate) peers: Peers,
     pub(crate) executor: Executor,
     pub(crate) clock: RealClock,
     pub(crate) device: HostDevice,
@@ -173,6 +175,7 @@ impl Crank {
                 let _ = reply.send(cache.open(&object, freshness, care).await);
             }),
             Request::Get { object, freshness, care, range_of, reply, to } => {
+                let peers = self.peers.clone();
                 spawner.spawn(async move {
                     // Nobody waits for the reply yet: whoever asked is woken by the first bytes, or the end of the pipe.
                     let opened = match cache.open(&object, freshness, care).await {
@@ -181,6 +184,10 @@ impl Crank {
                     };
                     let (head, range) = (opened.head.clone(), range_of(&opened));
                     let begun = with_head(&range);
+                    // Both requests to the origin leave together.
+                    if let Some(ahead) = cache.note_asked(&object, &head, &range) {
+                        peers.prefetch(&cache, &object, &head, &ahead);
+                    }
                     let _ = reply.send(Ok((opened, range)));
                     if !begun.is_empty() {
                         cache.read(&object, &head, begun, care, Box::new(to)).await;
@@ -190,6 +197,9 @@ impl Crank {
             Request::Read { object, head, range, care, to } => spawner.spawn(async move {
                 cache.read(&object, &head, range, care, Box::new(to)).await;
             }),
+            Request::Prefetch { object, head, range, wasted } => {
+                cache.prefetch(&object, &head, &range, &wasted);
+            }
             Request::Probe { object, head, range, reply } => {
                 let _ = reply.send(cache.is_cached(&object, &head, &range));
             }
@@ -226,6 +236,8 @@ impl Crank {
             records: cache.record_count(),
             index_memory: cache.index_memory(),
             held_memory: cache.held_memory(),
+            unread: cache.unread(),
+            open_scans: cache.open_scans(),
             buffers_in_use: self.buffers.pool().in_use(),
             is_gone: cache.log().is_gone(),
         }

@@ -2,7 +2,8 @@
 //!
 //! Uses: `cache`, `hostdev`, `policy`, `zonelog`, `runtime`, `device`, `base`. Knows nothing of: HTTP, S3,
 //! configuration files, what the origin is.
-//! Read in this order: `node`, `opened`, `holds`, `shard`, `crank`, `client`, `reading`, `pipe`, `origin`.
+//! Read in this order: `node`, `opened`, `holds`, `shard`, `crank`, `peers`, `client`, `reading`, `pipe`,
+//! `origin`.
 //!
 //! One shard = one thread = one current-thread tokio runtime, on which the engine's executor is cranked
 //! and a front end may serve its connections: a hit wakes no other thread.
@@ -16,6 +17,7 @@ mod memory;
 mod node;
 mod opened;
 mod origin;
+mod peers;
 mod pipe;
 mod reading;
 mod request;
@@ -25,7 +27,7 @@ mod stats;
 pub use checksum::CHECKSUM;
 pub use client::{Client, Located};
 pub use holds::{Formatted, Holds};
-pub use memory::{BUFFER_BYTES, BUFFER_BYTES_MIN, DRAM_BYTES};
+pub use memory::{BUFFER_BYTES, BUFFER_BYTES_MIN, DRAM_BYTES, PREFETCH_BYTES};
 pub use node::{DeviceSettings, Front, Node, NodeSettings, StartError};
 pub use origin::{Backend, BodyStream, BoxFuture};
 pub use reading::Reading;

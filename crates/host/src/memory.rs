@@ -11,6 +11,9 @@ pub const BUFFER_BYTES: Bytes = Bytes::mib(96);
 /// The least with which a shard can fetch, write and read at once.
 pub const BUFFER_BYTES_MIN: Bytes = Bytes::mib(16);
 
+/// How far ahead of a reader that goes front to back is fetched when nobody says otherwise.
+pub const PREFETCH_BYTES: Bytes = Bytes::mib(8);
+
 /// A packed record lies in two blocks at most.
 const PACKED: Blocks = Blocks(2);
 

@@ -14,6 +14,7 @@ use zonal_zonelog::{Generations, Identity, OpenMode};
 use crate::Client;
 use crate::opened::Opened;
 use crate::origin::Backend;
+use crate::peers::Peers;
 use crate::request::Request;
 use crate::shard::{Place, Setup, spawn};
 
@@ -39,6 +40,9 @@ pub struct DeviceSettings {
     pub pinned_percent: u32,
     /// Buffer memory of each shard.
     pub buffers: Bytes,
+    /// How far ahead of a reader that goes front to back is fetched at most, of objects whose first stripe is on it.
+    /// 0: nothing is.
+    pub prefetch: Bytes,
 }
 
 /// A node.
@@ -174,16 +178,21 @@ impl Node {
         front: Option<Front>,
     ) -> Result<Self, StartError> {
         let drives = open_all(settings.clone()).await?;
-        let (mut threads, mut senders, mut starting) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut threads, mut starting) = (Vec::new(), Vec::new());
         let mut spawned = Ok(());
         let shards = shards_of(&drives)?;
         let generations = Generations::of_node(shards.len());
-        for ((place, drive, identity), generations) in shards.into_iter().zip(generations) {
-            let (sender, requests) = mpsc::channel::<Request>(REQUESTS_MAX);
+        let queues = shards.iter().map(|_| mpsc::channel::<Request>(REQUESTS_MAX));
+        let (senders, queues): (Vec<_>, Vec<_>) = queues.unzip();
+        let peers: Arc<[_]> = senders.iter().map(mpsc::Sender::downgrade).collect();
+        let numbered = queues.into_iter().enumerate();
+        let shards = shards.into_iter().zip(generations).zip(numbered);
+        for (((place, drive, identity), generations), (own, requests)) in shards {
             let (started, is_started) = oneshot::channel();
             let (go, may_go) = oneshot::channel();
             let setup = Setup {
                 place,
+                peers: Peers { shards: peers.clone(), own },
                 drive,
                 settings: settings.devices[place.device].clone(),
                 identity,
@@ -202,7 +211,6 @@ impl Node {
                     break;
                 }
             }
-            senders.push(sender);
             starting.push(Starting { started: is_started, go });
         }
         let node = Self { client: Client::new(senders), threads };

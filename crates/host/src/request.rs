@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use zonal_cache::{Care, Freshness, Head, ObjectName, OpenError, Opened, RemoveError, STRIPE};
+use zonal_policy::Wasted;
 
 use crate::ShardStats;
 use crate::client::Located;
@@ -44,6 +45,13 @@ pub(crate) enum Request {
         range: Range<u64>,
         care: Care,
         to: PipeWriter,
+    },
+    /// Fetch what of the range is missing, if there is room: a reader may come for it.
+    Prefetch {
+        object: ObjectName,
+        head: Arc<Head>,
+        range: Range<u64>,
+        wasted: Wasted,
     },
     /// Is all of the range cached?
     Probe {

@@ -16,6 +16,7 @@ use crate::crank::{Crank, DeviceWake, TASKS_MAX};
 use crate::memory::classes;
 use crate::node::{DeviceSettings, Front, StartError};
 use crate::origin::{Backend, OriginDriver};
+use crate::peers::Peers;
 use crate::request::Request;
 use crate::{CHECKSUM, Client};
 
@@ -30,6 +31,7 @@ pub(crate) struct Place {
 /// What a shard's thread is given.
 pub(crate) struct Setup {
     pub(crate) place: Place,
+    pub(crate) peers: Peers,
     pub(crate) drive: Arc<Drive>,
     pub(crate) settings: DeviceSettings,
     pub(crate) identity: Identity,
@@ -73,6 +75,7 @@ async fn run(setup: Setup) {
     });
     let mut crank = Crank {
         place: setup.place,
+        peers: setup.peers,
         executor: parts.executor,
         clock: parts.clock,
         device: parts.device,
@@ -156,6 +159,7 @@ impl Parts {
         let mut settings = zonal_cache::Settings::for_device(&geometry);
         settings.chunk = setup.settings.chunk;
         settings.pinned_percent = setup.settings.pinned_percent;
+        settings.prefetch = setup.settings.prefetch;
         let ports = Ports {
             device: Port::new(),
             origin: Port::new(),

@@ -25,6 +25,10 @@ pub struct ShardStats {
     pub index_memory: Bytes,
     /// Memory of chunks that wait before flash or are read often.
     pub held_memory: Bytes,
+    /// Bytes that were fetched ahead of readers and wait for them.
+    pub unread: Bytes,
+    /// Readers that go front to back and are fetched ahead of.
+    pub open_scans: u64,
     /// Buffers in use.
     pub buffers_in_use: u64,
     /// The device no longer answers: requests go to the origin.

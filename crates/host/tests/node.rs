@@ -82,6 +82,7 @@ fn settings(path: &std::path::Path) -> NodeSettings {
             dram: Size::mib(8),
             pinned_percent: 0,
             buffers: Size::mib(32),
+            prefetch: Size(0),
         }],
         mode: OpenMode::Recover,
     }

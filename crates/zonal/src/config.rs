@@ -106,6 +106,8 @@ pub(crate) struct Device {
     pub(crate) dram: Bytes,
     /// Buffer memory of each shard.
     pub(crate) buffers: Bytes,
+    /// How far ahead of a reader that goes front to back is fetched.
+    pub(crate) prefetch: Bytes,
 }
 
 /// What is kept whatever the policy says, and what is not kept at all.

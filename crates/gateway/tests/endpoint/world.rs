@@ -79,6 +79,7 @@ impl World {
                 chunk: Bytes::kib(256),
                 pinned_percent: 50,
                 buffers: Bytes::mib(32),
+                prefetch: Bytes(0),
             }],
             mode: OpenMode::Recover,
         };

@@ -107,6 +107,15 @@ const SHARD: &[Metric<ShardStats>] = &[
         "Fetches ended early because their readers stopped",
         |s| s.cache.fetches_stalled,
     ),
+    counter("zonal_cache_prefetched_bytes_total", "Bytes fetched ahead of readers", |s| {
+        s.cache.prefetched_bytes
+    }),
+    counter("zonal_cache_prefetched_read_bytes_total", "Of them, read", |s| {
+        s.cache.prefetched_read_bytes
+    }),
+    counter("zonal_cache_prefetched_unread_bytes_total", "Of them, given up unread", |s| {
+        s.cache.prefetched_unread_bytes
+    }),
     counter("zonal_cache_admitted_bytes_total", "Bytes of chunks that went to flash", |s| {
         s.cache.admitted_bytes
     }),
@@ -134,6 +143,8 @@ const SHARD: &[Metric<ShardStats>] = &[
     gauge("zonal_cache_dram_bytes", "Memory of chunks that wait or are read often", |s| {
         s.held_memory.0
     }),
+    gauge("zonal_cache_unread_bytes", "Bytes fetched ahead that wait for readers", |s| s.unread.0),
+    gauge("zonal_cache_scans_open", "Readers that are fetched ahead of", |s| s.open_scans),
     gauge("zonal_cache_buffers_in_use", "Buffers that hold data", |s| s.buffers_in_use),
     counter("zonal_log_appended_bytes_total", "Bytes of new records", |s| s.log.appended_bytes),
     counter("zonal_log_rewritten_bytes_total", "Bytes of records that reclaim kept", |s| {

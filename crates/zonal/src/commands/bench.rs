@@ -137,6 +137,8 @@ fn node_settings(args: &Args) -> NodeSettings {
             dram: args.dram,
             pinned_percent: 0,
             buffers: BUFFER_BYTES,
+            // What is measured is what the workload asks for.
+            prefetch: Bytes(0),
         }],
         mode: if args.format { OpenMode::Format } else { OpenMode::Recover },
     }

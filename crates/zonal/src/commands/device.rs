@@ -252,6 +252,7 @@ fn format(spec: &DeviceSpec, shards: Option<usize>) -> Result<(), Failure> {
         dram: Bytes(0),
         pinned_percent: 0,
         buffers: zonal_host::BUFFER_BYTES_MIN,
+        prefetch: Bytes(0),
     };
     let settings = NodeSettings { devices: vec![device], mode: OpenMode::Format };
     let runtime = super::runtime()?;

@@ -187,7 +187,8 @@ impl Found {
             false => Some(Home::open(&config.data_dir)?),
         };
         let mut devices = Vec::with_capacity(config.devices.len());
-        for Device { spec, shards, policy, chunk, dram, buffers } in &config.devices {
+        for device in &config.devices {
+            let Device { spec, shards, policy, chunk, dram, buffers, prefetch } = device;
             let spec = match spec {
                 Some(spec) => spec.clone(),
                 None => needed(&mut home).flash()?,
@@ -200,6 +201,7 @@ impl Found {
                 dram: *dram,
                 pinned_percent: config.keep.pinned_percent(),
                 buffers: *buffers,
+                prefetch: *prefetch,
             });
         }
         let mut own_keys = None;

@@ -133,6 +133,7 @@ impl DeviceFlags {
             over(&mut device.chunk, &self.chunk);
             over(&mut device.dram, &self.dram);
             over(&mut device.buffers, &self.buffers);
+            over(&mut device.prefetch, &self.prefetch);
         }
     }
 }

@@ -219,6 +219,7 @@ pub(crate) struct Device {
     pub(crate) chunk: Option<String>,
     pub(crate) dram: Option<String>,
     pub(crate) buffers: Option<String>,
+    pub(crate) prefetch: Option<String>,
 }
 
 /// Flags name devices, and change the other keys of all of them.
@@ -243,6 +244,9 @@ pub(crate) struct DeviceFlags {
     /// Buffer memory of each shard
     #[arg(long, value_name = "SIZE", env = "ZONAL_DEVICE_BUFFERS")]
     pub(crate) buffers: Option<String>,
+    /// How far ahead of a reader that goes front to back is fetched; 0: not at all
+    #[arg(long, value_name = "SIZE", env = "ZONAL_DEVICE_PREFETCH")]
+    pub(crate) prefetch: Option<String>,
 }
 
 /// How fresh answers must be.

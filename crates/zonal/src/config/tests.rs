@@ -60,6 +60,7 @@ fn the_defaults_are_the_sample_and_are_valid() {
     assert_eq!(config.access, AccessRules::all(Access::ReadWrite));
     assert_eq!(config.devices.len(), 1);
     assert_eq!(config.devices[0].buffers, zonal_host::BUFFER_BYTES);
+    assert_eq!(config.devices[0].prefetch, zonal_host::PREFETCH_BYTES);
     assert_eq!(config.origins[0].limits, zonal_origin::Limits::default());
     assert_eq!(config.limits, zonal_gateway::Limits::default());
 }
@@ -245,6 +246,10 @@ fn a_value_that_cannot_be_meant_is_refused_with_what_to_write() {
         "device.chunk: \"1MB\": this unit is ambiguous: write KiB, MiB, GiB or TiB",
     );
     check_flags(&["--buffers", "1MiB"], "device.buffers: 1MiB: a shard needs 16MiB at least");
+    check_flags(
+        &["--prefetch", "64MiB"],
+        "device.prefetch: 64MiB: write 32MiB at most, or 0 for none",
+    );
     check_flags(
         &["--shards", "0"],
         "device.shards: \"0\": write auto, or a number from 1 to 65535",

@@ -1,0 +1,42 @@
+//! The other shards of the node, as one of them sees them: what it asks of them nobody waits for.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc::WeakSender;
+use zonal_cache::{Cache, Head, ObjectName, STRIPE, route};
+use zonal_policy::Prefetch;
+
+use crate::request::Request;
+
+/// All shards of the node. Weak: a node whose clients are gone ends.
+#[derive(Clone)]
+pub(crate) struct Peers {
+    pub(crate) shards: Arc<[WeakSender<Request>]>,
+    /// The one that asks.
+    pub(crate) own: usize,
+}
+
+impl Peers {
+    /// Has each stripe of `prefetch` fetched where it lives, if the shard is not too busy to take the request.
+    pub(crate) fn prefetch(
+        &self,
+        cache: &Cache,
+        object: &ObjectName,
+        head: &Arc<Head>,
+        prefetch: &Prefetch,
+    ) {
+        let Prefetch { bytes, wasted } = prefetch;
+        tracing::debug!(%object, start = bytes.start, end = bytes.end, "fetched ahead of a reader");
+        for stripe in bytes.start / STRIPE.0..bytes.end.div_ceil(STRIPE.0) {
+            let start = bytes.start.max(stripe * STRIPE.0);
+            let range = start..bytes.end.min((stripe + 1) * STRIPE.0);
+            let shard = route(object, stripe, self.shards.len());
+            if shard == self.own {
+                cache.prefetch(object, head, &range, wasted);
+            } else if let Some(shard) = self.shards[shard].upgrade() {
+                let (object, head, wasted) = (object.clone(), head.clone(), wasted.clone());
+                let _ = shard.try_send(Request::Prefetch { object, head, range, wasted });
+            }
+        }
+    }
+}
