@@ -1,14 +1,16 @@
 //! The admission path: what becomes of a complete piece. Nobody waits for it.
 //!
 //! 1. It goes to flash, or waits in memory until it is known what it is worth, or is turned away.
-//! 2. What is turned away, and what flash has no room for, stays until its reader has it.
+//! 2. What waits goes there sooner when somebody reads it for whom it is to be on flash.
+//! 3. What is turned away, and what flash has no room for, stays until its reader has it.
 
 use alloc::rc::Rc;
 
 use zonal_base::Bytes;
 use zonal_policy::{Budget, Means, Verdict};
-use zonal_zonelog::{Kind, Record, Stream, Urgency};
+use zonal_zonelog::{Key, Kind, Record, Stream, Urgency};
 
+use crate::Head;
 use crate::cache::Inner;
 use crate::fetch::FillPiece;
 use crate::index::Found;
@@ -71,6 +73,24 @@ impl Inner {
         let inner = self.clone();
         self.spawn_writing(|writing| async move {
             inner.offer(&piece, Care::Usual, PIECE).await;
+            drop(writing);
+        });
+    }
+
+    /// Somebody found a piece in memory for whom it is to be on flash. If it waits there, it is written at once, as far
+    /// as flash has room for it.
+    pub(crate) fn promote(self: &Rc<Self>, key: Key, head: &Head, care: Care) {
+        let waiting = self.memory.borrow().waiting(key, head);
+        let Some(piece) = waiting.filter(|piece| self.log.has_room(piece.len)) else { return };
+        piece.fetch().raise_care(care);
+        let (care, kind) = self.care_for(&piece);
+        if care == Care::Usual {
+            return;
+        }
+        self.memory.borrow_mut().note_offered(key);
+        let inner = self.clone();
+        self.spawn_writing(|writing| async move {
+            inner.offer(&piece, care, kind).await;
             drop(writing);
         });
     }

@@ -84,6 +84,18 @@ impl Memory {
         Some(data)
     }
 
+    /// The chunk, if it waits and was not offered to flash yet.
+    pub(crate) fn waiting(&self, key: Key, head: &Head) -> Option<Rc<FillPiece>> {
+        self.find(key, head)?.waiting.clone()
+    }
+
+    /// It is offered to flash before its turn comes. Until then it stays.
+    pub(crate) fn note_offered(&mut self, key: Key) {
+        if let Some(held) = self.held.get_mut(&chunk_id(key)) {
+            held.waiting = None;
+        }
+    }
+
     /// Takes in a chunk that [`Memory::miss`] told to wait. `data`: in memory of its own.
     pub(crate) fn wait(&mut self, piece: &Rc<FillPiece>, data: Payload) {
         let waiting = Some(piece.clone());

@@ -322,6 +322,9 @@ impl Read<'_> {
         let data = self.inner.memory.borrow_mut().read(key, self.head)?;
         // For the policy it is a read like any other: what is in memory is not to go from flash because of that.
         self.inner.holdings.note_read_elsewhere(key, self.care, self.inner.now());
+        if self.care != Care::Usual {
+            self.inner.promote(key, self.head, self.care);
+        }
         let start = number * self.inner.settings.piece().0;
         let wanted = index(wanted.start - start)..index(wanted.end - start);
         Some(data.cut(wanted).into_bytes())

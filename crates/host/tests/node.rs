@@ -369,3 +369,58 @@ async fn where_the_bytes_of_a_range_are_is_told_stripe_by_stripe() {
     assert!(located.backlog.0 == 0 && 0 < located.backlog_max.0, "{located:?}");
     node.stop().await;
 }
+
+#[tokio::test]
+async fn what_is_read_again_or_warmed_while_it_waits_goes_to_flash_and_the_rest_does_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut settings = settings(&directory.path().join("device"));
+    settings.devices[0].policy = "zone-fifo?admit=probation".parse().unwrap();
+    settings.devices[0].dram = Size::mib(8);
+    let node = Node::start(&settings, Arc::<Store>::default(), None).await.unwrap();
+    let client = node.client();
+    // Flash has been full: not everything is wanted there any more.
+    let is_filling = |shard: &zonal_host::ShardStats| shard.log.zones_reset == 0;
+    for round in 0..10 {
+        churn(client, round * 8).await;
+        if !client.stats().await.iter().any(is_filling) {
+            break;
+        }
+    }
+    assert!(!client.stats().await.iter().any(is_filling), "{:#?}", client.stats().await);
+
+    let chunk = 0..256 << 10;
+    let named = |name: &str| ObjectName::new("bucket", name);
+    let warm = async |object: &ObjectName| {
+        let head = client.open(object, Freshness::Immutable, Care::Usual).await.unwrap().head;
+        let warming = client.read(object, &head, chunk.clone(), Care::Warmed).await;
+        let mut reading = warming.unwrap();
+        while std::future::poll_fn(|cx| reading.poll_next(cx)).await.is_some() {}
+    };
+    let whereabouts = async |object: &ObjectName| {
+        let head = client.open(object, Freshness::Immutable, Care::Usual).await.unwrap().head;
+        client.locate(object, &head, chunk.clone()).await.unwrap().whereabouts
+    };
+    let [once, twice, warmed] = ["once", "twice", "warmed"].map(named);
+    for object in [&once, &twice, &twice, &warmed] {
+        assert!(read(client, object, chunk.clone()).await.1 == pattern(chunk.clone()));
+    }
+    warm(&warmed).await;
+    // Nobody has to push it out.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while whereabouts(&warmed).await.on_flash < chunk.end {
+        assert!(Instant::now() < deadline, "it waits: {:#?}", client.stats().await);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // A tenth of the memory is for those that wait: three chunks on each shard.
+    for number in 0..20 {
+        read(client, &named(&format!("other {number}")), chunk.clone()).await;
+    }
+    while whereabouts(&twice).await.in_memory != 0 {
+        assert!(Instant::now() < deadline, "{:#?}", client.stats().await);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for (object, on_flash) in [(&once, 0), (&twice, chunk.end), (&warmed, chunk.end)] {
+        assert_eq!(whereabouts(object).await.on_flash, on_flash, "{object}");
+    }
+    node.stop().await;
+}
