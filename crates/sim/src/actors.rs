@@ -5,15 +5,16 @@ use std::future::{Future, poll_fn};
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 
 use zonal_base::Nanos;
-use zonal_cache::{Cache, Freshness, ObjectName, OpenError, ReadError};
+use zonal_cache::{Cache, Care, Freshness, Head, ObjectName, OpenError, ReadError};
 use zonal_runtime::{Clock, Spawner};
 
 use crate::drive::Fault;
 use crate::ear::{Ear, End, Heard};
-use crate::history::{Actor, Change, Deed, ReadStep, Step, WHOLE, WriteStep};
+use crate::history::{Actor, Change, Deed, ReadStep, ScanStep, Step, WHOLE, WriteStep};
 use crate::oracle::{Answered, Content, Object, Tag, judge};
 use crate::origin::Objects;
 use crate::trace::Trace;
@@ -96,9 +97,10 @@ async fn act(stage: Stage, steps: Vec<Step>) {
         stage.note(step.actor, format_args!("begins to {}", step.deed));
         match step.deed {
             Deed::Read(read) => {
-                let outcome = perform_read(&stage, &read).await;
+                let outcome = perform_read(&stage, &read, |size| range_of(&read, size)).await;
                 stage.note(step.actor, format_args!("{outcome}"));
             }
+            Deed::Scan(scan) => perform_scan(&stage, step.actor, &scan).await,
             Deed::Write(write) => {
                 let name = &stage.names[write.object];
                 stage.change(name, |object| object.writes_begun += 1);
@@ -115,8 +117,22 @@ async fn act(stage: Stage, steps: Vec<Step>) {
 /// Versions that may vanish under one read.
 const OPENS_MAX: u32 = 4;
 
+async fn perform_scan(stage: &Stage, actor: Actor, scan: &ScanStep) {
+    for number in 0..scan.count {
+        let number = if scan.is_disordered { number ^ 1 } else { number };
+        let range = |size: u64| (number * scan.len).min(size)..((number + 1) * scan.len).min(size);
+        let outcome = perform_read(stage, &scan.read, range).await;
+        stage.note(actor, format_args!("{outcome}"));
+        stage.pause(scan.pause).await;
+    }
+}
+
 /// Returns how it ended, for people.
-async fn perform_read(stage: &Stage, step: &ReadStep) -> String {
+async fn perform_read(
+    stage: &Stage,
+    step: &ReadStep,
+    range_of: impl Fn(u64) -> Range<u64>,
+) -> String {
     let name = &stage.names[step.object];
     let begun = stage.objects.borrow()[name].clone();
     let mut freshness = step.freshness;
@@ -143,19 +159,8 @@ async fn perform_read(stage: &Stage, step: &ReadStep) -> String {
             let what = format!("object {}: cached without a strong ETag", begun.id);
             stage.accuse(Kind::WrongHead.wrong(what));
         }
-        let range = range_of(step, head.size);
-        let (consumer, heard) = Ear::new(stage.clock.clone(), step);
-        let (cache, reading, read_head) = (stage.cache.clone(), name.clone(), head.clone());
-        let (wanted, clock, drop_after) = (range.clone(), stage.clock.clone(), step.drop_after);
-        let care = begun.care();
-        // A task of its own, as in the real host; some are dropped in the middle.
-        stage.spawner.spawn(async move {
-            let reading = cache.read(&reading, &read_head, wanted, care, Box::new(consumer));
-            match drop_after {
-                Some(patience) => drop(within(&clock, patience, reading).await),
-                None => reading.await,
-            }
-        });
+        let range = range_of(head.size);
+        let heard = start_read(stage, step, (&head, range.clone()), begun.care());
         let end = heard.end().await;
         let bytes = heard.bytes.borrow();
         let is_whole = matches!(end, End::Whole);
@@ -185,6 +190,31 @@ async fn perform_read(stage: &Stage, step: &ReadStep) -> String {
         freshness = Freshness::Revalidate { window: Nanos(0) };
     }
     "gave up: the object changes all the time".into()
+}
+
+/// What the host does for a GET, once it knows the version and the range.
+fn start_read(
+    stage: &Stage,
+    step: &ReadStep,
+    (head, range): (&Arc<Head>, Range<u64>),
+    care: Care,
+) -> Rc<Heard> {
+    let name = &stage.names[step.object];
+    if let Some(ahead) = stage.cache.note_asked(name, head, &range) {
+        stage.cache.prefetch(name, head, &ahead.bytes, &ahead.wasted);
+    }
+    let (consumer, heard) = Ear::new(stage.clock.clone(), step);
+    let (cache, name, head) = (stage.cache.clone(), name.clone(), head.clone());
+    let (clock, drop_after) = (stage.clock.clone(), step.drop_after);
+    // A task of its own, as in the real host; some are dropped in the middle.
+    stage.spawner.spawn(async move {
+        let reading = cache.read(&name, &head, range, care, Box::new(consumer));
+        match drop_after {
+            Some(patience) => drop(within(&clock, patience, reading).await),
+            None => reading.await,
+        }
+    });
+    heard
 }
 
 fn range_of(step: &ReadStep, size: u64) -> Range<u64> {

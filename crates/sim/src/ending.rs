@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use zonal_cache::{Found, Freshness, Head, ObjectName, Opened};
+use zonal_cache::{Cache, Found, Freshness, Head, ObjectName, Opened};
 
 use crate::actors::Stage;
 use crate::play::PATIENCE;
@@ -114,11 +114,25 @@ fn become_quiet(world: &mut World, outside: &mut Outside<'_>, stage: &Stage) -> 
     let (cache, buffers) = (stage.cache.clone(), world.ports.buffers.clone());
     let is_quiet = || cache.under_way() == 0 && buffers.pool().in_use() == 0;
     if world.run(outside, PATIENCE, is_quiet)? {
-        return Ok(());
+        return check_prefetched(&stage.cache);
     }
     let (under_way, in_use) = (cache.under_way(), buffers.pool().in_use());
     let what = format!("{under_way} things under way and {in_use} buffers in use for ever");
     Err(Kind::Leak.wrong(what))
+}
+
+/// What was fetched ahead of readers was read, or counts as not.
+fn check_prefetched(cache: &Cache) -> Result<(), Wrong> {
+    let stats = cache.stats();
+    let ended = stats.prefetched_read_bytes + stats.prefetched_unread_bytes;
+    match stats.prefetched_bytes == ended {
+        true => Ok(()),
+        false => {
+            let what =
+                format!("{} bytes were fetched ahead, {ended} ended", stats.prefetched_bytes);
+            Err(Kind::Leak.wrong(what))
+        }
+    }
 }
 
 fn settle(world: &mut World, outside: &mut Outside<'_>, stage: &Stage) -> Result<(), Wrong> {

@@ -1,6 +1,6 @@
 //! From a seed to a history.
 
-use zonal_base::{Blocks, Bytes, Lba, Nanos, Rng, ZoneId};
+use zonal_base::{Blocks, Bytes, Lba, Nanos, Rng, ZoneId, mix64};
 use zonal_cache::Freshness;
 use zonal_device::ram::Crash;
 use zonal_device::{Geometry, Kind};
@@ -9,8 +9,8 @@ use zonal_policy::Spec;
 
 use crate::drive::{Fault, Model};
 use crate::history::{
-    Actor, Change, Deed, Ending, History, Keeping, Life, NewObject, ReadStep, Setting, Step, WHOLE,
-    WriteStep,
+    Actor, Change, Deed, Ending, History, Keeping, Life, NewObject, ReadStep, ScanStep, Setting,
+    Step, WHOLE, WriteStep,
 };
 use crate::oracle::Tag;
 
@@ -44,6 +44,9 @@ impl Options {
 /// Lives of a history at most.
 const LIVES_MAX: u64 = 4;
 
+/// The numbers of readers that go front to back begin here.
+const SCANNERS: u8 = 100;
+
 /// A life that crashes does so within this time.
 const CRASH_WITHIN: u64 = 600_000_000;
 
@@ -63,7 +66,13 @@ impl History {
             _ => Faults::None,
         };
         let drawn = Drawn { setting: &setting, objects: objects.len(), largest, faults };
-        let lives = (0..=rng.below(LIVES_MAX)).map(|_| drawn.life(&mut rng)).collect();
+        let mut lives: Vec<_> = (0..=rng.below(LIVES_MAX)).map(|_| drawn.life(&mut rng)).collect();
+        let mut rng = Rng::new(mix64(seed));
+        if rng.one_in(4) {
+            lives.iter_mut().for_each(|life| drawn.scan(life, &mut rng));
+            let chunk = setting.engine.chunk;
+            setting.engine.prefetch = Bytes(chunk.0 * [2, 4, 16][draw(&mut rng, 3)]);
+        }
         Self { seed, setting, objects, lives }
     }
 }
@@ -230,6 +239,40 @@ impl Drawn<'_> {
             _ => Ending::Crash(Crash::Power, Nanos(rng.below(CRASH_WITHIN))),
         };
         Life { chance: rng.next_u64(), steps, ending }
+    }
+
+    /// Adds readers that go front to back, and who writes to what they read. Drawn apart, as pins are.
+    fn scan(&self, life: &mut Life, rng: &mut Rng) {
+        for number in 0..=narrow_u8(rng.below(3)) {
+            let [reader, writer] = [Actor::Reader, Actor::Writer].map(|of| of(SCANNERS + number));
+            let (mut at, mut writes) = (Nanos(0), Vec::new());
+            for _ in 0..rng.below(6) + 1 {
+                at += pause(rng, Nanos::millis(60));
+                let chunk = self.setting.engine.chunk.0;
+                let len = [chunk, chunk / 2, chunk / 4, 1 + rng.below(2 * chunk)][draw(rng, 4)];
+                let mut read = ReadStep { range: None, ..self.read(rng) };
+                // The popular ones are cached most of the time.
+                read.object = draw(rng, self.objects);
+                if rng.one_in(2) {
+                    read.freshness = Freshness::Immutable;
+                }
+                let (count, is_disordered) = (rng.below(24) + 3, rng.one_in(4));
+                let scan = ScanStep {
+                    read,
+                    len,
+                    count,
+                    pause: pause(rng, Nanos::millis(4)),
+                    is_disordered,
+                };
+                life.steps.push(Step { actor: reader, at, deed: Deed::Scan(scan) });
+                if rng.one_in(2) {
+                    let write = WriteStep { object: read.object, ..self.write(rng) };
+                    let at = at + pause(rng, Nanos::millis(60));
+                    writes.push(Step { actor: writer, at, deed: Deed::Write(write) });
+                }
+            }
+            life.steps.extend(writes);
+        }
     }
 
     fn read(&self, rng: &mut Rng) -> ReadStep {

@@ -93,6 +93,7 @@ pub(crate) enum Actor {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deed {
     Read(ReadStep),
+    Scan(ScanStep),
     Write(WriteStep),
     Fault(Fault),
 }
@@ -112,6 +113,21 @@ pub(crate) struct ReadStep {
     pub(crate) slowness: Nanos,
     /// Pieces after which the reader goes away.
     pub(crate) pieces_max: Option<u64>,
+}
+
+/// Reads of one object front to back, in ranges that adjoin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScanStep {
+    /// Each of them, but for its range.
+    pub(crate) read: ReadStep,
+    /// Bytes of a range.
+    pub(crate) len: u64,
+    /// Ranges, if the object has so many.
+    pub(crate) count: u64,
+    /// After each range.
+    pub(crate) pause: Nanos,
+    /// Of each two ranges the later is asked for first.
+    pub(crate) is_disordered: bool,
 }
 
 /// Parts of an object that ranges are counted in.

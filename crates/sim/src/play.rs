@@ -42,6 +42,8 @@ pub struct Report {
     pub crashes: u64,
     /// Zones that were emptied.
     pub zones_reset: u64,
+    /// Bytes that were fetched ahead of readers, and read.
+    pub prefetched_read: u64,
 }
 
 impl History {
@@ -307,6 +309,7 @@ impl<'a> Play<'a> {
         self.report.reads_cached += reads_cached;
         self.report.reads_failed += reads_failed;
         self.report.writes += writes;
+        self.report.prefetched_read += stage.cache.stats().prefetched_read_bytes;
         self.report.zones_reset += stage.cache.log().stats().zones_reset;
     }
 }

@@ -7,7 +7,7 @@
 //! What is left out is right if the same kind of violation remains. The effort is counted in runs, not in time: a seed
 //! shrinks to the same history on every machine.
 
-use zonal_base::Nanos;
+use zonal_base::{Bytes, Nanos};
 
 use crate::history::{Deed, History, ReadStep};
 use crate::violation::Violation;
@@ -92,12 +92,18 @@ impl Shrunk {
         let mut plainer = self.history.clone();
         plainer.setting.origin_fault_rate = 0;
         self.attempt(plainer);
+        let mut plainer = self.history.clone();
+        plainer.setting.engine.prefetch = Bytes(0);
+        self.attempt(plainer);
         for life in 0..self.history.lives.len() {
             for step in 0..self.history.lives[life].steps.len() {
                 for plain in PLAINER {
                     let mut history = self.history.clone();
-                    let Deed::Read(read) = &mut history.lives[life].steps[step].deed else { break };
-                    plain(read);
+                    match &mut history.lives[life].steps[step].deed {
+                        Deed::Read(read) => plain(read),
+                        Deed::Scan(scan) => plain(&mut scan.read),
+                        Deed::Write(_) | Deed::Fault(_) => break,
+                    }
                     self.attempt(history);
                 }
             }

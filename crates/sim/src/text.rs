@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use zonal_base::Nanos;
+use zonal_base::{Bytes, Nanos};
 use zonal_cache::Freshness;
 use zonal_device::ram::Crash;
 use zonal_device::{Geometry, Kind};
 
 use crate::drive::{Fault, Model};
 use crate::history::{
-    Actor, Change, Deed, Ending, History, Keeping, Life, NewObject, ReadStep, Setting, Step, WHOLE,
-    WriteStep,
+    Actor, Change, Deed, Ending, History, Keeping, Life, NewObject, ReadStep, ScanStep, Setting,
+    Step, WHOLE, WriteStep,
 };
 use crate::oracle::Tag;
 
@@ -43,6 +43,7 @@ impl Life {
     fn objects(&self) -> impl Iterator<Item = usize> {
         self.steps.iter().filter_map(|step| match step.deed {
             Deed::Read(read) => Some(read.object),
+            Deed::Scan(scan) => Some(scan.read.object),
             Deed::Write(write) => Some(write.object),
             Deed::Fault(_) => None,
         })
@@ -80,6 +81,9 @@ impl fmt::Display for Setting {
         )?;
         if self.engine.pinned_percent != 0 {
             writeln!(f, "        up to {} % can be pinned", self.engine.pinned_percent)?;
+        }
+        if self.engine.prefetch != Bytes(0) {
+            writeln!(f, "        {} ahead of who reads front to back", self.engine.prefetch)?;
         }
         match self.origin_fault_rate {
             0 => writeln!(f, "origin: no request fails"),
@@ -142,6 +146,7 @@ impl fmt::Display for Deed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Read(read) => read.fmt(f),
+            Self::Scan(scan) => scan.fmt(f),
             Self::Write(write) => write.fmt(f),
             Self::Fault(fault) => fault.fmt(f),
         }
@@ -181,6 +186,14 @@ impl fmt::Display for ReadStep {
             write!(f, "; is cut off after {}", Ms(after))?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for ScanStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let order = if self.is_disordered { "each second first" } else { "front to back" };
+        let Self { count, len, pause, read, .. } = self;
+        write!(f, "{count} ranges of {len} bytes, {order}, {} between: {read}", Ms(*pause))
     }
 }
 

@@ -43,11 +43,14 @@ fn did_something(count: u64, reports: &[Report]) {
     let (reads, cached, failed) =
         (sum(|r| r.reads), sum(|r| r.reads_cached), sum(|r| r.reads_failed));
     let (writes, crashes, resets) = (sum(|r| r.writes), sum(|r| r.crashes), sum(|r| r.zones_reset));
+    let prefetched = sum(|r| r.prefetched_read);
     println!(
-        "{count} histories: {reads} reads ({cached} cached, {failed} cut short), {writes} writes, {crashes} crashes, {resets} zones emptied"
+        "{count} histories: {reads} reads ({cached} cached, {failed} cut short), {writes} writes, {crashes} crashes, {resets} zones emptied, {} KiB read that were fetched ahead",
+        prefetched >> 10
     );
     if 100 <= count {
         assert!(reads / 10 < cached && failed < reads / 2, "hits are what is to be tested");
+        assert!(count << 12 < prefetched, "a page of each is the least");
         assert!(count / 2 < crashes && count < writes && count < resets);
     }
 }
