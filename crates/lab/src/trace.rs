@@ -20,6 +20,7 @@ mod reference;
 mod replay;
 mod report;
 mod request;
+mod shelf;
 mod spread;
 
 pub use capacity::{Capacity, Unit};

@@ -1,11 +1,11 @@
-//! Slots by the numbers of their objects: open addressing, linear probing, 32 bits for each cell.
+//! Slots by the names of their objects: open addressing, linear probing, 32 bits for each cell.
 //!
-//! A cell holds a slot, and above it as many bits of the hash as there is room for: with 100,000 objects that are 15, so that
-//! one object in 32,768 is looked at in vain. Cells are made anew when a slot needs more bits than there were. The numbers themselves stay with the objects.
+//! A cell holds a slot, and above it as many bits of the name as there is room for: with 100,000 objects that are 15, so that
+//! one object in 32,768 is looked at in vain. Cells are made anew when a slot needs more bits than there were. The names themselves stay with the objects.
 
 use zonal_base::index as wide;
 
-use super::spread::spread;
+use super::spread::NAME_BITS;
 
 /// Where an object stands.
 type Slot = u32;
@@ -39,17 +39,16 @@ impl Index {
         Self { cells: vec![0; most / 4 * CELLS_PER_4 + CELLS_PER_4], slot_bits, count: 0, most }
     }
 
-    /// `id` says which object stands in a slot.
-    pub(super) fn find(&self, wanted: u64, id: impl Fn(Slot) -> u64) -> Option<Slot> {
-        let hash = spread(wanted);
-        let tag = self.tag(hash);
-        let mut at = self.home(hash);
+    /// `name` says which object stands in a slot.
+    pub(super) fn find(&self, wanted: u64, name: impl Fn(Slot) -> u64) -> Option<Slot> {
+        let tag = self.tag(wanted);
+        let mut at = self.home(wanted);
         loop {
             let cell = self.cells[at];
             if cell == 0 {
                 return None;
             }
-            if self.tag_of(cell) == tag && id(self.slot(cell)) == wanted {
+            if self.tag_of(cell) == tag && name(self.slot(cell)) == wanted {
                 return Some(self.slot(cell));
             }
             at = self.after(at);
@@ -57,40 +56,39 @@ impl Index {
     }
 
     /// Requires: the object is not there yet, and its slot is no other's, and not the last of all.
-    pub(super) fn insert(&mut self, wanted: u64, slot: Slot, id: impl Fn(Slot) -> u64) {
+    pub(super) fn insert(&mut self, wanted: u64, slot: Slot, name: impl Fn(Slot) -> u64) {
         if self.count == self.most {
             // A quarter more, so that little lies idle.
-            self.rebuild(self.most + self.most / 4, self.slot_bits, &id);
+            self.rebuild(self.most + self.most / 4, self.slot_bits, &name);
         }
         let slot_bits = u32::BITS - (slot + 1).leading_zeros();
         if self.slot_bits < slot_bits {
-            self.rebuild(self.most, slot_bits, &id);
+            self.rebuild(self.most, slot_bits, &name);
         }
         self.count += 1;
         self.put(wanted, slot);
     }
 
     fn put(&mut self, wanted: u64, slot: Slot) {
-        let hash = spread(wanted);
-        let mut at = self.home(hash);
+        let mut at = self.home(wanted);
         while self.cells[at] != 0 {
             at = self.after(at);
         }
-        self.cells[at] = self.tag(hash).unbounded_shl(self.slot_bits) | (slot + 1);
+        self.cells[at] = self.tag(wanted).unbounded_shl(self.slot_bits) | (slot + 1);
     }
 
-    fn rebuild(&mut self, most: usize, slot_bits: u32, id: impl Fn(Slot) -> u64) {
+    fn rebuild(&mut self, most: usize, slot_bits: u32, name: impl Fn(Slot) -> u64) {
         let new = Self { count: self.count, ..Self::with(most, slot_bits) };
         let old = std::mem::replace(self, new);
         for cell in old.cells.iter().filter(|cell| **cell != 0) {
             let slot = old.slot(*cell);
-            self.put(id(slot), slot);
+            self.put(name(slot), slot);
         }
     }
 
     /// Requires: the object is there, in this slot.
-    pub(super) fn remove(&mut self, wanted: u64, slot: Slot, id: impl Fn(Slot) -> u64) {
-        let mut hole = self.home(spread(wanted));
+    pub(super) fn remove(&mut self, wanted: u64, slot: Slot, name: impl Fn(Slot) -> u64) {
+        let mut hole = self.home(wanted);
         while self.slot(self.cells[hole]) != slot {
             hole = self.after(hole);
         }
@@ -103,7 +101,7 @@ impl Index {
             if cell == 0 {
                 break;
             }
-            let home = self.home(spread(id(self.slot(cell))));
+            let home = self.home(name(self.slot(cell)));
             if self.distance(hole, at) <= self.distance(home, at) {
                 self.cells[hole] = cell;
                 hole = at;
@@ -117,10 +115,9 @@ impl Index {
         self.count
     }
 
-    fn home(&self, hash: u64) -> usize {
-        let cells = self.cells.len() as u128;
-        let home = ((u128::from(hash) * cells) >> 64) as u64;
-        wide(home)
+    fn home(&self, name: u64) -> usize {
+        let upper = name >> (NAME_BITS - u32::BITS);
+        wide((upper * self.cells.len() as u64) >> u32::BITS)
     }
 
     fn after(&self, at: usize) -> usize {
@@ -131,10 +128,10 @@ impl Index {
         if from <= to { to - from } else { to + self.cells.len() - from }
     }
 
-    /// The low bits of the hash: the high ones are in the place of the cell already.
-    #[expect(clippy::cast_possible_truncation, reason = "bits of a hash")]
-    fn tag(&self, hash: u64) -> u32 {
-        hash as u32 & u32::MAX.unbounded_shr(self.slot_bits)
+    /// The low bits of the name: the high ones are in the place of the cell already.
+    #[expect(clippy::cast_possible_truncation, reason = "bits of a name")]
+    fn tag(&self, name: u64) -> u32 {
+        name as u32 & u32::MAX.unbounded_shr(self.slot_bits)
     }
 
     /// 0 where slots leave no room for tags.
@@ -149,17 +146,18 @@ impl Index {
 
 #[cfg(test)]
 mod tests {
+    use super::super::spread::name;
     use super::*;
 
     /// The object in a slot.
-    const fn id(slot: Slot) -> u64 {
-        slot as u64 * 3 + 1
+    const fn name_of(slot: Slot) -> u64 {
+        name(slot as u64 * 3 + 1)
     }
 
     #[track_caller]
     fn check(index: &Index, slots: &[Slot], is_there: impl Fn(usize) -> bool) {
         for (at, slot) in slots.iter().enumerate() {
-            assert_eq!(index.find(id(*slot), id), is_there(at).then_some(*slot));
+            assert_eq!(index.find(name_of(*slot), name_of), is_there(at).then_some(*slot));
         }
     }
 
@@ -168,12 +166,12 @@ mod tests {
         let mut index = Index::for_objects(0);
         let slots: Vec<Slot> = (0..1000).map(|n| n * 77_777).chain([u32::MAX - 1]).collect();
         for (count, slot) in slots.iter().enumerate() {
-            index.insert(id(*slot), *slot, id);
+            index.insert(name_of(*slot), *slot, name_of);
             check(&index, &slots, |at| at <= count);
         }
         for (at, slot) in slots.iter().enumerate().filter(|(at, _)| at % 2 == 0) {
-            index.remove(id(*slot), *slot, id);
-            assert_eq!(index.find(id(slots[at]), id), None);
+            index.remove(name_of(*slot), *slot, name_of);
+            assert_eq!(index.find(name_of(slots[at]), name_of), None);
         }
         check(&index, &slots, |at| at % 2 == 1);
     }

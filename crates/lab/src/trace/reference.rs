@@ -10,7 +10,6 @@ mod fifo;
 mod kept;
 mod lru;
 mod s3_fifo;
-mod shelf;
 mod sieve;
 
 use super::{Capacity, Contender};

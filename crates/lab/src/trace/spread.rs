@@ -9,6 +9,27 @@ pub(super) const fn spread(number: u64) -> u64 {
     number ^ number >> 33
 }
 
+/// Bits of a [`name`].
+pub(super) const NAME_BITS: u32 = 48;
+
+/// What an object is known by. Numbers below 2^32 never have the same name; others have the name of one of a million objects about once
+/// in 300 million requests.
+#[expect(clippy::cast_possible_truncation, reason = "what is cut off is 0")]
+pub(super) const fn name(id: u64) -> u64 {
+    if id >> u32::BITS != 0 {
+        return spread(id) >> (u64::BITS - NAME_BITS);
+    }
+    let upper = spread_short(id as u32) as u64;
+    upper << (NAME_BITS - u32::BITS) | upper & 0xFFFF
+}
+
+/// The same finish for 32 bits.
+const fn spread_short(number: u32) -> u32 {
+    let number = (number ^ number >> 16).wrapping_mul(0x85EB_CA6B);
+    let number = (number ^ number >> 13).wrapping_mul(0xC2B2_AE35);
+    number ^ number >> 16
+}
+
 /// A map by numbers. Nobody chooses them to do harm: traces are files of one's own.
 pub(super) type NumberMap<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<Spread>>;
 

@@ -2,14 +2,23 @@
 //! for longest goes.
 //!
 //! Where objects have sizes a slot has 4 KiB, and an object takes as many as it needs, wherever they are free: what it does not
-//! fill of its last is lost. Otherwise each object takes one slot.
+//! fill of its last is lost. Otherwise each object takes one slot. As any free slot is as good as another, they are only counted.
 
-use zonal_base::{ZoneId, low_u32};
-use zonal_slots::{Slot, Slots};
-
+use super::super::shelf::{Shelf, Slot};
 use super::super::{Capacity, FlashBytes};
 use super::store::Store;
-use super::table::Table;
+use zonal_base::{index, low_u32};
+
+/// See the module.
+pub(in crate::trace) struct Chunks {
+    /// What a slot holds.
+    slot: u64,
+    count: u64,
+    free: u64,
+    shelf: Shelf,
+    was_full: bool,
+    filled: u64,
+}
 
 /// Slots at most: 8 TiB of them.
 const SLOTS_MAX: u64 = (1 << 31) - 1;
@@ -17,21 +26,8 @@ const SLOTS_MAX: u64 = (1 << 31) - 1;
 /// A block of most drives.
 const SLOT_BYTES: u64 = 4096;
 
-/// See the module. By slot: only the first of an object is looked at.
-pub(in crate::trace) struct Chunks {
-    /// What a slot holds.
-    slot: u64,
-    count: u64,
-    slots: Slots,
-    table: Table,
-    ids: Vec<u64>,
-    /// Empty where every object counts as one.
-    lens: Vec<u32>,
-    was_full: bool,
-    filled: u64,
-}
-
-const ALL: ZoneId = ZoneId(0);
+/// The list in which all objects are.
+const LIST: u8 = 0;
 
 impl Chunks {
     /// # Errors
@@ -45,42 +41,25 @@ impl Chunks {
         if count == 0 || SLOTS_MAX < count {
             return Err(format!("room for {capacity} is {count} slots: from 1 to {SLOTS_MAX}"));
         }
-        Ok(Self {
-            slot,
-            count,
-            slots: Slots::new(low_u32(zonal_base::index(count))),
-            table: Table::new(1),
-            ids: Vec::new(),
-            lens: Vec::new(),
-            was_full: false,
-            filled: 0,
-        })
+        let shelf = Shelf::new(capacity, count);
+        Ok(Self { slot, count, free: count, shelf, was_full: false, filled: 0 })
     }
 
-    fn find(&self, id: u64) -> Option<Slot> {
-        self.table.find(id, |(_, slot)| self.ids[slot as usize]).map(|(_, slot)| slot)
-    }
-
-    fn len(&self, slot: Slot) -> u64 {
-        self.lens.get(slot as usize).map_or(1, |len| u64::from(*len))
-    }
-
-    fn forget(&mut self, slot: Slot) {
-        let ids = &self.ids;
-        self.table.remove(ids[slot as usize], (ALL, slot), |(_, slot)| ids[slot as usize]);
-        self.slots.release(slot);
+    fn forget(&mut self, object: Slot) {
+        self.free += self.shelf.weight(object).div_ceil(self.slot);
+        self.shelf.remove(object);
     }
 }
 
 impl Store for Chunks {
     fn read(&mut self, id: u64, len: u64) -> bool {
-        let Some(slot) = self.find(id) else { return false };
-        if self.len(slot) != len {
+        let Some(object) = self.shelf.find(id) else { return false };
+        if self.shelf.weight(object) != len {
             // It will be written anew.
-            self.forget(slot);
+            self.forget(object);
             return false;
         }
-        self.slots.touch(slot);
+        self.shelf.move_to(object, LIST);
         true
     }
 
@@ -89,32 +68,19 @@ impl Store for Chunks {
         if self.count < slots {
             return;
         }
-        let slots = low_u32(zonal_base::index(slots));
-        let slot = loop {
-            if let Some(slot) = self.slots.take(slots) {
-                break slot;
-            }
+        while self.free < slots {
             self.was_full = true;
-            let oldest = self.slots.oldest().expect("what is not free is held");
+            let oldest = self.shelf.first(LIST).expect("what is not free is held");
             self.forget(oldest);
-        };
-        let at = slot as usize;
-        if self.ids.len() <= at {
-            self.ids.resize(at + 1, 0);
         }
-        self.ids[at] = id;
-        if self.slot != 1 {
-            self.lens.resize(self.ids.len(), 0);
-            self.lens[at] = low_u32(zonal_base::index(len));
-        }
-        let ids = &self.ids;
-        self.table.insert(id, (ALL, slot), |(_, slot)| ids[slot as usize]);
+        self.free -= slots;
+        self.shelf.add(id, low_u32(index(len)), LIST);
         self.filled += len;
     }
 
     fn forget_object(&mut self, id: u64) {
-        if let Some(slot) = self.find(id) {
-            self.forget(slot);
+        if let Some(object) = self.shelf.find(id) {
+            self.forget(object);
         }
     }
 
@@ -129,21 +95,10 @@ impl Store for Chunks {
 
 #[cfg(test)]
 impl Chunks {
-    /// Panics when an object cannot be found, or a slot is lost or held twice.
-    pub(super) fn check(&self) {
-        let mut held = std::collections::BTreeSet::new();
-        let mut objects = 0;
-        for (at, id) in self.ids.iter().enumerate() {
-            let slot = low_u32(at);
-            if self.find(*id) != Some(slot) {
-                continue;
-            }
-            objects += 1;
-            let run: Vec<Slot> = self.slots.slots_of(slot).collect();
-            assert_eq!(run.len() as u64, self.len(slot).div_ceil(self.slot));
-            assert!(run.into_iter().all(|slot| held.insert(slot)));
-        }
-        assert_eq!(objects, self.table.len());
-        assert_eq!(held.len() as u64 + u64::from(self.slots.free_count()), self.count);
+    /// Panics when a slot is lost or held twice.
+    pub(super) fn check(&mut self) {
+        let held = self.shelf.weights().map(|len| len.div_ceil(self.slot));
+        assert_eq!(held.sum::<u64>() + self.free, self.count);
+        self.shelf.check();
     }
 }

@@ -4,6 +4,7 @@ use zonal_base::{Bytes, Nanos, ZoneId, index};
 use zonal_policy::{Keep, Layout, Mark, Place, Policy, Spec, ZoneFacts};
 
 use super::super::FlashBytes;
+use super::super::spread::name;
 use super::store::Store;
 use super::table::Table;
 use super::zone::{self, Zone};
@@ -63,9 +64,9 @@ impl Log {
         3 + 2 * u32::from(spec.rewrites())
     }
 
-    fn find(&self, id: u64) -> Option<(ZoneId, u32)> {
+    fn find(&self, name: u64) -> Option<(ZoneId, u32)> {
         let zones = &self.zones;
-        self.table.find(id, |(zone, number)| zones[index(zone.0.into())].id(number))
+        self.table.find(name, |(zone, number)| zones[index(zone.0.into())].name(number))
     }
 
     fn record(&self, (zone, number): (ZoneId, u32)) -> (Place, Mark) {
@@ -87,19 +88,19 @@ impl Log {
     fn unlink(&mut self, (zone, number): (ZoneId, u32)) -> u64 {
         let of = self.zone(zone);
         of.kill(number);
-        let id = of.id(number);
+        let name = of.name(number);
         let zones = &self.zones;
-        let id_of = |(zone, number): (ZoneId, u32)| zones[index(zone.0.into())].id(number);
-        self.table.remove(id, (zone, number), id_of);
-        id
+        let name_of = |(zone, number): (ZoneId, u32)| zones[index(zone.0.into())].name(number);
+        self.table.remove(name, (zone, number), name_of);
+        name
     }
 
-    fn append(&mut self, stream: Stream, id: u64, len: u64) -> Place {
+    fn append(&mut self, stream: Stream, name: u64, len: u64) -> Place {
         let zone = self.zone_for(stream, len);
-        let number = self.zone(zone).push(id, len);
+        let number = self.zone(zone).push(name, len);
         let zones = &self.zones;
-        let id_of = |(zone, number): (ZoneId, u32)| zones[index(zone.0.into())].id(number);
-        self.table.insert(id, (zone, number), id_of);
+        let name_of = |(zone, number): (ZoneId, u32)| zones[index(zone.0.into())].name(number);
+        self.table.insert(name, (zone, number), name_of);
         zones[index(zone.0.into())].place(zone, number)
     }
 
@@ -115,9 +116,7 @@ impl Log {
             self.seal(full);
         }
         if matches!(stream, Stream::Fill) {
-            while self.empty.len() <= self.kept_empty {
-                self.reclaim();
-            }
+            self.make_room();
         }
         let zone = self.empty.pop().expect("reclaim keeps less than it frees");
         let opened = self.opened;
@@ -134,7 +133,17 @@ impl Log {
         self.policy.on_sealed(zone, self.now);
     }
 
-    fn reclaim(&mut self) {
+    /// Empties zones until one may be filled. Where objects are not much smaller than zones, what is written again may take
+    /// as much room elsewhere, for ever: who has emptied as many zones as there are keeps nothing of the next.
+    fn make_room(&mut self) {
+        let mut emptied = 0;
+        while self.empty.len() <= self.kept_empty {
+            self.reclaim(emptied < self.zones.len());
+            emptied += 1;
+        }
+    }
+
+    fn reclaim(&mut self, may_keep: bool) {
         self.policy.evict();
         let victim = self.policy.victim(&self.sealed).expect("there are full zones");
         self.sealed.retain(|facts| facts.zone != victim);
@@ -144,8 +153,8 @@ impl Log {
             }
             let (place, mark) = self.record((victim, number));
             match self.policy.keep(&place, mark) {
-                Keep::Drop => self.forget((victim, number)),
-                Keep::Rewrite => self.rewrite(&place, mark),
+                Keep::Rewrite if may_keep => self.rewrite(&place, mark),
+                _ => self.forget((victim, number)),
             }
         }
         self.policy.on_emptied(victim);
@@ -154,8 +163,8 @@ impl Log {
     }
 
     fn rewrite(&mut self, from: &Place, mark: Mark) {
-        let id = self.unlink((from.zone, from.number));
-        let to = self.append(Stream::Rewrite, id, from.len.0);
+        let name = self.unlink((from.zone, from.number));
+        let to = self.append(Stream::Rewrite, name, from.len.0);
         self.written.moved += from.len.0;
         let mark = self.policy.on_move(from, &to, mark, self.now);
         self.zone(to.zone).set_mark(to.number, mark);
@@ -166,7 +175,7 @@ impl Store for Log {
     fn read(&mut self, id: u64, len: u64) -> bool {
         // Not every trace has times, and those that have count seconds: a millisecond for each request.
         self.now = Nanos(self.now.0 + 1_000_000);
-        let Some(spot) = self.find(id) else { return false };
+        let Some(spot) = self.find(name(id)) else { return false };
         let (place, mark) = self.record(spot);
         if place.len.0 != len || !self.policy.holds(&place, mark) {
             // It will be written anew.
@@ -182,14 +191,14 @@ impl Store for Log {
         if self.zone_capacity < len {
             return;
         }
-        let place = self.append(Stream::Fill, id, len);
+        let place = self.append(Stream::Fill, name(id), len);
         self.written.filled += len;
         self.policy.on_insert(&place, self.now);
         self.policy.evict();
     }
 
     fn forget_object(&mut self, id: u64) {
-        if let Some(spot) = self.find(id) {
+        if let Some(spot) = self.find(name(id)) {
             self.forget(spot);
         }
     }
@@ -206,7 +215,7 @@ impl Store for Log {
 #[cfg(test)]
 impl Log {
     /// Panics when a record cannot be found, or bytes are lost or counted twice.
-    pub(super) fn check(&self) {
+    pub(super) fn check(&mut self) {
         let (mut live, mut invalid, mut free, mut count) = (0, 0, 0, 0);
         for (zone, of) in (0..).map(ZoneId).zip(&self.zones) {
             for number in 0..of.count() {
@@ -214,7 +223,7 @@ impl Log {
                 match of.is_dead(number) {
                     true => invalid += place.len.0,
                     false => {
-                        assert_eq!(self.find(of.id(number)), Some((zone, number)));
+                        assert_eq!(self.find(of.name(number)), Some((zone, number)));
                         live += place.len.0;
                         count += 1;
                     }

@@ -7,6 +7,7 @@ use zonal_base::{ZoneId, index};
 use zonal_policy::Promotion;
 use zonal_slots::{Slot, Slots};
 
+use super::super::spread::name;
 use super::super::{Capacity, FlashBytes};
 use super::store::Store;
 use super::table::Table;
@@ -57,18 +58,18 @@ impl Regions {
         })
     }
 
-    fn find(&self, id: u64) -> Option<(ZoneId, u32)> {
+    fn find(&self, name: u64) -> Option<(ZoneId, u32)> {
         let records = &self.records;
-        self.table.find(id, |(zone, number)| records[index(zone.0.into())].id(number))
+        self.table.find(name, |(zone, number)| records[index(zone.0.into())].name(number))
     }
 
     fn forget(&mut self, (zone, number): (ZoneId, u32)) {
         let of = &mut self.records[index(zone.0.into())];
         of.kill(number);
-        let id = of.id(number);
+        let name = of.name(number);
         let records = &self.records;
-        let id_of = |(zone, number): (ZoneId, u32)| records[index(zone.0.into())].id(number);
-        self.table.remove(id, (zone, number), id_of);
+        let name_of = |(zone, number): (ZoneId, u32)| records[index(zone.0.into())].name(number);
+        self.table.remove(name, (zone, number), name_of);
     }
 
     /// The region that is being filled, if it has room, or another one.
@@ -78,7 +79,7 @@ impl Regions {
             return open;
         }
         loop {
-            if let Some(slot) = self.slots.take(1) {
+            if let Some(slot) = self.slots.take() {
                 self.open = Some(slot);
                 return slot;
             }
@@ -101,7 +102,7 @@ impl Regions {
 
 impl Store for Regions {
     fn read(&mut self, id: u64, len: u64) -> bool {
-        let Some(spot) = self.find(id) else { return false };
+        let Some(spot) = self.find(name(id)) else { return false };
         let (zone, number) = spot;
         if self.records[index(zone.0.into())].place(zone, number).len.0 != len {
             // It will be written anew.
@@ -118,16 +119,17 @@ impl Store for Regions {
         if self.region < len {
             return;
         }
+        let name = name(id);
         let slot = self.region_for(len);
-        let number = self.records[slot as usize].push(id, len);
+        let number = self.records[slot as usize].push(name, len);
         let records = &self.records;
-        let id_of = |(zone, number): (ZoneId, u32)| records[index(zone.0.into())].id(number);
-        self.table.insert(id, (ZoneId(slot), number), id_of);
+        let name_of = |(zone, number): (ZoneId, u32)| records[index(zone.0.into())].name(number);
+        self.table.insert(name, (ZoneId(slot), number), name_of);
         self.filled += len;
     }
 
     fn forget_object(&mut self, id: u64) {
-        if let Some(spot) = self.find(id) {
+        if let Some(spot) = self.find(name(id)) {
             self.forget(spot);
         }
     }
@@ -144,11 +146,11 @@ impl Store for Regions {
 #[cfg(test)]
 impl Regions {
     /// Panics when a record cannot be found, or a region is lost or holds too much.
-    pub(super) fn check(&self) {
+    pub(super) fn check(&mut self) {
         let (mut used, mut count) = (0, 0);
         for (zone, of) in (0..).map(ZoneId).zip(&self.records) {
             for number in (0..of.count()).filter(|number| !of.is_dead(*number)) {
-                assert_eq!(self.find(of.id(number)), Some((zone, number)));
+                assert_eq!(self.find(of.name(number)), Some((zone, number)));
                 count += 1;
             }
             assert!(of.written() <= self.region);

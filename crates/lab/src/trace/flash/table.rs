@@ -19,20 +19,20 @@ impl Table {
         Self { index: Index::for_objects(0), zone_bits }
     }
 
-    pub(super) fn find(&self, id: u64, id_of: impl Fn(Spot) -> u64) -> Option<Spot> {
-        self.index.find(id, |slot| id_of(self.spot(slot))).map(|slot| self.spot(slot))
+    pub(super) fn find(&self, name: u64, name_of: impl Fn(Spot) -> u64) -> Option<Spot> {
+        self.index.find(name, |slot| name_of(self.spot(slot))).map(|slot| self.spot(slot))
     }
 
     /// Requires: the object is not there.
-    pub(super) fn insert(&mut self, id: u64, spot: Spot, id_of: impl Fn(Spot) -> u64) {
+    pub(super) fn insert(&mut self, name: u64, spot: Spot, name_of: impl Fn(Spot) -> u64) {
         let (slot, bits) = (self.slot(spot), self.zone_bits);
-        self.index.insert(id, slot, |slot| id_of(spot_of(slot, bits)));
+        self.index.insert(name, slot, |slot| name_of(spot_of(slot, bits)));
     }
 
     /// Requires: the object is there.
-    pub(super) fn remove(&mut self, id: u64, spot: Spot, id_of: impl Fn(Spot) -> u64) {
+    pub(super) fn remove(&mut self, name: u64, spot: Spot, name_of: impl Fn(Spot) -> u64) {
         let (slot, bits) = (self.slot(spot), self.zone_bits);
-        self.index.remove(id, slot, |slot| id_of(spot_of(slot, bits)));
+        self.index.remove(name, slot, |slot| name_of(spot_of(slot, bits)));
     }
 
     #[cfg(test)]

@@ -3,10 +3,12 @@
 use zonal_base::{Bytes, ZoneId, index, low_u32};
 use zonal_policy::{Mark, Place, ZoneFacts};
 
-/// See the module. 13 bytes for each record, or 9 where all have a length of one.
+use super::super::spread::NAME_BITS;
+
+/// See the module. 11 bytes for each record, or 7 where all have a length of one.
 #[derive(Default)]
 pub(super) struct Zone {
-    ids: Vec<u64>,
+    names: Vec<Packed>,
     /// Where each record begins. Empty until one is longer than one: until then its number says it.
     offsets: Vec<u32>,
     /// Mark, and whether it is dead.
@@ -14,6 +16,9 @@ pub(super) struct Zone {
     written: u64,
     sequence: u64,
 }
+
+/// A name.
+type Packed = [u8; NAME_BITS as usize / 8];
 
 const DEAD: u8 = 1 << 7;
 
@@ -25,9 +30,10 @@ impl Zone {
         self.sequence = sequence;
     }
 
-    pub(super) fn push(&mut self, id: u64, len: u64) -> u32 {
-        let number = low_u32(self.ids.len());
-        self.ids.push(id);
+    pub(super) fn push(&mut self, name: u64, len: u64) -> u32 {
+        let number = low_u32(self.names.len());
+        let [a, b, c, d, e, f, ..] = name.to_le_bytes();
+        self.names.push([a, b, c, d, e, f]);
         if len != 1 && self.offsets.is_empty() {
             self.offsets.extend(0..number);
         }
@@ -40,7 +46,7 @@ impl Zone {
     }
 
     pub(super) fn seal(&mut self, zone: ZoneId) -> ZoneFacts {
-        self.ids.shrink_to_fit();
+        self.names.shrink_to_fit();
         self.offsets.shrink_to_fit();
         self.states.shrink_to_fit();
         ZoneFacts {
@@ -53,15 +59,17 @@ impl Zone {
     }
 
     pub(super) fn count(&self) -> u32 {
-        low_u32(self.ids.len())
+        low_u32(self.names.len())
     }
 
     pub(super) const fn written(&self) -> u64 {
         self.written
     }
 
-    pub(super) fn id(&self, number: u32) -> u64 {
-        self.ids[number as usize]
+    /// The name of its object.
+    pub(super) fn name(&self, number: u32) -> u64 {
+        let [a, b, c, d, e, f] = self.names[number as usize];
+        u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
     }
 
     pub(super) fn mark(&self, number: u32) -> Mark {

@@ -4,15 +4,13 @@
 //! The paper's `p` is a real number here; it leaves open whether it is a whole one. Its rules are for pages
 //! of one size. By bytes they read: |T1| and so on are bytes, and as much leaves as must for the new object to fit.
 
+use super::super::shelf::{Shelf, Slot};
 use super::super::{Capacity, Contender, FlashBytes, Outcome, Request};
-use super::shelf::{List, Shelf, Slot};
 
 #[derive(Debug)]
 pub(super) struct Arc {
     capacity: Capacity,
     shelf: Shelf,
-    /// By mark: `ONCE` and `AGAIN` are cached, the ghosts are their numbers and sizes only.
-    lists: [List; 4],
     /// How much of the room `ONCE` should have.
     target: f64,
     flash: FlashBytes,
@@ -20,6 +18,7 @@ pub(super) struct Arc {
 
 const ONCE: u8 = 0;
 const AGAIN: u8 = 1;
+/// The ghosts are their names and sizes only.
 const ONCE_GHOST: u8 = 2;
 const AGAIN_GHOST: u8 = 3;
 
@@ -28,30 +27,21 @@ impl Arc {
         Self {
             capacity,
             shelf: Shelf::new(capacity, capacity.amount().saturating_mul(2)),
-            lists: [List::new(); 4],
             target: 0.0,
             flash: FlashBytes::default(),
         }
     }
 
     const fn weight(&self, list: u8) -> u64 {
-        self.lists[list as usize].weight
+        self.shelf.weight_of(list)
     }
 
-    /// Puts an object that is in no list in front of this one.
-    fn push(&mut self, slot: Slot, to: u8) {
-        self.shelf.set_mark(slot, to);
-        self.shelf.push(&mut self.lists[to as usize], slot);
-    }
-
-    fn unlink(&mut self, slot: Slot) {
-        let list = self.shelf.mark(slot);
-        self.shelf.unlink(&mut self.lists[list as usize], slot);
+    fn oldest(&mut self, list: u8) -> Slot {
+        self.shelf.first(list).expect("the list is not empty")
     }
 
     fn drop_oldest(&mut self, list: u8) {
-        let slot = self.lists[list as usize].oldest;
-        self.unlink(slot);
+        let slot = self.oldest(list);
         self.shelf.remove(slot);
     }
 
@@ -67,9 +57,8 @@ impl Arc {
         } else {
             AGAIN
         };
-        let slot = self.lists[from as usize].oldest;
-        self.unlink(slot);
-        self.push(slot, from + ONCE_GHOST);
+        let slot = self.oldest(from);
+        self.shelf.move_to(slot, from + ONCE_GHOST);
     }
 
     const fn needs_room(&self, weight: u64) -> bool {
@@ -89,9 +78,8 @@ impl Arc {
     }
 
     fn ghost(&mut self, slot: Slot, request: &Request) {
-        let list = self.shelf.mark(slot);
+        let list = self.shelf.list(slot);
         self.adapt(list);
-        self.unlink(slot);
         self.shelf.remove(slot);
         let weight = self.capacity.weight(request.size);
         if self.capacity.amount() < weight {
@@ -116,7 +104,8 @@ impl Arc {
                     continue;
                 }
                 self.drop_oldest(ONCE_GHOST);
-            } else if room * 2 < self.lists.iter().map(|list| list.weight).sum::<u64>() + weight
+            } else if room * 2
+                < (ONCE..=AGAIN_GHOST).map(|list| self.weight(list)).sum::<u64>() + weight
                 && self.weight(AGAIN_GHOST) != 0
             {
                 self.drop_oldest(AGAIN_GHOST);
@@ -127,8 +116,7 @@ impl Arc {
     }
 
     fn insert(&mut self, request: &Request, to: u8) {
-        let slot = self.shelf.add(request.id, request.size);
-        self.push(slot, to);
+        self.shelf.add(request.id, request.size, to);
         self.flash.filled += self.capacity.weight(request.size);
     }
 }
@@ -146,23 +134,16 @@ impl Contender for Arc {
             self.miss(request);
             return Outcome::Miss;
         };
-        match self.shelf.mark(slot) {
-            AGAIN => self.shelf.renew(&mut self.lists[AGAIN as usize], slot),
-            ONCE => {
-                self.unlink(slot);
-                self.push(slot, AGAIN);
-            }
-            _ => {
-                self.ghost(slot, request);
-                return Outcome::Miss;
-            }
+        if self.shelf.list(slot) < ONCE_GHOST {
+            self.shelf.move_to(slot, AGAIN);
+            return Outcome::Hit;
         }
-        Outcome::Hit
+        self.ghost(slot, request);
+        Outcome::Miss
     }
 
     fn invalidate(&mut self, id: u64) {
         if let Some(slot) = self.shelf.find(id) {
-            self.unlink(slot);
             self.shelf.remove(slot);
         }
     }

@@ -6,15 +6,16 @@
 
 use std::collections::BinaryHeap;
 
-use super::super::spread::NumberMap;
+use zonal_base::{index, low_u32};
+
+use super::super::shelf::Shelf;
 use super::super::{Capacity, Contender, FlashBytes, NEVER, Outcome, Request};
 
 #[derive(Debug)]
 pub(super) struct Belady {
     capacity: Capacity,
-    used: u64,
-    /// The sizes of what is cached, by its next request.
-    sizes: NumberMap<u32, u32>,
+    /// What is cached, by its next request: numbers below 2^32, so that none is taken for another.
+    shelf: Shelf,
     /// The next requests of what is cached, the latest first; and some that have been.
     latest: BinaryHeap<u32>,
     /// Of the request that comes.
@@ -22,15 +23,17 @@ pub(super) struct Belady {
     flash: FlashBytes,
 }
 
-/// Next requests that have been may make up half of the heap; below this many it does not matter.
+/// The list in which all objects are.
+const LIST: u8 = 0;
+
+/// Next requests that have been may make up a fifth of the heap; below this many it does not matter.
 const STALE_MIN: usize = 64;
 
 impl Belady {
     pub(super) fn new(capacity: Capacity) -> Self {
         Self {
             capacity,
-            used: 0,
-            sizes: NumberMap::default(),
+            shelf: Shelf::new(capacity, capacity.amount()),
             latest: BinaryHeap::new(),
             position: 0,
             flash: FlashBytes::default(),
@@ -41,29 +44,38 @@ impl Belady {
         if next == NEVER {
             return;
         }
-        self.used += self.capacity.weight(size);
-        self.sizes.insert(next, size);
-        self.latest.push(next);
-        if self.sizes.len() * 2 + STALE_MIN < self.latest.len() {
+        self.shelf.add(next.into(), size, LIST);
+        if self.shelf.len() / 4 * 5 + STALE_MIN <= self.latest.len() {
             let now = self.position;
             self.latest.retain(|next| now <= *next);
         }
+        if self.latest.len() == self.latest.capacity() {
+            // An eighth more, so that little lies idle.
+            self.latest.reserve_exact(self.latest.len() / 8 + STALE_MIN);
+        }
+        self.latest.push(next);
+    }
+
+    /// Takes out what is asked for at a position, and says how large it was.
+    fn take(&mut self, position: u32) -> Option<u32> {
+        let slot = self.shelf.find(position.into())?;
+        let size = low_u32(index(self.shelf.weight(slot)));
+        self.shelf.remove(slot);
+        Some(size)
     }
 
     /// Those that have been are the least of all, and never come up while there is something to evict.
     fn evict(&mut self) {
-        let size = self.latest.pop().and_then(|latest| self.sizes.remove(&latest));
-        let size = size.expect("what is used is in the heap");
-        self.used -= self.capacity.weight(size);
+        let latest = self.latest.pop().and_then(|latest| self.take(latest));
+        latest.expect("what is cached is in the heap");
     }
 }
 
 impl Contender for Belady {
     fn read(&mut self, request: &Request) -> Outcome {
-        let known = self.sizes.remove(&self.position);
+        let known = self.take(self.position);
         self.position += 1;
         if let Some(size) = known {
-            self.used -= self.capacity.weight(size);
             self.keep(request.next, size);
             return Outcome::Hit;
         }
@@ -71,7 +83,7 @@ impl Contender for Belady {
         if self.capacity.amount() < weight {
             return Outcome::Miss;
         }
-        while self.capacity.amount() < self.used + weight {
+        while self.capacity.amount() < self.shelf.weight_of(LIST) + weight {
             self.evict();
         }
         self.keep(request.next, request.size);

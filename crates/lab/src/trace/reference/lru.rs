@@ -1,17 +1,17 @@
 //! Least recently used: the object leaves that was not asked for the longest.
 
-use super::kept::Order;
-use super::shelf::{List, Shelf, Slot};
+use super::super::shelf::{Shelf, Slot};
+use super::kept::{LIST, Order};
 
 #[derive(Debug, Default)]
 pub(super) struct Lru;
 
 impl Order for Lru {
-    fn hit(&mut self, shelf: &mut Shelf, list: &mut List, slot: Slot) {
-        shelf.renew(list, slot);
+    fn hit(&mut self, shelf: &mut Shelf, slot: Slot) {
+        shelf.move_to(slot, LIST);
     }
 
-    fn victim(&mut self, _shelf: &mut Shelf, list: &mut List) -> Slot {
-        list.oldest
+    fn victim(&mut self, shelf: &mut Shelf) -> Option<Slot> {
+        shelf.first(LIST)
     }
 }

@@ -8,26 +8,22 @@
 //! Until the room is full for the first time the small queue takes all of it, as the paper has it. Later versions of
 //! libCacheSim fill the main queue then; on traces that the cache holds a large part of, that differs by much.
 
+use super::super::shelf::{Shelf, Slot};
 use super::super::{Capacity, Contender, FlashBytes, Outcome, Request};
-use super::shelf::{List, Shelf, Slot};
 
 #[derive(Debug)]
 pub(super) struct S3Fifo {
     capacity: Capacity,
     small_most: u64,
+    /// Each object in one of three lists; how often it was asked for is its mark.
     shelf: Shelf,
-    small: List,
-    main: List,
-    /// Their numbers and sizes only.
-    ghosts: List,
     flash: FlashBytes,
 }
 
-/// In which list an object is, in its mark above how often it was asked for.
 const SMALL: u8 = 0;
-const MAIN: u8 = 4;
-const GHOST: u8 = 8;
-const LISTS: u8 = MAIN | GHOST;
+const MAIN: u8 = 1;
+/// Their names and sizes only.
+const GHOSTS: u8 = 2;
 /// Hits that are remembered at most.
 const HITS_MAX: u8 = 3;
 /// Hits that lead from the small queue to the main one.
@@ -41,9 +37,6 @@ impl S3Fifo {
             small_most: room / 10,
             // All that is cached, and ghosts.
             shelf: Shelf::new(capacity, room + ghosts_most(room) + 1),
-            small: List::new(),
-            main: List::new(),
-            ghosts: List::new(),
             flash: FlashBytes::default(),
         }
     }
@@ -51,7 +44,7 @@ impl S3Fifo {
     /// Lets something leave, so that there is more room than before.
     fn make_room(&mut self) {
         let main_most = self.capacity.amount() - self.small_most;
-        if main_most < self.main.weight || self.small.weight == 0 {
+        if main_most < self.shelf.weight_of(MAIN) || self.shelf.weight_of(SMALL) == 0 {
             self.shrink_main();
         } else {
             self.shrink_small();
@@ -59,55 +52,37 @@ impl S3Fifo {
     }
 
     fn shrink_small(&mut self) {
-        while self.small.weight != 0 {
-            let slot = self.small.oldest;
-            self.shelf.unlink(&mut self.small, slot);
-            let hits = self.shelf.mark(slot);
-            if hits < HITS_TO_MAIN {
+        while let Some(slot) = self.shelf.first(SMALL) {
+            if self.shelf.mark(slot) < HITS_TO_MAIN {
                 return self.remember(slot);
             }
-            self.shelf.set_mark(slot, MAIN);
-            self.shelf.push(&mut self.main, slot);
+            self.shelf.set_mark(slot, 0);
+            self.shelf.move_to(slot, MAIN);
         }
     }
 
     fn shrink_main(&mut self) {
-        loop {
-            let slot = self.main.oldest;
-            self.shelf.unlink(&mut self.main, slot);
-            let hits = self.shelf.mark(slot) & !LISTS;
+        while let Some(slot) = self.shelf.first(MAIN) {
+            let hits = self.shelf.mark(slot);
             if hits == 0 {
                 return self.shelf.remove(slot);
             }
-            self.shelf.set_mark(slot, MAIN | (hits - 1));
-            self.shelf.push(&mut self.main, slot);
+            self.shelf.set_mark(slot, hits - 1);
+            self.shelf.move_to(slot, MAIN);
         }
     }
 
-    /// Makes a ghost of an object that is in no list.
+    /// Makes a ghost of an object.
     fn remember(&mut self, slot: Slot) {
         let most = ghosts_most(self.capacity.amount());
-        let weight = self.shelf.weight(slot);
-        if most < weight {
+        if most < self.shelf.weight(slot) {
             return self.shelf.remove(slot);
         }
-        while most < self.ghosts.weight + weight {
-            let oldest = self.ghosts.oldest;
-            self.shelf.unlink(&mut self.ghosts, oldest);
+        self.shelf.move_to(slot, GHOSTS);
+        while most < self.shelf.weight_of(GHOSTS) {
+            let Some(oldest) = self.shelf.first(GHOSTS) else { return };
             self.shelf.remove(oldest);
         }
-        self.shelf.set_mark(slot, GHOST);
-        self.shelf.push(&mut self.ghosts, slot);
-    }
-
-    fn forget(&mut self, slot: Slot) {
-        let list = match self.shelf.mark(slot) & LISTS {
-            SMALL => &mut self.small,
-            MAIN => &mut self.main,
-            _ => &mut self.ghosts,
-        };
-        self.shelf.unlink(list, slot);
-        self.shelf.remove(slot);
     }
 }
 
@@ -120,14 +95,12 @@ impl Contender for S3Fifo {
     fn read(&mut self, request: &Request) -> Outcome {
         let found = self.shelf.find(request.id);
         if let Some(slot) = found {
-            let mark = self.shelf.mark(slot);
-            if mark & GHOST == 0 {
-                if mark & !LISTS < HITS_MAX {
-                    self.shelf.set_mark(slot, mark + 1);
-                }
+            if self.shelf.list(slot) != GHOSTS {
+                let hits = self.shelf.mark(slot);
+                self.shelf.set_mark(slot, (hits + 1).min(HITS_MAX));
                 return Outcome::Hit;
             }
-            self.forget(slot);
+            self.shelf.remove(slot);
         }
         let was_ghost = found.is_some();
         let weight = self.capacity.weight(request.size);
@@ -135,23 +108,19 @@ impl Contender for S3Fifo {
         if most < weight {
             return Outcome::Miss;
         }
-        while self.capacity.amount() < self.small.weight + self.main.weight + weight {
+        while self.capacity.amount()
+            < self.shelf.weight_of(SMALL) + self.shelf.weight_of(MAIN) + weight
+        {
             self.make_room();
         }
-        let slot = self.shelf.add(request.id, request.size);
-        if was_ghost {
-            self.shelf.set_mark(slot, MAIN);
-            self.shelf.push(&mut self.main, slot);
-        } else {
-            self.shelf.push(&mut self.small, slot);
-        }
+        self.shelf.add(request.id, request.size, if was_ghost { MAIN } else { SMALL });
         self.flash.filled += weight;
         Outcome::Miss
     }
 
     fn invalidate(&mut self, id: u64) {
         if let Some(slot) = self.shelf.find(id) {
-            self.forget(slot);
+            self.shelf.remove(slot);
         }
     }
 
