@@ -341,15 +341,18 @@ impl fmt::Debug for Buffer {
 }
 
 impl Payload {
-    /// A copy in memory of its own, aligned as that of a [`Buffer`] is, which goes back to the system: for what stays
-    /// longer than a pool can lend.
+    /// A copy in memory of its own, aligned as that of a [`Buffer`] is: for what stays longer than a pool can lend. In
+    /// that of `spare` if it is as long, and such a copy that nobody holds any more: memory that the system gives anew
+    /// costs more than the copy.
     #[must_use]
-    pub fn to_own_memory(&self) -> Self {
+    pub fn to_own_memory(&self, spare: Option<Self>) -> Self {
         let (bytes, contents) = (self.as_bytes(), self.contents());
         if bytes.len() < BLOCK_BYTES {
             return Self::new(bytes::Bytes::copy_from_slice(bytes), contents);
         }
-        let mut memory = region(bytes.len());
+        let spare = spare.filter(|spare| spare.len() == bytes.len());
+        let spare = spare.and_then(|spare| spare.into_bytes().try_into_mut().ok());
+        let mut memory = spare.unwrap_or_else(|| region(bytes.len()));
         for (ours, block) in memory.chunks_mut(BLOCK_BYTES).zip(bytes.chunks(BLOCK_BYTES)) {
             let telling = contents.telling(block);
             ours[..telling.len()].copy_from_slice(telling);
@@ -434,11 +437,28 @@ mod tests {
             let mut buffer = pool.take(Blocks(16)).unwrap();
             buffer.bytes_mut().fill(7);
             let payload = buffer.freeze(len);
-            let copy = payload.to_own_memory();
+            let copy = payload.to_own_memory(None);
             assert!(copy == payload && (len < BLOCK_BYTES || is_aligned(&copy)), "{len}");
             drop(payload);
             assert_eq!((copy.as_bytes(), pool.in_use()), (&vec![7; len][..], 0));
         }
+    }
+
+    #[test]
+    fn a_copy_takes_the_memory_of_one_that_nobody_holds_any_more() {
+        let payload = |byte: u8, len| Payload::from(bytes::Bytes::from(alloc::vec![byte; len]));
+        let len = 2 * BLOCK_BYTES + 1;
+        let first = payload(1, len).to_own_memory(None);
+        let (address, held) = (first.as_bytes().as_ptr(), first.clone());
+        let check = |spare: Payload, len, is_there| {
+            let copy = payload(2, len).to_own_memory(Some(spare));
+            assert!(copy == payload(2, len) && is_aligned(&copy), "{len}");
+            assert_eq!(copy.as_bytes().as_ptr() == address, is_there, "{len}");
+        };
+        check(first, len, false);
+        assert_eq!(held, payload(1, len), "somebody holds it");
+        check(held.clone(), len - 1, false);
+        check(held, len, true);
     }
 
     fn is_aligned(payload: &Payload) -> bool {

@@ -50,11 +50,8 @@ impl Inner {
 
     /// The piece has been read. One that waits is in memory of its own from now on.
     fn let_go(self: &Rc<Self>, piece: &Rc<FillPiece>, verdict: Verdict) {
-        if verdict == Verdict::Wait
-            && piece.is_current()
-            && let Some(own) = piece.move_to_own_memory()
-        {
-            self.memory.borrow_mut().wait(piece, own);
+        if verdict == Verdict::Wait && piece.is_current() {
+            self.memory.borrow_mut().wait(piece);
         }
         self.end_filling(piece);
         while let Some(left) = self.leave_memory() {

@@ -269,12 +269,13 @@ impl FillPiece {
         }
     }
 
-    /// Its bytes, from now on in memory of their own: of a packed record just these, of others in whole blocks.
-    pub(crate) fn move_to_own_memory(&self) -> Option<Payload> {
+    /// Its bytes, from now on in memory of their own, or in that of `spare`: of a packed record just these, of others in
+    /// whole blocks.
+    pub(crate) fn move_to_own_memory(&self, spare: Option<Payload>) -> Option<Payload> {
         let payload = self.payload()?;
         let own = match Record::is_packed(self.len) {
-            true => payload.cut(0..self.len as usize).to_own_memory(),
-            false => payload.to_own_memory(),
+            true => payload.cut(0..self.len as usize).to_own_memory(spare),
+            false => payload.to_own_memory(spare),
         };
         self.set(Content::Complete(own.clone()));
         Some(own)

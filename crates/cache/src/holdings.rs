@@ -201,11 +201,27 @@ impl Holdings {
         }
     }
 
-    /// A piece was read from memory, which may be on flash, too.
-    pub(crate) fn note_read_elsewhere(&self, key: Key, care: Care, now: Nanos) {
-        if let Some(spot) = self.spot(key) {
-            self.note_read(&spot, care, now);
+    /// A piece was read from memory, which may be on flash, too. If it is no longer at `spot`, that becomes where it is:
+    /// to look that up is to look into far memory.
+    pub(crate) fn note_read_elsewhere(
+        &self,
+        (key, spot): (Key, &mut Option<Spot>),
+        care: Care,
+        now: Nanos,
+    ) {
+        if !spot.as_ref().is_some_and(|spot| self.is_held_at(spot)) {
+            *spot = self.spot(key);
         }
+        if let Some(spot) = spot {
+            self.note_read(spot, care, now);
+        }
+    }
+
+    fn is_held_at(&self, spot: &Spot) -> bool {
+        let known = self.index.borrow().kind_and_mark(spot);
+        known.is_some_and(|(kind, mark)| {
+            kind != PIECE || self.policy.borrow().holds(&place(spot), mark)
+        })
     }
 
     /// Who reads says whether it is pinned from now on.
@@ -385,5 +401,50 @@ const fn place(spot: &Spot) -> Place {
         number: spot.number(),
         offset: Bytes(spot.extent.byte_offset()),
         len: Bytes(spot.extent.len as u64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zonal_base::{BLOCK_BYTES, Blocks, low_u32};
+    use zonal_policy::{Layout, Spec};
+
+    const NOW: Nanos = Nanos(0);
+
+    fn two_zones() -> Holdings {
+        let capacity = Blocks(256);
+        let layout = Layout { zone_count: 2, zone_capacity: capacity.bytes(), busy_zones: 0 };
+        let spec: Spec = "zone-lru".parse().expect("a policy of ours");
+        let policy = spec.rules(&layout, Bytes(0)).policy;
+        Holdings::new(Index::new(2, capacity), policy, Pins::new(&layout, 0))
+    }
+
+    fn block_of(zone: u32) -> Extent {
+        Extent { zone: ZoneId(zone), offset: 0, len: low_u32(BLOCK_BYTES) }
+    }
+
+    #[test]
+    fn a_read_from_memory_counts_where_the_piece_is_on_flash_by_now() {
+        let (holdings, key, mut spot) = (two_zones(), Key(7), None);
+        let mut read_from_memory = || {
+            holdings.note_read_elsewhere((key, &mut spot), Care::Usual, NOW);
+            let last =
+                (0..2).find(|zone| holdings.policy.borrow().zone_age(ZoneId(*zone)) == Some(0));
+            (spot.map(|spot: Spot| spot.extent), last)
+        };
+        holdings.seal(ZoneId(0), NOW);
+        holdings.seal(ZoneId(1), NOW);
+        assert_eq!(read_from_memory(), (None, Some(1)), "it is not on flash");
+        let found = Found::new(block_of(0), PIECE, [1].into_iter().collect());
+        assert!(holdings.publish(key, found, NOW));
+        for _ in 0..2 {
+            assert_eq!(read_from_memory(), (Some(block_of(0)), Some(0)));
+        }
+        holdings.publish_moved(key, block_of(0), block_of(1), NOW);
+        assert_eq!(read_from_memory(), (Some(block_of(1)), Some(1)));
+        holdings.seal(ZoneId(0), NOW);
+        assert!(holdings.forget(key));
+        assert_eq!(read_from_memory(), (None, Some(0)));
     }
 }

@@ -15,7 +15,7 @@ use zonal_zonelog::Key;
 use crate::Head;
 use crate::fetch::FillPiece;
 use crate::hashed::Hashed;
-use crate::index::chunk_id;
+use crate::index::{Spot, chunk_id};
 
 /// See the module.
 pub(crate) struct Memory {
@@ -23,6 +23,8 @@ pub(crate) struct Memory {
     hot: Option<Hot>,
     held: Hashed<u64, Held>,
     held_bytes: Bytes,
+    /// What left last: the next one goes where it was.
+    spare: Option<Payload>,
 }
 
 struct Held {
@@ -32,12 +34,18 @@ struct Held {
     data: Payload,
     /// It waits, and was not offered to flash yet.
     waiting: Option<Rc<FillPiece>>,
+    /// Where it is on flash, as far as somebody has looked.
+    spot: Option<Spot>,
 }
 
 /// What a chunk takes besides its bytes, about: its piece, its head's share, and its places in tables and queues.
 const ENTRY: Bytes = Bytes(512);
 
 impl Held {
+    fn is(&self, key: Key, head: &Head) -> bool {
+        self.key == key && core::ptr::eq(Arc::as_ptr(&self.head), head)
+    }
+
     fn takes(&self) -> Bytes {
         Bytes(self.data.len() as u64) + ENTRY
     }
@@ -45,7 +53,8 @@ impl Held {
 
 impl Memory {
     pub(crate) fn new(probation: Option<Probation>, hot: Option<Hot>) -> Self {
-        Self { probation, hot, held: Hashed::default(), held_bytes: Bytes(0) }
+        let (held, held_bytes) = (Hashed::default(), Bytes(0));
+        Self { probation, hot, held, held_bytes, spare: None }
     }
 
     /// From now on not everything is wanted on flash.
@@ -68,20 +77,22 @@ impl Memory {
         if self.held.is_empty() {
             return None;
         }
-        let held = self.held.get(&chunk_id(key))?;
-        (held.key == key && core::ptr::eq(Arc::as_ptr(&held.head), head)).then_some(held)
+        self.held.get(&chunk_id(key)).filter(|held| held.is(key, head))
     }
 
-    /// The bytes of a chunk, which is remembered as read.
-    pub(crate) fn read(&mut self, key: Key, head: &Head) -> Option<Payload> {
-        let data = self.find(key, head)?.data.clone();
+    /// The bytes of a chunk, which is remembered as read, and where it is on flash, as far as that is remembered.
+    pub(crate) fn read(&mut self, key: Key, head: &Head) -> Option<(Payload, &mut Option<Spot>)> {
+        if self.held.is_empty() {
+            return None;
+        }
         let id = chunk_id(key);
+        let held = self.held.get_mut(&id).filter(|held| held.is(key, head))?;
         // It stands in one of the two queues.
         let is_hot = self.hot.as_mut().is_some_and(|hot| hot.read(id));
         if !is_hot && let Some(probation) = &mut self.probation {
             probation.read(id);
         }
-        Some(data)
+        Some((held.data.clone(), &mut held.spot))
     }
 
     /// The chunk, if it waits and was not offered to flash yet.
@@ -96,10 +107,11 @@ impl Memory {
         }
     }
 
-    /// Takes in a chunk that [`Memory::miss`] told to wait. `data`: in memory of its own.
-    pub(crate) fn wait(&mut self, piece: &Rc<FillPiece>, data: Payload) {
-        let waiting = Some(piece.clone());
-        let held = Held { key: piece.key, head: piece.head().clone(), data, waiting };
+    /// Takes in a chunk that [`Memory::miss`] told to wait, if it is complete. From now on it is in memory of its own.
+    pub(crate) fn wait(&mut self, piece: &Rc<FillPiece>) {
+        let Some(data) = piece.move_to_own_memory(self.spare.take()) else { return };
+        let (head, waiting) = (piece.head().clone(), Some(piece.clone()));
+        let held = Held { key: piece.key, head, data, waiting, spot: None };
         if let (Some(takes), Some(probation)) = (self.hold(held), &mut self.probation) {
             probation.wait(chunk_id(piece.key), takes, piece.was_joined());
         }
@@ -110,9 +122,10 @@ impl Memory {
         self.hot.as_mut().is_some_and(|hot| hot.wants(chunk_id(key), len))
     }
 
-    /// Takes in a chunk that is on flash as well. `data`: in memory of its own.
-    pub(crate) fn keep(&mut self, key: Key, head: &Arc<Head>, data: Payload) {
-        let held = Held { key, head: head.clone(), data, waiting: None };
+    /// Takes in a copy of a chunk that is on flash as well, at `spot`.
+    pub(crate) fn keep(&mut self, (key, spot): (Key, Spot), head: &Arc<Head>, data: &Payload) {
+        let data = data.to_own_memory(self.spare.take());
+        let held = Held { key, head: head.clone(), data, waiting: None, spot: Some(spot) };
         if let Some(takes) = self.hold(held)
             && !self.hot.as_mut().is_some_and(|hot| hot.insert(chunk_id(key), takes))
         {
@@ -175,6 +188,7 @@ impl Memory {
     fn drop_held(&mut self, id: u64) {
         if let Some(held) = self.held.remove(&id) {
             self.held_bytes = Bytes(self.held_bytes.0 - held.takes().0);
+            self.spare = Some(held.data);
         }
     }
 

@@ -88,8 +88,9 @@ struct Read<'a> {
     range: Range<u64>,
     care: Care,
     consumer: Box<dyn Consumer>,
-    /// The read of the first piece: it begins before anybody is told anything.
-    first: Option<Ahead>,
+    /// The read of the piece that is to be handed on next, once it is under way. That of the first piece is before
+    /// anybody is told anything. It stays here until it is done: to move it costs as much as to look up where it is.
+    current: Option<Ahead>,
     ahead: VecDeque<Ahead>,
     /// The fetch that this read follows.
     listener: Option<Listener>,
@@ -149,7 +150,7 @@ impl Cache {
             range,
             care,
             consumer,
-            first: None,
+            current: None,
             ahead: VecDeque::new(),
             listener: None,
             asked_until: 0,
@@ -178,19 +179,18 @@ impl Read<'_> {
     /// Says what of the range is there, and begins to read the first piece if that is on flash.
     fn survey(&mut self) -> Piece {
         let pieces = self.inner.pieces_of(&self.range);
-        let is_first_on_flash = self.start_first(pieces.start);
-        let (filling, memory) = (self.inner.filling.borrow(), self.inner.memory.borrow());
         let (mut all_cached, mut all_on_flash) = (true, true);
         for number in pieces.clone() {
             let key = self.version.piece(number);
-            let is_held = memory.has(key, self.head);
+            let is_held = self.inner.memory.borrow().has(key, self.head);
             let is_from_flash = !is_held
                 && match number == pieces.start {
-                    true => is_first_on_flash,
+                    true => self.start_first(number, key),
                     false => self.inner.holdings.has(key),
                 };
             all_on_flash &= is_from_flash;
-            all_cached &= is_held || is_from_flash || is_in_memory(&filling, key);
+            all_cached &=
+                is_held || is_from_flash || is_in_memory(&self.inner.filling.borrow(), key);
             if !all_cached {
                 break;
             }
@@ -199,14 +199,10 @@ impl Read<'_> {
     }
 
     /// True when the piece is to be read from flash. Its read is under way then, if there was memory to spare.
-    fn start_first(&mut self, number: u64) -> bool {
-        let key = self.version.piece(number);
-        if self.inner.memory.borrow().has(key, self.head) {
-            return false;
-        }
+    fn start_first(&mut self, number: u64, key: Key) -> bool {
         let Some(found) = self.inner.holdings.find(key) else { return false };
         if !self.range.is_empty() {
-            self.first = self.start_ahead(number, self.range.start, found);
+            self.current = self.start_ahead(number, self.range.start, found);
         }
         true
     }
@@ -233,7 +229,12 @@ impl Read<'_> {
     /// Hands over `wanted`, which lies in one piece. On failure: how far it came.
     async fn piece(&mut self, number: u64, wanted: &Range<u64>) -> Result<(), (u64, Failure)> {
         let key = self.version.piece(number);
-        if let Some(bytes) = self.read_memory(number, key, wanted) {
+        // What is being read from flash by now is not looked for in memory.
+        let in_memory = match self.is_under_way(number) {
+            true => None,
+            false => self.read_memory(number, key, wanted),
+        };
+        if let Some(bytes) = in_memory {
             self.count_piece(number, Whence::Memory);
             self.listener = self.listener.take().and_then(|listener| listener.passed(wanted.end));
             return self.deliver(bytes).await.map_err(|failure| (wanted.start, failure));
@@ -319,9 +320,11 @@ impl Read<'_> {
     }
 
     fn read_memory(&self, number: u64, key: Key, wanted: &Range<u64>) -> Option<Bytes> {
-        let data = self.inner.memory.borrow_mut().read(key, self.head)?;
+        let mut memory = self.inner.memory.borrow_mut();
+        let (data, spot) = memory.read(key, self.head)?;
         // For the policy it is a read like any other: what is in memory is not to go from flash because of that.
-        self.inner.holdings.note_read_elsewhere(key, self.care, self.inner.now());
+        self.inner.holdings.note_read_elsewhere((key, spot), self.care, self.inner.now());
+        drop(memory);
         if self.care != Care::Usual {
             self.inner.promote(key, self.head, self.care);
         }
@@ -331,26 +334,18 @@ impl Read<'_> {
     }
 
     async fn read_flash(&mut self, number: u64, key: Key, wanted: &Range<u64>) -> Option<Bytes> {
-        let (mut reading, spot) = match self.next_ahead(number) {
-            Some(ahead) => (ahead.reading, ahead.spot),
-            None => {
-                let found = self.inner.holdings.find(key)?;
-                let within = self.within(number, wanted, &found)?;
-                let buffer = self.inner.buffer(Log::read_blocks(found.extent, &within)).await;
-                // The zone may have been emptied while we waited for memory.
-                if self.inner.holdings.find(key)?.extent != found.extent {
-                    return None;
-                }
-                let (place, spot) = ((key, found.extent), found.spot());
-                (self.inner.log.start_read(place, found.checks, &within, buffer), spot)
-            }
-        };
+        if !self.is_under_way(number) {
+            self.current = Some(self.start_now(number, key, wanted).await?);
+        }
         self.read_ahead(number);
-        match reading.done().await {
+        let Ahead { reading, spot, .. } = self.current.as_mut()?;
+        let (outcome, spot) = (reading.done().await, *spot);
+        self.current = None;
+        match outcome {
             Ok(payload) => {
                 self.inner.holdings.note_read(&spot, self.care, self.inner.now());
                 self.inner.count(|stats| stats.served_flash_bytes += payload.len() as u64);
-                self.keep_in_memory(key, spot.extent.len, &payload);
+                self.keep_in_memory(key, spot, &payload);
                 Some(payload.into_bytes())
             }
             Err(error) => {
@@ -360,14 +355,29 @@ impl Read<'_> {
         }
     }
 
+    /// Starts the read of a piece as soon as there is memory. `None` when it is not on flash.
+    async fn start_now(&self, number: u64, key: Key, wanted: &Range<u64>) -> Option<Ahead> {
+        let found = self.inner.holdings.find(key)?;
+        let within = self.within(number, wanted, &found)?;
+        let buffer = self.inner.buffer(Log::read_blocks(found.extent, &within)).await;
+        // The zone may have been emptied while we waited for memory.
+        if self.inner.holdings.find(key)?.extent != found.extent {
+            return None;
+        }
+        let (place, spot) = ((key, found.extent), found.spot());
+        let reading = self.inner.log.start_read(place, found.checks, &within, buffer);
+        Some(Ahead { number, reading, spot })
+    }
+
     /// A whole piece that is read often is held in memory as well.
-    fn keep_in_memory(&self, key: Key, len: u32, payload: &Payload) {
+    fn keep_in_memory(&self, key: Key, spot: Spot, payload: &Payload) {
+        let len = spot.extent.len;
         if payload.len() != len as usize {
             return;
         }
         let mut memory = self.inner.memory.borrow_mut();
         if memory.wants(key, zonal_base::Bytes(len.into())) {
-            memory.keep(key, self.head, payload.to_own_memory());
+            memory.keep((key, spot), self.head, payload);
         }
     }
 
@@ -400,15 +410,15 @@ impl Read<'_> {
         Some(Ahead { number, reading, spot })
     }
 
-    fn next_ahead(&mut self, number: u64) -> Option<Ahead> {
-        if let Some(first) = self.first.take_if(|first| first.number == number) {
-            return Some(first);
+    /// True when the read of a piece is under way: it is the current one then. Reads of pieces that were passed are given
+    /// up.
+    fn is_under_way(&mut self, number: u64) -> bool {
+        if self.current.as_ref().is_some_and(|current| current.number == number) {
+            return true;
         }
-        let is_next = self.ahead.front().is_some_and(|ahead| ahead.number == number);
-        if !is_next {
-            self.ahead.clear();
-        }
-        self.ahead.pop_front()
+        while self.ahead.pop_front_if(|ahead| ahead.number < number).is_some() {}
+        self.current = self.ahead.pop_front_if(|ahead| ahead.number == number);
+        self.current.is_some()
     }
 
     /// The part of piece `number` that this read wants, from `at` on.
