@@ -88,11 +88,11 @@ def running(zonal, freshness="revalidate"):
 
 def origin(folder, endpoint):
     """versitygw over a folder. Its metadata lie beside it, for not every file system has xattrs."""
-    objects, metadata = folder / "objects", folder / "metadata"
-    objects.mkdir()
-    metadata.mkdir()
+    objects, metadata, versions = folder / "objects", folder / "metadata", folder / "versions"
+    for path in (objects, metadata, versions):
+        path.mkdir()
     command = [VERSITYGW, "--quiet", "--port", endpoint.host]
-    command += ["posix", "--sidecar", metadata, objects]
+    command += ["posix", "--sidecar", metadata, "--versioning-dir", versions, objects]
     environment = {
         "ROOT_ACCESS_KEY": endpoint.access_key,
         "ROOT_SECRET_KEY": endpoint.secret_key,

@@ -43,6 +43,11 @@ const STAGES: &[Stage] = &[
     Stage { name: "rustdoc", holds: "the documentation builds, links included", run: cargo::doc },
     Stage { name: "clients", holds: "real S3 clients read and write", run: clients::reads },
     Stage { name: "writers", holds: "one response is one version", run: clients::writers },
+    Stage {
+        name: "conformance",
+        holds: "a server's own tests end alike through Zonal",
+        run: clients::conformance,
+    },
 ];
 
 struct Report {

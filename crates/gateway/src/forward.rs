@@ -60,9 +60,9 @@ pub(crate) const PAYLOAD_HASH: HeaderName = HeaderName::from_static("x-amz-conte
 /// The answer when the origin's cannot be had.
 pub(crate) fn failed(error: OriginError) -> S3Error {
     match error {
-        OriginError::BadUpload { status, code, cause } => {
+        OriginError::BadUpload { status, code, cause, details } => {
             let status = StatusCode::from_u16(status).expect("one of S3's");
-            S3Error::new(status, code, cause)
+            S3Error { details, ..S3Error::new(status, code, cause) }
         }
         OriginError::Busy(_) => S3Error::slow_down(),
         OriginError::Unreachable { .. } | OriginError::Stalled { .. } => {

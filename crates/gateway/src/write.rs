@@ -18,6 +18,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, HOST};
 use http::response;
 use http::{HeaderMap, Request};
 use http_body::{Body, Frame};
@@ -27,6 +28,7 @@ use tokio::task::JoinSet;
 use zonal_host::{Freshness, ObjectName, RemoveError};
 use zonal_origin::BoxBody;
 use zonal_origin::sigv4::decode_path;
+use zonal_origin::xml::element;
 
 use crate::body::{Cut, Source};
 use crate::error::S3Error;
@@ -90,7 +92,8 @@ pub(crate) async fn write(
     let place = gateway.places().for_write(request.body()).await?;
     forget(gateway, &names).await?;
     let (begun, has_begun) = oneshot::channel();
-    let task = Write { gateway: gateway.clone(), names };
+    let location = location(gateway, &request);
+    let task = Write { gateway: gateway.clone(), names, location };
     tokio::spawn(async move {
         task.run(request, begun).await;
         drop((place, document));
@@ -104,6 +107,30 @@ pub(crate) async fn write(
 struct Write {
     gateway: Gateway,
     names: Vec<ObjectName>,
+    /// Where clients find the object in the path.
+    location: Option<String>,
+}
+
+/// The URL of what is written, as its client knows it.
+fn location(gateway: &Gateway, request: &Request<BoxBody>) -> Option<String> {
+    let scheme = if gateway.terms().certificate.is_some() { "https" } else { "http" };
+    let host = request.headers().get(HOST)?.to_str().ok()?;
+    Some(format!("{scheme}://{host}{}", request.uri().path()))
+}
+
+/// The answer to CompleteMultipartUpload names the object's URL: to clients it is here, and not at the origin.
+fn relocated(document: Bytes, location: &str) -> Bytes {
+    let (begin, end) = ("<Location>", "</Location>");
+    let found = || -> Option<String> {
+        let text = str::from_utf8(&document).ok()?;
+        let root = text.find("<CompleteMultipartUploadResult")?;
+        let from = root + text[root..].find(begin)? + begin.len();
+        let to = from + text[from..].find(end)?;
+        let mut here = String::new();
+        element(&mut here, "Location", location);
+        Some([&text[..from - begin.len()], &here, &text[to + end.len()..]].concat())
+    };
+    found().map_or(document, Bytes::from)
 }
 
 impl Write {
@@ -113,7 +140,7 @@ impl Write {
             Err(error) => return self.end(Err(failed(error)), begun).await,
         };
         if body.size_hint().exact().is_some_and(|bytes| bytes <= WHOLE_BYTES_MAX) {
-            let whole = body.collect().await.map(|whole| (parts, Source::from(whole.to_bytes())));
+            let whole = body.collect().await.map(|whole| self.located(parts, whole.to_bytes()));
             let broken = |_| S3Error::bad_gateway("The origin's answer to the write broke off.");
             return self.end(whole.map_err(broken), begun).await;
         }
@@ -124,6 +151,17 @@ impl Write {
         if let Some(last) = last.transpose() {
             let _ = frames.send(last).await;
         }
+    }
+
+    fn located(&self, mut parts: response::Parts, document: Bytes) -> Begun {
+        let document = match &self.location {
+            Some(location) => relocated(document, location),
+            None => document,
+        };
+        if parts.headers.contains_key(CONTENT_LENGTH) {
+            parts.headers.insert(CONTENT_LENGTH, document.len().into());
+        }
+        (parts, Source::from(document))
     }
 
     /// Removes, then answers. A write that failed may have happened all the same.

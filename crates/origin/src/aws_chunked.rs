@@ -119,7 +119,9 @@ fn decode(
         Framing::Signed => Decoder::signed(bytes, extensions.remove::<Chain>()),
         Framing::SignedTrailer => Decoder::signed_with_trailer(bytes, extensions.remove::<Chain>()),
     };
-    Ok((bytes, Decoded::new(body, decoder)))
+    let announced = headers.get(TRAILER).and_then(|name| name.to_str().ok());
+    let announced = announced.filter(|_| framing != Framing::Signed);
+    Ok((bytes, Decoded::new(body, decoder, announced)))
 }
 
 /// The headers of a payload of `bytes` that is no longer in chunks.
@@ -147,7 +149,7 @@ fn describe_decoded(headers: &mut HeaderMap, bytes: u64) {
 }
 
 fn bad_upload(cause: String) -> OriginError {
-    OriginError::BadUpload { status: 400, code: "InvalidRequest", cause }
+    OriginError::BadUpload { status: 400, code: "InvalidRequest", cause, details: Vec::new() }
 }
 
 #[cfg(test)]

@@ -94,6 +94,8 @@ pub enum OriginError {
         code: &'static str,
         /// In what way.
         cause: String,
+        /// What S3's document has besides, by the names of its elements.
+        details: Vec<(&'static str, String)>,
     },
 }
 
@@ -162,16 +164,19 @@ impl OriginError {
 
     /// What it means that a body which we were given to send on broke.
     pub(crate) fn of_upload(error: &(dyn Error + Send + Sync + 'static)) -> Self {
-        let (status, code) = if error.is::<WrongHash>() {
+        let mut details = Vec::new();
+        let (status, code) = if let Some(WrongHash { stated, computed }) = error.downcast_ref() {
+            details.push(("ClientComputedContentSHA256", stated.clone()));
+            details.push(("S3ComputedContentSHA256", computed.clone()));
             (400, "XAmzContentSHA256Mismatch")
         } else if error.is::<WrongChecksum>() {
             (400, "BadDigest")
-        } else if error.downcast_ref() == Some(&ChunkedError::WrongSignature) {
-            (403, "SignatureDoesNotMatch")
+        } else if let Some(error) = error.downcast_ref::<ChunkedError>() {
+            error.answer()
         } else {
             (400, "InvalidRequest")
         };
-        Self::BadUpload { status, code, cause: causes(error) }
+        Self::BadUpload { status, code, cause: causes(error), details }
     }
 
     pub(crate) fn lied(what: impl Into<String>) -> Self {

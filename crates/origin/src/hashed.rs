@@ -13,15 +13,20 @@ use ring::digest;
 use crate::body::{BodyError, BoxBody};
 use crate::error::OriginError;
 use crate::held_back::HeldBack;
-use crate::sigv4::{EMPTY_SHA256, unhex};
+use crate::sigv4::{EMPTY_SHA256, hex, unhex};
 
 /// The body is another one than `x-amz-content-sha256` says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WrongHash;
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WrongHash {
+    /// In hexadecimal.
+    pub(crate) stated: String,
+    /// That of what came, in hexadecimal.
+    pub(crate) computed: String,
+}
 
 impl fmt::Display for WrongHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the body is not the one that x-amz-content-sha256 describes")
+        f.write_str("The provided 'x-amz-content-sha256' header does not match what was computed.")
     }
 }
 
@@ -33,8 +38,11 @@ pub(crate) fn checked(request: Request<BoxBody>) -> Result<Request<BoxBody>, Ori
     let Some(stated) = stated(request.headers()) else { return Ok(request) };
     // Nobody may ask for the bytes of a body that has none.
     if request.body().is_end_stream() {
-        let is_empty = unhex(EMPTY_SHA256).is_some_and(|empty| empty == stated);
-        return if is_empty { Ok(request) } else { Err(OriginError::of_upload(&WrongHash)) };
+        let (stated, computed) = (hex(&stated), EMPTY_SHA256.to_owned());
+        return match stated == computed {
+            true => Ok(request),
+            false => Err(OriginError::of_upload(&WrongHash { stated, computed })),
+        };
     }
     Ok(request.map(|body| HeldBack::new(Hashed::new(body, stated)).boxed_unsync()))
 }
@@ -71,8 +79,13 @@ impl Body for Hashed {
         match &frame {
             Some(Ok(frame)) => this.hash.update(frame.data_ref().map_or(&[], |bytes| bytes)),
             Some(Err(_)) => {}
-            None if this.hash.clone().finish().as_ref() == this.stated => {}
-            None => return Poll::Ready(Some(Err(WrongHash.into()))),
+            None => {
+                let computed = this.hash.clone().finish();
+                if computed.as_ref() != this.stated {
+                    let (stated, computed) = (hex(&this.stated), hex(computed.as_ref()));
+                    return Poll::Ready(Some(Err(WrongHash { stated, computed }.into())));
+                }
+            }
         }
         Poll::Ready(frame)
     }

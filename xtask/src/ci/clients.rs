@@ -8,15 +8,20 @@ use crate::setup;
 
 /// Real clients read and write through Zonal, and see what they would see without it.
 pub(super) fn reads(root: &Path) -> Outcome {
-    run(root, "reads.py")
+    run(root, "reads.py", &[])
 }
 
 /// One response is one version, while writers overwrite what readers read.
 pub(super) fn writers(root: &Path) -> Outcome {
-    run(root, "writers.py")
+    run(root, "writers.py", &[])
 }
 
-fn run(root: &Path, script: &str) -> Outcome {
+/// A part of an S3 server's own suite; `make conformance` runs it all.
+pub(super) fn conformance(root: &Path) -> Outcome {
+    run(root, "conformance.py", &["--core"])
+}
+
+fn run(root: &Path, script: &str, words: &[&str]) -> Outcome {
     if let Err(why) = setup::ready(root, "versitygw") {
         return Outcome::Skipped(why);
     }
@@ -30,6 +35,7 @@ fn run(root: &Path, script: &str) -> Outcome {
     }
     let mut command = Command::new(python);
     command.arg(root.join("tests/clients").join(script)).arg("--zonal").arg(binary(root));
+    command.args(words);
     cargo::outcome(command.current_dir(root))
 }
 

@@ -54,6 +54,9 @@ impl<'a> Claim<'a> {
             return Err(AuthError::Unsupported(Scheme::Version2));
         }
         match (header, PARAMETERS.iter().any(|name| query.has(name))) {
+            (None, false) if query.iter().any(|(name, _)| name.starts_with("response-")) => {
+                Err(AuthError::AnonymousOverrides)
+            }
             (None, false) => Err(AuthError::Anonymous),
             (Some(_), true) => Err(AuthError::Ambiguous(TWO_MECHANISMS)),
             (Some(header), false) => Self::in_header(headers, header, region, now),

@@ -11,6 +11,8 @@ use crate::error::S3Error;
 pub(crate) enum AuthError {
     /// No signature at all: sign the request.
     Anonymous,
+    /// No signature at all, and headers of the answer are asked for: S3 has words of its own for that.
+    AnonymousOverrides,
     /// Signed in the header and in the query at once, or a header that must be single is not.
     Ambiguous(&'static str),
     /// Signature Version 2 and other schemes: sign with `AWS4-HMAC-SHA256`.
@@ -94,6 +96,11 @@ impl From<AuthError> for S3Error {
         let invalid = |code, message: String| Self::new(StatusCode::BAD_REQUEST, code, message);
         match error {
             AuthError::Anonymous => denied("Access Denied."),
+            AuthError::AnonymousOverrides => invalid(
+                "InvalidRequest",
+                "Request specific response headers cannot be used for anonymous GET requests."
+                    .to_owned(),
+            ),
             AuthError::NoDate => {
                 denied("AWS authentication requires a valid Date or x-amz-date header.")
             }

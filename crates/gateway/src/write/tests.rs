@@ -32,3 +32,20 @@ fn a_rename_changes_its_source_too_however_that_is_written() {
     check("PUT", "/b/n?renameObject", Some("/b/o"), &["b/n", "b//b/o", "b/o"]);
     check("PUT", "/b/n?renameObject&X-Amz-Rename-Source=o", None, &["b/n", "b/o"]);
 }
+
+#[test]
+fn a_completed_upload_is_where_its_client_put_it() {
+    let answer = |location: &str| {
+        let rest = "<Bucket>b</Bucket><ETag>&quot;1&quot;</ETag></CompleteMultipartUploadResult>";
+        format!(
+            "<?xml?>\n<CompleteMultipartUploadResult xmlns=\"u\"><Location>{location}</Location>{rest}"
+        )
+    };
+    let here = relocated(answer("http://origin:9/b/k").into(), "https://h/b/a&k");
+    assert_eq!(here, answer("https://h/b/a&amp;k"));
+    for other in
+        ["", "<CopyObjectResult><Location>x</Location></CopyObjectResult>", "\u{1}<Location>"]
+    {
+        assert_eq!(relocated(other.into(), "https://h/b/k"), other);
+    }
+}

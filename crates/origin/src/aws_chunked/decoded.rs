@@ -17,18 +17,21 @@ pub(super) struct Decoded {
     decoder: Decoder,
     /// Received and not decoded yet.
     input: Bytes,
-    /// What the trailer must say.
-    announced: Option<(Checksum, Sum)>,
+    /// The one trailer that may come, and must, in lower case.
+    announced: Option<String>,
+    /// What it must say.
+    sum: Option<(Checksum, Sum)>,
 }
 
 impl Decoded {
-    pub(super) fn new(inner: BoxBody, decoder: Decoder) -> Self {
-        Self { inner, decoder, input: Bytes::new(), announced: None }
+    pub(super) fn new(inner: BoxBody, decoder: Decoder, announced: Option<&str>) -> Self {
+        let announced = announced.map(|name| name.trim().to_ascii_lowercase());
+        Self { inner, decoder, input: Bytes::new(), announced, sum: None }
     }
 
     /// Held to the checksum that its trailer brings.
     pub(super) fn checked(self, checksum: Checksum) -> Self {
-        Self { announced: Some((checksum, checksum.start())), ..self }
+        Self { sum: Some((checksum, checksum.start())), ..self }
     }
 
     /// The trailers; complete once the body has ended.
@@ -38,12 +41,14 @@ impl Decoded {
 
     fn finish(&self) -> Result<(), BodyError> {
         self.decoder.finish()?;
-        let Some((checksum, sum)) = &self.announced else { return Ok(()) };
-        let mut trailers = self.trailers().iter();
-        match trailers.find(|(name, _)| name == checksum.name()) {
-            Some((_, value)) if *value == sum.text() => Ok(()),
-            Some(_) => Err(WrongChecksum(*checksum).into()),
-            None => Err(ChunkedError::Malformed.into()),
+        let value = match (self.trailers(), &self.announced) {
+            ([], None) => return Ok(()),
+            ([(name, value)], Some(announced)) if name == announced => value,
+            _ => return Err(ChunkedError::BadTrailer.into()),
+        };
+        match &self.sum {
+            Some((checksum, sum)) if *value != sum.text() => Err(WrongChecksum(*checksum).into()),
+            _ => Ok(()),
         }
     }
 }
@@ -60,7 +65,7 @@ impl Body for Decoded {
         loop {
             match this.decoder.decode(&mut this.input) {
                 Ok(Some(data)) => {
-                    if let Some((_, sum)) = &mut this.announced {
+                    if let Some((_, sum)) = &mut this.sum {
                         sum.update(&data);
                     }
                     return Poll::Ready(Some(Ok(Frame::data(data))));

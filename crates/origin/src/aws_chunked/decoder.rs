@@ -10,6 +10,9 @@ use crate::sigv4::{EMPTY_SHA256, Signature, SigningKey, sha256_hex};
 /// The longest line: a size or trailer with its signature takes 150 bytes. Longer ones are refused.
 const LINE_BYTES_MAX: usize = 1024;
 
+/// What every signed chunk has but for the last; S3's bound.
+const CHUNK_BYTES_MIN: u64 = 8 << 10;
+
 /// S3 knows trailers of one checksum; more than this many lines are refused.
 const TRAILERS_MAX: usize = 8;
 
@@ -32,8 +35,14 @@ pub struct Chain {
 pub(crate) enum ChunkedError {
     /// A line is longer than any that a client sends, or there are too many trailers.
     TooLong,
-    /// Not a size, not a trailer, no line end where one belongs.
+    /// Not a size, no line end where one belongs.
     Malformed,
+    /// A chunk that is not the last has less than S3's least.
+    TooSmall,
+    /// The trailer is none, or not the one that was announced.
+    BadTrailer,
+    /// The value in the trailer cannot be a checksum of this name.
+    BadTrailerValue(&'static str),
     /// A chunk or trailer without its signature.
     Unsigned,
     /// A signature does not fit what it signs.
@@ -44,15 +53,44 @@ pub(crate) enum ChunkedError {
     WrongEnd,
 }
 
+impl ChunkedError {
+    /// The status and code with which S3 answers it.
+    pub(crate) const fn answer(self) -> (u16, &'static str) {
+        match self {
+            Self::WrongSignature => (403, "SignatureDoesNotMatch"),
+            Self::TooSmall => (400, "InvalidChunkSizeError"),
+            Self::BadTrailer => (400, "MalformedTrailerError"),
+            Self::BadTrailerValue(_) => (400, "InvalidRequest"),
+            Self::TooLong
+            | Self::Malformed
+            | Self::Unsigned
+            | Self::WrongLength
+            | Self::WrongEnd => (400, "IncompleteBody"),
+        }
+    }
+}
+
 impl fmt::Display for ChunkedError {
+    /// In S3's words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::TooLong => "aws-chunked: a line is too long, or there are too many trailers",
-            Self::Malformed => "aws-chunked: malformed chunk",
-            Self::Unsigned => "aws-chunked: a chunk without its signature",
-            Self::WrongSignature => "aws-chunked: the signature of a chunk does not match",
-            Self::WrongLength => "aws-chunked: not as long as x-amz-decoded-content-length says",
-            Self::WrongEnd => "aws-chunked: the payload does not end with its last chunk",
+            Self::BadTrailerValue(name) => {
+                return write!(f, "Value for {name} trailing header is invalid.");
+            }
+            Self::WrongSignature => {
+                "The request signature we calculated does not match the signature you provided."
+            }
+            Self::TooSmall => "Only the last chunk is allowed to have a size less than 8192 bytes",
+            Self::BadTrailer => {
+                "The request contained trailing data that was not well-formed or did not conform to our \
+                 published schema."
+            }
+            Self::WrongLength => {
+                "You did not provide the number of bytes specified by the Content-Length HTTP header"
+            }
+            Self::TooLong | Self::Malformed | Self::Unsigned | Self::WrongEnd => {
+                "The request body terminated unexpectedly"
+            }
         })
     }
 }
@@ -79,6 +117,8 @@ pub(super) struct Decoder {
     line: Vec<u8>,
     /// Payload bytes that must still come.
     missing_bytes: u64,
+    /// A chunk came that only the last may be like.
+    was_small: bool,
     is_signed: bool,
     trailer_is_signed: bool,
     chain: Option<Chain>,
@@ -94,6 +134,7 @@ impl Decoder {
             expects: Expects::Size,
             line: Vec::new(),
             missing_bytes: bytes,
+            was_small: false,
             is_signed: false,
             trailer_is_signed: false,
             chain: None,
@@ -177,6 +218,10 @@ impl Decoder {
         }
         self.signature = signature;
         if size != 0 {
+            if self.is_signed && self.was_small {
+                return Err(ChunkedError::TooSmall);
+            }
+            self.was_small = size < CHUNK_BYTES_MIN;
             self.expects = Expects::Data { left: size };
             return Ok(());
         }
@@ -212,7 +257,7 @@ impl Decoder {
 
     fn keep_trailer(&mut self, line: &[u8]) -> Result<(), ChunkedError> {
         let line = str::from_utf8(line).map_err(|_| ChunkedError::Malformed)?;
-        let (name, value) = line.split_once(':').ok_or(ChunkedError::Malformed)?;
+        let (name, value) = line.split_once(':').ok_or(ChunkedError::BadTrailer)?;
         if self.trailers.len() == TRAILERS_MAX {
             return Err(ChunkedError::TooLong);
         }
@@ -226,6 +271,9 @@ impl Decoder {
         let signature = position.map(|position| self.trailers.remove(position).1);
         if !self.trailer_is_signed {
             return Ok(());
+        }
+        if signature.is_none() && self.trailers.is_empty() {
+            return Err(ChunkedError::BadTrailer);
         }
         let signature = signature.as_deref().and_then(Signature::parse);
         let signature = signature.ok_or(ChunkedError::Unsigned)?;

@@ -108,7 +108,7 @@ fn chunks_are_read_strictly() {
     check("+5\r\nhello\r\n0\r\n\r\n", 5, Err(ChunkedError::Malformed));
     check("\r\n", 5, Err(ChunkedError::Malformed));
     check("00000000000000005\r\nhello\r\n0\r\n\r\n", 5, Err(ChunkedError::Malformed));
-    check("0\r\nno trailer\r\n\r\n", 0, Err(ChunkedError::Malformed));
+    check("0\r\nno trailer\r\n\r\n", 0, Err(ChunkedError::BadTrailer));
     check(&"1".repeat(5000), 5, Err(ChunkedError::TooLong));
     let trailers = "x:y\r\n".repeat(9);
     check(&format!("0\r\n{trailers}\r\n"), 0, Err(ChunkedError::TooLong));
@@ -123,8 +123,11 @@ fn signed_chunks_need_signatures_even_when_nobody_checks_them() {
     let good =
         format!("1;chunk-signature={signature}\r\na\r\n0;chunk-signature={signature}\r\n\r\n");
     assert_eq!(decode(&good).unwrap().0, b"a");
-    let result = decode_in_pieces(Decoder::signed_with_trailer(1, None), good.as_bytes(), 9);
-    assert_eq!(result, Err(ChunkedError::Unsigned));
+    let with_trailer =
+        |body: &str| decode_in_pieces(Decoder::signed_with_trailer(1, None), body.as_bytes(), 9);
+    assert_eq!(with_trailer(&good), Err(ChunkedError::BadTrailer));
+    let unsigned = good.replace("\r\n\r\n", "\r\nx-amz-checksum-crc32:AAAAAA==\r\n\r\n");
+    assert_eq!(with_trailer(&unsigned), Err(ChunkedError::Unsigned));
 }
 
 /// Signs chunks as a client does, the last and empty one included; the chain at its start, and its last link.
@@ -234,6 +237,49 @@ async fn a_forged_trailer_breaks_the_body() {
     request.extensions_mut().insert(chain);
     let error = unchain(request).unwrap().into_body().collect().await.unwrap_err();
     assert_eq!(error.downcast_ref(), Some(&ChunkedError::WrongSignature));
+}
+
+/// What becomes of a payload with a signed trailer.
+async fn unchained(trailer: &str, announced: Option<&'static str>) -> Result<Bytes, ChunkedError> {
+    let (body, chain) = signed_with_trailer(b"hello", 8192, trailer);
+    let mut request = request(&body, 100, 5);
+    if let Some(name) = announced {
+        request.headers_mut().insert(TRAILER, HeaderValue::from_static(name));
+    }
+    request.extensions_mut().insert(chain);
+    let body = unchain(request).unwrap().into_body().collect().await;
+    body.map(|body| body.to_bytes()).map_err(|error| *error.downcast_ref().unwrap())
+}
+
+#[tokio::test]
+async fn a_trailer_must_be_the_one_that_was_announced() {
+    let (crc32, value) = ("x-amz-checksum-crc32", "x-amz-checksum-crc32:AbCdEg==");
+    assert!(unchained(value, Some(crc32)).await.is_ok());
+    for (trailer, announced, said) in [
+        (value, None, ChunkedError::BadTrailer),
+        (value, Some("x-amz-checksum-sha1"), ChunkedError::BadTrailer),
+        ("x-amz-invalid:invalid", Some(crc32), ChunkedError::BadTrailer),
+        ("x-amz-checksum-crc32:invalid", Some(crc32), ChunkedError::BadTrailerValue(crc32)),
+    ] {
+        assert_eq!(unchained(trailer, announced).await, Err(said), "{trailer}");
+    }
+}
+
+#[tokio::test]
+async fn checksums_that_only_the_origin_computes_get_there() {
+    let trailer = format!("x-amz-checksum-sha512:{}", "A".repeat(88));
+    let sent = unchained(&trailer, Some("x-amz-checksum-sha512")).await.unwrap();
+    assert_eq!(sent, format!("5\r\nhello\r\n0\r\n{trailer}\r\n\r\n"));
+}
+
+#[test]
+fn only_the_last_signed_chunk_is_small() {
+    let decode = |chunk_bytes: usize| {
+        let (body, chain) = signed_chunks(&[7; 20_000], chunk_bytes);
+        decode_in_pieces(Decoder::signed(20_000, Some(chain)), &body, 1000).map(|_| ())
+    };
+    assert_eq!(decode(8192), Ok(()));
+    assert_eq!(decode(8191), Err(ChunkedError::TooSmall));
 }
 
 #[tokio::test]

@@ -147,7 +147,7 @@ pub(super) fn check_length(headers: &HeaderMap, received_bytes: u64) -> Result<(
         return Ok(());
     }
     let cause = format!("{received_bytes} bytes came, which is not the Content-Length");
-    Err(OriginError::BadUpload { status: 400, code: "IncompleteBody", cause })
+    Err(OriginError::BadUpload { status: 400, code: "IncompleteBody", cause, details: Vec::new() })
 }
 
 /// A new file in the bucket's folder of uploads.
