@@ -1,7 +1,7 @@
 //! The object stores behind the cache, and AWS Signature Version 4.
 //!
 //! Uses: `base`. Knows nothing of: the cache, its clients, flash.
-//! Read in this order: `origins`, `origin`, `object`, `error`, `body`, `s3`, `folder`; `sigv4`, `aws_chunked`,
+//! Read in this order: `origins`, `origin`, `object`, `error`, `body`, `s3`, `folder`, `list`; `sigv4`, `aws_chunked`,
 //! `conditions`, `range` and `xml` apart.
 
 mod aws_chunked;
@@ -14,6 +14,7 @@ mod hashed;
 mod held_back;
 mod hop_by_hop;
 mod limits;
+mod list;
 mod object;
 mod origin;
 mod origins;
@@ -31,6 +32,7 @@ pub use error::{OriginError, Refusal, Wait};
 pub use folder::FolderOrigin;
 pub use hop_by_hop::named_by_connection;
 pub use limits::Limits;
+pub use list::Page;
 pub use object::{ObjectHead, ObjectName};
 pub use origin::{Origin, RequestId};
 pub use origins::{Named, Origins};

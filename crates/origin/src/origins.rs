@@ -9,6 +9,7 @@ use http::{Request, Response};
 
 use crate::body::{BoxBody, OriginBody};
 use crate::error::{OriginError, Refusal};
+use crate::list::Page;
 use crate::object::{ObjectHead, ObjectName};
 use crate::origin::Origin;
 use crate::sigv4::decode_path;
@@ -121,6 +122,19 @@ impl Origins {
         if_match: Option<&str>,
     ) -> Result<OriginBody, OriginError> {
         self.of(&object.bucket)?.get(object, range, if_match).await
+    }
+
+    /// As [`Origin::list`].
+    ///
+    /// # Errors
+    /// As there, and that there is no such bucket.
+    pub async fn list(
+        &self,
+        bucket: &str,
+        prefix: &str,
+        next: Option<&str>,
+    ) -> Result<Page, OriginError> {
+        self.of(bucket)?.list(bucket, prefix, next).await
     }
 
     /// As [`Origin::forward`].

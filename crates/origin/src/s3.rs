@@ -20,6 +20,7 @@ mod head;
 mod probe;
 mod streams;
 
+pub(crate) use answer::meaning;
 pub use endpoint::{Addressing, Endpoint, EndpointError};
 
 use std::fmt;

@@ -2,6 +2,9 @@
 
 use std::fmt::Write;
 
+use quick_xml::escape::resolve_predefined_entity;
+use quick_xml::events::BytesRef;
+
 /// Opens every answer.
 pub const DECLARATION: &str = r#"<?xml version="1.0" encoding="UTF-8"?>"#;
 
@@ -41,6 +44,14 @@ pub(crate) fn first_text(xml: &str, name: &str) -> Option<String> {
     let unescaped =
         [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
     Some(unescaped.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to)))
+}
+
+/// The five entities that XML knows without a document type, and characters by number.
+pub(crate) fn resolve(reference: &BytesRef<'_>) -> Option<String> {
+    match reference.resolve_char_ref().ok()? {
+        Some(c) => Some(c.into()),
+        None => resolve_predefined_entity(&reference.decode().ok()?).map(str::to_owned),
+    }
 }
 
 #[cfg(test)]

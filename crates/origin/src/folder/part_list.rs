@@ -1,8 +1,9 @@
 //! The list of parts that completes a multipart upload, as its XML names them.
 
 use quick_xml::Reader;
-use quick_xml::escape::resolve_predefined_entity;
-use quick_xml::events::{BytesRef, Event};
+use quick_xml::events::Event;
+
+use crate::xml;
 
 /// The highest number of a part: S3's own bound.
 pub(super) const PART_NUMBER_MAX: u16 = 10_000;
@@ -68,7 +69,7 @@ fn read(document: &[u8]) -> Option<Vec<ListedPart>> {
             }
             Event::Text(more) => text.push_str(&more.decode().ok()?),
             Event::CData(more) => text.push_str(&more.decode().ok()?),
-            Event::GeneralRef(reference) => text.push_str(&resolve(&reference)?),
+            Event::GeneralRef(reference) => text.push_str(&xml::resolve(&reference)?),
             // A document type could define entities.
             Event::DocType(_) => return None,
             Event::Eof => return (path.is_empty() && has_root).then_some(parts),
@@ -97,14 +98,6 @@ impl Part {
 
     fn whole(self) -> Option<ListedPart> {
         Some(ListedPart { number: self.number?, etag: self.etag? })
-    }
-}
-
-/// The five entities that XML knows without a document type, and characters by number.
-fn resolve(reference: &BytesRef<'_>) -> Option<String> {
-    match reference.resolve_char_ref().ok()? {
-        Some(c) => Some(c.into()),
-        None => resolve_predefined_entity(&reference.decode().ok()?).map(str::to_owned),
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) async fn read(response: Response<Incoming>) -> (response::Parts, Opti
 }
 
 /// What an answer that is no success means.
-pub(super) fn meaning(parts: &response::Parts, document: &[u8]) -> OriginError {
+pub(crate) fn meaning(parts: &response::Parts, document: &[u8]) -> OriginError {
     let status = parts.status;
     let bucket_region = parts.headers.get("x-amz-bucket-region");
     let bucket_region = bucket_region.and_then(|region| region.to_str().ok()).map(str::to_owned);

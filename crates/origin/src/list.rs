@@ -1,0 +1,206 @@
+//! The keys below a prefix, a page at a time: ListObjectsV2, asked of an origin of whatever kind.
+
+use http::{Request, StatusCode};
+use http_body_util::BodyExt;
+use quick_xml::Reader;
+use quick_xml::events::Event;
+
+use crate::body::{BoxBody, full_body};
+use crate::error::OriginError;
+use crate::origin::Origin;
+use crate::s3::meaning;
+use crate::sigv4::{EMPTY_SHA256, decode_query_value, encode_path, encode_query_value};
+use crate::xml;
+
+/// The longest page: a thousand keys of 1,024 bytes, each three times as long when it is encoded, and as much again
+/// for what is said of each.
+const PAGE_BYTES_MAX: usize = 6 << 20;
+
+/// A page of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// In the order of the origin; a thousand at most at most origins.
+    pub keys: Vec<String>,
+    /// Asks for the next page; `None` after the last.
+    pub next: Option<String>,
+}
+
+impl Origin {
+    /// The keys in `bucket` that begin with `prefix`: the first page, or the one that the last [`Page::next`] asks
+    /// for. Never tried again.
+    ///
+    /// # Errors
+    /// See [`OriginError`] for who acts on which.
+    pub async fn list(
+        &self,
+        bucket: &str,
+        prefix: &str,
+        next: Option<&str>,
+    ) -> Result<Page, OriginError> {
+        let mut uri = format!("/{}?list-type=2&encoding-type=url", encode_path(bucket));
+        for (name, value) in [("prefix", Some(prefix)), ("continuation-token", next)] {
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
+                uri += &format!("&{name}={}", encode_query_value(value));
+            }
+        }
+        let request = Request::get(uri).header("x-amz-content-sha256", EMPTY_SHA256);
+        let request = request.body(full_body("")).expect("everything in it is encoded");
+        let (parts, body) = self.forward(request).await?.into_parts();
+        let document = self.document(body).await?;
+        if parts.status != StatusCode::OK {
+            return Err(meaning(&parts, &document));
+        }
+        let page = parse(&document).ok_or_else(|| self.lied("a list that is none"))?;
+        if page.next.is_some() && page.next.as_deref() == next {
+            return Err(self.lied("a list that goes round in circles"));
+        }
+        match page.keys.iter().find(|key| !key.starts_with(prefix)) {
+            Some(key) => Err(self.lied(format!("{key:?} in the list of {prefix:?}"))),
+            None => Ok(page),
+        }
+    }
+
+    async fn document(&self, mut body: BoxBody) -> Result<Vec<u8>, OriginError> {
+        let mut document = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| match error.downcast::<OriginError>() {
+                // It was counted where it broke.
+                Ok(error) => *error,
+                Err(error) => self.lied(format!("a list broke off: {error}")),
+            })?;
+            document.extend_from_slice(&frame.into_data().unwrap_or_default());
+            if PAGE_BYTES_MAX < document.len() {
+                return Err(self.lied("a page of a list that does not end"));
+            }
+        }
+        Ok(document)
+    }
+
+    fn lied(&self, what: impl Into<String>) -> OriginError {
+        let error = OriginError::lied(what);
+        self.stats().count_error(&error);
+        error
+    }
+}
+
+/// The elements that are looked at nest three deep: the root, `Contents`, `Key`; an owner is one deeper.
+const DEPTH_MAX: usize = 5;
+
+fn parse(document: &[u8]) -> Option<Page> {
+    let mut reader = Reader::from_str(std::str::from_utf8(document).ok()?);
+    reader.config_mut().expand_empty_elements = true;
+    let (mut path, mut has_root) = (Vec::<Vec<u8>>::new(), false);
+    let (mut page, mut text) = (Page::default(), String::new());
+    let (mut is_truncated, mut is_encoded) = (None, false);
+    loop {
+        match reader.read_event().ok()? {
+            Event::Start(tag) => {
+                path.push(tag.local_name().as_ref().to_vec());
+                if DEPTH_MAX < path.len() || path[0] != b"ListBucketResult" {
+                    return None;
+                }
+                has_root = true;
+                text.clear();
+            }
+            Event::End(_) => {
+                match path.iter().map(Vec::as_slice).collect::<Vec<_>>()[..] {
+                    [_, b"Contents", b"Key"] => page.keys.push(std::mem::take(&mut text)),
+                    [_, b"NextContinuationToken"] => page.next = Some(std::mem::take(&mut text)),
+                    [_, b"IsTruncated"] => is_truncated = Some(text.trim() == "true"),
+                    [_, b"EncodingType"] => is_encoded = text.trim() == "url",
+                    _ => {}
+                }
+                path.pop();
+            }
+            Event::Text(more) => text.push_str(&more.xml10_content().ok()?),
+            Event::CData(more) => text.push_str(&more.xml10_content().ok()?),
+            Event::GeneralRef(reference) => text.push_str(&xml::resolve(&reference)?),
+            // A document type could define entities.
+            Event::DocType(_) => return None,
+            Event::Eof if path.is_empty() && has_root => break,
+            Event::Eof => return None,
+            Event::Decl(_) | Event::PI(_) | Event::Comment(_) | Event::Empty(_) => {}
+        }
+    }
+    if is_encoded {
+        let decoded = page.keys.iter().map(|key| decode_query_value(key).map(Into::into));
+        page.keys = decoded.collect::<Option<_>>()?;
+    }
+    let is_whole = !page.keys.iter().any(String::is_empty);
+    // A page that names no next one although there is one would make a part look like all.
+    (is_whole && is_truncated? == page.next.is_some()).then_some(page)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::folder::FolderOrigin;
+    use crate::limits::Limits;
+
+    fn page(keys: &[&str], next: Option<&str>) -> Page {
+        let keys = keys.iter().map(|&key| key.to_owned()).collect();
+        Page { keys, next: next.map(str::to_owned) }
+    }
+
+    #[track_caller]
+    fn check(inner: &str, expected: Option<Page>) {
+        let document =
+            format!("<?xml version=\"1.0\"?><ListBucketResult>{inner}</ListBucketResult>");
+        assert_eq!(parse(document.as_bytes()), expected, "{inner}");
+    }
+
+    #[test]
+    fn keys_are_decoded_as_the_page_says() {
+        let keys = "<Contents><Key>a%20b+c%2B</Key><Owner><ID>x</ID></Owner></Contents>";
+        let end = "<IsTruncated>false</IsTruncated>";
+        check(
+            &format!("{end}<EncodingType>url</EncodingType>{keys}"),
+            Some(page(&["a b c+"], None)),
+        );
+        check(&format!("{keys}{end}"), Some(page(&["a%20b+c%2B"], None)));
+        check(
+            &format!("<Contents><Key> a&amp;&#10;b</Key></Contents>{end}"),
+            Some(page(&[" a&\nb"], None)),
+        );
+        check(end, Some(page(&[], None)));
+    }
+
+    #[test]
+    fn a_page_that_could_hide_a_key_is_no_page() {
+        let end = "<IsTruncated>false</IsTruncated>";
+        check("<Contents><Key>a</Key></Contents>", None);
+        check("<IsTruncated>true</IsTruncated>", None);
+        check(&format!("{end}<NextContinuationToken>t</NextContinuationToken>"), None);
+        check(&format!("{end}<Contents><Key/></Contents>"), None);
+        check(&format!("{end}<Contents><Key>&unknown;</Key></Contents>"), None);
+        assert_eq!(parse(b"<Error><Code>x</Code></Error>"), None);
+        assert_eq!(parse(b"<ListBucketResult><IsTruncated>false</IsTruncated>"), None);
+        assert_eq!(parse(b""), None);
+    }
+
+    #[tokio::test]
+    async fn pages_follow_one_another_until_all_keys_were_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let bucket = folder.path().join("bucket");
+        fs::create_dir_all(bucket.join("p q")).unwrap();
+        fs::write(bucket.join("p"), "").unwrap();
+        let mut expected: Vec<String> = (0..1500).map(|n| format!("p q/&+{n}é")).collect();
+        for key in &expected {
+            fs::write(bucket.join(key), "").unwrap();
+        }
+        expected.sort();
+        let origin = FolderOrigin::open(folder.path().to_owned(), &Limits::default()).unwrap();
+        let origin = Origin::from(origin);
+        let first = origin.list("bucket", "p q/&", None).await.unwrap();
+        assert_eq!(first.keys.len(), 1000);
+        let second = origin.list("bucket", "p q/&", first.next.as_deref()).await.unwrap();
+        assert_eq!([first.keys, second.keys].concat(), expected);
+        assert_eq!(second.next, None);
+        let none = origin.list("bucket", "p q/&none", None).await;
+        assert_eq!(none, Ok(Page::default()));
+        let none = origin.list("none", "", None).await;
+        assert!(matches!(none, Err(OriginError::NotFound(_))), "{none:?}");
+    }
+}
