@@ -32,6 +32,16 @@ pub struct Terms {
     pub certificate: Option<Certificate>,
 }
 
+/// Whether reads are answered from the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caching {
+    /// Where that is possible.
+    On,
+    /// Never: each goes to the origin, and nothing of it is kept. Writes remove what is cached all the same, so
+    /// that going on again is safe.
+    Off,
+}
+
 /// Bounds of one gateway. Every field is a bound; none can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

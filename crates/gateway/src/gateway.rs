@@ -6,6 +6,7 @@
 //! 4. Put the answer together: the request's name, `X-Cache`, the XML of a refusal.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
@@ -22,7 +23,7 @@ use zonal_origin::{Origins, Query};
 use crate::access;
 use crate::auth::{Signed, Verifier};
 use crate::body::{ResponseBody, Source};
-use crate::config::{Config, Terms};
+use crate::config::{Caching, Config, Terms};
 use crate::delete_objects::delete_objects;
 use crate::error::S3Error;
 use crate::forward::{self, forward};
@@ -48,6 +49,8 @@ pub struct Gateway {
 struct Shared {
     config: Config,
     terms: ArcSwap<Terms>,
+    /// Not among the terms: who reads them again from a file does not change it.
+    is_caching_off: AtomicBool,
     client: Client,
     origins: Arc<Origins>,
     verifier: Verifier,
@@ -102,6 +105,7 @@ impl Gateway {
         let shared = Shared {
             config,
             terms,
+            is_caching_off: AtomicBool::new(false),
             client,
             origins,
             verifier,
@@ -123,6 +127,24 @@ impl Gateway {
     #[must_use]
     pub fn terms(&self) -> Arc<Terms> {
         self.shared.terms.load_full()
+    }
+
+    /// Whether reads are answered from the cache; they are at first.
+    #[must_use]
+    pub fn caching(&self) -> Caching {
+        // The flag stands for nothing else in memory.
+        match self.shared.is_caching_off.load(Ordering::Relaxed) {
+            true => Caching::Off,
+            false => Caching::On,
+        }
+    }
+
+    /// Holds for requests whose head comes after this returns; hands back what held before.
+    pub fn set_caching(&self, caching: Caching) -> Caching {
+        match self.shared.is_caching_off.swap(caching == Caching::Off, Ordering::SeqCst) {
+            true => Caching::Off,
+            false => Caching::On,
+        }
     }
 
     /// What it did so far.
@@ -199,6 +221,7 @@ impl Gateway {
         self.check_origins(asked, &request)?;
         let handling = asked.operation.handling();
         if handling == Handling::Serve
+            && self.caching() == Caching::On
             && let Some(name) = &object
             && let Some(read) = Read::of(&terms, asked, name, &request)
             && body.is_end_stream()

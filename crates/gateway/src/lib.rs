@@ -43,7 +43,7 @@ mod xml;
 pub use access::{Access, AccessRules};
 pub use auth::AccessKeys;
 pub use backend::OriginBackend;
-pub use config::{Config, Limits, Terms};
+pub use config::{Caching, Config, Limits, Terms};
 pub use gateway::Gateway;
 pub use operation::Operation;
 pub use prefix::{FreshnessRules, Keep, KeepRules, PrefixRules};

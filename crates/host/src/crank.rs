@@ -231,6 +231,7 @@ impl Crank {
             cache: cache.stats(),
             log: cache.log().stats(),
             zones: cache.log().zone_counts(),
+            zone_capacity: cache.log().geometry().zone_capacity.bytes(),
             backlog: cache.log().backlog(),
             pinned: cache.pinned(),
             records: cache.record_count(),

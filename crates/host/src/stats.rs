@@ -15,6 +15,8 @@ pub struct ShardStats {
     pub log: zonal_zonelog::Stats,
     /// Zones that are empty, open, sealed, being reclaimed, retired.
     pub zones: [u32; 5],
+    /// What a zone takes.
+    pub zone_capacity: Bytes,
     /// Bytes admitted and not yet on flash.
     pub backlog: Bytes,
     /// Bytes that are pinned.
