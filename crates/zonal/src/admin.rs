@@ -1,10 +1,15 @@
-//! The admin endpoint: metrics, health, readiness, warm-ups. No keys are asked for: it removes nothing, and hands out
-//! no byte of an object.
+//! The admin endpoint: metrics, health, readiness, and orders to the cache. No keys are asked for: it hands out no byte of
+//! an object, and what it removes costs misses only.
 
 mod body;
 mod metrics;
+mod names;
+mod orders;
 mod process;
+mod purge;
 mod readiness;
+mod report;
+mod summary;
 mod trouble;
 mod warm;
 
@@ -12,25 +17,26 @@ use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, ORIGIN};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use zonal_gateway::Caching;
 use zonal_host::{Client, ShardStats};
 use zonal_origin::Origins;
 
 use crate::front::Front;
-use crate::warming;
+use crate::stats;
 
 use body::Body;
+use orders::Order;
 pub(crate) use readiness::Phase;
 use readiness::Share;
-use warm::Warmer;
+use summary::summary;
 
 /// Connections at once; more wait to be accepted. 64: monitoring has a few, and nobody else comes here.
 const CONNECTIONS_MAX: usize = 64;
@@ -41,12 +47,6 @@ const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 
 /// After `accept` failed, mostly for lack of file descriptors: until it is tried again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Until all of a list is there.
-const LIST_PATIENCE: Duration = Duration::from_secs(60);
-
-/// Lines of a report that wait to be sent.
-const REPORT_LINES_MAX: usize = 64;
 
 /// Until a shard that does not answer counts as stuck. 2 s: probes give up after a few seconds themselves.
 const SHARD_PATIENCE: Duration = Duration::from_secs(2);
@@ -59,6 +59,8 @@ pub(crate) struct Admin {
     node: Arc<OnceLock<Observed>>,
     /// One warm-up at once.
     warming: Arc<Semaphore>,
+    /// One purge at once.
+    purging: Arc<Semaphore>,
 }
 
 /// The parts of a running Zonal that can be looked at.
@@ -79,7 +81,8 @@ impl Observed {
 
 impl Admin {
     pub(crate) fn new(phase: watch::Receiver<Phase>) -> Self {
-        Self { phase, node: Arc::default(), warming: Arc::new(Semaphore::new(1)) }
+        let one = || Arc::new(Semaphore::new(1));
+        Self { phase, node: Arc::default(), warming: one(), purging: one() }
     }
 
     /// From here on there is something to look at, and the origins' troubles are logged.
@@ -120,8 +123,8 @@ impl Admin {
     }
 
     async fn respond(&self, request: Request<Incoming>) -> Response<Body> {
-        if request.uri().path() == warming::PATH {
-            return self.warm(request).await.unwrap_or_else(|refusal| refusal);
+        if let Some(order) = Order::of(request.uri().path()) {
+            return self.order(order, request).await.unwrap_or_else(|refusal| refusal);
         }
         if !matches!(request.method(), &Method::GET | &Method::HEAD) {
             return answer(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET\n");
@@ -131,55 +134,26 @@ impl Admin {
             "/healthz" => answer(StatusCode::OK, PLAIN, "the process is up\n"),
             "/readyz" => self.readiness().await,
             "/metrics" => self.metrics().await,
+            stats::PATH => self.stats().await,
             _ => answer(StatusCode::NOT_FOUND, PLAIN, INDEX),
         }
     }
 
-    /// The error is the answer, too.
-    async fn warm(&self, request: Request<Incoming>) -> Result<Response<Body>, Response<Body>> {
-        let refuse = |status, why: &str| answer(status, PLAIN, format!("{why}\n"));
-        if request.method() != Method::POST {
-            return Err(refuse(StatusCode::METHOD_NOT_ALLOWED, "only POST"));
-        }
-        // Pages of a browser on this machine can send here, too.
-        if request.headers().contains_key(ORIGIN) {
-            return Err(refuse(StatusCode::FORBIDDEN, "not for web pages"));
-        }
-        let is_serving = *self.phase.borrow() == Phase::Serving;
-        let Some(node) = self.node.get().filter(|_| is_serving) else {
-            return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "it does not serve now"));
+    async fn stats(&self) -> Response<Body> {
+        let node = self.node.get().and_then(|node| Some((node, node.front.gateway()?)));
+        let Some((node, gateway)) = node else {
+            return answer(
+                StatusCode::SERVICE_UNAVAILABLE,
+                PLAIN,
+                "the devices are being opened\n",
+            );
         };
-        let Ok(place) = self.warming.clone().try_acquire_owned() else {
-            return Err(refuse(StatusCode::CONFLICT, "a warm-up is under way"));
+        let Some(shards) = node.shards().await else {
+            return answer(StatusCode::SERVICE_UNAVAILABLE, PLAIN, "a shard does not answer\n");
         };
-        let list = Limited::new(request.into_body(), warming::LIST_BYTES_MAX).collect();
-        let list = match tokio::time::timeout(LIST_PATIENCE, list).await {
-            Ok(Ok(list)) => list.to_bytes(),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, "a list has 16 MiB at most"));
-            }
-            Ok(Err(_)) => return Err(refuse(StatusCode::BAD_REQUEST, "the list broke off")),
-            Err(_) => return Err(refuse(StatusCode::REQUEST_TIMEOUT, "the list did not come")),
-        };
-        let list = str::from_utf8(&list)
-            .map_err(|_| "the list is not UTF-8".to_owned())
-            .and_then(warming::parse_list)
-            .map_err(|why| refuse(StatusCode::BAD_REQUEST, &why))?;
-        match list.len() {
-            0 => return Err(refuse(StatusCode::BAD_REQUEST, "the list is empty")),
-            1..=warming::OBJECTS_MAX => {}
-            _ => {
-                let why = format!("a list has {} objects at most", warming::OBJECTS_MAX);
-                return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, &why));
-            }
-        }
-        let (report, lines) = mpsc::channel(REPORT_LINES_MAX);
-        let Some(gateway) = node.front.gateway() else {
-            return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "it does not serve now"));
-        };
-        let warmer = Warmer::new(node.client.clone(), &gateway.terms());
-        tokio::spawn(warmer.warm(list, report, self.phase.clone(), place));
-        Ok(answer(StatusCode::OK, NDJSON, lines))
+        let summary = summary(node, gateway, &shards);
+        let json = serde_json::to_string(&summary).expect("text and numbers are JSON");
+        answer(StatusCode::OK, JSON, json + "\n")
     }
 
     async fn readiness(&self) -> Response<Body> {
@@ -194,6 +168,10 @@ impl Admin {
             shards.iter().map(share).collect()
         });
         let mut readiness = readiness::judge(phase, shares.as_deref(), devices);
+        let gateway = self.node.get().and_then(|node| node.front.gateway());
+        if gateway.is_some_and(|gateway| gateway.caching() == Caching::Off) {
+            readiness.switched_off();
+        }
         readiness.origin_trouble = self.node.get().and_then(|node| trouble::of_all(&node.origins));
         let status = match readiness.ready {
             true => StatusCode::OK,
@@ -206,7 +184,8 @@ impl Admin {
         let text = match self.node.get() {
             Some(node) => {
                 let shards = node.shards().await.unwrap_or_default();
-                let gateway = node.front.gateway().map(|gateway| &**gateway.stats());
+                let gateway = node.front.gateway();
+                let gateway = gateway.map(|gateway| (&**gateway.stats(), gateway.caching()));
                 let origins = node.origins.iter();
                 let origins: Vec<_> =
                     origins.map(|one| (one.name.as_str(), one.origin.stats())).collect();
@@ -240,5 +219,8 @@ Zonal
 /metrics  counters and gauges for Prometheus
 /healthz  200 while the process is up
 /readyz   200 when requests are served from the cache, 503 and why when not
-/cache/warm  POST of a list: puts objects on flash, see zonal cache warm --help
+/stats    what the cache did since the start as JSON, see zonal cache stats
+/cache/warm   POST of a list: puts objects on flash, see zonal cache warm --help
+/cache/purge  POST of a list: removes objects from the cache, see zonal cache purge --help
+/cache/off    POST: reads go past the cache, until /cache/on or a restart
 ";

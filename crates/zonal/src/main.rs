@@ -4,7 +4,8 @@
 //! `runtime` and `device` to look at a device without a node. Knows nothing of: how objects are cached, how
 //! requests are answered.
 //! Read in this order: `commands` (one file each; `serve` is the path from start to stop), `config`,
-//! `home`, `front`, `reload`, `admin`, `survey`, `warming`.
+//! `home`, `front`, `reload`, `admin`, `survey`; then what commands and `admin` say to each other: `wanted`, `warming`,
+//! `purging`, `stats`, `switching`.
 
 mod admin;
 mod commands;
@@ -15,8 +16,12 @@ mod greeting;
 mod home;
 mod listeners;
 mod logging;
+mod purging;
 mod reload;
+mod stats;
 mod survey;
+mod switching;
+mod wanted;
 mod warming;
 
 use std::process::ExitCode;

@@ -10,7 +10,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use zonal_gateway::Stats as GatewayStats;
+use zonal_gateway::{Caching, Stats as GatewayStats};
 use zonal_host::ShardStats;
 use zonal_origin::Stats as OriginStats;
 
@@ -178,6 +178,7 @@ const SHARD: &[Metric<ShardStats>] = &[
         "Zones of which something could not be read at the start",
         |s| s.log.zones_unreadable,
     ),
+    gauge("zonal_device_zone_bytes", "What a zone takes", |s| s.zone_capacity.0),
     labelled(Kind::Gauge, (ZONES, ZONES_HELP), ("use", "empty"), |s| s.zones[0].into()),
     labelled(Kind::Gauge, (ZONES, ZONES_HELP), ("use", "open"), |s| s.zones[1].into()),
     labelled(Kind::Gauge, (ZONES, ZONES_HELP), ("use", "sealed"), |s| s.zones[2].into()),
@@ -247,7 +248,7 @@ const ORIGIN: &[Metric<OriginStats>] = &[
 /// Everything, in the OpenMetrics text format.
 pub(super) fn text(
     shards: &[ShardStats],
-    gateway: Option<&GatewayStats>,
+    gateway: Option<(&GatewayStats, Caching)>,
     origins: &[(&str, &OriginStats)],
 ) -> Result<String, fmt::Error> {
     let mut snapshot = Snapshot::default();
@@ -255,8 +256,11 @@ pub(super) fn text(
         let place = [("device", shard.device.to_string()), ("shard", shard.shard.to_string())];
         snapshot.add_table(SHARD, shard, &place);
     }
-    if let Some(stats) = gateway {
+    if let Some((stats, caching)) = gateway {
         snapshot.add_table(GATEWAY, stats, &[]);
+        let off = ("zonal_gateway_cache_off", "1 while every read goes past the cache");
+        let is_off = u64::from(caching == Caching::Off);
+        snapshot.family(Kind::Gauge, off).samples.push((Vec::new(), Value::Whole(is_off)));
         snapshot.add_labelled_counters_of_gateway(stats);
     }
     for (name, stats) in origins {
@@ -410,8 +414,9 @@ mod tests {
 
     #[test]
     fn a_family_has_one_description_and_all_its_labels() {
-        let text = text(&[], Some(&GatewayStats::default()), &[("here", &OriginStats::default())])
-            .unwrap();
+        let gateway = GatewayStats::default();
+        let gateway = Some((&gateway, Caching::On));
+        let text = text(&[], gateway, &[("here", &OriginStats::default())]).unwrap();
         let of = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
         assert_eq!(of("# HELP zonal_gateway_outcomes "), 1, "{text}");
         assert_eq!(of("zonal_gateway_outcomes_total{x_cache=\"HIT\"} 0"), 1, "{text}");

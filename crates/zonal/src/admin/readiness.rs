@@ -28,6 +28,8 @@ pub(super) struct Readiness {
     pub(super) ready: bool,
     /// For people.
     why: &'static str,
+    /// Somebody switched the cache off. It does not count: requests are answered, by the origin.
+    cache_off: bool,
     /// Devices, or shares of them, that no longer answer: what they held is fetched from the origin.
     lost_devices: Vec<String>,
     /// For people. It does not count: another node would ask the same origin, and what is cached is here.
@@ -49,10 +51,18 @@ pub(super) fn judge(phase: Phase, shares: Option<&[Share]>, devices: &[String]) 
         (Phase::Serving, Some(_)) if !lost_devices.is_empty() => (true, "a device is lost"),
         (Phase::Serving, Some(_)) => (true, "serving"),
     };
-    Readiness { ready, why, lost_devices, origin_trouble: None }
+    Readiness { ready, why, cache_off: false, lost_devices, origin_trouble: None }
 }
 
 impl Readiness {
+    /// Every read goes to the origin.
+    pub(super) const fn switched_off(&mut self) {
+        self.cache_off = true;
+        if self.ready {
+            self.why = "serving from the origin: the cache is switched off";
+        }
+    }
+
     pub(super) fn to_json(&self) -> String {
         let json = serde_json::to_string(self).expect("text and a flag are JSON");
         json + "\n"
@@ -81,32 +91,42 @@ mod tests {
         check(
             Phase::Starting,
             Some(&[]),
-            r#"{"ready":false,"why":"the devices are being opened","lost_devices":[],"origin_trouble":null}"#,
+            r#"{"ready":false,"why":"the devices are being opened","cache_off":false,"lost_devices":[],"origin_trouble":null}"#,
         );
         check(
             Phase::Serving,
             Some(&whole),
-            r#"{"ready":true,"why":"serving","lost_devices":[],"origin_trouble":null}"#,
+            r#"{"ready":true,"why":"serving","cache_off":false,"lost_devices":[],"origin_trouble":null}"#,
         );
         check(
             Phase::Serving,
             Some(&half),
-            r#"{"ready":true,"why":"a device is lost","lost_devices":["file:b"],"origin_trouble":null}"#,
+            r#"{"ready":true,"why":"a device is lost","cache_off":false,"lost_devices":["file:b"],"origin_trouble":null}"#,
         );
         check(
             Phase::Serving,
             Some(&none),
-            r#"{"ready":false,"why":"every device is lost","lost_devices":["file:a","file:b"],"origin_trouble":null}"#,
+            r#"{"ready":false,"why":"every device is lost","cache_off":false,"lost_devices":["file:a","file:b"],"origin_trouble":null}"#,
         );
         check(
             Phase::Serving,
             None,
-            r#"{"ready":false,"why":"a shard does not answer","lost_devices":[],"origin_trouble":null}"#,
+            r#"{"ready":false,"why":"a shard does not answer","cache_off":false,"lost_devices":[],"origin_trouble":null}"#,
         );
         check(
             Phase::Draining,
             Some(&whole),
-            r#"{"ready":false,"why":"it was told to stop","lost_devices":[],"origin_trouble":null}"#,
+            r#"{"ready":false,"why":"it was told to stop","cache_off":false,"lost_devices":[],"origin_trouble":null}"#,
         );
+    }
+    #[test]
+    fn switched_off_it_is_as_ready_as_before_and_says_so() {
+        let mut readiness = judge(Phase::Serving, Some(&[share(0, false)]), &[]);
+        readiness.switched_off();
+        assert!(readiness.ready && readiness.to_json().contains(r#""cache_off":true"#));
+        assert!(readiness.why.contains("switched off"));
+        let mut readiness = judge(Phase::Draining, Some(&[]), &[]);
+        readiness.switched_off();
+        assert_eq!((readiness.ready, readiness.why), (false, "it was told to stop"));
     }
 }

@@ -6,7 +6,7 @@
 //! 4. When the list is done, look again: what came later may have driven out what came before.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,9 @@ use zonal_host::{
 };
 
 use super::Phase;
-use crate::warming::{Line, Sum, Told, Wanted};
+use super::names::{Names, Next};
+use super::report::{is_serving, tell};
+use crate::warming::{Line, Listed, Sum, Told};
 
 /// Objects that are fetched at once.
 const FETCHING_MAX: usize = 8;
@@ -51,9 +53,6 @@ const MISSING_PATIENCE: Duration = Duration::from_millis(200);
 /// Until all of the list is on flash, at the end. Clients who miss all the time prolong it.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Until a line of the report is taken.
-const READER_PATIENCE: Duration = Duration::from_secs(60);
-
 /// What every object of a list needs.
 pub(super) struct Warmer {
     client: Client,
@@ -73,7 +72,13 @@ struct Version {
 }
 
 /// Ends them when it goes.
-struct UnderWay(VecDeque<JoinHandle<(Told, Option<Version>)>>);
+struct UnderWay(VecDeque<JoinHandle<Done>>);
+
+/// What a line of the report is made of.
+enum Done {
+    Object(Told, Option<Version>),
+    Prefix(Listed),
+}
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
@@ -90,33 +95,46 @@ impl Warmer {
     /// Until the list is done, nobody reads the report, or it was told to stop; the report then lacks its sum.
     pub(super) async fn warm(
         self: Arc<Self>,
-        list: Vec<Wanted>,
+        mut names: Names,
         report: mpsc::Sender<Bytes>,
         phase: watch::Receiver<Phase>,
         _place: OwnedSemaphorePermit,
     ) {
-        let mut list = list.into_iter();
         let mut under_way = UnderWay(VecDeque::with_capacity(UNDER_WAY_MAX));
-        let mut done = Vec::with_capacity(list.len());
+        let (mut done, mut sum) = (Vec::new(), Sum::default());
         loop {
-            let room = UNDER_WAY_MAX - under_way.0.len();
-            let next = list.by_ref().take(room);
-            under_way.0.extend(next.map(|wanted| tokio::spawn(self.clone().one(wanted))));
+            while under_way.0.len() < UNDER_WAY_MAX {
+                under_way.0.push_back(match names.next().await {
+                    Some(Next::Object(object, range)) => {
+                        tokio::spawn(self.clone().one(object, range))
+                    }
+                    Some(Next::Prefix(listed)) => tokio::spawn(ready(Done::Prefix(listed))),
+                    None => break,
+                });
+            }
             let Some(first) = under_way.0.front_mut() else { break };
             let ended = tokio::select! {
                 ended = first => ended,
                 () = report.closed() => return,
             };
             under_way.0.pop_front();
-            let Ok((told, version)) = ended else { return };
-            if !is_serving(&phase) || !tell(&report, &Line::Object(told.clone())).await {
+            let line = match ended {
+                Ok(Done::Object(told, version)) => {
+                    done.push((told.clone(), version));
+                    Line::Object(told)
+                }
+                Ok(Done::Prefix(listed)) => {
+                    sum.prefixes_cut += u64::from(listed.why.is_some());
+                    Line::Prefix(listed)
+                }
+                Err(_) => return,
+            };
+            if !is_serving(&phase) || !tell(&report, &line).await {
                 return;
             }
-            done.push((told, version));
         }
         // In vain where clients miss all the time: then the sum tells what is not there yet.
         let _ = timeout(SETTLE_PATIENCE, self.client.settle()).await;
-        let mut sum = Sum::default();
         for (told, version) in &done {
             let on_flash = match version {
                 Some(version) => self.whereabouts(version).await.on_flash,
@@ -129,23 +147,23 @@ impl Warmer {
         }
     }
 
-    async fn one(self: Arc<Self>, wanted: Wanted) -> (Told, Option<Version>) {
-        let name = wanted.object.as_str().to_owned();
+    async fn one(self: Arc<Self>, object: ObjectName, range: Option<Range<u64>>) -> Done {
+        let name = object.as_str().to_owned();
         let mut told = Told { name, size: 0, was_on_flash: 0, fetched: 0, on_flash: 0, why: None };
         let mut version = None;
-        let outcome = self.put_on_flash(&wanted, &mut told, &mut version).await;
+        let outcome = self.put_on_flash((&object, range), &mut told, &mut version).await;
         if let Some(version) = &version {
             told.on_flash = self.whereabouts(version).await.on_flash;
         }
         let is_whole = version.is_some() && told.on_flash == told.size;
         told.why = outcome.err().filter(|_| !is_whole);
-        (told, version)
+        Done::Object(told, version)
     }
 
     /// The error is why not all of it is there.
     async fn put_on_flash(
         &self,
-        wanted: &Wanted,
+        wanted: (&ObjectName, Option<Range<u64>>),
         told: &mut Told,
         found: &mut Option<Version>,
     ) -> Result<(), String> {
@@ -154,7 +172,7 @@ impl Warmer {
             // In the order of the list: whoever asked first is first.
             let permit = self.fetching.acquire().await;
             if found.is_none() {
-                let version = self.open(wanted).await?;
+                let version = self.open(&wanted).await?;
                 told.size = version.range.end - version.range.start;
                 told.was_on_flash = self.whereabouts(&version).await.on_flash;
                 *found = Some(version);
@@ -183,8 +201,10 @@ impl Warmer {
         Err(why)
     }
 
-    async fn open(&self, wanted: &Wanted) -> Result<Version, String> {
-        let object = &wanted.object;
+    async fn open(
+        &self,
+        (object, wanted): &(&ObjectName, Option<Range<u64>>),
+    ) -> Result<Version, String> {
         let care = match self.keep.of(object) {
             Keep::Policy => Care::Warmed,
             Keep::Pin => Care::Pinned,
@@ -192,8 +212,8 @@ impl Warmer {
         };
         let Opened { head, .. } = self.head(object, self.freshness.of(object), care).await?;
         let all = 0..head.size;
-        let range = wanted.range.clone().map_or(all, |range| range.start..range.end.min(head.size));
-        if range.end < range.start || (wanted.range.is_some() && range.is_empty()) {
+        let range = wanted.clone().map_or(all, |range| range.start..range.end.min(head.size));
+        if range.end < range.start || (wanted.is_some() && range.is_empty()) {
             return Err(format!("the range begins beyond its {} bytes", head.size));
         }
         let first = range.start..range.end.min(range.start + 1);
@@ -201,7 +221,7 @@ impl Warmer {
         let part = (located.backlog_max.0 / 2 / FETCHING_MAX as u64).max(PART_BYTES_MIN);
         // Parts and pieces then begin together.
         let part = 1 << part.ilog2();
-        Ok(Version { object: object.clone(), head, range, care, part })
+        Ok(Version { object: (*object).clone(), head, range, care, part })
     }
 
     async fn head(
@@ -303,14 +323,4 @@ fn why_not_opened(error: OpenError) -> String {
         OpenError::Origin(fault) => format!("origin error: {fault}"),
         OpenError::Overloaded => "overloaded".to_owned(),
     }
-}
-
-fn is_serving(phase: &watch::Receiver<Phase>) -> bool {
-    *phase.borrow() == Phase::Serving
-}
-
-/// False when nobody reads it.
-async fn tell(report: &mpsc::Sender<Bytes>, line: &Line) -> bool {
-    let json = serde_json::to_string(line).expect("text and numbers are JSON");
-    report.send_timeout((json + "\n").into(), READER_PATIENCE).await.is_ok()
 }

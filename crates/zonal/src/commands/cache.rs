@@ -1,12 +1,18 @@
-//! `zonal cache`: what a running Zonal has on flash.
+//! `zonal cache`: a running Zonal is asked what its cache did, and told what to do with it.
 
+mod ask;
+mod list;
+mod purge;
+mod stats;
+mod switch;
 mod warm;
 
 use clap::Subcommand;
+use zonal_gateway::Caching;
 
 use crate::failure::Failure;
 
-/// Ask a running Zonal to change what is cached
+/// Ask a running Zonal about its cache, or change what is cached
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -16,10 +22,22 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Action {
     Warm(warm::Args),
+    Purge(purge::Args),
+    Stats(stats::Args),
+    /// Send every read past the cache to the origin, until `on` or a restart
+    #[command(after_help = switch::HELP)]
+    Off(switch::Args),
+    /// Answer reads from the cache again
+    #[command(after_help = switch::HELP)]
+    On(switch::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match &args.action {
         Action::Warm(args) => warm::run(args),
+        Action::Purge(args) => purge::run(args),
+        Action::Stats(args) => stats::run(args),
+        Action::Off(args) => switch::run(args, Caching::Off),
+        Action::On(args) => switch::run(args, Caching::On),
     }
 }

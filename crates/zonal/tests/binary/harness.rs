@@ -192,6 +192,12 @@ impl Place {
         fs::write(self.path().join("origin/bucket").join(key), content).unwrap();
     }
 
+    /// `zonal cache` with an action, at a running server.
+    pub(crate) fn cache(&self, zonal: &Zonal, action: &str, words: &[&str]) -> Output {
+        let admin = zonal.admin.to_string();
+        run(self.path(), &[&["cache", action, "--admin", &admin], words].concat())
+    }
+
     #[track_caller]
     pub(crate) fn start(&self, more: &[&str]) -> Zonal {
         self.start_on(DEVICE, more)

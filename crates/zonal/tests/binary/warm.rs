@@ -7,14 +7,13 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Place, Zonal, check_failure, folder, noise, run};
+use crate::harness::{Place, Zonal, check_failure, folder, noise};
 use crate::http;
 
 const CANNOT_ALL: &str = "zonal: not all of what was asked for is on flash: ";
 
 fn warm(place: &Place, zonal: &Zonal, words: &[&str]) -> Output {
-    let admin = zonal.admin.to_string();
-    run(place.path(), &[&["cache", "warm", "--admin", &admin], words].concat())
+    place.cache(zonal, "warm", words)
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -57,7 +56,7 @@ fn what_was_warmed_is_served_after_a_restart_and_what_was_not_is_told() {
         told("bucket/kept", [0; 4], Some("never: a rule keeps it out of the cache")),
         told("bucket/b c", [piece, 0, piece, piece], None),
         json!({"sum": {
-            "objects": 4, "objects_on_flash": 2, "size": 300_000 + piece, "was_on_flash": 0,
+            "prefixes_cut": 0, "objects": 4, "objects_on_flash": 2, "size": 300_000 + piece, "was_on_flash": 0,
             "fetched": 300_000 + piece, "on_flash": 300_000 + piece, "objects_evicted": 0, "evicted": 0
         }}),
     ];
@@ -85,6 +84,35 @@ fn what_was_warmed_is_served_after_a_restart_and_what_was_not_is_told() {
     assert_eq!(second.metric("zonal_origin_gets_total"), 0);
     assert_eq!(second.metric("zonal_origin_heads_total"), 0);
     second.stop();
+}
+
+#[test]
+fn what_the_origin_has_below_a_prefix_is_warmed() {
+    let place = Place::new();
+    fs::create_dir(place.path().join("origin/bucket/p")).unwrap();
+    for (key, bytes) in [("p/a", 1000), ("p/b +&é", 2000), ("q", 3000)] {
+        place.object(key, &noise(bytes, 1));
+    }
+    let zonal = place.start(&[]);
+    let output = warm(&place, &zonal, &["--prefix", "bucket/p/", "--json"]);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    let report = lines(&output);
+    let listed = json!({"prefix": {"name": "bucket/p/", "objects": 2, "why": null}});
+    assert_eq!(report[0], told("bucket/p/a", [1000, 0, 1000, 1000], None));
+    assert_eq!(report[1], told("bucket/p/b +&é", [2000, 0, 2000, 2000], None));
+    assert_eq!(report[2], listed);
+    assert_eq!(
+        (&report[3]["sum"]["objects"], &report[3]["sum"]["prefixes_cut"]),
+        (&json!(2), &json!(0))
+    );
+
+    let output = warm(&place, &zonal, &["bucket/q", "--prefix", "bucket/none"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = "zonal: 1 prefix was not listed to its end, or has nothing\n";
+    assert_eq!(text(&output.stderr), said);
+    let nothing = "bucket/none*: 0 objects listed: not found: the origin has no object there\n";
+    assert!(text(&output.stdout).contains(nothing), "{}", text(&output.stdout));
+    zonal.stop();
 }
 
 #[test]
@@ -122,8 +150,8 @@ fn what_cannot_be_meant_or_reached_is_said() {
     fs::write(here.join("nothing"), "\n").unwrap();
     let said = "list: line 2: \"bucket\": write BUCKET/KEY";
     check_failure(here, &["cache", "warm", "--list", "list"], (2, said));
-    check_failure(here, &["cache", "warm"], (2, "nothing to warm: name objects"));
-    check_failure(here, &["cache", "warm", "--list", "nothing"], (2, "nothing to warm"));
+    check_failure(here, &["cache", "warm"], (2, "the list is empty: name objects"));
+    check_failure(here, &["cache", "warm", "--list", "nothing"], (2, "the list is empty"));
     check_failure(here, &["cache", "warm", "--list", "none"], (2, "none: No such file"));
     check_failure(here, &["cache", "warm", "a"], (2, "\"a\": write BUCKET/KEY"));
     let address = ["cache", "warm", "b/a", "--admin", "here"];

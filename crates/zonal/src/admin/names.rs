@@ -1,0 +1,108 @@
+//! The objects of a list, one after the other. What is below a prefix is listed at its origin when its turn comes: a
+//! page at a time, so that a prefix of any size takes the memory of a page.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::vec;
+
+use zonal_host::ObjectName;
+use zonal_origin::Origins;
+
+use crate::wanted::{OBJECTS_MAX, Prefix, Wanted};
+use crate::warming::Listed;
+
+/// See the module.
+pub(super) struct Names {
+    origins: Arc<Origins>,
+    list: vec::IntoIter<Wanted>,
+    /// The prefix whose turn it is.
+    below: Option<Below>,
+    /// Objects that prefixes may still come to.
+    room: usize,
+}
+
+/// What comes next.
+pub(super) enum Next {
+    Object(ObjectName, Option<Range<u64>>),
+    /// After its objects.
+    Prefix(Listed),
+}
+
+/// A prefix of which a page is there.
+struct Below {
+    prefix: Prefix,
+    page: vec::IntoIter<String>,
+    next: Token,
+    objects: u64,
+}
+
+enum Token {
+    First,
+    Next(String),
+    /// There are no more pages.
+    End,
+}
+
+impl Names {
+    /// Of all prefixes together no more than `room` objects.
+    pub(super) fn new(origins: Arc<Origins>, list: Vec<Wanted>, room: usize) -> Self {
+        Self { origins, list: list.into_iter(), below: None, room }
+    }
+
+    /// `None` at the end.
+    pub(super) async fn next(&mut self) -> Option<Next> {
+        loop {
+            if let Some(below) = &mut self.below {
+                let key = below.key(&self.origins).await;
+                let why = match key {
+                    Ok(Some(_)) if self.room == 0 => Some(format!(
+                        "more than {OBJECTS_MAX} objects with all that the list names"
+                    )),
+                    Ok(Some(key)) => {
+                        self.room -= 1;
+                        below.objects += 1;
+                        let object = ObjectName::new(&below.prefix.bucket, &key);
+                        return Some(Next::Object(object, None));
+                    }
+                    Ok(None) if below.objects == 0 => {
+                        Some("not found: the origin has no object there".to_owned())
+                    }
+                    Ok(None) => None,
+                    Err(why) => Some(why),
+                };
+                let (name, objects) = (below.prefix.to_string(), below.objects);
+                self.below = None;
+                return Some(Next::Prefix(Listed { name, objects, why }));
+            }
+            match self.list.next()? {
+                Wanted::Object(object) => return Some(Next::Object(object, None)),
+                Wanted::Part(object, range) => return Some(Next::Object(object, Some(range))),
+                Wanted::Below(prefix) => {
+                    let page = Vec::new().into_iter();
+                    self.below = Some(Below { prefix, page, next: Token::First, objects: 0 });
+                }
+            }
+        }
+    }
+}
+
+impl Below {
+    /// The next key. The error is why the origin did not tell.
+    async fn key(&mut self, origins: &Origins) -> Result<Option<String>, String> {
+        loop {
+            if let Some(key) = self.page.next() {
+                return Ok(Some(key));
+            }
+            let token = match &self.next {
+                Token::First => None,
+                Token::Next(token) => Some(token.as_str()),
+                Token::End => return Ok(None),
+            };
+            let Prefix { bucket, prefix } = &self.prefix;
+            let page = origins.list(bucket, prefix, token).await;
+            let page = page.map_err(|error| format!("cannot be listed: {error}"))?;
+            self.page = page.keys.into_iter();
+            self.next = page.next.map_or(Token::End, Token::Next);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Orders to the cache: each is a POST that no web page could send.
+//!
+//! 1. Find out whether it may be given now.
+//! 2. Take its list, if it has one, within bounds of size and time.
+//! 3. Carry it out: at once, or while its report is read.
+
+use std::time::Duration;
+
+use http::header::ORIGIN;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use tokio::sync::mpsc;
+use zonal_gateway::{Caching, Gateway};
+
+use super::body::Body;
+use super::names::Names;
+use super::purge::purge;
+use super::warm::Warmer;
+use super::{Admin, JSON, NDJSON, Observed, PLAIN, Phase, answer, report};
+use crate::wanted::{self, Wanted};
+use crate::{purging, switching, warming};
+
+/// Until all of a list is there.
+const LIST_PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is ordered.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Order {
+    Warm,
+    Purge,
+    Switch(Caching),
+}
+
+/// Why an order is not carried out: the answer that says so.
+type Refusal = Response<Body>;
+
+fn refuse(status: StatusCode, why: &str) -> Refusal {
+    answer(status, PLAIN, format!("{why}\n"))
+}
+
+impl Order {
+    pub(super) fn of(path: &str) -> Option<Self> {
+        match path {
+            warming::PATH => Some(Self::Warm),
+            purging::PATH => Some(Self::Purge),
+            switching::OFF_PATH => Some(Self::Switch(Caching::Off)),
+            switching::ON_PATH => Some(Self::Switch(Caching::On)),
+            _ => None,
+        }
+    }
+}
+
+impl Admin {
+    pub(super) async fn order(
+        &self,
+        order: Order,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, Refusal> {
+        if request.method() != Method::POST {
+            return Err(refuse(StatusCode::METHOD_NOT_ALLOWED, "only POST"));
+        }
+        // Pages of a browser on this machine can send here, too.
+        if request.headers().contains_key(ORIGIN) {
+            return Err(refuse(StatusCode::FORBIDDEN, "not for web pages"));
+        }
+        let is_serving = *self.phase.borrow() == Phase::Serving;
+        let node = self.node.get().filter(|_| is_serving);
+        let up = node.and_then(|node| Some((node, node.front.gateway()?)));
+        let Some((node, gateway)) = up else {
+            return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "it does not serve now"));
+        };
+        match order {
+            Order::Warm => self.warm(node, gateway, request).await,
+            Order::Purge => self.purge(node, request).await,
+            Order::Switch(caching) => Ok(switch(gateway, caching)),
+        }
+    }
+
+    async fn warm(
+        &self,
+        node: &Observed,
+        gateway: &Gateway,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, Refusal> {
+        let Ok(place) = self.warming.clone().try_acquire_owned() else {
+            return Err(refuse(StatusCode::CONFLICT, "a warm-up is under way"));
+        };
+        let list = list_of(request).await?;
+        // Something is kept of each object until the end.
+        let room = wanted::OBJECTS_MAX - list.len();
+        let names = Names::new(node.origins.clone(), list, room);
+        let (report, lines) = mpsc::channel(report::LINES_MAX);
+        let warmer = Warmer::new(node.client.clone(), &gateway.terms());
+        tokio::spawn(warmer.warm(names, report, self.phase.clone(), place));
+        Ok(answer(StatusCode::OK, NDJSON, lines))
+    }
+
+    async fn purge(
+        &self,
+        node: &Observed,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, Refusal> {
+        let Ok(place) = self.purging.clone().try_acquire_owned() else {
+            return Err(refuse(StatusCode::CONFLICT, "a purge is under way"));
+        };
+        let list = list_of(request).await?;
+        if list.iter().any(|wanted| matches!(wanted, Wanted::Part(..))) {
+            return Err(refuse(StatusCode::BAD_REQUEST, purging::NO_PARTS));
+        }
+        // Nothing is kept of them.
+        let names = Names::new(node.origins.clone(), list, usize::MAX);
+        let (report, lines) = mpsc::channel(report::LINES_MAX);
+        let (client, phase) = (node.client.clone(), self.phase.clone());
+        tokio::spawn(purge(client, names, report, phase, place));
+        Ok(answer(StatusCode::OK, NDJSON, lines))
+    }
+}
+
+async fn list_of(request: Request<Incoming>) -> Result<Vec<Wanted>, Refusal> {
+    let list = Limited::new(request.into_body(), wanted::LIST_BYTES_MAX).collect();
+    let list = match tokio::time::timeout(LIST_PATIENCE, list).await {
+        Ok(Ok(list)) => list.to_bytes(),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, "a list has 16 MiB at most"));
+        }
+        Ok(Err(_)) => return Err(refuse(StatusCode::BAD_REQUEST, "the list broke off")),
+        Err(_) => return Err(refuse(StatusCode::REQUEST_TIMEOUT, "the list did not come")),
+    };
+    let list = str::from_utf8(&list)
+        .map_err(|_| "the list is not UTF-8".to_owned())
+        .and_then(wanted::parse_list)
+        .map_err(|why| refuse(StatusCode::BAD_REQUEST, &why))?;
+    match list.len() {
+        0 => Err(refuse(StatusCode::BAD_REQUEST, "the list is empty")),
+        1..=wanted::OBJECTS_MAX => Ok(list),
+        _ => {
+            let why = format!("a list has {} objects at most", wanted::OBJECTS_MAX);
+            Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, &why))
+        }
+    }
+}
+
+fn switch(gateway: &Gateway, caching: Caching) -> Response<Body> {
+    let was = gateway.set_caching(caching);
+    match (was, caching) {
+        (Caching::On, Caching::Off) => tracing::warn!(
+            "the cache was switched off: every read goes to the origin, until it is switched on or Zonal restarts"
+        ),
+        (Caching::Off, Caching::On) => tracing::info!("the cache was switched on again"),
+        (Caching::On, Caching::On) | (Caching::Off, Caching::Off) => {}
+    }
+    let switched = switching::Switched { cache: caching.into(), was: was.into() };
+    let json = serde_json::to_string(&switched).expect("two words are JSON");
+    answer(StatusCode::OK, JSON, json + "\n")
+}

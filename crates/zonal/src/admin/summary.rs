@@ -1,0 +1,91 @@
+//! What all counters come to: those of shards added up for each device, those of an origin in one line.
+
+use zonal_gateway::{Gateway, Outcome};
+use zonal_host::ShardStats;
+
+use super::Observed;
+use crate::stats::{Answers, Connections, Device, Flash, Origin, Reads, Stats, Zones};
+
+pub(super) fn summary(node: &Observed, gateway: &Gateway, shards: &[ShardStats]) -> Stats {
+    let stats = gateway.stats();
+    let mut answers = Answers::default();
+    for (outcome, n) in stats.outcomes() {
+        *match outcome {
+            Outcome::Hit => &mut answers.hit,
+            Outcome::Revalidated => &mut answers.revalidated,
+            Outcome::Miss => &mut answers.miss,
+            Outcome::Bypass => &mut answers.bypass,
+        } = n;
+    }
+    let connections = Connections {
+        open: stats.connections_open(),
+        accepted: stats.connections_accepted.get(),
+        refused: stats.connections_refused.get(),
+        timed_out: stats.connections_timed_out.get(),
+    };
+    Stats {
+        cache: gateway.caching().into(),
+        answers,
+        connections,
+        devices: devices(&node.devices, shards),
+        origins: node.origins.iter().map(origin).collect(),
+    }
+}
+
+fn devices(names: &[String], shards: &[ShardStats]) -> Vec<Device> {
+    let named = |name: &String| Device { name: name.clone(), ..Device::default() };
+    let mut devices: Vec<Device> = names.iter().map(named).collect();
+    for shard in shards {
+        let Some(device) = devices.get_mut(shard.device) else { continue };
+        device.shards += 1;
+        device.shards_lost += u64::from(shard.is_gone);
+        device.reads.add(&reads(shard));
+        device.flash.add(&flash(shard));
+    }
+    devices
+}
+
+fn reads(shard: &ShardStats) -> Reads {
+    let cache = &shard.cache;
+    Reads {
+        pieces: cache.pieces,
+        dram: cache.pieces_dram_hits,
+        flash: cache.pieces_flash_hits,
+        joined: cache.pieces_joined,
+        missed: cache.pieces_missed,
+        served_bytes: cache.served_bytes,
+        served_flash_bytes: cache.served_flash_bytes,
+        fetched_bytes: cache.fetched_bytes,
+    }
+}
+
+fn flash(shard: &ShardStats) -> Flash {
+    let ShardStats { cache, log, zones, zone_capacity, records, .. } = shard;
+    let [empty, open, sealed, reclaiming, retired] = zones.map(u64::from);
+    let used = open + sealed + reclaiming;
+    Flash {
+        capacity_bytes: (empty + used + retired) * zone_capacity.0,
+        used_bytes: used * zone_capacity.0,
+        records: *records,
+        zones: Zones { empty, open, sealed, reclaiming, retired },
+        admitted_bytes: cache.admitted_bytes,
+        refused_bytes: cache.refused_bytes,
+        turned_away_bytes: cache.turned_away_bytes,
+        rewritten_bytes: log.rewritten_bytes,
+        written_bytes: log.device_written_bytes,
+        errors: log.read_errors + log.write_errors + log.check_errors,
+    }
+}
+
+fn origin(named: &zonal_origin::Named) -> Origin {
+    let stats = named.origin.stats();
+    let asked = [&stats.heads, &stats.gets, &stats.forwards, &stats.retries, &stats.probes];
+    Origin {
+        name: named.name.clone(),
+        requests: asked.into_iter().map(zonal_origin::Counter::get).sum(),
+        errors: stats.errors().map(|(_, n)| n).sum(),
+        received_bytes: stats.received_bytes.get(),
+        sent_bytes: stats.sent_bytes.get(),
+        trouble: stats.trouble().map(|error| error.to_string()),
+    }
+}

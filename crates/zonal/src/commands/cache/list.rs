@@ -1,0 +1,88 @@
+//! What a command is asked to do something with: objects, prefixes and a file of them.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use zonal_base::Bytes;
+
+use crate::commands::print::human;
+use crate::failure::Failure;
+use crate::wanted::{self, Wanted, line_below, parse_list};
+use crate::warming::Listed;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Named {
+    /// A file with a line for each: BUCKET/KEY, or BUCKET/PREFIX, a tab and *; - is standard input
+    #[arg(long, value_name = "FILE")]
+    list: Option<PathBuf>,
+    /// All objects below a prefix, as the origin lists them; BUCKET/ is all of a bucket
+    #[arg(long, value_name = "BUCKET/PREFIX")]
+    prefix: Vec<String>,
+}
+
+/// All that was named, checked.
+pub(super) struct List {
+    /// As it is sent.
+    pub(super) text: String,
+    pub(super) wanted: Vec<Wanted>,
+}
+
+impl List {
+    /// What is named in the file comes last.
+    pub(super) fn of(objects: &[String], named: &Named) -> Result<Self, Failure> {
+        let mut text = String::new();
+        for object in objects {
+            wanted::parse(object).map_err(Failure::request)?;
+            text += &format!("{object}\n");
+        }
+        for prefix in &named.prefix {
+            let line = line_below(prefix).map_err(|why| format!("--prefix {why}"));
+            text += &format!("{}\n", line.map_err(Failure::request)?);
+        }
+        if let Some(path) = &named.list {
+            let name = path.display();
+            let list = read(path).map_err(|error| Failure::request(format!("{name}: {error}")))?;
+            parse_list(&list).map_err(|why| Failure::request(format!("{name}: {why}")))?;
+            text += &list;
+        }
+        let wanted = parse_list(&text).map_err(Failure::request)?;
+        if wanted.is_empty() {
+            return Err(Failure::request(
+                "the list is empty: name objects, a prefix with --prefix, or a list with --list",
+            ));
+        }
+        if wanted::LIST_BYTES_MAX < text.len() || wanted::OBJECTS_MAX < wanted.len() {
+            return Err(Failure::request(format!(
+                "{} lines in {}: a list has {} lines and 16 MiB at most",
+                wanted.len(),
+                human(Bytes(text.len() as u64)),
+                wanted::OBJECTS_MAX
+            )));
+        }
+        Ok(Self { text, wanted })
+    }
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    if path != Path::new("-") {
+        return fs::read_to_string(path);
+    }
+    let mut text = String::new();
+    io::stdin().read_to_string(&mut text)?;
+    Ok(text)
+}
+
+pub(super) fn prefix_text(Listed { name, objects, why }: &Listed) -> String {
+    let why = why.as_ref().map_or(String::new(), |why| format!(": {why}"));
+    format!("{name}*: {objects} objects listed{why}\n")
+}
+
+/// How a list did not come to what was asked for because of its prefixes; empty when it did.
+pub(super) fn cut_text(prefixes_cut: u64) -> String {
+    match prefixes_cut {
+        0 => String::new(),
+        1 => "1 prefix was not listed to its end, or has nothing".to_owned(),
+        n => format!("{n} prefixes were not listed to their end, or have nothing"),
+    }
+}

@@ -1,0 +1,86 @@
+//! `zonal cache purge`: what is cached of a list of objects is not served again.
+//!
+//! 1. Check the list: what cannot be meant is found before anything is sent.
+//! 2. Post it to the admin endpoint of a running Zonal.
+//! 3. Print the report as it comes. Its sum decides the exit code.
+
+use http::Method;
+
+use super::ask::{self, Endpoint};
+use super::list::{List, Named, cut_text, prefix_text};
+use crate::commands::print;
+use crate::failure::Failure;
+use crate::purging::{self, Line, Sum, Told};
+use crate::wanted::Wanted;
+
+/// Remove objects from the cache, for good
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Objects
+    #[arg(value_name = "BUCKET/KEY")]
+    objects: Vec<String>,
+    #[command(flatten)]
+    named: Named,
+    #[command(flatten)]
+    endpoint: Endpoint,
+    /// Print the report as it comes: a line of JSON for each object and prefix, and one for the sum
+    #[arg(long)]
+    json: bool,
+}
+
+const HELP: &str = "\
+Examples:
+  zonal cache purge lake/dim/a.parquet
+  zonal cache purge --prefix lake/dim/ --prefix lake/facts/2026-
+
+Nothing is changed at the origin. What was cached before is not served again, also not after a crash; the next
+read is a miss. What a prefix has is listed at the origin: objects that are no longer there are not found by it,
+name those one by one.
+Exit codes: 0 when all of it is removed, 1 when something is not, 2 when the request was wrong.";
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let List { text, wanted } = List::of(&args.objects, &args.named)?;
+    if wanted.iter().any(|wanted| matches!(wanted, Wanted::Part(..))) {
+        return Err(Failure::request(purging::NO_PARTS));
+    }
+    let Sum { prefixes_cut, objects, objects_removed } =
+        crate::commands::runtime()?.block_on(purge(args, text))?;
+    if !args.json {
+        print::text(&format!("{objects_removed} of {objects} objects removed from the cache\n"))?;
+    }
+    let failed = objects - objects_removed;
+    match (failed, prefixes_cut) {
+        (0, 0) => Ok(()),
+        (0, cut) => Err(Failure::work(cut_text(cut))),
+        (failed, 0) => Err(Failure::work(format!("{failed} of {objects} objects are not removed"))),
+        (failed, cut) => Err(Failure::work(format!(
+            "{failed} of {objects} objects are not removed, and {}",
+            cut_text(cut)
+        ))),
+    }
+}
+
+async fn purge(args: &Args, list: String) -> Result<Sum, Failure> {
+    let body = args.endpoint.ask(Method::POST, purging::PATH, list).await?;
+    ask::report(body, |line, parsed| {
+        let text = match &parsed {
+            _ if args.json => line.to_owned(),
+            Line::Object(told) => object_text(told),
+            Line::Prefix(listed) => prefix_text(listed),
+            Line::Sum(_) => String::new(),
+        };
+        print::text(&text)?;
+        Ok(match parsed {
+            Line::Sum(sum) => Some(sum),
+            Line::Object(_) | Line::Prefix(_) => None,
+        })
+    })
+    .await
+}
+
+fn object_text(Told { name, removed, why }: &Told) -> String {
+    let what = if *removed { "removed" } else { "not removed" };
+    let why = why.as_ref().map_or(String::new(), |why| format!(": {why}"));
+    format!("{name}: {what}{why}\n")
+}

@@ -1,0 +1,178 @@
+//! `zonal cache stats`: what the cache did since its start.
+
+use http::Method;
+use zonal_base::Bytes;
+
+use super::ask::{self, Endpoint};
+use crate::commands::print::{self, human};
+use crate::failure::Failure;
+use crate::stats::{self, Answers, Connections, Device, Flash, Origin, Reads, Stats, Zones};
+
+/// Tell what the cache of a running Zonal did since its start
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    endpoint: Endpoint,
+    /// Print one JSON document: the counts, without ratios
+    #[arg(long)]
+    json: bool,
+}
+
+const HELP: &str = "\
+Counts are from the start of zonal serve; for rates, take the difference of two, or /metrics (docs/metrics.md).";
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let stats: Stats = crate::commands::runtime()?.block_on(async {
+        let body = args.endpoint.ask(Method::GET, stats::PATH, String::new()).await?;
+        ask::document(body).await
+    })?;
+    if args.json {
+        return print::json(&stats);
+    }
+    print::text(&text(&stats))
+}
+
+fn text(stats: &Stats) -> String {
+    let Stats { cache, answers, connections, devices, origins } = stats;
+    let (mut reads, mut flash) = (Reads::default(), Flash::default());
+    for device in devices {
+        reads.add(&device.reads);
+        flash.add(&device.flash);
+    }
+    let mut rows = vec![("cache", cache.to_string())];
+    rows.extend(of_answers(answers, &reads));
+    rows.extend(of_reads(&reads));
+    rows.extend(of_flash(&flash));
+    let Connections { open, accepted, refused, timed_out } = connections;
+    rows.push((
+        "connections",
+        format!("{open} open, {accepted} accepted, {refused} refused, {timed_out} timed out"),
+    ));
+    let mut text = String::new();
+    for (name, value) in rows {
+        text += &format!("{name:<13}{value}\n");
+    }
+    for device in devices {
+        text += &of_device(device);
+    }
+    for origin in origins {
+        text += &of_origin(origin);
+    }
+    text
+}
+
+fn of_answers(answers: &Answers, reads: &Reads) -> [(&'static str, String); 2] {
+    let Answers { hit, revalidated, miss, bypass } = *answers;
+    let not_fetched = reads.served_bytes.saturating_sub(reads.fetched_bytes);
+    let requests = share(hit + revalidated, hit + revalidated + miss);
+    [
+        (
+            "hit ratio",
+            format!(
+                "{requests} of requests, {} of bytes did not come from the origin",
+                share(not_fetched, reads.served_bytes)
+            ),
+        ),
+        (
+            "answers",
+            format!("{hit} hit, {revalidated} revalidated, {miss} missed, {bypass} past the cache"),
+        ),
+    ]
+}
+
+fn of_reads(reads: &Reads) -> [(&'static str, String); 2] {
+    let Reads { pieces, dram, flash, joined, missed, .. } = *reads;
+    let [served, from_flash, fetched] =
+        [reads.served_bytes, reads.served_flash_bytes, reads.fetched_bytes].map(size);
+    [
+        (
+            "pieces",
+            format!(
+                "{dram} from memory ({}), {flash} from flash ({}), {joined} joined ({}), {missed} missed ({})",
+                share(dram, pieces),
+                share(flash, pieces),
+                share(joined, pieces),
+                share(missed, pieces)
+            ),
+        ),
+        ("bytes", format!("{served} served, {from_flash} of it from flash; {fetched} fetched")),
+    ]
+}
+
+fn of_flash(flash: &Flash) -> [(&'static str, String); 3] {
+    let Zones { empty, open, sealed, reclaiming, retired } = flash.zones;
+    let Flash { admitted_bytes, written_bytes, records, errors, .. } = *flash;
+    let [capacity, used, admitted, refused, turned_away, rewritten, written] = [
+        flash.capacity_bytes,
+        flash.used_bytes,
+        admitted_bytes,
+        flash.refused_bytes,
+        flash.turned_away_bytes,
+        flash.rewritten_bytes,
+        written_bytes,
+    ]
+    .map(size);
+    let amplification = match admitted_bytes {
+        0 => "-".to_owned(),
+        bytes => format!("{:.3}", written_bytes as f64 / bytes as f64),
+    };
+    [
+        (
+            "flash",
+            format!(
+                "{used} of {capacity} in use ({}), {records} records, {errors} errors",
+                share(flash.used_bytes, flash.capacity_bytes)
+            ),
+        ),
+        (
+            "zones",
+            format!(
+                "{empty} empty, {open} open, {sealed} sealed, {reclaiming} reclaiming, {retired} retired"
+            ),
+        ),
+        (
+            "written",
+            format!(
+                "{admitted} admitted, {rewritten} rewritten, {written} sent to flash: {amplification} for each byte admitted; \
+                 {refused} refused, {turned_away} turned away"
+            ),
+        ),
+    ]
+}
+
+fn of_device(device: &Device) -> String {
+    let Device { name, shards, shards_lost, reads, flash } = device;
+    let lost = match shards_lost {
+        0 => String::new(),
+        n => format!(", {n} LOST"),
+    };
+    let s = if *shards == 1 { "" } else { "s" };
+    format!(
+        "  device {name}: {shards} shard{s}{lost}, {} of {} in use, {} read from flash, {} written\n",
+        size(flash.used_bytes),
+        size(flash.capacity_bytes),
+        size(reads.served_flash_bytes),
+        size(flash.written_bytes)
+    )
+}
+
+fn of_origin(origin: &Origin) -> String {
+    let Origin { name, requests, errors, trouble, .. } = origin;
+    let [received, sent] = [origin.received_bytes, origin.sent_bytes].map(size);
+    let trouble = trouble.as_ref().map_or(String::new(), |trouble| format!("; NOW: {trouble}"));
+    format!(
+        "  origin {name}: {requests} requests, {errors} errors, {received} received, {sent} sent{trouble}\n"
+    )
+}
+
+fn size(bytes: u64) -> String {
+    human(Bytes(bytes))
+}
+
+fn share(part: u64, whole: u64) -> String {
+    match whole {
+        0 => "-".to_owned(),
+        whole => format!("{:.1} %", part as f64 * 100.0 / whole as f64),
+    }
+}

@@ -1,0 +1,40 @@
+//! `zonal cache on|off`: whether reads are answered from the cache.
+
+use http::Method;
+
+use super::ask::{self, Endpoint};
+use crate::commands::print;
+use crate::failure::Failure;
+use crate::switching::{self, Switched};
+use zonal_gateway::Caching;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    endpoint: Endpoint,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) const HELP: &str = "\
+While the cache is off, GET and HEAD are answered by the origin (X-Cache: BYPASS) and nothing of it is kept. Writes
+remove what is cached as always, so that it can be switched on again at any time. A restart switches it on.";
+
+pub(crate) fn run(args: &Args, caching: Caching) -> Result<(), Failure> {
+    let path = match caching {
+        Caching::On => switching::ON_PATH,
+        Caching::Off => switching::OFF_PATH,
+    };
+    let Switched { cache, was } = crate::commands::runtime()?.block_on(async {
+        let body = args.endpoint.ask(Method::POST, path, String::new()).await?;
+        ask::document(body).await
+    })?;
+    if args.json {
+        return print::json(&Switched { cache, was });
+    }
+    print::text(&match cache == was {
+        true => format!("the cache was {was} already\n"),
+        false => format!("the cache is {cache}\n"),
+    })
+}

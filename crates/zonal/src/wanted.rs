@@ -1,0 +1,139 @@
+//! Lists of objects, as the commands of `zonal cache` send them and the admin endpoint reads them: a line for each.
+
+use std::fmt;
+use std::ops::Range;
+
+use zonal_host::ObjectName;
+
+/// Bytes of a list.
+pub(crate) const LIST_BYTES_MAX: usize = 16 << 20;
+
+/// Lines of a list. Where something is kept of each object until the end, at about 1 KiB for each, 100 MiB of memory.
+pub(crate) const OBJECTS_MAX: usize = 100_000;
+
+/// What a line names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Object(ObjectName),
+    Part(ObjectName, Range<u64>),
+    /// All objects that the origin has below it.
+    Below(Prefix),
+}
+
+/// The names in a bucket that begin with `prefix`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Prefix {
+    pub(crate) bucket: String,
+    pub(crate) prefix: String,
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.bucket, self.prefix)
+    }
+}
+
+/// Stands behind the tab of a line that names a prefix.
+const BELOW: &str = "*";
+
+/// The lines of a list; empty ones do not count.
+///
+/// # Errors
+/// The number of the first line that cannot be meant, and why.
+pub(crate) fn parse_list(list: &str) -> Result<Vec<Wanted>, String> {
+    let lines = list.lines().zip(1..).filter(|(line, _)| !line.is_empty());
+    lines.map(|(line, n)| parse(line).map_err(|why| format!("line {n}: {why}"))).collect()
+}
+
+/// One line: `BUCKET/KEY`, or that, a tab, and `START-END`, or `BUCKET/PREFIX`, a tab, and `*`.
+pub(crate) fn parse(line: &str) -> Result<Wanted, String> {
+    let (name, rest) = match line.split_once('\t') {
+        Some((name, rest)) => (name, Some(rest)),
+        None => (line, None),
+    };
+    match (name.split_once('/'), rest) {
+        (Some((bucket, prefix)), Some(BELOW)) if !bucket.is_empty() => {
+            Ok(Wanted::Below(Prefix { bucket: bucket.to_owned(), prefix: prefix.to_owned() }))
+        }
+        (_, Some(BELOW)) => {
+            Err(format!("{name:?}: write BUCKET/PREFIX, or BUCKET/ for all of a bucket"))
+        }
+        (Some((bucket, key)), rest) if !bucket.is_empty() && !key.is_empty() => {
+            let object = ObjectName::new(bucket, key);
+            match rest {
+                Some(range) => parse_range(range).map(|range| Wanted::Part(object, range)),
+                None => Ok(Wanted::Object(object)),
+            }
+        }
+        _ => Err(format!("{name:?}: write BUCKET/KEY")),
+    }
+}
+
+/// The line that names a prefix.
+///
+/// # Errors
+/// Why it cannot be meant.
+pub(crate) fn line_below(prefix: &str) -> Result<String, String> {
+    let line = format!("{prefix}\t{BELOW}");
+    match prefix.contains(['\n', '\t']) {
+        true => Err(format!("{prefix:?}: a list has no place for tabs and line ends in a prefix")),
+        false => parse(&line).map(|_| line),
+    }
+}
+
+fn parse_range(range: &str) -> Result<Range<u64>, String> {
+    let parts = range.split_once('-');
+    let numbers = parts.and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
+    match numbers {
+        Some((first, last)) if first <= last && last < u64::MAX => Ok(first..last + 1),
+        _ => Err(format!("{range:?}: write START-END in bytes, as in 0-4095")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_an_object_a_part_of_one_or_all_below_a_prefix() {
+        let object = |key| ObjectName::new("b", key);
+        let below = |prefix: &str| {
+            Wanted::Below(Prefix { bucket: "b".to_owned(), prefix: prefix.to_owned() })
+        };
+        let list = parse_list("b/a\n\nb/c d/e\t0-0\r\nb/f\t10-19\nb/g/\t*\nb/\t*").unwrap();
+        assert_eq!(
+            list,
+            [
+                Wanted::Object(object("a")),
+                Wanted::Part(object("c d/e"), 0..1),
+                Wanted::Part(object("f"), 10..20),
+                below("g/"),
+                below(""),
+            ]
+        );
+        assert_eq!(parse_list("\n").unwrap(), []);
+        assert_eq!(parse(&line_below("b/g").unwrap()), Ok(below("g")));
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_meant_is_named() {
+        let write = "write START-END in bytes, as in 0-4095";
+        let below = "write BUCKET/PREFIX, or BUCKET/ for all of a bucket";
+        for (list, why) in [
+            ("b/a\nb", "line 2: \"b\": write BUCKET/KEY".to_owned()),
+            ("/a", "line 1: \"/a\": write BUCKET/KEY".to_owned()),
+            ("\n\nb/", "line 3: \"b/\": write BUCKET/KEY".to_owned()),
+            ("b/a\t", format!("line 1: \"\": {write}")),
+            ("b/a\t5", format!("line 1: \"5\": {write}")),
+            ("b/a\t5-4", format!("line 1: \"5-4\": {write}")),
+            ("b/a\t-4", format!("line 1: \"-4\": {write}")),
+            ("b/a\t0-18446744073709551615", format!("line 1: \"0-18446744073709551615\": {write}")),
+            ("b\t*", format!("line 1: \"b\": {below}")),
+            ("/a\t*", format!("line 1: \"/a\": {below}")),
+        ] {
+            assert_eq!(parse_list(list), Err(why), "{list:?}");
+        }
+        assert_eq!(line_below("b"), Err(format!("\"b\": {below}")));
+        assert!(line_below("b/a\nc").is_err());
+    }
+}

@@ -1,0 +1,71 @@
+//! `zonal cache stats` beside a running server.
+
+use std::net::TcpListener;
+
+use serde_json::Value;
+
+use crate::harness::{Place, check_failure, folder, noise};
+
+#[test]
+fn what_the_cache_did_is_told_as_a_table_and_as_json() {
+    let place = Place::new();
+    place.object("a", &noise(1 << 20, 1));
+    let zonal = place.start(&["--freshness", "immutable", "--shards", "2"]);
+    for _ in 0..4 {
+        assert_eq!(zonal.s3().get("/bucket/a").unwrap().status, 200);
+    }
+    assert_eq!(zonal.s3().get("/bucket/none").unwrap().status, 404);
+    zonal.await_metric("zonal_cache_admitted_bytes_total", 1 << 20);
+
+    let output = place.cache(&zonal, "stats", &["--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let stats: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let of = |path: &str| stats.pointer(path).unwrap_or_else(|| panic!("no {path}")).clone();
+    assert_eq!(
+        [of("/cache"), of("/answers/hit"), of("/answers/miss")],
+        ["on".into(), Value::from(3), 1.into()]
+    );
+    let device = |path: &str| of(&format!("/devices/0/{path}"));
+    assert_eq!((device("shards"), device("shards_lost")), (2.into(), 0.into()));
+    assert_eq!(device("reads/served_bytes"), 4 << 20);
+    assert_eq!(device("reads/fetched_bytes"), 1 << 20);
+    let [capacity, used, empty] = ["flash/capacity_bytes", "flash/used_bytes", "flash/zones/empty"]
+        .map(|path| device(path).as_u64().unwrap());
+    assert_eq!(capacity, used + empty * (8 << 20));
+    assert!(capacity <= 256 << 20 && 0 < used, "{stats}");
+    assert_eq!(device("flash/admitted_bytes"), 1 << 20);
+    let asked = ["heads", "gets", "forwards", "retries", "probes"]
+        .map(|of| zonal.metric(&format!("zonal_origin_{of}_total")));
+    assert_eq!(of("/origins/0/requests"), asked.iter().sum::<u64>());
+    assert_eq!(of("/origins/0/trouble"), Value::Null);
+
+    let output = place.cache(&zonal, "stats", &[]);
+    let table = String::from_utf8(output.stdout).unwrap();
+    for row in [
+        "cache        on\n",
+        "hit ratio    75.0 % of requests, 75.0 % of bytes did not come from the origin\n",
+        "answers      3 hit, 0 revalidated, 1 missed, 1 past the cache\n",
+        "bytes        4.0 MiB served, ",
+        "flash        ",
+        "zones        ",
+        "written      1.0 MiB admitted, 0 B rewritten, ",
+        "connections  ",
+        "  device file:flash?size=256MiB&zone=8MiB: 2 shards, ",
+        "  origin file:origin: ",
+    ] {
+        assert!(table.contains(row), "{row:?} is not in\n{table}");
+    }
+    zonal.stop();
+}
+
+#[test]
+fn nobody_to_ask_is_said() {
+    let folder = folder();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let said = format!("cannot reach the admin endpoint at {free}: ");
+    for action in ["stats", "on", "off"] {
+        check_failure(folder.path(), &["cache", action, "--admin", &free], (1, &said));
+    }
+    let address = ["cache", "stats", "--admin", "here"];
+    check_failure(folder.path(), &address, (2, "--admin \"here\": write HOST:PORT"));
+}
