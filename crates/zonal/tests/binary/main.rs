@@ -11,6 +11,7 @@ mod harness;
 mod http;
 mod lab;
 mod metrics;
+mod packaging;
 mod purge;
 mod refusals;
 mod reload;

@@ -1,0 +1,69 @@
+//! What is packaged speaks of what is there: each metric of the dashboard and of the alerts is exported, and each alert is
+//! explained.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::harness::Place;
+
+const DASHBOARD: &str = include_str!("../../../../packaging/grafana-dashboard.json");
+const ALERTS: &str = include_str!("../../../../packaging/alerts.yml");
+const ALERTS_PAGE: &str = include_str!("../../../../docs/alerts.md");
+
+/// The words of a text that name metrics of ours.
+fn metrics(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| ["zonal_", "process_"].iter().any(|of| word.starts_with(of))).collect()
+}
+
+/// All strings under `key`, however deep.
+fn strings<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a str>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                match field {
+                    Value::String(text) if name == key => found.push(text),
+                    field => strings(field, key, found),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| strings(item, key, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_metric_of_the_dashboard_and_the_alerts_is_exported() {
+    let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
+    let mut queries = Vec::new();
+    strings(&dashboard, "expr", &mut queries);
+    assert!(10 <= queries.len(), "{queries:?}");
+    let place = Place::new();
+    let zonal = place.start(&[]);
+    let text = zonal.admin("/metrics").text();
+    let samples = text.lines().filter(|line| !line.starts_with('#'));
+    let exported: BTreeSet<&str> =
+        samples.map(|line| line.split(['{', ' ']).next().unwrap()).collect();
+    for query in queries {
+        let named = metrics(query);
+        assert!(!named.is_empty() && named.is_subset(&exported), "{query}");
+    }
+    let expressions: Vec<&str> =
+        ALERTS.lines().filter_map(|line| line.trim().strip_prefix("expr: ")).collect();
+    for expression in &expressions {
+        let named = metrics(expression);
+        assert!(!named.is_empty() && named.is_subset(&exported), "{expression}");
+    }
+    assert_eq!(expressions.len(), ALERTS.matches("- alert: ").count());
+    assert!(metrics(ALERTS_PAGE).is_subset(&exported));
+    zonal.stop();
+}
+
+#[test]
+fn every_alert_is_explained_and_every_one_explained_is_there() {
+    let alerts = ALERTS.lines().filter_map(|line| line.trim().strip_prefix("- alert: "));
+    let explained = ALERTS_PAGE.lines().filter_map(|line| line.strip_prefix("| `"));
+    let explained = explained.map(|row| row.split('`').next().unwrap());
+    assert_eq!(alerts.collect::<Vec<_>>(), explained.collect::<Vec<_>>(), "in one order");
+}
