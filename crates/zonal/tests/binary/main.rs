@@ -12,6 +12,7 @@ mod http;
 mod lab;
 mod metrics;
 mod packaging;
+mod price;
 mod purge;
 mod refusals;
 mod reload;
