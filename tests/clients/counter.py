@@ -32,12 +32,15 @@ class Count:
     gets: int = 0
     body_bytes: int = 0
     heads: int = 0
+    # All else: lists, writes, questions about the bucket.
+    others: int = 0
 
     def since(self, earlier):
         return Count(
             self.gets - earlier.gets,
             self.body_bytes - earlier.body_bytes,
             self.heads - earlier.heads,
+            self.others - earlier.others,
         )
 
 
@@ -165,17 +168,22 @@ class CountingProxy:
     async def _answers(self, reader, writer, asked, add):
         while (head := await read_head(reader)) is not None:
             status = int(first_line(head)[1])
-            writer.write(head)
-            await writer.drain()
             if 100 <= status < 200:
+                writer.write(head)
+                await writer.drain()
                 continue
             exchange = await asked.get()
-            await exchange.answered()
             is_get = exchange.method == "GET" and is_object(exchange.target)
+            is_head = exchange.method == "HEAD"
             is_counted = is_get and status in (200, 206)
-            # Counted when it begins: an answer that nobody reads to the end was asked for, too.
-            add(Count(gets=int(is_counted), heads=int(exchange.method == "HEAD")))
-            if exchange.method != "HEAD" and status not in (204, 304):
+            is_other = not (is_counted or is_head)
+            # Counted when it begins: an answer that nobody reads to the end was asked for, too. And
+            # before it is relayed: who has it may look at the count.
+            add(Count(gets=int(is_counted), heads=int(is_head), others=int(is_other)))
+            writer.write(head)
+            await writer.drain()
+            await exchange.answered()
+            if not is_head and status not in (204, 304):
                 relayed = await relay_body(reader, writer, headers(head))
                 add(Count(body_bytes=relayed if is_counted else 0))
 
@@ -183,7 +191,10 @@ class CountingProxy:
         with self._lock:
             now = self._count
             self._count = Count(
-                now.gets + more.gets, now.body_bytes + more.body_bytes, now.heads + more.heads
+                now.gets + more.gets,
+                now.body_bytes + more.body_bytes,
+                now.heads + more.heads,
+                now.others + more.others,
             )
 
 
