@@ -5,7 +5,7 @@ CARGO ?= cargo
 RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test conformance soak toolchain
+.PHONY: help run test conformance clients soak bench toolchain
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -21,6 +21,11 @@ conformance: toolchain ## four minutes: all of an S3 server's own tests, directl
 	@$(CARGO) xtask setup
 	@$(CARGO) build --package zonal
 	@.tools/venv/bin/python tests/clients/conformance.py --zonal target/debug/zonal
+
+clients: toolchain ## three minutes: twelve S3 clients over HTTP and HTTPS; writes docs/results/clients.md
+	@$(CARGO) xtask setup
+	@$(CARGO) build --package zonal
+	@.tools/venv/bin/python tests/clients/reads.py --zonal target/debug/zonal --report docs/results/clients.md
 
 soak: toolchain ## hours: 210,000 simulated histories and 500 for each policy, 500 kills, and all that is slow
 	@ZONAL_SIM_SEEDS=200000 ZONAL_SIM_DRIVE_SEEDS=10000 ZONAL_SIM_POLICY_SEEDS=500 $(CARGO) test --profile soak --package zonal-sim --test seeds -- --nocapture

@@ -1,14 +1,16 @@
-"""The clients that people point at S3, each with what it reads and writes.
+"""The clients of objects: what they read, write, list and remove.
 
-An operation takes an endpoint and the name of an object, and returns a digest of what it saw: equal
-digests are equal bytes (or, for tables, equal columns). Each client is set up as its documentation
-says for an S3 server of one's own, and otherwise left alone: its retries, its parallel ranges and
-its checksums are what is tested.
+A read takes an endpoint and the name of an object, and returns a digest of what it saw: equal
+digests are equal bytes (or, for tables, equal columns). A write takes the path of a file, too. Each
+client is set up as its documentation says for an S3 server of one's own, and otherwise left alone:
+its retries, its parallel ranges and its checksums are what is tested.
 """
 
+import contextlib
 import hashlib
 import os
 import pathlib
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -16,13 +18,15 @@ import urllib.request
 
 import boto3
 import botocore.config
-import duckdb
-import duckdb_extension_httpfs
-import polars
+import minio
+import obstore
+import obstore.exceptions
+import obstore.store
 import pyarrow
-import pyarrow.fs
 import pyarrow.parquet
 import s3fs
+import urllib3
+from s3torchconnectorclient._mountpoint_s3_client import MountpointS3Client
 
 from servers import REGION
 
@@ -34,12 +38,19 @@ def digest(data):
 
 
 def table_digest(table):
-    """Equal for equal columns, however the client cut them into batches."""
+    """Equal for equal columns, however the client cut them into batches and keeps its texts."""
     sink = pyarrow.BufferOutputStream()
-    whole = table.combine_chunks().replace_schema_metadata(None)
+    whole = plain_table(table).combine_chunks()
     with pyarrow.ipc.new_stream(sink, whole.schema) as stream:
         stream.write_table(whole)
     return digest(sink.getvalue())
+
+
+def plain_table(table):
+    """With the simplest of the types that hold the same values."""
+    plain = {pyarrow.large_string(): pyarrow.string(), pyarrow.string_view(): pyarrow.string()}
+    fields = [(field.name, plain.get(field.type, field.type)) for field in table.schema]
+    return table.cast(pyarrow.schema(fields))
 
 
 def folder(key):
@@ -66,6 +77,7 @@ def boto3_client(endpoint, config=SIGNED):
         aws_secret_access_key=endpoint.secret_key,
         region_name=REGION,
         config=config,
+        verify=endpoint.ca_file and str(endpoint.ca_file),
     )
 
 
@@ -99,7 +111,8 @@ def boto3_presigned(endpoint, key):
     url = boto3_client(endpoint).generate_presigned_url(
         "get_object", Params={"Bucket": BUCKET, "Key": key}, ExpiresIn=600
     )
-    with urllib.request.urlopen(url, timeout=60) as answer:
+    context = ssl.create_default_context(cafile=endpoint.ca_file) if endpoint.is_https else None
+    with urllib.request.urlopen(url, timeout=60, context=context) as answer:
         return digest(answer.read())
 
 
@@ -121,21 +134,50 @@ def boto3_list(endpoint, key):
     return digest(repr(found).encode())
 
 
+def boto3_keys(endpoint, prefix):
+    pages = boto3_client(endpoint).get_paginator("list_objects_v2")
+    found = pages.paginate(Bucket=BUCKET, Prefix=prefix)
+    return [entry["Key"] for page in found for entry in page.get("Contents", [])]
+
+
+def boto3_put(endpoint, key, path):
+    """One PUT."""
+    boto3_client(endpoint).put_object(Bucket=BUCKET, Key=key, Body=path.read_bytes())
+
+
 def boto3_upload(endpoint, key, path):
-    """Parallel parts of one multipart upload."""
+    """Parallel parts of one multipart upload, when the file is large."""
     extra = {"Metadata": {"purpose": "end to end"}, "ContentType": "application/x-test"}
     boto3_client(endpoint).upload_file(str(path), BUCKET, key, ExtraArgs=extra)
+
+
+def boto3_delete(endpoint, key):
+    """DELETE."""
+    boto3_client(endpoint).delete_object(Bucket=BUCKET, Key=key)
+
+
+def boto3_delete_many(endpoint, key):
+    """A document of keys to remove, one of them unknown."""
+    keys = [{"Key": key}, {"Key": f"{key}-unknown"}]
+    boto3_client(endpoint).delete_objects(Bucket=BUCKET, Delete={"Objects": keys})
 
 
 # --- the aws command line
 
 
+def run_program(name, arguments, environment):
+    """Runs a program of the environment in which this script runs, with nothing else in its
+    environment: nothing of the user's own configuration may reach it."""
+    command = [sys.executable, pathlib.Path(sys.executable).parent / name, *arguments]
+    environment = {"PATH": os.environ["PATH"], **environment}
+    done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=300)
+    if done.returncode != 0:
+        raise RuntimeError(f"{name} {' '.join(arguments)}: {done.stderr.decode().strip()}")
+    return done.stdout
+
+
 def aws(endpoint, *arguments):
-    """Runs the command line of the environment in which this script runs."""
-    program = pathlib.Path(sys.executable).parent / "aws"
-    # Nothing of the user's own configuration may reach it.
     environment = {
-        "PATH": os.environ["PATH"],
         "AWS_ACCESS_KEY_ID": endpoint.access_key,
         "AWS_SECRET_ACCESS_KEY": endpoint.secret_key,
         "AWS_DEFAULT_REGION": REGION,
@@ -143,11 +185,9 @@ def aws(endpoint, *arguments):
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_EC2_METADATA_DISABLED": "true",
     }
-    command = [sys.executable, program, "--endpoint-url", endpoint.url, *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=300)
-    if done.returncode != 0:
-        raise RuntimeError(f"aws {' '.join(arguments)}: {done.stderr.decode().strip()}")
-    return done.stdout
+    if endpoint.is_https:
+        environment["AWS_CA_BUNDLE"] = str(endpoint.ca_file)
+    return run_program("aws", ["--endpoint-url", endpoint.url, *arguments], environment)
 
 
 def aws_copy(endpoint, key):
@@ -173,18 +213,26 @@ def aws_list(endpoint, key):
 
 
 def aws_upload(endpoint, key, path):
-    """`aws s3 cp`, as a multipart upload."""
+    """`aws s3 cp`, as a multipart upload when the file is large."""
     aws(endpoint, "s3", "cp", "--no-progress", str(path), f"s3://{BUCKET}/{key}")
+
+
+def aws_delete(endpoint, key):
+    """`aws s3 rm`."""
+    aws(endpoint, "s3", "rm", f"s3://{BUCKET}/{key}")
 
 
 # --- s3fs
 
 
 def s3fs_filesystem(endpoint):
+    options = {"endpoint_url": endpoint.url, "region_name": REGION}
+    if endpoint.is_https:
+        options["verify"] = str(endpoint.ca_file)
     return s3fs.S3FileSystem(
         key=endpoint.access_key,
         secret=endpoint.secret_key,
-        client_kwargs={"endpoint_url": endpoint.url, "region_name": REGION},
+        client_kwargs=options,
         use_listings_cache=False,
     )
 
@@ -212,118 +260,225 @@ def s3fs_ranges(endpoint, key):
 
 
 def s3fs_upload(endpoint, key, path):
-    """Parts of a multipart upload, one after the other."""
+    """One PUT, or parts of a multipart upload when the file is large."""
     s3fs_filesystem(endpoint).put_file(str(path), f"{BUCKET}/{key}")
 
 
-# --- pyarrow
+def s3fs_list(endpoint, key):
+    """`ls` of a folder, with sizes and ETags."""
+    found = s3fs_filesystem(endpoint).ls(f"{BUCKET}/{folder(key)}", detail=True)
+    return digest(repr([(each["Key"], each["size"], each["ETag"]) for each in found]).encode())
 
 
-def pyarrow_filesystem(endpoint):
-    return pyarrow.fs.S3FileSystem(
+def s3fs_delete(endpoint, key):
+    """DeleteObjects, also for one object."""
+    s3fs_filesystem(endpoint).rm(f"{BUCKET}/{key}")
+
+
+# --- obstore
+
+
+def obstore_store(endpoint):
+    trusted = {"root_certificate": endpoint.ca_file.read_bytes()} if endpoint.is_https else {}
+    return obstore.store.S3Store(
+        BUCKET,
+        endpoint=endpoint.url,
+        access_key_id=endpoint.access_key,
+        secret_access_key=endpoint.secret_key,
+        region=REGION,
+        client_options={"allow_http": not endpoint.is_https, **trusted},
+    )
+
+
+def obstore_get(endpoint, key):
+    """The whole object as a stream."""
+    seen = hashlib.sha256()
+    for piece in obstore.get(obstore_store(endpoint), key):
+        seen.update(piece)
+    return seen.hexdigest()
+
+
+def obstore_ranges(endpoint, key):
+    """HEAD, then several ranges at once."""
+    store = obstore_store(endpoint)
+    size = obstore.head(store, key)["size"]
+    starts, ends = [0, 100_000, size // 2, size - 9], [70_000, 1_200_000, size // 2 + 5, size]
+    pieces = obstore.get_ranges(store, key, starts=starts, ends=ends)
+    return digest(b"".join(bytes(piece) for piece in pieces))
+
+
+def obstore_condition(endpoint, key):
+    """If-None-Match is answered 304, If-Match in full."""
+    store = obstore_store(endpoint)
+    etag = obstore.head(store, key)["e_tag"]
+    try:
+        obstore.get(store, key, options={"if_none_match": etag})
+        raise AssertionError("a GET of what the client has was answered in full")
+    except obstore.exceptions.NotModifiedError:
+        pass
+    return digest(bytes(obstore.get(store, key, options={"if_match": etag}).bytes()))
+
+
+def obstore_list(endpoint, key):
+    """A stream of lists."""
+    found = obstore.list(obstore_store(endpoint), folder(key)).collect()
+    return digest(repr([(each["path"], each["size"], each["e_tag"]) for each in found]).encode())
+
+
+def obstore_put(endpoint, key, path):
+    """One PUT, or parts of 5 MiB in parallel when the file is large."""
+    obstore.put(obstore_store(endpoint), key, path)
+
+
+def obstore_create(endpoint, key, path):
+    """PUT with If-None-Match: *. Whether there was no object yet."""
+    try:
+        obstore.put(obstore_store(endpoint), key, path, mode="create")
+        return True
+    except obstore.exceptions.AlreadyExistsError:
+        return False
+
+
+def obstore_delete(endpoint, key):
+    """DeleteObjects, also for one object."""
+    obstore.delete(obstore_store(endpoint), key)
+
+
+# --- Mountpoint's client, of the AWS Common Runtime (CRT)
+
+
+@contextlib.contextmanager
+def mountpoint_client(endpoint):
+    """It takes its keys from the environment only, when it is first used."""
+    mine = {
+        "AWS_ACCESS_KEY_ID": endpoint.access_key,
+        "AWS_SECRET_ACCESS_KEY": endpoint.secret_key,
+    }
+    before = {name: os.environ.get(name) for name in mine}
+    os.environ.update(mine)
+    try:
+        yield MountpointS3Client(REGION, endpoint=endpoint.url, force_path_style=True)
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+def mountpoint_get(endpoint, key):
+    """No HEAD: ranges of 8 MiB in parallel, with If-Match from the second on."""
+    seen = hashlib.sha256()
+    with mountpoint_client(endpoint) as client:
+        for piece in client.get_object(BUCKET, key):
+            seen.update(piece)
+    return seen.hexdigest()
+
+
+def mountpoint_list(endpoint, key):
+    """A stream of lists."""
+    with mountpoint_client(endpoint) as client:
+        pages = client.list_objects(BUCKET, folder(key))
+        found = [(each.key, each.size, each.etag) for page in pages for each in page.object_info]
+    return digest(repr(found).encode())
+
+
+def mountpoint_put(endpoint, key, path):
+    """A multipart upload, also for a small object."""
+    with mountpoint_client(endpoint) as client:
+        stream = client.put_object(BUCKET, key)
+        stream.write(path.read_bytes())
+        stream.close()
+
+
+def mountpoint_delete(endpoint, key):
+    """DELETE."""
+    with mountpoint_client(endpoint) as client:
+        client.delete_object(BUCKET, key)
+
+
+# --- minio-py
+
+
+def minio_client(endpoint):
+    """Without a region it asks for the bucket's."""
+    pool = urllib3.PoolManager(ca_certs=str(endpoint.ca_file)) if endpoint.is_https else None
+    return minio.Minio(
+        endpoint.host,
         access_key=endpoint.access_key,
         secret_key=endpoint.secret_key,
-        endpoint_override=endpoint.host,
-        scheme="http",
-        region=REGION,
+        secure=endpoint.is_https,
+        http_client=pool,
     )
 
 
-def pyarrow_table(endpoint, key):
-    """The footer, then a range for each column of each row group, over several connections."""
-    filesystem = pyarrow_filesystem(endpoint)
-    return table_digest(pyarrow.parquet.read_table(f"{BUCKET}/{key}", filesystem=filesystem))
-
-
-def pyarrow_column(endpoint, key):
-    """One column of all row groups."""
-    filesystem = pyarrow_filesystem(endpoint)
-    table = pyarrow.parquet.read_table(f"{BUCKET}/{key}", columns=["value"], filesystem=filesystem)
-    return table_digest(table)
-
-
-def pyarrow_read(endpoint, key):
+def minio_get(endpoint, key):
     """The whole object as a stream."""
-    with pyarrow_filesystem(endpoint).open_input_stream(f"{BUCKET}/{key}") as stream:
-        return digest(stream.read())
+    seen = hashlib.sha256()
+    with minio_client(endpoint).get_object(BUCKET, key) as answer:
+        for piece in answer.stream(1_000_000):
+            seen.update(piece)
+    return seen.hexdigest()
 
 
-def pyarrow_upload(endpoint, key, path):
-    """A body in aws-chunked form with a checksum behind it."""
-    with pyarrow_filesystem(endpoint).open_output_stream(f"{BUCKET}/{key}") as stream:
-        stream.write(path.read_bytes())
+def minio_range(endpoint, key):
+    """A part of the object."""
+    with minio_client(endpoint).get_object(BUCKET, key, offset=1000, length=2_000_000) as answer:
+        return digest(answer.read())
 
 
-# --- polars
+def minio_download(endpoint, key):
+    """HEAD, then the whole object into a file."""
+    with tempfile.TemporaryDirectory() as temporary:
+        file = f"{temporary}/object"
+        minio_client(endpoint).fget_object(BUCKET, key, file)
+        return file_digest(file)
 
 
-def polars_table(endpoint, key):
-    """No HEAD: a suffix range for the footer, then the columns."""
-    options = {
-        "aws_endpoint_url": endpoint.url,
-        "aws_access_key_id": endpoint.access_key,
-        "aws_secret_access_key": endpoint.secret_key,
-        "aws_region": REGION,
-        "aws_allow_http": "true",
-    }
-    frame = polars.scan_parquet(f"s3://{BUCKET}/{key}", storage_options=options)
-    return table_digest(frame.collect().to_arrow())
+def minio_list(endpoint, key):
+    """A list without a delimiter."""
+    found = minio_client(endpoint).list_objects(BUCKET, folder(key), recursive=True)
+    return digest(repr([(each.object_name, each.size, each.etag) for each in found]).encode())
 
 
-# --- DuckDB
+def minio_put(endpoint, key, path):
+    """One PUT, or parts of 5 MiB when the file is large."""
+    minio_client(endpoint).fput_object(BUCKET, key, str(path))
 
 
-def duckdb_connection(endpoint):
-    connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-    package = pathlib.Path(duckdb_extension_httpfs.__file__).parent
-    extension = next(package.rglob("httpfs.duckdb_extension"))
-    connection.execute(f"LOAD '{extension}'")
-    connection.execute(
-        f"CREATE SECRET (TYPE s3, KEY_ID '{endpoint.access_key}', SECRET '{endpoint.secret_key}', "
-        f"ENDPOINT '{endpoint.host}', REGION '{REGION}', URL_STYLE 'path', USE_SSL false)"
-    )
-    return connection
+def minio_delete(endpoint, key):
+    """DELETE."""
+    minio_client(endpoint).remove_object(BUCKET, key)
 
 
-def duckdb_table(endpoint, key):
-    """HEAD, the footer, then ranges; a new connection for each phase."""
-    query = f"SELECT * FROM read_parquet('s3://{BUCKET}/{key}') ORDER BY id"
-    return table_digest(duckdb_connection(endpoint).execute(query).to_arrow_table())
+# --- s3cmd
 
 
-def duckdb_glob(endpoint, key):
-    """A listing, then a sum over what it found."""
-    pattern = folder(key) + "*.parquet"
-    query = f"SELECT count(*), sum(id), max(text) FROM read_parquet('s3://{BUCKET}/{pattern}')"
-    return digest(repr(duckdb_connection(endpoint).execute(query).fetchall()).encode())
+def s3cmd(endpoint, *arguments):
+    options = ["--config", os.devnull, "--no-progress", "--region", REGION]
+    options += ["--host", endpoint.host, "--host-bucket", endpoint.host]
+    options += ["--access_key", endpoint.access_key, "--secret_key", endpoint.secret_key]
+    options += ["--ssl", "--ca-certs", str(endpoint.ca_file)] if endpoint.is_https else ["--no-ssl"]
+    return run_program("s3cmd", [*options, *arguments], {})
 
 
-def duckdb_read(endpoint, key):
-    """The whole object as one value."""
-    query = f"SELECT sha256(content) FROM read_blob('s3://{BUCKET}/{key}')"
-    return duckdb_connection(endpoint).execute(query).fetchone()[0]
+def s3cmd_get(endpoint, key):
+    """HEAD, then the whole object."""
+    with tempfile.TemporaryDirectory() as temporary:
+        file = f"{temporary}/object"
+        s3cmd(endpoint, "get", f"s3://{BUCKET}/{key}", file)
+        return file_digest(file)
 
 
-# What each client does with a Parquet file, with a large blob, and to bring an object in.
-TABLES = {
-    "boto3": [boto3_get, boto3_ranges, boto3_presigned, boto3_head, boto3_list],
-    "aws": [aws_copy, aws_list],
-    "s3fs": [s3fs_table, s3fs_ranges],
-    "pyarrow": [pyarrow_table, pyarrow_column],
-    "polars": [polars_table],
-    "duckdb": [duckdb_table, duckdb_glob],
-}
-# polars reads tables only.
-BLOBS = {
-    "boto3": [boto3_download, boto3_get],
-    "aws": [aws_copy, aws_range],
-    "s3fs": [s3fs_read],
-    "pyarrow": [pyarrow_read],
-    "duckdb": [duckdb_read],
-}
-UPLOADS = {
-    "boto3": boto3_upload,
-    "aws": aws_upload,
-    "s3fs": s3fs_upload,
-    "pyarrow": pyarrow_upload,
-}
+def s3cmd_list(endpoint, key):
+    """`s3cmd ls`."""
+    return digest(s3cmd(endpoint, "ls", "--recursive", f"s3://{BUCKET}/{folder(key)}"))
+
+
+def s3cmd_put(endpoint, key, path):
+    """One PUT, or parts of 15 MB when the file is large."""
+    s3cmd(endpoint, "put", str(path), f"s3://{BUCKET}/{key}")
+
+
+def s3cmd_delete(endpoint, key):
+    """`s3cmd del`."""
+    s3cmd(endpoint, "del", f"s3://{BUCKET}/{key}")

@@ -4,6 +4,7 @@
     client -------------- direct -----------> versitygw
 
 Without a Zonal binary the counting proxy itself plays the gateway: so the tests can be tested.
+Only the way to the gateway is ever HTTPS; the origin is always asked over HTTP, to be counted.
 """
 
 import contextlib
@@ -39,14 +40,33 @@ class Endpoint:
     port: int
     access_key: str
     secret_key: str
+    # The authority that signed its certificate, when it speaks HTTPS.
+    ca_file: pathlib.Path | None = None
 
     @property
     def host(self):
         return f"127.0.0.1:{self.port}"
 
     @property
+    def is_https(self):
+        return self.ca_file is not None
+
+    @property
+    def scheme(self):
+        return "https" if self.is_https else "http"
+
+    @property
     def url(self):
-        return f"http://{self.host}"
+        return f"{self.scheme}://{self.host}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Certificates:
+    """An authority of the test's own, and the certificate for 127.0.0.1 that it signed."""
+
+    ca_file: pathlib.Path
+    certificate: pathlib.Path
+    private_key: pathlib.Path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,8 +86,9 @@ class Servers:
 
 
 @contextlib.contextmanager
-def running(zonal, freshness="revalidate"):
-    """Starts all servers, with Zonal from the binary `zonal`, or without it when that is None."""
+def running(zonal, freshness="revalidate", certificates=None):
+    """Starts all servers, with Zonal from the binary `zonal`, or without it when that is None. With
+    certificates the gateway speaks HTTPS."""
     scratch = ROOT / "target"
     scratch.mkdir(exist_ok=True)
     with contextlib.ExitStack() as stack:
@@ -78,8 +99,11 @@ def running(zonal, freshness="revalidate"):
         counter = CountingProxy(direct.port)
         gateway = dataclasses.replace(direct, port=counter.port)
         if zonal is not None:
-            gateway = Endpoint(free_port(), "gateway-key", "gateway-secret-1")
-            stack.enter_context(cache(zonal, folder, gateway, direct, counter, freshness))
+            ca_file = certificates and certificates.ca_file
+            gateway = Endpoint(free_port(), "gateway-key", "gateway-secret-1", ca_file)
+            before = f"http://127.0.0.1:{counter.port}", direct
+            options = freshness, certificates
+            stack.enter_context(cache(zonal, folder, gateway, before, options))
         files = folder / "files"
         files.mkdir()
         in_turn = dataclasses.replace(direct, port=counter.uncounted_port)
@@ -101,14 +125,55 @@ def origin(folder, endpoint):
     return process(command, environment, folder / "origin.log", f"{endpoint.url}/")
 
 
-def cache(zonal, folder, endpoint, direct, counter, freshness):
-    """Zonal, with the counting proxy as its origin."""
-    origin_spec = f"s3:http://127.0.0.1:{counter.port}?region={REGION}&path-style=true"
+@contextlib.contextmanager
+def certificates_made():
+    """An authority and a certificate that it signed, until the block ends. They are two, because a
+    client refuses a server whose certificate is itself an authority's."""
+    scratch = ROOT / "target"
+    scratch.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="certificates-", dir=scratch) as folder:
+        folder = pathlib.Path(folder)
+        ca_file, ca_key = folder / "ca.pem", folder / "ca.key"
+        made = Certificates(ca_file, folder / "certificate.pem", folder / "private.key")
+        authority = ["basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign"]
+        make_certificate("Zonal test authority", authority, ca_file, ca_key)
+        server = ["subjectAltName=IP:127.0.0.1", "basicConstraints=critical,CA:FALSE"]
+        server += ["keyUsage=critical,digitalSignature", "extendedKeyUsage=serverAuth"]
+        signer = ["-CA", ca_file, "-CAkey", ca_key]
+        make_certificate("127.0.0.1", server, made.certificate, made.private_key, signer)
+        yield made
+
+
+def make_certificate(name, extensions, certificate, private_key, signer=()):
+    """Signed by itself unless a signer is named."""
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    command += ["-noenc", "-days", "2", "-subj", f"/CN={name}", *signer]
+    command += ["-out", certificate, "-keyout", private_key]
+    # Nothing of the machine's own configuration is added to the extensions.
+    command += ["-config", os.devnull]
+    for extension in extensions:
+        command += ["-addext", extension]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"openssl made no certificate: {done.stderr.decode().strip()}")
+
+
+def https_options(certificates):
+    if certificates is None:
+        return []
+    files = ["--certificate-file", certificates.certificate]
+    return files + ["--private-key-file", certificates.private_key]
+
+
+def cache(zonal, folder, endpoint, origin, options):
+    """Zonal, with the counting proxy as its origin: the proxy's URL, and the origin's own keys."""
+    url, direct = origin
     environment = {
         "AWS_ACCESS_KEY_ID": direct.access_key,
         "AWS_SECRET_ACCESS_KEY": direct.secret_key,
     }
-    return serve(zonal, folder, endpoint, (origin_spec, environment), freshness)
+    spec = f"s3:{url}?region={REGION}&path-style=true"
+    return serve(zonal, folder, endpoint, (spec, environment), *options)
 
 
 @contextlib.contextmanager
@@ -124,7 +189,7 @@ def over_a_folder(zonal, bucket):
             yield gateway, objects / bucket
 
 
-def serve(zonal, folder, endpoint, origin, freshness):
+def serve(zonal, folder, endpoint, origin, freshness, certificates=None):
     """Zonal, with its files in a folder; the origin is its spec and the environment it needs."""
     origin_spec, environment = origin
     admin = f"127.0.0.1:{free_port()}"
@@ -134,7 +199,7 @@ def serve(zonal, folder, endpoint, origin, freshness):
     command += ["--listen", endpoint.host, "--admin", admin]
     command += ["--access-key", endpoint.access_key, "--secret-key", endpoint.secret_key]
     command += ["--policy", "zone-lru", "--freshness", freshness]
-    command += ["--data-dir", f"{folder}/data"]
+    command += ["--data-dir", f"{folder}/data", *https_options(certificates)]
     return process(command, environment, folder / "zonal.log", f"http://{admin}/readyz")
 
 

@@ -42,6 +42,7 @@ const STAGES: &[Stage] = &[
     Stage { name: "planted", holds: "the simulator finds planted bugs", run: cargo::planted },
     Stage { name: "rustdoc", holds: "the documentation builds, links included", run: cargo::doc },
     Stage { name: "clients", holds: "real S3 clients read and write", run: clients::reads },
+    Stage { name: "https", holds: "the same clients over HTTPS, a little", run: clients::https },
     Stage { name: "writers", holds: "one response is one version", run: clients::writers },
     Stage {
         name: "conformance",

@@ -24,9 +24,10 @@ type Tool = Result<String, String>;
 /// Sees to it that a tool is there, given the top of the checkout.
 type Install = fn(&Path) -> Tool;
 
-const INSTALLS: [(&str, Install); 4] = [
+const INSTALLS: [(&str, Install); 5] = [
     ("versitygw", origin::versitygw),
     ("clients", clients::python),
+    ("openssl", debian::openssl),
     ("fio", debian::fio),
     ("wrk", debian::wrk),
 ];

@@ -8,21 +8,27 @@ use crate::setup;
 
 /// Real clients read and write through Zonal, and see what they would see without it.
 pub(super) fn reads(root: &Path) -> Outcome {
-    run(root, "reads.py", &[])
+    run(root, &["versitygw"], "reads.py", &[])
+}
+
+/// Each of them reads and writes a little over HTTPS; `make clients` does it all.
+pub(super) fn https(root: &Path) -> Outcome {
+    run(root, &["versitygw", "openssl"], "reads.py", &["--https", "--quick"])
 }
 
 /// One response is one version, while writers overwrite what readers read.
 pub(super) fn writers(root: &Path) -> Outcome {
-    run(root, "writers.py", &[])
+    run(root, &["versitygw"], "writers.py", &[])
 }
 
 /// A part of an S3 server's own suite; `make conformance` runs it all.
 pub(super) fn conformance(root: &Path) -> Outcome {
-    run(root, "conformance.py", &["--core"])
+    run(root, &["versitygw"], "conformance.py", &["--core"])
 }
 
-fn run(root: &Path, script: &str, words: &[&str]) -> Outcome {
-    if let Err(why) = setup::ready(root, "versitygw") {
+/// Runs a script, if the tools that it needs beside Python are there.
+fn run(root: &Path, tools: &[&str], script: &str, words: &[&str]) -> Outcome {
+    if let Some(why) = tools.iter().find_map(|tool| setup::ready(root, tool).err()) {
         return Outcome::Skipped(why);
     }
     let python = match setup::ready(root, "clients") {

@@ -15,7 +15,8 @@ const PYTHON: &str = ".tools/venv/bin/python";
 /// A copy of the requirements that were installed.
 const STAMP: &str = ".tools/venv/requirements.txt";
 /// What the tests import: a package that does not load is found here, not in the middle of a test.
-const IMPORTS: &str = "import boto3, duckdb, duckdb_extension_httpfs, polars, pyarrow, s3fs";
+const IMPORTS: &str = "import boto3, datafusion, deltalake, duckdb, duckdb_extension_httpfs, minio, obstore, \
+                       polars, pyarrow, s3fs, s3torchconnectorclient";
 
 pub(super) fn python(root: &Path) -> Tool {
     let wanted = fs::read_to_string(root.join(REQUIREMENTS))

@@ -1,4 +1,4 @@
-//! What comes from Debian's packages: load generators, and Python's venv module.
+//! What comes from Debian's packages: load generators, OpenSSL's program, and Python's venv module.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,6 +11,11 @@ pub(super) fn fio(_root: &Path) -> Tool {
 
 pub(super) fn wrk(_root: &Path) -> Tool {
     program("wrk", "-v")
+}
+
+/// Makes the certificates with which the clients are driven over HTTPS.
+pub(super) fn openssl(_root: &Path) -> Tool {
+    program("openssl", "version")
 }
 
 /// A program from the package of the same name. `probe` makes it do nothing.
