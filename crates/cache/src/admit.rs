@@ -7,7 +7,7 @@
 use alloc::rc::Rc;
 
 use zonal_base::Bytes;
-use zonal_policy::{Budget, Means, Verdict};
+use zonal_policy::{Account, Budget, Means, Verdict};
 use zonal_zonelog::{Key, Kind, Record, Stream, Urgency};
 
 use crate::Head;
@@ -126,19 +126,20 @@ impl Inner {
     }
 
     fn affords(&self, piece: &FillPiece) -> bool {
-        let (asked_for, written) = self.asked_for_and_written();
-        let affords = |budget: Budget| budget.affords(Bytes(piece.len.into()), asked_for, written);
+        let affords = |budget: Budget| budget.affords(Bytes(piece.len.into()), self.account());
         self.budget.is_none_or(affords)
     }
 
     fn means(&self) -> Means {
-        let (asked_for, written) = self.asked_for_and_written();
-        self.budget.map_or(Means::Ample, |budget| budget.means(asked_for, written))
+        self.budget.map_or(Means::Ample, |budget| budget.means(self.account()))
     }
 
-    fn asked_for_and_written(&self) -> (Bytes, Bytes) {
-        let asked_for = Bytes(self.stats.borrow().served_bytes);
-        (asked_for, Bytes(self.log.stats().device_written_bytes))
+    fn account(&self) -> Account {
+        Account {
+            asked_for: Bytes(self.stats.borrow().served_bytes),
+            elapsed: self.now().since(self.started_at),
+            written: Bytes(self.log.stats().device_written_bytes),
+        }
     }
 
     fn count_turned_away(&self, piece: &FillPiece) {

@@ -146,6 +146,7 @@ pub(crate) struct Inner {
     pub(crate) remember_at: Cell<u64>,
     pub(crate) memory: RefCell<Memory>,
     pub(crate) budget: Option<Budget>,
+    pub(crate) started_at: Nanos,
     pub(crate) heads: RefCell<Heads>,
     pub(crate) versions: RefCell<Versions>,
     /// Origin lookups of heads under way: whoever comes later shares the answer.
@@ -208,6 +209,7 @@ impl Cache {
             remember_at: Cell::new(0),
             memory: RefCell::new(Memory::new(rules.probation, rules.hot)),
             budget: rules.budget,
+            started_at: ports.clock.now(),
             heads: RefCell::new(Heads::new(settings.heads)),
             versions: RefCell::new(Versions::new()),
             lookups: RefCell::default(),

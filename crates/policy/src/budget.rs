@@ -1,18 +1,44 @@
-//! How much may be written to flash: a share of what is asked for.
+//! How much may be written to flash: a share of what is asked for, or so much in a time.
 //!
 //! What is written again to keep it is paid for, too: a policy that moves much admits little. So that what was asked for
 //! twice never lacks the means, the rest is admitted only while there is a reserve: without one, who comes early would
 //! take from who is worth more.
+//!
+//! All of it counts from the start, so a rate is a mean: what a quiet night leaves, a busy day may write. It is the
+//! wear of the drive that has a bound, and not how busy the drive is.
 
-use zonal_base::Bytes;
+use zonal_base::{Bytes, Nanos};
 
 use crate::share::Share;
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    share: Share,
+    allowance: Allowance,
+    room: Bytes,
     reserve: Bytes,
+}
+
+/// What may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Allowance {
+    /// Of what is asked for.
+    Share(Share),
+    /// In a second.
+    Rate(Bytes),
+    /// Of the whole room, in a day.
+    Daily(Share),
+}
+
+/// What happened since the start.
+#[derive(Clone, Copy, Debug)]
+pub struct Account {
+    /// Bytes that readers asked for.
+    pub asked_for: Bytes,
+    /// Time since the start.
+    pub elapsed: Nanos,
+    /// Bytes that went to flash, for whatever reason.
+    pub written: Bytes,
 }
 
 /// How much more may be written.
@@ -28,46 +54,121 @@ pub enum Means {
 /// of it to seven times as much made no difference of 0.1 points on the mean.
 const RESERVE: Share = Share::percent(2);
 
+const SECOND: Nanos = Nanos::secs(1);
+const DAY: Nanos = Nanos::secs(24 * 60 * 60);
+
 impl Budget {
     /// For so much room in all.
-    pub(crate) fn new(share: Share, room: Bytes) -> Self {
-        Self { share, reserve: RESERVE.of_bytes(room) }
+    pub(crate) fn new(allowance: Allowance, room: Bytes) -> Self {
+        Self { allowance, room, reserve: RESERVE.of_bytes(room) }
     }
 
-    /// Whether `len` may be written now: so much was asked for until now, and so much written.
+    /// Whether `len` may be written now.
     #[must_use]
-    pub fn affords(&self, len: Bytes, asked_for: Bytes, written: Bytes) -> bool {
-        written + len <= self.share.of_bytes(asked_for)
+    pub fn affords(&self, len: Bytes, account: Account) -> bool {
+        account.written + len <= self.earned(account)
     }
 
-    /// How much more may be written: so much was asked for until now, and so much written.
+    /// How much more may be written.
     #[must_use]
-    pub fn means(&self, asked_for: Bytes, written: Bytes) -> Means {
-        match self.affords(self.reserve, asked_for, written) {
+    pub fn means(&self, account: Account) -> Means {
+        match self.affords(self.reserve, account) {
             true => Means::Ample,
             false => Means::Short,
         }
     }
+
+    fn earned(&self, account: Account) -> Bytes {
+        match self.allowance {
+            Allowance::Share(share) => share.of_bytes(account.asked_for),
+            Allowance::Rate(bytes) => in_time(bytes, account.elapsed, SECOND),
+            Allowance::Daily(share) => in_time(share.of_bytes(self.room), account.elapsed, DAY),
+        }
+    }
 }
+
+/// What comes together when each `period` brings `bytes`.
+fn in_time(bytes: Bytes, elapsed: Nanos, period: Nanos) -> Bytes {
+    let earned = u128::from(bytes.0) * u128::from(elapsed.0) / u128::from(period.0);
+    Bytes(u64::try_from(earned).unwrap_or(u64::MAX))
+}
+
+impl Allowance {
+    /// As in `20%`, `50MiB/s` or `0.5dwpd`; `None` for anything else, and for nothing at all.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        if let Some(rate) = text.strip_suffix("/s") {
+            return rate.parse().ok().filter(|rate| *rate != Bytes(0)).map(Self::Rate);
+        }
+        match text.strip_suffix("dwpd") {
+            Some(times) => Share::parse_times(times, DAILY_MAX)
+                .filter(|share| *share != Share::NOTHING)
+                .map(Self::Daily),
+            None => Share::parse(text, SHARE_MAX).map(Self::Share),
+        }
+    }
+}
+
+/// What drives for writing endure.
+const DAILY_MAX: Share = Share::percent(10_000);
+
+const SHARE_MAX: Share = Share::percent(1000);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn account(asked_for: u64, elapsed: Nanos, written: u64) -> Account {
+        Account { asked_for: Bytes(asked_for), elapsed, written: Bytes(written) }
+    }
+
+    #[track_caller]
+    fn check(text: &str, room: u64, account: Account, left: u64) {
+        let budget = Budget::new(Allowance::parse(text).unwrap(), Bytes(room));
+        assert!(budget.affords(Bytes(left), account), "{text}: {left}");
+        assert!(!budget.affords(Bytes(left + 1), account), "{text}: {left} and one more");
+    }
+
     #[test]
     fn what_is_asked_for_is_earned_in_part() {
-        let budget = Budget::new(Share::percent(25), Bytes(100));
-        let affords =
-            |len, asked_for, written| budget.affords(Bytes(len), Bytes(asked_for), Bytes(written));
-        assert!(!affords(1, 0, 0));
-        assert!(affords(2, 8, 0) && !affords(3, 8, 0));
-        assert!(!affords(1, 8, 2));
+        check("25%", 100, account(0, DAY, 0), 0);
+        check("25%", 100, account(8, DAY, 0), 2);
+        check("25%", 100, account(8, DAY, 1), 1);
+    }
+
+    #[test]
+    fn time_earns_too() {
+        check("1KiB/s", 100, account(0, Nanos(SECOND.0 / 2), 0), 512);
+        check("1KiB/s", 100, account(1 << 40, Nanos(SECOND.0 * 3), 1024), 2048);
+        check("2dwpd", 1000, account(0, DAY, 500), 1500);
+        check("0.125dwpd", 8000, account(0, Nanos(DAY.0 / 2), 0), 500);
+        // Twenty years at the pace of the largest drives.
+        check("10dwpd", 1 << 46, account(0, Nanos(DAY.0 * 7300), 0), (1 << 46) * 73_000);
     }
 
     #[test]
     fn two_hundredths_of_the_room_are_kept() {
-        let budget = Budget::new(Share::percent(25), Bytes(100));
-        assert_eq!(budget.means(Bytes(40), Bytes(8)), Means::Ample);
-        assert_eq!(budget.means(Bytes(40), Bytes(9)), Means::Short);
+        let budget = Budget::new(Allowance::Share(Share::percent(25)), Bytes(100));
+        assert_eq!(budget.means(account(40, DAY, 8)), Means::Ample);
+        assert_eq!(budget.means(account(40, DAY, 9)), Means::Short);
+    }
+
+    #[test]
+    fn what_is_no_allowance_is_refused() {
+        for text in [
+            "",
+            "5",
+            "1001%",
+            "0B/s",
+            "50MB/s",
+            "50MiB",
+            "MiB/s",
+            "0dwpd",
+            "101dwpd",
+            "1.2345dwpd",
+            "dwpd",
+            "-1dwpd",
+        ] {
+            assert_eq!(Allowance::parse(text), None, "{text}");
+        }
     }
 }

@@ -42,7 +42,7 @@ mod zone_lru;
 
 use zonal_base::{Bytes, Nanos, ZoneId};
 
-pub use budget::{Budget, Means};
+pub use budget::{Account, Budget, Means};
 pub use ghost::Ghost;
 pub use hot::Hot;
 pub use order::{Order, Spot};

@@ -19,16 +19,26 @@ impl Share {
 
     /// As in `12.5%`; `None` when it is more than `most`, or no share at all.
     pub(crate) fn parse(text: &str, most: Self) -> Option<Self> {
-        let number = text.strip_suffix('%')?;
+        Self::number(text.strip_suffix('%')?, WHOLE / 100, most)
+    }
+
+    /// As in `0.5`, of which 1 is all.
+    pub(crate) fn parse_times(text: &str, most: Self) -> Option<Self> {
+        Self::number(text, WHOLE, most)
+    }
+
+    /// A number with up to three decimals, of which 1 is `one`.
+    fn number(number: &str, one: u32, most: Self) -> Option<Self> {
         let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
         let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
         let digits = decimals.len();
         if !is_digits(whole) || !is_digits(decimals) || digits == 0 || DECIMALS < digits {
             return None;
         }
-        let decimals =
+        let thousandths =
             decimals.parse::<u32>().ok()? * 10u32.pow(u32::try_from(DECIMALS - digits).ok()?);
-        let share = whole.parse::<u32>().ok()?.checked_mul(WHOLE / 100)?.checked_add(decimals)?;
+        let decimals = thousandths * (one / 1000);
+        let share = whole.parse::<u32>().ok()?.checked_mul(one)?.checked_add(decimals)?;
         Some(Self(share)).filter(|share| *share <= most)
     }
 
@@ -37,9 +47,10 @@ impl Share {
         index(self.of_bytes(Bytes(count as u64)).0)
     }
 
-    /// Of some bytes, rounded down. Requires: less than 160 TiB.
+    /// Of some bytes, rounded down.
     pub(crate) fn of_bytes(self, bytes: Bytes) -> Bytes {
-        Bytes(bytes.0 * u64::from(self.0) / u64::from(WHOLE))
+        let share = u128::from(bytes.0) * u128::from(self.0) / u128::from(WHOLE);
+        Bytes(u64::try_from(share).unwrap_or(u64::MAX))
     }
 }
 

@@ -11,6 +11,7 @@ use core::str::FromStr;
 
 use zonal_base::Bytes;
 
+use crate::budget::Allowance;
 use crate::chunk_lru::ChunkLru;
 use crate::direct::Direct;
 use crate::epoch::{Epoch, Update};
@@ -45,8 +46,8 @@ pub struct Spec {
     /// `None`: on zones.
     in_place: Option<InPlace>,
     admission: Admission,
-    /// Of what is asked for, how much may be written.
-    budget: Option<Share>,
+    /// How much may be written; `None`: as much as comes.
+    budget: Option<Allowance>,
 }
 
 /// A policy on a drive that takes overwrites.
@@ -126,6 +127,9 @@ const WAITING: Share = Share::percent(10);
 const GHOST: Share = Share::percent(130);
 
 const SHARE: &str = "a share from 0% to 100%, as 12.5%";
+
+const ALLOWANCE: &str = "a share of what is asked for, as 20%, or what a second or a day may bring: 50MiB/s, or up to 100 drive \
+                         writes per day, as 0.5dwpd";
 
 const REACH_MAX: Share = Share::percent(1000);
 
@@ -209,7 +213,7 @@ impl Spec {
     /// What bounds flash writes, if anything does, for so much room in all.
     #[must_use]
     pub fn budget(&self, room: Bytes) -> Option<Budget> {
-        self.budget.map(|share| Budget::new(share, room))
+        self.budget.map(|allowance| Budget::new(allowance, room))
     }
 
     /// The same for a device, which has zones, and memory that is given in bytes.
@@ -225,6 +229,20 @@ impl Spec {
             (Some(_), _) => "slots are for replays of traces; on a device write place=zones",
         };
         Err(SpecError(format!("{}: {why}", self.text)))
+    }
+
+    /// The same for a replay, which has no clock.
+    ///
+    /// # Errors
+    /// When so much in a time may be written.
+    pub fn in_replay(self) -> Result<Self, SpecError> {
+        match self.budget {
+            Some(Allowance::Rate(_) | Allowance::Daily(_)) => Err(SpecError(format!(
+                "{}: replays know no time: write a share of what is asked for, as budget=20%",
+                self.text
+            ))),
+            Some(Allowance::Share(_)) | None => Ok(self),
+        }
     }
 
     /// Whether it ever writes a chunk again.
@@ -250,7 +268,7 @@ impl FromStr for Spec {
         let in_place = in_place(name, &mut settings)?;
         let kind = kind(name, &mut settings)?;
         let admission = settings.admission(matches!(kind, Kind::Flow { .. }))?;
-        let budget = settings.reach("budget")?;
+        let budget = settings.allowance("budget")?;
         settings.refuse_rest()?;
         Ok(Self { text: text.to_string(), kind, in_place, admission, budget })
     }
@@ -389,6 +407,11 @@ impl<'a> Settings<'a> {
         share.map(Some).ok_or_else(|| self.wrong(key, value, "a share from 0% to 1000%, as 130%"))
     }
 
+    fn allowance(&mut self, key: &str) -> Result<Option<Allowance>, SpecError> {
+        let Some(value) = self.take(key) else { return Ok(None) };
+        Allowance::parse(value).map(Some).ok_or_else(|| self.wrong(key, value, ALLOWANCE))
+    }
+
     fn spare(&mut self) -> Result<Share, SpecError> {
         Ok(self.share("spare")?.unwrap_or(SPARE))
     }
@@ -482,6 +505,10 @@ mod tests {
         assert!(spec("region-fifo?place=zones").on_device().is_ok());
         let refused = spec("region-fifo?place=slots").on_device().unwrap_err().to_string();
         assert!(refused.contains("on a device write place=zones"), "{refused}");
+        for (budget, goes) in [("20%", true), ("1MiB/s", false), ("0.5dwpd", false)] {
+            let spec = spec(&format!("flow?budget={budget}"));
+            assert_eq!((spec.clone().in_replay().is_ok(), spec.on_device().is_ok()), (goes, true));
+        }
     }
 
     #[test]
@@ -505,6 +532,11 @@ mod tests {
             (
                 "chunk-lru?place=slots&spare=5%",
                 "chunk-lru: slots need no spare room: leave spare= out",
+            ),
+            (
+                "flow?budget=50MB/s",
+                "flow: budget=50MB/s: write a share of what is asked for, as 20%, or what a second or a day may bring: \
+                 50MiB/s, or up to 100 drive writes per day, as 0.5dwpd",
             ),
             ("region-lru?regions=x", "region-lru: regions=x: write a number from 1 to 1024"),
         ] {

@@ -20,8 +20,8 @@ mod zone;
 #[cfg(test)]
 mod tests;
 
-use zonal_base::Bytes;
-use zonal_policy::{Budget, InPlace, Means, Probation, Spec, Verdict};
+use zonal_base::{Bytes, Nanos};
+use zonal_policy::{Account, Budget, InPlace, Means, Probation, Spec, Verdict};
 
 use super::{Capacity, Contender, FlashBytes, Outcome, Request, Room};
 use chunks::Chunks;
@@ -91,9 +91,8 @@ impl<S: Store> Flash<S> {
     }
 
     fn miss(&mut self, id: u64, len: u64) {
-        let written = self.written();
-        let means = |budget: Budget| budget.means(self.asked_for, written);
-        let means = self.budget.map_or(Means::Ample, means);
+        let account = self.account();
+        let means = self.budget.map_or(Means::Ample, |budget| budget.means(account));
         let Some(probation) = &mut self.probation else { return self.write(id, len) };
         match probation.miss(id, Bytes(len), means) {
             Verdict::Admit => self.write(id, len),
@@ -111,16 +110,17 @@ impl<S: Store> Flash<S> {
     }
 
     fn write(&mut self, id: u64, len: u64) {
-        let written = self.written();
-        let affords = |budget: Budget| budget.affords(Bytes(len), self.asked_for, written);
-        if self.budget.is_none_or(affords) {
+        let account = self.account();
+        if self.budget.is_none_or(|budget| budget.affords(Bytes(len), account)) {
             self.store.write(id, len);
         }
     }
 
-    fn written(&self) -> Bytes {
+    fn account(&self) -> Account {
         let FlashBytes { filled, moved } = self.store.written();
-        Bytes(filled + moved)
+        let (asked_for, written) = (self.asked_for, Bytes(filled + moved));
+        // What a replay is made of earns nothing by time (`Spec::in_replay`).
+        Account { asked_for, elapsed: Nanos(0), written }
     }
 }
 

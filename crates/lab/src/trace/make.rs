@@ -30,5 +30,6 @@ pub fn make(name: &str, room: Room) -> Result<Box<dyn Contender>, String> {
             }
         }
     })?;
+    let spec = spec.in_replay().map_err(|error| error.to_string())?;
     flash::make(&spec, room)
 }
