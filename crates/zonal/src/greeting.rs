@@ -38,6 +38,8 @@ pub(crate) enum Secret {
     Kept(PathBuf),
     /// The user named this file, whose first line it is.
     InFile(PathBuf),
+    /// It is the first of the file of keys.
+    InKeysFile,
     /// The user gave it.
     Given,
 }
@@ -51,7 +53,7 @@ impl Greeting<'_> {
         let endpoint = url(if self.is_https { "https" } else { "http" }, self.endpoint);
         let mut text = format!("Zonal serves S3 at {endpoint}: {}\n\n", self.about);
         let _ = match self.presigned(&endpoint) {
-            Some(url) => writeln!(text, "  curl -s -D- -o /dev/null '{url}'"),
+            Some(url) => writeln!(text, "  curl -sS -D- -o /dev/null '{url}'"),
             None => Ok(()),
         };
         let _ = writeln!(text, "  {FORGET}");
@@ -77,6 +79,9 @@ impl Greeting<'_> {
                 format!("\"$(sed -n 's/^aws_secret_access_key *= *//p' {})\"", in_file(path))
             }
             Secret::InFile(path) => format!("\"$(head -n 1 {})\"", in_file(path)),
+            Secret::InKeysFile => {
+                "\"${ZONAL_KEY_SECRET:?write the secret of this access key here}\"".to_owned()
+            }
             // A shell that does not know it says so, and exports nothing.
             Secret::Given => {
                 "\"${ZONAL_ENDPOINT_SECRET_KEY:?write the secret key here}\"".to_owned()

@@ -51,6 +51,9 @@ pub(crate) fn parse(line: &str) -> Result<Wanted, String> {
         Some((name, rest)) => (name, Some(rest)),
         None => (line, None),
     };
+    if let Some(name) = name.strip_prefix("s3://") {
+        return Err(format!("write {name}: without s3://"));
+    }
     match (name.split_once('/'), rest) {
         (Some((bucket, prefix)), Some(BELOW)) if !bucket.is_empty() => {
             Ok(Wanted::Below(Prefix { bucket: bucket.to_owned(), prefix: prefix.to_owned() }))

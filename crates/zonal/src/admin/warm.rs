@@ -53,6 +53,8 @@ const MISSING_PATIENCE: Duration = Duration::from_millis(200);
 /// Until all of the list is on flash, at the end. Clients who miss all the time prolong it.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(30);
 
+const REFUSED: &str = "refused: flash took no more, or gave it up for what else was warmed";
+
 /// What every object of a list needs.
 pub(super) struct Warmer {
     client: Client,
@@ -184,7 +186,13 @@ impl Warmer {
                 Ok(()) => match self.land(version).await {
                     Landed::Whole => return Ok(()),
                     Landed::InMemory => return Err("only in memory".to_owned()),
-                    Landed::Missing => "refused: flash took no more".clone_into(&mut why),
+                    // What does not fit would drive out what came before, again and again.
+                    Landed::Missing
+                        if 2 * told.size < told.fetched + self.missing(version).await =>
+                    {
+                        return Err(REFUSED.to_owned());
+                    }
+                    Landed::Missing => REFUSED.clone_into(&mut why),
                 },
                 Err(ReadError::Changed) => {
                     "it changes at the origin all the time".clone_into(&mut why);
@@ -199,6 +207,11 @@ impl Warmer {
             }
         }
         Err(why)
+    }
+
+    /// Bytes that are not on flash.
+    async fn missing(&self, version: &Version) -> u64 {
+        version.range.end - version.range.start - self.whereabouts(version).await.on_flash
     }
 
     async fn open(

@@ -213,7 +213,7 @@ impl Found {
             }
             (Some(keys), None) => (keys.clone(), Secret::Given),
             (None, _) => match config.more_keys.first() {
-                Some(key) => (key.pair.clone(), Secret::Given),
+                Some(key) => (key.pair.clone(), Secret::InKeysFile),
                 None => {
                     let (keys, from) = needed(&mut home).keys()?;
                     own_keys = Some(keys.clone());

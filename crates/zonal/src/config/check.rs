@@ -1,5 +1,6 @@
 //! From text to numbers, addresses and paths that are valid together.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -342,8 +343,8 @@ fn device(device: &raw::Device) -> Checked<Device> {
         let why = format!("{chunk}: write a power of two from 4KiB to {CHUNK_MAX}");
         return Err(ConfigError::new("device.chunk", why));
     }
-    let dram = parsed("device.dram", &device.dram)?;
-    let buffers: Bytes = parsed("device.buffers", &device.buffers)?;
+    let dram = in_memory("device.dram", &device.dram)?;
+    let buffers = in_memory("device.buffers", &device.buffers)?;
     if buffers < zonal_host::BUFFER_BYTES_MIN {
         let why = format!("{buffers}: a shard needs {} at least", zonal_host::BUFFER_BYTES_MIN);
         return Err(ConfigError::new("device.buffers", why));
@@ -356,6 +357,21 @@ fn device(device: &raw::Device) -> Checked<Device> {
     Ok(Device { spec, shards, policy, chunk, dram, buffers, prefetch })
 }
 
+/// A size of memory that the machine has.
+fn in_memory(key: &'static str, value: &Option<String>) -> Checked<Bytes> {
+    let bytes: Bytes = parsed(key, value)?;
+    let system = rustix::system::sysinfo();
+    let memory = Bytes(system.totalram.saturating_mul(system.mem_unit.into()));
+    if memory < bytes {
+        let memory = Bytes::mib(memory.0 >> 20);
+        return Err(ConfigError::new(
+            key,
+            format!("{bytes} for each shard: the machine has {memory}"),
+        ));
+    }
+    Ok(bytes)
+}
+
 fn access(access: &raw::Access) -> Checked<AccessRules> {
     let default = given("access.default", &access.default)?;
     let rules = access.rules.as_deref().unwrap_or_default();
@@ -365,11 +381,23 @@ fn access(access: &raw::Access) -> Checked<AccessRules> {
 fn freshness(freshness: &raw::Freshness) -> Checked<FreshnessRules> {
     let default = given("freshness.default", &freshness.default)?;
     let mut rules = FreshnessRules::all(rule("freshness.default", default)?);
+    let prefixes = freshness.rules.iter().flatten().map(|rule| rule.prefix.as_str());
+    each_once(prefixes).map_err(|why| ConfigError::new("freshness.rules", why))?;
     for raw::FreshnessRule { prefix, freshness } in freshness.rules.iter().flatten() {
         let prefix = prefix_of(prefix).map_err(|why| ConfigError::new("freshness.rules", why))?;
         rules = rules.with(prefix, rule("freshness.rules", freshness)?);
     }
     Ok(rules)
+}
+
+/// Of two rules for one prefix nobody would know which holds.
+pub(super) fn each_once<'a>(prefixes: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    let mut prefixes = prefixes;
+    match prefixes.find(|prefix| !seen.insert(*prefix)) {
+        Some(prefix) => Err(format!("the prefix {prefix:?} has two rules: leave one out")),
+        None => Ok(()),
+    }
 }
 
 pub(super) fn prefix_of(prefix: &str) -> Result<&str, String> {
@@ -381,6 +409,8 @@ pub(super) fn prefix_of(prefix: &str) -> Result<&str, String> {
 
 fn keep(keep: &raw::Keep) -> Checked<Keeping> {
     let mut rules = KeepRules::all(Keep::Policy);
+    let prefixes = keep.rules.iter().flatten().map(|rule| rule.prefix.as_str());
+    each_once(prefixes).map_err(|why| ConfigError::new("keep.rules", why))?;
     for raw::KeepRule { prefix, keep } in keep.rules.iter().flatten() {
         let keep = match keep.as_str() {
             "pin" => Keep::Pin,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use zonal_gateway::{Access, AccessRules};
 
-use super::check::{Checked, Variables, access_key, first_line, prefix_of};
+use super::check::{Checked, Variables, access_key, each_once, first_line, prefix_of};
 use super::{ConfigError, KeyPair, raw};
 
 /// An access key, and what it may do.
@@ -61,6 +61,7 @@ pub(super) fn access_rules(
     default: &str,
     rules: &[raw::AccessRule],
 ) -> Result<AccessRules, String> {
+    each_once(rules.iter().map(|rule| rule.prefix.as_str()))?;
     let mut all = AccessRules::all(access(default)?);
     for raw::AccessRule { prefix, access: word } in rules {
         let access = access(word).map_err(|why| format!("{prefix}: {why}"))?;

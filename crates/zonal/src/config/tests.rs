@@ -547,6 +547,28 @@ fn several_origins_share_the_buckets() {
 }
 
 #[test]
+fn a_prefix_has_one_rule() {
+    let said = "the prefix \"a/\" has two rules: leave one out";
+    check_flags(
+        &["--keep-rule", "a/=pin", "--keep-rule", "a/=never"],
+        &format!("keep.rules: {said}"),
+    );
+    let words = ["--freshness-rule", "a/=immutable", "--freshness-rule", "a/=ttl=1s"];
+    check_flags(&words, &format!("freshness.rules: {said}"));
+    let words = ["--access-rule", "a/=none", "--access-rule", "a/=read"];
+    check_flags(&words, &format!("access: {said}"));
+}
+
+#[test]
+fn no_more_memory_is_taken_than_there_is() {
+    for key in ["dram", "buffers"] {
+        let said = load(&[&format!("--{key}"), "1000TiB"]).unwrap_err().to_string();
+        let expected = format!("device.{key}: 1000TiB for each shard: the machine has ");
+        assert!(said.starts_with(&expected), "{said}");
+    }
+}
+
+#[test]
 fn what_anybody_may_do_has_rules() {
     let expected = AccessRules::all(Access::Read).with("in/=x/", Access::ReadWrite);
     let words = ["--access", "read", "--access-rule", "in/=x/=read-write"];

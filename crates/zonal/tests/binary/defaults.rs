@@ -9,7 +9,7 @@ use crate::harness::{Zonal, check_failure, folder, zonal};
 use crate::http;
 
 fn url(zonal: &Zonal) -> String {
-    let (_, rest) = zonal.greeting.split_once("curl -s -D- -o /dev/null '").unwrap();
+    let (_, rest) = zonal.greeting.split_once("curl -sS -D- -o /dev/null '").unwrap();
     rest[..rest.find('\'').unwrap()].to_owned()
 }
 

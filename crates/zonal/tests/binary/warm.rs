@@ -142,6 +142,23 @@ fn a_list_that_is_larger_than_flash_waits_for_flash_and_tells_what_went_again() 
     zonal.stop();
 }
 
+/// What did not fit was fetched again and again, each time driving out what the time before had brought.
+#[test]
+fn what_does_not_fit_is_not_fetched_again_and_again() {
+    let place = Place::new();
+    let size = 96 << 20;
+    place.object("large", &noise(size, 1));
+    let zonal = place.start_on("file:flash?size=64MiB&zone=4MiB", &["--shards", "1"]);
+    let output = warm(&place, &zonal, &["bucket/large", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let object = &lines(&output)[0]["object"];
+    let fetched = object["fetched"].as_u64().unwrap();
+    assert!(fetched <= 2 * size as u64, "{object}");
+    let why = "refused: flash took no more, or gave it up for what else was warmed";
+    assert_eq!(object["why"], why);
+    zonal.stop();
+}
+
 #[test]
 fn what_cannot_be_meant_or_reached_is_said() {
     let folder = folder();
