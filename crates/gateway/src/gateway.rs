@@ -231,7 +231,8 @@ impl Gateway {
                 return Ok(answer);
             }
         }
-        if handling == Handling::Gather && !(self.origins().is_one() && rules.are_one()) {
+        let sees_all = terms.access.are_one() && rules.are_one();
+        if handling == Handling::Gather && !(self.origins().is_one() && sees_all) {
             return list_buckets(self, asked, [&terms.access, &rules], id).await;
         }
         let outgoing = forward::outgoing(self, id, request, body, payload);

@@ -122,3 +122,15 @@ async fn what_nobody_may_do_is_refused_to_every_key() {
     assert_eq!(ask(world.address, Ask::new("DELETE", "/x/k")).await.status, 403);
     assert_eq!(get(world.address, "/x/k").await.text(), "x of a");
 }
+
+/// With one origin and a key that may do everything, the origin's own list was handed on, whatever `[access]` said.
+#[tokio::test]
+async fn a_bucket_that_nobody_may_touch_is_in_no_list() {
+    let world = World::start(Freshness::Immutable).await;
+    std::fs::create_dir(world.folder().join("origin/hidden")).unwrap();
+    assert_eq!(listed(&world, Ask::new("GET", "/")).await, ["b", "hidden"]);
+    world.change_terms(|terms| {
+        terms.access = AccessRules::all(Access::Read).with("hidden/", Access::None);
+    });
+    assert_eq!(listed(&world, Ask::new("GET", "/")).await, ["b"]);
+}
