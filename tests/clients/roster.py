@@ -47,7 +47,7 @@ CLIENTS = {
     "boto3": Client(
         package="boto3",
         reads={
-            "small": [s3.boto3_get, s3.boto3_list],
+            "small": [s3.boto3_get, s3.boto3_list, s3.boto3_virtual],
             "table": [s3.boto3_get, s3.boto3_ranges, s3.boto3_presigned, s3.boto3_head],
             "blob": [s3.boto3_download, s3.boto3_get],
         },

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import os
 import pathlib
+import socket
 import ssl
 import subprocess
 import sys
@@ -69,10 +70,10 @@ def file_digest(path):
 SIGNED = botocore.config.Config(signature_version="s3v4", s3={"addressing_style": "path"})
 
 
-def boto3_client(endpoint, config=SIGNED):
+def boto3_client(endpoint, config=SIGNED, url=None):
     return boto3.client(
         "s3",
-        endpoint_url=endpoint.url,
+        endpoint_url=url or endpoint.url,
         aws_access_key_id=endpoint.access_key,
         aws_secret_access_key=endpoint.secret_key,
         region_name=REGION,
@@ -114,6 +115,41 @@ def boto3_presigned(endpoint, key):
     context = ssl.create_default_context(cafile=endpoint.ca_file) if endpoint.is_https else None
     with urllib.request.urlopen(url, timeout=60, context=context) as answer:
         return digest(answer.read())
+
+
+def boto3_virtual(endpoint, key):
+    """The bucket in the host, where the server has a domain: GET, a list and a presigned URL."""
+    if endpoint.domain is None:
+        return boto3_get(endpoint, key)
+    style = botocore.config.Config(signature_version="s3v4", s3={"addressing_style": "virtual"})
+    url = f"{endpoint.scheme}://{endpoint.domain}:{endpoint.port}"
+    context = ssl.create_default_context(cafile=endpoint.ca_file) if endpoint.is_https else None
+    with on_this_machine(endpoint.domain):
+        client = boto3_client(endpoint, style, url)
+        body = client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+        assert client.list_objects_v2(Bucket=BUCKET, Prefix=key)["Contents"][0]["Key"] == key
+        wanted = {"Bucket": BUCKET, "Key": key}
+        url = client.generate_presigned_url("get_object", Params=wanted, ExpiresIn=600)
+        assert f"//{BUCKET}.{endpoint.domain}:" in url, url
+        with urllib.request.urlopen(url, timeout=60, context=context) as answer:
+            assert answer.read() == body
+    return digest(body)
+
+
+@contextlib.contextmanager
+def on_this_machine(domain):
+    """Names below a domain are this machine's: not every resolver knows that of `localhost`."""
+    resolve = socket.getaddrinfo
+
+    def resolve_ours(host, *arguments, **named):
+        is_ours = str(host).endswith(domain)
+        return resolve("127.0.0.1" if is_ours else host, *arguments, **named)
+
+    socket.getaddrinfo = resolve_ours
+    try:
+        yield
+    finally:
+        socket.getaddrinfo = resolve
 
 
 def boto3_head(endpoint, key):

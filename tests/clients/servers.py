@@ -25,6 +25,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 VERSITYGW = ROOT / ".tools/bin/versitygw"
 
 REGION = "us-east-1"
+# Below it, the gateway takes the host of a request for the name of its bucket.
+DOMAIN = "s3.localhost"
 # Seconds until a server must answer: a debug build formats its device in one of them.
 START_SECONDS_MAX = 30
 # Seconds until a server must be gone after SIGTERM.
@@ -42,6 +44,8 @@ class Endpoint:
     secret_key: str
     # The authority that signed its certificate, when it speaks HTTPS.
     ca_file: pathlib.Path | None = None
+    # Whose subdomains are its buckets, when it has one.
+    domain: str | None = None
 
     @property
     def host(self):
@@ -62,7 +66,7 @@ class Endpoint:
 
 @dataclasses.dataclass(frozen=True)
 class Certificates:
-    """An authority of the test's own, and the certificate for 127.0.0.1 that it signed."""
+    """An authority of the test's own, and the certificate for 127.0.0.1 and the domain that it signed."""
 
     ca_file: pathlib.Path
     certificate: pathlib.Path
@@ -100,7 +104,7 @@ def running(zonal, freshness="revalidate", certificates=None):
         gateway = dataclasses.replace(direct, port=counter.port)
         if zonal is not None:
             ca_file = certificates and certificates.ca_file
-            gateway = Endpoint(free_port(), "gateway-key", "gateway-secret-1", ca_file)
+            gateway = Endpoint(free_port(), "gateway-key", "gateway-secret-1", ca_file, DOMAIN)
             before = f"http://127.0.0.1:{counter.port}", direct
             options = freshness, certificates
             stack.enter_context(cache(zonal, folder, gateway, before, options))
@@ -137,7 +141,8 @@ def certificates_made():
         made = Certificates(ca_file, folder / "certificate.pem", folder / "private.key")
         authority = ["basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign"]
         make_certificate("Zonal test authority", authority, ca_file, ca_key)
-        server = ["subjectAltName=IP:127.0.0.1", "basicConstraints=critical,CA:FALSE"]
+        names = f"IP:127.0.0.1,DNS:{DOMAIN},DNS:*.{DOMAIN}"
+        server = [f"subjectAltName={names}", "basicConstraints=critical,CA:FALSE"]
         server += ["keyUsage=critical,digitalSignature", "extendedKeyUsage=serverAuth"]
         signer = ["-CA", ca_file, "-CAkey", ca_key]
         make_certificate("127.0.0.1", server, made.certificate, made.private_key, signer)
@@ -196,6 +201,7 @@ def serve(zonal, folder, endpoint, origin, freshness, certificates=None):
     command = [zonal, "serve"]
     command += ["--device", f"file:{folder}/device?size=2GiB"]
     command += ["--origin", origin_spec]
+    command += ["--domain", endpoint.domain] if endpoint.domain else []
     command += ["--listen", endpoint.host, "--admin", admin]
     command += ["--access-key", endpoint.access_key, "--secret-key", endpoint.secret_key]
     command += ["--policy", "zone-lru", "--freshness", freshness]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::access::AccessRules;
 use crate::auth::AccessKeys;
+use crate::domains::Domains;
 use crate::prefix::{FreshnessRules, KeepRules};
 use crate::tls::Certificate;
 
@@ -22,6 +23,8 @@ pub struct Config {
 pub struct Terms {
     /// Who may come in, and what each may do.
     pub access_keys: AccessKeys,
+    /// Whose subdomains are buckets.
+    pub domains: Domains,
     /// What anybody may do: each key at most so much.
     pub access: AccessRules,
     /// How fresh a head must be to be served without asking the origin.

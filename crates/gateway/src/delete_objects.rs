@@ -53,7 +53,8 @@ pub(crate) async fn delete_objects(
     for rules in rules {
         access::check_deletes(rules, &names)?;
     }
-    write(gateway, Request::from_parts(parts, full_body(document)), names, Some(place)).await
+    write(gateway, Request::from_parts(parts, full_body(document)), (names, None), Some(place))
+        .await
 }
 
 const LATE: &str = "Your socket connection to the server was not read from or written to within the timeout period.";

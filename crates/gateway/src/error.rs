@@ -40,6 +40,12 @@ impl S3Error {
         Self::new(StatusCode::BAD_REQUEST, "InvalidURI", message)
     }
 
+    /// 400: `Host` is there twice, or the request line names another.
+    pub(crate) fn two_hosts() -> Self {
+        let message = "The request must name one host.";
+        Self::new(StatusCode::BAD_REQUEST, "InvalidRequest", message)
+    }
+
     /// 400: no bucket can have this name.
     pub(crate) fn invalid_bucket_name() -> Self {
         let message = "The specified bucket is not valid.";

@@ -1,6 +1,6 @@
 //! One request, from its head to its answer.
 //!
-//! 1. Read what it asks for: the target, the query, the operation.
+//! 1. Read what it asks for: the bucket in its host or path, the key, the query, the operation.
 //! 2. Check the signature, and whether its key may do that.
 //! 3. Carry the operation out: each has its own file, what is forwarded shares `forward` and `write`.
 //! 4. Put the answer together: the request's name, `X-Cache`, the XML of a refusal.
@@ -25,6 +25,7 @@ use crate::auth::{Signed, Verifier};
 use crate::body::{ResponseBody, Source};
 use crate::config::{Caching, Config, Terms};
 use crate::delete_objects::delete_objects;
+use crate::domains::Domains;
 use crate::error::S3Error;
 use crate::forward::{self, forward};
 use crate::get_object::get_object;
@@ -202,8 +203,11 @@ impl Gateway {
         request: Parts,
         body: Incoming,
     ) -> (Operation, Result<Answer, S3Error>) {
-        match Asked::of(uri, &request) {
-            Ok(asked) => (asked.operation, self.carry_out(id, &asked, request, body).await),
+        let terms = self.terms();
+        match Asked::of(&terms.domains, uri, &request) {
+            Ok(asked) => {
+                (asked.operation, self.carry_out(id, (&terms, &asked), request, body).await)
+            }
             Err(error) => (Operation::Other, Err(error)),
         }
     }
@@ -211,19 +215,18 @@ impl Gateway {
     async fn carry_out(
         &self,
         id: RequestId,
-        asked: &Asked<'_>,
+        (terms, asked): (&Terms, &Asked<'_>),
         request: Parts,
         body: Incoming,
     ) -> Result<Answer, S3Error> {
-        let terms = self.terms();
         let object = asked.object();
-        let Signed { rules, payload } = self.let_in(&terms, asked, object.as_ref(), &request)?;
+        let Signed { rules, payload } = self.let_in(terms, asked, object.as_ref(), &request)?;
         self.check_origins(asked, &request)?;
         let handling = asked.operation.handling();
         if handling == Handling::Serve
             && self.caching() == Caching::On
             && let Some(name) = &object
-            && let Some(read) = Read::of(&terms, asked, name, &request)
+            && let Some(read) = Read::of(terms, asked, name, &request)
             && body.is_end_stream()
         {
             read::check_payload(&payload)?;
@@ -235,12 +238,14 @@ impl Gateway {
         if handling == Handling::Gather && !(self.origins().is_one() && sees_all) {
             return list_buckets(self, asked, [&terms.access, &rules], id).await;
         }
+        let location = write::location(self, asked, &request.headers);
+        let request = asked.in_path_style(request);
         let outgoing = forward::outgoing(self, id, request, body, payload);
         match handling {
             Handling::Serve | Handling::Gather | Handling::Forward => forward(self, outgoing).await,
             Handling::ForwardWrite => {
                 let names = write::names(asked, outgoing.headers());
-                write(self, outgoing, names, None).await
+                write(self, outgoing, (names, location), None).await
             }
             Handling::ForwardDeletes => {
                 delete_objects(self, asked, [&terms.access, &rules], outgoing).await
@@ -340,17 +345,44 @@ pub(crate) struct Asked<'a> {
     pub(crate) operation: Operation,
     pub(crate) target: Target<'a>,
     pub(crate) query: Query<'a>,
+    /// As the client wrote it: in virtual-hosted style all of it is a key.
+    pub(crate) path: &'a str,
+    style: Style,
+}
+
+/// Where the bucket stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    Path,
+    VirtualHosted,
 }
 
 impl<'a> Asked<'a> {
-    pub(crate) fn of(uri: &'a Uri, request: &Parts) -> Result<Self, S3Error> {
+    pub(crate) fn of(domains: &Domains, uri: &'a Uri, request: &Parts) -> Result<Self, S3Error> {
         let query = Query::parse(uri.query()).map_err(|_| S3Error::invalid_uri())?;
-        let target = Target::parse(uri.path()).map_err(|bad| match bad {
+        let path = uri.path();
+        let (style, target) = match domains.bucket_of(request)? {
+            None => (Style::Path, Target::parse(path)),
+            Some(bucket) => (Style::VirtualHosted, Target::within(bucket, path)),
+        };
+        let target = target.map_err(|bad| match bad {
             BadTarget::Uri => S3Error::invalid_uri(),
             BadTarget::BucketName => S3Error::invalid_bucket_name(),
         })?;
         let operation = Operation::of(&request.method, &target, &query, &request.headers)?;
-        Ok(Self { operation, target, query })
+        Ok(Self { operation, target, query, path, style })
+    }
+
+    /// The same request with the bucket in its path, as origins take it. Its signature does not fit any more.
+    fn in_path_style(&self, mut request: Parts) -> Parts {
+        if let (Style::VirtualHosted, Target::Object { bucket, .. } | Target::Bucket(bucket)) =
+            (self.style, &self.target)
+        {
+            let query = request.uri.query().map_or(String::new(), |query| format!("?{query}"));
+            let uri = format!("/{bucket}{}{query}", self.path);
+            request.uri = uri.parse().expect("a bucket's name is legal in a path");
+        }
+        request
     }
 
     /// The object that is asked for, if it is one.

@@ -1,7 +1,7 @@
 //! The S3 endpoint: an HTTP/1.1 server, a strict signature check, and one file for each operation.
 //!
 //! Uses: `host`, `origin`, `base`. Knows nothing of: devices, zones, chunks, policies, configuration files.
-//! Read in this order: `server`, `socket`, `gateway`, `auth`, `operation`, `access`; then the paths: `get_object`,
+//! Read in this order: `server`, `socket`, `gateway`, `domains`, `target`, `auth`, `operation`, `access`; then the paths: `get_object`,
 //! `head_object`, `list_buckets`, `forward`, `write`, `delete_objects`; then what they decide with: `representation`,
 //! `prefix`.
 //!
@@ -20,6 +20,7 @@ mod backend;
 mod body;
 mod config;
 mod delete_objects;
+mod domains;
 mod error;
 mod forward;
 mod gateway;
@@ -44,6 +45,7 @@ pub use access::{Access, AccessRules};
 pub use auth::AccessKeys;
 pub use backend::OriginBackend;
 pub use config::{Caching, Config, Limits, Terms};
+pub use domains::{BadDomain, Domains};
 pub use gateway::Gateway;
 pub use operation::Operation;
 pub use prefix::{FreshnessRules, Keep, KeepRules, PrefixRules};

@@ -1,4 +1,5 @@
-//! What a path names: the service, a bucket or an object (`/bucket/key`, path style).
+//! What a request names: the service, a bucket or an object. The bucket stands in the path (`/bucket/key`, path style) or
+//! in its host ([`Domains`](crate::Domains), virtual-hosted style).
 //!
 //! Keys are bytes that happen to be UTF-8: nothing is normalised, so `a//b`, `./a`, `../a` and `a/`
 //! are four keys of their own, and a `+` is a plus.
@@ -44,7 +45,15 @@ impl<'a> Target<'a> {
             return Ok(Self::Service);
         }
         let (bucket, key) = path.split_once('/').unwrap_or((path, ""));
-        let bucket = decode_path(bucket).ok_or(BadTarget::Uri)?;
+        Self::new(decode_path(bucket).ok_or(BadTarget::Uri)?, key)
+    }
+
+    /// Reads a path all of which is a key, in a bucket that the host names.
+    pub(crate) fn within(bucket: String, raw_path: &'a str) -> Result<Self, BadTarget> {
+        Self::new(bucket.into(), raw_path.strip_prefix('/').ok_or(BadTarget::Uri)?)
+    }
+
+    fn new(bucket: Cow<'a, str>, key: &'a str) -> Result<Self, BadTarget> {
         if !is_bucket_name(&bucket) {
             return Err(BadTarget::BucketName);
         }
@@ -94,6 +103,20 @@ mod tests {
         check("/b/%2E%2E/c", object("b", "../c"));
         check("/b/a%00", object("b", "a\0"));
         check("/b/%25zz", object("b", "%zz"));
+    }
+
+    #[test]
+    fn a_path_is_all_key_when_the_host_names_the_bucket() {
+        let within = |raw| Target::within("b".to_owned(), raw);
+        assert_eq!(within("/"), Ok(Target::Bucket("b".into())));
+        assert_eq!(within("/c/k%20"), object("b", "c/k "));
+        assert_eq!(within("//k"), object("b", "/k"));
+        assert_eq!(within("/../c/k"), object("b", "../c/k"));
+        assert_eq!(within("*"), Err(BadTarget::Uri));
+        assert_eq!(within("/%FF"), Err(BadTarget::Uri));
+        for bucket in ["", ".", "a/b", "a@b", "-b"] {
+            assert_eq!(Target::within(bucket.to_owned(), "/k"), Err(BadTarget::BucketName));
+        }
     }
 
     #[test]

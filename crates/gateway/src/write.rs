@@ -82,17 +82,16 @@ fn renamed(asked: &Asked<'_>, source: &str) -> Vec<ObjectName> {
     names
 }
 
-/// Forwards a request that changes `names`. When they come from a document, its place is held while they are needed.
+/// Forwards a request that changes `names`; `location` is where clients find the object in the path. When they come from a document, its place is held while they are needed.
 pub(crate) async fn write(
     gateway: &Gateway,
     request: Request<BoxBody>,
-    names: Vec<ObjectName>,
+    (names, location): (Vec<ObjectName>, Option<String>),
     document: Option<Place>,
 ) -> Result<Answer, S3Error> {
     let place = gateway.places().for_write(request.body()).await?;
     forget(gateway, &names).await?;
     let (begun, has_begun) = oneshot::channel();
-    let location = location(gateway, &request);
     let task = Write { gateway: gateway.clone(), names, location };
     tokio::spawn(async move {
         task.run(request, begun).await;
@@ -107,15 +106,21 @@ pub(crate) async fn write(
 struct Write {
     gateway: Gateway,
     names: Vec<ObjectName>,
-    /// Where clients find the object in the path.
     location: Option<String>,
 }
 
-/// The URL of what is written, as its client knows it.
-fn location(gateway: &Gateway, request: &Request<BoxBody>) -> Option<String> {
+/// The URL of what a multipart upload becomes, as its client knows it.
+pub(crate) fn location(
+    gateway: &Gateway,
+    asked: &Asked<'_>,
+    headers: &HeaderMap,
+) -> Option<String> {
+    if asked.operation != Operation::CompleteMultipartUpload {
+        return None;
+    }
     let scheme = if gateway.terms().certificate.is_some() { "https" } else { "http" };
-    let host = request.headers().get(HOST)?.to_str().ok()?;
-    Some(format!("{scheme}://{host}{}", request.uri().path()))
+    let host = headers.get(HOST)?.to_str().ok()?;
+    Some(format!("{scheme}://{host}{}", asked.path))
 }
 
 /// The answer to CompleteMultipartUpload names the object's URL: to clients it is here, and not at the origin.

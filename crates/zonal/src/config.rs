@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use tracing_subscriber::filter::Targets;
 use zonal_base::Bytes;
-use zonal_gateway::{AccessRules, Certificate, FreshnessRules, Keep, KeepRules};
+use zonal_gateway::{AccessRules, Certificate, Domains, FreshnessRules, Keep, KeepRules};
 use zonal_hostdev::DeviceSpec;
 use zonal_origin::sigv4::Credentials;
 
@@ -36,6 +36,8 @@ pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     /// Region that clients sign for.
     pub(crate) region: String,
+    /// Whose subdomains are buckets.
+    pub(crate) domains: Domains,
     /// Who may come in; `None`: make a pair.
     pub(crate) keys: Option<KeyPair>,
     /// The file that holds their secret key, where one is named.

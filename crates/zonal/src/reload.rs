@@ -1,6 +1,6 @@
 //! SIGHUP: the configuration is read again while requests go on, and taken whole or not at all.
 //!
-//! Access keys with what each may do, the certificate, freshness and what is kept take effect with the next request.
+//! Access keys with what each may do, the certificate, domains, freshness and what is kept take effect with the next request.
 //! What is built into a running process does not change: a configuration that changes it is refused, with the keys
 //! that want a restart.
 
@@ -60,6 +60,7 @@ pub(crate) fn terms(config: &Config, kept_keys: Option<&KeyPair>) -> Terms {
     );
     Terms {
         access_keys,
+        domains: config.domains.clone(),
         access: config.access.clone(),
         freshness: config.freshness.clone(),
         keep: config.keep.rules.clone(),

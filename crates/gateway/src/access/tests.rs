@@ -3,6 +3,7 @@
 use http::Request;
 
 use super::*;
+use crate::domains::Domains;
 
 /// Reads `lake/` but for `lake/private/`, and writes `lake/in/`, where it cannot read.
 fn limited() -> AccessRules {
@@ -22,7 +23,7 @@ fn is_let_through(rules: &AccessRules, line: &str) -> bool {
         request = request.header(header, source);
     }
     let (request, ()) = request.body(()).unwrap().into_parts();
-    let asked = Asked::of(&request.uri, &request).unwrap();
+    let asked = Asked::of(&Domains::default(), &request.uri, &request).unwrap();
     check(rules, &asked, asked.object().as_ref(), &request).is_ok()
 }
 

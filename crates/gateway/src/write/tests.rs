@@ -3,6 +3,7 @@
 use http::{HeaderMap, HeaderValue, Request};
 
 use super::*;
+use crate::domains::Domains;
 
 #[track_caller]
 fn check(method: &str, uri: &str, source: Option<&'static str>, expected: &[&str]) {
@@ -11,7 +12,7 @@ fn check(method: &str, uri: &str, source: Option<&'static str>, expected: &[&str
     let mut headers = HeaderMap::new();
     source.map(|source| headers.insert(RENAME_SOURCE, HeaderValue::from_static(source)));
     request.headers = headers;
-    let asked = Asked::of(&request.uri, &request).unwrap();
+    let asked = Asked::of(&Domains::default(), &request.uri, &request).unwrap();
     let names: Vec<String> =
         names(&asked, &request.headers).iter().map(ToString::to_string).collect();
     assert_eq!(names, expected, "{method} {uri} from {source:?}");

@@ -46,6 +46,12 @@ impl Ask {
         self
     }
 
+    /// Sent to another host.
+    pub(crate) fn at(mut self, host: &str) -> Self {
+        self.head.headers.insert("host", host.parse().unwrap());
+        self
+    }
+
     pub(crate) fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self.with("content-length", "0")

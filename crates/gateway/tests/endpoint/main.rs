@@ -26,6 +26,8 @@ mod several;
 #[path = "../../../origin/tests/versitygw/server.rs"]
 mod versitygw;
 #[cfg(test)]
+mod virtual_hosted;
+#[cfg(test)]
 mod world;
 #[cfg(test)]
 mod writes;

@@ -1,5 +1,6 @@
 //! Copies and deletions that a real S3 server carries out, when its binary can be found: a folder does neither.
 
+use zonal_gateway::Domains;
 use zonal_host::Freshness;
 
 use crate::client::{Answer, Ask, ask, get};
@@ -38,6 +39,12 @@ async fn a_copy_is_seen_by_the_next_read() {
     assert!(copy.text().contains("<CopyObjectResult"), "{}", copy.text());
     assert_eq!(get(world.address, "/bucket/to").await.text(), "new");
     assert_eq!(get(world.address, "/bucket/from").await.text(), "new");
+    // With the bucket in the host, the source still has its own.
+    world.change_terms(|terms| terms.domains = Domains::default().with("s3.test").unwrap());
+    cached(&world, "/bucket/from", "newer").await;
+    let copy = Ask::new("PUT", "/to").at("bucket.s3.test");
+    send(&world, copy.with("x-amz-copy-source", "bucket/from")).await;
+    assert_eq!(get(world.address, "/bucket/to").await.text(), "newer");
 }
 
 /// The cache took the line end in a key for what the document had; the server, as XML has it, for a line feed. It

@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use zonal_base::{Bytes, Nanos};
 use zonal_gateway::{
-    Access, AccessKeys, AccessRules, Config, FreshnessRules, Gateway, Keep, KeepRules, Limits,
-    OriginBackend, Outcome, Terms, serve,
+    Access, AccessKeys, AccessRules, Config, Domains, FreshnessRules, Gateway, Keep, KeepRules,
+    Limits, OriginBackend, Outcome, Terms, serve,
 };
 use zonal_host::{DeviceSettings, Freshness, Node, NodeSettings};
 use zonal_origin::{FolderOrigin, Origin, Origins};
@@ -89,6 +89,7 @@ impl World {
         let everything = AccessRules::all(Access::ReadWrite);
         let terms = Terms {
             access_keys: AccessKeys::default().with(ACCESS_KEY, SECRET_KEY, everything),
+            domains: Domains::default(),
             access: AccessRules::all(Access::ReadWrite),
             freshness: FreshnessRules::all(freshness),
             keep: KeepRules::all(Keep::Policy)

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use tracing_subscriber::filter::LevelFilter;
 use zonal_base::{Bytes, Nanos};
-use zonal_gateway::{AccessRules, Certificate, CertificateError, FreshnessRules, Keep, KeepRules};
+use zonal_gateway::{
+    AccessRules, Certificate, CertificateError, Domains, FreshnessRules, Keep, KeepRules,
+};
 use zonal_host::Freshness;
 use zonal_origin::sigv4::Credentials;
 use zonal_policy::Spec;
@@ -48,6 +50,7 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
         data_dir: given("data-dir", &file.data_dir)?.into(),
         listen,
         region: given("endpoint.region", &endpoint.region)?.to_owned(),
+        domains: domains(endpoint)?,
         keys,
         secret_key_file: Some(text(&endpoint.secret_key_file))
             .filter(|path| !path.is_empty())
@@ -174,6 +177,12 @@ fn more_keys(path: &str, pair: Option<&KeyPair>, variable: Variables<'_>) -> Che
         }
         None => Ok(keys),
     }
+}
+
+fn domains(endpoint: &raw::Endpoint) -> Checked<Domains> {
+    let mut names = endpoint.domains.iter().flatten();
+    let domains = names.try_fold(Domains::default(), |domains, name| domains.with(name));
+    domains.map_err(|error| ConfigError::new("endpoint.domains", error))
 }
 
 fn certificate(endpoint: &raw::Endpoint) -> Checked<Option<Certificate>> {

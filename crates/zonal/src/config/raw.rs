@@ -63,6 +63,14 @@ pub(crate) struct Endpoint {
     /// Region that clients sign for
     #[arg(long, env = "ZONAL_ENDPOINT_REGION")]
     pub(crate) region: Option<String>,
+    /// Domain whose subdomains are buckets, as s3.example.com: virtual-hosted style (may be given several times)
+    #[arg(
+        id = "endpoint-domains",
+        long = "domain",
+        value_name = "DOMAIN",
+        env = "ZONAL_ENDPOINT_DOMAINS"
+    )]
+    pub(crate) domains: Option<Vec<String>>,
     /// Access key of the clients
     #[arg(long, value_name = "KEY", env = "ZONAL_ENDPOINT_ACCESS_KEY")]
     pub(crate) access_key: Option<String>,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Command, Parser};
 use zonal_base::{Bytes, Nanos};
-use zonal_gateway::{Access, AccessRules, FreshnessRules, Keep, KeepRules};
+use zonal_gateway::{Access, AccessRules, Domains, FreshnessRules, Keep, KeepRules};
 use zonal_host::Freshness;
 
 use super::layers::DEFAULTS;
@@ -187,7 +187,7 @@ fn a_prefix_may_have_a_freshness_of_its_own() {
 fn a_file_that_cannot_be_meant_is_refused_with_its_line() {
     check_file(
         "\n[endpoint]\nlisten = '127.0.0.1:1'\nport = 2\n",
-        "FILE: line 4: unknown field `port`, expected one of `listen`, `region`, `access-key`, \
+        "FILE: line 4: unknown field `port`, expected one of `listen`, `region`, `domains`, `access-key`, \
          `secret-key`, `secret-key-file`, `keys-file`, `certificate-file`, `private-key-file`",
     );
     check_file(
@@ -543,6 +543,19 @@ fn several_origins_share_the_buckets() {
         ),
     ] {
         check_file(text, said);
+    }
+}
+
+#[test]
+fn domains_are_names() {
+    let expected = Domains::default().with("s3.example.com").unwrap().with("localhost").unwrap();
+    let words = ["--domain", "S3.example.com", "--domain", "localhost"];
+    assert_eq!(load(&words).unwrap().domains, expected);
+    let (_directory, path) = file("[endpoint]\ndomains = ['s3.example.com', 'localhost']\n");
+    assert_eq!(load(&["--config", &path]).unwrap().domains, expected);
+    for text in ["http://a", "a:9000", "127.0.0.1", "*.a", ""] {
+        let said = "is no domain: write a name without scheme and port, such as s3.example.com";
+        check_flags(&["--domain", text], &format!("endpoint.domains: {text:?} {said}"));
     }
 }
 
