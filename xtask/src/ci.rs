@@ -49,6 +49,11 @@ const STAGES: &[Stage] = &[
         holds: "a server's own tests end alike through Zonal",
         run: clients::conformance,
     },
+    Stage {
+        name: "nodes",
+        holds: "of three nodes behind HAProxy one may go at any time",
+        run: clients::nodes,
+    },
 ];
 
 struct Report {

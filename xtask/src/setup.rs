@@ -24,12 +24,14 @@ type Tool = Result<String, String>;
 /// Sees to it that a tool is there, given the top of the checkout.
 type Install = fn(&Path) -> Tool;
 
-const INSTALLS: [(&str, Install); 5] = [
+const INSTALLS: [(&str, Install); 7] = [
     ("versitygw", origin::versitygw),
     ("clients", clients::python),
     ("openssl", debian::openssl),
     ("fio", debian::fio),
     ("wrk", debian::wrk),
+    ("haproxy", debian::haproxy),
+    ("ip", debian::ip),
 ];
 
 /// Brings every tool that can be had. False only when the outcome cannot be written down.

@@ -1,4 +1,4 @@
-//! What comes from Debian's packages: load generators, OpenSSL's program, and Python's venv module.
+//! What comes from Debian's packages: load generators, HAProxy, OpenSSL's program, and Python's venv module.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,6 +13,16 @@ pub(super) fn wrk(_root: &Path) -> Tool {
     program("wrk", "-v")
 }
 
+/// Stands in front of several nodes.
+pub(super) fn haproxy(_root: &Path) -> Tool {
+    program("haproxy", "-v")
+}
+
+/// Gives each of them a network of its own.
+pub(super) fn ip(_root: &Path) -> Tool {
+    program_of("iproute2", "ip", "-V")
+}
+
 /// Makes the certificates with which the clients are driven over HTTPS.
 pub(super) fn openssl(_root: &Path) -> Tool {
     program("openssl", "version")
@@ -20,10 +30,14 @@ pub(super) fn openssl(_root: &Path) -> Tool {
 
 /// A program from the package of the same name. `probe` makes it do nothing.
 fn program(name: &str, probe: &str) -> Tool {
+    program_of(name, name, probe)
+}
+
+fn program_of(package: &str, name: &str, probe: &str) -> Tool {
     // Whatever it answers, it is there if it starts.
     let is_there = || Command::new(name).arg(probe).output().is_ok();
     if !is_there() {
-        install(name)?;
+        install(package)?;
     }
     if is_there() { Ok(name.to_owned()) } else { Err(format!("{name} does not start")) }
 }
@@ -39,7 +53,9 @@ pub(super) fn install(package: &str) -> Result<(), String> {
     let attempt = || {
         let mut command = Command::new("apt-get");
         command.args(["install", "--yes", "--quiet", "--no-install-recommends", package]);
-        run_quietly(command.env("DEBIAN_FRONTEND", "noninteractive")).map(drop)
+        // In runlevel 1 Debian's packages start no service: what a test needs is not to run by itself.
+        command.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
+        run_quietly(&mut command).map(drop)
     };
     attempt().or_else(|_| {
         run_quietly(Command::new("apt-get").args(["update", "--quiet"]))
