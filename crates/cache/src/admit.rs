@@ -22,6 +22,7 @@ impl Inner {
     pub(crate) async fn admit(self: Rc<Self>, piece: Rc<FillPiece>) {
         let (care, kind) = self.care_for(&piece);
         let verdict = match care {
+            Care::Unkept => Verdict::TurnAway,
             Care::Usual => {
                 self.memory.borrow_mut().miss(piece.key, Bytes(piece.len.into()), self.means())
             }
@@ -81,7 +82,7 @@ impl Inner {
         let Some(piece) = waiting.filter(|piece| self.log.has_room(piece.len)) else { return };
         piece.fetch().raise_care(care);
         let (care, kind) = self.care_for(&piece);
-        if care == Care::Usual {
+        if care <= Care::Usual {
             return;
         }
         self.memory.borrow_mut().note_offered(key);

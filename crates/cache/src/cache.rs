@@ -11,6 +11,7 @@ use zonal_policy::{Budget, Layout, Rules};
 use zonal_runtime::Event;
 use zonal_zonelog::{Identity, Key, Log, OpenError as LogError, OpenMode};
 
+use crate::absences::Absences;
 use crate::fetch::FillPiece;
 use crate::hashed::Hashed;
 use crate::heads::Heads;
@@ -18,6 +19,7 @@ use crate::holdings::Holdings;
 use crate::memory::Memory;
 use crate::object::{Keys, ObjectKey};
 use crate::open::Lookup;
+use crate::outages::Outages;
 use crate::pins::Pins;
 use crate::prefetch::Prefetched;
 use crate::recover::Recovery;
@@ -154,6 +156,8 @@ pub(crate) struct Inner {
     /// Objects that somebody looks at right now, and their last removal since.
     pub(crate) watched: RefCell<Hashed<ObjectKey, Watched>>,
     pub(crate) removed: RefCell<RemovedLately>,
+    pub(crate) absences: RefCell<Absences>,
+    pub(crate) outages: RefCell<Outages>,
     /// Pieces that are being fetched or are on their way to flash.
     pub(crate) filling: RefCell<Hashed<Key, Rc<FillPiece>>>,
     pub(crate) prefetched: Prefetched,
@@ -215,6 +219,8 @@ impl Cache {
             lookups: RefCell::default(),
             watched: RefCell::default(),
             removed: RefCell::default(),
+            absences: RefCell::default(),
+            outages: RefCell::default(),
             filling: RefCell::default(),
             prefetched,
             writing: Cell::new(0),

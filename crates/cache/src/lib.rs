@@ -2,7 +2,7 @@
 //!
 //! Uses: `zonelog`, `policy`, `runtime`, `device`, `base`. Knows nothing of: sockets, threads, files,
 //! HTTP, real time.
-//! Read in this order: `object`, `ports`, `cache`, then the paths: `open`, `read`, `fetch`, `fill`, `prefetch`,
+//! Read in this order: `object`, `ports`, `cache`, `freshness`, then the paths: `open`, `read`, `fetch`, `fill`, `prefetch`,
 //! `admit`, `memory`, `evict`, `remove`, `recover`, `remember`.
 //!
 //! What holds, always:
@@ -15,11 +15,13 @@
 
 extern crate alloc;
 
+mod absences;
 mod admit;
 mod cache;
 mod evict;
 mod fetch;
 mod fill;
+mod freshness;
 mod hashed;
 mod head;
 mod heads;
@@ -30,6 +32,7 @@ mod memory;
 mod object;
 mod open;
 mod order;
+mod outages;
 mod pins;
 mod planted;
 mod ports;
@@ -43,10 +46,11 @@ mod stats;
 mod versions;
 
 pub use cache::{Cache, STRIPE, Settings, StartError};
+pub use freshness::{Asking, Freshness, Trust};
 pub use head::Head;
 pub use locate::Whereabouts;
 pub use object::{ObjectName, route};
-pub use open::{Found, Freshness, OpenError, Opened};
+pub use open::{Found, OpenError, Opened};
 pub use pins::Care;
 #[cfg(feature = "planted-bugs")]
 pub use planted::Planted;

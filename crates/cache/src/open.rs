@@ -1,8 +1,11 @@
 //! The path to a head: which version of the object is the one to serve?
 //!
-//! 1. Look in memory, then on flash. A head that is fresh by the rule is the answer.
+//! 1. Look in memory, then on flash. A head that is fresh by the rule is the answer; so is it that there is none, when
+//!    that is remembered.
 //! 2. Ask the origin; whoever asks for the same object meanwhile shares the request.
-//! 3. What the origin says is published, unless the object was removed since the question was put.
+//! 3. What the origin says is published, unless the object was removed since the question was put. What it says is gone
+//!    goes from the cache as if it had been removed here.
+//! 4. When the origin fails, a head that is trusted for that case is the answer.
 
 use alloc::rc::Rc;
 use alloc::sync::Arc;
@@ -14,43 +17,19 @@ use zonal_runtime::Event;
 use zonal_zonelog::{Record, Stream, Urgency};
 
 use crate::cache::Inner;
+use crate::freshness::Asking;
 use crate::head::{self, is_cacheable};
 use crate::heads::KnownHead;
 use crate::index::Found as FoundRecord;
 use crate::object::ObjectKey;
+use crate::outages::Advice;
 use crate::pins::{WANTED, is_pinned};
 use crate::planted::Planted;
 use crate::recover::{HEAD, kind_on_flash};
 use crate::remove::Watch;
-use crate::{Cache, Care, Fetch, Fetched, Head, ObjectName, OriginFault, OriginHead};
-
-/// How fresh a head must be to be served without asking the origin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Freshness {
-    /// Ask, unless the origin was asked within the window.
-    Revalidate {
-        /// 0: always ask; concurrent questions are still one.
-        window: Nanos,
-    },
-    /// Ask when the last answer is older than this.
-    Ttl(Nanos),
-    /// Never ask about an object that is known.
-    Immutable,
-}
-
-impl Freshness {
-    /// True when a head that the origin confirmed at `validated_at` need not be asked about at `now`.
-    fn holds(self, validated_at: Nanos, now: Nanos) -> bool {
-        // A head from the future was written when the clock was wrong: how old it is nobody knows.
-        let is_known = Nanos(0) < validated_at && validated_at <= now;
-        match self {
-            Self::Revalidate { window: most } | Self::Ttl(most) => {
-                is_known && now.since(validated_at) < most
-            }
-            Self::Immutable => true,
-        }
-    }
-}
+use crate::{
+    Cache, Care, Fetch, Fetched, Freshness, Head, ObjectName, OriginFault, OriginHead, Trust,
+};
 
 /// How a head was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +40,8 @@ pub enum Found {
     Revalidated,
     /// It was not known, or had changed.
     Miss,
+    /// It was known and not fresh, and the origin failed.
+    Stale,
 }
 
 /// A head to serve.
@@ -77,6 +58,10 @@ pub struct Opened {
 pub enum OpenError {
     /// The origin has no such object.
     NotFound,
+    /// It had none when it was asked lately.
+    Absent,
+    /// What is known is not fresh, and the origin may not be asked.
+    NotKnown,
     /// The object cannot be cached (no strong ETag), or the cache has lost its flash: go to the origin.
     Uncacheable,
     /// The origin did not answer as it should.
@@ -96,17 +81,17 @@ pub(crate) struct Lookup {
 }
 
 impl Cache {
-    /// The head to serve for `object`, which is pinned with what is pinned of the object.
+    /// The head to serve for `object`, as far as that is trusted, which is pinned with what is pinned of the object.
     ///
     /// # Errors
     /// When there is none, or none that the cache may serve.
     pub async fn open(
         &self,
         object: &ObjectName,
-        freshness: Freshness,
+        trust: impl Into<Trust>,
         care: Care,
     ) -> Result<Opened, OpenError> {
-        let inner = &self.inner;
+        let (inner, trust) = (&self.inner, trust.into());
         inner.count(|stats| stats.opens += 1);
         if inner.log.is_gone() {
             return Err(OpenError::Uncacheable);
@@ -118,17 +103,58 @@ impl Cache {
         {
             inner.holdings.note_asked(key.record(), care);
         }
-        if let Some(known) = known.as_ref().filter(|known| inner.is_fresh(known, freshness)) {
+        if let Some(known) = known.as_ref().filter(|known| inner.is_fresh(known, trust.head)) {
             inner.count(|stats| stats.opens_fresh += 1);
             return Ok(Opened { head: known.head.clone(), found: Found::Hit });
         }
-        inner.ask_origin(object, (key, care), known).await
+        if known.is_none() && inner.absences.borrow().has(key, trust.absence, inner.now()) {
+            inner.count(|stats| stats.opens_absent += 1);
+            return Err(OpenError::Absent);
+        }
+        if trust.asking == Asking::Forbidden {
+            return Err(OpenError::NotKnown);
+        }
+        inner.ask_or_take(object, (key, care), known, trust).await
     }
 }
 
 impl Inner {
     fn is_fresh(&self, known: &KnownHead, freshness: Freshness) -> bool {
         freshness.holds(known.validated_at.get(), self.now())
+    }
+
+    /// Asks the origin. A head that is trusted if the origin fails is served if it does, or is known to.
+    async fn ask_or_take(
+        self: &Rc<Self>,
+        object: &ObjectName,
+        (key, care): (ObjectKey, Care),
+        known: Option<Rc<KnownHead>>,
+        trust: Trust,
+    ) -> Result<Opened, OpenError> {
+        let in_trouble =
+            |known: &Rc<KnownHead>| trust.holds_in_trouble(known.validated_at.get(), self.now());
+        if let Some(known) = known.as_ref().filter(|known| in_trouble(known)) {
+            let advice = self.outages.borrow_mut().advise(object.bucket(), self.now());
+            if advice == Advice::Ask {
+                self.lookup(object, (key, care), Some(known.clone()));
+            }
+            if advice != Advice::Wait {
+                return Ok(self.stale(known));
+            }
+        }
+        let answer = self.ask_origin(object, (key, care), known).await;
+        let Err(OpenError::Origin(fault)) = answer else { return answer };
+        if trust.stale == Nanos(0) || !fault.is_failure() {
+            return answer;
+        }
+        // Whoever removed the object or gave it another head meanwhile has the last word.
+        let known = self.known_head(object, key).await;
+        known.filter(in_trouble).map_or(answer, |known| Ok(self.stale(&known)))
+    }
+
+    fn stale(&self, known: &KnownHead) -> Opened {
+        self.count(|stats| stats.opens_stale += 1);
+        Opened { head: known.head.clone(), found: Found::Stale }
     }
 
     /// The head as memory or flash has it.
@@ -175,21 +201,31 @@ impl Inner {
         (key, care): (ObjectKey, Care),
         known: Option<Rc<KnownHead>>,
     ) -> Result<Opened, OpenError> {
-        let epoch = self.epoch(key);
-        let under_way = self.lookups.borrow().get(&key).cloned();
-        // An answer to a question put before a removal is of no use to whoever came after it.
-        let lookup = match under_way.filter(|lookup| lookup.epoch == epoch) {
-            Some(lookup) => {
-                self.count(|stats| stats.opens_joined += 1);
-                lookup
-            }
-            None => self.start_lookup(object.clone(), (key, care), known),
-        };
+        let lookup = self.lookup(object, (key, care), known);
         loop {
             if let Some(answer) = lookup.answer.borrow().clone() {
                 return answer;
             }
             lookup.answered.wait().await;
+        }
+    }
+
+    /// The question that is under way, or another.
+    fn lookup(
+        self: &Rc<Self>,
+        object: &ObjectName,
+        (key, care): (ObjectKey, Care),
+        known: Option<Rc<KnownHead>>,
+    ) -> Rc<Lookup> {
+        let epoch = self.epoch(key);
+        let under_way = self.lookups.borrow().get(&key).cloned();
+        // An answer to a question put before a removal is of no use to whoever came after it.
+        match under_way.filter(|lookup| lookup.epoch == epoch) {
+            Some(lookup) => {
+                self.count(|stats| stats.opens_joined += 1);
+                lookup
+            }
+            None => self.start_lookup(object.clone(), (key, care), known),
         }
     }
 
@@ -229,18 +265,36 @@ impl Inner {
         self.count(|stats| stats.head_fetches += 1);
         let asked_at = self.now();
         let answer = self.ports.origin.call(Fetch::Head { object: object.clone() }).await;
+        self.note_reached(object, &answer);
         let from_origin = match answer {
             Fetched::Head(head) => Ok(head),
-            Fetched::Failed(OriginFault::NotFound) => Err(OpenError::NotFound),
+            Fetched::Failed(OriginFault::NotFound) => {
+                if watch.may_publish(epoch) {
+                    self.note_absent(watch.key(), asked_at, known.as_deref());
+                }
+                Err(OpenError::NotFound)
+            }
             Fetched::Failed(fault) => {
                 self.count(|stats| stats.fetch_errors += u64::from(fault.is_error()));
                 Err(OpenError::Origin(fault))
             }
             _ => Err(OpenError::Origin(OriginFault::Lied)),
-        }?;
-        if !is_cacheable(&from_origin.etag) {
-            return Err(OpenError::Uncacheable);
-        }
+        };
+        // It was asked and did not confirm it: whatever comes, that is not what it confirmed last.
+        let is_answer = |error: &OpenError| match error {
+            OpenError::Origin(fault) => !fault.is_failure(),
+            _ => true,
+        };
+        let from_origin = from_origin.and_then(|head| match is_cacheable(&head.etag) {
+            true => Ok(head),
+            false => Err(OpenError::Uncacheable),
+        });
+        let from_origin = from_origin.inspect_err(|error| {
+            known
+                .iter()
+                .filter(|_| is_answer(error))
+                .for_each(|known| known.validated_at.set(Nanos(0)));
+        })?;
         let is_confirmed = |known: &Rc<KnownHead>| known.head.matches(&from_origin);
         if let Some(known) = known.filter(|_| watch.may_publish(epoch)) {
             if is_confirmed(&known) {
@@ -253,6 +307,32 @@ impl Inner {
         self.count(|stats| stats.opens_missed += 1);
         let head = self.publish_head(object, watch, from_origin, (epoch, asked_at), care);
         Ok(Opened { head, found: Found::Miss })
+    }
+
+    fn note_reached(&self, object: &ObjectName, answer: &Fetched) {
+        let mut outages = self.outages.borrow_mut();
+        match answer {
+            Fetched::Failed(OriginFault::Unreachable) => {
+                outages.note_failed(object.bucket(), self.now());
+            }
+            _ => outages.note_answered(object.bucket()),
+        }
+    }
+
+    /// The origin has no such object. What is cached of one that was there goes for good, though nobody waits for that:
+    /// who was told that it is gone is not to find it again when freshness says that nothing need be asked.
+    fn note_absent(self: &Rc<Self>, key: ObjectKey, asked_at: Nanos, known: Option<&KnownHead>) {
+        if let Some(known) = known {
+            self.forget_pins(key, &known.head);
+            let removal = self.begin_removal(key);
+            let inner = self.clone();
+            self.spawn_writing(|writing| async move {
+                // Flash that takes no more loses what it has, or is lost.
+                let _ = inner.bury(removal).await;
+                drop(writing);
+            });
+        }
+        self.absences.borrow_mut().note(key, asked_at);
     }
 
     /// Makes a head the object's, unless the object was removed since `epoch`. The caller may serve it
@@ -280,7 +360,12 @@ impl Inner {
         known.is_pinned.set(care == Care::Pinned);
         self.heads.borrow_mut().insert(key, known.clone());
         self.removed.borrow_mut().publish(key);
+        self.absences.borrow_mut().forget(key);
         watch.publish(generation);
+        if replaces.is_none() && care == Care::Unkept {
+            // Until memory forgets it, it is known.
+            return head;
+        }
         if replaces.is_none() && HEADS_STORING_MAX <= self.heads_storing.get() {
             // Flash does not keep up. Like a chunk then, it is not stored; until memory forgets it, it is known.
             // One that replaces another waits: after a restart, the other would be known again.
@@ -340,24 +425,5 @@ impl Inner {
         let mark = if known.is_pinned.get() { WANTED } else { Mark::default() };
         let found = FoundRecord::new(placed.extent(), HEAD, checks).with_mark(mark);
         self.holdings.publish(key.record(), found, self.now());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_head_holds_for_as_long_as_it_is_told_and_one_from_the_future_not_at_all() {
-        let (hour, now) = (Nanos::secs(3600), Nanos::secs(1_000_000));
-        for most in [Freshness::Ttl(hour), Freshness::Revalidate { window: hour }] {
-            assert!(most.holds(now, now) && most.holds(Nanos(now.0 - hour.0 + 1), now));
-            assert!(!most.holds(Nanos(now.0 - hour.0), now));
-            assert!(!most.holds(now + Nanos(1), now), "the clock was ahead when it was written");
-            assert!(!most.holds(Nanos(0), now), "never confirmed");
-        }
-        let always_asked = Freshness::Revalidate { window: Nanos(0) };
-        assert!(!always_asked.holds(now, now));
-        assert!(Freshness::Immutable.holds(now + hour, now));
     }
 }

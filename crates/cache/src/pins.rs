@@ -31,8 +31,10 @@ use crate::recover::{HEAD, PINNED};
 /// What becomes of the bytes that a read fetches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Care {
-    /// Admission and policy decide.
+    /// They do not go to flash, unless somebody else reads them meanwhile.
     #[default]
+    Unkept,
+    /// Admission and policy decide.
     Usual,
     /// They go to flash whatever admission says; then the policy decides.
     Warmed,

@@ -120,6 +120,16 @@ impl OriginFault {
     pub const fn is_error(self) -> bool {
         !matches!(self, Self::NotFound | Self::Changed)
     }
+
+    /// True when nothing was said of the object: the origin is away, failed, or makes no sense.
+    #[must_use]
+    pub const fn is_failure(self) -> bool {
+        match self {
+            Self::NotFound | Self::Denied | Self::Changed => false,
+            Self::Busy | Self::Unreachable | Self::Broken | Self::Lied => true,
+            Self::Status(status) => 500 <= status,
+        }
+    }
 }
 
 impl fmt::Display for OriginFault {

@@ -325,7 +325,7 @@ impl Read<'_> {
         // For the policy it is a read like any other: what is in memory is not to go from flash because of that.
         self.inner.holdings.note_read_elsewhere((key, spot), self.care, self.inner.now());
         drop(memory);
-        if self.care != Care::Usual {
+        if Care::Usual < self.care {
             self.inner.promote(key, self.head, self.care);
         }
         let start = number * self.inner.settings.piece().0;

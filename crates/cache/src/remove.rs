@@ -107,25 +107,40 @@ impl Cache {
         {
             inner.forget_pins(key, &known.head);
         }
-        let removal = Removal::begin(inner.watch(key));
-        if !inner.settings.has(Planted::InvalidationLost) {
-            inner.heads.borrow_mut().remove(key);
+        inner.bury(inner.begin_removal(key)).await?;
+        inner.count(|stats| stats.removals += 1);
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// From here on nothing that is stored of the object is served, as long as this shard runs.
+    pub(crate) fn begin_removal(self: &Rc<Self>, key: ObjectKey) -> Removal {
+        let removal = Removal::begin(self.watch(key));
+        if !self.settings.has(Planted::InvalidationLost) {
+            self.heads.borrow_mut().remove(key);
         }
-        inner.holdings.forget(key.record());
-        let is_buried = inner.removed.borrow().contains(key);
-        if !is_buried && !inner.settings.has(Planted::NoTombstone) {
-            inner.log.remove(key.record()).await.map_err(|_| RemoveError)?;
-            inner.removed.borrow_mut().insert(key);
+        self.holdings.forget(key.record());
+        self.absences.borrow_mut().forget(key);
+        removal
+    }
+
+    /// Makes a removal outlive a crash.
+    pub(crate) async fn bury(&self, removal: Removal) -> Result<(), RemoveError> {
+        let key = removal.0.key();
+        let is_buried = self.removed.borrow().contains(key);
+        if !is_buried && !self.settings.has(Planted::NoTombstone) {
+            self.log.remove(key.record()).await.map_err(|_| RemoveError)?;
+            self.removed.borrow_mut().insert(key);
         }
         drop(removal);
-        inner.count(|stats| stats.removals += 1);
         Ok(())
     }
 }
 
 /// A removal under way. Until its tombstone is on flash no head is published: it would have the salt
 /// from before. What was asked of the origin before the end is not published after it either.
-struct Removal(Watch);
+pub(crate) struct Removal(Watch);
 
 impl Removal {
     fn begin(watch: Watch) -> Self {

@@ -3,7 +3,7 @@
 /// Counters of one cache shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Heads asked for. Denominator of the next three.
+    /// Heads asked for. Denominator of the next five.
     pub opens: u64,
     /// Heads that were known and fresh.
     pub opens_fresh: u64,
@@ -11,6 +11,10 @@ pub struct Stats {
     pub opens_revalidated: u64,
     /// Heads that were new or had changed.
     pub opens_missed: u64,
+    /// Heads that were not fresh, served because the origin failed.
+    pub opens_stale: u64,
+    /// Heads of objects that the origin did not have when it was asked lately.
+    pub opens_absent: u64,
     /// Opens that shared the origin request of another.
     pub opens_joined: u64,
     /// Pieces of chunks asked for, each counted once below. Denominator of the hits.
@@ -51,7 +55,8 @@ pub struct Stats {
     pub admitted_bytes: u64,
     /// Bytes of chunks that did not go to flash: its queue was full, or the write failed.
     pub refused_bytes: u64,
-    /// Bytes of chunks that were not worth a flash write, or that the budget did not pay for.
+    /// Bytes of chunks that were not worth a flash write, that the budget did not pay for, or whose readers did not want
+    /// them kept.
     pub turned_away_bytes: u64,
     /// Bytes that came to be written or read while they should have been pinned, but pins had their share: they are
     /// cached as everything else.

@@ -27,7 +27,7 @@ pub struct Terms {
     pub domains: Domains,
     /// What anybody may do: each key at most so much.
     pub access: AccessRules,
-    /// How fresh a head must be to be served without asking the origin.
+    /// How fresh answers must be.
     pub freshness: FreshnessRules,
     /// What is kept of what is read.
     pub keep: KeepRules,

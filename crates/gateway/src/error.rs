@@ -96,6 +96,11 @@ impl S3Error {
         Self::new(StatusCode::FORBIDDEN, "AccessDenied", "Access Denied")
     }
 
+    /// 404: the origin did not have it when it was asked lately.
+    pub(crate) fn no_such_key() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NoSuchKey", "The specified key does not exist.")
+    }
+
     /// 404: no origin has it.
     pub(crate) fn no_such_bucket() -> Self {
         Self::new(StatusCode::NOT_FOUND, "NoSuchBucket", "The specified bucket does not exist")
@@ -136,6 +141,13 @@ impl S3Error {
     /// 503: what is needed to answer cannot be had now.
     pub(crate) fn unavailable(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
+    }
+
+    /// 504: the request takes what is cached only, and it is not.
+    pub(crate) fn not_cached() -> Self {
+        let message = "What is asked for is not cached, or not fresh enough, and the request says \
+                       only-if-cached.";
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "NotCached", message)
     }
 
     /// 502: the origin answered, and the answer cannot be used.

@@ -23,6 +23,7 @@ use zonal_origin::{Origins, Query};
 use crate::access;
 use crate::auth::{Signed, Verifier};
 use crate::body::{ResponseBody, Source};
+use crate::cache_control::CacheControl;
 use crate::config::{Caching, Config, Terms};
 use crate::delete_objects::delete_objects;
 use crate::domains::Domains;
@@ -234,6 +235,9 @@ impl Gateway {
                 return Ok(answer);
             }
         }
+        if handling == Handling::Serve && CacheControl::of(&request.headers).only_if_cached {
+            return Err(S3Error::not_cached());
+        }
         let sees_all = terms.access.are_one() && rules.are_one();
         if handling == Handling::Gather && !(self.origins().is_one() && sees_all) {
             return list_buckets(self, asked, [&terms.access, &rules], id).await;
@@ -306,6 +310,10 @@ impl Gateway {
         match served {
             Ok(answer) => Ok(Some(answer)),
             Err(Unserved::Forward) => Ok(None),
+            Err(Unserved::Absent) => {
+                let error = S3Error::no_such_key();
+                Ok(Some(Answer::refusal(error, HeaderMap::new(), Outcome::Hit)))
+            }
             Err(Unserved::Refuse(error)) => Err(error),
         }
     }

@@ -5,10 +5,10 @@
 //! 2. When the version is gone meanwhile, begin again: no byte has left yet.
 //! 3. Answer; the bytes follow as they come.
 
+use std::ops::Range;
 use std::time::SystemTime;
 
-use zonal_base::Nanos;
-use zonal_host::{Found, Freshness, Opened, OriginFault, ReadError};
+use zonal_host::{Found, Freshness, Opened, OriginFault, ReadError, Reading};
 use zonal_origin::conditions;
 
 use crate::body::Source;
@@ -22,18 +22,17 @@ use crate::stats::Outcome;
 /// opened three times is answered 503.
 const OPENS_MAX: usize = 3;
 
-/// After a version vanished, what the cache knows of the object is old, whatever the rule says.
-const ASK_AGAIN: Freshness = Freshness::Revalidate { window: Nanos(0) };
-
 pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Answer, Unserved> {
     let overrides = Overrides::of(read.query)?;
     let (headers, now) = (&read.request.headers, SystemTime::now());
-    let mut freshness = read.freshness;
+    let mut trust = read.trust;
     for _ in 0..OPENS_MAX {
         let asked = conditions::of_read(headers);
         let range_of = move |opened: &Opened| decide(&asked, &opened.head, now).range(&opened.head);
-        let (opened, reading) =
-            gateway.client().get(read.name, (freshness, read.care), range_of).await?;
+        let (opened, reading) = match read.takes_only_what_is_cached() {
+            true => get_cached(gateway, read, range_of).await?,
+            false => gateway.client().get(read.name, (trust, read.care), range_of).await?,
+        };
         match reading {
             Ok(reading) => {
                 let decision = decide(headers, &opened.head, now);
@@ -49,7 +48,8 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
             // An object that is gone is a version that is gone: what there is now is for the origin to say.
             Err(ReadError::Changed | ReadError::Origin(OriginFault::NotFound)) => {
                 gateway.stats().versions_changed.add(1);
-                freshness = ASK_AGAIN;
+                // What the cache knows of the object is old, whatever the rule says.
+                trust.head = Freshness::Revalidate;
             }
             Err(ReadError::Origin(fault)) => return Err(unserved(fault)),
             Err(ReadError::Overloaded) => return Err(S3Error::slow_down().into()),
@@ -59,7 +59,27 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
     Err(S3Error::unavailable("The object changes faster than it can be read.").into())
 }
 
+/// Opens and reads if nothing of it takes the origin.
+async fn get_cached(
+    gateway: &Gateway,
+    read: &Read<'_>,
+    range_of: impl FnOnce(&Opened) -> Range<u64>,
+) -> Result<(Opened, Result<Reading, ReadError>), Unserved> {
+    let client = gateway.client();
+    let opened = client.open(read.name, read.trust, read.care).await?;
+    let range = range_of(&opened);
+    if !client.is_cached(read.name, &opened.head, range.clone()).await {
+        return Err(S3Error::not_cached().into());
+    }
+    let reading = client.read(read.name, &opened.head, range, read.care).await;
+    Ok((opened, reading))
+}
+
 /// What `X-Cache` says of bytes.
 const fn outcome(found: Found, all_cached: bool) -> Outcome {
-    if all_cached { outcome_of_head(found) } else { Outcome::Miss }
+    match found {
+        Found::Stale => Outcome::Stale,
+        _ if all_cached => outcome_of_head(found),
+        _ => Outcome::Miss,
+    }
 }

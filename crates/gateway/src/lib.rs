@@ -3,7 +3,7 @@
 //! Uses: `host`, `origin`, `base`. Knows nothing of: devices, zones, chunks, policies, configuration files.
 //! Read in this order: `server`, `socket`, `gateway`, `domains`, `target`, `auth`, `operation`, `access`; then the paths: `get_object`,
 //! `head_object`, `list_buckets`, `forward`, `write`, `delete_objects`; then what they decide with: `representation`,
-//! `prefix`.
+//! `prefix`, `cache_control`.
 //!
 //! What holds, always:
 //!
@@ -18,6 +18,7 @@ mod access;
 mod auth;
 mod backend;
 mod body;
+mod cache_control;
 mod config;
 mod delete_objects;
 mod domains;
@@ -48,7 +49,7 @@ pub use config::{Caching, Config, Limits, Terms};
 pub use domains::{BadDomain, Domains};
 pub use gateway::Gateway;
 pub use operation::Operation;
-pub use prefix::{FreshnessRules, Keep, KeepRules, PrefixRules};
+pub use prefix::{FreshnessRule, FreshnessRules, Keep, KeepRules, PrefixRules};
 pub use server::serve;
 pub use stats::{Outcome, Stats};
 pub use tls::{Certificate, CertificateError};

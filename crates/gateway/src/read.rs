@@ -2,14 +2,16 @@
 
 use http::HeaderMap;
 use http::request::Parts;
-use zonal_host::{Care, Found, Freshness, ObjectName, OpenError, OriginFault};
+use zonal_host::{Asking, Care, Found, ObjectName, OpenError, OriginFault, Trust};
 use zonal_origin::Query;
 use zonal_origin::sigv4::EMPTY_SHA256;
 
 use crate::auth::Payload;
+use crate::cache_control::CacheControl;
 use crate::config::Terms;
 use crate::error::S3Error;
 use crate::gateway::Asked;
+use crate::operation::Operation;
 use crate::stats::Outcome;
 
 /// Why a read is not answered from the cache.
@@ -17,6 +19,8 @@ use crate::stats::Outcome;
 pub(crate) enum Unserved {
     /// Let the origin answer: it knows the exact words.
     Forward,
+    /// There is no such object, as the origin said lately.
+    Absent,
     /// Answer this.
     Refuse(S3Error),
 }
@@ -57,6 +61,8 @@ impl From<OpenError> for Unserved {
         match error {
             // The origin's own words for it are better than any that we could choose.
             OpenError::NotFound | OpenError::Uncacheable => Self::Forward,
+            OpenError::Absent => Self::Absent,
+            OpenError::NotKnown => S3Error::not_cached().into(),
             OpenError::Origin(fault) => unserved(fault),
             OpenError::Overloaded => S3Error::slow_down().into(),
         }
@@ -81,6 +87,7 @@ pub(crate) const fn outcome_of_head(found: Found) -> Outcome {
         Found::Hit => Outcome::Hit,
         Found::Revalidated => Outcome::Revalidated,
         Found::Miss => Outcome::Miss,
+        Found::Stale => Outcome::Stale,
     }
 }
 
@@ -94,8 +101,8 @@ pub(crate) struct Read<'a> {
     pub(crate) name: &'a ObjectName,
     /// What the cache is to make of it.
     pub(crate) care: Care,
-    /// How fresh the answer must be.
-    pub(crate) freshness: Freshness,
+    /// What is served without asking the origin.
+    pub(crate) trust: Trust,
 }
 
 impl<'a> Read<'a> {
@@ -109,6 +116,17 @@ impl<'a> Read<'a> {
         let query = &asked.query;
         let care =
             terms.keep.of(name).care().filter(|_| is_for_the_cache(&request.headers, query))?;
-        Some(Self { request, query, name, care, freshness: terms.freshness.of(name) })
+        let rule = terms.freshness.of(name);
+        let trust = match asked.operation {
+            Operation::HeadObject => rule.of_head(),
+            _ => rule.of_get(),
+        };
+        let (trust, care) = CacheControl::of(&request.headers).narrow(trust, care);
+        Some(Self { request, query, name, care, trust })
+    }
+
+    /// What is not there without the origin is refused.
+    pub(crate) fn takes_only_what_is_cached(&self) -> bool {
+        self.trust.asking == Asking::Forbidden
     }
 }

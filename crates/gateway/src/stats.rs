@@ -14,13 +14,16 @@ pub enum Outcome {
     Revalidated,
     /// The head or some byte came from the origin.
     Miss,
+    /// The origin failed, and the version was not fresh any more.
+    Stale,
     /// The origin answered; the cache was not asked.
     Bypass,
 }
 
 impl Outcome {
     /// All, in the order of the counters.
-    pub const ALL: [Self; 4] = [Self::Hit, Self::Revalidated, Self::Miss, Self::Bypass];
+    pub const ALL: [Self; 5] =
+        [Self::Hit, Self::Revalidated, Self::Miss, Self::Stale, Self::Bypass];
 
     /// The value of `X-Cache`.
     #[must_use]
@@ -29,6 +32,7 @@ impl Outcome {
             Self::Hit => "HIT",
             Self::Revalidated => "REVALIDATED",
             Self::Miss => "MISS",
+            Self::Stale => "STALE",
             Self::Bypass => "BYPASS",
         }
     }

@@ -25,7 +25,7 @@ use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use zonal_host::{Freshness, ObjectName, RemoveError};
+use zonal_host::{ObjectName, RemoveError};
 use zonal_origin::BoxBody;
 use zonal_origin::sigv4::decode_path;
 use zonal_origin::xml::element;
@@ -202,8 +202,7 @@ pub(crate) async fn forget(gateway: &Gateway, names: &[ObjectName]) -> Result<()
     gateway.stats().removals.add(names.len() as u64);
     gateway.stats().removals_failed.add(failed as u64);
     let freshness = &gateway.terms().freshness;
-    let is_asked_for = |name| matches!(freshness.of(name), Freshness::Revalidate { .. });
-    if failed == 0 || names.iter().all(is_asked_for) {
+    if failed == 0 || names.iter().all(|name| freshness.of(name).always_asks()) {
         Ok(())
     } else {
         Err(S3Error::unavailable(RemoveError.to_string()))

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 use zonal_cache::{
-    Care, Freshness, Head, ObjectName, OpenError, Opened, ReadError, RemoveError, STRIPE,
-    Whereabouts, route,
+    Care, Head, ObjectName, OpenError, Opened, ReadError, RemoveError, STRIPE, Trust, Whereabouts,
+    route,
 };
 
 use crate::ShardStats;
@@ -29,18 +29,19 @@ impl Client {
         Self { shards: shards.into() }
     }
 
-    /// The version of `object` to serve.
+    /// The version of `object` to serve, as far as what is known of it is trusted.
     ///
     /// # Errors
     /// When there is none, or none that the cache may serve.
     pub async fn open(
         &self,
         object: &ObjectName,
-        freshness: Freshness,
+        trust: impl Into<Trust>,
         care: Care,
     ) -> Result<Opened, OpenError> {
         let (reply, answer) = oneshot::channel();
-        let open = Request::Open { object: object.clone(), freshness, care, reply };
+        let trust = trust.into();
+        let open = Request::Open { object: object.clone(), trust, care, reply };
         self.home(object).send(open).await.map_err(|_| OpenError::Uncacheable)?;
         answer.await.unwrap_or(Err(OpenError::Uncacheable))
     }
@@ -54,12 +55,13 @@ impl Client {
     pub async fn get(
         &self,
         object: &ObjectName,
-        (freshness, care): (Freshness, Care),
+        (trust, care): (impl Into<Trust>, Care),
         range_of: impl FnOnce(&Opened) -> Range<u64> + Send + 'static,
     ) -> Result<(Opened, Result<Reading, ReadError>), OpenError> {
         let ((to, from), (reply, mut answer)) = (pipe(), oneshot::channel());
         let range_of = Box::new(range_of);
-        let get = Request::Get { object: object.clone(), freshness, care, range_of, reply, to };
+        let trust = trust.into();
+        let get = Request::Get { object: object.clone(), trust, care, range_of, reply, to };
         self.home(object).send(get).await.map_err(|_| OpenError::Uncacheable)?;
         let mut reading = Reading::from_pipe(from);
         let first = reading.begin().await;

@@ -171,14 +171,14 @@ impl Crank {
         }
         let cache = cache.clone();
         match request {
-            Request::Open { object, freshness, care, reply } => spawner.spawn(async move {
-                let _ = reply.send(cache.open(&object, freshness, care).await);
+            Request::Open { object, trust, care, reply } => spawner.spawn(async move {
+                let _ = reply.send(cache.open(&object, trust, care).await);
             }),
-            Request::Get { object, freshness, care, range_of, reply, to } => {
+            Request::Get { object, trust, care, range_of, reply, to } => {
                 let peers = self.peers.clone();
                 spawner.spawn(async move {
                     // Nobody waits for the reply yet: whoever asked is woken by the first bytes, or the end of the pipe.
-                    let opened = match cache.open(&object, freshness, care).await {
+                    let opened = match cache.open(&object, trust, care).await {
                         Ok(opened) => opened,
                         Err(error) => return drop(reply.send(Err(error))),
                     };

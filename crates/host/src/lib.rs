@@ -33,6 +33,6 @@ pub use origin::{Backend, BodyStream, BoxFuture};
 pub use reading::Reading;
 pub use stats::ShardStats;
 pub use zonal_cache::{
-    Care, Found, Freshness, Head, ObjectName, OpenError, Opened, OriginFault, OriginHead,
-    ReadError, RemoveError, Whereabouts,
+    Asking, Care, Found, Freshness, Head, ObjectName, OpenError, Opened, OriginFault, OriginHead,
+    ReadError, RemoveError, Trust, Whereabouts,
 };

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use zonal_cache::{Care, Freshness, Head, ObjectName, OpenError, Opened, RemoveError, STRIPE};
+use zonal_cache::{Care, Head, ObjectName, OpenError, Opened, RemoveError, STRIPE, Trust};
 use zonal_policy::Wasted;
 
 use crate::ShardStats;
@@ -25,14 +25,14 @@ pub(crate) fn with_head(range: &Range<u64>) -> Range<u64> {
 pub(crate) enum Request {
     Open {
         object: ObjectName,
-        freshness: Freshness,
+        trust: Trust,
         care: Care,
         reply: oneshot::Sender<Result<Opened, OpenError>>,
     },
     /// Open, and read of what is found the bytes that lie with the head.
     Get {
         object: ObjectName,
-        freshness: Freshness,
+        trust: Trust,
         care: Care,
         range_of: RangeOf,
         /// Sent before the first piece.

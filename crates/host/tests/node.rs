@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use zonal_base::Bytes as Size;
-use zonal_base::Nanos;
 use zonal_host::{
     Backend, BodyStream, BoxFuture, Care, Client, DeviceSettings, Found, Freshness, Node,
     NodeSettings, ObjectName, OpenError, OriginFault, OriginHead, StartError,
@@ -163,8 +162,7 @@ async fn what_was_read_once_is_cached_across_stripes_and_restarts() {
     assert_eq!(store.gets.load(Ordering::Relaxed), gets);
     assert_eq!(store.heads.load(Ordering::Relaxed), 3, "the object, and twice what is not there");
     node.client().remove(&object).await.unwrap();
-    let window = Freshness::Revalidate { window: Nanos(0) };
-    let again = node.client().open(&object, window, Care::Usual).await.unwrap();
+    let again = node.client().open(&object, Freshness::Revalidate, Care::Usual).await.unwrap();
     assert_eq!(again.found, Found::Miss);
     assert!(again.head.salt != 0, "what was stored before the removal stays out of reach");
     node.stop().await;

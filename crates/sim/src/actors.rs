@@ -187,7 +187,7 @@ async fn perform_read(
                 head.etag
             );
         }
-        freshness = Freshness::Revalidate { window: Nanos(0) };
+        freshness = Freshness::Revalidate;
     }
     "gave up: the object changes all the time".into()
 }

@@ -279,7 +279,8 @@ impl Drawn<'_> {
         let freshness = match rng.below(4) {
             0 => Freshness::Immutable,
             1 => Freshness::Ttl(Nanos::millis(rng.below(200))),
-            _ => Freshness::Revalidate { window: Nanos(rng.below(2) * 1_000_000) },
+            _ if rng.one_in(2) => Freshness::Ttl(Nanos::millis(1)),
+            _ => Freshness::Revalidate,
         };
         ReadStep {
             object: self.object(rng),

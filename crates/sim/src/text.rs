@@ -168,10 +168,7 @@ impl fmt::Display for ReadStep {
         match self.freshness {
             Freshness::Immutable => f.write_str(", never asking the origin")?,
             Freshness::Ttl(ttl) => write!(f, ", asking the origin after {}", Ms(ttl))?,
-            Freshness::Revalidate { window: Nanos(0) } => f.write_str(", asking the origin")?,
-            Freshness::Revalidate { window } => {
-                write!(f, ", asking the origin at most every {}", Ms(window))?;
-            }
+            Freshness::Revalidate => f.write_str(", asking the origin")?,
         }
         if Nanos(0) < self.slowness {
             write!(f, "; slow ({} a piece)", Ms(self.slowness))?;

@@ -5,6 +5,7 @@
 //! files that hold secrets are read.
 
 mod check;
+mod freshness;
 mod keys;
 mod layers;
 mod origin_spec;

@@ -101,7 +101,7 @@ impl Greeting<'_> {
 
     fn explanation(&self) -> String {
         let hit = match self.freshness {
-            Freshness::Revalidate { .. } => {
+            Freshness::Revalidate => {
                 "X-Cache: REVALIDATED (the bytes come from local flash; the origin was asked only whether \
                  they are current. --freshness ttl=60s or immutable does not ask, and says HIT)"
             }

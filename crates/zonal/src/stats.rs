@@ -27,6 +27,7 @@ pub(crate) struct Answers {
     pub(crate) hit: u64,
     pub(crate) revalidated: u64,
     pub(crate) miss: u64,
+    pub(crate) stale: u64,
     pub(crate) bypass: u64,
 }
 

@@ -16,12 +16,12 @@ use crate::client::{Ask, Connection, ask, get};
 use crate::world::{REVALIDATE, World, eventually, pattern};
 
 /// What an origin does with a connection; at the end it closes it.
-enum Step {
+pub(crate) enum Step {
     Send(Vec<u8>),
     Wait(Arc<Notify>),
 }
 
-fn send(text: &str) -> Vec<Step> {
+pub(crate) fn send(text: &str) -> Vec<Step> {
     vec![Step::Send(text.as_bytes().to_vec())]
 }
 
@@ -34,7 +34,7 @@ fn s3(address: SocketAddr) -> Origin {
 }
 
 /// An origin that answers each request with what `script` makes of its head.
-async fn scripted(script: impl Fn(&str) -> Vec<Step> + Send + Sync + 'static) -> Origin {
+pub(crate) async fn scripted(script: impl Fn(&str) -> Vec<Step> + Send + Sync + 'static) -> Origin {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let script = Arc::new(script);

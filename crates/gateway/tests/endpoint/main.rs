@@ -13,6 +13,8 @@ mod crowds;
 #[cfg(test)]
 mod denied;
 #[cfg(test)]
+mod freshness;
+#[cfg(test)]
 mod payloads;
 #[cfg(test)]
 mod reads;

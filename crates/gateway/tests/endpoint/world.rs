@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use zonal_base::{Bytes, Nanos};
+use zonal_base::Bytes;
 use zonal_gateway::{
     Access, AccessKeys, AccessRules, Config, Domains, FreshnessRules, Gateway, Keep, KeepRules,
     Limits, OriginBackend, Outcome, Terms, serve,
@@ -22,7 +22,7 @@ use zonal_zonelog::OpenMode;
 use crate::client::{ACCESS_KEY, REGION, SECRET_KEY};
 
 /// Every answer is confirmed by the origin.
-pub(crate) const REVALIDATE: Freshness = Freshness::Revalidate { window: Nanos(0) };
+pub(crate) const REVALIDATE: Freshness = Freshness::Revalidate;
 
 pub(crate) struct World {
     pub(crate) gateway: Gateway,
@@ -91,7 +91,7 @@ impl World {
             access_keys: AccessKeys::default().with(ACCESS_KEY, SECRET_KEY, everything),
             domains: Domains::default(),
             access: AccessRules::all(Access::ReadWrite),
-            freshness: FreshnessRules::all(freshness),
+            freshness: FreshnessRules::all(freshness.into()),
             keep: KeepRules::all(Keep::Policy)
                 .with("b/never/", Keep::Never)
                 .with("b/pin/", Keep::Pin),

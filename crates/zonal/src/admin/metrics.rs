@@ -67,6 +67,12 @@ const SHARD: &[Metric<ShardStats>] = &[
     labelled(Kind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "missed"), |s| {
         s.cache.opens_missed
     }),
+    labelled(Kind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "stale"), |s| {
+        s.cache.opens_stale
+    }),
+    labelled(Kind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "absent"), |s| {
+        s.cache.opens_absent
+    }),
     labelled(Kind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "joined"), |s| {
         s.cache.opens_joined
     }),
@@ -420,7 +426,7 @@ mod tests {
         let of = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
         assert_eq!(of("# HELP zonal_gateway_outcomes "), 1, "{text}");
         assert_eq!(of("zonal_gateway_outcomes_total{x_cache=\"HIT\"} 0"), 1, "{text}");
-        assert_eq!(of("zonal_gateway_outcomes_total{"), 4, "{text}");
+        assert_eq!(of("zonal_gateway_outcomes_total{"), 5, "{text}");
         assert_eq!(of("zonal_origin_heads_total{origin=\"here\"} 0"), 1, "{text}");
         assert!(text.ends_with("# EOF\n"));
     }

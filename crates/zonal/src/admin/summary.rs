@@ -14,6 +14,7 @@ pub(super) fn summary(node: &Observed, gateway: &Gateway, shards: &[ShardStats])
             Outcome::Hit => &mut answers.hit,
             Outcome::Revalidated => &mut answers.revalidated,
             Outcome::Miss => &mut answers.miss,
+            Outcome::Stale => &mut answers.stale,
             Outcome::Bypass => &mut answers.bypass,
         } = n;
     }

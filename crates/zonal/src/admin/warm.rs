@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use zonal_gateway::{Keep, KeepRules};
 use zonal_host::{
-    Care, Client, Freshness, Head, Located, ObjectName, OpenError, Opened, ReadError, Whereabouts,
+    Care, Client, Head, Located, ObjectName, OpenError, Opened, ReadError, Trust, Whereabouts,
 };
 
 use super::Phase;
@@ -223,7 +223,8 @@ impl Warmer {
             Keep::Pin => Care::Pinned,
             Keep::Never => return Err("never: a rule keeps it out of the cache".to_owned()),
         };
-        let Opened { head, .. } = self.head(object, self.freshness.of(object), care).await?;
+        let Opened { head, .. } =
+            self.head(object, self.freshness.of(object).of_get(), care).await?;
         let all = 0..head.size;
         let range = wanted.clone().map_or(all, |range| range.start..range.end.min(head.size));
         if range.end < range.start || (wanted.is_some() && range.is_empty()) {
@@ -237,19 +238,14 @@ impl Warmer {
         Ok(Version { object: (*object).clone(), head, range, care, part })
     }
 
-    async fn head(
-        &self,
-        object: &ObjectName,
-        freshness: Freshness,
-        care: Care,
-    ) -> Result<Opened, String> {
+    async fn head(&self, object: &ObjectName, trust: Trust, care: Care) -> Result<Opened, String> {
         for _ in 1..ATTEMPTS {
-            match self.client.open(object, freshness, care).await {
+            match self.client.open(object, trust, care).await {
                 Err(OpenError::Overloaded) => sleep(FLASH_PATIENCE).await,
                 answer => return answer.map_err(why_not_opened),
             }
         }
-        self.client.open(object, freshness, care).await.map_err(why_not_opened)
+        self.client.open(object, trust, care).await.map_err(why_not_opened)
     }
 
     /// Reads what is not on flash.
@@ -331,9 +327,10 @@ enum Landed {
 
 fn why_not_opened(error: OpenError) -> String {
     match error {
-        OpenError::NotFound => "not found".to_owned(),
+        OpenError::NotFound | OpenError::Absent => "not found".to_owned(),
         OpenError::Uncacheable => "uncacheable: it has no strong ETag, or flash is lost".to_owned(),
         OpenError::Origin(fault) => format!("origin error: {fault}"),
+        OpenError::NotKnown => "not cached".to_owned(),
         OpenError::Overloaded => "overloaded".to_owned(),
     }
 }

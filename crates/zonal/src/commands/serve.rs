@@ -287,7 +287,7 @@ fn greeting<'a>(
         region: &config.region,
         keys: &found.keys,
         secret: &found.secret,
-        freshness: config.freshness.of(&sample),
+        freshness: config.freshness.of(&sample).object,
         path,
         about: format!("{}, cached on {}", origins.join(" and "), devices.join(" and ")),
     }

@@ -9,16 +9,13 @@ use std::time::Duration;
 
 use tracing_subscriber::filter::LevelFilter;
 use zonal_base::{Bytes, Nanos};
-use zonal_gateway::{
-    AccessRules, Certificate, CertificateError, Domains, FreshnessRules, Keep, KeepRules,
-};
-use zonal_host::Freshness;
+use zonal_gateway::{AccessRules, Certificate, CertificateError, Domains, Keep, KeepRules};
 use zonal_origin::sigv4::Credentials;
 use zonal_policy::Spec;
 
 use super::{
-    Config, ConfigError, Device, Keeping, Key, KeyPair, Log, LogFormat, Origin, OriginSpec, keys,
-    raw,
+    Config, ConfigError, Device, Keeping, Key, KeyPair, Log, LogFormat, Origin, OriginSpec,
+    freshness, keys, raw,
 };
 
 pub(super) type Checked<T> = Result<T, ConfigError>;
@@ -61,7 +58,7 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
         origins: origins(&file.origin, variable)?,
         devices: devices(&file.device)?,
         access: access(&file.access)?,
-        freshness: freshness(&file.freshness)?,
+        freshness: freshness::rules(&file.freshness)?,
         keep: keep(&file.keep)?,
         limits: limits(&file.limits)?,
         log: log(&file.log)?,
@@ -73,7 +70,7 @@ fn text(value: &Option<String>) -> &str {
     value.as_deref().unwrap_or_default()
 }
 
-fn given<'a>(key: &'static str, value: &'a Option<String>) -> Checked<&'a str> {
+pub(super) fn given<'a>(key: &'static str, value: &'a Option<String>) -> Checked<&'a str> {
     let text = text(value);
     if text.is_empty() { Err(ConfigError::new(key, "must not be empty")) } else { Ok(text) }
 }
@@ -387,18 +384,6 @@ fn access(access: &raw::Access) -> Checked<AccessRules> {
     keys::access_rules(default, rules).map_err(|why| ConfigError::new("access", why))
 }
 
-fn freshness(freshness: &raw::Freshness) -> Checked<FreshnessRules> {
-    let default = given("freshness.default", &freshness.default)?;
-    let mut rules = FreshnessRules::all(rule("freshness.default", default)?);
-    let prefixes = freshness.rules.iter().flatten().map(|rule| rule.prefix.as_str());
-    each_once(prefixes).map_err(|why| ConfigError::new("freshness.rules", why))?;
-    for raw::FreshnessRule { prefix, freshness } in freshness.rules.iter().flatten() {
-        let prefix = prefix_of(prefix).map_err(|why| ConfigError::new("freshness.rules", why))?;
-        rules = rules.with(prefix, rule("freshness.rules", freshness)?);
-    }
-    Ok(rules)
-}
-
 /// Of two rules for one prefix nobody would know which holds.
 pub(super) fn each_once<'a>(prefixes: impl Iterator<Item = &'a str>) -> Result<(), String> {
     let mut seen = BTreeSet::new();
@@ -441,21 +426,6 @@ fn keep(keep: &raw::Keep) -> Checked<Keeping> {
         ConfigError::new("keep.pinned", why)
     })?;
     Ok(Keeping { rules, pinned_percent })
-}
-
-fn rule(key: &'static str, text: &str) -> Checked<Freshness> {
-    match text.split_once('=') {
-        // Questions that are under way at the same time are one; later ones are asked anew.
-        None if text == "revalidate" => Ok(Freshness::Revalidate { window: Nanos(0) }),
-        None if text == "immutable" => Ok(Freshness::Immutable),
-        Some(("ttl", time)) => {
-            time.parse().map(Freshness::Ttl).map_err(|error| ConfigError::new(key, error))
-        }
-        _ => {
-            let why = format!("{text:?}: write revalidate, ttl=TIME or immutable");
-            Err(ConfigError::new(key, why))
-        }
-    }
 }
 
 fn limits(limits: &raw::Limits) -> Checked<zonal_gateway::Limits> {

@@ -9,11 +9,11 @@ use std::path::Path;
 use serde::Serialize;
 use toml::{Table, Value};
 
-use super::ConfigError;
 use super::raw::{
-    AccessFlags, AccessRule, DeviceFlags, File, Flags, FreshnessFlags, FreshnessRule, KeepFlags,
-    KeepRule, OriginFlags,
+    AccessFlags, AccessRule, DeviceFlags, File, Flags, FreshnessFlags, KeepFlags, KeepRule,
+    OriginFlags,
 };
+use super::{ConfigError, freshness};
 
 /// The file that shows and holds every default.
 pub(super) const DEFAULTS: &str = include_str!("../../../../config/zonal.toml");
@@ -140,23 +140,15 @@ impl DeviceFlags {
 
 impl FreshnessFlags {
     fn lay_over(&self, file: &mut File) -> Result<(), ConfigError> {
-        let freshness = &mut file.freshness;
-        freshness.default = self.default.clone().or(freshness.default.take());
+        let section = &mut file.freshness;
+        section.default = self.default.clone().or(section.default.take());
         if !self.rules.is_empty() {
-            let rules: Result<_, _> = self.rules.iter().map(|rule| split_rule(rule)).collect();
-            freshness.rules = Some(rules?);
+            let rules: Result<_, _> =
+                self.rules.iter().map(|rule| freshness::split(rule)).collect();
+            section.rules = Some(rules?);
         }
         Ok(())
     }
-}
-
-/// `PREFIX=FRESHNESS`. The prefix may hold equals signs, and so does `ttl=60s`.
-fn split_rule(text: &str) -> Result<FreshnessRule, ConfigError> {
-    let Some(at) = text.rfind("=ttl=").or_else(|| text.rfind('=')) else {
-        let why = format!("{text:?}: write PREFIX=FRESHNESS, such as lake/=ttl=60s");
-        return Err(ConfigError::new("freshness.rules", why));
-    };
-    Ok(FreshnessRule { prefix: text[..at].into(), freshness: text[at + 1..].into() })
 }
 
 impl KeepFlags {

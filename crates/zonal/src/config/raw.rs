@@ -277,7 +277,7 @@ pub(crate) struct FreshnessRule {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Freshness")]
 pub(crate) struct FreshnessFlags {
-    /// How fresh answers must be: revalidate, ttl=TIME or immutable
+    /// How fresh answers must be: revalidate, ttl=TIME or immutable, and settings as in ttl=60s?missing=10s
     #[arg(
         id = "freshness",
         long = "freshness",

@@ -18,7 +18,7 @@ struct Line {
     flags: Flags,
 }
 
-const REVALIDATE: Freshness = Freshness::Revalidate { window: Nanos(0) };
+const REVALIDATE: Freshness = Freshness::Revalidate;
 
 fn flags(words: &[&str]) -> Flags {
     Line::try_parse_from([&["zonal"], words].concat()).unwrap().flags
@@ -54,7 +54,7 @@ fn the_defaults_are_the_sample_and_are_valid() {
     let config = load(&[]).unwrap();
     assert_eq!(config.listen, "127.0.0.1:9000".parse().unwrap());
     assert_eq!(config.admin, "127.0.0.1:9090".parse().unwrap());
-    assert_eq!(config.freshness, FreshnessRules::all(REVALIDATE));
+    assert_eq!(config.freshness, FreshnessRules::all(REVALIDATE.into()));
     assert_eq!((config.keys, config.origins.len()), (None, 1));
     assert_eq!((&config.origins[0].spec, &config.origins[0].buckets[..]), (&None, &[][..]));
     assert_eq!(config.access, AccessRules::all(Access::ReadWrite));
@@ -167,9 +167,9 @@ fn a_prefix_may_have_a_freshness_of_its_own() {
         "[freshness]\nrules = [{ prefix = 'a/', freshness = 'immutable' }, \
          { prefix = 'a/=b/', freshness = 'ttl=5s' }]\n",
     );
-    let expected = FreshnessRules::all(REVALIDATE)
-        .with("a/", Freshness::Immutable)
-        .with("a/=b/", Freshness::Ttl(Nanos::secs(5)));
+    let expected = FreshnessRules::all(REVALIDATE.into())
+        .with("a/", Freshness::Immutable.into())
+        .with("a/=b/", Freshness::Ttl(Nanos::secs(5)).into());
     assert_eq!(load(&["--config", &path]).unwrap().freshness, expected);
     let words = ["--freshness-rule", "a/=immutable", "--freshness-rule", "a/=b/=ttl=5s"];
     assert_eq!(load(&words).unwrap().freshness, expected);
@@ -261,11 +261,12 @@ fn a_value_that_cannot_be_meant_is_refused_with_what_to_write() {
     check_flags(&["--device", "file:a", "--device", "file:a"], "device.spec: a is named twice");
     check_flags(
         &["--freshness", "ttl"],
-        "freshness.default: \"ttl\": write revalidate, ttl=TIME or immutable",
+        "freshness.default: \"ttl\": write revalidate, ttl=TIME or immutable, and settings behind it as in \
+         ttl=60s?head=5min&missing=10s&stale-if-error=1h",
     );
     check_flags(
         &["--freshness", "ttl=60"],
-        "freshness.default: \"60\": a time needs a unit: ns, us, ms, s, min or h",
+        "freshness.default: \"ttl=60\": ttl: \"60\": a time needs a unit: ns, us, ms, s, min or h",
     );
     check_flags(
         &["--limits-idle", "0s"],

@@ -44,7 +44,7 @@ fn what_the_cache_did_is_told_as_a_table_and_as_json() {
     for row in [
         "cache        on\n",
         "hit ratio    75.0 % of requests, 75.0 % of bytes did not come from the origin\n",
-        "answers      3 hit, 0 revalidated, 1 missed, 1 past the cache\n",
+        "answers      3 hit, 0 revalidated, 1 missed, 0 stale, 1 past the cache\n",
         "bytes        4.0 MiB served, ",
         "flash        ",
         "zones        ",

@@ -63,9 +63,9 @@ fn text(stats: &Stats) -> String {
 }
 
 fn of_answers(answers: &Answers, reads: &Reads) -> [(&'static str, String); 2] {
-    let Answers { hit, revalidated, miss, bypass } = *answers;
+    let Answers { hit, revalidated, miss, stale, bypass } = *answers;
     let not_fetched = reads.served_bytes.saturating_sub(reads.fetched_bytes);
-    let requests = share(hit + revalidated, hit + revalidated + miss);
+    let requests = share(hit + revalidated + stale, hit + revalidated + stale + miss);
     [
         (
             "hit ratio",
@@ -76,7 +76,9 @@ fn of_answers(answers: &Answers, reads: &Reads) -> [(&'static str, String); 2] {
         ),
         (
             "answers",
-            format!("{hit} hit, {revalidated} revalidated, {miss} missed, {bypass} past the cache"),
+            format!(
+                "{hit} hit, {revalidated} revalidated, {miss} missed, {stale} stale, {bypass} past the cache"
+            ),
         ),
     ]
 }
