@@ -150,9 +150,9 @@ pub(crate) fn sources<'a>(
     query: &'a Query<'_>,
     request: &'a Parts,
 ) -> impl Iterator<Item = Option<ObjectName>> + 'a {
-    let in_headers = request.headers.get_all(COPY_SOURCE).into_iter();
+    let in_headers = request.headers.get_all(&COPY_SOURCE).into_iter();
     let in_headers = in_headers.map(|source| source.to_str().ok());
-    let in_query = query.iter().filter(|(name, _)| name.eq_ignore_ascii_case(COPY_SOURCE));
+    let in_query = query.iter().filter(|(name, _)| name.eq_ignore_ascii_case(COPY_SOURCE.as_str()));
     in_headers.chain(in_query.map(|(_, source)| Some(source))).map(|source| source_of(source?))
 }
 

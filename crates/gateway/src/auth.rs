@@ -16,8 +16,7 @@ pub use keys::AccessKeys;
 
 use std::sync::Arc;
 
-use http::HeaderMap;
-use http::header::HOST;
+use http::header::{HOST, HeaderMap, HeaderName};
 use http::request::Parts;
 use zonal_origin::Query;
 use zonal_origin::sigv4::{
@@ -86,7 +85,7 @@ impl Verifier {
     ) -> Result<Signed, AuthError> {
         let headers = &request.headers;
         let claim = Claim::of(headers, query, &self.region, now)?;
-        if headers.contains_key(TOKEN_HEADER) || query.has(TOKEN_PARAMETER) {
+        if headers.contains_key(&TOKEN_HEADER) || query.has(TOKEN_PARAMETER) {
             return Err(AuthError::Token);
         }
         let unknown = || AuthError::UnknownKey(claim.access_key.to_owned());
@@ -138,7 +137,7 @@ fn payload_hash<'a>(
     query: &'a Query<'_>,
     place: Place,
 ) -> Result<&'a str, AuthError> {
-    let stated = single(&request.headers, PAYLOAD_HEADER)?;
+    let stated = single(&request.headers, &PAYLOAD_HEADER)?;
     let stated = match place {
         Place::Header => stated.ok_or(AuthError::NoPayloadHash)?,
         Place::Query => stated.or(query.get(PAYLOAD_PARAMETER)).unwrap_or(UNSIGNED_PAYLOAD),
@@ -167,10 +166,10 @@ fn signed_headers<'a>(
             Place::Query => AuthError::Query(why),
         });
     }
-    single(headers, HOST.as_str())?;
+    single(headers, &HOST)?;
     let is_signed = |name: &str| names.split(';').any(|signed| signed == name);
     let must_be_signed = |name: &str| name == HOST.as_str() || name.starts_with("x-amz-");
-    let unsigned = headers.keys().map(http::HeaderName::as_str).chain([HOST.as_str()]);
+    let unsigned = headers.keys().map(HeaderName::as_str).chain([HOST.as_str()]);
     let mut unsigned: Vec<_> = unsigned
         .filter(|name| must_be_signed(name) && !is_signed(name))
         .map(str::to_owned)
@@ -204,9 +203,9 @@ fn nothing_is_taken_away(headers: &HeaderMap, signed: &str) -> Result<(), AuthEr
     named.find(|name| decides(name)).map_or(Ok(()), |name| Err(AuthError::TakenAway(name)))
 }
 
-const PAYLOAD_HEADER: &str = "x-amz-content-sha256";
+const PAYLOAD_HEADER: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 const PAYLOAD_PARAMETER: &str = "X-Amz-Content-Sha256";
-const TOKEN_HEADER: &str = "x-amz-security-token";
+const TOKEN_HEADER: HeaderName = HeaderName::from_static("x-amz-security-token");
 const TOKEN_PARAMETER: &str = "X-Amz-Security-Token";
 
 /// SHA-256 in hexadecimal.

@@ -1,6 +1,6 @@
 //! Which operation of S3 a request is, and what the gateway does about it.
 
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderName, Method};
 use zonal_origin::Query;
 
 use crate::auth::PRESIGN_PARAMETERS;
@@ -144,7 +144,8 @@ fn read(operation: Operation, query: &Query<'_>) -> Operation {
 }
 
 fn put(query: &Query<'_>, headers: &HeaderMap) -> Operation {
-    let copies = headers.contains_key(COPY_SOURCE) || has_ignoring_case(query, COPY_SOURCE);
+    let copies =
+        headers.contains_key(&COPY_SOURCE) || has_ignoring_case(query, COPY_SOURCE.as_str());
     if query.has("uploadId") {
         Operation::UploadPart
     } else if query.has("renameObject") {
@@ -207,7 +208,7 @@ fn has_ignoring_case(query: &Query<'_>, wanted: &str) -> bool {
 }
 
 /// What a copy reads.
-pub(crate) const COPY_SOURCE: &str = "x-amz-copy-source";
+pub(crate) const COPY_SOURCE: HeaderName = HeaderName::from_static("x-amz-copy-source");
 const FORM: &[u8] = b"multipart/form-data";
 
 /// The parameters of ListBuckets.

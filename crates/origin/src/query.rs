@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::error::{OriginError, Refusal};
-use crate::sigv4::{decode_query_value, query_pairs};
+use crate::sigv4::{PAIRS_EXPECTED, decode_query_value, query_pairs};
 
 /// The parameters in the order of the request; a parameter without `=` has an empty value.
 #[derive(Debug, Default)]
@@ -28,9 +28,13 @@ impl<'a> Query<'a> {
     /// # Errors
     /// A `%` without two hexadecimal digits behind it, or what is not UTF-8.
     pub fn parse(raw: Option<&'a str>) -> Result<Self, BadQuery> {
-        let decode = |(name, value)| Some((decode_query_value(name)?, decode_query_value(value)?));
-        let pairs = query_pairs(raw.unwrap_or_default()).map(decode).collect::<Option<_>>();
-        pairs.map(|pairs| Self { pairs }).ok_or(BadQuery)
+        let Some(raw) = raw else { return Ok(Self::default()) };
+        let mut pairs = Vec::with_capacity(PAIRS_EXPECTED);
+        for (name, value) in query_pairs(raw) {
+            let name = decode_query_value(name).ok_or(BadQuery)?;
+            pairs.push((name, decode_query_value(value).ok_or(BadQuery)?));
+        }
+        Ok(Self { pairs })
     }
 
     /// The value of the first parameter of this name.

@@ -18,8 +18,8 @@ mod uri;
 pub use key::{KeyCache, Scope, Signature, SigningKey};
 pub use signer::{Credentials, Signer, UnusableCredentials};
 pub use timestamp::Timestamp;
+pub(crate) use uri::{PAIRS_EXPECTED, decode_query_value, query_pairs};
 pub use uri::{decode_path, encode_path, encode_query_value};
-pub(crate) use uri::{decode_query_value, query_pairs};
 
 use ring::digest;
 
@@ -109,9 +109,19 @@ fn collapse_spaces(value: &[u8], text: &mut Vec<u8>) {
 /// `timestamp` is the text of `x-amz-date`; a verifier passes on what the request carries.
 #[must_use]
 pub fn string_to_sign(timestamp: &str, scope: &Scope<'_>, canonical_request: &[u8]) -> String {
-    let hash = sha256_hex(canonical_request);
-    format!("{ALGORITHM}\n{timestamp}\n{scope}\n{hash}")
+    let mut text = String::with_capacity(ALGORITHM.len() + timestamp.len() + SCOPE_AND_HASH_CHARS);
+    for line in [ALGORITHM, timestamp] {
+        text.push_str(line);
+        text.push('\n');
+    }
+    scope.write_to(&mut text);
+    text.push('\n');
+    push_hex(digest::digest(&digest::SHA256, canonical_request).as_ref(), &mut text);
+    text
 }
+
+/// A hash in hexadecimal, and a scope with the longest name of a region that there is.
+const SCOPE_AND_HASH_CHARS: usize = 128;
 
 /// SHA-256 in lower-case hexadecimal, as `x-amz-content-sha256` carries it.
 #[must_use]
@@ -121,16 +131,35 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
 
 /// Lower-case hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    push_hex(bytes, &mut text);
+    text
+}
+
+fn push_hex(bytes: &[u8], text: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+    for digit in bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]) {
+        text.push(char::from(DIGITS[usize::from(digit)]));
+    }
 }
 
 /// The bytes that pairs of hexadecimal digits stand for.
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; text.len() / 2];
+    unhex_into(text, &mut bytes).then_some(bytes)
+}
+
+/// Fills `bytes`; `false` when the text is not as many pairs of digits.
+fn unhex_into(text: &str, bytes: &mut [u8]) -> bool {
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    let byte = |[high, low]: &[u8; 2]| Some(uri::hex_digit(*high)? << 4 | uri::hex_digit(*low)?);
-    if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
+    rest.is_empty()
+        && pairs.len() == bytes.len()
+        && pairs.iter().zip(bytes).all(|([high, low], byte)| {
+            let digits = (uri::hex_digit(*high), uri::hex_digit(*low));
+            let (Some(high), Some(low)) = digits else { return false };
+            *byte = high << 4 | low;
+            true
+        })
 }
 
 #[cfg(test)]

@@ -19,7 +19,8 @@ fn is_let_through(rules: &AccessRules, line: &str) -> bool {
     let (method, uri) = request.split_once(' ').unwrap();
     let mut request = Request::builder().method(method).uri(uri);
     if !source.is_empty() {
-        let header = if uri.contains("renameObject") { "x-amz-rename-source" } else { COPY_SOURCE };
+        let header =
+            if uri.contains("renameObject") { "x-amz-rename-source" } else { "x-amz-copy-source" };
         request = request.header(header, source);
     }
     let (request, ()) = request.body(()).unwrap().into_parts();

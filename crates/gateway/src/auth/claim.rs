@@ -3,8 +3,7 @@
 //! The claim stands in the `Authorization` header or, for presigned requests, in the query. This
 //! module reads both and judges everything that needs no key.
 
-use http::HeaderMap;
-use http::header::{AUTHORIZATION, DATE};
+use http::header::{AUTHORIZATION, DATE, HeaderMap, HeaderName};
 
 use zonal_origin::Query;
 use zonal_origin::sigv4::{ALGORITHM, Timestamp};
@@ -49,7 +48,7 @@ impl<'a> Claim<'a> {
         region: &str,
         now: Timestamp,
     ) -> Result<Self, AuthError> {
-        let header = single(headers, AUTHORIZATION.as_str())?;
+        let header = single(headers, &AUTHORIZATION)?;
         if PARAMETERS_V2.iter().any(|name| query.has(name)) {
             return Err(AuthError::Unsupported(Scheme::Version2));
         }
@@ -164,18 +163,23 @@ fn in_time(signed_at: Timestamp, expires: &str, now: Timestamp) -> Result<(), Au
 
 /// When the request was signed: `x-amz-date`, or `Date` in the same form.
 fn date_of(headers: &HeaderMap) -> Result<&str, AuthError> {
-    match single(headers, "x-amz-date")? {
+    match single(headers, &AMZ_DATE)? {
         Some(date) => Ok(date),
-        None => single(headers, DATE.as_str())?.ok_or(AuthError::NoDate),
+        None => single(headers, &DATE)?.ok_or(AuthError::NoDate),
     }
 }
+
+const AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 
 /// The day in a date: `yyyyMMdd`.
 pub(crate) const DAY_CHARS: usize = 8;
 
 /// A header that decides about access must not be there twice: we and the origin could read
 /// different ones.
-pub(crate) fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, AuthError> {
+pub(crate) fn single<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'a str>, AuthError> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
@@ -233,14 +237,14 @@ struct Scope<'a> {
 
 impl<'a> Scope<'a> {
     fn parse(credential: &'a str) -> Result<Self, String> {
-        let mut parts = [""; 5];
-        if credential.split('/').count() != parts.len() {
+        let mut parts = credential.split('/');
+        let five = std::array::from_fn(|_| parts.next().unwrap_or_default());
+        let [access_key, day, region, service, terminal] = five;
+        if credential.bytes().filter(|byte| *byte == b'/').count() != five.len() - 1 {
             return Err("the Credential is mal-formed; expecting \
                         \"<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request\"."
                 .to_owned());
         }
-        parts.iter_mut().zip(credential.split('/')).for_each(|(part, text)| *part = text);
-        let [access_key, day, region, service, terminal] = parts;
         if service != "s3" {
             return Err(format!(
                 "incorrect service \"{service}\". This endpoint belongs to \"s3\"."
@@ -251,7 +255,7 @@ impl<'a> Scope<'a> {
                 "incorrect terminal \"{terminal}\". This endpoint uses \"aws4_request\"."
             ));
         }
-        if Timestamp::parse(&format!("{day}T000000Z")).is_none() {
+        if !Timestamp::is_day(day) {
             return Err(format!(
                 "incorrect date format \"{day}\". This date in the credential must be in the \
                  format \"yyyyMMdd\"."

@@ -20,7 +20,20 @@ pub struct Scope<'a> {
 
 impl fmt::Display for Scope<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}/{TERMINATOR}", self.date, self.region, self.service)
+        let mut text = String::new();
+        self.write_to(&mut text);
+        f.write_str(&text)
+    }
+}
+
+impl Scope<'_> {
+    /// Appends it as it is signed: `20130524/us-east-1/s3/aws4_request`.
+    pub(super) fn write_to(&self, text: &mut String) {
+        for part in [self.date, self.region, self.service] {
+            text.push_str(part);
+            text.push('/');
+        }
+        text.push_str(TERMINATOR);
     }
 }
 
@@ -41,7 +54,8 @@ impl Signature {
     /// Reads 64 hexadecimal digits.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        super::unhex(text)?.try_into().ok().map(Self)
+        let mut bytes = [0; 32];
+        super::unhex_into(text, &mut bytes).then_some(Self(bytes))
     }
 }
 

@@ -56,20 +56,16 @@ impl Timestamp {
         if bytes[8] != b'T' || bytes[15] != b'Z' {
             return None;
         }
-        let number = |from: usize, to: usize| {
-            let digits = &bytes[from..to];
-            let all_digits = digits.iter().all(u8::is_ascii_digit);
-            all_digits.then(|| digits.iter().fold(0, |n, digit| n * 10 + u64::from(digit - b'0')))
-        };
-        let civil = Civil {
-            year: number(0, 4)?,
-            month: number(4, 6)?,
-            day: number(6, 8)?,
-            hour: number(9, 11)?,
-            minute: number(11, 13)?,
-            second: number(13, 15)?,
-        };
-        civil.timestamp()
+        let day = Civil::midnight(&bytes[..8])?;
+        let of_day = |from: usize| number(&bytes[from..from + 2]);
+        let (hour, minute, second) = (of_day(9)?, of_day(11)?, of_day(13)?);
+        Civil { hour, minute, second, ..day }.timestamp()
+    }
+
+    /// Whether a calendar has this day, spelled as in `x-amz-date`: `20130524`.
+    #[must_use]
+    pub fn is_day(text: &str) -> bool {
+        text.len() == 8 && Civil::midnight(text.as_bytes()).and_then(Civil::timestamp).is_some()
     }
 
     /// As `Last-Modified` and `Date` have it: `Fri, 24 May 2013 00:00:00 GMT`.
@@ -117,6 +113,12 @@ const DAYS_IN_ERA: u64 = 146_097;
 const DAYS_TO_1970: u64 = 719_468;
 
 impl Civil {
+    /// The beginning of the day that eight digits spell.
+    fn midnight(digits: &[u8]) -> Option<Self> {
+        let (year, month) = (number(&digits[..4])?, number(&digits[4..6])?);
+        Some(Self { year, month, day: number(&digits[6..])?, hour: 0, minute: 0, second: 0 })
+    }
+
     /// `None` for what no calendar has: the 13th month, the 30th of February, the 25th hour.
     fn timestamp(self) -> Option<Timestamp> {
         let in_range = (1970..=9999).contains(&self.year)
@@ -140,6 +142,11 @@ impl Civil {
         let back = timestamp.civil();
         (back.day == self.day && back.month == self.month).then_some(timestamp)
     }
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    let all_digits = digits.iter().all(u8::is_ascii_digit);
+    all_digits.then(|| digits.iter().fold(0, |n, digit| n * 10 + u64::from(digit - b'0')))
 }
 
 impl fmt::Display for Timestamp {
@@ -186,6 +193,10 @@ mod tests {
         ] {
             assert_eq!(Timestamp::parse(text), None, "{text:?}");
         }
+        for text in ["20130230", "2013052", "201305240", "2013052A", "é0130524", ""] {
+            assert!(!Timestamp::is_day(text), "{text:?}");
+        }
+        assert!(Timestamp::is_day("20240229"));
         assert!(Timestamp::parse("20240229T235959Z").is_some());
         assert!(Timestamp::parse("20230229T235959Z").is_none());
     }
