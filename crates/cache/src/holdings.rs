@@ -178,6 +178,11 @@ impl Holdings {
         self.note_gone(gone.as_ref());
     }
 
+    /// True when the record is a head.
+    pub(crate) fn is_head(&self, key: Key) -> bool {
+        self.index.borrow().glance(key).is_some_and(|(_, kind, _)| kind == HEAD)
+    }
+
     /// Forgets a piece if it is pinned: its version is nobody's any more.
     pub(crate) fn forget_pinned(&self, key: Key) {
         let known = self.index.borrow().glance(key);

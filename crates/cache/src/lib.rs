@@ -3,7 +3,7 @@
 //! Uses: `zonelog`, `policy`, `runtime`, `device`, `base`. Knows nothing of: sockets, threads, files,
 //! HTTP, real time.
 //! Read in this order: `object`, `ports`, `cache`, `freshness`, then the paths: `open`, `read`, `fetch`, `fill`, `prefetch`,
-//! `admit`, `memory`, `evict`, `remove`, `recover`, `remember`.
+//! `admit`, `memory`, `evict`, `remove`, `missed`, `recover`, `remember`.
 //!
 //! What holds, always:
 //!
@@ -29,6 +29,7 @@ mod holdings;
 mod index;
 mod locate;
 mod memory;
+mod missed;
 mod object;
 mod open;
 mod order;
@@ -49,6 +50,7 @@ pub use cache::{Cache, STRIPE, Settings, StartError};
 pub use freshness::{Asking, Freshness, Trust};
 pub use head::Head;
 pub use locate::Whereabouts;
+pub use missed::{MISSED_MAX, Missed};
 pub use object::{ObjectName, route};
 pub use open::{Found, OpenError, Opened};
 pub use pins::Care;

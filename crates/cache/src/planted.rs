@@ -27,6 +27,8 @@ pub enum Planted {
     HeadRevived,
     /// Reclaim keeps of what is pinned no more than the policy would.
     PinDropped,
+    /// What a share has missed while its device was away is forgotten.
+    MissedForgotten,
 }
 
 impl Settings {

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use zonal_base::{Buffer, Payload, index, low_u32};
+use zonal_device::DeviceError;
 use zonal_zonelog::{Extent, Key, Log, ReadError as LogReadError, Reading, Record, Stream};
 
 use crate::cache::Inner;
@@ -35,8 +36,14 @@ impl Inner {
         Some(self.log.start_read(place, found.checks, &(0..found.extent.len), buffer))
     }
 
-    pub(crate) fn forget_damaged(&self, key: Key, extent: Extent, _error: LogReadError) {
-        self.count(|stats| stats.damaged += 1);
+    pub(crate) fn forget_damaged(&self, key: Key, extent: Extent, error: LogReadError) {
+        let is_late = error == LogReadError::Device(DeviceError::TimedOut);
+        // A head that was not read in time is still what a newer one has to replace: once it is forgotten, no
+        // tombstone is written for it, and it may be found again.
+        if is_late && self.holdings.is_head(key) {
+            return;
+        }
+        self.count(|stats| stats.damaged += u64::from(!is_late));
         self.holdings.forget_at(key, extent);
     }
 

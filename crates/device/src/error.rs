@@ -24,6 +24,8 @@ pub enum DeviceError {
     InvalidField,
     /// These blocks cannot be read or written (a media error): the rest of the device is good.
     Media,
+    /// There was no answer in time, and nobody waits for it any more. The blocks may be good.
+    TimedOut,
     /// The device no longer answers as a device should: go on without it.
     DeviceGone,
     /// This device has no such command.
@@ -44,6 +46,7 @@ impl fmt::Display for DeviceError {
             Self::ReadPastWritePointer => "read at or past the write pointer",
             Self::InvalidField => "malformed command",
             Self::Media => "media error",
+            Self::TimedOut => "the device did not answer in time",
             Self::DeviceGone => "the device does not answer any more",
             Self::Unsupported => "the device has no such command",
         })

@@ -1,7 +1,7 @@
 //! The contract of a zoned namespace, in NVMe ZNS's words, and what holds implementations to it.
 //!
 //! Uses: `base`. Knows nothing of: tasks, files, sockets, what is stored in the zones.
-//! Read in this order: `geometry`, `state`, `command`, `error`; then `zone_table`, `ram`, `conformance`.
+//! Read in this order: `geometry`, `state`, `command`, `error`; then `zone_table`, `ram`, `patient`, `conformance`.
 //!
 //! Rules that every device keeps (and that `conformance` checks):
 //!
@@ -24,6 +24,7 @@ mod command;
 pub mod conformance;
 mod error;
 mod geometry;
+mod patient;
 pub mod ram;
 mod state;
 mod zone_table;
@@ -31,6 +32,7 @@ mod zone_table;
 pub use command::{Answer, Command, Completion, ZoneReport};
 pub use error::DeviceError;
 pub use geometry::{Geometry, Kind};
+pub use patient::{Patient, Trouble, Waits};
 pub use state::{Action, InvalidTransition, ZoneState};
 pub use zone_table::{ZoneTable, whole_blocks};
 

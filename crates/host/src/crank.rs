@@ -5,16 +5,19 @@
 //! task sleeps until a request, an answer or a deadline wakes it. Nothing spins.
 
 use std::future::Future;
+use std::mem::forget;
 use std::os::fd::{AsFd, OwnedFd};
 use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::io::unix::AsyncFd;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep};
 use zonal_base::Nanos;
-use zonal_cache::Cache;
-use zonal_device::{Command, Completion, ZonedDevice};
+use zonal_cache::{Cache, Missed, ObjectName, RemoveError};
+use zonal_device::{Command, Completion, DeviceError, Patient, ZonedDevice};
 use zonal_hostdev::HostDevice;
 use zonal_runtime::{Buffers, Executor, Port};
 
@@ -23,8 +26,9 @@ use crate::clock::RealClock;
 use crate::origin::OriginDriver;
 use crate::peers::Peers;
 use crate::pipe::PipeWriter;
-use crate::request::{Request, with_head};
+use crate::request::{Rejoin, Request, with_head};
 use crate::shard::Place;
+use crate::standing::Standing;
 use crate::{ReadError, ShardStats};
 
 /// Polls of engine tasks in one turn, before sockets get theirs: at about 1 us each, a quarter of a
@@ -41,6 +45,9 @@ const TASKS_PER_REQUEST: usize = 64;
 /// After how long a submission is tried again that the kernel had no room for.
 const SUBMIT_RETRY: Nanos = Nanos::millis(1);
 
+/// Engine tasks that end with their executor: each pool of buffers, the cache's and the log's, has one.
+const LASTING_TASKS: u32 = 2;
+
 /// Engine tasks of a shard.
 pub(crate) const TASKS_MAX: usize = 1 << 16;
 
@@ -50,18 +57,55 @@ pub(crate) struct Crank {
     pub(crate) peers: Peers,
     pub(crate) executor: Executor,
     pub(crate) clock: RealClock,
-    pub(crate) device: HostDevice,
+    /// `None`: it was closed, because it is better done without.
+    pub(crate) device: Option<Patient<HostDevice>>,
     pub(crate) device_port: Port<Command, Completion>,
     pub(crate) origin: OriginDriver,
     pub(crate) buffers: Buffers,
-    pub(crate) requests: mpsc::Receiver<Request>,
+    /// `None`: they go to the next life of the share.
+    pub(crate) requests: Option<mpsc::Receiver<Request>>,
     /// Set once the cache has started; requests wait until then.
     pub(crate) cache: Option<Cache>,
     pub(crate) wake: DeviceWake,
-    pub(crate) timer: Pin<Box<Sleep>>,
+    pub(crate) alarm: Alarm,
+    pub(crate) standing: Arc<Standing>,
+    pub(crate) missed: Rc<Missed>,
+    /// Whoever waits until the device is closed.
+    pub(crate) releases: Vec<oneshot::Sender<()>>,
+    /// The device is there again.
+    pub(crate) rejoin: Option<Rejoin>,
     pub(crate) is_stopped: bool,
     /// The log was told that there is no room for pins.
     pub(crate) has_told: bool,
+}
+
+/// When the crank is to be turned although nobody wakes it.
+pub(crate) struct Alarm {
+    timer: Pin<Box<Sleep>>,
+    set_for: Option<Nanos>,
+}
+
+impl Alarm {
+    pub(crate) fn new() -> Self {
+        Self { timer: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)), set_for: None }
+    }
+
+    /// Wakes the task at `due`. A timer that is set for then is left alone: most turns end before it rings.
+    fn set(&mut self, cx: &mut Context<'_>, due: Nanos, now: Nanos) {
+        if self.set_for == Some(due) && now < due {
+            return;
+        }
+        self.set_for = Some(due);
+        self.timer.as_mut().reset(Instant::now() + due.since(now).duration());
+        if self.timer.as_mut().poll(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
+    }
+
+    /// Another task turns the crank from now on.
+    pub(crate) const fn hand_over(&mut self) {
+        self.set_for = None;
+    }
 }
 
 /// The device's descriptor, registered with the runtime.
@@ -103,6 +147,7 @@ impl Crank {
         let now = self.clock.now();
         self.executor.advance(now);
         let mut moved = self.take_answers(now);
+        self.look_for_trouble();
         moved |= self.take_requests(cx);
         moved |= 0 < self.executor.run(POLLS_PER_TURN);
         self.tell_of_pins();
@@ -127,24 +172,70 @@ impl Crank {
 
     fn take_answers(&mut self, now: Nanos) -> bool {
         let mut any = false;
-        while let Some((ticket, completion)) = self.device.poll(now) {
+        let Some(device) = &mut self.device else { return false };
+        while let Some((ticket, completion)) = device.poll(now) {
             any = true;
             self.device_port.complete(ticket, completion);
         }
         any
     }
 
+    fn look_for_trouble(&mut self) {
+        if let Some(device) = &self.device
+            && let Some(trouble) = device.trouble()
+            && !device.is_abandoned()
+        {
+            self.standing.report(trouble);
+            self.isolate();
+        }
+        if !self.releases.is_empty() && self.is_device_idle() {
+            self.device = None;
+            for released in self.releases.drain(..) {
+                let _ = released.send(());
+            }
+        }
+    }
+
+    /// Whatever waits for the device goes on without it, and so does all that comes.
+    pub(crate) fn isolate(&mut self) {
+        if let Some(device) = &mut self.device {
+            device.abandon();
+        }
+        if let Some(cache) = &self.cache {
+            cache.log().give_up();
+        }
+        self.missed.open();
+    }
+
+    /// True when nothing that the device was asked can happen any more.
+    fn is_device_idle(&self) -> bool {
+        self.device.as_ref().is_none_or(|device| device.under_way() == 0)
+    }
+
+    fn is_isolated(&self) -> bool {
+        self.device.as_ref().is_none_or(Patient::is_abandoned)
+    }
+
+    /// True when nobody is served any more, and nothing is asked of the device.
+    pub(crate) fn is_wound_up(&self) -> bool {
+        self.executor.spawner().running_count() <= LASTING_TASKS && self.is_device_idle()
+    }
+
     fn submit(&mut self, now: Nanos) -> bool {
         let mut any = false;
         while let Some((ticket, command)) = self.device_port.take() {
-            if let Err(command) = self.device.submit(now, ticket, command) {
+            any = true;
+            let Some(device) = &mut self.device else {
+                self.device_port.complete(ticket, Err(DeviceError::DeviceGone));
+                continue;
+            };
+            if let Err(command) = device.submit(now, ticket, command) {
                 self.device_port.put_back(ticket, command);
                 break;
             }
-            any = true;
         }
-        if any {
-            self.device.flush_submissions();
+        if let Some(device) = self.device.as_mut().filter(|_| any) {
+            device.device_mut().flush_submissions();
         }
         any
     }
@@ -152,7 +243,8 @@ impl Crank {
     fn take_requests(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(cache) = self.cache.clone() else { return false };
         for taken in 0..REQUESTS_PER_TURN {
-            match self.requests.poll_recv(cx) {
+            let Some(requests) = &mut self.requests else { return false };
+            match requests.poll_recv(cx) {
                 Poll::Ready(Some(Request::Stop) | None) => {
                     self.is_stopped = true;
                     return true;
@@ -164,7 +256,19 @@ impl Crank {
         true
     }
 
-    fn start(&self, cache: &Cache, request: Request) {
+    /// Carries out what concerns the device; other requests come back.
+    fn obey(&mut self, request: Request) -> Option<Request> {
+        match request {
+            Request::Isolate => self.isolate(),
+            Request::Release { reply } => self.releases.push(reply),
+            Request::Rejoin(rejoin) => self.rejoin = Some(rejoin),
+            request => return Some(request),
+        }
+        None
+    }
+
+    fn start(&mut self, cache: &Cache, request: Request) {
+        let Some(request) = self.obey(request) else { return };
         let spawner = self.executor.spawner();
         if !spawner.has_room(TASKS_PER_REQUEST) {
             return refuse(request);
@@ -210,9 +314,16 @@ impl Crank {
                     backlog_max: cache.log().backlog_max(),
                 });
             }
-            Request::Remove { object, reply } => spawner.spawn(async move {
-                let _ = reply.send(cache.remove(&object).await);
-            }),
+            Request::Remove { object, reply } => {
+                let away = Away { missed: self.missed.clone() };
+                spawner.spawn(async move {
+                    let removed = match cache.remove(&object).await {
+                        Err(RemoveError) => away.note(&object),
+                        removed => removed,
+                    };
+                    let _ = reply.send(removed);
+                });
+            }
             Request::Settle { reply } => spawner.spawn(async move {
                 cache.settle().await;
                 let _ = reply.send(());
@@ -220,7 +331,7 @@ impl Crank {
             Request::Stats { reply } => {
                 let _ = reply.send(self.stats(&cache));
             }
-            Request::Stop => {}
+            Request::Isolate | Request::Release { .. } | Request::Rejoin(_) | Request::Stop => {}
         }
     }
 
@@ -241,6 +352,11 @@ impl Crank {
             open_scans: cache.open_scans(),
             buffers_in_use: self.buffers.pool().in_use(),
             is_gone: cache.log().is_gone(),
+            is_isolated: self.is_isolated(),
+            // One shard tells it for all.
+            isolations: if self.place.shard == 0 { self.standing.isolations() } else { 0 },
+            reads_timed_out: self.device.as_ref().map_or(0, |of| of.waits().reads_timed_out),
+            removals_missed: self.missed.count() as u64,
         }
     }
 
@@ -257,16 +373,43 @@ impl Crank {
             }
             Poll::Pending => {}
         }
+        let now = self.executor.clock().now();
         // The kernel had no room for what was submitted: try again soon.
-        let retry = self.device.next_event().map(|_| self.clock.now() + SUBMIT_RETRY);
-        if let Some(deadline) = self.executor.next_deadline().into_iter().chain(retry).min() {
-            let wait = deadline.since(self.clock.now()).duration();
-            self.timer.as_mut().reset(Instant::now() + wait);
-            if self.timer.as_mut().poll(cx).is_ready() {
-                cx.waker().wake_by_ref();
-            }
+        let retry = |device: &Patient<HostDevice>| {
+            device.device().next_event().map(|_| self.clock.now() + SUBMIT_RETRY)
+        };
+        let device = self.device.as_ref();
+        let of_device = device.map(|device| [device.look_at(), retry(device)]);
+        let deadlines = of_device.into_iter().flatten().flatten();
+        if let Some(due) = deadlines.chain(self.executor.next_deadline()).min() {
+            self.alarm.set(cx, due, now);
         }
         Poll::Pending
+    }
+}
+
+impl Drop for Crank {
+    /// A device that has not answered is not waited for: it is closed with the process.
+    fn drop(&mut self) {
+        if let Some(device) = self.device.take()
+            && device.is_abandoned()
+            && 0 < device.under_way()
+        {
+            forget(device);
+        }
+    }
+}
+
+/// What becomes of a removal that the device cannot be told of.
+struct Away {
+    missed: Rc<Missed>,
+}
+
+impl Away {
+    /// Noted, it holds as long as this process lives. That is not enough to acknowledge it.
+    fn note(&self, object: &ObjectName) -> Result<(), RemoveError> {
+        self.missed.note(object)?;
+        Err(RemoveError)
     }
 }
 

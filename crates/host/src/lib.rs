@@ -2,8 +2,8 @@
 //!
 //! Uses: `cache`, `hostdev`, `policy`, `zonelog`, `runtime`, `device`, `base`. Knows nothing of: HTTP, S3,
 //! configuration files, what the origin is.
-//! Read in this order: `node`, `opened`, `holds`, `shard`, `crank`, `peers`, `client`, `reading`, `pipe`,
-//! `origin`.
+//! Read in this order: `node`, `opened`, `holds`, `shard`, `life`, `crank`, `standing`, `keeper` (a device
+//! that is better done without), `peers`, `client`, `reading`, `pipe`, `origin`.
 //!
 //! One shard = one thread = one current-thread tokio runtime, on which the engine's executor is cranked
 //! and a front end may serve its connections: a hit wakes no other thread.
@@ -13,6 +13,8 @@ mod client;
 mod clock;
 mod crank;
 mod holds;
+mod keeper;
+mod life;
 mod memory;
 mod node;
 mod opened;
@@ -22,11 +24,13 @@ mod pipe;
 mod reading;
 mod request;
 mod shard;
+mod standing;
 mod stats;
 
 pub use checksum::CHECKSUM;
 pub use client::{Client, Located};
 pub use holds::{Formatted, Holds};
+pub use keeper::{PATIENCE, REJOIN};
 pub use memory::{BUFFER_BYTES, BUFFER_BYTES_MIN, DRAM_BYTES, PREFETCH_BYTES};
 pub use node::{DeviceSettings, Front, Node, NodeSettings, StartError};
 pub use origin::{Backend, BodyStream, BoxFuture};

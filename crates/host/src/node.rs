@@ -6,17 +6,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use tokio::sync::mpsc::WeakSender;
 use tokio::sync::{mpsc, oneshot};
-use zonal_base::Bytes;
+use tokio::task::JoinSet;
+use zonal_base::{Bytes, Nanos};
 use zonal_hostdev::{DeviceSpec, Drive};
 use zonal_zonelog::{Generations, Identity, OpenMode};
 
 use crate::Client;
+use crate::keeper::Keeper;
 use crate::opened::Opened;
 use crate::origin::Backend;
 use crate::peers::Peers;
 use crate::request::Request;
-use crate::shard::{Place, Setup, spawn};
+use crate::shard::{Place, Setup, Share, spawn};
+use crate::standing::Standing;
 
 /// What runs on each shard's thread besides the shard: the front end's share of connections. It ends with the
 /// shard.
@@ -43,6 +47,11 @@ pub struct DeviceSettings {
     /// How far ahead of a reader that goes front to back is fetched at most, of objects whose first stripe is on it.
     /// 0: nothing is.
     pub prefetch: Bytes,
+    /// How long a read of it is waited for; then the bytes come from the origin. A device that is late time and again
+    /// is isolated.
+    pub patience: Nanos,
+    /// How long an isolated device has to answer well before it is used again.
+    pub rejoin: Nanos,
 }
 
 /// A node.
@@ -159,11 +168,19 @@ const REQUESTS_MAX: usize = 1024;
 /// A running node.
 pub struct Node {
     client: Client,
+    keepers: JoinSet<()>,
     threads: Vec<JoinHandle<()>>,
 }
 
+/// A device that has come up.
+struct Kept {
+    drive: Arc<Drive>,
+    shard_count: u16,
+    standing: Arc<Standing>,
+}
+
 struct Starting {
-    started: oneshot::Receiver<Result<(), StartError>>,
+    started: oneshot::Receiver<Result<Identity, StartError>>,
     go: oneshot::Sender<Client>,
 }
 
@@ -184,21 +201,27 @@ impl Node {
         let generations = Generations::of_node(shards.len());
         let queues = shards.iter().map(|_| mpsc::channel::<Request>(REQUESTS_MAX));
         let (senders, queues): (Vec<_>, Vec<_>) = queues.unzip();
-        let peers: Arc<[_]> = senders.iter().map(mpsc::Sender::downgrade).collect();
+        let peers: Arc<[WeakSender<Request>]> =
+            senders.iter().map(mpsc::Sender::downgrade).collect();
+        let standings: Vec<Arc<Standing>> = drives.iter().map(|_| Arc::default()).collect();
         let numbered = queues.into_iter().enumerate();
         let shards = shards.into_iter().zip(generations).zip(numbered);
         for (((place, drive, identity), generations), (own, requests)) in shards {
             let (started, is_started) = oneshot::channel();
             let (go, may_go) = oneshot::channel();
-            let setup = Setup {
+            let share = Share {
                 place,
                 peers: Peers { shards: peers.clone(), own },
-                drive,
                 settings: settings.devices[place.device].clone(),
-                identity,
                 generations,
-                mode: settings.mode,
                 backend: backend.clone(),
+                standing: standings[place.device].clone(),
+            };
+            let setup = Setup {
+                share,
+                drive,
+                identity,
+                mode: settings.mode,
                 requests,
                 started,
                 go: may_go,
@@ -213,21 +236,42 @@ impl Node {
             }
             starting.push(Starting { started: is_started, go });
         }
-        let node = Self { client: Client::new(senders), threads };
+        let mut node = Self { client: Client::new(senders), keepers: JoinSet::new(), threads };
         let started = match spawned {
             Ok(()) => all_started(starting, &node.client).await,
             Err(error) => Err(error),
         };
-        match started {
-            Ok(()) => {
-                drives.iter().for_each(|(drive, _)| drive.keep());
-                Ok(node)
-            }
+        let identities = match started {
+            Ok(identities) => identities,
             Err(error) => {
                 // When the last shard has let go of them, the drives undo what was done.
                 node.stop().await;
-                Err(error)
+                return Err(error);
             }
+        };
+        let opened = drives.into_iter().zip(standings);
+        let kept =
+            opened.map(|((drive, shard_count), standing)| Kept { drive, shard_count, standing });
+        node.keep(settings, kept.collect(), (&peers, identities));
+        Ok(node)
+    }
+
+    /// From here on each device has its keeper.
+    fn keep(
+        &mut self,
+        settings: &NodeSettings,
+        devices: Vec<Kept>,
+        (peers, identities): (&[WeakSender<Request>], Vec<Identity>),
+    ) {
+        let (mut shards, mut identities) = (peers.iter().cloned(), identities.into_iter());
+        for (settings, kept) in settings.devices.iter().zip(devices) {
+            let Kept { drive, shard_count, standing } = kept;
+            drive.keep();
+            let count = usize::from(shard_count);
+            let log = identities.by_ref().take(count).last().expect("a device has a shard").log;
+            let shards = shards.by_ref().take(count).collect();
+            let keeper = Keeper::new((settings.clone(), log), (drive, standing), shards);
+            self.keepers.spawn(keeper.keep());
         }
     }
 
@@ -238,7 +282,8 @@ impl Node {
     }
 
     /// Puts everything that was admitted on flash, and ends.
-    pub async fn stop(self) {
+    pub async fn stop(mut self) {
+        self.keepers.shutdown().await;
         self.client.settle().await;
         self.client.stop().await;
         drop(self.client);
@@ -251,17 +296,22 @@ impl Node {
     }
 }
 
-async fn all_started(starting: Vec<Starting>, client: &Client) -> Result<(), StartError> {
+/// What each shard found to be its log's.
+async fn all_started(
+    starting: Vec<Starting>,
+    client: &Client,
+) -> Result<Vec<Identity>, StartError> {
     let mut ready = Vec::with_capacity(starting.len());
+    let mut identities = Vec::with_capacity(starting.len());
     for Starting { started, go } in starting {
         let ended = || StartError::Thread("a shard's thread ended".into());
-        started.await.map_err(|_| ended())??;
+        identities.push(started.await.map_err(|_| ended())??);
         ready.push(go);
     }
     for go in ready {
         let _ = go.send(client.clone());
     }
-    Ok(())
+    Ok(identities)
 }
 
 /// All devices, each with its shards. Every one is judged before the first is changed.
@@ -271,7 +321,7 @@ async fn open_all(settings: NodeSettings) -> Result<Vec<(Arc<Drive>, u16)>, Star
         let opened = devices.iter().map(|of| Opened::open(of, mode));
         let opened = opened.collect::<Result<Vec<_>, _>>()?.into_iter();
         opened
-            .map(|Opened { drive, shard_count }| Ok((Arc::new(drive.claim()?), shard_count)))
+            .map(|Opened { drive, shard_count, .. }| Ok((Arc::new(drive.claim()?), shard_count)))
             .collect()
     };
     // A device may take its time to be read or allocated, and the caller has others to attend to.

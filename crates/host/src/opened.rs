@@ -12,6 +12,8 @@ const ZONES_PER_SHARD_MIN: u32 = 8;
 pub(crate) struct Opened {
     pub(crate) drive: Drive,
     pub(crate) shard_count: u16,
+    /// Whose log is on it, if one is.
+    pub(crate) log: Option<[u8; 16]>,
 }
 
 impl Opened {
@@ -24,6 +26,7 @@ impl Opened {
             OpenMode::Format => None,
         };
         let shards = shard_count(of, &drive, formatted.as_ref());
+        let log = formatted.as_ref().map(|formatted| formatted.identity.log);
         let differs = formatted.and_then(|formatted| formatted.difference(&drive, shards));
         if let Some(how) = differs {
             let (spec, shards) = (of.spec.clone(), of.shards);
@@ -34,7 +37,7 @@ impl Opened {
             shards: u32::MAX,
         })?;
         check_share(of, &drive, shard_count)?;
-        Ok(Self { drive, shard_count })
+        Ok(Self { drive, shard_count, log })
     }
 }
 

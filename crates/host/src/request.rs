@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use zonal_cache::{Care, Head, ObjectName, OpenError, Opened, RemoveError, STRIPE, Trust};
+use zonal_hostdev::Drive;
 use zonal_policy::Wasted;
+use zonal_zonelog::OpenMode;
 
-use crate::ShardStats;
 use crate::client::Located;
 use crate::pipe::PipeWriter;
+use crate::{ShardStats, StartError};
 
 /// Which bytes of the version that was found are wanted.
 pub(crate) type RangeOf = Box<dyn FnOnce(&Opened) -> Range<u64> + Send>;
@@ -78,6 +80,24 @@ pub(crate) enum Request {
     Settle {
         reply: oneshot::Sender<()>,
     },
+    /// Do without the device: it is not worth to be waited for.
+    Isolate,
+    /// Close the device; `reply` when it has answered all that it was asked.
+    Release {
+        reply: oneshot::Sender<()>,
+    },
+    /// The device is there again.
+    Rejoin(Rejoin),
     /// End the thread.
     Stop,
+}
+
+/// A device that its shards are to use again.
+pub(crate) struct Rejoin {
+    pub(crate) drive: Arc<Drive>,
+    /// Of a device that is to be formatted: what it held is not to be found again.
+    pub(crate) log: [u8; 16],
+    pub(crate) mode: OpenMode,
+    /// Whether the share is up.
+    pub(crate) reply: oneshot::Sender<Result<(), StartError>>,
 }

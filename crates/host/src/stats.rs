@@ -35,4 +35,12 @@ pub struct ShardStats {
     pub buffers_in_use: u64,
     /// The device no longer answers: requests go to the origin.
     pub is_gone: bool,
+    /// The device is isolated: it may come back.
+    pub is_isolated: bool,
+    /// How often it was; 0 in all its shards but the first.
+    pub isolations: u64,
+    /// Reads that it did not answer in time.
+    pub reads_timed_out: u64,
+    /// Removals that the share has missed, and will make up for.
+    pub removals_missed: u64,
 }

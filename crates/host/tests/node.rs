@@ -82,6 +82,8 @@ fn settings(path: &std::path::Path) -> NodeSettings {
             pinned_percent: 0,
             buffers: Size::mib(32),
             prefetch: Size(0),
+            patience: zonal_host::PATIENCE,
+            rejoin: zonal_host::REJOIN,
         }],
         mode: OpenMode::Recover,
     }

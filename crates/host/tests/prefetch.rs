@@ -137,6 +137,8 @@ impl Far {
                 pinned_percent: 0,
                 buffers: Size::mib(96),
                 prefetch,
+                patience: zonal_host::PATIENCE,
+                rejoin: zonal_host::REJOIN,
             }],
             mode: OpenMode::Recover,
         };

@@ -10,10 +10,12 @@ mod error;
 mod find;
 mod marks;
 mod new_file;
+mod probe;
 
 pub(crate) use allocate::allocate;
 pub use content::Content;
 pub use error::OpenError;
+pub use probe::probe;
 
 use std::fs::File;
 use std::path::Path;
@@ -23,7 +25,7 @@ use zonal_device::{Geometry, Kind};
 use zonal_emulator::Model;
 
 use crate::device::{HostDevice, QUEUE_DEPTH_MAX, ShardOptions};
-use crate::emulated::Emulated;
+use crate::emulated::{Emulated, Trouble};
 use crate::engine::Engine;
 use crate::health::{Health, Loss};
 use crate::real::RealDevice;
@@ -131,7 +133,8 @@ impl Drive {
         Ok(Self::of_model(spec, file, emulated))
     }
 
-    pub(crate) fn of_model(spec: &DeviceSpec, file: File, emulated: Emulated) -> Self {
+    pub(crate) fn of_model(spec: &DeviceSpec, file: File, mut emulated: Emulated) -> Self {
+        emulated.set_trouble(Trouble::of(&spec.place));
         let geometry = *emulated.geometry();
         Self {
             new_file: None,

@@ -5,6 +5,8 @@
 //!    number of shards. It sleeps until a command comes or the model's next event is due.
 //! 3. A shard has an [`EmulatedDevice`], which sends commands to the thread and is woken by its answers.
 //!
+//! 4. A file may say what is wrong with the drive while it is there (`trouble`): to see what becomes of a cache on it.
+//!
 //! A command's time begins when the shard submits it, so that the way to the thread is not added to it; what the
 //! machine takes to wake the thread, to move the bytes and to wake the shard is.
 
@@ -13,6 +15,7 @@ mod device;
 mod medium;
 mod memory;
 mod motor;
+mod trouble;
 
 #[cfg(test)]
 mod tests;
@@ -34,6 +37,7 @@ use medium::FileMedium;
 use motor::{Motor, Way};
 
 pub(crate) use device::EmulatedDevice;
+pub(crate) use trouble::Trouble;
 
 /// A modelled drive as it was found, and the way to its thread once one has started.
 #[derive(Debug)]
@@ -43,6 +47,7 @@ pub(crate) struct Emulated {
     /// The file says whose it is.
     is_signed: bool,
     kept: Vec<Kept>,
+    trouble: Trouble,
     way: Mutex<Option<Way>>,
 }
 
@@ -75,7 +80,13 @@ impl Emulated {
     fn blank(model: Model) -> Self {
         let layout = Layout::of(&model);
         let kept = vec![Kept::default(); model.geometry().zone_count as usize];
-        Self { model, layout, is_signed: false, kept, way: Mutex::new(None) }
+        let trouble = Trouble::default();
+        Self { model, layout, is_signed: false, kept, trouble, way: Mutex::new(None) }
+    }
+
+    /// What is wrong with it stands in that file.
+    pub(crate) fn set_trouble(&mut self, trouble: Trouble) {
+        self.trouble = trouble;
     }
 
     /// Makes the place of the bytes ready to be written: a file is known as this drive's from now on, and has all its
@@ -120,7 +131,8 @@ impl Emulated {
             let health = || Health::new(path.into(), loss.clone());
             let medium =
                 FileMedium::new(file.try_clone()?, self.layout, self.kept.clone(), health());
-            *way = Some(Motor::start(self.model.clone(), medium, (file.try_clone()?, health()))?);
+            let disk = (file.try_clone()?, health());
+            *way = Some(Motor::start((self.model.clone(), medium), disk, self.trouble.clone())?);
         }
         let way = way.clone().expect("it was made if it was not there");
         EmulatedDevice::new((geometry, start), way, queue_depth, loss.clone())

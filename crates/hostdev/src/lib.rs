@@ -35,7 +35,7 @@ mod transfer;
 mod write_order;
 
 pub use device::{HostDevice, QUEUE_DEPTH, ShardOptions};
-pub use drive::{Content, Drive, OpenError};
+pub use drive::{Content, Drive, OpenError, probe};
 pub use engine::EngineKind;
 pub use spec::{DeviceSpec, Place, SpecError, ZONE_SIZE};
 

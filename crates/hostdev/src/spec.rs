@@ -55,7 +55,9 @@ pub enum Place {
         /// What can be written to it, whole zones.
         size: Bytes,
         /// The file that has its bytes. `None`: memory, and they are gone with the device.
-        backing: Option<PathBuf>,
+        backing: Option<Box<Path>>,
+        /// The file that says what is wrong with it, while it is there.
+        trouble: Option<Box<Path>>,
     },
 }
 
@@ -64,9 +66,8 @@ impl Place {
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
-            Self::File { path, .. }
-            | Self::Block { path }
-            | Self::Emulated { backing: Some(path), .. } => path,
+            Self::File { path, .. } | Self::Block { path } => path,
+            Self::Emulated { backing: Some(path), .. } => path,
             Self::Emulated { model, backing: None, .. } => Path::new(model),
         }
     }

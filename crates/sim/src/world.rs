@@ -265,6 +265,7 @@ impl World {
             DeviceError::ZoneReadOnly
             | DeviceError::ZoneOffline
             | DeviceError::Media
+            | DeviceError::TimedOut
             | DeviceError::DeviceGone => false,
         };
         if is_illegal { Err(Kind::IllegalCommand.wrong(error.to_string())) } else { Ok(()) }

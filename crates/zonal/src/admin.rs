@@ -164,7 +164,11 @@ impl Admin {
         };
         let devices = self.node.get().map_or(&[][..], |node| &node.devices);
         let shares: Option<Vec<Share>> = shards.map(|shards| {
-            let share = |of: &ShardStats| Share { device: of.device, is_lost: of.is_gone };
+            let share = |of: &ShardStats| Share {
+                device: of.device,
+                is_lost: of.is_gone,
+                is_isolated: of.is_isolated,
+            };
             shards.iter().map(share).collect()
         });
         let mut readiness = readiness::judge(phase, shares.as_deref(), devices);

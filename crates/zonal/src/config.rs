@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use tracing_subscriber::filter::Targets;
-use zonal_base::Bytes;
+use zonal_base::{Bytes, Nanos};
 use zonal_gateway::{AccessRules, Certificate, Domains, FreshnessRules, Keep, KeepRules};
 use zonal_hostdev::DeviceSpec;
 use zonal_origin::sigv4::Credentials;
@@ -111,6 +111,10 @@ pub(crate) struct Device {
     pub(crate) buffers: Bytes,
     /// How far ahead of a reader that goes front to back is fetched.
     pub(crate) prefetch: Bytes,
+    /// How long a read of it is waited for.
+    pub(crate) patience: Nanos,
+    /// How long it has to answer well before it is used again.
+    pub(crate) rejoin: Nanos,
 }
 
 /// What is kept whatever the policy says, and what is not kept at all.

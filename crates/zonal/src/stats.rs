@@ -46,6 +46,8 @@ pub(crate) struct Device {
     pub(crate) shards: u64,
     /// Of them, no longer there.
     pub(crate) shards_lost: u64,
+    /// Of them, done without until their device answers well again.
+    pub(crate) shards_isolated: u64,
     pub(crate) reads: Reads,
     pub(crate) flash: Flash,
 }

@@ -102,6 +102,12 @@ impl Log {
         self.inner.state.borrow().is_gone
     }
 
+    /// Does without the device from now on: nothing is appended any more, and nobody waits for it.
+    pub fn give_up(&self) {
+        self.inner.state.borrow_mut().is_gone = true;
+        self.inner.note_change_of_use();
+    }
+
     /// Which filling of a zone the last one was: higher for those that were begun later.
     #[must_use]
     pub fn zone_sequence(&self, zone: ZoneId) -> u64 {

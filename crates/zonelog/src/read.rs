@@ -47,7 +47,7 @@ impl Drop for Pin {
 }
 
 /// A read that the device works on. See [`Log::start_read`]. Dropped, it goes on without its reader, and
-/// its zone stays pinned until the device has answered.
+/// its zone stays pinned until the device has answered, or nobody waits for its answer any more.
 #[must_use = "a read that is not awaited is read for nothing"]
 pub struct Reading {
     inner: Rc<Inner>,
@@ -196,13 +196,14 @@ impl Reading {
 
 impl Inner {
     fn note_read_error(&self, error: DeviceError) -> ReadError {
+        // Whoever gave it up counts it.
+        let is_late = error == DeviceError::TimedOut;
         let mut state = self.state.borrow_mut();
-        state.stats.read_errors += 1;
+        state.stats.read_errors += u64::from(!is_late);
         state.is_gone |= error == DeviceError::DeviceGone;
         drop(state);
         if error == DeviceError::DeviceGone {
-            self.room.grew();
-            self.reclaim_wanted.notify_all();
+            self.note_change_of_use();
         }
         ReadError::Device(error)
     }

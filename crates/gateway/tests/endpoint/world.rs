@@ -80,6 +80,8 @@ impl World {
                 pinned_percent: 50,
                 buffers: Bytes::mib(32),
                 prefetch: Bytes(0),
+                patience: zonal_host::PATIENCE,
+                rejoin: zonal_host::REJOIN,
             }],
             mode: OpenMode::Recover,
         };

@@ -238,16 +238,16 @@ fn first_byte(bytes: &[u8]) -> Option<u64> {
 }
 
 /// Memory that a device can be read into with O_DIRECT.
-struct Reader(Buffer);
+pub(super) struct Reader(Buffer);
 
 impl Reader {
-    fn new(blocks: Blocks) -> Self {
+    pub(super) fn new(blocks: Blocks) -> Self {
         let pool = Pool::new(&[PoolClass { blocks, count: 1 }], Box::new(|| ()));
         Self(pool.take(blocks).expect("the pool is new"))
     }
 
     /// As much as there is from `at` on. Requires: `at` is the start of a block.
-    fn read(&mut self, file: &File, at: u64) -> Result<&[u8], Errno> {
+    pub(super) fn read(&mut self, file: &File, at: u64) -> Result<&[u8], Errno> {
         let read = loop {
             match rustix::io::pread(file, &mut *self.0.bytes_mut(), at) {
                 Err(Errno::INTR) => (),

@@ -3,7 +3,8 @@
 //! 1. Commands come with the time at which they were submitted, and go to the model as it has room.
 //! 2. What the model answers goes back to the shard that asked. A flush goes to the disk first, on a thread of its own:
 //!    the drive goes on meanwhile.
-//! 3. With nothing to do the thread sleeps until a command comes, or the model's next event is due.
+//! 3. What is wrong with the drive (`trouble`) becomes of answers on their way back: they are held, late, or errors.
+//! 4. With nothing to do the thread sleeps until a command comes, or the model's next event is due.
 //!
 //! It ends when the drive and the last shard are gone.
 
@@ -14,13 +15,14 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::Builder;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use zonal_base::{Nanos, Ticket};
 use zonal_device::{Answer, Command, Completion, DeviceError, ZonedDevice};
 use zonal_emulator::{ConventionalDrive, Model, OnReset, ZonedDrive};
 
 use super::medium::FileMedium;
+use super::trouble::{Mood, Trouble};
 use crate::health::Health;
 use crate::mailbox::Mailbox;
 
@@ -75,7 +77,13 @@ pub(super) struct Motor<D> {
     in_flight: HashMap<Ticket, InFlight>,
     next_ticket: u64,
     flushes: Sender<InFlight>,
+    trouble: Trouble,
+    /// Answers that trouble keeps back, and until when at least.
+    held: VecDeque<(Nanos, InFlight, Completion)>,
 }
+
+/// How often it is looked whether what keeps answers back is over: 10 ms.
+const HELD_LOOK: Duration = Duration::from_millis(10);
 
 /// What the model works on, for whom.
 struct InFlight {
@@ -86,7 +94,11 @@ struct InFlight {
 
 impl Motor<()> {
     /// Switches the drive on: it runs until its ways are gone. `disk` is what a flush makes durable.
-    pub(super) fn start(model: Model, medium: FileMedium, disk: (File, Health)) -> io::Result<Way> {
+    pub(super) fn start(
+        (model, medium): (Model, FileMedium),
+        disk: (File, Health),
+        trouble: Trouble,
+    ) -> io::Result<Way> {
         let (sender, asked) = channel();
         let (flushes, to_flush) = channel();
         let clock = Clock(Instant::now());
@@ -98,12 +110,12 @@ impl Motor<()> {
                 Model::Zoned(profile) => {
                     let kept = medium.kept().to_vec();
                     let drive = ZonedDrive::switched_on(*profile, SEED, Box::new(medium), &kept);
-                    Motor::new(drive, clock, asked, flushes).run();
+                    Motor::new(drive, clock, (asked, flushes), trouble).run();
                 }
                 Model::Conventional(profile) => {
                     let (on_reset, medium) = (OnReset::Nothing, Box::new(medium));
                     let drive = ConventionalDrive::new(*profile, on_reset, SEED, medium);
-                    Motor::new(drive, clock, asked, flushes).run();
+                    Motor::new(drive, clock, (asked, flushes), trouble).run();
                 }
             }
         })?;
@@ -112,7 +124,12 @@ impl Motor<()> {
 }
 
 impl<D: ZonedDevice> Motor<D> {
-    fn new(drive: D, clock: Clock, asked: Receiver<Asked>, flushes: Sender<InFlight>) -> Self {
+    fn new(
+        drive: D,
+        clock: Clock,
+        (asked, flushes): (Receiver<Asked>, Sender<InFlight>),
+        trouble: Trouble,
+    ) -> Self {
         Self {
             drive,
             clock,
@@ -122,6 +139,8 @@ impl<D: ZonedDevice> Motor<D> {
             in_flight: HashMap::new(),
             next_ticket: 0,
             flushes,
+            trouble,
+            held: VecDeque::new(),
         }
     }
 
@@ -144,8 +163,12 @@ impl<D: ZonedDevice> Motor<D> {
 
     /// Until there is something to do; `None` when nobody is left who could ask for anything.
     fn sleep(&self) -> Option<Option<Asked>> {
-        let Some(due) = self.drive.next_event() else { return self.asked.recv().ok().map(Some) };
-        match self.asked.recv_timeout(due.since(self.clock.now()).duration()) {
+        let due = self.drive.next_event().map(|due| due.since(self.clock.now()).duration());
+        let look = (!self.held.is_empty()).then_some(HELD_LOOK);
+        let Some(wait) = due.into_iter().chain(look).min() else {
+            return self.asked.recv().ok().map(Some);
+        };
+        match self.asked.recv_timeout(wait) {
             Ok(asked) => Some(Some(asked)),
             Err(RecvTimeoutError::Timeout) => Some(None),
             Err(RecvTimeoutError::Disconnected) => None,
@@ -156,10 +179,34 @@ impl<D: ZonedDevice> Motor<D> {
         self.told = self.told.max(self.clock.now());
         while let Some((ticket, completion)) = self.drive.poll(self.told) {
             let done = self.in_flight.remove(&ticket).expect("the model answers what it was given");
-            match (done.is_flush, &completion) {
-                (true, Ok(_)) => drop(self.flushes.send(done)),
-                _ => done.line.put((done.ticket, completion)),
+            match self.trouble.mood() {
+                Mood::Well if self.held.is_empty() => self.hand_back(done, completion),
+                Mood::Well | Mood::Hangs => self.held.push_back((self.told, done, completion)),
+                Mood::Slow(by) => self.held.push_back((self.told + by, done, completion)),
+                Mood::FailsReads => {
+                    let is_read = matches!(completion, Ok(Answer::Read(_)));
+                    let failed = if is_read { Err(DeviceError::Media) } else { completion };
+                    self.hand_back(done, failed);
+                }
             }
+        }
+        self.hand_back_held();
+    }
+
+    fn hand_back_held(&mut self) {
+        while let Some((due, ..)) = self.held.front()
+            && *due <= self.told
+            && self.trouble.mood() != Mood::Hangs
+            && let Some((_, done, completion)) = self.held.pop_front()
+        {
+            self.hand_back(done, completion);
+        }
+    }
+
+    fn hand_back(&self, done: InFlight, completion: Completion) {
+        match (done.is_flush, &completion) {
+            (true, Ok(_)) => drop(self.flushes.send(done)),
+            _ => done.line.put((done.ticket, completion)),
         }
     }
 
@@ -183,7 +230,10 @@ impl<D> Drop for Motor<D> {
     /// Whoever still waits is told that there is nothing to wait for.
     fn drop(&mut self) {
         let gone = || Err(DeviceError::DeviceGone);
-        for (_, InFlight { line, ticket, .. }) in self.in_flight.drain() {
+        let held = self.held.drain(..).map(|(_, done, _)| done);
+        for InFlight { line, ticket, .. } in
+            self.in_flight.drain().map(|(_, done)| done).chain(held)
+        {
             line.put((ticket, gone()));
         }
         for Asked { line, ticket, .. } in self.waiting.drain(..) {

@@ -2,7 +2,7 @@
 //! `emulator:sn540?size=8GiB&zone=64MiB&backing=PATH`.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::Path;
 
 use zonal_base::Bytes;
 use zonal_emulator::{ConventionalProfile, Model, Profile};
@@ -18,7 +18,8 @@ struct Options {
     zones: Option<u32>,
     size: Option<Bytes>,
     zone: Option<Bytes>,
-    backing: Option<PathBuf>,
+    backing: Option<Box<Path>>,
+    trouble: Option<Box<Path>>,
 }
 
 pub(super) fn parse(name: &str, options: &str) -> Result<DeviceSpec, String> {
@@ -30,18 +31,22 @@ pub(super) fn parse(name: &str, options: &str) -> Result<DeviceSpec, String> {
         Model::Zoned(profile) => zoned(profile, &options)?,
         Model::Conventional(profile) => conventional(profile, &options)?,
     };
-    let place = Place::Emulated { model: model.name(), size, backing: options.backing };
+    let Options { backing, trouble, .. } = options;
+    let place = Place::Emulated { model: model.name(), size, backing, trouble };
     Ok(DeviceSpec { place, zone, engine: None })
 }
 
 /// As it is read. Requires: an emulated device.
 pub(super) fn fmt(spec: &DeviceSpec, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Place::Emulated { model, size, backing } = &spec.place else { return Ok(()) };
+    let Place::Emulated { model, size, backing, trouble } = &spec.place else { return Ok(()) };
     match Model::by_name(model) {
         Some(Model::Zoned(_)) => write!(f, "emulator:{model}?zones={}", size.0 / spec.zone.0)?,
         _ => write!(f, "emulator:{model}?size={size}&zone={}", spec.zone)?,
     }
-    backing.as_ref().map_or(Ok(()), |path| write!(f, "&backing={}", path.display()))
+    for (key, path) in [("backing", backing), ("trouble", trouble)] {
+        path.as_ref().map_or(Ok(()), |path| write!(f, "&{key}={}", path.display()))?;
+    }
+    Ok(())
 }
 
 /// The size and the zone size of a drive that has zones of its own.
@@ -101,11 +106,17 @@ impl Options {
                                 keep the bytes in memory"
                         .into());
                 }
-                "backing" => options.backing.replace(PathBuf::from(value)).is_some(),
+                "backing" => options.backing.replace(Path::new(value).into()).is_some(),
+                "trouble" if value.is_empty() => {
+                    return Err(
+                        "trouble= names no file: write trouble=PATH, or leave it out".into()
+                    );
+                }
+                "trouble" => options.trouble.replace(Path::new(value).into()).is_some(),
                 _ => {
                     return Err(format!(
                         "there is no option {key:?}: the options of a model are zones (zn540), \
-                         size and zone (the others), and backing"
+                         size and zone (the others), backing and trouble"
                     ));
                 }
             };
@@ -156,6 +167,10 @@ mod tests {
             "emulator:p5316-qlc?zone=1GiB&size=16GiB&backing=/a/b",
             Ok("emulator:p5316-qlc?size=16GiB&zone=1GiB&backing=/a/b"),
         );
+        check(
+            "emulator:zn540?trouble=c&zones=8&backing=a",
+            Ok("emulator:zn540?zones=8&backing=a&trouble=c"),
+        );
     }
 
     #[test]
@@ -189,7 +204,7 @@ mod tests {
             "emulator:zn540?engine=psync",
             Err(
                 "there is no option \"engine\": the options of a model are zones (zn540), size and \
-                 zone (the others), and backing",
+                 zone (the others), backing and trouble",
             ),
         );
         check("emulator:zn540?zones=8&zones=9", Err("zones is given twice: leave one out"));

@@ -191,6 +191,14 @@ const SHARD: &[Metric<ShardStats>] = &[
     labelled(Kind::Gauge, (ZONES, ZONES_HELP), ("use", "reclaiming"), |s| s.zones[3].into()),
     labelled(Kind::Gauge, (ZONES, ZONES_HELP), ("use", "retired"), |s| s.zones[4].into()),
     gauge("zonal_device_lost", "1 when the device no longer answers", |s| s.is_gone.into()),
+    gauge("zonal_device_isolated", "1 while it is done without until it answers well", |s| {
+        s.is_isolated.into()
+    }),
+    counter("zonal_device_isolations_total", "Times that it was isolated", |s| s.isolations),
+    counter("zonal_device_read_timeouts_total", "Reads that were not answered in time", |s| {
+        s.reads_timed_out
+    }),
+    gauge("zonal_device_removals_missed", "Removals to be made up for", |s| s.removals_missed),
 ];
 
 /// Of the endpoint.

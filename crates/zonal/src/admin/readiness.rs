@@ -20,6 +20,8 @@ pub(super) struct Share {
     pub(super) device: usize,
     /// It no longer answers.
     pub(super) is_lost: bool,
+    /// ... and may come back.
+    pub(super) is_isolated: bool,
 }
 
 /// The answer of `/readyz`.
@@ -32,16 +34,23 @@ pub(super) struct Readiness {
     cache_off: bool,
     /// Devices, or shares of them, that no longer answer: what they held is fetched from the origin.
     lost_devices: Vec<String>,
+    /// Devices that are better done without until they answer well again: the same, for that time.
+    isolated_devices: Vec<String>,
     /// For people. It does not count: another node would ask the same origin, and what is cached is here.
     pub(super) origin_trouble: Option<String>,
 }
 
 /// `shares` is `None` when a shard does not answer.
 pub(super) fn judge(phase: Phase, shares: Option<&[Share]>, devices: &[String]) -> Readiness {
-    let lost = shares.unwrap_or_default().iter().filter(|share| share.is_lost);
-    let mut lost_devices: Vec<String> =
-        lost.map(|share| devices.get(share.device).cloned().unwrap_or_default()).collect();
-    lost_devices.dedup();
+    let names_of = |is_such: fn(&&Share) -> bool| {
+        let such = shares.unwrap_or_default().iter().filter(is_such);
+        let mut names: Vec<String> =
+            such.map(|share| devices.get(share.device).cloned().unwrap_or_default()).collect();
+        names.dedup();
+        names
+    };
+    let lost_devices = names_of(|share| share.is_lost && !share.is_isolated);
+    let isolated_devices = names_of(|share| share.is_isolated);
     let all_lost = shares.is_some_and(|shares| shares.iter().all(|share| share.is_lost));
     let (ready, why) = match (phase, shares) {
         (Phase::Starting, _) => (false, "the devices are being opened"),
@@ -49,9 +58,11 @@ pub(super) fn judge(phase: Phase, shares: Option<&[Share]>, devices: &[String]) 
         (Phase::Serving, None) => (false, "a shard does not answer"),
         (Phase::Serving, Some(_)) if all_lost => (false, "every device is lost"),
         (Phase::Serving, Some(_)) if !lost_devices.is_empty() => (true, "a device is lost"),
+        (Phase::Serving, Some(_)) if !isolated_devices.is_empty() => (true, "a device is isolated"),
         (Phase::Serving, Some(_)) => (true, "serving"),
     };
-    Readiness { ready, why, cache_off: false, lost_devices, origin_trouble: None }
+    let origin_trouble = None;
+    Readiness { ready, why, cache_off: false, lost_devices, isolated_devices, origin_trouble }
 }
 
 impl Readiness {
@@ -74,7 +85,7 @@ mod tests {
     use super::*;
 
     const fn share(device: usize, is_lost: bool) -> Share {
-        Share { device, is_lost }
+        Share { device, is_lost, is_isolated: false }
     }
 
     #[track_caller]
@@ -91,32 +102,38 @@ mod tests {
         check(
             Phase::Starting,
             Some(&[]),
-            r#"{"ready":false,"why":"the devices are being opened","cache_off":false,"lost_devices":[],"origin_trouble":null}"#,
+            r#"{"ready":false,"why":"the devices are being opened","cache_off":false,"lost_devices":[],"isolated_devices":[],"origin_trouble":null}"#,
         );
         check(
             Phase::Serving,
             Some(&whole),
-            r#"{"ready":true,"why":"serving","cache_off":false,"lost_devices":[],"origin_trouble":null}"#,
+            r#"{"ready":true,"why":"serving","cache_off":false,"lost_devices":[],"isolated_devices":[],"origin_trouble":null}"#,
         );
         check(
             Phase::Serving,
             Some(&half),
-            r#"{"ready":true,"why":"a device is lost","cache_off":false,"lost_devices":["file:b"],"origin_trouble":null}"#,
+            r#"{"ready":true,"why":"a device is lost","cache_off":false,"lost_devices":["file:b"],"isolated_devices":[],"origin_trouble":null}"#,
         );
         check(
             Phase::Serving,
             Some(&none),
-            r#"{"ready":false,"why":"every device is lost","cache_off":false,"lost_devices":["file:a","file:b"],"origin_trouble":null}"#,
+            r#"{"ready":false,"why":"every device is lost","cache_off":false,"lost_devices":["file:a","file:b"],"isolated_devices":[],"origin_trouble":null}"#,
+        );
+        let isolated = [share(0, false), Share { is_isolated: true, ..share(1, true) }];
+        check(
+            Phase::Serving,
+            Some(&isolated),
+            r#"{"ready":true,"why":"a device is isolated","cache_off":false,"lost_devices":[],"isolated_devices":["file:b"],"origin_trouble":null}"#,
         );
         check(
             Phase::Serving,
             None,
-            r#"{"ready":false,"why":"a shard does not answer","cache_off":false,"lost_devices":[],"origin_trouble":null}"#,
+            r#"{"ready":false,"why":"a shard does not answer","cache_off":false,"lost_devices":[],"isolated_devices":[],"origin_trouble":null}"#,
         );
         check(
             Phase::Draining,
             Some(&whole),
-            r#"{"ready":false,"why":"it was told to stop","cache_off":false,"lost_devices":[],"origin_trouble":null}"#,
+            r#"{"ready":false,"why":"it was told to stop","cache_off":false,"lost_devices":[],"isolated_devices":[],"origin_trouble":null}"#,
         );
     }
     #[test]

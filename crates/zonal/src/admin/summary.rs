@@ -39,7 +39,8 @@ fn devices(names: &[String], shards: &[ShardStats]) -> Vec<Device> {
     for shard in shards {
         let Some(device) = devices.get_mut(shard.device) else { continue };
         device.shards += 1;
-        device.shards_lost += u64::from(shard.is_gone);
+        device.shards_lost += u64::from(shard.is_gone && !shard.is_isolated);
+        device.shards_isolated += u64::from(shard.is_isolated);
         device.reads.add(&reads(shard));
         device.flash.add(&flash(shard));
     }

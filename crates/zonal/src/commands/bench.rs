@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use zonal_base::Bytes;
+use zonal_base::{Bytes, Nanos};
 use zonal_host::{BUFFER_BYTES, DeviceSettings, NodeSettings};
 use zonal_hostdev::{DeviceSpec, Drive};
 use zonal_lab::bench::{self, Error, Progress, Report};
@@ -139,6 +139,9 @@ fn node_settings(args: &Args) -> NodeSettings {
             buffers: BUFFER_BYTES,
             // What is measured is what the workload asks for.
             prefetch: Bytes(0),
+            // However long a drive takes, that is what is measured.
+            patience: Nanos::secs(60),
+            rejoin: zonal_host::REJOIN,
         }],
         mode: if args.format { OpenMode::Format } else { OpenMode::Recover },
     }

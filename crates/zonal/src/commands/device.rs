@@ -253,6 +253,8 @@ fn format(spec: &DeviceSpec, shards: Option<usize>) -> Result<(), Failure> {
         pinned_percent: 0,
         buffers: zonal_host::BUFFER_BYTES_MIN,
         prefetch: Bytes(0),
+        patience: zonal_host::PATIENCE,
+        rejoin: zonal_host::REJOIN,
     };
     let settings = NodeSettings { devices: vec![device], mode: OpenMode::Format };
     let runtime = super::runtime()?;

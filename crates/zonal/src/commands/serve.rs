@@ -188,7 +188,8 @@ impl Found {
         };
         let mut devices = Vec::with_capacity(config.devices.len());
         for device in &config.devices {
-            let Device { spec, shards, policy, chunk, dram, buffers, prefetch } = device;
+            let Device { spec, shards, policy, chunk, dram, buffers, prefetch, patience, rejoin } =
+                device;
             let spec = match spec {
                 Some(spec) => spec.clone(),
                 None => needed(&mut home).flash()?,
@@ -202,6 +203,8 @@ impl Found {
                 pinned_percent: config.keep.pinned_percent(),
                 buffers: *buffers,
                 prefetch: *prefetch,
+                patience: *patience,
+                rejoin: *rejoin,
             });
         }
         let mut own_keys = None;

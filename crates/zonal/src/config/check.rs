@@ -30,6 +30,9 @@ const CHUNK_MAX: Bytes = Bytes::mib(32);
 /// The furthest that is fetched ahead of a reader: a stripe. At 200 ms to the origin that is 1.3 Gbit/s for one reader.
 const PREFETCH_MAX: Bytes = Bytes::mib(32);
 
+/// From what a hard disk takes to what whoever waits has given up after.
+const PATIENCE: std::ops::RangeInclusive<Nanos> = Nanos::millis(50)..=Nanos::secs(60);
+
 /// How much of a device can be pinned at most: more would leave reclaim too little to gain.
 const PINNED_PERCENT_MAX: u32 = 75;
 
@@ -360,7 +363,12 @@ fn device(device: &raw::Device) -> Checked<Device> {
         let why = format!("{prefetch}: write {PREFETCH_MAX} at most, or 0 for none");
         return Err(ConfigError::new("device.prefetch", why));
     }
-    Ok(Device { spec, shards, policy, chunk, dram, buffers, prefetch })
+    let patience: Nanos = parsed("device.patience", &device.patience)?;
+    if !PATIENCE.contains(&patience) {
+        return Err(ConfigError::new("device.patience", "write 50ms to 1min".to_owned()));
+    }
+    let rejoin: Nanos = parsed("device.rejoin", &device.rejoin)?;
+    Ok(Device { spec, shards, policy, chunk, dram, buffers, prefetch, patience, rejoin })
 }
 
 /// A size of memory that the machine has.

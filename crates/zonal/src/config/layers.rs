@@ -134,6 +134,8 @@ impl DeviceFlags {
             over(&mut device.dram, &self.dram);
             over(&mut device.buffers, &self.buffers);
             over(&mut device.prefetch, &self.prefetch);
+            over(&mut device.patience, &self.patience);
+            over(&mut device.rejoin, &self.rejoin);
         }
     }
 }

@@ -228,6 +228,8 @@ pub(crate) struct Device {
     pub(crate) dram: Option<String>,
     pub(crate) buffers: Option<String>,
     pub(crate) prefetch: Option<String>,
+    pub(crate) patience: Option<String>,
+    pub(crate) rejoin: Option<String>,
 }
 
 /// Flags name devices, and change the other keys of all of them.
@@ -255,6 +257,12 @@ pub(crate) struct DeviceFlags {
     /// How far ahead of a reader that goes front to back is fetched; 0: not at all
     #[arg(long, value_name = "SIZE", env = "ZONAL_DEVICE_PREFETCH")]
     pub(crate) prefetch: Option<String>,
+    /// How long a read of the device is waited for; then the origin is asked
+    #[arg(id = "device-patience", long, value_name = "TIME", env = "ZONAL_DEVICE_PATIENCE")]
+    pub(crate) patience: Option<String>,
+    /// How long an isolated device has to answer well before it is used again
+    #[arg(id = "device-rejoin", long, value_name = "TIME", env = "ZONAL_DEVICE_REJOIN")]
+    pub(crate) rejoin: Option<String>,
 }
 
 /// How fresh answers must be.

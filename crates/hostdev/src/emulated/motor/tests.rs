@@ -55,7 +55,9 @@ fn a_command_has_its_time_from_when_it_was_submitted_and_waits_for_room() {
         let command = Command::Report { first: zonal_base::ZoneId(0), count: 1 };
         sender.send(Asked { at, ticket: Ticket(ticket), command, line: line.clone() }).unwrap();
     }
-    let thread = std::thread::spawn(move || Motor::new(drive, clock, asked, flushes).run());
+    let thread = std::thread::spawn(move || {
+        Motor::new(drive, clock, (asked, flushes), Trouble::default()).run()
+    });
     let mut wake = [PollFd::new(&*line, PollFlags::IN)];
     rustix::event::poll(&mut wake, None).unwrap();
     assert!(matches!(line.take(), Some((Ticket(7), Ok(Answer::Done)))));

@@ -144,14 +144,15 @@ fn of_flash(flash: &Flash) -> [(&'static str, String); 3] {
 }
 
 fn of_device(device: &Device) -> String {
-    let Device { name, shards, shards_lost, reads, flash } = device;
-    let lost = match shards_lost {
+    let Device { name, shards, shards_lost, shards_isolated, reads, flash } = device;
+    let away = |n: &u64, how: &str| match n {
         0 => String::new(),
-        n => format!(", {n} LOST"),
+        n => format!(", {n} {how}"),
     };
+    let (lost, isolated) = (away(shards_lost, "LOST"), away(shards_isolated, "ISOLATED"));
     let s = if *shards == 1 { "" } else { "s" };
     format!(
-        "  device {name}: {shards} shard{s}{lost}, {} of {} in use, {} read from flash, {} written\n",
+        "  device {name}: {shards} shard{s}{lost}{isolated}, {} of {} in use, {} read from flash, {} written\n",
         size(flash.used_bytes),
         size(flash.capacity_bytes),
         size(reads.served_flash_bytes),

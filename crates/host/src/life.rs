@@ -1,0 +1,260 @@
+//! A life of a share: from opening its log to the end of those whom it served.
+//!
+//! 1. It comes up: the log is recovered, or formatted.
+//! 2. It serves. When its device is isolated it goes on from the origin, without flash.
+//! 3. When the device is there again, the next life comes up beside it, makes up for the removals that this one was told
+//!    of and could not carry out, and takes its place. Nobody is cut off: this one serves to the end whom it serves.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use zonal_base::{Nanos, low_u32};
+use zonal_cache::{Cache, Missed, Ports, RemoveError};
+use zonal_device::{DeviceError, Geometry, Patient};
+use zonal_hostdev::{DeviceSpec, Drive, QUEUE_DEPTH, ShardOptions};
+use zonal_runtime::{Buffers, Executor, Port};
+use zonal_zonelog::{Identity, OpenError, OpenMode};
+
+use crate::CHECKSUM;
+use crate::clock::RealClock;
+use crate::crank::{Alarm, Crank, DeviceWake, TASKS_MAX};
+use crate::memory::classes;
+use crate::node::StartError;
+use crate::origin::OriginDriver;
+use crate::request::{Rejoin, Request};
+use crate::shard::{Place, Share};
+
+/// How long a life may take to come up beside another: 2 min. To recover the log of a large drive takes seconds.
+const COME_UP_MAX: Duration = Duration::from_secs(120);
+
+/// How long a life is kept for those whom it still serves: 10 min. Its buffers are memory that the next one has, too.
+const WIND_UP_MAX: Duration = Duration::from_secs(600);
+
+/// How often what was missed meanwhile is made up for while requests are served; then they wait for it.
+const ROUNDS_MAX: u32 = 3;
+
+/// How a cache is to be started.
+pub(crate) struct Opening {
+    spec: DeviceSpec,
+    geometry: Geometry,
+    settings: zonal_cache::Settings,
+    rules: zonal_policy::Rules,
+    ports: Ports,
+}
+
+impl Crank {
+    /// Everything but the cache, which is to come up.
+    pub(crate) fn begin(
+        share: &Share,
+        clock: RealClock,
+        drive: &Drive,
+    ) -> Result<(Self, Opening), StartError> {
+        use zonal_device::ZonedDevice;
+        let executor = Executor::new(TASKS_MAX);
+        executor.advance(clock.now());
+        let piece = share.settings.chunk.min(zonal_zonelog::Settings::SEGMENT);
+        let pool = classes(share.settings.buffers, piece);
+        let buffers = Buffers::new(executor.spawner(), &pool);
+        let options = ShardOptions {
+            shard: low_u32(share.place.shard),
+            shard_count: low_u32(share.place.shard_count),
+            queue_depth: QUEUE_DEPTH,
+            pool: buffers.pool(),
+        };
+        let device = drive.shard(&options)?;
+        let wake = DeviceWake::new(&device).map_err(|e| StartError::Thread(e.to_string()))?;
+        let geometry = *device.geometry();
+        let mut settings = zonal_cache::Settings::for_device(&geometry);
+        settings.chunk = share.settings.chunk;
+        settings.pinned_percent = share.settings.pinned_percent;
+        settings.prefetch = share.settings.prefetch;
+        let ports = Ports {
+            device: Port::new(),
+            origin: Port::new(),
+            clock: executor.clock().clone(),
+            spawner: executor.spawner().clone(),
+            buffers,
+            checksum: CHECKSUM,
+            generations: share.generations.clone(),
+        };
+        let rules = share.settings.policy.rules(&settings.layout(&geometry), share.settings.dram);
+        let crank = Self {
+            place: share.place,
+            peers: share.peers.clone(),
+            executor,
+            clock,
+            device: Some(Patient::new(device)),
+            device_port: ports.device.clone(),
+            origin: OriginDriver::new(share.backend.clone(), ports.origin.clone()),
+            buffers: ports.buffers.clone(),
+            requests: None,
+            cache: None,
+            wake,
+            alarm: Alarm::new(),
+            standing: share.standing.clone(),
+            missed: Rc::default(),
+            releases: Vec::new(),
+            rejoin: None,
+            is_stopped: false,
+            has_told: false,
+        };
+        let spec = share.settings.spec.clone();
+        Ok((crank, Opening { spec, geometry, settings, rules, ports }))
+    }
+
+    /// Opens the cache.
+    pub(crate) async fn come_up(
+        &mut self,
+        opening: Opening,
+        drive: &Drive,
+        (identity, mode): (Identity, OpenMode),
+    ) -> Result<(), StartError> {
+        let Opening { spec, geometry, settings, rules, ports } = opening;
+        let start = Cache::start(ports, geometry, settings, identity, (rules, mode));
+        match self.carry_out(start).await {
+            Ok(cache) => {
+                name_unreadable_zones(drive, self.place, &cache);
+                self.cache = Some(cache);
+                Ok(())
+            }
+            Err(error) => Err(StartError::Cache { spec, error }),
+        }
+    }
+
+    /// Whose log it is. Requires: it has come up.
+    pub(crate) fn identity(&self) -> Identity {
+        self.cache().log().identity()
+    }
+
+    fn cache(&self) -> &Cache {
+        self.cache.as_ref().expect("it has come up")
+    }
+
+    /// From now on requests are served, and the device is waited for no longer than `patience`.
+    pub(crate) fn serve(&mut self, requests: mpsc::Receiver<Request>, patience: Nanos) {
+        self.requests = Some(requests);
+        if let Some(device) = &mut self.device {
+            device.be_patient(self.clock.now(), patience);
+        }
+    }
+
+    /// Serves until the device is there again; `None` when it was told to stop.
+    pub(crate) async fn order(&mut self) -> Option<Rejoin> {
+        let order = |crank: &mut Self| match crank.is_stopped {
+            true => Some(None),
+            false => crank.rejoin.take().map(Some),
+        };
+        self.turn_until(order).await
+    }
+
+    async fn stopped(&mut self) {
+        self.turn_until(|crank| crank.is_stopped.then_some(())).await;
+    }
+
+    /// Removes what the life before has missed.
+    async fn make_up(&mut self, missed: &Rc<Missed>) -> Result<(), RemoveError> {
+        let (cache, missed) = (self.cache().clone(), missed.clone());
+        self.carry_out(async move { cache.make_up(&missed).await }).await
+    }
+
+    /// Has the engine carry something out.
+    async fn carry_out<T: 'static>(&mut self, task: impl Future<Output = T> + 'static) -> T {
+        let (done, mut outcome) = oneshot::channel();
+        self.executor.spawner().spawn(async move {
+            let _ = done.send(task.await);
+        });
+        self.turn_until(|_| outcome.try_recv().ok()).await
+    }
+
+    /// Nobody comes any more: serves to the end whom it serves.
+    async fn wind_up(mut self) {
+        self.isolate();
+        self.missed.close();
+        self.alarm.hand_over();
+        let wound_up = self.turn_until(|crank| crank.is_wound_up().then_some(()));
+        let _ = tokio::time::timeout(WIND_UP_MAX, wound_up).await;
+    }
+}
+
+/// The life that serves from now on: the next one, or the same when that does not come up.
+pub(crate) async fn join_again(
+    mut life: Crank,
+    share: &Share,
+    clock: RealClock,
+    rejoin: Rejoin,
+) -> Crank {
+    let Rejoin { drive, log, mode, reply } = rejoin;
+    let (mut next, opening) = match Crank::begin(share, clock, &drive) {
+        Ok(begun) => begun,
+        Err(error) => {
+            let _ = reply.send(Err(error));
+            return life;
+        }
+    };
+    let identity = Identity { log, ..life.identity() };
+    let coming_up = next.come_up(opening, &drive, (identity, mode));
+    let mut came_up = tokio::select! {
+        came_up = tokio::time::timeout(COME_UP_MAX, coming_up) => came_up.unwrap_or_else(|_| Err(failed(share))),
+        () = life.stopped() => Err(failed(share)),
+    };
+    // What a share that is formatted has missed, it does not have.
+    if came_up.is_ok() && mode == OpenMode::Recover {
+        came_up = catch_up(&mut life, &mut next).await.map_err(|RemoveError| failed(share));
+    }
+    drop(drive);
+    if let Err(error) = came_up {
+        let _ = reply.send(Err(error));
+        tokio::task::spawn_local(next.wind_up());
+        return life;
+    }
+    life.missed.close();
+    if let Some(requests) = life.requests.take() {
+        next.serve(requests, share.settings.patience);
+    }
+    next.is_stopped = life.is_stopped;
+    let _ = reply.send(Ok(()));
+    tokio::task::spawn_local(life.wind_up());
+    next
+}
+
+/// Makes up for all that `life` has missed. When this returns, nothing more was noted.
+async fn catch_up(life: &mut Crank, next: &mut Crank) -> Result<(), RemoveError> {
+    let missed = life.missed.clone();
+    for _ in 0..ROUNDS_MAX {
+        if missed.count() == 0 || life.is_stopped {
+            break;
+        }
+        tokio::select! {
+            made_up = next.make_up(&missed) => made_up?,
+            () = life.stopped() => (),
+        }
+    }
+    match missed.has_overflowed() {
+        true => Err(RemoveError),
+        false => next.make_up(&missed).await,
+    }
+}
+
+fn failed(share: &Share) -> StartError {
+    let error = OpenError::Device(DeviceError::TimedOut);
+    StartError::Cache {
+        spec: share.settings.spec.clone(),
+        error: zonal_cache::StartError::Log(error),
+    }
+}
+
+/// Zones are numbered as `zonal inspect` shows them: over the whole device.
+fn name_unreadable_zones(drive: &Drive, place: Place, cache: &Cache) {
+    let Place { shard, shard_count, .. } = place;
+    let zones_of = |shard| drive.share(low_u32(shard), low_u32(shard_count));
+    let first: u32 = (0..shard).filter_map(|s| zones_of(s).ok()).map(|of| of.zone_count).sum();
+    for zone in cache.log().unreadable_zones() {
+        tracing::warn!(
+            path = %drive.path().display(),
+            shard,
+            zone = first + zone.0,
+            "a part of the zone cannot be read: what stands there is missed, and nothing is written to it before it was emptied"
+        );
+    }
+}

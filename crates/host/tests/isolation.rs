@@ -1,0 +1,283 @@
+//! A device that hangs, is late or fails costs nobody more than the time that is stated, and comes back.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tempfile::TempDir;
+use zonal_base::Bytes as Size;
+use zonal_base::Nanos;
+use zonal_host::{
+    Backend, BodyStream, BoxFuture, Care, Client, DeviceSettings, Freshness, Node, NodeSettings,
+    ObjectName, OpenError, OriginFault, OriginHead, RemoveError,
+};
+use zonal_zonelog::OpenMode;
+
+const OBJECT_BYTES: u64 = 1 << 20;
+
+/// Longer than a busy machine lets a thread wait.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+const OBJECTS: u64 = 16;
+
+/// Objects whose bytes tell their version, which is the same for all of them.
+#[derive(Default)]
+struct Store {
+    version: AtomicU64,
+    asked: AtomicU64,
+}
+
+impl Store {
+    fn bytes(&self, range: Range<u64>) -> Bytes {
+        let version = self.version.load(Ordering::Relaxed);
+        range.map(|at| u8::try_from((at ^ (at >> 9) ^ version) % 251).unwrap()).collect()
+    }
+
+    fn etag(&self) -> Box<str> {
+        format!("\"v{}\"", self.version.load(Ordering::Relaxed)).into()
+    }
+
+    fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+impl Backend for Store {
+    fn head(&self, _: ObjectName) -> BoxFuture<'_, Result<OriginHead, OriginFault>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let head = OriginHead { size: OBJECT_BYTES, etag: self.etag(), ..OriginHead::default() };
+        Box::pin(async move { Ok(head) })
+    }
+
+    fn get(
+        &self,
+        _: ObjectName,
+        range: Range<u64>,
+        etag: Box<str>,
+    ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let answer = match etag == self.etag() {
+            true => Ok(Box::new(Body(Some(self.bytes(range)))) as Box<dyn BodyStream>),
+            false => Err(OriginFault::Changed),
+        };
+        Box::pin(async move { answer })
+    }
+}
+
+struct Body(Option<Bytes>);
+
+impl BodyStream for Body {
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<Bytes, OriginFault>>> {
+        Box::pin(async move { self.0.take().map(Ok) })
+    }
+}
+
+/// A node on two modelled drives, the first of which gets into trouble.
+struct Bench {
+    directory: TempDir,
+    store: Arc<Store>,
+    node: Node,
+}
+
+impl Bench {
+    async fn start() -> Self {
+        let (directory, store) = (tempfile::tempdir().unwrap(), Arc::new(Store::default()));
+        let node = start(directory.path(), &store).await;
+        Self { directory, store, node }
+    }
+
+    fn client(&self) -> &Client {
+        self.node.client()
+    }
+
+    fn trouble(&self) -> PathBuf {
+        self.directory.path().join("trouble-0")
+    }
+
+    fn has_trouble(&self, what: &str) {
+        fs::write(self.trouble(), what).unwrap();
+    }
+
+    fn is_well(&self) {
+        fs::remove_file(self.trouble()).unwrap();
+    }
+
+    /// Reads all objects and compares them. True when the origin was not asked, and how long the slowest took.
+    async fn read_all(&self) -> (bool, Duration) {
+        let asked = self.store.asked();
+        let mut slowest = Duration::ZERO;
+        for number in 0..OBJECTS {
+            let begun = Instant::now();
+            self.read(&object(number)).await;
+            slowest = slowest.max(begun.elapsed());
+        }
+        (asked == self.store.asked(), slowest)
+    }
+
+    async fn read(&self, object: &ObjectName) {
+        let range = 0..OBJECT_BYTES;
+        let asked = (Freshness::Immutable, Care::Usual);
+        let (_, reading) = match self.client().get(object, asked, move |_| range).await {
+            Ok(read) => read,
+            // Past the cache: whoever asks goes to the origin himself.
+            Err(OpenError::Uncacheable) => {
+                self.store.asked.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            Err(error) => panic!("{error:?}"),
+        };
+        let (mut reading, mut bytes) = (reading.unwrap(), Vec::new());
+        while let Some(piece) = std::future::poll_fn(|cx| reading.poll_next(cx)).await {
+            bytes.extend_from_slice(&piece.unwrap());
+        }
+        assert!(bytes == self.store.bytes(0..OBJECT_BYTES), "old or wrong bytes of {object}");
+    }
+
+    /// Reads until nothing comes from the origin, and nothing from memory.
+    async fn fill(&self) {
+        eventually("all of it is cached", async || {
+            let (is_cached, _) = self.read_all().await;
+            self.client().settle().await;
+            is_cached
+        })
+        .await;
+    }
+
+    async fn is_isolated(&self, device: usize) -> bool {
+        let stats = self.client().stats().await;
+        stats.iter().any(|shard| shard.device == device && shard.is_isolated)
+    }
+
+    async fn isolations(&self) -> u64 {
+        self.client().stats().await[0].isolations
+    }
+
+    /// Reads until the first device is isolated, and holds each to the time that it may take.
+    async fn read_until_isolated(&self) {
+        eventually("it is isolated", async || {
+            let (_, slowest) = self.read_all().await;
+            assert!(slowest < PATIENCE * 3, "somebody waited for {slowest:?}");
+            self.is_isolated(0).await
+        })
+        .await;
+        assert!(!self.is_isolated(1).await);
+        let (_, slowest) = self.read_all().await;
+        assert!(slowest < PATIENCE, "somebody waited for {slowest:?} although it is isolated");
+    }
+
+    async fn joins_again(&self) {
+        eventually("it joins again", async || !self.is_isolated(0).await).await;
+    }
+}
+
+async fn start(directory: &Path, store: &Arc<Store>) -> Node {
+    let device = |number: u32| {
+        DeviceSettings {
+        spec: format!(
+            "emulator:p5800x-optane?size=256MiB&zone=8MiB&backing={0}/drive-{number}&trouble={0}/trouble-{number}",
+            directory.display()
+        )
+        .parse()
+        .unwrap(),
+        shards: Some(2),
+        policy: "zone-fifo".parse().unwrap(),
+        chunk: Size::kib(256),
+        dram: Size(0),
+        pinned_percent: 0,
+        buffers: Size::mib(16),
+        prefetch: Size(0),
+        patience: Nanos::millis(u64::try_from(PATIENCE.as_millis()).unwrap()),
+        rejoin: Nanos::secs(1),
+    }
+    };
+    let settings = NodeSettings { devices: vec![device(0), device(1)], mode: OpenMode::Recover };
+    Node::start(&settings, store.clone(), None).await.unwrap()
+}
+
+fn object(number: u64) -> ObjectName {
+    ObjectName::new("bucket", &format!("object-{number}"))
+}
+
+async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so().await {
+        assert!(Instant::now() < deadline, "not within a minute: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_device_that_hangs_is_isolated_and_comes_back_with_what_it_held() {
+    let bench = Bench::start().await;
+    bench.fill().await;
+    bench.has_trouble("hangs");
+    bench.read_until_isolated().await;
+    bench.is_well();
+    bench.joins_again().await;
+    // What was asked for while it hung was forgotten.
+    let (_, slowest) = bench.read_all().await;
+    assert!(slowest < PATIENCE);
+    bench.fill().await;
+    assert_eq!(bench.isolations().await, 1);
+    bench.node.stop().await;
+}
+
+#[tokio::test]
+async fn a_device_that_is_late_time_and_again_is_isolated_and_comes_back() {
+    let bench = Bench::start().await;
+    bench.fill().await;
+    bench.has_trouble("slow 2s");
+    bench.read_until_isolated().await;
+    bench.is_well();
+    bench.joins_again().await;
+    bench.fill().await;
+    bench.node.stop().await;
+}
+
+#[tokio::test]
+async fn a_device_that_fails_is_isolated_and_comes_back() {
+    let bench = Bench::start().await;
+    bench.fill().await;
+    bench.has_trouble("fails-reads");
+    bench.read_until_isolated().await;
+    bench.is_well();
+    bench.joins_again().await;
+    bench.fill().await;
+    bench.node.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_removed_while_its_device_was_away_does_not_come_back() {
+    let bench = Bench::start().await;
+    bench.fill().await;
+    bench.has_trouble("hangs");
+    bench.read_until_isolated().await;
+    bench.store.version.store(1, Ordering::Relaxed);
+    for number in 0..OBJECTS {
+        let begun = Instant::now();
+        let removed = bench.client().remove(&object(number)).await;
+        assert!(removed == Ok(()) || removed == Err(RemoveError));
+        assert!(begun.elapsed() < PATIENCE, "a removal waited for {:?}", begun.elapsed());
+    }
+    bench.is_well();
+    bench.joins_again().await;
+    bench.read_all().await;
+    bench.node.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_stops_although_a_device_hangs() {
+    let bench = Bench::start().await;
+    bench.fill().await;
+    bench.has_trouble("hangs");
+    bench.read_until_isolated().await;
+    let begun = Instant::now();
+    bench.node.stop().await;
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+}

@@ -1,0 +1,27 @@
+//! Does a device answer? Asked while nobody uses it.
+
+use rustix::io::Errno;
+use zonal_base::{BLOCK_BYTES, Blocks, mix64};
+
+use super::content::Reader;
+use super::{Drive, OpenError};
+use crate::DeviceSpec;
+use crate::emulated::Trouble;
+
+/// Opens the device to look at it and reads one block, another for each `number`. It takes as long as the device does:
+/// for ever, when that hangs.
+///
+/// # Errors
+/// When it cannot be opened or read.
+pub fn probe(spec: &DeviceSpec, number: u64) -> Result<(), OpenError> {
+    let failed = |errno| OpenError::io("read", spec.place.path(), errno);
+    if spec.model().is_some() {
+        let answers = Trouble::of(&spec.place).suffer();
+        return answers.then_some(()).ok_or_else(|| failed(Errno::IO));
+    }
+    let drive = Drive::open_read_only(spec)?;
+    let blocks = (drive.size.0 / BLOCK_BYTES as u64).max(1);
+    let at = Blocks(mix64(number) % blocks).bytes().0;
+    let mut reader = Reader::new(Blocks(1));
+    reader.read(&drive.file, at).map(drop).map_err(failed)
+}

@@ -1,0 +1,60 @@
+//! What is wrong with a modelled drive, as a file says while it is there.
+//!
+//! `hangs`: nothing is answered before the file is gone or says something else. `slow 2s`: everything is answered so
+//! much later. `fails-reads`: every read fails.
+
+use std::path::Path;
+use std::time::Duration;
+
+use zonal_base::Nanos;
+
+use crate::Place;
+
+/// Where it stands what is wrong.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trouble(Option<Box<Path>>);
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mood {
+    /// Nothing.
+    Well,
+    /// It answers nothing.
+    Hangs,
+    /// It answers so much later.
+    Slow(Nanos),
+    /// No read succeeds.
+    FailsReads,
+}
+
+impl Trouble {
+    /// Of the drive at that place.
+    pub(crate) fn of(place: &Place) -> Self {
+        let Place::Emulated { trouble, .. } = place else { return Self::default() };
+        Self(trouble.clone())
+    }
+
+    /// What is wrong now. What is not understood is nothing: there is nobody here who could be told.
+    pub(crate) fn mood(&self) -> Mood {
+        let Some(path) = &self.0 else { return Mood::Well };
+        let Ok(text) = std::fs::read_to_string(path) else { return Mood::Well };
+        let seconds = |text: &str| text.strip_suffix('s')?.parse::<u32>().ok();
+        match text.trim().split_once(' ').unwrap_or((text.trim(), "")) {
+            ("hangs", _) => Mood::Hangs,
+            ("fails-reads", _) => Mood::FailsReads,
+            ("slow", by) => seconds(by).map_or(Mood::Well, |by| Mood::Slow(Nanos::secs(by.into()))),
+            _ => Mood::Well,
+        }
+    }
+
+    /// As long as a command takes because of it, on the caller's thread. False when a read fails.
+    pub(crate) fn suffer(&self) -> bool {
+        while self.mood() == Mood::Hangs {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        if let Mood::Slow(by) = self.mood() {
+            std::thread::sleep(by.duration());
+        }
+        self.mood() != Mood::FailsReads
+    }
+}
