@@ -58,9 +58,9 @@ fn what_a_modelled_drive_holds_is_found_after_a_stop_and_after_a_kill() {
 
         let second = start();
         check_from(1, &second, &contents, "HIT");
+        let before = records(&place, device);
         assert_eq!(second.s3().get("/bucket/0").unwrap().text(), "new");
         place.object("last", b"last");
-        let before = records(&place, device);
         assert_eq!(second.s3().get("/bucket/last").unwrap().text(), "last");
         // A head and a piece, and the same of what was written before.
         await_records(&place, device, before + 4);
