@@ -5,7 +5,7 @@ CARGO ?= cargo
 RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test conformance clients soak bench toolchain
+.PHONY: help run test conformance clients tables soak bench toolchain
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -26,6 +26,14 @@ clients: toolchain ## three minutes: twelve S3 clients over HTTP and HTTPS; writ
 	@$(CARGO) xtask setup
 	@$(CARGO) build --package zonal
 	@.tools/venv/bin/python tests/clients/reads.py --zonal target/debug/zonal --report docs/results/clients.md
+
+tables: toolchain ## ten minutes: queries over Parquet files, with and without Zonal; writes docs/results/tables.md
+	@$(CARGO) xtask setup
+	@test -x .tools/bin/toxiproxy || { \
+	  GOBIN=$(CURDIR)/.tools/toxiproxy go install github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0 && \
+	  mv .tools/toxiproxy/server .tools/bin/toxiproxy; }
+	@$(CARGO) build --release --package zonal
+	@.tools/venv/bin/python tests/clients/tables.py --zonal target/release/zonal --report docs/results/tables.md
 
 soak: toolchain ## hours: 210,000 simulated histories and 500 for each policy, 500 kills, and all that is slow
 	@ZONAL_SIM_SEEDS=200000 ZONAL_SIM_DRIVE_SEEDS=10000 ZONAL_SIM_POLICY_SEEDS=500 $(CARGO) test --profile soak --package zonal-sim --test seeds -- --nocapture
