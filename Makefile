@@ -40,8 +40,9 @@ soak: toolchain ## hours: 210,000 simulated histories and 500 for each policy, 5
 	@ZONAL_KILL_ROUNDS=500 $(CARGO) test --package zonal --test binary crash:: -- --nocapture
 	@SLOW_TESTS=1 $(CARGO) test --profile soak --package zonal-lab --package zonal-zonelog -- --nocapture
 
-bench: toolchain ## compare with foyer and fio, half an hour; writes docs/results/first-slice.md
+bench: toolchain ## compare with foyer, fio and nginx, half an hour; writes docs/results/first-slice.md and http.md
 	@$(CARGO) run --release --package zonal-bench -- all
+	@$(CARGO) run --release --package zonal-bench -- http
 
 toolchain:
 	@command -v $(CARGO) >/dev/null || { \

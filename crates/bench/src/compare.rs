@@ -8,18 +8,20 @@ mod held_disk;
 mod http;
 mod inserts;
 pub(crate) mod machine;
+mod nginx;
 pub(crate) mod page;
 pub(crate) mod samples;
+mod scan;
 mod steps;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use zonal_base::Bytes;
 
 use children::Children;
 use samples::Row;
 
-/// Compare Zonal with foyer and fio, and write the results down
+/// What both comparisons are told.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where the caches' files are while they are measured; they are removed afterwards
@@ -34,9 +36,9 @@ pub(crate) struct Args {
     /// Length of each measurement
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     seconds: f64,
-    /// The page that is written
-    #[arg(long, value_name = "FILE", default_value = "docs/results/first-slice.md")]
-    out: PathBuf,
+    /// The page that is written [default: its place in docs/results]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
     /// Measure only these, by name, and print instead of writing the page
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     only: Vec<String>,
@@ -58,7 +60,24 @@ struct Step {
     run: fn(&Stage) -> Result<Vec<Row>, String>,
 }
 
-const STEPS: &[Step] = &[
+/// Steps whose rows stand on one page.
+pub(crate) struct Comparison {
+    steps: &'static [Step],
+    words: &'static page::Words,
+    out: &'static str,
+}
+
+/// The cache itself, beside foyer and fio.
+pub(crate) const CACHE: Comparison =
+    Comparison { steps: CACHE_STEPS, words: &page::CACHE, out: "docs/results/first-slice.md" };
+
+/// The endpoint, beside nginx and fio.
+pub(crate) const HTTP: Comparison =
+    Comparison { steps: HTTP_STEPS, words: &page::HTTP, out: "docs/results/http.md" };
+
+const HTTP_STEPS: &[Step] = &[Step { name: "http", run: http::run }];
+
+const CACHE_STEPS: &[Step] = &[
     Step { name: "hits-64k", run: steps::hits_64k },
     Step { name: "hits-4k", run: steps::hits_4k },
     Step { name: "reclaim", run: steps::reclaim },
@@ -67,16 +86,16 @@ const STEPS: &[Step] = &[
     Step { name: "range", run: steps::range },
     Step { name: "kill", run: steps::kill },
     Step { name: "idle", run: steps::idle },
-    Step { name: "http", run: http::run },
 ];
 
-pub(crate) fn run(args: &Args) -> Result<(), String> {
+pub(crate) fn run(args: &Args, comparison: &Comparison) -> Result<(), String> {
+    let Comparison { steps, words, out } = comparison;
     if args.pairs == 0 || !(0.1..=3600.0).contains(&args.seconds) {
         return Err("write --pairs 1 or more, and --seconds 0.1 to 3600".into());
     }
-    let unknown = args.only.iter().find(|name| STEPS.iter().all(|step| step.name != **name));
+    let unknown = args.only.iter().find(|name| steps.iter().all(|step| step.name != **name));
     if let Some(unknown) = unknown {
-        let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+        let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
         return Err(format!("there is no {unknown:?}: write some of {}", names.join(",")));
     }
     let zonal = args.zonal.clone().map_or_else(children::build_zonal, Ok)?;
@@ -84,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let stage = Stage { children, pairs: args.pairs, seconds: args.seconds };
     let machine = machine::describe(&args.folder);
     let mut rows = Vec::new();
-    for step in STEPS.iter().filter(|step| args.only.is_empty() || is_named(args, step)) {
+    for step in steps.iter().filter(|step| args.only.is_empty() || is_named(args, step)) {
         eprintln!("== {}", step.name);
         // One step that fails says so on the page; the others are measured all the same.
         match (step.run)(&stage) {
@@ -99,10 +118,11 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         }
         stage.children.clear();
     }
-    let page = page::page(&page::COMPARISON, &machine, &rows, &stage.children.commands());
+    let page = page::page(words, &machine, &rows, &stage.children.commands());
     if args.only.is_empty() {
-        std::fs::write(&args.out, page).map_err(|error| error.to_string())?;
-        eprintln!("written: {}", args.out.display());
+        let out = args.out.as_deref().unwrap_or(Path::new(out));
+        std::fs::write(out, page).map_err(|error| error.to_string())?;
+        eprintln!("written: {}", out.display());
     } else {
         print!("{page}");
     }

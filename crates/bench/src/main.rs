@@ -1,4 +1,4 @@
-//! Side by side with a peer: the same workload on foyer, and a driver that takes turns between foyer, `fio`
+//! Side by side with a peer: the same workload on foyer, and a driver that takes turns between foyer, `fio`, nginx
 //! and Zonal and writes down what it saw.
 //!
 //! Uses: `lab`, `emulator`, `device`, `base`, foyer. Knows nothing of: Zonal's insides; it runs the program as anybody would.
@@ -34,8 +34,11 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Compare the cache with foyer and fio, and write the results down
     All(compare::Args),
     Foyer(FoyerArgs),
+    /// Compare the endpoint with nginx and fio, and write the results down
+    Http(compare::Args),
     Model(model::Args),
     Policies(policies::Args),
     Traces(traces::Args),
@@ -62,8 +65,9 @@ struct FoyerArgs {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        Command::All(args) => compare::run(&args),
+        Command::All(args) => compare::run(&args, &compare::CACHE),
         Command::Foyer(args) => foyer(args),
+        Command::Http(args) => compare::run(&args, &compare::HTTP),
         Command::Model(args) => model::run(&args),
         Command::Policies(args) => policies::run(&args),
         Command::Traces(args) => traces::run(&args),

@@ -28,7 +28,7 @@ const JOIN: &str = r#"echo $$ > "$0" && exec "$@""#;
 /// A file or folder of a program under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    name: &'static str,
+    pub(super) name: &'static str,
     /// Its size; `None`: that of the comparison.
     size: Option<Bytes>,
 }

@@ -1,8 +1,8 @@
-//! The measurements over HTTP: `zonal serve` before a folder of objects, asked by wrk through presigned URLs.
+//! The measurements over HTTP: `zonal serve` before a folder of objects, asked by wrk through presigned URLs, in turns
+//! with nginx, which is asked without signatures.
 
-use std::fmt::Write;
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -14,12 +14,14 @@ use zonal_origin::sigv4::{Credentials, Signer, Timestamp};
 
 use super::Stage;
 use super::children::{Place, number};
+use super::nginx::{self, Nginx};
 use super::samples::{Goal, Row, Samples};
+use super::scan::Scan;
 use super::steps::in_turns;
 
 const ACCESS_KEY: &str = "bench";
 const SECRET_KEY: &str = "bench-secret-key";
-const BUCKET: &str = "objects";
+pub(super) const BUCKET: &str = "objects";
 const REGION: &str = "us-east-1";
 
 /// Objects of each size: 512 MiB each, so that what is read lies all over the device.
@@ -31,6 +33,9 @@ const EXPIRES: u32 = 24 * 3600;
 /// Connections of wrk, and its threads.
 const CONNECTIONS: u32 = 64;
 const THREADS: u32 = 2;
+
+/// Connections of the reader beside which something else is read: few, so that the cores have room for both.
+const CONNECTIONS_BESIDE: u32 = 4;
 
 /// The longest wait for the server to come up.
 const START: Duration = Duration::from_secs(30);
@@ -65,10 +70,15 @@ const SIZE: Bytes = Bytes::mib(2048);
 
 const DEVICE: Place = Place::sized("http", SIZE);
 
-/// A running server. It ends with this.
-struct Server {
+/// That of the server with the policy that is shipped.
+const SHIPPED: Place = Place::sized("http-shipped", SIZE);
+
+/// A server that wrk can ask. It ends with this.
+pub(super) struct Server {
     child: Child,
-    address: String,
+    pub(super) address: String,
+    /// The files of paths that wrk asks for begin so.
+    urls: &'static str,
 }
 
 impl Drop for Server {
@@ -87,99 +97,155 @@ pub(crate) fn run(stage: &Stage) -> Result<Vec<Row>, String> {
     // Every part of the device is written once, so that fio reads what was written and not what was only
     // allocated. Then the objects take the place of what was there.
     stage.children.zonal(DEVICE, &Stage::fill_flags("--chunk 256KiB --value 256KiB"))?;
-    let server = serve(stage)?;
+    // All that is warmed is to come from flash.
+    let server = serve(stage, DEVICE, &["--policy", "zone-lru", "--dram", "0"])?;
+    let nginx = Nginx::start(stage)?;
     let signer = signer()?;
     for (size, count) in OBJECTS {
         write_objects(&bucket, size, count).map_err(text)?;
-        let paths = presigned(&signer, &server.address, size, count)?;
-        std::fs::write(stage.children.path(&format!("urls-{size}")), paths).map_err(text)?;
-        warm(stage, &server, size, count)?;
+        let paths = (0..count).map(|number| format!("/{BUCKET}/{size}-{number}"));
+        let signed = paths.clone().map(|path| presigned(&signer, &server.address, &path));
+        write_paths(stage, &server, size, signed)?;
+        write_paths(stage, nginx.server(), size, paths.map(Ok))?;
+        for server in [&server, nginx.server()] {
+            warm(stage, server, size, count)?;
+        }
     }
-    let mut rows = small(stage, &server)?;
-    rows.extend(large(stage, &server)?);
+    let mut rows = small(stage, &server, nginx.server())?;
+    rows.extend(large(stage, &server, nginx.server())?);
+    drop((server, nginx));
+    rows.push(beside_a_scan(stage, &signer)?);
     Ok(rows)
 }
 
 /// 64 KiB: what each costs.
-fn small(stage: &Stage, server: &Server) -> Result<Vec<Row>, String> {
+fn small(stage: &Stage, server: &Server, nginx: &Server) -> Result<Vec<Row>, String> {
     let (size, _) = OBJECTS[0];
-    let (mut cpu, mut rate, mut p99) = <(Samples, Samples, Samples)>::default();
-    for _ in 0..stage.pairs {
-        let before = cpu_seconds(&server.child)?;
-        let report = wrk(stage, server, size, stage.seconds)?;
-        let spent = cpu_seconds(&server.child)? - before;
-        cpu.push(spent * 1e6 / number(&report, "/requests")?);
-        rate.push(number(&report, "/requests")? * 1e6 / number(&report, "/us")?);
-        p99.push(number(&report, "/p99")?);
-    }
+    let (mut rate, mut p99) = <(Samples, Samples)>::default();
+    let cpu = sampled(
+        stage,
+        || {
+            let asked = wrk(stage, server, size, CONNECTIONS)?;
+            rate.push(asked.rate);
+            p99.push(asked.p99_us);
+            Ok(asked.cpu_us)
+        },
+        || Ok(wrk(stage, nginx, size, CONNECTIONS)?.cpu_us),
+    )?;
     let name = "CPU per warm 64 KiB GET over HTTP, presigned, from flash";
     Ok(vec![
-        Row::new(name, "us", cpu, Goal::AtMost(60.0))
-            .said("Varnish 42-60, ATS 51, nginx slice 22: from tmpfs, unsigned"),
+        Row::new(name, "us", cpu.0, Goal::AtMost(35.0)).beside(nginx::NAME, cpu.1),
         Row::new("warm 64 KiB GETs", "1/s", rate, Goal::None),
         Row::new("p99 of these", "us", p99, Goal::None),
     ])
 }
 
-/// 1 MiB: how much of the device reaches the client.
-fn large(stage: &Stage, server: &Server) -> Result<Vec<Row>, String> {
+/// 1 MiB: what each costs, and how much of the device reaches the client.
+fn large(stage: &Stage, server: &Server, nginx: &Server) -> Result<Vec<Row>, String> {
     let (size, _) = OBJECTS[1];
     let flags =
         format!("--bs=1m --iodepth={CONNECTIONS} --ramp_time=0.5 --runtime={}", stage.seconds);
-    let (mut mib, mut fio_mib, mut cores, mut idle) =
-        <(Samples, Samples, Samples, Samples)>::default();
-    in_turns(
-        stage.pairs,
+    let (mut cores, mut idle) = <(Samples, Samples)>::default();
+    let (mib, fio_mib) = sampled(
+        stage,
         || {
-            let (before, idle_before) = (cpu_seconds(&server.child)?, machine_idle());
-            let report = wrk(stage, server, size, stage.seconds)?;
-            let seconds = number(&report, "/us")? / 1e6;
-            cores.push((cpu_seconds(&server.child)? - before) / seconds);
-            idle.push((machine_idle() - idle_before).as_secs_f64() / seconds);
-            mib.push(number(&report, "/requests")? * (size as f64 / 1048576.0) / seconds);
-            Ok(())
+            let idle_before = machine_idle();
+            let asked = wrk(stage, server, size, CONNECTIONS)?;
+            cores.push(asked.cpu_us * asked.rate / 1e6);
+            idle.push((machine_idle() - idle_before).as_secs_f64() / asked.seconds);
+            Ok(asked.rate * (size as f64 / 1048576.0))
         },
-        || {
-            let report = stage.children.fio("http", &flags)?;
-            fio_mib.push(number(&report, "/bw_bytes")? / 1048576.0);
-            Ok(())
-        },
+        || Ok(number(&stage.children.fio("http", &flags)?, "/bw_bytes")? / 1048576.0),
+    )?;
+    let per_gib = |asked: &Asked| asked.cpu_us / 1e6 * 1024.0;
+    let cpu = sampled(
+        stage,
+        || wrk(stage, server, size, CONNECTIONS).map(|asked| per_gib(&asked)),
+        || wrk(stage, nginx, size, CONNECTIONS).map(|asked| per_gib(&asked)),
     )?;
     Ok(vec![
         Row::new("warm 1 MiB GETs over HTTP, presigned", "MiB/s", mib, Goal::RatioAtLeast(0.7))
             .beside("fio", fio_mib),
+        Row::new("CPU per GiB of these", "s", cpu.0, Goal::RatioAtMost(1.0))
+            .beside(nginx::NAME, cpu.1),
         Row::new("cores that the server took for them", "", cores, Goal::None),
         Row::new("cores of the machine that were idle meanwhile", "", idle, Goal::None),
     ])
 }
 
-fn serve(stage: &Stage) -> Result<Server, String> {
+/// What a reader of warm objects sees of another one that reads what is not cached, with the policy that is taken
+/// unless another is named.
+fn beside_a_scan(stage: &Stage, signer: &Signer) -> Result<Row, String> {
+    let (size, count) = OBJECTS[0];
+    let server = serve(stage, SHIPPED, &[])?;
+    let paths = (0..count).map(|number| format!("/{BUCKET}/{size}-{number}"));
+    write_paths(stage, &server, size, paths.map(|path| presigned(signer, &server.address, &path)))?;
+    // What is asked for a second time goes to flash.
+    warm(stage, &server, size, 2 * count)?;
+    let scan = Scan::new(stage, &server.address, |path| presigned(signer, &server.address, path))?;
+    let p99 = || Ok(wrk(stage, &server, size, CONNECTIONS_BESIDE)?.p99_us);
+    let (beside, alone) = sampled(stage, || scan.during(p99), p99)?;
+    let name = "p99 of warm 64 KiB GETs by 4 connections beside a cold scan";
+    Ok(Row::new(name, "us", beside, Goal::RatioAtMost(1.5)).beside("without the scan", alone))
+}
+
+/// Two measurements in turns.
+fn sampled(
+    stage: &Stage,
+    mut ours: impl FnMut() -> Result<f64, String>,
+    mut theirs: impl FnMut() -> Result<f64, String>,
+) -> Result<(Samples, Samples), String> {
+    let (mut a, mut b) = <(Samples, Samples)>::default();
+    let (ours, theirs) =
+        (|| ours().map(|value| a.push(value)), || theirs().map(|value| b.push(value)));
+    in_turns(stage.pairs, ours, theirs)?;
+    Ok((a, b))
+}
+
+fn serve(stage: &Stage, place: Place, flags: &[&str]) -> Result<Server, String> {
     let address = free_address()?;
     let admin = free_address()?;
     let path = |name: &str| stage.children.path(name).display().to_string();
     let mut command: Command = stage.children.serve_command();
-    command.arg("serve").args(["--device", &format!("file:{}?size={SIZE}", path("http"))]);
+    command.arg("serve").args(["--device", &format!("file:{}?size={SIZE}", path(place.name))]);
     command.args(["--origin", &format!("file:{}", path("origin"))]);
-    command.args(["--listen", &address, "--admin", &admin, "--data-dir", &path("data")]);
+    command.args([
+        "--listen",
+        &address,
+        "--admin",
+        &admin,
+        "--data-dir",
+        &path(&format!("{}-data", place.name)),
+    ]);
     command.args(["--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY]);
-    // All that is warmed is to come from flash.
-    command.args(["--policy", "zone-lru", "--dram", "0"]);
+    command.args(flags);
     command.args(["--freshness", "immutable"]).stdout(Stdio::null()).stderr(Stdio::null());
     stage.children.note(&command);
-    let child = command.spawn().map_err(|error| format!("zonal serve: {error}"))?;
-    let mut server = Server { child, address };
-    let start = Instant::now();
-    while TcpStream::connect(&server.address).is_err() {
-        if START < start.elapsed() || !matches!(server.child.try_wait(), Ok(None)) {
-            return Err("zonal serve did not come up".into());
+    Server::spawn(&mut command, address, "zonal")
+}
+
+impl Server {
+    /// Starts it, and waits until it listens.
+    pub(super) fn spawn(
+        command: &mut Command,
+        address: String,
+        urls: &'static str,
+    ) -> Result<Self, String> {
+        let child = command.spawn().map_err(|error| format!("{urls}: {error}"))?;
+        let mut server = Self { child, address, urls };
+        let start = Instant::now();
+        while TcpStream::connect(&server.address).is_err() {
+            if START < start.elapsed() || !matches!(server.child.try_wait(), Ok(None)) {
+                return Err(format!("{urls} did not come up"));
+            }
+            std::thread::sleep(Duration::from_millis(20));
         }
-        std::thread::sleep(Duration::from_millis(20));
+        Ok(server)
     }
-    Ok(server)
 }
 
 /// A port that was free a moment ago.
-fn free_address() -> Result<String, String> {
+pub(super) fn free_address() -> Result<String, String> {
     let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
     listener.local_addr().map(|address| address.to_string()).map_err(|error| error.to_string())
 }
@@ -200,19 +266,30 @@ fn write_objects(bucket: &Path, size: u64, count: u64) -> std::io::Result<()> {
     })
 }
 
-/// One path and query for each object, a line each.
-fn presigned(signer: &Signer, address: &str, size: u64, count: u64) -> Result<String, String> {
+/// A path with the query that lets whoever has it read the object.
+fn presigned(signer: &Signer, address: &str, path: &str) -> Result<String, String> {
     let now = Timestamp::from_system_time(SystemTime::now());
     let server = format!("http://{address}");
-    let mut lines = String::new();
-    for number in 0..count {
-        let url = format!("{server}/{BUCKET}/{size}-{number}");
-        let url = url.parse().map_err(|_| "not a URL")?;
-        let signed = signer.presign(now, &http::Method::GET, &url, EXPIRES);
-        // Writing to a string does not fail.
-        let _ = writeln!(lines, "{}", signed.strip_prefix(&server).unwrap_or(&signed));
+    let url = format!("{server}{path}").parse().map_err(|_| "not a URL")?;
+    let signed = signer.presign(now, &http::Method::GET, &url, EXPIRES);
+    Ok(signed.strip_prefix(&server).unwrap_or(&signed).to_owned())
+}
+
+/// A line for each, for wrk.
+fn write_paths(
+    stage: &Stage,
+    server: &Server,
+    size: u64,
+    paths: impl Iterator<Item = Result<String, String>>,
+) -> Result<(), String> {
+    let lines = paths.map(|path| Ok(path? + "\n")).collect::<Result<String, String>>()?;
+    std::fs::write(server.paths(stage, size), lines).map_err(|error| error.to_string())
+}
+
+impl Server {
+    fn paths(&self, stage: &Stage, size: u64) -> PathBuf {
+        stage.children.path(&format!("{}-{size}", self.urls))
     }
-    Ok(lines)
 }
 
 /// Reads until everything has been read at least once, and gives it time to reach flash.
@@ -220,32 +297,48 @@ fn warm(stage: &Stage, server: &Server, size: u64, count: u64) -> Result<(), Str
     let mut read = 0.0;
     // Each of the threads begins elsewhere: a round of half the objects each would do; two are sure.
     while read < 2.0 * count as f64 {
-        read += number(&wrk(stage, server, size, 1.0)?, "/requests")?;
+        let asked = wrk(stage, server, size, CONNECTIONS)?;
+        read += asked.rate * asked.seconds;
     }
     std::thread::sleep(Duration::from_secs(1));
     Ok(())
 }
 
+/// What became of a run of wrk.
+struct Asked {
+    seconds: f64,
+    /// Answers per second.
+    rate: f64,
+    p99_us: f64,
+    /// Of the server, for each answer.
+    cpu_us: f64,
+}
+
 /// What wrk's script printed. Every answer must be good.
-fn wrk(stage: &Stage, server: &Server, size: u64, seconds: f64) -> Result<Value, String> {
+fn wrk(stage: &Stage, server: &Server, size: u64, connections: u32) -> Result<Asked, String> {
     let mut command = Command::new("wrk");
     // It takes whole seconds.
-    command.arg(format!("-d{}s", seconds.ceil().max(1.0)));
-    command.arg(format!("-t{THREADS}")).arg(format!("-c{CONNECTIONS}"));
+    command.arg(format!("-d{}s", stage.seconds.ceil().max(1.0)));
+    command.arg(format!("-t{THREADS}")).arg(format!("-c{connections}"));
     command
         .arg("-s")
         .arg(stage.children.path("urls.lua"))
         .arg(format!("http://{}", server.address));
-    command.arg("--").arg(stage.children.path(&format!("urls-{size}"))).arg(THREADS.to_string());
+    command.arg("--").arg(server.paths(stage, size)).arg(THREADS.to_string());
     stage.children.note(&command);
+    let before = cpu_seconds(&server.child)?;
     let output = command.output().map_err(|error| format!("wrk: {error}"))?;
+    let spent = cpu_seconds(&server.child)? - before;
     let printed = String::from_utf8_lossy(&output.stdout);
     let last = printed.lines().last().unwrap_or_default();
     let report: Value = serde_json::from_str(last).map_err(|error| format!("wrk: {error}"))?;
-    match number(&report, "/failed")? {
-        0.0 => Ok(report),
-        failed => Err(format!("{failed} of wrk's requests failed")),
+    let of = |name: &str| number(&report, name);
+    if of("/failed")? != 0.0 {
+        return Err(format!("{} of wrk's requests failed", of("/failed")?));
     }
+    let (requests, seconds) = (of("/requests")?, of("/us")? / 1e6);
+    let (rate, cpu_us) = (requests / seconds, spent * 1e6 / requests);
+    Ok(Asked { seconds, rate, p99_us: of("/p99")?, cpu_us })
 }
 
 /// User and system time of a process.

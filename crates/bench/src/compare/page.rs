@@ -23,7 +23,26 @@ const NOT_CONCLUDED: &str = "\
 - What a virtual disk takes can be three times more or less a second later, so a share of it is a goal only while the kernel holds the disk
   (a control group's limit on bytes per second, which needs root). The rows with the disk as it is say what the rate was of the
   bandwidth before and after; it can also be more than the workload's own loops produce on these cores.
-- HTTP rows share the cores with the client. The CPU is the server's alone.
+";
+
+const HTTP_INTRODUCTION: &str = "\
+# The endpoint: measured
+
+Written by `make bench` (`cargo run --release -p zonal-bench -- http`). `zonal serve --freshness immutable` over a folder of objects, asked by wrk
+through presigned URLs; all that is asked for is cached. Medians, with the lowest and the highest in parentheses; a ratio is the median of
+ratios of neighbours: the servers take turns, so what the machine does besides falls on both. CPU is user and system time of the server.
+
+nginx caches slices of 1 MiB, as one process, and checks nothing: no signature, no checksum. Its bytes are in the kernel's page cache and go to
+the socket by `sendfile`, uncopied. Zonal reads them from the device (O_DIRECT), checks their CRC and copies them into the socket.
+";
+
+const HTTP_NOT_CONCLUDED: &str = "\
+## What is not concluded
+
+- Nothing about a network card: on loopback the sender's CPU pays for the receiver's half of TCP as well.
+- Nothing about real NVMe drives: the device is a file on a virtual disk, which the machine's host keeps in memory.
+- The servers share the cores with wrk, and in the row of the scan with the scan's reader and the origin's folder: what a reader waits for there is
+  a core as often as a byte.
 ";
 
 /// What a page says in words.
@@ -34,9 +53,12 @@ pub(crate) struct Words {
     pub(crate) not_concluded: &'static str,
 }
 
-/// Those of the comparison.
-pub(crate) const COMPARISON: Words =
-    Words { introduction: INTRODUCTION, not_concluded: NOT_CONCLUDED };
+/// Those about the cache.
+pub(crate) const CACHE: Words = Words { introduction: INTRODUCTION, not_concluded: NOT_CONCLUDED };
+
+/// Those about the endpoint.
+pub(crate) const HTTP: Words =
+    Words { introduction: HTTP_INTRODUCTION, not_concluded: HTTP_NOT_CONCLUDED };
 
 /// The whole page.
 pub(crate) fn page(
@@ -131,7 +153,7 @@ mod tests {
         let row = Row::new("hits", "MiB/s", samples(&[900.0, 950.0]), Goal::RatioAtLeast(0.9));
         let rows =
             [row.beside("fio", samples(&[1000.0, 1000.0])), Row::failed("http", "no wrk".into())];
-        let page = page(&COMPARISON, &[("kernel", "6.18".into())], &rows, &["zonal bench".into()]);
+        let page = page(&CACHE, &[("kernel", "6.18".into())], &rows, &["zonal bench".into()]);
         let expected = [
             "| kernel | 6.18 |",
             "| hits | MiB/s | 925.0 (900.0 to 950.0) | fio: 1000 | 0.925 (0.900 to 0.950) | ratio 0.900 | yes |",
