@@ -15,6 +15,19 @@ pub struct Config {
     pub region: String,
     /// Bounds in number and time.
     pub limits: Limits,
+    /// Who decides whether a request may have what it asks for.
+    pub authorization: Authorization,
+}
+
+/// Who decides whether a request may have what it asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Authorization {
+    /// The gateway, by the access keys that it knows.
+    #[default]
+    Keys,
+    /// The origin, which must be one S3 endpoint: every request goes there as its client signed it, also for what is
+    /// cached.
+    Origin,
 }
 
 /// What may change while an endpoint serves. Each request is held to the terms of the moment in which its head was

@@ -31,7 +31,8 @@ pub(crate) async fn delete_objects(
         return Err(S3Error::method_not_allowed());
     };
     let (parts, body) = request.into_parts();
-    let stated = parts.headers[PAYLOAD_HASH].to_str().unwrap_or_default();
+    let stated = parts.headers.get(PAYLOAD_HASH).and_then(|stated| stated.to_str().ok());
+    let stated = stated.unwrap_or(UNSIGNED_PAYLOAD);
     if stated.starts_with("STREAMING-") {
         return Err(S3Error::invalid_payload_hash());
     }

@@ -62,6 +62,16 @@ impl Domains {
         Ok(self)
     }
 
+    /// Whether a host is one of the domains, or below one.
+    pub(crate) fn have(&self, host: &str) -> bool {
+        let host = without_port(host).to_ascii_lowercase();
+        let is_below = |name: &String| {
+            host.strip_suffix(name.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        self.names.iter().any(is_below)
+    }
+
     /// The bucket that the host of a request names; `None` for a host that is none of ours or one of the domains
     /// itself: then the path names it.
     ///

@@ -106,6 +106,13 @@ impl S3Error {
         Self::new(StatusCode::NOT_FOUND, "NoSuchBucket", "The specified bucket does not exist")
     }
 
+    /// 403: the request is signed for a host whose paths the origin may read in another way than we do.
+    pub(crate) fn foreign_host() -> Self {
+        let message = "This request is signed for a host that is neither the origin's, nor an IP address, nor one of \
+                       the endpoint's domains.";
+        Self::new(StatusCode::FORBIDDEN, "AccessDenied", message)
+    }
+
     /// 405: S3 has no such method.
     pub(crate) fn method_not_allowed() -> Self {
         let message = "The specified method is not allowed against this resource.";

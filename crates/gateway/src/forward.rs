@@ -10,12 +10,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::request::Parts;
-use http::{Request, StatusCode};
+use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep, sleep_until};
-use zonal_origin::{BodyError, BoxBody, OriginError};
+use zonal_origin::{AsSigned, BodyError, BoxBody, OriginError};
 
 use crate::auth::Payload;
 use crate::body::Source;
@@ -30,9 +30,14 @@ pub(crate) async fn forward(
     request: Request<BoxBody>,
 ) -> Result<Answer, S3Error> {
     let response = gateway.origins().forward(request).await.map_err(failed)?;
+    Ok(handed_on(response))
+}
+
+/// The origin's answer, as it is.
+pub(crate) fn handed_on(response: Response<BoxBody>) -> Answer {
     let (parts, body) = response.into_parts();
     let source = Source::Origin(body);
-    Ok(Answer::new(parts.status, parts.headers, source, Some(Outcome::Bypass)))
+    Answer::new(parts.status, parts.headers, source, Some(Outcome::Bypass))
 }
 
 /// The request that goes to the origin.
@@ -50,6 +55,18 @@ pub(crate) fn outgoing(
     if let Payload::Chunks(_, chain) = payload {
         request.extensions.insert(*chain);
     }
+    let upload = Upload::new(body, gateway.config().limits.upload, gateway.stats().clone());
+    Request::from_parts(request, upload.boxed_unsync())
+}
+
+/// The request that goes to the origin as its client signed it.
+pub(crate) fn as_signed(
+    gateway: &Gateway,
+    bucket: &str,
+    mut request: Parts,
+    body: Incoming,
+) -> Request<BoxBody> {
+    request.extensions.insert(AsSigned { bucket: bucket.into() });
     let upload = Upload::new(body, gateway.config().limits.upload, gateway.stats().clone());
     Request::from_parts(request, upload.boxed_unsync())
 }

@@ -1,7 +1,7 @@
 //! One request, from its head to its answer.
 //!
 //! 1. Read what it asks for: the bucket in its host or path, the key, the query, the operation.
-//! 2. Check the signature, and whether its key may do that.
+//! 2. Check the signature, and whether its key may do that; or let the origin judge it (`as_signed`).
 //! 3. Carry the operation out: each has its own file, what is forwarded shares `forward` and `write`.
 //! 4. Put the answer together: the request's name, `X-Cache`, the XML of a refusal.
 
@@ -21,10 +21,11 @@ use zonal_origin::sigv4::Timestamp;
 use zonal_origin::{Origins, Query};
 
 use crate::access;
+use crate::as_signed;
 use crate::auth::{Signed, Verifier};
 use crate::body::{ResponseBody, Source};
 use crate::cache_control::CacheControl;
-use crate::config::{Caching, Config, Terms};
+use crate::config::{Authorization, Caching, Config, Terms};
 use crate::delete_objects::delete_objects;
 use crate::domains::Domains;
 use crate::error::S3Error;
@@ -220,6 +221,9 @@ impl Gateway {
         request: Parts,
         body: Incoming,
     ) -> Result<Answer, S3Error> {
+        if self.config().authorization == Authorization::Origin {
+            return as_signed::carry_out(self, (terms, asked), request, body).await;
+        }
         let object = asked.object();
         let Signed { rules, payload } = self.let_in(terms, asked, object.as_ref(), &request)?;
         self.check_origins(asked, &request)?;
@@ -277,7 +281,7 @@ impl Gateway {
     }
 
     /// A bucket that no origin has does not exist, and no origin can copy from another.
-    fn check_origins(&self, asked: &Asked<'_>, request: &Parts) -> Result<(), S3Error> {
+    pub(crate) fn check_origins(&self, asked: &Asked<'_>, request: &Parts) -> Result<(), S3Error> {
         let origins = self.origins();
         if origins.is_one() {
             return Ok(());
@@ -402,7 +406,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-const NOT_OF_ONE: &str =
+pub(crate) const NOT_OF_ONE: &str =
     "There are several origins behind this endpoint: only their buckets can be asked.";
 const NO_COPY: &str =
     "The source of this copy is not in the origin of its target: read it and write it.";

@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::time::SystemTime;
 
-use zonal_host::{Found, Freshness, Opened, OriginFault, ReadError, Reading};
+use zonal_host::{Found, Freshness, Head, Opened, OriginFault, ReadError, Reading};
 use zonal_origin::conditions;
 
 use crate::body::Source;
@@ -20,7 +20,7 @@ use crate::stats::Outcome;
 
 /// Versions that one request may see vanish under it. An object that changes faster than it can be
 /// opened three times is answered 503.
-const OPENS_MAX: usize = 3;
+pub(crate) const OPENS_MAX: usize = 3;
 
 pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Answer, Unserved> {
     let overrides = Overrides::of(read.query)?;
@@ -35,15 +35,9 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
         };
         match reading {
             Ok(reading) => {
-                let decision = decide(headers, &opened.head, now);
-                let range = decision.range(&opened.head);
                 let outcome = outcome(opened.found, reading.all_cached);
-                let head = decision.headers(&opened.head, &overrides, headers);
-                let source = Source::Object(reading, range.end - range.start);
-                return match decision.error(&opened.head) {
-                    Some(error) => Ok(Answer::refusal(error, head, outcome)),
-                    None => Ok(Answer::new(decision.status(), head, source, Some(outcome))),
-                };
+                let version = (&*opened.head, &overrides);
+                return Ok(answered(read, version, reading, (outcome, now)));
             }
             // An object that is gone is a version that is gone: what there is now is for the origin to say.
             Err(ReadError::Changed | ReadError::Origin(OriginFault::NotFound)) => {
@@ -57,6 +51,26 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
         }
     }
     Err(S3Error::unavailable("The object changes faster than it can be read.").into())
+}
+
+/// What a request gets of a version.
+pub(crate) fn answered(
+    read: &Read<'_>,
+    (head, overrides): (&Head, &Overrides),
+    reading: Reading,
+    (outcome, now): (Outcome, SystemTime),
+) -> Answer {
+    let headers = &read.request.headers;
+    let decision = decide(headers, head, now);
+    let range = decision.range(head);
+    let described = decision.headers(head, overrides, headers);
+    match decision.error(head) {
+        Some(error) => Answer::refusal(error, described, outcome),
+        None => {
+            let source = Source::Object(reading, range.end - range.start);
+            Answer::new(decision.status(), described, source, Some(outcome))
+        }
+    }
 }
 
 /// Opens and reads if nothing of it takes the origin.

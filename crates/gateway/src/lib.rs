@@ -2,19 +2,20 @@
 //!
 //! Uses: `host`, `origin`, `base`. Knows nothing of: devices, zones, chunks, policies, configuration files.
 //! Read in this order: `server`, `socket`, `gateway`, `domains`, `target`, `auth`, `operation`, `access`; then the paths: `get_object`,
-//! `head_object`, `list_buckets`, `forward`, `write`, `delete_objects`; then what they decide with: `representation`,
+//! `head_object`, `list_buckets`, `forward`, `write`, `delete_objects`, `as_signed`; then what they decide with: `representation`,
 //! `prefix`, `cache_control`.
 //!
 //! What holds, always:
 //!
 //! - Nothing is answered before the signature was checked, and whether its key may have all that is asked for: a hit as
-//!   a miss.
+//!   a miss. Either we check, or the origin does, for each request.
 //! - One answer has the bytes and the headers of one version. When the rest of it cannot be had, the
 //!   connection is cut: nobody takes a part for the whole.
 //! - An acknowledged write is seen by every read that begins after it.
 //! - Clients are many and slow: whatever they hold or wait for is bounded in number, size and time.
 
 mod access;
+mod as_signed;
 mod auth;
 mod backend;
 mod body;
@@ -45,7 +46,7 @@ mod xml;
 pub use access::{Access, AccessRules};
 pub use auth::AccessKeys;
 pub use backend::OriginBackend;
-pub use config::{Caching, Config, Limits, Terms};
+pub use config::{Authorization, Caching, Config, Limits, Terms};
 pub use domains::{BadDomain, Domains};
 pub use gateway::Gateway;
 pub use operation::Operation;

@@ -196,7 +196,8 @@ fn only_hoisted(query: &Query<'_>) -> bool {
 
 /// Parameters that change nothing about what is asked: the signature, and the name that SDKs add.
 fn is_neutral(name: &str) -> bool {
-    name == "x-id" || name == "X-Amz-Content-Sha256" || PRESIGN_PARAMETERS.contains(&name)
+    matches!(name, "x-id" | "X-Amz-Content-Sha256" | "X-Amz-Security-Token")
+        || PRESIGN_PARAMETERS.contains(&name)
 }
 
 fn is_amz(name: &str) -> bool {

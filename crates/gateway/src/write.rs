@@ -10,6 +10,9 @@
 //! handed on as it comes, all but its last piece: S3 may begin to answer long before it has done the
 //! work, and keeps the client awake with spaces.
 //!
+//! What the origin judges ([`AsSigned`]) is removed only after it, and not when it was refused: anybody could have what is
+//! cached removed otherwise. Nothing old is served all the same, for the origin confirms each version to each reader.
+//!
 //! When a removal does not reach flash, a crash could bring the old bytes back. Under `revalidate` the
 //! origin would be asked before they are served, so the write goes on and the failure is counted.
 //! Under `ttl` and `immutable` they would be served: then the write is refused before it is
@@ -26,11 +29,12 @@ use http_body_util::BodyExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use zonal_host::{ObjectName, RemoveError};
-use zonal_origin::BoxBody;
 use zonal_origin::sigv4::decode_path;
 use zonal_origin::xml::element;
+use zonal_origin::{AsSigned, BoxBody};
 
 use crate::body::{Cut, Source};
+use crate::config::Authorization;
 use crate::error::S3Error;
 use crate::forward::failed;
 use crate::gateway::{Answer, Asked, Gateway};
@@ -90,9 +94,12 @@ pub(crate) async fn write(
     document: Option<Place>,
 ) -> Result<Answer, S3Error> {
     let place = gateway.places().for_write(request.body()).await?;
-    forget(gateway, &names).await?;
+    let is_judged = request.extensions().get::<AsSigned>().is_none();
+    if is_judged {
+        forget(gateway, &names).await?;
+    }
     let (begun, has_begun) = oneshot::channel();
-    let task = Write { gateway: gateway.clone(), names, location };
+    let task = Write { gateway: gateway.clone(), names, location, is_judged };
     tokio::spawn(async move {
         task.run(request, begun).await;
         drop((place, document));
@@ -107,6 +114,8 @@ struct Write {
     gateway: Gateway,
     names: Vec<ObjectName>,
     location: Option<String>,
+    /// Its client was found to be allowed to write. Otherwise the origin judges it.
+    is_judged: bool,
 }
 
 /// The URL of what a multipart upload becomes, as its client knows it.
@@ -169,13 +178,17 @@ impl Write {
         (parts, Source::from(document))
     }
 
-    /// Removes, then answers. A write that failed may have happened all the same.
+    /// Removes, then answers. A write that failed may have happened all the same, but not one that was refused to
+    /// somebody who may be anybody.
     async fn end(
         self,
         answer: Result<Begun, S3Error>,
         begun: oneshot::Sender<Result<Begun, S3Error>>,
     ) {
-        let removed = forget(&self.gateway, &self.names).await;
+        let is_refusal = |(parts, _): &Begun| parts.status.is_client_error();
+        let may_have_happened = self.is_judged || !answer.as_ref().is_ok_and(is_refusal);
+        let names = if may_have_happened { &self.names[..] } else { &[] };
+        let removed = forget(&self.gateway, names).await;
         let _ = begun.send(removed.and(answer));
     }
 }
@@ -202,7 +215,9 @@ pub(crate) async fn forget(gateway: &Gateway, names: &[ObjectName]) -> Result<()
     gateway.stats().removals.add(names.len() as u64);
     gateway.stats().removals_failed.add(failed as u64);
     let freshness = &gateway.terms().freshness;
-    if failed == 0 || names.iter().all(|name| freshness.of(name).always_asks()) {
+    // What the origin judges it also confirms, for each reader.
+    let is_confirmed = gateway.config().authorization == Authorization::Origin;
+    if failed == 0 || is_confirmed || names.iter().all(|name| freshness.of(name).always_asks()) {
         Ok(())
     } else {
         Err(S3Error::unavailable(RemoveError.to_string()))

@@ -34,7 +34,7 @@ pub use hop_by_hop::named_by_connection;
 pub use limits::Limits;
 pub use list::Page;
 pub use object::{ObjectHead, ObjectName};
-pub use origin::{Origin, RequestId};
+pub use origin::{AsSigned, Origin, RequestId};
 pub use origins::{Named, Origins};
 pub use query::{BadQuery, Query};
 pub use s3::{Addressing, Endpoint, EndpointError, S3OpenError, S3Origin};

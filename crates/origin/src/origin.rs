@@ -5,7 +5,7 @@ use std::ops::Range;
 use http::{Request, Response};
 
 use crate::body::{BoxBody, OriginBody};
-use crate::error::OriginError;
+use crate::error::{OriginError, Refusal};
 use crate::folder::FolderOrigin;
 use crate::object::{ObjectHead, ObjectName};
 use crate::s3::S3Origin;
@@ -15,6 +15,14 @@ use crate::stats::Stats;
 /// carries it; what an S3 endpoint answers has a name of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestId(pub Box<str>);
+
+/// In the extensions of a forwarded request: it goes to the origin as its client signed it, under the host and with the
+/// path that were signed, and the origin judges it. Only S3 endpoints can.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AsSigned {
+    /// The bucket that it concerns; empty when it is none.
+    pub bucket: Box<str>,
+}
 
 /// Where objects come from when they are not cached.
 #[derive(Debug)]
@@ -73,7 +81,8 @@ impl Origin {
     /// `/BUCKET/KEY`. An answer to the request is `Ok` whatever its status, and it is handed back as it is.
     /// Never tried again.
     ///
-    /// Signed chunks are checked when the request's extensions hold a [`crate::Chain`]; see also [`RequestId`].
+    /// Signed chunks are checked when the request's extensions hold a [`crate::Chain`]; see also [`RequestId`]. With
+    /// [`AsSigned`] among them nothing is signed or checked here.
     ///
     /// # Errors
     /// No answer came, it was about us and not about the request, or the request's body failed.
@@ -83,7 +92,23 @@ impl Origin {
     ) -> Result<Response<BoxBody>, OriginError> {
         match self {
             Self::S3(origin) => origin.forward(request).await,
+            Self::Folder(_) if request.extensions().get::<AsSigned>().is_some() => {
+                Err(OriginError::Denied(Refusal {
+                    status: 403,
+                    code: "AccessDenied".to_owned(),
+                    message: "a folder judges no signatures".to_owned(),
+                }))
+            }
             Self::Folder(origin) => origin.forward(request).await,
+        }
+    }
+
+    /// Whether a request that is signed for this host is signed for this origin.
+    #[must_use]
+    pub fn is_at(&self, host: &str) -> bool {
+        match self {
+            Self::S3(origin) => origin.is_at(host),
+            Self::Folder(_) => false,
         }
     }
 

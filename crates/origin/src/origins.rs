@@ -11,7 +11,7 @@ use crate::body::{BoxBody, OriginBody};
 use crate::error::{OriginError, Refusal};
 use crate::list::Page;
 use crate::object::{ObjectHead, ObjectName};
-use crate::origin::Origin;
+use crate::origin::{AsSigned, Origin};
 use crate::sigv4::decode_path;
 
 /// An origin among others.
@@ -103,6 +103,12 @@ impl Origins {
         })
     }
 
+    /// Whether a request that is signed for this host is signed for one of them.
+    #[must_use]
+    pub fn are_at(&self, host: &str) -> bool {
+        self.all.iter().any(|one| one.origin.is_at(host))
+    }
+
     /// As [`Origin::head`].
     ///
     /// # Errors
@@ -139,7 +145,7 @@ impl Origins {
 
     /// As [`Origin::forward`].
     ///
-    /// Requires: the path names a bucket, or there [is one](Self::is_one) origin.
+    /// Requires: the path (or [`AsSigned`]) names a bucket, or there [is one](Self::is_one) origin.
     ///
     /// # Errors
     /// As there, and that there is no such bucket.
@@ -148,8 +154,9 @@ impl Origins {
         request: Request<BoxBody>,
     ) -> Result<Response<BoxBody>, OriginError> {
         let path = request.uri().path().trim_start_matches('/');
-        let bucket = path.split('/').next().unwrap_or_default();
-        let origin = self.of(&decode_path(bucket).unwrap_or_default())?;
+        let bucket = decode_path(path.split('/').next().unwrap_or_default()).unwrap_or_default();
+        let signed = request.extensions().get::<AsSigned>();
+        let origin = self.of(signed.map_or(&*bucket, |signed| &*signed.bucket))?;
         origin.forward(request).await
     }
 }

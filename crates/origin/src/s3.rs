@@ -7,11 +7,12 @@
 //! 1. `endpoint` turns a bucket and a key into a URL,
 //! 2. `client` sends signed requests, within the limits, again where that is safe,
 //! 3. `head` and `get` check every answer against what was asked,
-//! 4. `forward` hands on everything else,
+//! 4. `forward` hands on everything else, `as_signed` what its client signed for the origin,
 //! 5. `answer` turns refusals into errors,
 //! 6. `probe` tells a refusal of the request from one of us.
 
 mod answer;
+mod as_signed;
 mod client;
 mod endpoint;
 mod forward;

@@ -20,7 +20,9 @@ use std::path::{Path, PathBuf};
 
 use tracing_subscriber::filter::Targets;
 use zonal_base::{Bytes, Nanos};
-use zonal_gateway::{AccessRules, Certificate, Domains, FreshnessRules, Keep, KeepRules};
+use zonal_gateway::{
+    AccessRules, Authorization, Certificate, Domains, FreshnessRules, Keep, KeepRules,
+};
 use zonal_hostdev::DeviceSpec;
 use zonal_origin::sigv4::Credentials;
 
@@ -37,6 +39,8 @@ pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     /// Region that clients sign for.
     pub(crate) region: String,
+    /// Who decides whether a request may have what it asks for.
+    pub(crate) authorization: Authorization,
     /// Whose subdomains are buckets.
     pub(crate) domains: Domains,
     /// Who may come in; `None`: make a pair.
@@ -159,6 +163,7 @@ impl Config {
             ("data-dir", self.data_dir != other.data_dir),
             ("endpoint.listen", self.listen != other.listen),
             ("endpoint.region", self.region != other.region),
+            ("endpoint.authorization", self.authorization != other.authorization),
             ("endpoint.access-key (there, or not)", self.keys.is_some() != other.keys.is_some()),
             (
                 "endpoint.keys-file (there, or not)",

@@ -21,8 +21,8 @@ pub(crate) struct Greeting<'a> {
     pub(crate) is_https: bool,
     pub(crate) admin: SocketAddr,
     pub(crate) region: &'a str,
-    pub(crate) keys: &'a KeyPair,
-    pub(crate) secret: &'a Secret,
+    /// A pair that is let in; `None`: the origin lets in whom it knows.
+    pub(crate) keys: Option<&'a (KeyPair, Secret)>,
     pub(crate) freshness: Freshness,
     /// The path to fetch: an object of ours, or the list of buckets.
     pub(crate) path: String,
@@ -56,42 +56,26 @@ impl Greeting<'_> {
             Some(url) => writeln!(text, "  curl -sS -D- -o /dev/null '{url}'"),
             None => Ok(()),
         };
-        let _ = writeln!(text, "  {FORGET}");
-        let _ = writeln!(
-            text,
-            "  export AWS_ACCESS_KEY_ID={} AWS_SECRET_ACCESS_KEY={} AWS_ENDPOINT_URL={endpoint} \
-             AWS_REGION={region} AWS_DEFAULT_REGION={region}",
-            quoted(&self.keys.access_key),
-            self.secret_key(),
-            region = quoted(self.region),
-        );
+        let region = quoted(self.region);
+        let _ = match self.keys {
+            Some((keys, secret)) => writeln!(
+                text,
+                "  {FORGET}\n  export AWS_ACCESS_KEY_ID={} AWS_SECRET_ACCESS_KEY={} AWS_ENDPOINT_URL={endpoint} \
+                 AWS_REGION={region} AWS_DEFAULT_REGION={region}",
+                quoted(&keys.access_key),
+                secret_key(keys, secret),
+            ),
+            // Keys and region are those of the origin, and the shell knows them, or its user does.
+            None => writeln!(text, "  export AWS_ENDPOINT_URL={endpoint}"),
+        };
         let _ = writeln!(text, "  curl -s {}/metrics", url("http", self.admin));
         let _ = writeln!(text, "\n{}", self.explanation());
         text
     }
 
-    /// The secret key as a shell comes by it. It is shown once, by the start that made it.
-    fn secret_key(&self) -> String {
-        let in_file = |path: &Path| quoted(&path.display().to_string());
-        match self.secret {
-            Secret::Printed => quoted(&self.keys.secret_key),
-            Secret::Kept(path) => {
-                format!("\"$(sed -n 's/^aws_secret_access_key *= *//p' {})\"", in_file(path))
-            }
-            Secret::InFile(path) => format!("\"$(head -n 1 {})\"", in_file(path)),
-            Secret::InKeysFile => {
-                "\"${ZONAL_KEY_SECRET:?write the secret of this access key here}\"".to_owned()
-            }
-            // A shell that does not know it says so, and exports nothing.
-            Secret::Given => {
-                "\"${ZONAL_ENDPOINT_SECRET_KEY:?write the secret key here}\"".to_owned()
-            }
-        }
-    }
-
     /// `None` when no client could sign with these keys.
     fn presigned(&self, endpoint: &str) -> Option<String> {
-        let KeyPair { access_key, secret_key } = self.keys.clone();
+        let KeyPair { access_key, secret_key } = self.keys?.0.clone();
         let credentials = Credentials { access_key, secret_key, session_token: None };
         let signer = Signer::new(credentials, self.region.to_owned()).ok()?;
         let uri: Uri = format!("{endpoint}{}", self.path).parse().ok()?;
@@ -100,6 +84,11 @@ impl Greeting<'_> {
     }
 
     fn explanation(&self) -> String {
+        if self.keys.is_none() {
+            return "The origin judges each request: sign with a key that it knows. Read an object twice: what comes \
+                    from local flash says X-Cache: REVALIDATED, what does not says X-Cache: MISS or BYPASS."
+                .to_owned();
+        }
         let hit = match self.freshness {
             Freshness::Revalidate => {
                 "X-Cache: REVALIDATED (the bytes come from local flash; the origin was asked only whether \
@@ -112,6 +101,23 @@ impl Greeting<'_> {
         format!(
             "Read an object twice. What is on flash says {hit}, what is not says X-Cache: MISS."
         )
+    }
+}
+
+/// The secret key as a shell comes by it. It is shown once, by the start that made it.
+fn secret_key(keys: &KeyPair, secret: &Secret) -> String {
+    let in_file = |path: &Path| quoted(&path.display().to_string());
+    match secret {
+        Secret::Printed => quoted(&keys.secret_key),
+        Secret::Kept(path) => {
+            format!("\"$(sed -n 's/^aws_secret_access_key *= *//p' {})\"", in_file(path))
+        }
+        Secret::InFile(path) => format!("\"$(head -n 1 {})\"", in_file(path)),
+        Secret::InKeysFile => {
+            "\"${ZONAL_KEY_SECRET:?write the secret of this access key here}\"".to_owned()
+        }
+        // A shell that does not know it says so, and exports nothing.
+        Secret::Given => "\"${ZONAL_ENDPOINT_SECRET_KEY:?write the secret key here}\"".to_owned(),
     }
 }
 

@@ -1,6 +1,8 @@
 //! The endpoint over a real cache on a file, with a folder or a misbehaving server as its origin, asked over TCP.
 
 #[cfg(test)]
+mod as_signed;
+#[cfg(test)]
 mod bad_clients;
 #[cfg(test)]
 mod bad_origins;

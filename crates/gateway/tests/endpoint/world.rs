@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use zonal_base::Bytes;
 use zonal_gateway::{
-    Access, AccessKeys, AccessRules, Config, Domains, FreshnessRules, Gateway, Keep, KeepRules,
-    Limits, OriginBackend, Outcome, Terms, serve,
+    Access, AccessKeys, AccessRules, Authorization, Config, Domains, FreshnessRules, Gateway, Keep,
+    KeepRules, Limits, OriginBackend, Outcome, Terms, serve,
 };
 use zonal_host::{DeviceSettings, Freshness, Node, NodeSettings};
 use zonal_origin::{FolderOrigin, Origin, Origins};
@@ -61,12 +61,27 @@ impl World {
         Self::over(folder, origin.into(), freshness, Limits::default()).await
     }
 
+    /// Over an origin that judges what clients may have.
+    pub(crate) async fn judged_by(origin: Origin) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let terms = (REVALIDATE, Limits::default(), Authorization::Origin);
+        Self::build(folder, origin.into(), terms).await
+    }
+
     /// Over any origins, whose files may be in the folder.
     pub(crate) async fn over(
         folder: TempDir,
         origins: Origins,
         freshness: Freshness,
         limits: Limits,
+    ) -> Self {
+        Self::build(folder, origins, (freshness, limits, Authorization::Keys)).await
+    }
+
+    async fn build(
+        folder: TempDir,
+        origins: Origins,
+        (freshness, limits, authorization): (Freshness, Limits, Authorization),
     ) -> Self {
         let origins = Arc::new(origins);
         let spec = format!("file:{}?size=64MiB&zone=4MiB", folder.path().join("device").display());
@@ -87,7 +102,7 @@ impl World {
         };
         let backend = Arc::new(OriginBackend::new(origins.clone()));
         let node = Node::start(&settings, backend, None).await.unwrap();
-        let config = Config { region: REGION.into(), limits };
+        let config = Config { region: REGION.into(), limits, authorization };
         let everything = AccessRules::all(Access::ReadWrite);
         let terms = Terms {
             access_keys: AccessKeys::default().with(ACCESS_KEY, SECRET_KEY, everything),

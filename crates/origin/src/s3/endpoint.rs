@@ -79,6 +79,17 @@ impl Endpoint {
         self.scheme == Scheme::HTTPS
     }
 
+    /// Whether `host`, as a request has it, is this endpoint.
+    pub(super) fn is_at(&self, host: &str) -> bool {
+        self.authority.as_str().eq_ignore_ascii_case(host)
+    }
+
+    /// The URL of a path and query as they are, whatever they mean. `None` when that is no URL.
+    pub(super) fn url_as_it_is(&self, path_and_query: &str) -> Option<Uri> {
+        let builder = Uri::builder().scheme(self.scheme.clone());
+        builder.authority(self.authority.clone()).path_and_query(path_and_query).build().ok()
+    }
+
     /// The URL of an object (of the bucket for the key "", of the service for the bucket "").
     /// `None` for a bucket that no S3 has: its name could end up as another host or path.
     pub(super) fn url(&self, bucket: &str, key: &str, query: Option<&str>) -> Option<Uri> {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use http::header::{AUTHORIZATION, DATE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue};
+use http::request::Parts;
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -24,6 +25,7 @@ use crate::body::{BoxBody, full_body};
 use crate::error::{OriginError, Wait};
 use crate::hashed;
 use crate::hop_by_hop;
+use crate::origin::AsSigned;
 use crate::places::Place;
 use crate::query::Query;
 use crate::sigv4::{Timestamp, UNSIGNED_PAYLOAD, decode_path, encode_query_value};
@@ -39,7 +41,11 @@ impl S3Origin {
     ) -> Result<Response<BoxBody>, OriginError> {
         self.stats.forwards.add(1);
         let place = self.places.for_forward(&request).await?;
-        self.hand_on(request, place).await.inspect_err(|error| self.stats.count_error(error))
+        let answer = match request.extensions().get::<AsSigned>() {
+            Some(_) => self.hand_on_as_signed(request, place).await,
+            None => self.hand_on(request, place).await,
+        };
+        answer.inspect_err(|error| self.stats.count_error(error))
     }
 
     async fn hand_on(
@@ -65,13 +71,8 @@ impl S3Origin {
             signer.sign(now, &mut parts, &payload_hash);
         }
 
-        let progress = Arc::new(Progress::default());
-        let upload = Upload { inner: body, progress: progress.clone() };
         let method = parts.method.clone();
-        let request = Request::from_parts(parts, upload.boxed_unsync());
-        let answer = self.send_watched(request, &progress).await;
-        self.stats.sent_bytes.add(progress.sent_bytes());
-        let answer = answer?;
+        let answer = self.send(parts, body).await?;
         if !answer.status().is_success() && answer.status() != StatusCode::NOT_MODIFIED {
             return self.refused(&method, answer).await;
         }
@@ -103,6 +104,19 @@ impl S3Origin {
         self.stats.count_error(&meaning);
         hop_by_hop::remove(&mut parts.headers);
         Ok(Response::from_parts(parts, full_body(document)))
+    }
+
+    pub(super) async fn send(
+        &self,
+        parts: Parts,
+        body: BoxBody,
+    ) -> Result<Response<Incoming>, OriginError> {
+        let progress = Arc::new(Progress::default());
+        let upload = Upload { inner: body, progress: progress.clone() };
+        let request = Request::from_parts(parts, upload.boxed_unsync());
+        let answer = self.send_watched(request, &progress).await;
+        self.stats.sent_bytes.add(progress.sent_bytes());
+        answer
     }
 
     /// Waits for the answer as long as the request's body moves, and a while after.

@@ -8,7 +8,7 @@ use tokio::process::{Child, Command};
 use zonal_origin::sigv4::Credentials;
 use zonal_origin::{Limits, Origin, S3Origin};
 
-const ACCESS_KEY: &str = "testak";
+pub(crate) const ACCESS_KEY: &str = "testak";
 pub(crate) const SECRET_KEY: &str = "testsecret123";
 
 /// A server with its own folder; both are gone when it is dropped.
@@ -42,7 +42,7 @@ impl VersityGw {
         };
         let folder =
             std::env::temp_dir().join(format!("zonal-versitygw-{}-{name}", std::process::id()));
-        for sub in ["root", "versions", "attributes"] {
+        for sub in ["root", "versions", "attributes", "users"] {
             std::fs::create_dir_all(folder.join(sub)).unwrap();
         }
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -50,6 +50,8 @@ impl VersityGw {
         let process = Command::new(binary)
             .env("ROOT_ACCESS_KEY", ACCESS_KEY)
             .env("ROOT_SECRET_KEY", SECRET_KEY)
+            .arg("--iam-dir")
+            .arg(folder.join("users"))
             .args(["--port", &address, "posix", "--sidecar"])
             .arg(folder.join("attributes"))
             .arg("--versioning-dir")
@@ -64,6 +66,20 @@ impl VersityGw {
         let server = Self { folder, url, _process: process };
         wait_until_it_listens(&address).await;
         Some(server)
+    }
+
+    /// Lets somebody in who may do nothing yet.
+    #[allow(dead_code, reason = "one of the two crates that share this file needs it")]
+    pub(crate) async fn add_user(&self, access_key: &str, secret_key: &str) {
+        let binary = find_binary().expect("it was started");
+        let added = Command::new(binary)
+            .args(["admin", "--access", ACCESS_KEY, "--secret", SECRET_KEY])
+            .args(["--endpoint-url", &self.url, "create-user", "--role", "user"])
+            .args(["--access", access_key, "--secret", secret_key])
+            .output()
+            .await
+            .unwrap();
+        assert!(added.status.success(), "{added:?}");
     }
 
     /// The server as an origin that is asked with this key.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
-use zonal_gateway::OriginBackend;
+use zonal_gateway::{Authorization, OriginBackend};
 use zonal_host::{DeviceSettings, Node, NodeSettings, ObjectName};
 use zonal_origin::{FolderOrigin, Named, Origin, Origins, S3Origin};
 use zonal_zonelog::OpenMode;
@@ -117,11 +117,10 @@ struct Started {
 struct Found {
     /// Holds the lock of the data directory.
     home: Option<Home>,
-    /// A pair that is let in: the one that is shown.
-    keys: KeyPair,
-    /// The same, when the configuration names none.
+    /// A pair that is let in: the one that is shown. `None`: the origin lets in whom it knows.
+    keys: Option<(KeyPair, Secret)>,
+    /// The same pair, when the configuration names none.
     own_keys: Option<KeyPair>,
-    secret: Secret,
     /// In the order of the configuration.
     origins: Vec<OriginSpec>,
     devices: Vec<DeviceSettings>,
@@ -131,7 +130,11 @@ async fn start(config: &Config, endpoint: Address) -> Result<Started, Failure> {
     let mut found = Found::find(config)?;
     let Found { own_keys, origins, devices, .. } = &found;
     let origins = Arc::new(open_origins(origins, config)?);
-    let gateway = zonal_gateway::Config { region: config.region.clone(), limits: config.limits };
+    let gateway = zonal_gateway::Config {
+        region: config.region.clone(),
+        limits: config.limits,
+        authorization: config.authorization,
+    };
     let terms = reload::terms(config, own_keys.as_ref());
     let (front, listening) = Front::new(endpoint, (gateway, terms), origins.clone());
     let settings = NodeSettings { devices: devices.clone(), mode: OpenMode::Recover };
@@ -179,7 +182,8 @@ fn open_origin(spec: &OriginSpec, config: &config::Origin) -> Result<Origin, Fai
 
 impl Found {
     fn find(config: &Config) -> Result<Self, Failure> {
-        let is_all_named = (config.keys.is_some() || !config.more_keys.is_empty())
+        let takes_keys = config.authorization == Authorization::Keys;
+        let is_all_named = (config.keys.is_some() || !config.more_keys.is_empty() || !takes_keys)
             && config.origins.iter().all(|origin| origin.spec.is_some())
             && config.devices.iter().all(|device| device.spec.is_some());
         let mut home = match is_all_named {
@@ -208,14 +212,15 @@ impl Found {
             });
         }
         let mut own_keys = None;
-        let (keys, secret) = match (&config.keys, &config.secret_key_file) {
+        let keys = match (&config.keys, &config.secret_key_file) {
+            _ if !takes_keys => None,
             (Some(keys), Some(file)) => {
                 // What is printed can be used from anywhere.
                 let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
-                (keys.clone(), Secret::InFile(file))
+                Some((keys.clone(), Secret::InFile(file)))
             }
-            (Some(keys), None) => (keys.clone(), Secret::Given),
-            (None, _) => match config.more_keys.first() {
+            (Some(keys), None) => Some((keys.clone(), Secret::Given)),
+            (None, _) => Some(match config.more_keys.first() {
                 Some(key) => (key.pair.clone(), Secret::InKeysFile),
                 None => {
                     let (keys, from) = needed(&mut home).keys()?;
@@ -225,9 +230,11 @@ impl Found {
                         KeysFrom::Kept(path) => (keys, Secret::Kept(path)),
                     }
                 }
-            },
+            }),
         };
-        refuse_own_keys(config, &keys)?;
+        if let Some((keys, _)) = &keys {
+            refuse_own_keys(config, keys)?;
+        }
         let mut origins = Vec::with_capacity(config.origins.len());
         for origin in &config.origins {
             origins.push(match &origin.spec {
@@ -235,7 +242,7 @@ impl Found {
                 None => OriginSpec::Folder(needed(&mut home).origin()?),
             });
         }
-        Ok(Self { home, keys, own_keys, secret, origins, devices })
+        Ok(Self { home, keys, own_keys, origins, devices })
     }
 }
 
@@ -288,8 +295,7 @@ fn greeting<'a>(
         is_https: config.certificate.is_some(),
         admin,
         region: &config.region,
-        keys: &found.keys,
-        secret: &found.secret,
+        keys: found.keys.as_ref(),
         freshness: config.freshness.of(&sample).object,
         path,
         about: format!("{}, cached on {}", origins.join(" and "), devices.join(" and ")),

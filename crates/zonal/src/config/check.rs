@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use tracing_subscriber::filter::LevelFilter;
 use zonal_base::{Bytes, Nanos};
-use zonal_gateway::{AccessRules, Certificate, CertificateError, Domains, Keep, KeepRules};
+use zonal_gateway::{
+    AccessRules, Authorization, Certificate, CertificateError, Domains, Keep, KeepRules,
+};
 use zonal_origin::sigv4::Credentials;
 use zonal_policy::Spec;
 
@@ -51,6 +53,7 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
         listen,
         region: given("endpoint.region", &endpoint.region)?.to_owned(),
         domains: domains(endpoint)?,
+        authorization: authorization(file)?,
         keys,
         secret_key_file: Some(text(&endpoint.secret_key_file))
             .filter(|path| !path.is_empty())
@@ -176,6 +179,25 @@ fn more_keys(path: &str, pair: Option<&KeyPair>, variable: Variables<'_>) -> Che
             Err(ConfigError::new("endpoint.keys-file", format!("{path} has no keys")))
         }
         None => Ok(keys),
+    }
+}
+
+fn authorization(file: &raw::File) -> Checked<Authorization> {
+    let wrong = |why: &str| Err(ConfigError::new("endpoint.authorization", why));
+    match given("endpoint.authorization", &file.endpoint.authorization)? {
+        "keys" => return Ok(Authorization::Keys),
+        "origin" => {}
+        other => return wrong(&format!("{other:?}: write keys or origin")),
+    }
+    let raw::Endpoint { access_key, keys_file, .. } = &file.endpoint;
+    if !text(access_key).is_empty() || !text(keys_file).is_empty() {
+        return wrong(
+            "origin: it knows the keys: leave endpoint.access-key and endpoint.keys-file out",
+        );
+    }
+    match &file.origin[..] {
+        [one] if text(&one.spec).starts_with("s3:") => Ok(Authorization::Origin),
+        _ => wrong("origin: this takes one origin, and that an S3 endpoint (s3:URL)"),
     }
 }
 

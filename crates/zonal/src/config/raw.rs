@@ -71,6 +71,9 @@ pub(crate) struct Endpoint {
         env = "ZONAL_ENDPOINT_DOMAINS"
     )]
     pub(crate) domains: Option<Vec<String>>,
+    /// Who decides whether a request may have what it asks for: keys (those named here) or origin (as each request is signed)
+    #[arg(long, value_name = "WHO", env = "ZONAL_ENDPOINT_AUTHORIZATION")]
+    pub(crate) authorization: Option<String>,
     /// Access key of the clients
     #[arg(long, value_name = "KEY", env = "ZONAL_ENDPOINT_ACCESS_KEY")]
     pub(crate) access_key: Option<String>,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Command, Parser};
 use zonal_base::{Bytes, Nanos};
-use zonal_gateway::{Access, AccessRules, Domains, FreshnessRules, Keep, KeepRules};
+use zonal_gateway::{Access, AccessRules, Authorization, Domains, FreshnessRules, Keep, KeepRules};
 use zonal_host::Freshness;
 
 use super::layers::DEFAULTS;
@@ -187,8 +187,8 @@ fn a_prefix_may_have_a_freshness_of_its_own() {
 fn a_file_that_cannot_be_meant_is_refused_with_its_line() {
     check_file(
         "\n[endpoint]\nlisten = '127.0.0.1:1'\nport = 2\n",
-        "FILE: line 4: unknown field `port`, expected one of `listen`, `region`, `domains`, `access-key`, \
-         `secret-key`, `secret-key-file`, `keys-file`, `certificate-file`, `private-key-file`",
+        "FILE: line 4: unknown field `port`, expected one of `listen`, `region`, `domains`, \
+         `authorization`, `access-key`, `secret-key`, `secret-key-file`, `keys-file`, `certificate-file`, `private-key-file`",
     );
     check_file(
         "[endpoints]\n",
@@ -592,4 +592,22 @@ fn what_anybody_may_do_has_rules() {
         "access.rules: \"a/\": write PREFIX=ACCESS, such as lake/=read",
     );
     check_flags(&["--access", "all"], "access: \"all\": write none, read, write or read-write");
+}
+
+#[test]
+fn the_origin_may_judge_requests_if_it_is_one_and_knows_the_keys() {
+    assert_eq!(load(&[]).unwrap().authorization, Authorization::Keys);
+    let origin = ["--authorization", "origin", "--origin", "s3:http://127.0.0.1:1"];
+    assert_eq!(load(&origin).unwrap().authorization, Authorization::Origin);
+    let more = |words: &[&str]| load(&[&origin, words].concat()).unwrap_err().to_string();
+    let keys = "endpoint.authorization: origin: it knows the keys: leave endpoint.access-key and endpoint.keys-file out";
+    assert_eq!(more(&["--access-key", "a", "--secret-key", "b"]), keys);
+    let one =
+        "endpoint.authorization: origin: this takes one origin, and that an S3 endpoint (s3:URL)";
+    assert_eq!(more(&["--origin", "file:a"]), one);
+    check_flags(&["--authorization", "origin"], one);
+    check_flags(
+        &["--authorization", "caller"],
+        "endpoint.authorization: \"caller\": write keys or origin",
+    );
 }

@@ -86,13 +86,13 @@ impl Zonal {
             };
             greeting += &(line.unwrap() + "\n");
         }
-        let address = |before: &str, after: char| {
+        let address = |before: &str, after: &[char]| {
             let (_, rest) = greeting.split_once(before).expect("an address is printed");
             rest[..rest.find(after).unwrap()].parse::<SocketAddr>().unwrap()
         };
         let scheme = if greeting.contains("=https://") { "=https://" } else { "=http://" };
-        let endpoint = address(&format!("AWS_ENDPOINT_URL{scheme}"), ' ');
-        let admin = address("curl -s http://", '/');
+        let endpoint = address(&format!("AWS_ENDPOINT_URL{scheme}"), &[' ', '\n']);
+        let admin = address("curl -s http://", &['/']);
         Self { child, greeting, endpoint, admin, log }
     }
 

@@ -1,0 +1,190 @@
+//! The other way to authorize: the origin judges each request, as its client signed it, also for what is cached.
+//!
+//! A signature covers the method, the host, the path, the query and the headers that it names. So nothing of that is
+//! changed on the way; what can be added is a header that it does not name.
+//!
+//! 1. The host must be one whose paths the origin reads as we do. Otherwise a signature for one object could open another.
+//! 2. A GET of what the cache may answer is sent with `If-None-Match` added: the version that is cached. 304 says that its
+//!    client may have it, and that it is the current one; then its bytes come from the cache. It is for the cache to fetch
+//!    what it lacks, with keys of its own.
+//! 3. Every other answer is handed on as it is. So is what the origin says to all other requests.
+//! 4. What is cached of an object goes when the origin has accepted a write of it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use http::header::{
+    ETAG, HOST, HeaderMap, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE,
+    LAST_MODIFIED,
+};
+use http::request::Parts;
+use http::uri::Authority;
+use http::{Request, Response, StatusCode};
+use hyper::body::{Body, Incoming};
+use zonal_host::{Freshness, Head, ObjectName, Opened, OriginFault, ReadError};
+use zonal_origin::{AsSigned, BoxBody, conditions, full_body};
+
+use crate::access;
+use crate::config::{Caching, Terms};
+use crate::delete_objects::delete_objects;
+use crate::error::S3Error;
+use crate::forward::{self, failed, forward};
+use crate::gateway::{Answer, Asked, Gateway, NOT_OF_ONE};
+use crate::get_object::{OPENS_MAX, answered};
+use crate::operation::{Handling, Operation};
+use crate::read::{Read, Unserved, unserved};
+use crate::representation::{Overrides, decide};
+use crate::stats::Outcome;
+use crate::target::Target;
+use crate::write::{self, write};
+
+/// Carries a request out that the origin judges.
+pub(crate) async fn carry_out(
+    gateway: &Gateway,
+    (terms, asked): (&Terms, &Asked<'_>),
+    request: Parts,
+    body: Incoming,
+) -> Result<Answer, S3Error> {
+    let object = asked.object();
+    let may_go_on = is_ours(gateway, terms, &request)
+        .and_then(|()| access::check(&terms.access, asked, object.as_ref(), &request));
+    may_go_on.inspect_err(|error| gateway.stats().count_refusal(error.code))?;
+    gateway.check_origins(asked, &request)?;
+    let bucket = match &asked.target {
+        Target::Object { bucket, .. } | Target::Bucket(bucket) => &**bucket,
+        Target::Service if gateway.origins().is_one() => "",
+        Target::Service => return Err(S3Error::not_implemented(NOT_OF_ONE)),
+    };
+    if asked.operation == Operation::GetObject
+        && gateway.caching() == Caching::On
+        && let Some(name) = object.as_ref().filter(|name| is_read_alike(name))
+        && let Some(read) = Read::of(terms, asked, name, &request)
+        && has_no_condition_of_ours(&request.headers)
+        && body.is_end_stream()
+        && let Some(answer) = get(gateway, &read).await?
+    {
+        return Ok(answer);
+    }
+    let outgoing = forward::as_signed(gateway, bucket, request, body);
+    match asked.operation.handling() {
+        Handling::Serve | Handling::Gather | Handling::Forward => forward(gateway, outgoing).await,
+        Handling::ForwardWrite => {
+            let names = write::names(asked, outgoing.headers());
+            write(gateway, outgoing, (names, None), None).await
+        }
+        Handling::ForwardDeletes => {
+            delete_objects(gateway, asked, [&terms.access, &terms.access], outgoing).await
+        }
+    }
+}
+
+/// Refuses a host that the origin could take for the name of a bucket where we take it for nothing. No bucket is
+/// called like an IP address.
+fn is_ours(gateway: &Gateway, terms: &Terms, request: &Parts) -> Result<(), S3Error> {
+    let host = request.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let is_address = |authority: &Authority| {
+        // What stands before an @ is no part of a host.
+        let host = if authority.as_str().contains('@') { "" } else { authority.host() };
+        host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok()
+    };
+    let authority: Option<Authority> = host.parse().ok();
+    let is_ours = authority.is_some_and(|authority| is_address(&authority))
+        || gateway.origins().are_at(host)
+        || terms.domains.have(host);
+    if is_ours { Ok(()) } else { Err(S3Error::foreign_host()) }
+}
+
+/// Whether an origin that normalises paths takes the name for what it is. What it may take for another is not cached.
+fn is_read_alike(name: &ObjectName) -> bool {
+    name.key().split('/').all(|segment| !matches!(segment, "" | "." | ".."))
+}
+
+/// Whether `If-None-Match` can be added and means what it says: the client sent none, and nothing else that is
+/// answered 304 or outranks it. `If-Match` is judged before it, and refused with 412.
+fn has_no_condition_of_ours(headers: &HeaderMap) -> bool {
+    [IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE]
+        .iter()
+        .all(|name| !headers.contains_key(name))
+}
+
+/// Serves what is cached, if the origin lets the client have it. `None` when that cannot be found out.
+async fn get(gateway: &Gateway, read: &Read<'_>) -> Result<Option<Answer>, S3Error> {
+    let Ok(overrides) = Overrides::of(read.query) else { return Ok(None) };
+    // Whatever is known: the origin is asked about it in any case.
+    let mut known = Freshness::Immutable;
+    for _ in 0..OPENS_MAX {
+        let opened = gateway.client().open(read.name, known, read.care).await;
+        let Ok(Opened { head, .. }) = opened else { return Ok(None) };
+        let Some(question) = question(read, &head) else { return Ok(None) };
+        let answer = gateway.origins().forward(question).await.map_err(failed)?;
+        if answer.status() != StatusCode::NOT_MODIFIED {
+            learn(gateway, read, &head, &answer);
+            return Ok(Some(forward::handed_on(answer)));
+        }
+        known = Freshness::Revalidate;
+        if is_of_another(&answer, &head) {
+            continue;
+        }
+        match confirmed(gateway, read, &head, &overrides).await {
+            Ok(Some(answer)) => return Ok(Some(answer)),
+            Ok(None) => gateway.stats().versions_changed.add(1),
+            Err(Unserved::Refuse(error)) => return Err(error),
+            Err(Unserved::Forward | Unserved::Absent) => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
+/// The client's own request, which asks whether it may have this version.
+fn question(read: &Read<'_>, head: &Head) -> Option<Request<BoxBody>> {
+    let mut parts = read.request.clone();
+    parts.headers.insert(IF_NONE_MATCH, HeaderValue::from_str(&head.etag).ok()?);
+    parts.extensions.insert(AsSigned { bucket: read.name.bucket().into() });
+    Some(Request::from_parts(parts, full_body("")))
+}
+
+/// Whether a 304 speaks of a version with the same ETag and another date: the same bytes, written anew with other
+/// headers.
+fn is_of_another(answer: &Response<BoxBody>, head: &Head) -> bool {
+    let date = answer.headers().get(LAST_MODIFIED);
+    date.is_some_and(|date| date.as_bytes() != head.last_modified.as_bytes())
+}
+
+/// What the origin has is not what was cached: the next reader shall find the new version, or none.
+fn learn(gateway: &Gateway, read: &Read<'_>, head: &Head, answer: &Response<BoxBody>) {
+    let etag = answer.headers().get(ETAG).map(HeaderValue::as_bytes);
+    let is_new = answer.status().is_success() && etag.is_some_and(|e| e != head.etag.as_bytes());
+    if is_new || answer.status() == StatusCode::NOT_FOUND {
+        let (client, name, care) = (gateway.client().clone(), read.name.clone(), read.care);
+        tokio::spawn(async move { client.open(&name, Freshness::Revalidate, care).await.is_ok() });
+    }
+}
+
+/// Reads the version that the origin confirmed. `None` when it is not the object's any more.
+async fn confirmed(
+    gateway: &Gateway,
+    read: &Read<'_>,
+    head: &Arc<Head>,
+    overrides: &Overrides,
+) -> Result<Option<Answer>, Unserved> {
+    let now = SystemTime::now();
+    let (asked, wanted) = (conditions::of_read(&read.request.headers), head.clone());
+    let range_of = move |opened: &Opened| match opened.head == wanted {
+        true => decide(&asked, &opened.head, now).range(&opened.head),
+        false => 0..0,
+    };
+    let trust = (Freshness::Immutable, read.care);
+    let (opened, reading) = gateway.client().get(read.name, trust, range_of).await?;
+    match reading {
+        _ if opened.head != *head => Ok(None),
+        Ok(reading) => {
+            let outcome = if reading.all_cached { Outcome::Revalidated } else { Outcome::Miss };
+            Ok(Some(answered(read, (&opened.head, overrides), reading, (outcome, now))))
+        }
+        Err(ReadError::Changed | ReadError::Origin(OriginFault::NotFound)) => Ok(None),
+        Err(ReadError::Origin(fault)) => Err(unserved(fault)),
+        Err(ReadError::Overloaded) => Err(S3Error::slow_down().into()),
+        Err(ReadError::Gone) => Err(Unserved::Forward),
+    }
+}

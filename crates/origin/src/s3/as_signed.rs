@@ -1,0 +1,48 @@
+//! The path of a request that its client signed for the origin: handed on as it is.
+//!
+//! 1. Take off what belongs to the client's own connection. A signature that covers any of that is not good any more.
+//! 2. Send it to the origin's address, under the host and with the path that were signed.
+//! 3. Hand the answer on, whatever it says: it is about the client, and says nothing of us.
+
+use http::header::{EXPECT, HOST};
+use http::uri::PathAndQuery;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+
+use super::S3Origin;
+use super::answer;
+use super::streams::Download;
+use crate::body::BoxBody;
+use crate::error::OriginError;
+use crate::hop_by_hop;
+use crate::places::Place;
+
+impl S3Origin {
+    /// Whether a request that is signed for this host is signed for this origin.
+    pub(crate) fn is_at(&self, host: &str) -> bool {
+        self.endpoint.is_at(host)
+    }
+
+    pub(super) async fn hand_on_as_signed(
+        &self,
+        request: Request<BoxBody>,
+        place: Place,
+    ) -> Result<Response<BoxBody>, OriginError> {
+        let (mut parts, body) = request.into_parts();
+        assert!(parts.headers.contains_key(HOST), "what is signed has a host");
+        hop_by_hop::remove(&mut parts.headers);
+        parts.headers.remove(EXPECT);
+        let path = parts.uri.path_and_query().map_or("/", PathAndQuery::as_str);
+        let url = self.endpoint.url_as_it_is(path);
+        parts.uri = url.ok_or_else(|| answer::no_such_bucket(path))?;
+        let (mut parts, body) = self.send(parts, body).await?.into_parts();
+        if parts.status.is_server_error() {
+            self.stats.count_error(&answer::meaning(&parts, b""));
+        } else {
+            self.stats.note_well();
+        }
+        hop_by_hop::remove(&mut parts.headers);
+        let body = Download::new(body, self.limits.stall, self.stats.clone(), place);
+        Ok(Response::from_parts(parts, body.boxed_unsync()))
+    }
+}
