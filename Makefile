@@ -22,9 +22,11 @@ conformance: toolchain ## four minutes: all of an S3 server's own tests, directl
 	@$(CARGO) build --package zonal
 	@.tools/venv/bin/python tests/clients/conformance.py --zonal target/debug/zonal
 
-clients: toolchain ## three minutes: twelve S3 clients over HTTP and HTTPS; writes docs/results/clients.md
+clients: toolchain ## six minutes: twelve S3 clients, under each freshness and over HTTPS; writes docs/results/clients.md
 	@$(CARGO) xtask setup
 	@$(CARGO) build --package zonal
+	@.tools/venv/bin/python tests/clients/reads.py --zonal target/debug/zonal --freshness ttl=60s
+	@.tools/venv/bin/python tests/clients/reads.py --zonal target/debug/zonal --freshness immutable
 	@.tools/venv/bin/python tests/clients/reads.py --zonal target/debug/zonal --report docs/results/clients.md
 
 tables: toolchain ## ten minutes: queries over Parquet files, with and without Zonal; writes docs/results/tables.md

@@ -68,6 +68,7 @@ def main():
     parser.add_argument("--zonal", help="the binary; without it the test tests itself")
     parser.add_argument("--client", choices=CLIENTS, help="only this client")
     parser.add_argument("--https", action="store_true", help="over HTTPS")
+    parser.add_argument("--freshness", default="revalidate", help="the rule of all objects")
     parser.add_argument("--quick", action="store_true", help="one read and one write of each")
     parser.add_argument("--report", type=pathlib.Path, help="over both; write this page")
     arguments = parser.parse_args()
@@ -92,7 +93,8 @@ def results_over(is_https, arguments):
             certificates = stack.enter_context(servers.certificates_made())
             # For the clients that have no option of their own; no server of the test sees it.
             os.environ["SSL_CERT_FILE"] = str(certificates.ca_file)
-        running = stack.enter_context(servers.running(arguments.zonal, certificates=certificates))
+        rule = arguments.freshness
+        running = stack.enter_context(servers.running(arguments.zonal, rule, certificates))
         write_files(running.folder)
         s3_clients.boto3_client(running.direct).create_bucket(Bucket=s3_clients.BUCKET)
         tests = [test for name in names for test in client_tests(running, name)]
