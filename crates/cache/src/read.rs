@@ -75,6 +75,10 @@ pub trait Consumer {
 /// Pieces that one read may have under way on the device: the next is being read while one is handed on.
 const READ_AHEAD: usize = 4;
 
+/// What is copied in one: of a few that wait for a slow client none is large, and sending one costs no more for each byte
+/// than sending a whole piece does.
+const COPY_BYTES: usize = 64 << 10;
+
 /// Fetches that may end under a read one after the other without a byte for it, before it gives up.
 const ABANDONED_MAX: u32 = 3;
 
@@ -440,12 +444,22 @@ impl Read<'_> {
         // copy, and the buffer is free for the next read.
         let blocks = Blocks(bytes.len().div_ceil(BLOCK_BYTES) as u64);
         let pool = self.inner.ports.buffers.pool();
-        let bytes = match blocks <= pool.largest() && pool.is_short(blocks) {
-            true => Bytes::copy_from_slice(&bytes),
-            false => bytes,
-        };
         self.inner.count(|stats| stats.served_bytes += bytes.len() as u64);
+        if blocks <= pool.largest() && pool.is_short(blocks) {
+            return self.deliver_copies(bytes).await;
+        }
         self.hand_over(Piece::Data(bytes)).await
+    }
+
+    /// In small parts, each of which goes when it is sent: what waits for a slow client is little more than this piece.
+    async fn deliver_copies(&mut self, bytes: Bytes) -> Result<(), Failure> {
+        let copies: VecDeque<Bytes> =
+            bytes.chunks(COPY_BYTES).map(Bytes::copy_from_slice).collect();
+        drop(bytes);
+        for copy in copies {
+            self.hand_over(Piece::Data(copy)).await?;
+        }
+        Ok(())
     }
 
     async fn hand_over(&mut self, piece: Piece) -> Result<(), Failure> {
