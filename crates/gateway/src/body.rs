@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use zonal_host::Reading;
 use zonal_origin::BoxBody;
 
+use crate::access_log::Line;
 use crate::socket::Exchange;
 use crate::stats::Stats;
 
@@ -46,11 +47,18 @@ pub(crate) struct ResponseBody {
     sent_bytes: u64,
     stats: Arc<Stats>,
     _exchange: Exchange,
+    /// Its line in the access log, if there is one.
+    line: Option<Box<Line>>,
 }
 
 impl ResponseBody {
-    pub(crate) fn new(source: Source, stats: Arc<Stats>, exchange: Exchange) -> Self {
-        Self { source, sent_bytes: 0, stats, _exchange: exchange }
+    pub(crate) const fn new(
+        source: Source,
+        stats: Arc<Stats>,
+        exchange: Exchange,
+        line: Option<Box<Line>>,
+    ) -> Self {
+        Self { source, sent_bytes: 0, stats, _exchange: exchange, line }
     }
 }
 
@@ -97,7 +105,10 @@ impl Body for ResponseBody {
             Poll::Ready(Some(Ok(frame))) => {
                 self.sent_bytes += frame.data_ref().map_or(0, |bytes| bytes.len() as u64);
             }
-            Poll::Ready(Some(Err(Cut))) => self.stats.responses_cut.add(1),
+            Poll::Ready(Some(Err(Cut))) => {
+                self.stats.responses_cut.add(1);
+                self.line.iter_mut().for_each(|line| line.cut());
+            }
             Poll::Ready(None) | Poll::Pending => {}
         }
         frame
@@ -127,5 +138,6 @@ impl Body for ResponseBody {
 impl Drop for ResponseBody {
     fn drop(&mut self) {
         self.stats.sent_bytes.add(self.sent_bytes);
+        self.line.iter_mut().for_each(|line| line.sent(self.sent_bytes));
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::access::AccessRules;
+use crate::access_log::AccessLog;
 use crate::auth::AccessKeys;
 use crate::domains::Domains;
 use crate::prefix::{FreshnessRules, KeepRules};
@@ -17,6 +18,8 @@ pub struct Config {
     pub limits: Limits,
     /// Who decides whether a request may have what it asks for.
     pub authorization: Authorization,
+    /// Where each request leaves a line; `None`: nowhere.
+    pub access_log: Option<AccessLog>,
 }
 
 /// Who decides whether a request may have what it asks for.

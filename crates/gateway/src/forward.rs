@@ -22,7 +22,7 @@ use crate::body::Source;
 use crate::error::S3Error;
 use crate::gateway::{Answer, Gateway};
 use crate::request_id::RequestId;
-use crate::stats::{Outcome, Stats};
+use crate::stats::Stats;
 
 /// Hands a request on that changes no object.
 pub(crate) async fn forward(
@@ -36,8 +36,7 @@ pub(crate) async fn forward(
 /// The origin's answer, as it is.
 pub(crate) fn handed_on(response: Response<BoxBody>) -> Answer {
     let (parts, body) = response.into_parts();
-    let source = Source::Origin(body);
-    Answer::new(parts.status, parts.headers, source, Some(Outcome::Bypass))
+    Answer::of_origin(parts, Source::Origin(body))
 }
 
 /// The request that goes to the origin.

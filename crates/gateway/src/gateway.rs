@@ -5,6 +5,7 @@
 //! 3. Carry the operation out: each has its own file, what is forwarded shares `forward` and `write`.
 //! 4. Put the answer together: the request's name, `X-Cache`, the XML of a refusal.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
@@ -13,14 +14,15 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode, Uri};
+use http::{Method, Request, Response, StatusCode, Uri, response};
 use hyper::body::{Body, Incoming};
 use tokio::sync::Semaphore;
 use zonal_host::{Client, ObjectName};
 use zonal_origin::sigv4::Timestamp;
-use zonal_origin::{Origins, Query};
+use zonal_origin::{Origins, Query, RefusalCode};
 
 use crate::access;
+use crate::access_log::Line;
 use crate::as_signed;
 use crate::auth::{Signed, Verifier};
 use crate::body::{ResponseBody, Source};
@@ -70,6 +72,8 @@ pub(crate) struct Answer {
     source: Source,
     outcome: Option<Outcome>,
     refusal: Option<S3Error>,
+    /// The code of a refusal that the origin made, where it is known.
+    code: Option<RefusalCode>,
 }
 
 impl Answer {
@@ -79,20 +83,33 @@ impl Answer {
         source: Source,
         outcome: Option<Outcome>,
     ) -> Self {
-        Self { status, headers, source, outcome, refusal: None }
+        Self { status, headers, source, outcome, refusal: None, code: None }
+    }
+
+    /// What the origin answered to a request that was handed on.
+    pub(crate) fn of_origin(mut parts: response::Parts, source: Source) -> Self {
+        let code = parts.extensions.remove();
+        let outcome = Some(Outcome::Bypass);
+        Self { code, ..Self::new(parts.status, parts.headers, source, outcome) }
+    }
+
+    fn error_code(&self) -> Option<&str> {
+        let ours = self.refusal.as_ref().map(|error| error.code);
+        ours.or(self.code.as_ref().map(|RefusalCode(code)| code.as_str()))
     }
 
     /// A refusal that the cache could tell, with headers of its own.
     pub(crate) const fn refusal(error: S3Error, headers: HeaderMap, outcome: Outcome) -> Self {
         let (source, outcome) = (Source::Empty, Some(outcome));
-        Self { status: error.status, headers, source, outcome, refusal: Some(error) }
+        Self { status: error.status, headers, source, outcome, refusal: Some(error), code: None }
     }
 }
 
 impl From<S3Error> for Answer {
     fn from(error: S3Error) -> Self {
         let (headers, source) = (HeaderMap::new(), Source::Empty);
-        Self { status: error.status, headers, source, outcome: None, refusal: Some(error) }
+        let status = error.status;
+        Self { refusal: Some(error), ..Self::new(status, headers, source, None) }
     }
 }
 
@@ -104,7 +121,11 @@ impl Gateway {
         let verifier = Verifier::new(config.region.clone());
         let connections = Arc::new(Semaphore::new(config.limits.connections_max));
         let places = Places::new(&config.limits);
-        let (stats, request_ids) = (Arc::default(), RequestIds::new());
+        let mut stats = Stats::default();
+        if let Some(log) = &config.access_log {
+            stats.access_lines_lost = log.lost().clone();
+        }
+        let (stats, request_ids) = (Arc::new(stats), RequestIds::new());
         let shared = Shared {
             config,
             terms,
@@ -186,16 +207,18 @@ impl Gateway {
     pub(crate) async fn respond(
         &self,
         request: Request<Incoming>,
-        exchange: Exchange,
+        (client, exchange): (SocketAddr, Exchange),
     ) -> Response<ResponseBody> {
         let (request, body) = request.into_parts();
         let (uri, method) = (request.uri.clone(), request.method.clone());
         let id = self.next_request_id();
+        let log = self.config().access_log.as_ref();
+        let line = log.map(|log| log.begin((id, client), &request, &self.terms().domains));
         let (operation, result) = self.handle(id, &uri, request, body).await;
         let answer = result.unwrap_or_else(Answer::from);
         self.stats().count_request(operation, answer.status);
         let answer = named(answer, id, &uri, &method);
-        self.finish(answer, exchange)
+        self.finish(answer, exchange, line)
     }
 
     async fn handle(
@@ -322,13 +345,22 @@ impl Gateway {
         }
     }
 
-    fn finish(&self, answer: Answer, exchange: Exchange) -> Response<ResponseBody> {
+    fn finish(
+        &self,
+        answer: Answer,
+        exchange: Exchange,
+        mut line: Option<Box<Line>>,
+    ) -> Response<ResponseBody> {
+        if let Some(line) = &mut line {
+            let code = answer.error_code();
+            line.answered((answer.status, &answer.headers), code, answer.outcome);
+        }
         let Answer { status, mut headers, source, outcome, .. } = answer;
         if let Some(outcome) = outcome {
             self.stats().count_outcome(outcome);
             headers.insert(X_CACHE, HeaderValue::from_static(outcome.name()));
         }
-        let body = ResponseBody::new(source, self.stats().clone(), exchange);
+        let body = ResponseBody::new(source, self.stats().clone(), exchange, line);
         let mut response = Response::new(body);
         *response.status_mut() = status;
         *response.headers_mut() = headers;

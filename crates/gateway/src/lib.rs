@@ -1,9 +1,9 @@
 //! The S3 endpoint: an HTTP/1.1 server, a strict signature check, and one file for each operation.
 //!
 //! Uses: `host`, `origin`, `base`. Knows nothing of: devices, zones, chunks, policies, configuration files.
-//! Read in this order: `server`, `socket`, `gateway`, `domains`, `target`, `auth`, `operation`, `access`; then the paths: `get_object`,
-//! `head_object`, `list_buckets`, `forward`, `write`, `delete_objects`, `as_signed`; then what they decide with: `representation`,
-//! `prefix`, `cache_control`.
+//! Read in this order: `server`, `socket`, `gateway`, `domains`, `target`, `auth`, `operation`, `access`,
+//! `access_log`; then the paths: `get_object`, `head_object`, `list_buckets`, `forward`, `write`, `delete_objects`,
+//! `as_signed`; then what they decide with: `representation`, `prefix`, `cache_control`.
 //!
 //! What holds, always:
 //!
@@ -15,6 +15,7 @@
 //! - Clients are many and slow: whatever they hold or wait for is bounded in number, size and time.
 
 mod access;
+mod access_log;
 mod as_signed;
 mod auth;
 mod backend;
@@ -44,6 +45,7 @@ mod write;
 mod xml;
 
 pub use access::{Access, AccessRules};
+pub use access_log::{AccessEntry, AccessEvent, AccessEvents, AccessLog, Trace};
 pub use auth::AccessKeys;
 pub use backend::OriginBackend;
 pub use config::{Authorization, Caching, Config, Limits, Terms};

@@ -7,6 +7,7 @@
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -68,11 +69,12 @@ pub async fn serve(listener: TcpListener, gateway: Gateway, shutdown: impl Futur
                 gateway.stats().accept_errors.add(1);
                 sleep(ACCEPT_PAUSE).await;
             }
-            Some(Ok((stream, _))) => {
+            Some(Ok((stream, client))) => {
                 gateway.stats().connections_accepted.add(1);
                 match gateway.connections().clone().try_acquire_owned() {
                     Ok(place) => {
-                        let connection = Connection { gateway: gateway.clone(), _place: place };
+                        let gateway = gateway.clone();
+                        let connection = Connection { gateway, client, _place: place };
                         connections.spawn(connection.serve(stream, stopping.clone()));
                     }
                     Err(_) => refuse(stream, &gateway, &refusals),
@@ -96,6 +98,7 @@ async fn drain(mut connections: JoinSet<()>, gateway: &Gateway) {
 /// An open connection; it holds its place among them.
 struct Connection {
     gateway: Gateway,
+    client: SocketAddr,
     _place: OwnedSemaphorePermit,
 }
 
@@ -129,7 +132,7 @@ impl Connection {
         let mut watch = Watch::new(notes.clone(), patience(&gateway.config().limits));
         let socket = Socket::new(stream, notes.clone());
         let service = service_fn(|request| {
-            let exchange = Exchange::begin(&notes);
+            let exchange = (self.client, Exchange::begin(&notes));
             async move { Ok::<_, Infallible>(gateway.respond(request, exchange).await) }
         });
         let connection = http1::Builder::new()

@@ -1,5 +1,7 @@
 //! What the gateway did: counters that only grow, but for one gauge.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use zonal_origin::Counter;
 
@@ -88,6 +90,9 @@ pub struct Stats {
     pub removals: Counter,
     /// Removals that did not reach flash. Divide by `removals`.
     pub removals_failed: Counter,
+    /// Lines of the access log that were not written: its writer was too far behind, or could not write. Divide by
+    /// all requests.
+    pub access_lines_lost: Arc<Counter>,
 }
 
 impl Stats {

@@ -40,7 +40,6 @@ use crate::forward::failed;
 use crate::gateway::{Answer, Asked, Gateway};
 use crate::operation::Operation;
 use crate::places::Place;
-use crate::stats::Outcome;
 use crate::target::Target;
 
 /// The longest answer that is taken whole: 64 KiB. Answers to writes are a page of XML at most.
@@ -106,7 +105,7 @@ pub(crate) async fn write(
     });
     let ended = || S3Error::unavailable("The gateway is going down.");
     let (parts, source) = has_begun.await.map_err(|_| ended())??;
-    Ok(Answer::new(parts.status, parts.headers, source, Some(Outcome::Bypass)))
+    Ok(Answer::of_origin(parts, source))
 }
 
 /// A write under way. It runs to its end whether or not anybody waits for it.

@@ -27,6 +27,11 @@ impl Refusal {
     }
 }
 
+/// The code of a [`Refusal`] that is handed on as an answer, in the answer's extensions: whoever hands it on does not
+/// have to read its document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusalCode(pub String);
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "status {}", self.status)?;

@@ -28,7 +28,7 @@ pub mod xml;
 
 pub use aws_chunked::Chain;
 pub use body::{BodyError, BoxBody, OriginBody, full_body};
-pub use error::{OriginError, Refusal, Wait};
+pub use error::{OriginError, Refusal, RefusalCode, Wait};
 pub use folder::FolderOrigin;
 pub use hop_by_hop::named_by_connection;
 pub use limits::Limits;

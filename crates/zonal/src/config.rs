@@ -141,6 +141,24 @@ impl Keeping {
 pub(crate) struct Log {
     pub(crate) format: LogFormat,
     pub(crate) level: Targets,
+    /// Where each request leaves a line; `None`: nowhere.
+    pub(crate) access: Option<AccessTo>,
+}
+
+/// Where the access log is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AccessTo {
+    StandardOutput,
+    File(PathBuf),
+}
+
+impl fmt::Display for AccessTo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StandardOutput => f.write_str("standard output"),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,7 +196,8 @@ impl Config {
             ("device", self.devices != other.devices),
             ("keep.pinned, or whether a rule pins", pinned(self) != pinned(other)),
             ("limits", self.limits != other.limits),
-            ("log", self.log != other.log),
+            ("log.format", self.log.format != other.log.format),
+            ("log.access", self.log.access != other.log.access),
         ];
         differ.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
     }

@@ -4,12 +4,14 @@
 //! `runtime` and `device` to look at a device without a node. Knows nothing of: how objects are cached, how
 //! requests are answered.
 //! Read in this order: `commands` (one file each; `serve` is the path from start to stop), `config`,
-//! `home`, `front`, `reload`, `admin`, `survey`; then what commands and `admin` say to each other: `wanted`, `warming`,
+//! `home`, `descriptors`, `access_log`, `front`, `reload`, `admin`, `survey`; then what commands and `admin` say to each other: `wanted`, `warming`,
 //! `purging`, `stats`, `switching`.
 
+mod access_log;
 mod admin;
 mod commands;
 mod config;
+mod descriptors;
 mod failure;
 mod front;
 mod greeting;

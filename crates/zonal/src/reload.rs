@@ -1,12 +1,14 @@
 //! SIGHUP: the configuration is read again while requests go on, and taken whole or not at all.
 //!
-//! Access keys with what each may do, the certificate, domains, freshness and what is kept take effect with the next request.
+//! Access keys with what each may do, the certificate, domains, freshness and what is kept take effect with the next request,
+//! the level of the log at once, and the access log goes on in a new file.
 //! What is built into a running process does not change: a configuration that changes it is refused, with the keys
 //! that want a restart.
 
+use tracing_subscriber::filter::Targets;
 use zonal_gateway::{Access, AccessKeys, AccessRules, Terms};
 
-use crate::config::{Config, Flags, Key, KeyPair};
+use crate::config::{AccessTo, Config, Flags, Key, KeyPair};
 
 /// Reads the configuration as the start did, and compares.
 pub(crate) struct Reloader<'a> {
@@ -28,21 +30,22 @@ impl<'a> Reloader<'a> {
 
     /// Whether there is a file that may have changed: without one, nothing could be read again.
     pub(crate) const fn has_files(&self) -> bool {
-        let Config { secret_key_file, certificate, more_keys, .. } = self.started_with;
-        self.flags.config.is_some()
+        let Config { secret_key_file, certificate, more_keys, log, .. } = self.started_with;
+        matches!(log.access, Some(AccessTo::File(_)))
+            || self.flags.config.is_some()
             || secret_key_file.is_some()
             || certificate.is_some()
             || !more_keys.is_empty()
     }
 
-    /// The terms as they are written now, or why they cannot be taken.
-    pub(crate) fn terms(&self) -> Result<Terms, String> {
+    /// The terms as they are written now and what is to be logged, or why they cannot be taken.
+    pub(crate) fn terms(&self) -> Result<(Terms, Targets), String> {
         let now = Config::load(self.flags).map_err(|error| error.to_string())?;
         let fixed = self.started_with.fixed_that_differ(&now);
         if !fixed.is_empty() {
             return Err(format!("{}: a change takes a restart", fixed.join(", ")));
         }
-        Ok(terms(&now, self.kept_keys.as_ref()))
+        Ok((terms(&now, self.kept_keys.as_ref()), now.log.level))
     }
 }
 

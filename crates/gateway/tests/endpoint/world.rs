@@ -102,7 +102,8 @@ impl World {
         };
         let backend = Arc::new(OriginBackend::new(origins.clone()));
         let node = Node::start(&settings, backend, None).await.unwrap();
-        let config = Config { region: REGION.into(), limits, authorization };
+        let region = REGION.into();
+        let config = Config { region, limits, authorization, access_log: None };
         let everything = AccessRules::all(Access::ReadWrite);
         let terms = Terms {
             access_keys: AccessKeys::default().with(ACCESS_KEY, SECRET_KEY, everything),

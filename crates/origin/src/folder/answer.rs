@@ -6,7 +6,7 @@ use http::header::CONTENT_TYPE;
 use http::{Response, StatusCode};
 
 use crate::body::{BoxBody, full_body};
-use crate::error::{OriginError, Refusal};
+use crate::error::{OriginError, Refusal, RefusalCode};
 use crate::xml::{DECLARATION, element};
 
 fn refusal(status: StatusCode, code: &str, message: String) -> Refusal {
@@ -78,7 +78,9 @@ pub(super) fn of_error(error: &OriginError, resource: &str, request_id: &str) ->
     element(&mut xml, "Resource", resource);
     element(&mut xml, "RequestId", request_id);
     xml.push_str("</Error>");
-    with_xml(status, xml)
+    let mut answer = with_xml(status, xml);
+    answer.extensions_mut().insert(RefusalCode(refusal.code));
+    answer
 }
 
 /// The status and code of errors that carry none.

@@ -22,7 +22,7 @@ use super::answer::no_such_bucket;
 use super::streams::{Download, Progress, Upload};
 use crate::aws_chunked;
 use crate::body::{BoxBody, full_body};
-use crate::error::{OriginError, Wait};
+use crate::error::{OriginError, RefusalCode, Wait};
 use crate::hashed;
 use crate::hop_by_hop;
 use crate::origin::AsSigned;
@@ -103,6 +103,9 @@ impl S3Origin {
         self.check_speaker(method, &meaning).await?;
         self.stats.count_error(&meaning);
         hop_by_hop::remove(&mut parts.headers);
+        if let Some(refusal) = meaning.refusal().filter(|refusal| !refusal.code.is_empty()) {
+            parts.extensions.insert(RefusalCode(refusal.code.clone()));
+        }
         Ok(Response::from_parts(parts, full_body(document)))
     }
 

@@ -1,6 +1,6 @@
 //! `zonal serve`: from start to stop.
 //!
-//! 1. Check the configuration, and take both addresses. Nothing was touched yet.
+//! 1. Check the configuration, open the access log, and take both addresses. Nothing was touched yet.
 //! 2. Find or make what was not named: device, keys, origin. A start that fails removes what it made.
 //! 3. Open the devices, start a shard on each thread and the endpoint with it.
 //! 4. Say where it is.
@@ -14,20 +14,22 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
-use zonal_gateway::{Authorization, OriginBackend};
+use zonal_gateway::{AccessLog, Authorization, OriginBackend};
 use zonal_host::{DeviceSettings, Node, NodeSettings, ObjectName};
 use zonal_origin::{FolderOrigin, Named, Origin, Origins, S3Origin};
 use zonal_zonelog::OpenMode;
 
 use super::print;
+use crate::access_log::Writer;
 use crate::admin::{Admin, Observed, Phase};
 use crate::config::{self, Config, Device, Flags, KeyPair, OriginSpec};
+use crate::descriptors;
 use crate::failure::Failure;
 use crate::front::Front;
 use crate::greeting::{Greeting, Secret};
 use crate::home::{Home, KeysFrom, samples};
 use crate::listeners::Address;
-use crate::logging;
+use crate::logging::{self, Level};
 use crate::reload::{self, Reloader};
 
 /// Serve S3 from a cache on local flash
@@ -49,11 +51,20 @@ Sizes need a unit (KiB, MiB, GiB, TiB), times too (ms, s, min, h).";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let config = Config::load(&args.flags).map_err(Failure::request)?;
-    logging::start(&config.log);
-    super::runtime()?.block_on(serve(&config, &args.flags))
+    let level = logging::start(&config.log);
+    descriptors::raise(&config);
+    let writer = config.log.access.as_ref().map(Writer::start).transpose()?;
+    let served = super::runtime()?.block_on(serve(&config, &args.flags, (&level, writer.as_ref())));
+    writer.into_iter().for_each(Writer::end);
+    served
 }
 
-async fn serve(config: &Config, flags: &Flags) -> Result<(), Failure> {
+async fn serve(
+    config: &Config,
+    flags: &Flags,
+    (level, writer): (&Level, Option<&Writer>),
+) -> Result<(), Failure> {
+    let access_log = writer.map(Writer::log);
     let mut signals = Signals::listen()?;
     let endpoint = Address::take(config.listen, "--listen (endpoint.listen)")?;
     let admin_address = Address::take(config.admin, "--admin (admin.listen)")?;
@@ -65,7 +76,7 @@ async fn serve(config: &Config, flags: &Flags) -> Result<(), Failure> {
     let admin_listener = admin_listener.map_err(Failure::work)?;
     tokio::spawn(admin.clone().serve(admin_listener));
 
-    let mut start = pin!(start(config, endpoint));
+    let mut start = pin!(start(config, endpoint, access_log));
     let started = tokio::select! {
         started = &mut start => started?,
         // Nothing is under way yet: what is on flash is as it was.
@@ -87,7 +98,10 @@ async fn serve(config: &Config, flags: &Flags) -> Result<(), Failure> {
     let reloader = Reloader::new(flags, config, found.own_keys);
     loop {
         match signals.next().await {
-            Order::Reload if reloader.has_files() => reload(&reloader, &front),
+            Order::Reload if reloader.has_files() => {
+                access_log.iter().for_each(|log| log.reopen());
+                reload(&reloader, &front, level);
+            }
             // The terminal of a process that has nothing to read again was closed.
             Order::Reload | Order::Stop => break,
         }
@@ -126,7 +140,11 @@ struct Found {
     devices: Vec<DeviceSettings>,
 }
 
-async fn start(config: &Config, endpoint: Address) -> Result<Started, Failure> {
+async fn start(
+    config: &Config,
+    endpoint: Address,
+    access_log: Option<&AccessLog>,
+) -> Result<Started, Failure> {
     let mut found = Found::find(config)?;
     let Found { own_keys, origins, devices, .. } = &found;
     let origins = Arc::new(open_origins(origins, config)?);
@@ -134,6 +152,7 @@ async fn start(config: &Config, endpoint: Address) -> Result<Started, Failure> {
         region: config.region.clone(),
         limits: config.limits,
         authorization: config.authorization,
+        access_log: access_log.cloned(),
     };
     let terms = reload::terms(config, own_keys.as_ref());
     let (front, listening) = Front::new(endpoint, (gateway, terms), origins.clone());
@@ -303,10 +322,11 @@ fn greeting<'a>(
 }
 
 /// Serves on the terms that the configuration has now; on a mistake, on those from before.
-fn reload(reloader: &Reloader, front: &Front) {
+fn reload(reloader: &Reloader, front: &Front, level: &Level) {
     let Some(gateway) = front.gateway() else { return };
     match reloader.terms() {
-        Ok(terms) => {
+        Ok((terms, targets)) => {
+            level.set(targets);
             gateway.set_terms(terms);
             tracing::info!("the configuration was read again, and holds from now on");
         }

@@ -16,8 +16,8 @@ use zonal_origin::sigv4::Credentials;
 use zonal_policy::Spec;
 
 use super::{
-    Config, ConfigError, Device, Keeping, Key, KeyPair, Log, LogFormat, Origin, OriginSpec,
-    freshness, keys, raw,
+    AccessTo, Config, ConfigError, Device, Keeping, Key, KeyPair, Log, LogFormat, Origin,
+    OriginSpec, freshness, keys, raw,
 };
 
 pub(super) type Checked<T> = Result<T, ConfigError>;
@@ -487,5 +487,10 @@ fn log(log: &raw::Log) -> Checked<Log> {
         let why = "write error, warn, info, debug or trace, or info,zonal_host=debug";
         ConfigError::new("log.level", format!("{level:?}: {why}"))
     })?;
-    Ok(Log { format, level })
+    let access = match text(&log.access) {
+        "" => None,
+        "-" => Some(AccessTo::StandardOutput),
+        path => Some(AccessTo::File(path.into())),
+    };
+    Ok(Log { format, level, access })
 }

@@ -218,6 +218,9 @@ pub(crate) struct Log {
     /// error, warn, info, debug or trace; also by crate: info,zonal_host=debug
     #[arg(id = "log-level", long, value_name = "LEVEL", env = "ZONAL_LOG_LEVEL")]
     pub(crate) level: Option<String>,
+    /// Access log: a file to append to, or - for standard output [without it: none]
+    #[arg(id = "log-access", long = "access-log", value_name = "PATH", env = "ZONAL_LOG_ACCESS")]
+    pub(crate) access: Option<String>,
 }
 
 /// One device in a file.

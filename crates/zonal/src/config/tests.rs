@@ -494,7 +494,8 @@ fn what_a_running_process_cannot_change_is_named() {
         (["--chunk", "64KiB"], "device"),
         (["--keep-rule", "a/=pin"], "keep.pinned, or whether a rule pins"),
         (["--limits-idle", "1s"], "limits"),
-        (["--log-level", "debug"], "log"),
+        (["--log-format", "json"], "log.format"),
+        (["--access-log", "access.json"], "log.access"),
     ] {
         assert_eq!(before.fixed_that_differ(&load(&words).unwrap()), [key]);
     }

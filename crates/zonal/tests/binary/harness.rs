@@ -125,6 +125,11 @@ impl Zonal {
         fs::read_to_string(&self.log).unwrap()
     }
 
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).unwrap();
         let process = rustix::process::Pid::from_raw(id).unwrap();

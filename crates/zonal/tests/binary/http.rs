@@ -139,6 +139,20 @@ impl S3 {
         self.begin_get(path)?.finish()
     }
 
+    /// With more headers, which are not signed; `headers` are whole lines.
+    pub(crate) fn get_with(&self, path: &str, headers: &str) -> io::Result<Response> {
+        let head = self.head(Method::GET, path, 0, EMPTY_SHA256);
+        let (first, rest) = head.split_once("\r\n").expect("a head has lines");
+        begin(self.endpoint, &format!("{first}\r\n{headers}{rest}"), &[])?.finish()
+    }
+
+    /// GET of a URL that is signed itself, without any header that is.
+    pub(crate) fn get_presigned(&self, path: &str) -> io::Result<Response> {
+        let url = format!("http://{}{path}", self.endpoint).parse().expect("a URL");
+        let now = Timestamp::from_system_time(SystemTime::now());
+        get_url(&self.signer.presign(now, &Method::GET, &url, 60))
+    }
+
     /// The answer as soon as it has begun.
     pub(crate) fn begin_get(&self, path: &str) -> io::Result<Begun> {
         begin(self.endpoint, &self.head(Method::GET, path, 0, EMPTY_SHA256), &[])

@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod access_log;
 mod characterize;
 mod crash;
 mod defaults;
+mod descriptors;
 mod device;
 mod emulated;
 mod harness;

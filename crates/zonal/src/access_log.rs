@@ -1,0 +1,246 @@
+//! The access log on its way to a file: a line of JSON for each request, written by a thread of its own.
+//!
+//! Names are those of OpenTelemetry's semantic conventions where these have one, so that a collector needs no table to
+//! translate them; the rest is `zonal.*`.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde::Serialize;
+use zonal_gateway::{AccessEntry, AccessEvent, AccessEvents, AccessLog};
+use zonal_origin::sigv4::Timestamp;
+
+use crate::config::AccessTo;
+use crate::failure::Failure;
+
+/// What is written at once when lines come faster than they are written: some hundred of them.
+const BATCH_BYTES: usize = 64 << 10;
+
+/// Who writes the log.
+pub(crate) struct Writer {
+    log: AccessLog,
+    thread: JoinHandle<()>,
+}
+
+impl Writer {
+    /// Opens what is to be written to, and begins.
+    pub(crate) fn start(to: &AccessTo) -> Result<Self, Failure> {
+        let out = open(to).map_err(|error| {
+            let why = format!("log.access: {to}: {error}: name a file that can be written, or - for standard output");
+            Failure::work(why)
+        })?;
+        let (log, events) = AccessLog::new();
+        let (to, of_thread) = (to.clone(), log.clone());
+        let run = move || Lines { to, out, log: of_thread, batch: Batch::default() }.run(&events);
+        let thread = thread::Builder::new().name("access-log".to_owned()).spawn(run);
+        Ok(Self { log, thread: thread.map_err(Failure::work)? })
+    }
+
+    /// Where requests leave their lines.
+    pub(crate) const fn log(&self) -> &AccessLog {
+        &self.log
+    }
+
+    /// Writes what is left, and ends.
+    pub(crate) fn end(self) {
+        self.log.end();
+        // A thread that panicked has said so.
+        let _ = self.thread.join();
+    }
+}
+
+fn open(to: &AccessTo) -> io::Result<Box<dyn Write + Send>> {
+    match to {
+        AccessTo::StandardOutput => Ok(Box::new(io::stdout())),
+        AccessTo::File(path) => Ok(Box::new(append_to(path)?)),
+    }
+}
+
+fn append_to(path: &Path) -> io::Result<File> {
+    File::options().create(true).append(true).open(path)
+}
+
+/// Lines that are not written yet.
+#[derive(Default)]
+struct Batch {
+    text: Vec<u8>,
+    lines: u64,
+}
+
+struct Lines {
+    to: AccessTo,
+    out: Box<dyn Write + Send>,
+    log: AccessLog,
+    batch: Batch,
+}
+
+impl Lines {
+    fn run(mut self, events: &AccessEvents) {
+        let mut has_failed = false;
+        loop {
+            let waiting = events.try_next();
+            if waiting.is_none() || BATCH_BYTES <= self.batch.text.len() {
+                has_failed = self.write(has_failed);
+            }
+            match waiting.unwrap_or_else(|| events.next()) {
+                AccessEvent::Entry(entry) => self.batch.add(&entry),
+                AccessEvent::Reopen => {
+                    has_failed = self.write(has_failed);
+                    self.reopen();
+                }
+                AccessEvent::End => {
+                    self.write(has_failed);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Writes the batch, and says whether that failed. What cannot be written is lost: it is counted, and told once until it goes
+    /// well again.
+    fn write(&mut self, has_failed: bool) -> bool {
+        let Batch { text, lines } = std::mem::take(&mut self.batch);
+        if text.is_empty() {
+            return has_failed;
+        }
+        let Err(error) = self.out.write_all(&text).and_then(|()| self.out.flush()) else {
+            return false;
+        };
+        self.log.lost().add(lines);
+        if !has_failed {
+            tracing::error!(%error, to = %self.to, "the access log cannot be written: lines are lost");
+        }
+        true
+    }
+
+    fn reopen(&mut self) {
+        match open(&self.to) {
+            Ok(out) => self.out = out,
+            Err(error) => tracing::error!(
+                %error,
+                to = %self.to,
+                "the access log cannot be opened again: it goes on where it was"
+            ),
+        }
+    }
+}
+
+impl Batch {
+    fn add(&mut self, entry: &AccessEntry) {
+        serde_json::to_writer(&mut self.text, &Line::of(entry)).expect("a line is JSON");
+        self.text.push(b'\n');
+        self.lines += 1;
+    }
+}
+
+/// A line, in the order in which it is written. What is not known is not there.
+#[derive(Serialize)]
+struct Line<'a> {
+    timestamp: String,
+    #[serde(rename = "aws.request_id")]
+    request_id: &'a str,
+    #[serde(rename = "client.address")]
+    client_address: String,
+    #[serde(rename = "client.port")]
+    client_port: u16,
+    #[serde(rename = "zonal.forwarded_for", skip_serializing_if = "Option::is_none")]
+    forwarded_for: Option<&'a str>,
+    #[serde(rename = "server.address", skip_serializing_if = "Option::is_none")]
+    host: Option<&'a str>,
+    #[serde(rename = "zonal.access_key", skip_serializing_if = "Option::is_none")]
+    access_key: Option<&'a str>,
+    #[serde(rename = "rpc.method")]
+    operation: &'static str,
+    #[serde(rename = "aws.s3.bucket", skip_serializing_if = "str::is_empty")]
+    bucket: &'a str,
+    #[serde(rename = "aws.s3.key", skip_serializing_if = "str::is_empty")]
+    key: &'a str,
+    #[serde(rename = "zonal.version_id", skip_serializing_if = "Option::is_none")]
+    version_id: Option<&'a str>,
+    #[serde(rename = "http.request.method")]
+    method: &'a str,
+    #[serde(rename = "url.path")]
+    path: &'a str,
+    #[serde(rename = "url.query", skip_serializing_if = "Option::is_none")]
+    query: Option<&'a str>,
+    #[serde(rename = "http.response.status_code", skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    #[serde(rename = "error.type", skip_serializing_if = "Option::is_none")]
+    error_type: Option<String>,
+    #[serde(rename = "zonal.x_cache", skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'static str>,
+    #[serde(rename = "http.response.body.size")]
+    sent_bytes: u64,
+    #[serde(rename = "zonal.object.size", skip_serializing_if = "Option::is_none")]
+    object_bytes: Option<u64>,
+    #[serde(rename = "zonal.time_to_first_byte", skip_serializing_if = "Option::is_none")]
+    first_byte_s: Option<f64>,
+    #[serde(rename = "http.server.request.duration")]
+    total_s: f64,
+    #[serde(rename = "user_agent.original", skip_serializing_if = "Option::is_none")]
+    user_agent: Option<&'a str>,
+    #[serde(rename = "http.request.header.referer", skip_serializing_if = "Option::is_none")]
+    referer: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span_id: Option<&'a str>,
+}
+
+impl<'a> Line<'a> {
+    fn of(entry: &'a AccessEntry) -> Self {
+        Self {
+            timestamp: timestamp(entry),
+            request_id: &entry.request_id,
+            client_address: entry.client.ip().to_canonical().to_string(),
+            client_port: entry.client.port(),
+            forwarded_for: entry.forwarded_for.as_deref(),
+            host: entry.host.as_deref(),
+            access_key: entry.access_key.as_deref(),
+            operation: entry.operation.name(),
+            bucket: &entry.bucket,
+            key: &entry.key,
+            version_id: entry.version_id.as_deref(),
+            method: entry.method.as_str(),
+            path: &entry.path,
+            query: entry.query.as_deref(),
+            status: entry.status.map(|status| status.as_u16()),
+            error_type: error_type(entry),
+            outcome: entry.outcome.map(|outcome| outcome.name()),
+            sent_bytes: entry.sent_bytes,
+            object_bytes: entry.object_bytes,
+            first_byte_s: entry.first_byte.map(seconds),
+            total_s: seconds(entry.total),
+            user_agent: entry.user_agent.as_deref(),
+            referer: entry.referer.as_deref(),
+            trace_id: entry.trace.as_ref().map(|trace| &*trace.trace_id),
+            span_id: entry.trace.as_ref().map(|trace| &*trace.span_id),
+        }
+    }
+}
+
+/// In UTC, to the millisecond.
+fn timestamp(entry: &AccessEntry) -> String {
+    let millis = entry.at.duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_millis());
+    let second = Timestamp::from_system_time(entry.at).iso8601();
+    format!("{}.{millis:03}Z", second.trim_end_matches(".000Z"))
+}
+
+/// To the microsecond: more is noise.
+fn seconds(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1e6
+}
+
+/// S3's code; where none is known the status, as the conventions want it. `cut` and `gone` are ours: the answer broke off, and
+/// the client went before it had one.
+fn error_type(entry: &AccessEntry) -> Option<String> {
+    if entry.is_cut {
+        return Some("cut".to_owned());
+    }
+    let Some(status) = entry.status else { return Some("gone".to_owned()) };
+    let code = entry.error_code.as_deref().map(str::to_owned);
+    code.or_else(|| (400 <= status.as_u16()).then(|| status.as_u16().to_string()))
+}

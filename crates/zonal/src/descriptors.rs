@@ -1,0 +1,40 @@
+//! File descriptors: as many as the system lets this process have, and a word when that is too few.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::config::Config;
+
+/// Besides connections: devices, rings, epoll, logs and what a start opens for a moment. Some 20 are needed for each shard.
+const MARGIN: u64 = 1024;
+
+/// Raises the soft limit to the hard one, which needs no right, and warns when what is configured does not fit.
+pub(crate) fn raise(config: &Config) {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: maximum, maximum };
+    // The old limit holds where the system says no.
+    let allowed = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => maximum,
+        Err(_) => current,
+    };
+    let needed = needed(config);
+    if let Some(allowed) = allowed.filter(|allowed| *allowed < needed) {
+        tracing::warn!(
+            needed,
+            allowed,
+            connections = config.limits.connections_max,
+            "limits.connections and the limits of origins can take more file descriptors than this process may have: \
+             connections beyond them cannot be accepted. Raise the hard limit (LimitNOFILE, ulimit -Hn), or lower \
+             limits.connections"
+        );
+    }
+}
+
+/// One for each connection of a client, and for each request that can be under way at an origin: heads and ranges, and four
+/// kinds of forwarded ones.
+fn needed(config: &Config) -> u64 {
+    let of_origin = |limits: &zonal_origin::Limits| {
+        2 * limits.concurrent_reads as u64 + 4 * limits.concurrent_forwards as u64
+    };
+    let of_origins: u64 = config.origins.iter().map(|origin| of_origin(&origin.limits)).sum();
+    config.limits.connections_max as u64 + of_origins + MARGIN
+}

@@ -1,0 +1,185 @@
+//! The access log: a line for each request, in a file that can be moved away, and no secret in it.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Instant;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::harness::{ACCESS_KEY, DEVICE, PATIENCE, Place, SECRET_KEY, Zonal, check_failure};
+use crate::http::S3;
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const SPAN: &str = "00f067aa0ba902b7";
+
+fn lines(place: &Place, file: &str) -> Vec<Value> {
+    let text = fs::read_to_string(place.path().join(file)).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Checks fields of a line: names and values as they stand in JSON.
+#[track_caller]
+fn check(line: &Value, fields: &[(&str, Value)]) {
+    for (name, value) in fields {
+        assert_eq!(line[*name], *value, "{name} of {line}");
+    }
+}
+
+#[test]
+fn every_request_leaves_a_line_without_its_signature() {
+    let place = Place::new();
+    place.object("a b", b"hello");
+    let zonal = place.start(&["--access-log", "access.json", "--freshness", "immutable"]);
+    let s3 = zonal.s3();
+    let trace = format!("traceparent: 00-{TRACE}-{SPAN}-01\r\nuser-agent: a test\r\n");
+    let first = s3.get_with("/bucket/a%20b", &trace).unwrap();
+    assert_eq!(s3.get_presigned("/bucket/a%20b").unwrap().status, 200);
+    assert_eq!(s3.get("/bucket/none").unwrap().status, 404);
+    assert_eq!(S3::new(zonal.endpoint, ACCESS_KEY, "no").get("/bucket/a").unwrap().status, 403);
+    assert_eq!(s3.put("/bucket/new", b"12345678").unwrap().status, 200);
+    zonal.stop();
+    let text = fs::read_to_string(place.path().join("access.json")).unwrap();
+    assert!(
+        !text.contains(SECRET_KEY)
+            && !text.contains("Signature=0")
+            && !text.contains("AWS4-HMAC-SHA256 ")
+    );
+    let lines = lines(&place, "access.json");
+    assert_eq!(lines.len(), 5, "{text}");
+    check(
+        &lines[0],
+        &[
+            ("aws.request_id", first.header("x-amz-request-id").into()),
+            ("client.address", "127.0.0.1".into()),
+            ("zonal.access_key", ACCESS_KEY.into()),
+            ("rpc.method", "GetObject".into()),
+            ("aws.s3.bucket", "bucket".into()),
+            ("aws.s3.key", "a b".into()),
+            ("http.request.method", "GET".into()),
+            ("url.path", "/bucket/a%20b".into()),
+            ("http.response.status_code", 200.into()),
+            ("error.type", Value::Null),
+            ("zonal.x_cache", "MISS".into()),
+            ("http.response.body.size", 5.into()),
+            ("zonal.object.size", 5.into()),
+            ("user_agent.original", "a test".into()),
+            ("trace_id", TRACE.into()),
+            ("span_id", SPAN.into()),
+        ],
+    );
+    assert!(
+        lines[0]["zonal.time_to_first_byte"].as_f64()
+            <= lines[0]["http.server.request.duration"].as_f64()
+    );
+    let at = lines[0]["timestamp"].as_str().unwrap();
+    assert!(at.len() == "2026-01-01T00:00:00.000Z".len() && at.ends_with('Z'), "{at}");
+    check(&lines[1], &[("zonal.x_cache", "HIT".into()), ("zonal.access_key", ACCESS_KEY.into())]);
+    let query = lines[1]["url.query"].as_str().unwrap();
+    assert!(query.ends_with("&X-Amz-Signature=-"), "{query}");
+    let refused = |code: &str, status: u16| {
+        [("error.type", code.into()), ("http.response.status_code", status.into())]
+    };
+    check(&lines[2], &refused("NoSuchKey", 404));
+    check(&lines[2], &[("zonal.x_cache", "BYPASS".into()), ("zonal.object.size", Value::Null)]);
+    check(&lines[3], &refused("SignatureDoesNotMatch", 403));
+    check(&lines[4], &[("rpc.method", "PutObject".into()), ("aws.s3.key", "new".into())]);
+}
+
+#[test]
+fn after_sighup_it_goes_on_in_a_new_file() {
+    let place = Place::new();
+    place.object("a", b"hello");
+    let zonal = place.start(&["--access-log", "access.json"]);
+    assert_eq!(zonal.s3().get("/bucket/a").unwrap().status, 200);
+    let (file, moved) = (place.path().join("access.json"), place.path().join("access.json.1"));
+    fs::rename(&file, &moved).unwrap();
+    zonal.signal(Signal::HUP);
+    let begin = Instant::now();
+    while !file.exists() {
+        assert!(begin.elapsed() < PATIENCE, "{}", zonal.log());
+        thread::yield_now();
+    }
+    assert_eq!(zonal.s3().get("/bucket/b").unwrap().status, 404);
+    zonal.stop();
+    let keys = |file| -> Vec<Value> {
+        lines(&place, file).into_iter().map(|line| line["aws.s3.key"].clone()).collect()
+    };
+    assert_eq!((keys("access.json.1"), keys("access.json")), (vec!["a".into()], vec!["b".into()]));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_refused_at_the_start() {
+    let place = Place::new();
+    let words = ["serve", "--access-log", "none/access.json"];
+    check_failure(place.path(), &words, (1, "log.access: none/access.json: No such file"));
+}
+
+#[test]
+fn what_is_lost_is_counted_and_told_and_no_request_fails() {
+    let place = Place::new();
+    place.object("a", b"hello");
+    // Writes to this device fail for want of space.
+    let zonal = place.start(&["--access-log", "/dev/full"]);
+    assert_eq!(zonal.s3().get("/bucket/a").unwrap().status, 200);
+    zonal.await_metric("zonal_gateway_access_lines_lost_total", 1);
+    assert!(zonal.log().contains("the access log cannot be written"), "{}", zonal.log());
+    assert_eq!(zonal.s3().get("/bucket/a").unwrap().status, 200);
+    zonal.await_metric("zonal_gateway_access_lines_lost_total", 2);
+    zonal.stop();
+}
+
+#[test]
+fn the_level_of_the_log_is_read_again() {
+    let place = Place::new();
+    let write = |level: &str| {
+        let config = format!("[log]\nlevel = '{level}'\n");
+        fs::write(place.path().join("zonal.toml"), config).unwrap();
+    };
+    write("error");
+    let zonal = place.start(&["--config", "zonal.toml"]);
+    assert!(!zonal.log().contains("serving"), "{}", zonal.log());
+    write("info");
+    zonal.signal(Signal::HUP);
+    zonal.await_metric("zonal_config_reloads_total", 1);
+    let begin = Instant::now();
+    while !zonal.log().contains("the configuration was read again, and holds") {
+        assert!(begin.elapsed() < PATIENCE, "{}", zonal.log());
+        thread::yield_now();
+    }
+    zonal.stop();
+}
+
+#[test]
+fn the_trace_of_a_request_goes_to_the_origin_with_it() {
+    let place = Place::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (heads, seen) = mpsc::channel();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = [0; 4096];
+            let bytes = stream.read(&mut head).unwrap();
+            let _ = heads.send(String::from_utf8_lossy(&head[..bytes]).into_owned());
+            let answer = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let origin = format!("s3:http://{address}?region=us-east-1");
+    let words = ["--device", DEVICE, "--origin", &origin, "--access-key", ACCESS_KEY];
+    let zonal = Zonal::start(place.path(), &[&words[..], &["--secret-key", SECRET_KEY]].concat());
+    let trace = format!("traceparent: 00-{TRACE}-{SPAN}-01\r\n");
+    assert_eq!(zonal.s3().get_with("/bucket?list-type=2", &trace).unwrap().status, 200);
+    let head = loop {
+        let head = seen.recv_timeout(PATIENCE).unwrap();
+        if head.contains("list-type=2") {
+            break head;
+        }
+    };
+    assert!(head.contains(&format!("traceparent: 00-{TRACE}-{SPAN}-01")), "{head}");
+    zonal.stop();
+}
