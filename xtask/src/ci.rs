@@ -7,6 +7,7 @@
 
 mod cargo;
 mod clients;
+mod packaging;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -41,6 +42,7 @@ const STAGES: &[Stage] = &[
     Stage { name: "peers", holds: "the comparison with other caches builds", run: cargo::peers },
     Stage { name: "planted", holds: "the simulator finds planted bugs", run: cargo::planted },
     Stage { name: "rustdoc", holds: "the documentation builds, links included", run: cargo::doc },
+    Stage { name: "unit", holds: "systemd understands its unit", run: packaging::unit },
     Stage { name: "clients", holds: "real S3 clients read and write", run: clients::reads },
     Stage { name: "https", holds: "the same clients over HTTPS, a little", run: clients::https },
     Stage { name: "writers", holds: "one response is one version", run: clients::writers },
@@ -53,6 +55,11 @@ const STAGES: &[Stage] = &[
         name: "nodes",
         holds: "of three nodes behind HAProxy one may go at any time",
         run: clients::nodes,
+    },
+    Stage {
+        name: "memory",
+        holds: "many, slow and silent clients take no more than is stated",
+        run: clients::memory,
     },
 ];
 

@@ -31,6 +31,11 @@ pub(super) fn nodes(root: &Path) -> Outcome {
     run(root, &["haproxy", "ip"], "nodes.py", &[])
 }
 
+/// Idle, slow and many clients, and what the origin is asked for a crowd.
+pub(super) fn memory(root: &Path) -> Outcome {
+    run(root, &[], "memory.py", &[])
+}
+
 /// Runs a script, if the tools that it needs beside Python are there.
 fn run(root: &Path, tools: &[&str], script: &str, words: &[&str]) -> Outcome {
     if let Some(why) = tools.iter().find_map(|tool| setup::ready(root, tool).err()) {

@@ -23,6 +23,11 @@ pub(super) fn ip(_root: &Path) -> Tool {
     program_of("iproute2", "ip", "-V")
 }
 
+/// Says whether systemd understands a unit; it needs no systemd that runs.
+pub(super) fn systemd_analyze(_root: &Path) -> Tool {
+    program_of("systemd", "systemd-analyze", "--version")
+}
+
 /// Makes the certificates with which the clients are driven over HTTPS.
 pub(super) fn openssl(_root: &Path) -> Tool {
     program("openssl", "version")
