@@ -103,6 +103,16 @@ impl Holdings {
         }
     }
 
+    /// [`Holdings::find`] will be asked for a record soon.
+    pub(crate) fn foresee(&self, key: Key) {
+        self.index.borrow().foresee(key);
+    }
+
+    /// A read of a piece will be noted soon.
+    pub(crate) fn foresee_read(&self, spot: &Spot) {
+        self.index.borrow().foresee_spot(spot);
+    }
+
     /// Where a record lies, if it may be read.
     pub(crate) fn find(&self, key: Key) -> Option<Found> {
         let found = self.index.borrow().lookup(key)?;

@@ -72,6 +72,11 @@ impl Memory {
         self.find(key, head).is_some()
     }
 
+    /// What [`Memory::read`] will hand out.
+    pub(crate) fn look_at(&self, key: Key, head: &Head) -> Option<(&Payload, Option<Spot>)> {
+        self.find(key, head).map(|held| (&held.data, held.spot))
+    }
+
     fn find(&self, key: Key, head: &Head) -> Option<&Held> {
         // Every read asks, also where there is no memory for chunks: then not even a hash is made.
         if self.held.is_empty() {

@@ -16,7 +16,7 @@ use core::ops::Range;
 use core::task::{Context, Poll};
 
 use bytes::Bytes;
-use zonal_base::{BLOCK_BYTES, Blocks, Payload, index, low_u32};
+use zonal_base::{BLOCK_BYTES, Blocks, Payload, foresee, index, low_u32};
 use zonal_zonelog::{Key, Log, Reading};
 
 use crate::cache::Inner;
@@ -145,6 +145,7 @@ impl Cache {
         let inner = &self.inner;
         let make = || inner.keys_of(object, head);
         let (key, version) = inner.versions.borrow_mut().keys(object, head, make);
+        inner.holdings.foresee(version.piece(range.start / inner.settings.piece().0));
         let mut read = Read {
             inner,
             object,
@@ -186,7 +187,7 @@ impl Read<'_> {
         let (mut all_cached, mut all_on_flash) = (true, true);
         for number in pieces.clone() {
             let key = self.version.piece(number);
-            let is_held = self.inner.memory.borrow().has(key, self.head);
+            let is_held = self.is_held(key);
             let is_from_flash = !is_held
                 && match number == pieces.start {
                     true => self.start_first(number, key),
@@ -200,6 +201,15 @@ impl Read<'_> {
             }
         }
         Piece::Start { all_cached, all_on_flash }
+    }
+
+    /// True when the piece is in memory. Then it will be read.
+    fn is_held(&self, key: Key) -> bool {
+        let memory = self.inner.memory.borrow();
+        let Some((data, spot)) = memory.look_at(key, self.head) else { return false };
+        foresee(data.as_bytes().get(..1).unwrap_or_default());
+        spot.iter().for_each(|spot| self.inner.holdings.foresee_read(spot));
+        true
     }
 
     /// True when the piece is to be read from flash. Its read is under way then, if there was memory to spare.

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use zonal_base::{ZoneId, low_u32};
+use zonal_base::{ZoneId, foresee, low_u32};
 use zonal_policy::Mark;
 use zonal_zonelog::Kind;
 
@@ -57,6 +57,21 @@ impl Arena {
 
     pub(crate) fn glance(&self, zone: ZoneId, at: usize) -> (Spot, Kind, Mark) {
         entry::glance((zone, self.stand(at)), &self.bytes[at..])
+    }
+
+    /// The entry will be looked at soon, if it is still there.
+    pub(super) fn foresee(&self, Stand { at, .. }: Stand) {
+        foresee(self.bytes.get(at as usize..).and_then(|bytes| bytes.get(..1)).unwrap_or_default());
+    }
+
+    /// What the entries that [`Arena::next_to_drain`] comes to have of their hashes, forgotten ones included.
+    pub(crate) fn rests_to_drain(&self) -> impl Iterator<Item = u64> + '_ {
+        let mut next = self.drained;
+        core::iter::from_fn(move || {
+            let bytes = self.bytes.get(next..).filter(|bytes| !bytes.is_empty())?;
+            next += entry::size(bytes);
+            Some(entry::decode_rest(bytes))
+        })
     }
 
     pub(crate) fn kill(&mut self, at: usize) {

@@ -120,6 +120,16 @@ impl Index {
         Some(Inserted { spot, replaced })
     }
 
+    /// `key` will be looked up soon.
+    pub(crate) fn foresee(&self, key: Key) {
+        self.table.foresee(entry::hash(key));
+    }
+
+    /// What is known of a record will be asked for soon.
+    pub(crate) fn foresee_spot(&self, spot: &Spot) {
+        self.arenas[index(u64::from(spot.extent.zone.0))].foresee(spot.stand);
+    }
+
     /// Where the record of `key` lies.
     pub(crate) fn lookup(&self, key: Key) -> Option<Found> {
         let (zone, at) = self.find(key)?;
@@ -173,6 +183,8 @@ impl Index {
         mut forgotten: impl FnMut(Found, u64),
     ) -> bool {
         let arena = &mut self.arenas[index(u64::from(zone.0))];
+        // Their slots lie all over the table: they are on their way before the first is waited for.
+        arena.rests_to_drain().take(limit).for_each(|rest| self.table.foresee_rest(rest));
         for _ in 0..limit {
             let Some((at, rest, found)) = arena.next_to_drain(zone) else {
                 arena.empty();

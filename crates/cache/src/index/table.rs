@@ -9,7 +9,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use zonal_base::{index, mix64};
+use zonal_base::{foresee, index, mix64};
 
 use super::entry::{rest, tag};
 
@@ -93,6 +93,18 @@ impl Table {
         known.find(|(place, _)| rest_of(**place) == rest).map(|(place, _)| *place)
     }
 
+    /// A hash will be looked for soon.
+    pub(crate) fn foresee(&self, hash: u64) {
+        let part = &self.parts[self.part_of(rest(hash))];
+        part.both(rest(hash), tag(hash)).iter().for_each(|bucket| part.buckets[*bucket].foresee());
+    }
+
+    /// A place will be taken out soon that [`Table::remove`] finds with this rest of its hash.
+    pub(crate) fn foresee_rest(&self, rest: u64) {
+        let part = &self.parts[self.part_of(rest)];
+        part.buckets[part.first(rest)].foresee();
+    }
+
     /// Requires: no slot with this hash is in the table.
     pub(crate) fn insert(&mut self, hash: u64, place: u32, rest_of: &impl Fn(u32) -> u64) {
         assert!(place != EMPTY);
@@ -130,6 +142,10 @@ impl Bucket {
         (self.tags[at], self.places[at]) = (tag, place);
     }
 
+    fn foresee(&self) {
+        foresee(&self.places);
+    }
+
     fn slots(&self) -> impl Iterator<Item = Slot> {
         let slots = self.tags.into_iter().zip(self.places);
         slots.map(|(tag, place)| Slot { tag, place }).filter(|slot| slot.place != EMPTY)
@@ -139,8 +155,12 @@ impl Bucket {
 impl Part {
     /// The two buckets where a hash may be.
     fn both(&self, rest: u64, tag: u8) -> [usize; 2] {
-        let first = self.scaled(mix64(rest));
+        let first = self.first(rest);
         [first, self.other(first, tag)]
+    }
+
+    fn first(&self, rest: u64) -> usize {
+        self.scaled(mix64(rest))
     }
 
     /// The bucket to which those of a tag move from this one, and back. Together they are a number that the
@@ -156,7 +176,7 @@ impl Part {
 
     /// The bucket and the slot in it of a place whose tag is not known.
     fn locate(&self, rest: u64, place: u32) -> (usize, usize) {
-        let first = self.scaled(mix64(rest));
+        let first = self.first(rest);
         let has = |bucket: usize| self.buckets[bucket].places.contains(&place);
         let mut bucket = first;
         if !has(first) {

@@ -88,6 +88,11 @@ impl Medium for Tags {
         Ok(())
     }
 
+    fn foresee(&self, lba: Lba) {
+        let (zone, at) = self.locate(lba);
+        self.zones[zone].foresee(at);
+    }
+
     fn truncate(&mut self, zone: ZoneId, written: Blocks) {
         self.zones[zone.0 as usize].truncate(zonal_base::low_u32(index(written.0)));
     }

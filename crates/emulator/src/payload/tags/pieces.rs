@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::ops::Range;
 
-use zonal_base::{BLOCK_BYTES, Blocks, TAG_BYTES, Tag, index};
+use zonal_base::{BLOCK_BYTES, Blocks, TAG_BYTES, Tag, foresee, index};
 
 use super::text::Text;
 
@@ -131,6 +131,21 @@ impl Pieces {
         }
     }
 
+    /// A block will be read soon.
+    pub(super) fn foresee(&self, block: u32) {
+        if block < self.end {
+            let near = self.guess(block).saturating_sub(1)..;
+            let near = &self.pieces[near];
+            foresee(&near[..near.len().min(3)]);
+        }
+    }
+
+    /// Near the piece that a block lies in: pieces are of a kind, so where it would be if all were equally long. Requires:
+    /// the block is before the end.
+    fn guess(&self, block: u32) -> usize {
+        index(u64::from(block) * self.pieces.len() as u64 / u64::from(self.end))
+    }
+
     /// The piece that a block lies in.
     fn find(&self, block: u32) -> Option<usize> {
         if self.end <= block {
@@ -138,8 +153,8 @@ impl Pieces {
         }
         let pieces = &self.pieces;
         let begins_by = |piece: &Piece| piece.start.block() <= block;
-        // Pieces are of a kind: look first where it would be if all were equally long, then ever further away.
-        let guess = index(u64::from(block) * pieces.len() as u64 / u64::from(self.end));
+        let guess = self.guess(block);
+        // Look there first, then ever further away.
         let (mut low, mut high, mut step) = (guess, guess + 1, 1);
         while !begins_by(&pieces[low]) {
             (low, high, step) = (low.saturating_sub(step), low, step * 2);
