@@ -298,9 +298,12 @@ impl Body {
         let settings = &fill.inner.settings;
         let is_unpinned = settings.has(Planted::VersionNotPinned)
             || (fill.fetch.is_ahead() && settings.has(Planted::PrefetchNotPinned));
-        let etag = if is_unpinned { "".into() } else { fill.fetch.head().etag.clone() };
+        let mut version = fill.fetch.head().clone();
+        if is_unpinned {
+            Arc::make_mut(&mut version).etag = "".into();
+        }
         fill.inner.count(|stats| stats.fetches += 1);
-        let open = Fetch::Open { object: fill.object.clone(), range, etag };
+        let open = Fetch::Open { object: fill.object.clone(), range, version };
         match fill.inner.ports.origin.call(open).await {
             Fetched::Opened(stream) => {
                 Ok(Self { inner: fill.inner.clone(), stream, rest: Bytes::new(), is_open: true })

@@ -38,9 +38,18 @@ impl Head {
     }
 }
 
-/// Without a strong ETag no range can be pinned to a version: such objects are not cached.
-pub(crate) fn is_cacheable(etag: &str) -> bool {
-    !etag.is_empty() && !etag.starts_with("W/") && etag.len() <= TEXT_BYTES_MAX
+/// Without a strong ETag no range can be pinned to a version: such objects are not cached. What is not printable ASCII
+/// cannot be sent back as it came.
+///
+/// Neither are those whose head would not be stored: memory has room for many heads, and none for large ones.
+pub(crate) fn is_cacheable(head: &OriginHead) -> bool {
+    let etag = &head.etag;
+    let can_be_sent = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
+    !etag.is_empty()
+        && !etag.starts_with("W/")
+        && etag.bytes().all(can_be_sent)
+        && head.texts().all(|text| text.len() <= TEXT_BYTES_MAX)
+        && FIXED_BYTES + head.texts().map(|text| 2 + text.len()).sum::<usize>() <= HEAD_BYTES_MAX
 }
 
 /// Heads beyond this are not cached: S3 allows 2 KiB of user metadata and 1 KiB of key.

@@ -285,7 +285,7 @@ impl Inner {
             OpenError::Origin(fault) => !fault.is_failure(),
             _ => true,
         };
-        let from_origin = from_origin.and_then(|head| match is_cacheable(&head.etag) {
+        let from_origin = from_origin.and_then(|head| match is_cacheable(&head) {
             true => Ok(head),
             false => Err(OpenError::Uncacheable),
         });

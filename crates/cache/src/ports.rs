@@ -1,6 +1,7 @@
 //! Everything that a cache shard asks of the world.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
@@ -11,7 +12,7 @@ use zonal_device::{Command, Completion};
 use zonal_runtime::{Buffers, Clock, Port, Spawner};
 use zonal_zonelog::Generations;
 
-use crate::ObjectName;
+use crate::{Head, ObjectName};
 
 /// One cache shard's whole contact with the world.
 #[derive(Clone)]
@@ -50,8 +51,8 @@ pub enum Fetch {
         object: ObjectName,
         /// The bytes.
         range: Range<u64>,
-        /// Its ETag: sent as If-Match.
-        etag: Box<str>,
+        /// The version: its ETag is sent as If-Match, and what the answer says must agree with the rest.
+        version: Arc<Head>,
     },
     /// The next bytes of a body. Answered by `Data`, or by `End` after the last.
     More {
@@ -91,6 +92,14 @@ pub struct OriginHead {
     pub last_modified: Box<str>,
     /// Names in lower case: what is handed on unchanged.
     pub headers: Vec<(Box<str>, Box<str>)>,
+}
+
+impl OriginHead {
+    /// All that is text in it.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
+        let pairs = self.headers.iter().flat_map(|(name, value)| [&**name, &**value]);
+        [&*self.etag, &*self.last_modified].into_iter().chain(pairs)
+    }
 }
 
 /// Why the origin did not deliver.

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zonal_host::{Backend, BodyStream, BoxFuture, ObjectName, OriginFault, OriginHead};
+use http::header::CONTENT_ENCODING;
+use zonal_host::{Backend, BodyStream, BoxFuture, Head, ObjectName, OriginFault, OriginHead};
 use zonal_origin::{OriginBody, OriginError, Origins, Wait};
 
 /// Lets the cache fetch from where its objects are.
@@ -37,10 +38,14 @@ impl Backend for OriginBackend {
         &self,
         object: ObjectName,
         range: Range<u64>,
-        etag: Box<str>,
+        version: Arc<Head>,
     ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>> {
         Box::pin(async move {
-            let body = self.0.get(&named(&object), range, Some(&*etag)).await;
+            let body = self.0.get(&named(&object), range, Some(&*version.etag)).await;
+            let body = body.and_then(|body| {
+                body.check_version(version.size, header(&version, CONTENT_ENCODING.as_str()))?;
+                Ok(body)
+            });
             let body = body.map_err(|error| fault(&error))?;
             Ok(Box::new(Stream(body)) as Box<dyn BodyStream>)
         })
@@ -56,6 +61,10 @@ impl BodyStream for Stream {
             Some(next.map_err(|error| fault(&error)))
         })
     }
+}
+
+fn header<'a>(head: &'a Head, name: &str) -> Option<&'a str> {
+    head.headers.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value)
 }
 
 fn named(object: &ObjectName) -> zonal_origin::ObjectName {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use zonal_base::Ticket;
-use zonal_cache::{Fetch, Fetched, ObjectName, OriginFault, OriginHead, StreamId};
+use zonal_cache::{Fetch, Fetched, Head, ObjectName, OriginFault, OriginHead, StreamId};
 use zonal_runtime::Port;
 
 /// A future that may go anywhere.
@@ -21,12 +21,13 @@ pub trait Backend: Send + Sync + 'static {
     /// HEAD.
     fn head(&self, object: ObjectName) -> BoxFuture<'_, Result<OriginHead, OriginFault>>;
 
-    /// GET of a range of the version with this ETag. The body yields exactly the bytes of the range, or fails.
+    /// GET of a range of one version: pinned to its ETag, and failed when the answer speaks of another one. The body
+    /// yields exactly the bytes of the range, or fails.
     fn get(
         &self,
         object: ObjectName,
         range: Range<u64>,
-        etag: Box<str>,
+        version: Arc<Head>,
     ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>>;
 }
 
@@ -71,8 +72,8 @@ impl OriginDriver {
                 Ok(head) => Fetched::Head(head),
                 Err(fault) => Fetched::Failed(fault),
             },
-            Fetch::Open { object, range, etag } => {
-                match self.backend.get(object, range, etag).await {
+            Fetch::Open { object, range, version } => {
+                match self.backend.get(object, range, version).await {
                     Ok(body) => Fetched::Opened(self.streams.add(body)),
                     Err(fault) => Fetched::Failed(fault),
                 }

@@ -14,8 +14,8 @@ use tempfile::TempDir;
 use zonal_base::Bytes as Size;
 use zonal_base::Nanos;
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, Care, Client, DeviceSettings, Freshness, Node, NodeSettings,
-    ObjectName, OpenError, OriginFault, OriginHead, RemoveError,
+    Backend, BodyStream, BoxFuture, Care, Client, DeviceSettings, Freshness, Head, Node,
+    NodeSettings, ObjectName, OpenError, OriginFault, OriginHead, RemoveError,
 };
 use zonal_zonelog::OpenMode;
 
@@ -59,10 +59,10 @@ impl Backend for Store {
         &self,
         _: ObjectName,
         range: Range<u64>,
-        etag: Box<str>,
+        version: Arc<Head>,
     ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        let answer = match etag == self.etag() {
+        let answer = match version.etag == self.etag() {
             true => Ok(Box::new(Body(Some(self.bytes(range)))) as Box<dyn BodyStream>),
             false => Err(OriginFault::Changed),
         };

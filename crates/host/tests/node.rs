@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use zonal_base::Bytes as Size;
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, Care, Client, DeviceSettings, Found, Freshness, Node,
+    Backend, BodyStream, BoxFuture, Care, Client, DeviceSettings, Found, Freshness, Head, Node,
     NodeSettings, ObjectName, OpenError, OriginFault, OriginHead, StartError,
 };
 use zonal_zonelog::OpenMode;
@@ -46,7 +46,7 @@ impl Backend for Store {
         &self,
         _object: ObjectName,
         range: Range<u64>,
-        _etag: Box<str>,
+        _version: Arc<Head>,
     ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>> {
         self.gets.fetch_add(1, Ordering::Relaxed);
         let answer = match self.is_gone.load(Ordering::Relaxed) {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use zonal_base::{Bytes as Size, Rng};
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, Care, Client, DeviceSettings, Freshness, Node, NodeSettings,
-    ObjectName, OriginFault, OriginHead, Reading,
+    Backend, BodyStream, BoxFuture, Care, Client, DeviceSettings, Freshness, Head, Node,
+    NodeSettings, ObjectName, OriginFault, OriginHead, Reading,
 };
 use zonal_zonelog::OpenMode;
 
@@ -68,9 +68,9 @@ impl Backend for FarStore {
         &self,
         _object: ObjectName,
         range: Range<u64>,
-        etag: Box<str>,
+        version: Arc<Head>,
     ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>> {
-        assert_eq!(&*etag, "\"v1\"");
+        assert_eq!(&*version.etag, "\"v1\"");
         self.0.gets.fetch_add(1, Ordering::Relaxed);
         let busy_from = self.0.busy_from.load(Ordering::Relaxed);
         if 0 < busy_from && busy_from <= range.start {

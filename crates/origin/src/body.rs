@@ -34,6 +34,7 @@ pub struct OriginBody {
     missing_bytes: u64,
     etag: Option<String>,
     object_size: Option<u64>,
+    content_encoding: Option<String>,
     over: bool,
     stats: Arc<Stats>,
     _place: Place,
@@ -50,12 +51,15 @@ pub(crate) struct RangeHead {
     pub(crate) bytes: u64,
     pub(crate) etag: Option<String>,
     pub(crate) object_size: Option<u64>,
+    /// How the bytes of the answer are packed, as far as it says so.
+    pub(crate) content_encoding: Option<String>,
 }
 
 impl OriginBody {
     pub(crate) fn new(source: Source, head: RangeHead, stats: Arc<Stats>, place: Place) -> Self {
-        let RangeHead { bytes, etag, object_size } = head;
-        Self { source, missing_bytes: bytes, etag, object_size, over: false, stats, _place: place }
+        let RangeHead { bytes, etag, object_size, content_encoding } = head;
+        let (missing_bytes, over, _place) = (bytes, false, place);
+        Self { source, missing_bytes, etag, object_size, content_encoding, over, stats, _place }
     }
 
     /// The entity tag that the answer carried.
@@ -68,6 +72,27 @@ impl OriginBody {
     #[must_use]
     pub const fn object_size(&self) -> Option<u64> {
         self.object_size
+    }
+
+    /// Compares the answer with what the head of its version says: the size, and how the bytes are packed.
+    ///
+    /// # Errors
+    /// [`OriginError::Changed`] when it is of an object of another size, [`OriginError::Lied`] when it is packed in
+    /// another way: its bytes are others than those of the version, whatever its ETag says.
+    pub fn check_version(
+        &self,
+        size: u64,
+        content_encoding: Option<&str>,
+    ) -> Result<(), OriginError> {
+        let error = match &self.content_encoding {
+            _ if self.object_size.is_some_and(|told| told != size) => OriginError::Changed,
+            Some(told) if Some(told.as_str()) != content_encoding => {
+                OriginError::lied(format!("a range with Content-Encoding {told}, unlike its head"))
+            }
+            _ => return Ok(()),
+        };
+        self.stats.count_error(&error);
+        Err(error)
     }
 
     /// Bytes that are still to come.

@@ -61,7 +61,7 @@ pub enum OriginError {
     RangeNotSatisfiable,
     /// 429, 503 or `SlowDown`, even after retries. Tell the client to come back later.
     Busy(Refusal),
-    /// 301, 302, 307 or 308: the bucket lives elsewhere. The configuration must name that region or endpoint.
+    /// A redirection: the bucket lives elsewhere. The configuration must name that region or endpoint.
     Elsewhere {
         /// The region that the origin named.
         region: Option<String>,

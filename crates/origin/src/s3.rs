@@ -7,7 +7,8 @@
 //! 1. `endpoint` turns a bucket and a key into a URL,
 //! 2. `client` sends signed requests, within the limits, again where that is safe,
 //! 3. `head` and `get` check every answer against what was asked,
-//! 4. `forward` hands on everything else, `as_signed` what its client signed for the origin,
+//! 4. `forward` hands on everything else, `as_signed` what its client signed for the origin, if the answer is
+//!    `fitting`,
 //! 5. `answer` turns refusals into errors,
 //! 6. `probe` tells a refusal of the request from one of us.
 
@@ -15,6 +16,7 @@ mod answer;
 mod as_signed;
 mod client;
 mod endpoint;
+mod fitting;
 mod forward;
 mod get;
 mod head;

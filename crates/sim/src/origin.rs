@@ -48,8 +48,8 @@ impl Origin {
         let is_faulty = self.fault_rate != 0 && rng.one_in(self.fault_rate);
         let answer = match fetch {
             Fetch::Head { object } => self.head(&object, is_faulty.then_some(&mut rng)),
-            Fetch::Open { object, range, etag } => {
-                self.open(&object, range, &etag, is_faulty.then_some(&mut rng))
+            Fetch::Open { object, range, version } => {
+                self.open(&object, range, &version.etag, is_faulty.then_some(&mut rng))
             }
             Fetch::More { stream } => self.more(stream, &mut rng),
             Fetch::Close { stream } => {

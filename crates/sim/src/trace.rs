@@ -58,7 +58,9 @@ impl Trace {
         }
         let shown = match fetch {
             Fetch::Head { object } => format!("head of {object}"),
-            Fetch::Open { object, range, etag } => format!("get {object} {range:?} if {etag}"),
+            Fetch::Open { object, range, version } => {
+                format!("get {object} {range:?} if {}", version.etag)
+            }
             Fetch::More { stream } => format!("more of body {}", stream.0),
             Fetch::Close { stream } => format!("close body {}", stream.0),
         };

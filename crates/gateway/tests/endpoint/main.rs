@@ -17,6 +17,8 @@ mod denied;
 #[cfg(test)]
 mod freshness;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod payloads;
 #[cfg(test)]
 mod reads;

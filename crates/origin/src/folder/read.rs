@@ -101,7 +101,8 @@ impl FolderOrigin {
             return Err(OriginError::Changed);
         }
         let bytes = range.end - range.start;
-        let head = RangeHead { bytes, etag: Some(etag), object_size: Some(size) };
+        let head =
+            RangeHead { bytes, etag: Some(etag), object_size: Some(size), content_encoding: None };
         Ok((FileRange::new(opened, range), head))
     }
 

@@ -61,10 +61,13 @@ pub(crate) fn meaning(parts: &response::Parts, document: &[u8]) -> OriginError {
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
             OriginError::Busy(refusal)
         }
-        StatusCode::MOVED_PERMANENTLY
-        | StatusCode::FOUND
-        | StatusCode::TEMPORARY_REDIRECT
-        | StatusCode::PERMANENT_REDIRECT => OriginError::Elsewhere { region },
+        // To a question without conditions, or with those of a range.
+        StatusCode::NOT_MODIFIED => OriginError::lied("304 to who has nothing"),
+        // Nobody is sent to an address that was not configured: neither are we, nor is a client.
+        _ if status.is_redirection() => OriginError::Elsewhere { region },
+        _ if status.is_informational() => {
+            OriginError::lied(format!("{status}, which ends nothing"))
+        }
         _ if refusal.code == "SlowDown" => OriginError::Busy(refusal),
         _ => OriginError::Failed(refusal),
     }

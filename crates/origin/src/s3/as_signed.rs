@@ -2,7 +2,8 @@
 //!
 //! 1. Take off what belongs to the client's own connection. A signature that covers any of that is not good any more.
 //! 2. Send it to the origin's address, under the host and with the path that were signed.
-//! 3. Hand the answer on, whatever it says: it is about the client, and says nothing of us.
+//! 3. Hand the answer on if it fits the request and leads nowhere else, whatever it says: it is about the client, and
+//!    says nothing of us.
 
 use http::header::{EXPECT, HOST};
 use http::uri::PathAndQuery;
@@ -11,6 +12,7 @@ use http_body_util::BodyExt;
 
 use super::S3Origin;
 use super::answer;
+use super::fitting::Asked;
 use super::streams::Download;
 use crate::body::BoxBody;
 use crate::error::OriginError;
@@ -35,7 +37,11 @@ impl S3Origin {
         let path = parts.uri.path_and_query().map_or("/", PathAndQuery::as_str);
         let url = self.endpoint.url_as_it_is(path);
         parts.uri = url.ok_or_else(|| answer::no_such_bucket(path))?;
-        let (mut parts, body) = self.send(parts, body).await?.into_parts();
+        let asked = Asked::of(&parts);
+        let answer = self.send(parts, body).await?;
+        asked.check_as_signed(&answer)?;
+        let (mut parts, body) = answer.into_parts();
+        asked.take_off_checksums(&mut parts);
         if parts.status.is_server_error() {
             self.stats.count_error(&answer::meaning(&parts, b""));
         } else {

@@ -5,7 +5,8 @@
 //!    the client's signature. Hash and chain are checked on the way: an S3 endpoint may look at neither.
 //! 3. Sign, send, and wait as long as something moves.
 //! 4. An answer that says no is read: one that is about us and not about the request is an error.
-//! 5. Hand the answer on, without what belongs to our connection.
+//! 5. An answer that does not fit the request is an error (`fitting`).
+//! 6. Hand the answer on, without what belongs to our connection.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -19,6 +20,7 @@ use hyper::body::Incoming;
 use super::S3Origin;
 use super::answer;
 use super::answer::no_such_bucket;
+use super::fitting::Asked;
 use super::streams::{Download, Progress, Upload};
 use crate::aws_chunked;
 use crate::body::{BoxBody, full_body};
@@ -71,13 +73,16 @@ impl S3Origin {
             signer.sign(now, &mut parts, &payload_hash);
         }
 
-        let method = parts.method.clone();
+        let asked = Asked::of(&parts);
         let answer = self.send(parts, body).await?;
-        if !answer.status().is_success() && answer.status() != StatusCode::NOT_MODIFIED {
-            return self.refused(&method, answer).await;
+        let is_modified = answer.status() != StatusCode::NOT_MODIFIED || !asked.has_conditions;
+        if !answer.status().is_success() && is_modified {
+            return self.refused(&asked.method, answer).await;
         }
+        asked.check(&answer)?;
         self.stats.note_well();
         let (mut parts, body) = answer.into_parts();
+        asked.take_off_checksums(&mut parts);
         hop_by_hop::remove(&mut parts.headers);
         let body = Download::new(body, self.limits.stall, self.stats.clone(), place);
         Ok(Response::from_parts(parts, body.boxed_unsync()))
@@ -97,7 +102,10 @@ impl S3Origin {
         let document = document.ok_or_else(too_long)?;
         self.stats.received_bytes.add(document.len() as u64);
         let meaning = answer::meaning(&parts, &document);
-        if matches!(meaning, OriginError::NotSignedIn(_) | OriginError::Elsewhere { .. }) {
+        if let OriginError::NotSignedIn(_)
+        | OriginError::Elsewhere { .. }
+        | OriginError::Lied { .. } = meaning
+        {
             return Err(meaning);
         }
         self.check_speaker(method, &meaning).await?;

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_MATCH, RANGE};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_MATCH, RANGE};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
@@ -100,15 +100,17 @@ fn check(
         let what = format!("Content-Length {length} for a range of {bytes} bytes");
         return Err(OriginError::lied(what));
     }
-    Ok(RangeHead { bytes, etag, object_size })
+    // "identity" is how HTTP says that there is none.
+    let content_encoding = text(headers, CONTENT_ENCODING).filter(|how| how != "identity");
+    Ok(RangeHead { bytes, etag, object_size, content_encoding })
 }
 
-fn text(headers: &HeaderMap, name: http::HeaderName) -> Option<String> {
+pub(super) fn text(headers: &HeaderMap, name: http::HeaderName) -> Option<String> {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
 /// Reads `bytes FIRST-LAST/SIZE` or `bytes FIRST-LAST/*`.
-fn parse_content_range(text: &str) -> Option<(Range<u64>, Option<u64>)> {
+pub(super) fn parse_content_range(text: &str) -> Option<(Range<u64>, Option<u64>)> {
     let (range, size) = text.strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.split_once('-')?;
     let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);

@@ -1,12 +1,16 @@
 //! The head path: what an object is, without reading it.
 
-use http::header::CONTENT_LENGTH;
-use http::{Request, StatusCode};
+use http::header::{CONTENT_LENGTH, IF_MATCH, RANGE};
+use http::{Request, StatusCode, Uri};
+use http_body::Body;
 
 use super::S3Origin;
 use super::answer::no_such_bucket;
 use crate::error::OriginError;
 use crate::object::{ObjectHead, ObjectName};
+
+/// The MD5 of nothing, which most of S3 has for an ETag of it.
+const ETAG_OF_NOTHING: &str = "\"d41d8cd98f00b204e9800998ecf8427e\"";
 
 impl S3Origin {
     /// The head of `object`.
@@ -34,6 +38,26 @@ impl S3Origin {
         let length = response.headers().get(CONTENT_LENGTH);
         let size = length.and_then(|length| length.to_str().ok()?.parse().ok());
         let size = size.ok_or_else(|| OriginError::lied("HEAD without a Content-Length"))?;
-        Ok(ObjectHead::from_headers(size, response.headers()))
+        let head = ObjectHead::from_headers(size, response.headers());
+        match &head.etag {
+            Some(etag) if size == 0 && etag != ETAG_OF_NOTHING => {
+                self.check_empty(&url, etag).await?;
+            }
+            _ => {}
+        }
+        Ok(head)
+    }
+
+    /// Asks for the first byte of an object that is said to have none. Of every other object a range is read sooner or
+    /// later and tells its size; of this one nothing ever would, and some servers say 0 in every answer to HEAD.
+    async fn check_empty(&self, url: &Uri, etag: &str) -> Result<(), OriginError> {
+        let first = || Request::get(url).header(RANGE, "bytes=0-0").header(IF_MATCH, etag);
+        let asked = self.read(|| first().body(()).expect("made of what came in headers")).await;
+        match asked {
+            Err(OriginError::RangeNotSatisfiable) => Ok(()),
+            Ok(answer) if answer.body().is_end_stream() => Ok(()),
+            Ok(_) => Err(OriginError::lied("HEAD of an object that is not empty says 0 bytes")),
+            Err(error) => Err(error),
+        }
     }
 }

@@ -9,7 +9,7 @@ use clap::Subcommand;
 use serde::Serialize;
 use zonal_base::Bytes;
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, DeviceSettings, Holds, Node, NodeSettings, ObjectName,
+    Backend, BodyStream, BoxFuture, DeviceSettings, Head, Holds, Node, NodeSettings, ObjectName,
     OriginFault, OriginHead,
 };
 use zonal_hostdev::{DeviceSpec, EngineKind, OpenError};
@@ -277,7 +277,7 @@ impl Backend for NoOrigin {
         &self,
         _: ObjectName,
         _: Range<u64>,
-        _: Box<str>,
+        _: Arc<Head>,
     ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>> {
         Box::pin(async { Err(OriginFault::Unreachable) })
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zonal_host::{Backend, BodyStream, BoxFuture, ObjectName, OriginFault, OriginHead};
+use zonal_host::{Backend, BodyStream, BoxFuture, Head, ObjectName, OriginFault, OriginHead};
 use zonal_lab::Generator;
 
 /// Made at once: as much as a network hands over at most.
@@ -35,7 +35,7 @@ impl Backend for MadeUp {
         &self,
         object: ObjectName,
         range: Range<u64>,
-        _etag: Box<str>,
+        _version: Arc<Head>,
     ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>> {
         Box::pin(async move {
             let key = key(&object).ok_or(OriginFault::NotFound)?;

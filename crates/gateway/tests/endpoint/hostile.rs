@@ -1,0 +1,403 @@
+//! Origins that misbehave in every way of a table: each answer is right or an honest error, and nothing wrong is kept.
+//!
+//! Each row has a bucket and an origin of its own, and goes through four acts:
+//!
+//! 1. Some objects are read while the origin is honest.
+//! 2. It misbehaves. Those objects are read again, and others for the first time and then once more; one is written, one
+//!    is completed, all are listed.
+//! 3. It is honest again: every object is read as it is.
+//! 4. Where the origin is asked each time, it misbehaves once more while objects change, and is honest again.
+
+mod proxy;
+mod table;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use zonal_gateway::Keep;
+use zonal_host::Freshness;
+use zonal_origin::sigv4::Credentials;
+use zonal_origin::{FolderOrigin, Limits, Named, Origin, Origins, S3Origin};
+
+use crate::client::{Answer, Ask, Connection};
+use crate::versitygw::{SECRET_KEY, VersityGw};
+use crate::world::{REVALIDATE, World, pattern};
+use proxy::{Honest, Proxy};
+use table::{Believed, ELSEWHERE, Row, TABLE, packed};
+
+/// More than a chunk of the cache, so that a read of the whole takes two requests at least.
+const SIZE: usize = 300_000;
+
+/// Rows at once: most of their time they wait.
+const ROWS_AT_ONCE: usize = 8;
+
+/// Long enough for an honest answer on a busy machine, and short enough for all the others.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The reads of which each has an object of its own.
+const READS: [&str; 7] =
+    ["head", "whole", "start", "across", "suffix", "if-none-match", "if-match"];
+
+/// Those that tell whether what is kept is right.
+const READS_AGAIN: [&str; 4] = ["head", "whole", "across", "suffix"];
+
+#[tokio::test]
+async fn no_origin_makes_the_cache_lie_when_it_is_asked_each_time() {
+    play_all(folder(), REVALIDATE, TABLE.iter()).await;
+}
+
+#[tokio::test]
+async fn no_origin_makes_the_cache_lie_when_it_is_asked_once() {
+    play_all(folder(), Freshness::Immutable, TABLE.iter()).await;
+}
+
+#[tokio::test]
+async fn no_origin_makes_the_cache_lie_over_a_real_server() {
+    let Some(server) = VersityGw::start("hostile").await else { return };
+    // It takes its time: every fifth row, and all when there is more of it.
+    let step = if std::env::var_os("SLOW_TESTS").is_some() { 1 } else { 5 };
+    play_all(server.origin(SECRET_KEY), Freshness::Immutable, TABLE.iter().step_by(step)).await;
+}
+
+#[test]
+fn the_table_is_documented() {
+    let documented = include_str!("../../../../docs/origins.md");
+    for Row { name, .. } in TABLE {
+        assert!(documented.contains(&format!("`{name}`")), "docs/origins.md does not have {name}");
+    }
+}
+
+/// An honest origin with objects in memory that lasts as long as the test.
+fn folder() -> Origin {
+    let root = tempfile::tempdir().unwrap().keep();
+    FolderOrigin::open(root, &Limits::default()).unwrap().into()
+}
+
+async fn play_all(
+    upstream: Origin,
+    freshness: Freshness,
+    rows: impl Iterator<Item = &'static Row>,
+) {
+    let proxy = Proxy::start(upstream).await;
+    let origins = Origins::new(TABLE.iter().map(|row| of_row(row, &proxy)).collect());
+    let folder = tempfile::tempdir().unwrap();
+    let limits = zonal_gateway::Limits::default();
+    let world = Arc::new(World::over(folder, origins, freshness, limits).await);
+    world.change_terms(|terms| {
+        for Row { name, .. } in TABLE {
+            terms.keep = terms.keep.clone().with(&format!("{name}/never-"), Keep::Never);
+        }
+    });
+    let (mut rows, mut playing) = (rows.fuse(), JoinSet::new());
+    let mut failures = Vec::new();
+    loop {
+        while playing.len() < ROWS_AT_ONCE
+            && let Some(row) = rows.next()
+        {
+            let act = Act { world: world.clone(), proxy: proxy.clone(), row, is_lying: false };
+            playing.spawn(act.play(freshness));
+        }
+        let Some(played) = playing.join_next().await else { break };
+        failures.extend(played.unwrap());
+    }
+    assert!(failures.is_empty(), "{} wrong answers:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// The proxy as the origin of a bucket.
+fn of_row(row: &Row, proxy: &Proxy) -> Named {
+    let endpoint = format!("http://{}", proxy.address).parse().unwrap();
+    let limits = Limits {
+        answer: PATIENCE,
+        forward_answer: PATIENCE,
+        stall: PATIENCE,
+        retries: 1,
+        backoff: Duration::from_millis(1),
+        ..Limits::default()
+    };
+    let (access_key, secret_key) = ("AK".into(), "SK".into());
+    let keys = Credentials { access_key, secret_key, session_token: None };
+    let origin = S3Origin::open(endpoint, "us-east-1".into(), Some(keys), limits).unwrap();
+    let (name, buckets) = (row.name.to_owned(), vec![row.name.to_owned()]);
+    Named { name, origin: origin.into(), buckets }
+}
+
+/// A row that is being played.
+#[derive(Clone)]
+struct Act {
+    world: Arc<World>,
+    proxy: Arc<Proxy>,
+    row: &'static Row,
+    is_lying: bool,
+}
+
+impl Act {
+    /// What was wrong.
+    async fn play(mut self, freshness: Freshness) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let keys = self.make_objects().await;
+        wrong.extend(self.read_all("cached", &READS).await);
+
+        self.lie(true);
+        wrong.extend(self.read_all("cached", &READS).await);
+        wrong.extend(self.read_cold().await);
+        if self.row.believed != Believed::ETag {
+            wrong.extend(self.read_all("empty", &["whole"]).await);
+        }
+        wrong.extend(self.write().await);
+        wrong.extend(self.complete().await);
+        wrong.extend(self.list().await);
+
+        self.lie(false);
+        for key in &keys {
+            wrong.extend(self.read_all(key, &READS_AGAIN).await);
+        }
+        wrong.extend(self.list().await);
+
+        if freshness == REVALIDATE {
+            self.lie(true);
+            for key in ["cached", "cold-whole"] {
+                self.put(key, SIZE, 200).await;
+                wrong.extend(self.read_all(key, &READS).await);
+            }
+            self.lie(false);
+            wrong.extend(self.read_all("cached", &READS).await);
+            wrong.extend(self.read_all("cold-whole", &READS).await);
+        }
+        wrong
+    }
+
+    fn lie(&mut self, is_lying: bool) {
+        self.is_lying = is_lying;
+        self.proxy.play(self.row.name, is_lying.then_some(self.row.play));
+    }
+
+    fn uri(&self, key: &str) -> String {
+        format!("/{}/{key}", self.row.name)
+    }
+
+    async fn put(&self, key: &str, size: usize, seed: usize) {
+        let put = self.proxy.ask("PUT", &self.uri(key), pattern(size, seed)).await;
+        assert_eq!(put.status, 200, "{}", String::from_utf8_lossy(&put.body));
+    }
+
+    /// At the origin, each with other bytes.
+    async fn make_objects(&self) -> Vec<String> {
+        let made = self.proxy.ask("PUT", &format!("/{}", self.row.name), "").await;
+        assert_eq!(made.status, 200);
+        let of_reads = |kind: &'static str| READS.iter().map(move |read| format!("{kind}-{read}"));
+        let mut keys = vec!["cached".to_owned(), "put".to_owned()];
+        keys.extend(of_reads("cold").chain(of_reads("never")));
+        for (seed, key) in keys.iter().enumerate() {
+            self.put(key, SIZE, seed).await;
+        }
+        self.put("empty", 0, 0).await;
+        keys.extend(["empty".to_owned(), "completed".to_owned()]);
+        self.put("completed", SIZE, 100).await;
+        keys
+    }
+
+    /// The whole first where a lie about an object may be believed until it is read.
+    async fn read_all(&self, key: &str, reads: &[&str]) -> Vec<String> {
+        let (mut wrong, truth) = (Vec::new(), self.truth(key).await);
+        if self.row.believed != Believed::Nothing {
+            wrong.extend(self.read(key, "whole", &truth).await);
+        }
+        for read in reads {
+            wrong.extend(self.read(key, read, &truth).await);
+        }
+        wrong
+    }
+
+    async fn truth(&self, key: &str) -> Honest {
+        self.proxy.ask("GET", &self.uri(key), "").await
+    }
+
+    /// Each read of objects of its own, twice.
+    async fn read_cold(&self) -> Vec<String> {
+        let mut reading = JoinSet::new();
+        for (read, kind) in READS.into_iter().flat_map(|read| [(read, "cold"), (read, "never")]) {
+            let (act, key) = (self.clone(), format!("{kind}-{read}"));
+            reading.spawn(async move {
+                let truth = act.truth(&key).await;
+                [act.read(&key, read, &truth).await, act.read(&key, read, &truth).await]
+            });
+        }
+        reading.join_all().await.into_iter().flatten().flatten().collect()
+    }
+
+    /// What was wrong with a read, if anything.
+    async fn read(&self, key: &str, read: &str, truth: &Honest) -> Option<String> {
+        let uri = self.uri(key);
+        let etag = truth.get("etag").unwrap();
+        let request = || match read {
+            "head" => Ask::new("HEAD", &uri),
+            "start" => Ask::new("GET", &uri).with("range", "bytes=0-99"),
+            "across" => Ask::new("GET", &uri).with("range", "bytes=200000-280000"),
+            "suffix" => Ask::new("GET", &uri).with("range", "bytes=-1000"),
+            "if-none-match" => Ask::new("GET", &uri).with("if-none-match", etag),
+            "if-match" => Ask::new("GET", &uri).with("if-match", etag),
+            _ => Ask::new("GET", &uri),
+        };
+        let (verdict, told) = match self.ask(request).await {
+            Some(answer) => (self.judge(key, read, &answer, truth), headers_of(&answer)),
+            // It broke off before its head had left.
+            None if self.is_lying => return None,
+            None => (Err("no answer".to_owned()), String::new()),
+        };
+        let (wrong, row) = (verdict.err()?, self.row.name);
+        let when = if self.is_lying { "misbehaving" } else { "honest again" };
+        Some(format!("{row}, {when}: {read} of {key}: {wrong}: {told}"))
+    }
+
+    /// `None`: the connection was closed instead. On a machine that is very busy an honest answer may take longer than
+    /// our short patience: then it is asked for once more.
+    async fn ask(&self, ask: impl Fn() -> Ask) -> Option<Answer> {
+        let mut tries = if self.is_lying { 1 } else { 4 };
+        loop {
+            let ask = ask();
+            let method = ask.head.method.clone();
+            let mut connection = Connection::open(self.world.address).await;
+            connection.send(&ask.signed()).await;
+            let answer = connection.answer(&method).await;
+            tries -= 1;
+            if tries == 0 || answer.as_ref().is_none_or(|answer| answer.status != 503) {
+                return answer;
+            }
+        }
+    }
+
+    fn judge(&self, key: &str, read: &str, it: &Answer, truth: &Honest) -> Result<(), String> {
+        if it.header("location").contains(ELSEWHERE) {
+            return Err("leads elsewhere".to_owned());
+        }
+        let believed = if self.is_lying { self.row.believed } else { Believed::Nothing };
+        if believed == Believed::Document && key.starts_with("never-") && says_no(it) {
+            return Ok(());
+        }
+        let bytes = match (it.status, read) {
+            // Nothing and its end are one place.
+            (416, _) if truth.body.is_empty() => return Ok(()),
+            (400.., _) if self.is_lying => return Ok(()),
+            (304, "if-none-match") => return Ok(()),
+            (412, "if-match") if believed == Believed::ETag => return Ok(()),
+            (200, _) => truth.body.clone(),
+            (206, "start" | "across" | "suffix") => {
+                let range = match read {
+                    "start" => 0..100,
+                    "across" => 200_000..280_001,
+                    _ => SIZE - 1000..SIZE,
+                };
+                let said = format!("bytes {}-{}/", range.start, range.end - 1);
+                let total = it.header("content-range").strip_prefix(&*said).unwrap_or("another");
+                let is_total = total == SIZE.to_string() || (total == "*" && self.is_lying);
+                if !is_total && (believed != Believed::Length || total == "another") {
+                    return Err("another range".to_owned());
+                }
+                if it.has("x-amz-checksum-sha256") {
+                    return Err("a part with the checksum of the whole".to_owned());
+                }
+                truth.body[range].to_vec()
+            }
+            _ => return Err("this status".to_owned()),
+        };
+        if believed != Believed::ETag && Some(it.header("etag")) != truth.get("etag") {
+            return Err("another ETag".to_owned());
+        }
+        let bytes = if it.header("content-encoding") == "gzip" { packed(&bytes) } else { bytes };
+        let length: usize = it.header("content-length").parse().unwrap_or(bytes.len());
+        let is_short_and_believed = believed == Believed::Length && length <= bytes.len();
+        if read == "head" {
+            let is_right = length == bytes.len() || believed == Believed::Length;
+            return if is_right { Ok(()) } else { Err("another length".to_owned()) };
+        }
+        if !bytes.starts_with(&it.body) {
+            return Err("other bytes".to_owned());
+        }
+        match it.body.len() == bytes.len() {
+            true if !it.cut => Ok(()),
+            _ if it.cut && self.is_lying => Ok(()),
+            _ if is_short_and_believed && key.starts_with("never-") => Ok(()),
+            _ => Err(format!("{} bytes of {}", it.body.len(), bytes.len())),
+        }
+    }
+
+    /// A write that is acknowledged was done. Whether it was done or not, the next read of act 3 finds out.
+    async fn write(&self) -> Option<String> {
+        let new = pattern(SIZE, 150);
+        let Some(answer) = self.ask(|| Ask::new("PUT", &self.uri("put")).body(&*new)).await else {
+            return Some(format!("{}: PUT: no answer", self.row.name));
+        };
+        let is = self.proxy.ask("GET", &self.uri("put"), "").await;
+        let is_done = is.body == pattern(SIZE, 150);
+        let is_honest = match answer.status {
+            200..300 => is_done && !answer.header("location").contains(ELSEWHERE),
+            status => 400 <= status,
+        };
+        (!is_honest).then(|| format!("{}: PUT: {}", self.row.name, headers_of(&answer)))
+    }
+
+    /// The end of a multipart upload: what the origin says of it is told, also when it says no with status 200.
+    async fn complete(&self) -> Option<String> {
+        let uri = self.uri("completed");
+        let begun = self.proxy.ask("POST", &format!("{uri}?uploads"), "").await;
+        let begun = String::from_utf8(begun.body).unwrap();
+        let id = begun.split_once("<UploadId>").unwrap().1.split_once('<').unwrap().0;
+        let part = format!("{uri}?partNumber=1&uploadId={id}");
+        let part = self.proxy.ask("PUT", &part, pattern(SIZE, 151)).await;
+        let etag = part.get("etag").unwrap().replace('"', "&quot;");
+        let list = format!(
+            "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>\
+             </CompleteMultipartUpload>"
+        );
+        let complete = || Ask::new("POST", &format!("{uri}?uploadId={id}")).body(&*list);
+        let Some(answer) = self.ask(complete).await else {
+            return Some(format!("{}: POST: no answer", self.row.name));
+        };
+        let says_no = answer.text().contains("<Error>");
+        let is_honest = match answer.status {
+            200..300 if answer.cut => true,
+            200..300 => says_no == (self.row.name == "200-with-error"),
+            status => 400 <= status,
+        };
+        let told = || format!("{}: POST: {} {}", self.row.name, headers_of(&answer), answer.text());
+        (!is_honest).then(told)
+    }
+
+    async fn list(&self) -> Option<String> {
+        let uri = format!("/{}?list-type=2", self.row.name);
+        let truth = self.proxy.ask("GET", &uri, "").await.body;
+        let Some(answer) = self.ask(|| Ask::new("GET", &uri)).await else {
+            return Some(format!("{}: list: no answer", self.row.name));
+        };
+        let is_honest = match answer.status {
+            200 if answer.cut => self.is_lying,
+            200 if says_no(&answer) => self.is_lying,
+            200 => is_whole(&answer) && keys_in(&answer.body) == keys_in(&truth),
+            status => 400 <= status && self.is_lying,
+        };
+        let is_short = self.is_lying && self.row.believed == Believed::Length;
+        let told = || format!("{}: list: {} {}", self.row.name, headers_of(&answer), answer.text());
+        (!is_honest && !is_short).then(told)
+    }
+}
+
+fn is_whole(answer: &Answer) -> bool {
+    answer.text().contains("</ListBucketResult>")
+}
+
+fn says_no(answer: &Answer) -> bool {
+    answer.text().contains("<Error>")
+}
+
+/// The keys that a list names.
+fn keys_in(list: &[u8]) -> Vec<String> {
+    let list = String::from_utf8_lossy(list);
+    list.split("<Key>").skip(1).map(|rest| rest.split('<').next().unwrap().to_owned()).collect()
+}
+
+fn headers_of(answer: &Answer) -> String {
+    let mut head = answer.clone();
+    head.body.clear();
+    format!("{head:?}, {} bytes came", answer.body.len())
+}

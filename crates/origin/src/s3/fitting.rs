@@ -1,0 +1,207 @@
+//! Whether an answer can be one to the request that was forwarded.
+//!
+//! What it says of objects is the origin's business. But a client must be able to see where an answer ends, gets no part
+//! of an object that it did not ask for, and no success that its request cannot have had.
+
+use http::header::{
+    CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE,
+    TRANSFER_ENCODING,
+};
+use http::{Method, Response, StatusCode, request, response};
+use http_body::Body;
+
+use super::get::{parse_content_range, text};
+use crate::error::OriginError;
+use crate::query::Query;
+use crate::range::{Slice, resolve};
+
+/// What a forwarded request asked for.
+pub(super) struct Asked {
+    pub(super) method: Method,
+    /// It can be answered 304.
+    pub(super) has_conditions: bool,
+    range: Option<String>,
+    is_of_part: bool,
+}
+
+impl Asked {
+    pub(super) fn of(parts: &request::Parts) -> Self {
+        let headers = &parts.headers;
+        let query = Query::parse(parts.uri.query()).unwrap_or_default();
+        let method = parts.method.clone();
+        let is_read = is_read(&method);
+        let conditions = [IF_NONE_MATCH, IF_MODIFIED_SINCE];
+        Self {
+            has_conditions: is_read && conditions.iter().any(|name| headers.contains_key(name)),
+            range: text(headers, RANGE).filter(|_| is_read),
+            is_of_part: is_read && query.has("partNumber"),
+            method,
+        }
+    }
+
+    /// Refuses a success, or a 304, that does not fit.
+    pub(super) fn check<B: Body>(&self, answer: &Response<B>) -> Result<(), OriginError> {
+        let (status, headers) = (answer.status(), answer.headers());
+        let is_possible = match status {
+            StatusCode::OK => true,
+            StatusCode::NOT_MODIFIED => self.has_conditions,
+            StatusCode::PARTIAL_CONTENT => self.range.is_some() || self.is_of_part,
+            StatusCode::CREATED | StatusCode::ACCEPTED | StatusCode::NO_CONTENT => {
+                !is_read(&self.method)
+            }
+            _ => false,
+        };
+        if !is_possible {
+            return Err(OriginError::lied(format!("{status} to {}", self.method)));
+        }
+        let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+        let length = lengths.next();
+        if lengths.any(|other| Some(other) != length) {
+            return Err(OriginError::lied("two Content-Lengths"));
+        }
+        let has_end = answer.body().is_end_stream() || self.method == Method::HEAD;
+        if !has_end && length.is_none() && !headers.contains_key(TRANSFER_ENCODING) {
+            return Err(OriginError::lied("an answer whose end cannot be told from a break"));
+        }
+        match &self.range {
+            Some(range) if status == StatusCode::PARTIAL_CONTENT => check_range(range, headers),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same of an answer of whatever status, and refuses to be sent elsewhere.
+    pub(super) fn check_as_signed<B: Body>(&self, answer: &Response<B>) -> Result<(), OriginError> {
+        match answer.status() {
+            StatusCode::NOT_MODIFIED => self.check(answer),
+            status if status.is_success() => self.check(answer),
+            status if status.is_redirection() => Err(OriginError::Elsewhere { region: None }),
+            status if status.is_informational() => {
+                Err(OriginError::lied(format!("{status}, which ends nothing")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A checksum of the whole object on a part of it makes SDKs refuse the answer.
+    pub(super) fn take_off_checksums(&self, answer: &mut response::Parts) {
+        if answer.status != StatusCode::PARTIAL_CONTENT || self.is_of_part {
+            return;
+        }
+        let names = answer.headers.keys();
+        let checksums: Vec<_> =
+            names.filter(|name| name.as_str().starts_with("x-amz-checksum-")).cloned().collect();
+        for name in checksums {
+            answer.headers.remove(name);
+        }
+    }
+}
+
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
+/// Compares the range that came with the one that was asked for. What is not one well-formed range is between the
+/// client and the origin.
+fn check_range(asked: &str, headers: &HeaderMap) -> Result<(), OriginError> {
+    // S3's rules, of the largest object there can be: is it one range at all?
+    let Slice::Part(_) = resolve(asked, u64::MAX) else { return Ok(()) };
+    let told = text(headers, CONTENT_RANGE).unwrap_or_default();
+    let lied = || OriginError::lied(format!("{asked} was asked for, {told:?} came"));
+    let (range, size) = parse_content_range(&told).ok_or_else(lied)?;
+    let is_it = match size {
+        Some(size) => resolve(asked, size) == Slice::Part(range.clone()),
+        // Without the size nobody knows where the last bytes begin.
+        None => match resolve(asked, u64::MAX) {
+            Slice::Part(widest) if widest.end < u64::MAX => range == widest,
+            Slice::Part(widest) => asked.contains("=-") || range.start == widest.start,
+            Slice::Whole | Slice::Unsatisfiable => true,
+        },
+    };
+    let length = text(headers, CONTENT_LENGTH);
+    let is_as_long = length.is_none_or(|length| length.parse() == Ok(range.end - range.start));
+    if is_it && is_as_long { Ok(()) } else { Err(lied()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+    use http_body_util::{Empty, Full};
+
+    use super::*;
+
+    /// The request's method, headers and query; the answer's status and headers.
+    #[track_caller]
+    fn check(
+        (method, query, headers): (&str, &str, &[(&str, &str)]),
+        (status, told): (u16, &[(&str, &str)]),
+        fits: bool,
+    ) {
+        let mut request = Request::builder().method(method).uri(format!("http://h/b/k?{query}"));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let asked = Asked::of(&request.body(()).unwrap().into_parts().0);
+        let mut answer = Response::builder().status(status);
+        for (name, value) in told {
+            answer = answer.header(*name, *value);
+        }
+        let result = if told.is_empty() {
+            asked.check(&answer.body(Empty::<&[u8]>::new()).unwrap())
+        } else {
+            asked.check(&answer.body(Full::new(&b"body"[..])).unwrap())
+        };
+        assert_eq!(result.is_ok(), fits, "{method} {headers:?}: {status} {told:?}: {result:?}");
+    }
+
+    const PLAIN: (&str, &str, &[(&str, &str)]) = ("GET", "", &[]);
+    const RANGED: (&str, &str, &[(&str, &str)]) = ("GET", "", &[("range", "bytes=2-5")]);
+
+    #[test]
+    fn a_success_fits_the_method() {
+        check(PLAIN, (200, &[("content-length", "4")]), true);
+        check(PLAIN, (206, &[("content-length", "4")]), false);
+        check(("GET", "partNumber=1", &[]), (206, &[("content-length", "4")]), true);
+        for status in [201, 202, 203, 204, 205, 207] {
+            check(PLAIN, (status, &[]), false);
+            check(("HEAD", "", &[]), (status, &[]), false);
+            check(("PUT", "", &[]), (status, &[]), [201, 202, 204].contains(&status));
+        }
+        check(("PUT", "", RANGED.2), (206, &[("content-range", "bytes 2-5/9")]), false);
+    }
+
+    #[test]
+    fn an_answer_has_an_end() {
+        check(PLAIN, (200, &[("content-type", "text/plain")]), false);
+        check(PLAIN, (200, &[("transfer-encoding", "chunked")]), true);
+        check(("HEAD", "", &[]), (200, &[("content-type", "text/plain")]), true);
+        check(PLAIN, (200, &[("content-length", "4"), ("content-length", "5")]), false);
+        check(PLAIN, (200, &[("content-length", "4"), ("content-length", "4")]), true);
+    }
+
+    #[test]
+    fn a_part_is_the_one_that_was_asked_for() {
+        let told = |range, length| [("content-range", range), ("content-length", length)];
+        check(RANGED, (206, &told("bytes 2-5/9", "4")), true);
+        check(RANGED, (206, &told("bytes 2-5/*", "4")), true);
+        check(RANGED, (206, &told("bytes 2-4/5", "3")), true);
+        check(RANGED, (200, &told("", "9")), true);
+        check(RANGED, (206, &told("bytes 2-5/9", "5")), false);
+        for range in ["bytes 3-6/9", "bytes 2-4/9", "bytes 2-6/9", "bytes 0-8/9", "bytes 2-4/*", ""]
+        {
+            check(RANGED, (206, &told(range, "4")), false);
+        }
+        let last = ("GET", "", &[("range", "bytes=-4")][..]);
+        check(last, (206, &told("bytes 5-8/9", "4")), true);
+        check(last, (206, &told("bytes 4-7/9", "4")), false);
+        check(last, (206, &told("bytes 5-8/*", "4")), true);
+        let from = ("GET", "", &[("range", "bytes=5-")][..]);
+        check(from, (206, &told("bytes 5-8/9", "4")), true);
+        check(from, (206, &told("bytes 6-8/*", "3")), false);
+        let two = ("GET", "", &[("range", "bytes=0-1,4-5")][..]);
+        check(
+            two,
+            (206, &[("content-type", "multipart/byteranges"), ("content-length", "4")]),
+            true,
+        );
+    }
+}
