@@ -73,6 +73,8 @@ fn is_bucket_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn object<'a>(bucket: &'a str, key: &'a str) -> Result<Target<'a>, BadTarget> {
@@ -132,5 +134,22 @@ mod tests {
             check(raw, Err(BadTarget::BucketName));
         }
         check(&format!("/{}/k", "b".repeat(256)), Err(BadTarget::BucketName));
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_is_found_as_it_was_encoded(bucket in "[a-z0-9][a-z0-9._-]{2,8}[a-z0-9]", key in ".{1,12}") {
+            let path = format!("/{bucket}/{}", zonal_origin::sigv4::encode_path(&key));
+            let (bucket, key) = (bucket.into(), key.into());
+            prop_assert_eq!(Target::parse(&path), Ok(Target::Object { bucket, key }));
+        }
+
+        #[test]
+        fn no_path_makes_a_bucket_of_another_name(path in "/([a-z./%_-]|%2[ef]|%[0-9a-f]{2}|\\PC){0,16}|.*") {
+            if let Ok(Target::Object { bucket, .. } | Target::Bucket(bucket)) = Target::parse(&path) {
+                let legal = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+                prop_assert!(bucket.chars().all(legal) && !bucket.starts_with('.'));
+            }
+        }
     }
 }

@@ -131,6 +131,8 @@ pub(crate) fn buckets(document: &[u8]) -> Option<Vec<Bucket>> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[track_caller]
@@ -223,6 +225,36 @@ mod tests {
         assert_eq!(buckets(b"<ListAllMyBucketsResult/>"), Some(vec![]));
         for broken in ["", "<html></html>", "<ListAllMyBucketsResult>", "<a", "\u{0}"] {
             assert_eq!(buckets(broken.as_bytes()), None, "{broken}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_keys_to_delete_are_those_that_were_named(
+            keys in prop::collection::vec(prop_oneof!["[a-z/&<>'\"%+\r\n\t ]{1,8}", "\\PC{1,4}"], 0..6),
+            is_quiet: bool,
+        ) {
+            let mut document = String::from(zonal_origin::xml::DECLARATION);
+            document.push_str("<Delete>");
+            for key in &keys {
+                document.push_str("<Object>");
+                zonal_origin::xml::element(&mut document, "Key", key);
+                document.push_str("<VersionId>v</VersionId></Object>");
+            }
+            zonal_origin::xml::element(&mut document, "Quiet", &is_quiet.to_string());
+            document.push_str("</Delete>");
+            prop_assert_eq!(keys_to_delete(document.as_bytes()), Ok(keys));
+        }
+
+        #[test]
+        fn what_names_no_keys_is_refused(
+            text in prop_oneof!["(</?(Delete|Object|Key)>|<Key/>|[a-z]|&[a-z#0-9]*;|<!\\[CDATA\\[|\\]\\]>|<!--|-->){0,16}", ".*"],
+        ) {
+            if let Ok(keys) = keys_to_delete(text.as_bytes()) {
+                prop_assert!(text.contains("<Delete>") && text.matches("<Key>").count() >= keys.len());
+                prop_assert!(keys.iter().all(|key| !key.is_empty()));
+            }
+            buckets(text.as_bytes());
         }
     }
 }

@@ -216,6 +216,8 @@ fn check_size(size: Bytes, zone: Bytes) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[track_caller]
@@ -284,5 +286,22 @@ mod tests {
                  or file:PATH?size=8GiB",
             ),
         );
+    }
+
+    proptest! {
+        #[test]
+        fn a_spec_that_is_read_is_printed_so_that_it_is_read_again(
+            text in prop_oneof![
+                "(file|block|emulator|zns):[a-z0-9/.-]{0,8}(\\?((size|zone|zones|engine|backing)=[0-9a-zA-Z/]{0,7}|&|[a-z]){0,6})?",
+                "file:/[a-z]{1,4}\\?size=[0-9]{1,4}(MiB|GiB|KiB|B|)(&zone=[0-9]{1,5}MiB)?(&engine=(uring|psync|x))?",
+                "emulator:(zn540|sn540|p5316-qlc|p5510-tlc)\\?(zones=[0-9]{1,3}|size=[0-9]{1,2}GiB)(&backing=/[a-z]{1,3})?",
+                ".*",
+            ],
+        ) {
+            match text.parse::<DeviceSpec>() {
+                Ok(spec) => prop_assert_eq!(spec.to_string().parse::<DeviceSpec>(), Ok(spec)),
+                Err(error) => prop_assert!(!error.why.is_empty()),
+            }
+        }
     }
 }

@@ -135,6 +135,8 @@ fn parse(document: &[u8]) -> Option<Page> {
 mod tests {
     use std::fs;
 
+    use proptest::prelude::*;
+
     use super::*;
     use crate::folder::FolderOrigin;
     use crate::limits::Limits;
@@ -202,5 +204,44 @@ mod tests {
         assert_eq!(none, Ok(Page::default()));
         let none = origin.list("none", "", None).await;
         assert!(matches!(none, Err(OriginError::NotFound(_))), "{none:?}");
+    }
+
+    /// As XML can hold it.
+    fn held(text: &str) -> String {
+        text.replace(['\0', '\u{FFFE}', '\u{FFFF}'], "\u{FFFD}")
+    }
+
+    proptest! {
+        #[test]
+        fn a_page_is_read_as_it_was_written(
+            keys in prop::collection::vec(prop_oneof!["[a-z/&<>'\"%+ ]{1,8}", "\\PC{1,4}", any::<String>()], 0..5),
+            next in prop::option::of("[!-~]{1,20}"),
+            is_encoded: bool,
+        ) {
+            let keys: Vec<String> = keys.into_iter().filter(|key| !key.is_empty()).collect();
+            let mut text = String::new();
+            for key in &keys {
+                let key = if is_encoded { encode_query_value(key) } else { key.clone() };
+                text.push_str("<Contents>");
+                xml::element(&mut text, "Key", &key);
+                text.push_str("<Size>1</Size></Contents>");
+            }
+            xml::element(&mut text, "IsTruncated", &next.is_some().to_string());
+            next.iter().for_each(|next| xml::element(&mut text, "NextContinuationToken", next));
+            if is_encoded {
+                xml::element(&mut text, "EncodingType", "url");
+            }
+            let keys = keys.iter().map(|key| if is_encoded { key.clone() } else { held(key) });
+            let document = format!("{}<ListBucketResult>{text}</ListBucketResult>", xml::DECLARATION);
+            prop_assert_eq!(parse(document.as_bytes()), Some(Page { keys: keys.collect(), next }));
+        }
+
+        #[test]
+        fn what_is_no_list_is_refused(
+            text in prop_oneof!["(</?(ListBucketResult|Contents|Key|IsTruncated)>|true|&[a-z#0-9]*;|<!\\[CDATA\\[|.){0,20}", ".*"],
+        ) {
+            let is_list = text.contains("<ListBucketResult") && text.contains("IsTruncated");
+            prop_assert!(is_list || parse(text.as_bytes()).is_none());
+        }
     }
 }

@@ -68,6 +68,8 @@ impl<'a> Query<'a> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn pairs(raw: &str) -> Option<Vec<(String, String)>> {
@@ -91,5 +93,24 @@ mod tests {
         assert_eq!(pairs("a=%"), None);
         assert_eq!(pairs("%zz=1"), None);
         assert_eq!(pairs("a=%FF+"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_read(wanted in prop::collection::vec((".{1,6}", ".{0,6}"), 0..5)) {
+            use crate::sigv4::encode_query_value as encode;
+            let raw: Vec<_> =
+                wanted.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value))).collect();
+            prop_assert_eq!(pairs(&raw.join("&")), Some(wanted));
+        }
+
+        #[test]
+        fn any_query_is_read_or_refused(raw in "([a-z=&+%0-9é]|%[0-9a-f]{2}){0,20}") {
+            let is_whole = |escape: &str| {
+                escape.get(..2).is_some_and(|two| two.bytes().all(|digit| digit.is_ascii_hexdigit()))
+            };
+            let is_read = pairs(&raw).is_some();
+            prop_assert!(!is_read || raw.split('%').skip(1).all(is_whole));
+        }
     }
 }

@@ -54,6 +54,11 @@ fn parse(header: &str) -> Option<Spec> {
     }
 }
 
+/// A number as HTTP writes it: digits and nothing else. `None` beyond 64 bits, too.
+pub(crate) fn digits(text: &str) -> Option<u64> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
+}
+
 /// Digits only. A number beyond 64 bits lies beyond every object, so the largest stands for it.
 fn number(digits: &str) -> Option<u64> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -64,6 +69,8 @@ fn number(digits: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[track_caller]
@@ -156,6 +163,42 @@ mod tests {
         ];
         for header in ignored {
             check(100, &[(header, Slice::Whole)]);
+        }
+    }
+
+    /// What [`resolve`] takes for one range, said in another way.
+    fn is_one_range(header: &str) -> bool {
+        let Some((unit, spec)) = header.split_once('=') else { return false };
+        let numbers: Vec<&str> = spec.split('-').collect();
+        let are_digits = numbers.iter().all(|n| n.bytes().all(|byte| byte.is_ascii_digit()));
+        unit.eq_ignore_ascii_case("bytes") && are_digits && numbers.len() == 2 && spec != "-"
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_served_lies_in_the_object_and_was_asked_for(
+            header in prop_oneof!["[bB]ytes=[0-9]{0,21}-[0-9]{0,3}", "bytes[= ][-0-9, +a]{0,12}", ".*"],
+            size in prop_oneof![0..1000u64, any::<u64>()],
+        ) {
+            match resolve(&header, size) {
+                Slice::Whole => {}
+                Slice::Unsatisfiable => prop_assert!(is_one_range(&header)),
+                Slice::Part(part) => {
+                    prop_assert!(part.start < part.end && part.end <= size);
+                    prop_assert!(is_one_range(&header));
+                }
+            }
+        }
+
+        #[test]
+        fn bytes_within_the_object_are_served_as_asked(size in 1u64.., at: (u64, u64)) {
+            let (first, last) = (at.0 % size, at.1 % size);
+            let (first, last) = (first.min(last), first.max(last));
+            let part = Slice::Part(first..last + 1);
+            prop_assert_eq!(resolve(&format!("bytes={first}-{last}"), size), part);
+            prop_assert_eq!(resolve(&format!("bytes={first}-"), size), Slice::Part(first..size));
+            let suffix = Slice::Part(size - (last + 1)..size);
+            prop_assert_eq!(resolve(&format!("bytes=-{}", last + 1), size), suffix);
         }
     }
 }

@@ -56,6 +56,8 @@ pub(crate) fn resolve(reference: &BytesRef<'_>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -79,5 +81,22 @@ mod tests {
         let mut xml = String::new();
         element(&mut xml, "Key", "a\0\u{FFFE}\u{FFFF}");
         assert_eq!(xml, "<Key>a\u{FFFD}\u{FFFD}\u{FFFD}</Key>");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_breaks_the_document(text: String) {
+            let mut xml = String::new();
+            element(&mut xml, "Key", &text);
+            let inner = xml.strip_prefix("<Key>").unwrap().strip_suffix("</Key>").unwrap();
+            prop_assert!(!inner.contains(['<', '>', '"']), "{xml:?}");
+            let is_plain = !text.chars().any(|c| c.is_control() || "\u{FFFE}\u{FFFF}".contains(c));
+            prop_assert!(!is_plain || first_text(&xml, "Key") == Some(text));
+        }
+
+        #[test]
+        fn any_document_has_a_first_text_or_none(text in "(<Code>|</Code>|&[a-z]*;|.){0,12}") {
+            first_text(&text, "Code");
+        }
     }
 }

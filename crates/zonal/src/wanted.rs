@@ -86,15 +86,22 @@ pub(crate) fn line_below(prefix: &str) -> Result<String, String> {
 
 fn parse_range(range: &str) -> Result<Range<u64>, String> {
     let parts = range.split_once('-');
-    let numbers = parts.and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
+    let numbers = parts.and_then(|(from, to)| Some((number(from)?, number(to)?)));
     match numbers {
         Some((first, last)) if first <= last && last < u64::MAX => Ok(first..last + 1),
         _ => Err(format!("{range:?}: write START-END in bytes, as in 0-4095")),
     }
 }
 
+/// Digits, and no sign.
+fn number(text: &str) -> Option<u64> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -138,5 +145,50 @@ mod tests {
         }
         assert_eq!(line_below("b"), Err(format!("\"b\": {below}")));
         assert!(line_below("b/a\nc").is_err());
+    }
+
+    fn line(wanted: &Wanted) -> String {
+        match wanted {
+            Wanted::Object(name) => name.to_string(),
+            Wanted::Part(name, range) => format!("{name}\t{}-{}", range.start, range.end - 1),
+            Wanted::Below(prefix) => format!("{prefix}\t*"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_list_is_read_as_it_was_written(
+            lines in prop::collection::vec(("[a-z0-9]{1,4}", "[^\t\r\n]{1,6}", 0..3u8, any::<(u64, u64)>()), 0..6),
+        ) {
+            let wanted: Vec<Wanted> = lines
+                .into_iter()
+                .map(|(bucket, key, kind, (one, other))| match kind {
+                    0 => Wanted::Object(ObjectName::new(&bucket, &key)),
+                    1 => Wanted::Below(Prefix { bucket, prefix: key }),
+                    _ => {
+                        let (first, end) = (one.min(other), one.max(other));
+                        Wanted::Part(ObjectName::new(&bucket, &key), first..end.max(first + 1))
+                    }
+                })
+                .collect();
+            let list: String = wanted.iter().map(|wanted| line(wanted) + "\n").collect();
+            prop_assert_eq!(parse_list(&list), Ok(wanted));
+        }
+
+        /// `+5` was a number, as Rust reads it.
+        #[test]
+        fn what_is_read_of_a_line_is_what_it_says(
+            text in prop_oneof!["[a-z/]{0,4}\t[0-9+*-]{0,8}", "(s3://)?[a-z/\t*0-9-]{0,12}", ".*"],
+        ) {
+            if let Ok(wanted) = parse(&text) {
+                // Zeros in front of a number are the only thing that is lost.
+                let plain = |text: &str| {
+                    let (name, rest) = text.split_once('\t').unwrap_or((text, ""));
+                    let numbers = rest.split('-').map(|n| n.trim_start_matches('0').to_owned());
+                    (name.to_owned(), numbers.collect::<Vec<_>>())
+                };
+                prop_assert_eq!(plain(&line(&wanted)), plain(&text));
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The examples of the S3 documentation, and every way in which a signed request can be wrong.
 
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
+use proptest::prelude::*;
 use zonal_origin::sigv4::{Credentials, EMPTY_SHA256, Signer};
 
 use super::*;
@@ -486,5 +487,111 @@ fn bytes_that_are_not_text_are_refused() {
         request.headers.insert(name, HeaderValue::from_bytes(b"\xFF").unwrap());
         let error = S3Error::from(verify(&request).unwrap_err());
         assert_eq!(error.status, StatusCode::BAD_REQUEST, "{name}: {error:?}");
+    }
+}
+
+/// A request as clients make them: method, path and query, encoded, and headers.
+fn any_request() -> impl Strategy<Value = Parts> {
+    let method = prop::sample::select(vec!["GET", "HEAD", "PUT", "POST", "DELETE"]);
+    let pairs = prop::collection::vec(("[a-z!*' é]{1,4}", ".{0,4}"), 0..4);
+    let names = ["range", "if-match", "content-type", "x-amz-meta-a", "x-amz-acl", "x-custom"];
+    let headers =
+        prop::collection::vec((prop::sample::select(names.to_vec()), "[!-~ ]{0,10}"), 0..4);
+    (method, ".{1,10}", pairs, headers).prop_map(|(method, key, pairs, headers)| {
+        use zonal_origin::sigv4::{encode_path, encode_query_value as encode};
+        let pairs = pairs.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value)));
+        let query = pairs.collect::<Vec<_>>().join("&");
+        let uri = format!("/b/{}?{query}", encode_path(&key));
+        let mut all = vec![("host", "h")];
+        all.extend(headers.iter().map(|(name, value)| (*name, value.trim())));
+        parts(method, uri.trim_end_matches('?'), &all)
+    })
+}
+
+/// The same with one thing changed that was signed; `None`: that thing is not there.
+fn changed(request: &Parts, what: u8) -> Option<Parts> {
+    let mut request = request.clone();
+    let uri = request.uri.to_string();
+    let (path, query) =
+        uri.split_once('?').map_or((&*uri, None), |(path, query)| (path, Some(query)));
+    let with_query = |path: &str| match query {
+        Some(query) => format!("{path}?{query}"),
+        None => path.to_owned(),
+    };
+    match what {
+        0 => request.method = Method::PATCH,
+        1 => request.uri = with_query(&format!("{path}x")).parse().unwrap(),
+        2 => request.uri = with_query(&path.replacen("/b/", "/c/", 1)).parse().unwrap(),
+        3 => request.uri = with_query(&path.replacen("/b/", "/b//", 1)).parse().unwrap(),
+        4 => {
+            request.uri =
+                format!("{path}?{}", query.map_or("z=1".into(), |query| format!("{query}&z=1")))
+                    .parse()
+                    .unwrap()
+        }
+        5 => request.uri = format!("{path}?{}x", query?).parse().unwrap(),
+        6 => drop(request.headers.insert("host", HeaderValue::from_static("other"))),
+        7 => drop(
+            request
+                .headers
+                .insert("x-amz-content-sha256", HeaderValue::from_static(UNSIGNED_PAYLOAD)),
+        ),
+        8 => drop(request.headers.append("x-amz-meta-b", HeaderValue::from_static("new"))),
+        9 => {
+            let (name, value) =
+                request.headers.iter().find(|(name, _)| name.as_str().starts_with("x-amz-meta"))?;
+            let (name, other) = (name.clone(), format!("{}x", value.to_str().unwrap()));
+            request.headers.insert(name, other.parse().unwrap());
+        }
+        10 => {
+            drop(request.headers.insert("x-amz-date", HeaderValue::from_static("20130524T000001Z")))
+        }
+        // One without a value counts as not there.
+        11 => drop(request.headers.remove("range").filter(|value| !value.is_empty())?),
+        _ => {
+            let authorization = request.headers["authorization"].to_str().unwrap().to_owned();
+            let last = if authorization.ends_with('0') { "1" } else { "0" };
+            let other = format!("{}{last}", &authorization[..authorization.len() - 1]);
+            request.headers.insert("authorization", other.parse().unwrap());
+        }
+    }
+    Some(request)
+}
+
+proptest! {
+    #[test]
+    fn what_the_signer_signs_is_let_in_and_nothing_else(mut request in any_request(), what in 0..13u8) {
+        signer(ACCESS_KEY, SECRET_KEY, REGION).sign(at(SIGNED_AT), &mut request, EMPTY_SHA256);
+        prop_assert!(verify(&request).is_ok(), "{request:?}: {:?}", verify(&request));
+        if let Some(other) = changed(&request, what) {
+            prop_assert!(verify(&other).is_err(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn any_presigned_url_is_let_in_and_no_other(request in any_request(), what in 0..7u8) {
+        let url: Uri = format!("http://h{}", request.uri).parse().unwrap();
+        let url = signer(ACCESS_KEY, SECRET_KEY, REGION).presign(at(SIGNED_AT), &request.method, &url, 60);
+        let presigned = parts(request.method.as_str(), url.strip_prefix("http://h").unwrap(), &[("host", "h")]);
+        prop_assert!(verify(&presigned).is_ok(), "{url}: {:?}", verify(&presigned));
+        if let Some(other) = changed(&presigned, what) {
+            prop_assert!(verify(&other).is_err(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn whatever_stands_in_the_claim_nobody_is_let_in(
+        header in prop_oneof![
+            "AWS4-HMAC-SHA256 (Credential=[A-Z0-9/a-z_-]{0,20},?|SignedHeaders=[a-z;-]{0,12},?|Signature=[0-9a-f]{0,64},?| ){0,5}",
+            "[ -~]{0,40}",
+        ],
+        query in "(X-Amz-(Algorithm|Credential|Date|Expires|SignedHeaders|Signature)=[A-Z0-9a-z%-]{0,10}&?){0,6}",
+    ) {
+        let uri = format!("/b/k?{query}");
+        let request = parts("GET", &uri, &[("host", "h"), ("authorization", header.trim()), ("x-amz-date", SIGNED_AT)]);
+        if let Ok(query) = Query::parse(request.uri.query()) {
+            let verifier = Verifier::new(REGION.into());
+            prop_assert!(verifier.verify(&keys(), &request, &query, at(SIGNED_AT)).is_err());
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http_body_util::StreamBody;
+use proptest::prelude::*;
 
 use super::decoder::ChunkedError;
 use super::*;
@@ -311,5 +312,60 @@ fn unknown_kinds_and_missing_lengths_are_refused() {
         let request = Request::put("/b/k").header(CONTENT_SHA256, hash);
         let result = unchain(request.body(full_body("")).unwrap()).map(|_| ());
         assert!(matches!(result, Err(OriginError::BadUpload { .. })), "{hash}: {result:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_its_chunks_a_payload_is_what_was_sent(
+        chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..300), 0..6),
+        extension in prop::option::of("[ -~]{0,20}"),
+        piece_bytes in 1..400usize,
+    ) {
+        let mut body = Vec::new();
+        for chunk in &chunks {
+            let extension = extension.as_ref().map_or(String::new(), |text| format!(";{text}"));
+            body.extend_from_slice(format!("{:x}{extension}\r\n", chunk.len()).as_bytes());
+            body.extend_from_slice(chunk);
+            body.extend_from_slice(b"\r\n");
+        }
+        body.extend_from_slice(b"0\r\n\r\n");
+        let payload = chunks.concat();
+        let decoder = || Decoder::unsigned(payload.len() as u64);
+        let (decoded, _) = decode_in_pieces(decoder(), &body, piece_bytes).unwrap();
+        prop_assert!(decoded == payload);
+        // Wherever it is cut it is not whole.
+        for cut in (0..body.len()).step_by(7) {
+            prop_assert!(decode_in_pieces(decoder(), &body[..cut], piece_bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn what_is_no_payload_in_chunks_is_refused(
+        body in prop_oneof![
+            "([0-9a-f]{1,2}(;[a-z=]{0,4})?\r\n[a-z]{0,9}\r\n|0\r\n|x-amz-[a-z:]{0,9}\r\n|\r\n){0,8}".prop_map(String::into_bytes),
+            prop::collection::vec(any::<u8>(), 0..200),
+        ],
+        bytes in 0..20u64,
+    ) {
+        if let Ok((payload, _)) = decode_in_pieces(Decoder::unsigned(bytes), &body, 9) {
+            prop_assert_eq!(payload.len() as u64, bytes);
+            prop_assert!(body.ends_with(b"\r\n"));
+        }
+    }
+
+    /// Of a signed payload each byte counts, but for the case of the digits in a size.
+    #[test]
+    fn any_change_of_a_signed_payload_is_refused(
+        payload in prop::collection::vec(any::<u8>(), 0..300),
+        at: prop::sample::Index,
+        other: u8,
+    ) {
+        let (mut body, chain) = signed_chunks(&payload, 8192);
+        let at = at.index(body.len());
+        prop_assume!(!body[at].eq_ignore_ascii_case(&other));
+        body[at] = other;
+        let decoder = Decoder::signed(payload.len() as u64, Some(chain));
+        prop_assert!(decode_in_pieces(decoder, &body, 100).is_err());
     }
 }

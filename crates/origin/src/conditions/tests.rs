@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::HeaderValue;
+use proptest::prelude::*;
 
 use super::*;
 
@@ -142,4 +143,61 @@ fn a_write_goes_where_the_named_version_is_and_no_other() {
         );
     }
     assert!(OfWrite::of(&HeaderMap::new()).hold(None));
+}
+
+/// A tag of a list, quoted or not, weak or not, and whether it names `e1`.
+fn tag() -> impl Strategy<Value = (String, bool)> {
+    let text = prop_oneof!["e1", "[a-z0-9]{1,3}", "[a-z]{0,2},[a-z]{0,2}"];
+    (text, 0..3u8).prop_map(|(text, form)| {
+        let is_it = text == "e1";
+        match form {
+            0 if !text.contains(',') => (text, is_it),
+            1 => (format!("W/\"{text}\""), is_it),
+            _ => (format!("\"{text}\""), is_it),
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_list_names_what_one_of_its_tags_names(tags in prop::collection::vec(tag(), 1..5), comma in " ?, {0,2}") {
+        let list = tags.iter().map(|(text, _)| text.as_str()).collect::<Vec<_>>().join(&comma);
+        let is_named = tags.iter().any(|(_, is_it)| *is_it);
+        let is_named_strongly = tags.iter().any(|(text, is_it)| *is_it && !text.starts_with("W/"));
+        check(&[(IF_NONE_MATCH, &list)], if is_named { SAME } else { OK });
+        check(&[(IF_MATCH, &list)], if is_named_strongly { OK } else { BY_ETAG });
+    }
+
+    #[test]
+    fn a_date_is_compared_or_counts_as_not_there(
+        since in prop_oneof![
+            (0..5_000_000_000u64).prop_map(|seconds| {
+                httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+            }),
+            "[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9:]{8} GMT",
+            "[ -~]*",
+        ],
+    ) {
+        let date = httpdate::parse_http_date(&since).ok().filter(|date| *date <= now());
+        let modified = httpdate::parse_http_date(MODIFIED).unwrap();
+        let (is_newer, is_known) = (date.map(|date| date < modified), date.is_some());
+        let changed = if is_newer == Some(true) { BY_DATE } else { OK };
+        check(&[(IF_UNMODIFIED_SINCE, &since)], changed);
+        let same = if is_known && is_newer == Some(false) { SAME } else { OK };
+        check(&[(IF_MODIFIED_SINCE, &since)], same);
+    }
+
+    #[test]
+    fn whatever_stands_in_the_headers_there_is_a_verdict(
+        values in prop::collection::vec((0..OF_READ.len(), "[\t -~]{0,40}"), 0..6),
+        last_modified in ".*",
+    ) {
+        let mut headers = HeaderMap::new();
+        for (name, value) in &values {
+            headers.append(OF_READ[*name].clone(), HeaderValue::from_str(value).unwrap());
+        }
+        let version = Version { etag: ETAG, last_modified: &last_modified };
+        let _ = evaluate(&headers, version, now());
+        let _ = range_header(&headers, version);
+    }
 }

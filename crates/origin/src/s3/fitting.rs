@@ -13,7 +13,7 @@ use http_body::Body;
 use super::get::{parse_content_range, text};
 use crate::error::OriginError;
 use crate::query::Query;
-use crate::range::{Slice, resolve};
+use crate::range::{Slice, digits, resolve};
 
 /// What a forwarded request asked for.
 pub(super) struct Asked {
@@ -118,7 +118,7 @@ fn check_range(asked: &str, headers: &HeaderMap) -> Result<(), OriginError> {
         },
     };
     let length = text(headers, CONTENT_LENGTH);
-    let is_as_long = length.is_none_or(|length| length.parse() == Ok(range.end - range.start));
+    let is_as_long = length.is_none_or(|length| digits(&length) == Some(range.end - range.start));
     if is_it && is_as_long { Ok(()) } else { Err(lied()) }
 }
 

@@ -15,6 +15,7 @@ use super::answer::no_such_bucket;
 use crate::body::{OriginBody, RangeHead, Source};
 use crate::error::OriginError;
 use crate::object::ObjectName;
+use crate::range::digits;
 
 impl S3Origin {
     /// The bytes `range` of `object`, of the version `if_match` when given.
@@ -95,7 +96,7 @@ fn check(
     }
     let bytes = asked.end - asked.start;
     if let Some(length) = text(headers, CONTENT_LENGTH)
-        && length.parse() != Ok(bytes)
+        && digits(&length) != Some(bytes)
     {
         let what = format!("Content-Length {length} for a range of {bytes} bytes");
         return Err(OriginError::lied(what));
@@ -113,8 +114,8 @@ pub(super) fn text(headers: &HeaderMap, name: http::HeaderName) -> Option<String
 pub(super) fn parse_content_range(text: &str) -> Option<(Range<u64>, Option<u64>)> {
     let (range, size) = text.strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.split_once('-')?;
-    let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
-    let size = if size == "*" { None } else { Some(size.parse().ok()?) };
+    let (first, last) = (digits(first)?, digits(last)?);
+    let size = if size == "*" { None } else { Some(digits(size)?) };
     let end = last.checked_add(1)?;
     let is_sound = first < end && size.is_none_or(|size| end <= size);
     is_sound.then_some((first..end, size))
@@ -122,6 +123,8 @@ pub(super) fn parse_content_range(text: &str) -> Option<(Range<u64>, Option<u64>
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -140,6 +143,23 @@ mod tests {
             "bytes 0-18446744073709551615/*",
         ] {
             assert_eq!(parse_content_range(text), None, "{text:?}");
+        }
+    }
+
+    proptest! {
+        /// `+5` was a number, as Rust reads it.
+        #[test]
+        fn a_content_range_says_what_is_read_of_it(
+            text in prop_oneof!["bytes [-0-9*/+ ]{0,16}", "bytes [0-9]{1,20}-[0-9]{1,20}/[0-9*]{1,20}", ".*"],
+        ) {
+            if let Some((range, size)) = parse_content_range(&text) {
+                let size = size.map_or("*".to_owned(), |size| size.to_string());
+                let told = format!("bytes {}-{}/{size}", range.start, range.end - 1);
+                // Zeros in front are HTTP's own.
+                let plain: Vec<_> = text[6..].split(['-', '/']).map(|n| n.trim_start_matches('0')).collect();
+                let again: Vec<_> = told[6..].split(['-', '/']).map(|n| n.trim_start_matches('0')).collect();
+                prop_assert_eq!(plain, again);
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use super::S3Origin;
 use super::answer::no_such_bucket;
 use crate::error::OriginError;
 use crate::object::{ObjectHead, ObjectName};
+use crate::range::digits;
 
 /// The MD5 of nothing, which most of S3 has for an ETag of it.
 const ETAG_OF_NOTHING: &str = "\"d41d8cd98f00b204e9800998ecf8427e\"";
@@ -36,7 +37,7 @@ impl S3Origin {
             return Err(OriginError::lied(format!("HEAD was answered {}", response.status())));
         }
         let length = response.headers().get(CONTENT_LENGTH);
-        let size = length.and_then(|length| length.to_str().ok()?.parse().ok());
+        let size = length.and_then(|length| digits(length.to_str().ok()?));
         let size = size.ok_or_else(|| OriginError::lied("HEAD without a Content-Length"))?;
         let head = ObjectHead::from_headers(size, response.headers());
         match &head.etag {

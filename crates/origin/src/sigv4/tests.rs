@@ -1,6 +1,7 @@
 //! The examples of the S3 documentation ("Signature Calculations"), and round trips.
 
 use http::{Method, Request, Uri};
+use proptest::prelude::*;
 
 use super::*;
 
@@ -219,4 +220,59 @@ fn credentials_with_a_line_end_are_refused_before_anything_is_sent() {
     let with_line_end = Credentials { access_key: "AKIA\n".into(), ..credentials() };
     assert!(Signer::new(with_line_end, "us-east-1".into()).is_err());
     assert!(Signer::new(credentials(), "us east".into()).is_err());
+}
+
+proptest! {
+    #[test]
+    fn a_key_survives_its_encoding(key: String) {
+        let encoded = encode_path(&key);
+        let stands_for_itself = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/%".contains(&byte);
+        prop_assert!(encoded.bytes().all(stands_for_itself));
+        prop_assert_eq!(decode_path(&encoded).unwrap(), key);
+    }
+
+    /// Proxies and clients encode more or less than they must: it is the same request.
+    #[test]
+    fn how_much_is_encoded_makes_no_difference(
+        key in ".{0,12}",
+        pairs in prop::collection::vec(("[a-z!*' ]{1,4}", "[ -~]{0,4}"), 0..4),
+        upper: bool,
+    ) {
+        let all = |text: &str| {
+            let digits = |byte: u8| if upper { format!("%{byte:02X}") } else { format!("%{byte:02x}") };
+            text.bytes().map(|byte| if byte == b'/' { "/".into() } else { digits(byte) }).collect::<String>()
+        };
+        let mut strict: Vec<_> = pairs
+            .iter()
+            .map(|(name, value)| format!("{}={}", encode_query_value(name), encode_query_value(value)))
+            .collect();
+        let loose: Vec<_> = pairs
+            .iter()
+            .map(|(name, value)| format!("{}={}", all(name), all(value).replace('/', "%2F")))
+            .collect();
+        let request = |path: &str, query: &str| canonical_request("GET", path, query, &[], EMPTY_SHA256);
+        let one = request(&format!("/b/{}", encode_path(&key)), &strict.join("&"));
+        let other = request(&format!("/b/{}", all(&key)), &loose.join("&"));
+        prop_assert_eq!(String::from_utf8(one), String::from_utf8(other));
+        // Nor does the order of different parameters.
+        strict.sort();
+        strict.dedup_by(|one, other| one.split('=').next() == other.split('=').next());
+        let forwards = request("/", &strict.join("&"));
+        strict.reverse();
+        prop_assert_eq!(forwards, request("/", &strict.join("&")));
+    }
+
+    #[test]
+    fn any_text_is_a_time_or_none(text in "[0-9]{8}T[0-9]{6}Z|.*") {
+        if let Some(time) = Timestamp::parse(&text) {
+            prop_assert_eq!(Timestamp::from_unix_seconds(time.unix_seconds()), time);
+        }
+    }
+
+    #[test]
+    fn any_text_is_a_signature_or_none(text in "[0-9a-fA-F]{60,68}|.*") {
+        let is_one = Signature::parse(&text).is_some();
+        let is_hex = text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        prop_assert!(is_hex || !is_one);
+    }
 }

@@ -65,6 +65,8 @@ impl fmt::Display for OriginSpec {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[track_caller]
@@ -103,5 +105,27 @@ mod tests {
                 "\"zone=1\" is no option of an origin: write region=REGION or path-style=true|false",
             ),
         );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_names_an_origin_or_is_refused_with_what_to_write(
+            text in prop_oneof![
+                "(s3|file|gs)?:?(https?://)?[a-z0-9.:@/-]{0,12}(\\?[a-z=&%-]{0,12})?",
+                "s3:http://[a-z]{1,4}(:[0-9]{1,6})?(\\?(region=[a-z0-9-]{0,4}|path-style=(true|false)|&){0,4})?",
+                ".*",
+            ],
+        ) {
+            match text.parse::<OriginSpec>() {
+                Err(why) => prop_assert!(why.contains("write"), "{why}"),
+                Ok(OriginSpec::Folder(path)) => prop_assert_eq!(format!("file:{}", path.display()), text),
+                Ok(OriginSpec::S3 { endpoint, region }) => {
+                    let url = text.strip_prefix("s3:").unwrap().split('?').next().unwrap();
+                    let is_it = endpoint.to_string().eq_ignore_ascii_case(url.trim_end_matches('/'));
+                    prop_assert!(is_it, "{endpoint} of {text:?}");
+                    prop_assert!(!region.is_empty());
+                }
+            }
+        }
     }
 }

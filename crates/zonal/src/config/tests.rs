@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Command, Parser};
+use proptest::prelude::*;
 use zonal_base::{Bytes, Nanos};
 use zonal_gateway::{Access, AccessRules, Authorization, Domains, FreshnessRules, Keep, KeepRules};
 use zonal_host::Freshness;
@@ -611,4 +612,42 @@ fn the_origin_may_judge_requests_if_it_is_one_and_knows_the_keys() {
         &["--authorization", "caller"],
         "endpoint.authorization: \"caller\": write keys or origin",
     );
+}
+
+/// A line of a configuration: a section, or a key with a value of whatever kind.
+fn line() -> impl Strategy<Value = String> {
+    let keys: Vec<String> = include_str!("../../../../config/zonal.toml")
+        .lines()
+        .filter_map(|line| line.split_once(" = "))
+        .filter(|(key, _)| !key.starts_with('#'))
+        .map(|(key, _)| key.to_owned())
+        .collect();
+    let section = "\\[\\[?(origin|device|endpoint|limits|keep|access|freshness|log|admin)\\]\\]?";
+    let value = prop_oneof![
+        "'[a-z0-9:/?=&.+-]{0,12}'",
+        "'[0-9]{1,20}(s|ms|MiB|KiB|%|)'",
+        "-?[0-9]{1,20}",
+        "true|false|nan|\\[\\]|\\{\\}|\\['x'\\]",
+        "\\[\\{ ?prefix = '[a-z/]{0,4}', (keep|access|freshness) = '[a-z=0-9]{0,6}' ?\\}\\]",
+    ];
+    prop_oneof![
+        section,
+        (prop::sample::select(keys), value).prop_map(|(key, value)| format!("{key} = {value}"))
+    ]
+}
+
+proptest! {
+    #[test]
+    fn any_file_is_a_configuration_or_is_refused_in_words(
+        lines in prop_oneof![prop::collection::vec(line(), 0..8), prop::collection::vec(".*", 0..4)],
+    ) {
+        let (_directory, path) = file(&lines.join("\n"));
+        match load(&["--config", &path]) {
+            Ok(config) => {
+                prop_assert!(!config.devices.is_empty() && !config.origins.is_empty());
+                prop_assert!(config.origins.iter().all(|origin| 0 < origin.limits.concurrent_reads));
+            }
+            Err(error) => prop_assert!(!error.to_string().is_empty()),
+        }
+    }
 }
