@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-/// Bounds in number and time. Every field is a bound; none can be switched off.
+use crate::hedge::Hedge;
+
+/// Bounds in number and time. Every field but the last is a bound; none can be switched off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Ranges under way at once, their bodies included, and besides them as many heads. More wait, in the order
@@ -25,11 +27,14 @@ pub struct Limits {
     /// Between two pieces of a body. 30 s.
     pub stall: Duration,
     /// Attempts after the first of a HEAD or GET that met a failed connection, 429, 500, 502, 503
-    /// or 504 before the first byte of a body. 3, as S3's own clients do.
+    /// or 504 before the first byte of a body. 3, as S3's own clients do. All reads together repeat a fifth of their
+    /// number at most, and a little besides.
     pub retries: u32,
     /// The wait before the first retry is drawn from up to this long; the bound doubles with each
     /// retry. 100 ms: longer than a hiccup, shorter than a client's patience.
     pub backoff: Duration,
+    /// When a HEAD or GET is asked a second time while the first waits for its answer. `None`: never.
+    pub hedge: Option<Hedge>,
 }
 
 impl Default for Limits {
@@ -44,6 +49,7 @@ impl Default for Limits {
             stall: Duration::from_secs(30),
             retries: 3,
             backoff: Duration::from_millis(100),
+            hedge: None,
         }
     }
 }

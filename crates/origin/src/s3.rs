@@ -5,7 +5,7 @@
 //! both into their own types and write them anew.
 //!
 //! 1. `endpoint` turns a bucket and a key into a URL,
-//! 2. `client` sends signed requests, within the limits, again where that is safe,
+//! 2. `client` sends signed requests, `read` again where that is safe, at the pace and within the budgets of the origin,
 //! 3. `head` and `get` check every answer against what was asked,
 //! 4. `forward` hands on everything else, `as_signed` what its client signed for the origin, if the answer is
 //!    `fitting`,
@@ -21,6 +21,7 @@ mod forward;
 mod get;
 mod head;
 mod probe;
+mod read;
 mod streams;
 
 pub(crate) use answer::meaning;
@@ -33,7 +34,10 @@ use std::sync::atomic::AtomicU64;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use crate::budget::Budget;
+use crate::hedge::Hedging;
 use crate::limits::Limits;
+use crate::pace::Pace;
 use crate::places::Places;
 use crate::sigv4::{Credentials, Signer};
 use crate::stats::Stats;
@@ -51,7 +55,20 @@ pub struct S3Origin {
     /// State of the random waits between retries.
     jitter: AtomicU64,
     stats: Arc<Stats>,
+    pace: Pace,
+    retry_budget: Budget,
+    hedging: Option<Hedging>,
 }
+
+/// Retries in per cent of reads: an origin that fails each tenth of its answers still gets all of them repeated, and a dead
+/// one is asked for a fifth more than is wanted of it, instead of four times as much.
+const RETRY_PERCENT: u64 = 20;
+
+/// Retries that are saved up at most, and there at the start: where little is read, all of it may be repeated.
+const RETRY_BURST: u64 = 20;
+
+/// Retries each second whatever is read: what is read once a second is repeated.
+const RETRIES_PER_SECOND: u64 = 1;
 
 impl fmt::Debug for S3Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -107,15 +124,21 @@ impl S3Origin {
             .map(|credentials| Signer::new(credentials, region))
             .transpose()
             .map_err(S3OpenError::UnusableCredentials)?;
+        let stats = Arc::<Stats>::default();
+        // Ranges and heads.
+        let pace = Pace::new(2 * limits.concurrent_reads, limits.wait, stats.clone());
         Ok(Self {
             client: client::connect_with(roots, &limits),
             endpoint,
             signer,
             places: Places::new(&limits),
+            pace,
+            retry_budget: Budget::new(RETRY_PERCENT, RETRY_BURST, RETRIES_PER_SECOND),
+            hedging: limits.hedge.map(Hedging::new),
             limits,
             let_in_at: Mutex::default(),
             jitter: AtomicU64::new(0),
-            stats: Arc::default(),
+            stats,
         })
     }
 

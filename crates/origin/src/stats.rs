@@ -23,6 +23,22 @@ impl Counter {
     }
 }
 
+/// A number that comes and goes.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicU64);
+
+impl Gauge {
+    pub(crate) fn set(&self, n: u64) {
+        self.0.store(n, Ordering::Relaxed);
+    }
+
+    /// The number now.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// Counters of one origin. Counts are of requests unless the name ends in `_bytes`.
 #[derive(Debug, Default)]
 pub struct Stats {
@@ -34,7 +50,23 @@ pub struct Stats {
     pub forwards: Counter,
     /// Attempts after the first of a `head` or `get`. Divide by `heads + gets`.
     pub retries: Counter,
-    /// Calls of `probe`. `heads + gets + retries + forwards + probes` is what an origin bills.
+    /// Reads that failed and were not tried again, because too many had been. Divide by `retries`.
+    pub retries_refused: Counter,
+    /// Second questions for a `head` or `get` that waited for its answer. Divide by `heads + gets`.
+    pub hedges: Counter,
+    /// Those that were answered first. Divide by `hedges`.
+    pub hedges_won: Counter,
+    /// Those that were not sent, because too many had been or the origin wants to be asked less.
+    pub hedges_refused: Counter,
+    /// Answers to a `head` or `get` that wanted us to ask less: 429, 503 or `SlowDown`, those to retries too.
+    pub slow_downs: Counter,
+    /// Attempts that waited because the origin wants to be asked less.
+    pub reads_held: Counter,
+    /// Those that would have waited for too long: the origin was not asked.
+    pub reads_refused: Counter,
+    /// Questions that may wait for an answer at once while the origin wants to be asked less; 0 while it does not.
+    pub reads_allowed: Gauge,
+    /// Calls of `probe`. `heads + gets + retries + hedges + forwards + probes` is what an origin bills.
     pub probes: Counter,
     /// Bytes of bodies received: ranges and forwarded answers, without HTTP heads.
     pub received_bytes: Counter,

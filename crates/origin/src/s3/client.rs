@@ -1,17 +1,16 @@
-//! Sends signed requests within the limits, and again where that is safe.
+//! Sends signed requests within the limits.
 
 use std::io;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use http::{Request, Response};
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::RootCertStore;
-use zonal_base::mix64;
 
 use super::answer;
 use super::{Endpoint, S3Origin};
@@ -25,9 +24,6 @@ pub(super) type Client = legacy::Client<HttpsConnector<HttpConnector>, BoxBody>;
 /// An idle connection is closed after this long: S3 and the load balancers before it close theirs after 5
 /// to 60 s, and a request on a connection that is just being closed fails.
 const IDLE_CONNECTION: Duration = Duration::from_secs(4);
-
-/// The longest wait before a retry: the doubling of the backoff ends here.
-const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
 /// The certificates that an endpoint's own is checked with. They are read only for HTTPS: a machine
 /// may have none.
@@ -67,31 +63,21 @@ pub(super) fn connect_with(roots: RootCertStore, limits: &Limits) -> Client {
         .build(connector)
 }
 
-impl S3Origin {
-    /// Sends a request without a body until it succeeds, must not be repeated, or was repeated often enough.
-    pub(super) async fn read(
-        &self,
-        request: impl Fn() -> Request<()>,
-    ) -> Result<Response<Incoming>, OriginError> {
-        let mut retries = 0;
-        loop {
-            let result = self.attempt(request()).await;
-            match result {
-                Err(error) if answer::is_worth_a_retry(&error) && retries < self.limits.retries => {
-                    tokio::time::sleep(self.backoff(retries)).await;
-                    retries += 1;
-                    self.stats.retries.add(1);
-                }
-                result => return result,
-            }
-        }
-    }
+/// A request that came to nothing, and when the origin wants to be asked again, if it said so.
+pub(super) struct Failed {
+    pub(super) error: OriginError,
+    pub(super) retry_after: Option<Duration>,
+}
 
+impl From<OriginError> for Failed {
+    fn from(error: OriginError) -> Self {
+        Self { error, retry_after: None }
+    }
+}
+
+impl S3Origin {
     /// Sends a request without a body once.
-    pub(super) async fn attempt(
-        &self,
-        request: Request<()>,
-    ) -> Result<Response<Incoming>, OriginError> {
+    pub(super) async fn attempt(&self, request: Request<()>) -> Result<Response<Incoming>, Failed> {
         let (mut parts, ()) = request.into_parts();
         if let Some(signer) = &self.signer {
             signer.sign(Timestamp::from_system_time(SystemTime::now()), &mut parts, EMPTY_SHA256);
@@ -103,21 +89,43 @@ impl S3Origin {
                 Ok(response)
             } else {
                 let (parts, document) = answer::read(response).await;
-                Err(answer::meaning(&parts, &document.unwrap_or_default()))
+                let error = answer::meaning(&parts, &document.unwrap_or_default());
+                Err(Failed { error, retry_after: retry_after(&parts.headers) })
             }
         };
         let after = self.limits.answer;
         let stalled = OriginError::Stalled { waited_for: Wait::Answer, after };
-        tokio::time::timeout(after, whole).await.unwrap_or(Err(stalled))
+        tokio::time::timeout(after, whole).await.unwrap_or_else(|_| Err(stalled.into()))
     }
+}
 
-    /// A random wait ("full jitter"), so that many who failed together do not come back together.
-    fn backoff(&self, retries: u32) -> Duration {
-        let bound = self.limits.backoff.saturating_mul(1 << retries.min(16)).min(BACKOFF_MAX);
-        // The time of day is the seed: two processes that started together differ too.
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let chance =
-            mix64(self.jitter.fetch_add(1, Ordering::Relaxed) ^ u64::from(now.subsec_nanos()));
-        bound.mul_f64((chance >> 11) as f64 / (1u64 << 53) as f64)
+/// Reads `Retry-After`: seconds, or a date.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text.parse().ok().map(Duration::from_secs);
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    date.duration_since(SystemTime::now()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn when_to_come_back_is_read_in_seconds_or_as_a_date() {
+        let read = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, text.parse().unwrap());
+            retry_after(&headers)
+        };
+        assert_eq!(read("120"), Some(Duration::from_secs(120)));
+        for text in ["", "-1", "+1", "1.5", "soon", "99999999999999999999999"] {
+            assert_eq!(read(text), None, "{text:?}");
+        }
+        let minute = SystemTime::now() + Duration::from_secs(60);
+        let read = read(&httpdate::fmt_http_date(minute)).unwrap();
+        assert!((58..=60).contains(&read.as_secs()), "{read:?}");
     }
 }

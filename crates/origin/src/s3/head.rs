@@ -26,7 +26,7 @@ impl S3Origin {
     async fn checked_head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
         let url = self.endpoint.url(&object.bucket, &object.key, None);
         let url = url.ok_or_else(|| no_such_bucket(&object.bucket))?;
-        let _place = self.places.for_head().await;
+        let _place = self.placed(self.places.for_head()).await?;
         let response = self
             .read(|| {
                 let request = Request::head(&url).header("x-amz-checksum-mode", "ENABLED");
@@ -52,6 +52,7 @@ impl S3Origin {
     /// Asks for the first byte of an object that is said to have none. Of every other object a range is read sooner or
     /// later and tells its size; of this one nothing ever would, and some servers say 0 in every answer to HEAD.
     async fn check_empty(&self, url: &Uri, etag: &str) -> Result<(), OriginError> {
+        self.stats.gets.add(1);
         let first = || Request::get(url).header(RANGE, "bytes=0-0").header(IF_MATCH, etag);
         let asked = self.read(|| first().body(()).expect("made of what came in headers")).await;
         match asked {

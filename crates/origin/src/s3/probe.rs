@@ -39,7 +39,8 @@ impl S3Origin {
 
     async fn ask_for_buckets(&self) -> Result<(), OriginError> {
         let url = self.endpoint.url("", "", None).expect("every endpoint has a root");
-        let answer = self.attempt(Request::get(url).body(()).expect("made of valid parts")).await;
+        let asked = self.attempt(Request::get(url).body(()).expect("made of valid parts")).await;
+        let answer = asked.map_err(|failed| failed.error);
         match answer {
             // Whoever is nobody gets pages and redirections for people.
             Ok(_) | Err(OriginError::Elsewhere { .. }) if self.signer.is_none() => Ok(()),

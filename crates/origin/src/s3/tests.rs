@@ -1,5 +1,6 @@
 //! The S3 origin against a server that misbehaves on purpose.
 
+mod pressure;
 mod scripted;
 mod trouble;
 mod uploads;

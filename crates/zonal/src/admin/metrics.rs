@@ -252,6 +252,28 @@ const ORIGIN: &[Metric<OriginStats>] = &[
     counter("zonal_origin_gets_total", "Ranges asked for", |s| s.gets.get()),
     counter("zonal_origin_forwards_total", "Requests handed on", |s| s.forwards.get()),
     counter("zonal_origin_retries_total", "Attempts after the first", |s| s.retries.get()),
+    counter("zonal_origin_retries_refused_total", "Retries beyond their budget", |s| {
+        s.retries_refused.get()
+    }),
+    counter("zonal_origin_hedges_total", "Second questions for late answers", |s| s.hedges.get()),
+    counter("zonal_origin_hedges_won_total", "Those that were answered first", |s| {
+        s.hedges_won.get()
+    }),
+    counter("zonal_origin_hedges_refused_total", "Second questions beyond their budget", |s| {
+        s.hedges_refused.get()
+    }),
+    counter("zonal_origin_slow_downs_total", "Answers that wanted us to ask less", |s| {
+        s.slow_downs.get()
+    }),
+    counter("zonal_origin_reads_held_total", "Reads that waited while it wants less", |s| {
+        s.reads_held.get()
+    }),
+    counter("zonal_origin_reads_refused_total", "Reads that would have waited too long", |s| {
+        s.reads_refused.get()
+    }),
+    gauge("zonal_origin_reads_allowed", "Reads at once while it wants less, or 0", |s| {
+        s.reads_allowed.get()
+    }),
     counter("zonal_origin_probes_total", "Questions whether it lets us in", |s| s.probes.get()),
     counter("zonal_origin_received_bytes_total", "Bytes of bodies received", |s| {
         s.received_bytes.get()

@@ -81,10 +81,11 @@ fn flash(shard: &ShardStats) -> Flash {
 
 fn origin(named: &zonal_origin::Named) -> Origin {
     let stats = named.origin.stats();
-    let asked = [&stats.heads, &stats.gets, &stats.forwards, &stats.retries, &stats.probes];
+    let reads = [&stats.heads, &stats.gets, &stats.retries, &stats.hedges];
+    let asked = reads.into_iter().chain([&stats.forwards, &stats.probes]);
     Origin {
         name: named.name.clone(),
-        requests: asked.into_iter().map(zonal_origin::Counter::get).sum(),
+        requests: asked.map(zonal_origin::Counter::get).sum(),
         errors: stats.errors().map(|(_, n)| n).sum(),
         received_bytes: stats.received_bytes.get(),
         sent_bytes: stats.sent_bytes.get(),

@@ -328,6 +328,10 @@ fn origin_limits(origin: &raw::Origin) -> Checked<zonal_origin::Limits> {
         stall: time("origin.stall", &origin.stall)?,
         // None at all is a bound too.
         retries: origin.retries.unwrap_or_default(),
+        hedge: match text(&origin.hedge) {
+            "" => None,
+            _ => Some(parsed("origin.hedge", &origin.hedge)?),
+        },
         ..zonal_origin::Limits::default()
     })
 }

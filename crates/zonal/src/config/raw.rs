@@ -168,6 +168,9 @@ pub(crate) struct Origin {
     /// Repetitions of a read that failed
     #[arg(id = "origin-retries", long, value_name = "N", env = "ZONAL_ORIGIN_RETRIES")]
     pub(crate) retries: Option<u32>,
+    /// Ask a second time when a read is not answered after this: a time, or p95; empty: never
+    #[arg(id = "origin-hedge", long, value_name = "WHEN", env = "ZONAL_ORIGIN_HEDGE")]
+    pub(crate) hedge: Option<String>,
 }
 
 /// Flags name origins, and change the other keys of all of them.

@@ -503,6 +503,19 @@ fn what_a_running_process_cannot_change_is_named() {
 }
 
 #[test]
+fn a_second_question_leaves_after_a_time_or_a_share() {
+    let hedge = |text| load(&["--origin-hedge", text]).map(|config| config.origins[0].limits.hedge);
+    assert_eq!(hedge("").unwrap(), None);
+    assert_eq!(hedge("p95").unwrap(), Some(zonal_origin::Hedge::Percentile(95)));
+    let time = std::time::Duration::from_millis(200);
+    assert_eq!(hedge("200ms").unwrap(), Some(zonal_origin::Hedge::After(time)));
+    check_flags(
+        &["--origin-hedge", "95"],
+        "origin.hedge: \"95\": write a time, such as 200ms, or p50 to p99",
+    );
+}
+
+#[test]
 fn several_origins_share_the_buckets() {
     let (_directory, path) = file(
         "[[origin]]\nspec = 'file:a'\nbuckets = ['x', 'y']\nretries = 7\n\

@@ -34,7 +34,7 @@ fn what_the_cache_did_is_told_as_a_table_and_as_json() {
     assert_eq!(capacity, used + empty * (8 << 20));
     assert!(capacity <= 256 << 20 && 0 < used, "{stats}");
     assert_eq!(device("flash/admitted_bytes"), 1 << 20);
-    let asked = ["heads", "gets", "forwards", "retries", "probes"]
+    let asked = ["heads", "gets", "forwards", "retries", "hedges", "probes"]
         .map(|of| zonal.metric(&format!("zonal_origin_{of}_total")));
     assert_eq!(of("/origins/0/requests"), asked.iter().sum::<u64>());
     assert_eq!(of("/origins/0/trouble"), Value::Null);
