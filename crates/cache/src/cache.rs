@@ -207,7 +207,7 @@ impl Cache {
         let prefetched =
             Prefetched::new(settings.chunk, settings.prefetch, ports.buffers.pool().max_bytes());
         let inner = Inner {
-            keys: Keys::new(log.identity().log),
+            keys: Keys::new(log.identity().log, settings.piece()),
             settings,
             holdings,
             remember_at: Cell::new(0),

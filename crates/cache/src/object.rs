@@ -5,6 +5,7 @@ use core::fmt;
 use core::hash::Hasher;
 
 use siphasher::sip128::{Hasher128, SipHasher24};
+use zonal_base::Bytes;
 use zonal_zonelog::Key;
 
 /// The name of an object: its bucket and its key. Cheap to clone.
@@ -71,6 +72,8 @@ pub fn route(object: &ObjectName, stripe: u64, count: usize) -> usize {
 #[derive(Clone, Copy)]
 pub(crate) struct Keys {
     secret: [u8; 16],
+    /// Of an object. With other pieces a number means other bytes.
+    piece_bytes: u64,
 }
 
 /// The key of an object's head.
@@ -82,8 +85,9 @@ pub(crate) struct ObjectKey(pub(crate) u128);
 pub(crate) struct VersionKey(u128);
 
 impl Keys {
-    pub(crate) const fn new(secret: [u8; 16]) -> Self {
-        Self { secret }
+    /// `piece` is what an object is cut into.
+    pub(crate) const fn new(secret: [u8; 16], piece: Bytes) -> Self {
+        Self { secret, piece_bytes: piece.0 }
     }
 
     pub(crate) fn object(self, object: &ObjectName) -> ObjectKey {
@@ -98,6 +102,7 @@ impl Keys {
         hasher.write_u128(object.0);
         hasher.write_u64(size);
         hasher.write_u64(salt);
+        hasher.write_u64(self.piece_bytes);
         hasher.write(etag.as_bytes());
         VersionKey(hasher.finish128().as_u128() & !u128::from(u32::MAX))
     }

@@ -1,7 +1,7 @@
 //! Whole records: out of the log, and as the log takes them.
 
 use bytes::Bytes;
-use zonal_base::{Buffer, Payload, index, low_u32};
+use zonal_base::{Blocks, Buffer, Payload, index, low_u32};
 use zonal_device::DeviceError;
 use zonal_zonelog::{Extent, Key, Log, ReadError as LogReadError, Reading, Record, Stream};
 
@@ -12,7 +12,8 @@ impl Inner {
     /// A whole record; `None` when it cannot be had, and then it is forgotten.
     pub(crate) async fn read_whole(&self, key: Key, found: Found) -> Option<Payload> {
         let extent = found.extent;
-        let buffer = self.ports.buffers.take(Log::read_blocks(extent, &(0..extent.len))).await;
+        let blocks = self.blocks_of_whole(key, extent)?;
+        let buffer = self.ports.buffers.take(blocks).await;
         let payload = self.start_whole(key, found, buffer)?.done().await;
         payload.map_err(|error| self.forget_damaged(key, extent, error)).ok()
     }
@@ -21,10 +22,21 @@ impl Inner {
     /// wait for reclaim.
     pub(crate) async fn read_to_rewrite(&self, key: Key, found: Found) -> Option<Payload> {
         let extent = found.extent;
-        let blocks = Log::read_blocks(extent, &(0..extent.len));
+        let blocks = self.blocks_of_whole(key, extent)?;
         let buffer = self.ports.buffers.take_reserved(blocks).await;
         let data = self.start_whole(key, found, buffer)?.done_as_data().await;
         data.map_err(|error| self.forget_damaged(key, extent, error)).ok()
+    }
+
+    /// What reading it takes. `None` for one that is larger than all buffers, from a time when chunks were larger: it is
+    /// forgotten, for nobody asks for it any more.
+    fn blocks_of_whole(&self, key: Key, extent: Extent) -> Option<Blocks> {
+        let blocks = Log::read_blocks(extent, &(0..extent.len));
+        if blocks <= self.ports.buffers.pool().largest() {
+            return Some(blocks);
+        }
+        self.holdings.forget_at(key, extent);
+        None
     }
 
     /// `None` when the record is no longer there: its zone may have been emptied while we waited for memory.

@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_key_is_made_once_for_each_head_and_object() {
-        let keys = Keys::new([1; 16]);
+        let keys = Keys::new([1; 16], zonal_base::Bytes::kib(64));
         let mut versions = Versions::new();
         let [one, other] = [1, 2].map(|salt| Arc::new(Head::new(OriginHead::default(), salt)));
         let [a, b] = ["a", "b"].map(|key| ObjectName::new("bucket", key));

@@ -36,5 +36,9 @@ pub(crate) fn classes(memory: Bytes, piece: Bytes) -> Vec<PoolClass> {
         classes.push(share(Blocks(2 * GRANULE.0), 8));
     }
     classes.push(share(piece, 2));
+    if piece < GRANULE {
+        // Whatever its pieces are, a log is recovered granule by granule: chunks may have been larger before.
+        classes.push(PoolClass { blocks: GRANULE, count: 8 });
+    }
     classes
 }

@@ -18,6 +18,9 @@ use zonal_zonelog::OpenMode;
 
 const OBJECT_BYTES: u64 = 40 << 20;
 
+/// A piece of 256 KiB and one of 64 KiB.
+const SHORT_BYTES: u64 = 320 << 10;
+
 /// Objects whose bytes tell where they belong.
 #[derive(Default)]
 struct Store {
@@ -38,7 +41,8 @@ impl Backend for Store {
             if object.key() == "none" {
                 return Err(OriginFault::NotFound);
             }
-            Ok(OriginHead { size: OBJECT_BYTES, etag: "\"v1\"".into(), ..OriginHead::default() })
+            let size = if object.key() == "short" { SHORT_BYTES } else { OBJECT_BYTES };
+            Ok(OriginHead { size, etag: "\"v1\"".into(), ..OriginHead::default() })
         })
     }
 
@@ -168,6 +172,21 @@ async fn what_was_read_once_is_cached_across_stripes_and_restarts() {
     assert_eq!(again.found, Found::Miss);
     assert!(again.head.salt != 0, "what was stored before the removal stays out of reach");
     node.stop().await;
+}
+
+/// Pieces were told apart by their number and their length only. After a restart with smaller chunks the last piece of an
+/// object, shorter than the others, was taken for a whole piece of the new size with the same number: other bytes.
+#[tokio::test]
+async fn a_piece_is_never_taken_for_one_of_another_chunk_size() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut settings = settings(&directory.path().join("device"));
+    let object = ObjectName::new("bucket", "short");
+    for chunk in [256, 64, 16, 256] {
+        settings.devices[0].chunk = Size::kib(chunk);
+        let node = Node::start(&settings, Arc::<Store>::default(), None).await.unwrap();
+        read_until_cached(node.client(), &object, &[0..SHORT_BYTES, 65_000..131_073]).await;
+        node.stop().await;
+    }
 }
 
 #[tokio::test]
