@@ -25,6 +25,8 @@ pub enum Planted {
     InvalidationLost,
     /// A head is published when it is on flash, whatever happened meanwhile.
     HeadRevived,
+    /// A removal leaves it remembered that there was no such object.
+    AbsenceKept,
     /// Reclaim keeps of what is pinned no more than the policy would.
     PinDropped,
     /// What a share has missed while its device was away is forgotten.

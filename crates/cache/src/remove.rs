@@ -121,7 +121,9 @@ impl Inner {
             self.heads.borrow_mut().remove(key);
         }
         self.holdings.forget(key.record());
-        self.absences.borrow_mut().forget(key);
+        if !self.settings.has(Planted::AbsenceKept) {
+            self.absences.borrow_mut().forget(key);
+        }
         removal
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use zonal_base::Nanos;
-use zonal_cache::{Cache, Care, Freshness, Head, ObjectName, OpenError, ReadError};
+use zonal_cache::{Cache, Care, Freshness, Head, ObjectName, OpenError, ReadError, Trust};
 use zonal_runtime::{Clock, Spawner};
 
 use crate::drive::Fault;
@@ -135,22 +135,18 @@ async fn perform_read(
 ) -> String {
     let name = &stage.names[step.object];
     let begun = stage.objects.borrow()[name].clone();
-    let mut freshness = step.freshness;
+    let (absence, stale) = (step.absence, step.stale);
+    let mut trust = Trust { absence, stale, ..step.freshness.into() };
     for _ in 0..OPENS_MAX {
-        let opening = stage.cache.open(name, freshness, begun.care());
+        let opening = stage.cache.open(name, trust, begun.care());
         let opened = match step.head_patience {
             Some(patience) => within(&stage.clock, patience, opening).await,
             None => Some(opening.await),
         };
         let head = match opened {
             Some(Ok(opened)) => opened.head,
-            Some(Err(OpenError::NotFound)) => {
-                let object = &stage.objects.borrow()[name];
-                if !object.was_deleted {
-                    let what = format!("object {}: not found, but it was there", object.id);
-                    stage.accuse(Kind::NotFound.wrong(what));
-                }
-                return "not found".into();
+            Some(Err(error @ (OpenError::NotFound | OpenError::Absent))) => {
+                return missing(stage, name, &begun, error);
             }
             Some(Err(error)) => return format!("no head: {error:?}"),
             None => return "gave up waiting for the head".into(),
@@ -187,9 +183,24 @@ async fn perform_read(
                 head.etag
             );
         }
-        freshness = Freshness::Revalidate;
+        trust.head = Freshness::Revalidate;
     }
     "gave up: the object changes all the time".into()
+}
+
+/// The cache says that there is no such object, which was as it `begun` when the read did.
+fn missing(stage: &Stage, name: &ObjectName, begun: &Object, error: OpenError) -> String {
+    let object = &stage.objects.borrow()[name];
+    if !object.was_deleted {
+        let what = format!("object {}: not found, but it was there", object.id);
+        stage.accuse(Kind::NotFound.wrong(what));
+    }
+    let may_be_remembered = begun.may_be_absent || begun.deletions != object.deletions;
+    if error == OpenError::Absent && !may_be_remembered {
+        let what = format!("object {}: absent, but it was written", object.id);
+        stage.accuse(Kind::NotFound.wrong(what));
+    }
+    if error == OpenError::Absent { "absent".into() } else { "not found".into() }
 }
 
 /// What the host does for a GET, once it knows the version and the range.

@@ -276,6 +276,8 @@ impl Drawn<'_> {
     }
 
     fn read(&self, rng: &mut Rng) -> ReadStep {
+        // A stream of its own: what is drawn here leaves the rest of the history as it is.
+        let mut trust = Rng::new(mix64(rng.clone().next_u64()));
         let freshness = match rng.below(4) {
             0 => Freshness::Immutable,
             1 => Freshness::Ttl(Nanos::millis(rng.below(200))),
@@ -290,6 +292,8 @@ impl Drawn<'_> {
             drop_after: rng.one_in(12).then(|| Nanos(rng.below(4_000_000))),
             slowness: if rng.one_in(4) { Nanos(rng.below(3_000_000)) } else { Nanos(0) },
             pieces_max: rng.one_in(10).then(|| rng.below(6)),
+            absence: if trust.one_in(2) { Nanos::millis(trust.below(2000)) } else { Nanos(0) },
+            stale: if trust.one_in(3) { Nanos::millis(trust.below(2000)) } else { Nanos(0) },
         }
     }
 

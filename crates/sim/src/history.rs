@@ -103,6 +103,10 @@ pub(crate) enum Deed {
 pub(crate) struct ReadStep {
     pub(crate) object: usize,
     pub(crate) freshness: Freshness,
+    /// For how long it believes that there is no object; 0: not at all.
+    pub(crate) absence: Nanos,
+    /// For how long it takes what is not fresh when the origin fails; 0: not at all.
+    pub(crate) stale: Nanos,
     /// Two points of the object, in parts of [`WHOLE`]; `None`: all of it.
     pub(crate) range: Option<(u64, u64)>,
     /// How long the reader waits for the head.

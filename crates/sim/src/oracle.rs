@@ -41,6 +41,9 @@ pub(crate) struct Object {
     pub(crate) now: Option<Content>,
     /// Ever. A question to the origin may be as old as the oldest of those who share its answer.
     pub(crate) was_deleted: bool,
+    pub(crate) deletions: u64,
+    /// Deleted, and since then not written through the cache: that it is not there may be remembered.
+    pub(crate) may_be_absent: bool,
     pub(crate) next_version: u64,
     /// Every content that it ever had.
     pub(crate) past: Vec<Content>,
@@ -60,6 +63,8 @@ impl Object {
             writes_ended: 0,
             now: Some(first),
             was_deleted: false,
+            deletions: 0,
+            may_be_absent: false,
             next_version: 2,
             past: vec![first],
             oldest_allowed: (0, 0),
@@ -86,7 +91,8 @@ impl Object {
 
     /// Nothing; returns what the version after it will be called.
     pub(crate) fn delete(&mut self) -> Content {
-        (self.now, self.was_deleted) = (None, true);
+        (self.now, self.was_deleted, self.may_be_absent) = (None, true, true);
+        self.deletions += 1;
         Content { version: self.next_version, repair: 0, size: 0 }
     }
 
@@ -102,6 +108,9 @@ impl Object {
     /// A write through the gateway was acknowledged.
     pub(crate) fn acknowledged(&mut self, content: Content) {
         self.oldest_allowed = self.oldest_allowed.max((content.version, content.repair));
+        // Another writer may have deleted it and brought it back meanwhile.
+        let is_the_only_write = self.writes_begun == self.writes_ended + 1;
+        self.may_be_absent &= self.now.is_none() || !is_the_only_write;
     }
 
     /// What the origin says of a version, apart from its bytes. A repair does not change it.

@@ -170,6 +170,12 @@ impl fmt::Display for ReadStep {
             Freshness::Ttl(ttl) => write!(f, ", asking the origin after {}", Ms(ttl))?,
             Freshness::Revalidate => f.write_str(", asking the origin")?,
         }
+        if Nanos(0) < self.absence {
+            write!(f, ", or not whether there is one for {}", Ms(self.absence))?;
+        }
+        if Nanos(0) < self.stale {
+            write!(f, "; takes what is {} too old if that fails", Ms(self.stale))?;
+        }
         if Nanos(0) < self.slowness {
             write!(f, "; slow ({} a piece)", Ms(self.slowness))?;
         }

@@ -18,7 +18,7 @@ const SEEDS_MAX: u64 = 500;
 /// Steps that a shrunk history has at most, ends of lives included: what one can read.
 const STEPS_MAX: usize = 100;
 
-static BUGS: [(&str, Options); 16] = [
+static BUGS: [(&str, Options); 17] = [
     ("early publish: on flash before the device answered", of_log(Log::PublishedEarly)),
     ("a zone is reset with a pin held", of_log(Log::PinIgnored)),
     ("reclaim loses a tombstone", of_log(Log::TombstoneLost)),
@@ -27,6 +27,7 @@ static BUGS: [(&str, Options); 16] = [
     ("recovery revives an older version", of_cache(Cache::GenerationIgnored)),
     ("a head is published after its removal", of_cache(Cache::HeadRevived)),
     ("a removal leaves the head in memory", of_cache(Cache::InvalidationLost)),
+    ("a removal leaves an absence remembered", of_cache(Cache::AbsenceKept)),
     ("stale fill after a purge", of_cache(Cache::EpochIgnored)),
     ("chunks from before a removal keep their keys", of_cache(Cache::SaltIgnored)),
     ("a fetch is not pinned to its version", of_cache(Cache::VersionNotPinned)),
