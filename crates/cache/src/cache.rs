@@ -16,6 +16,7 @@ use crate::fetch::FillPiece;
 use crate::hashed::Hashed;
 use crate::heads::Heads;
 use crate::holdings::Holdings;
+use crate::homes::Homes;
 use crate::memory::Memory;
 use crate::object::{Keys, ObjectKey};
 use crate::open::Lookup;
@@ -24,6 +25,7 @@ use crate::pins::Pins;
 use crate::prefetch::Prefetched;
 use crate::recover::Recovery;
 use crate::remove::{RemovedLately, Watched};
+use crate::roster::KeptRoster;
 use crate::versions::Versions;
 use crate::{Ports, Stats};
 
@@ -150,6 +152,8 @@ pub(crate) struct Inner {
     pub(crate) budget: Option<Budget>,
     pub(crate) started_at: Nanos,
     pub(crate) heads: RefCell<Heads>,
+    pub(crate) homes: RefCell<Homes>,
+    pub(crate) roster: RefCell<Option<KeptRoster>>,
     pub(crate) versions: RefCell<Versions>,
     /// Origin lookups of heads under way: whoever comes later shares the answer.
     pub(crate) lookups: RefCell<BTreeMap<ObjectKey, Rc<Lookup>>>,
@@ -200,7 +204,8 @@ impl Cache {
         let log_settings = (settings.log, identity);
         let log = Log::open(log_ports, geometry, log_settings, mode, &mut note).await;
         let log = log.map_err(StartError::Log)?;
-        let (index, orders) = recovery.finish(&log);
+        let (index, orders, roster) = recovery.finish(&log);
+        let roster = roster.read(&log, &ports.buffers).await;
         let pins = Pins::new(&settings.layout(&geometry), settings.pinned_percent);
         let holdings = Holdings::new(index, rules.policy, pins);
         orders.tell_policy(&holdings, &log, (&ports.buffers, ports.clock.now())).await;
@@ -215,6 +220,8 @@ impl Cache {
             budget: rules.budget,
             started_at: ports.clock.now(),
             heads: RefCell::new(Heads::new(settings.heads)),
+            homes: RefCell::default(),
+            roster: RefCell::new(roster),
             versions: RefCell::new(Versions::new()),
             lookups: RefCell::default(),
             watched: RefCell::default(),

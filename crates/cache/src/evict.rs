@@ -90,6 +90,7 @@ impl Inner {
             return self.ports.clock.sleep_until(self.now() + REFUSED_PAUSE).await;
         };
         // Heads first: when room is short, what leads to chunks in many zones matters most.
+        self.keep_roster_of(zone).await;
         self.keep_heads(zone).await;
         self.keep_wanted(&reclaim, zone, &wanted).await;
         self.forget_zone(zone).await;

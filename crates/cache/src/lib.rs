@@ -3,7 +3,7 @@
 //! Uses: `zonelog`, `policy`, `runtime`, `device`, `base`. Knows nothing of: sockets, threads, files,
 //! HTTP, real time.
 //! Read in this order: `object`, `ports`, `cache`, `freshness`, then the paths: `open`, `read`, `fetch`, `fill`, `prefetch`,
-//! `admit`, `memory`, `evict`, `remove`, `missed`, `recover`, `remember`.
+//! `admit`, `memory`, `evict`, `remove`, `missed`, `homes`, `roster`, `recover`, `remember`.
 //!
 //! What holds, always:
 //!
@@ -26,6 +26,7 @@ mod hashed;
 mod head;
 mod heads;
 mod holdings;
+mod homes;
 mod index;
 mod locate;
 mod memory;
@@ -43,15 +44,17 @@ mod records;
 mod recover;
 mod remember;
 mod remove;
+mod roster;
 mod stats;
 mod versions;
 
 pub use cache::{Cache, STRIPE, Settings, StartError};
 pub use freshness::{Asking, Freshness, Trust};
 pub use head::Head;
+pub use homes::{BUCKETS, Homes};
 pub use locate::Whereabouts;
 pub use missed::{MISSED_MAX, Missed};
-pub use object::{ObjectName, route};
+pub use object::{ObjectName, bucket, route, spread};
 pub use open::{Found, OpenError, Opened};
 pub use pins::Care;
 #[cfg(feature = "planted-bugs")]
@@ -59,4 +62,5 @@ pub use planted::Planted;
 pub use ports::{Fetch, Fetched, OriginFault, OriginHead, Ports, StreamId};
 pub use read::{Consumer, Gone, Piece, ReadError};
 pub use remove::RemoveError;
+pub use roster::{ROSTER_BYTES_MAX, RosterLost};
 pub use stats::Stats;

@@ -8,6 +8,8 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 use zonal_base::Bytes;
 use zonal_zonelog::Key;
 
+use crate::homes::BUCKETS;
+
 /// The name of an object: its bucket and its key. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectName(Arc<str>);
@@ -59,13 +61,26 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// Which of `count` shards an object's stripe belongs to. The head lives with stripe 0.
+/// What an object's stripe is spread by, over the devices of a node and over the shards of each. The head lives with
+/// stripe 0.
 #[must_use]
-pub fn route(object: &ObjectName, stripe: u64, count: usize) -> usize {
+pub fn spread(object: &ObjectName, stripe: u64) -> u64 {
     let mut hasher = SipHasher24::new();
     hasher.write(object.as_str().as_bytes());
     hasher.write_u64(stripe);
-    zonal_base::index(((u128::from(hasher.finish()) * count as u128) >> 64) as u64)
+    hasher.finish()
+}
+
+/// The bucket of what is spread by `spread`.
+#[must_use]
+pub const fn bucket(spread: u64) -> usize {
+    zonal_base::index(spread % BUCKETS as u64)
+}
+
+/// Which of `count` shards of a device has it: by the bits from which the bucket does not follow.
+#[must_use]
+pub const fn route(spread: u64, count: usize) -> usize {
+    zonal_base::index(((spread as u128 * count as u128) >> 64) as u64)
 }
 
 /// Makes keys. Keyed with the log's own random identity, so that nobody can aim for a collision.

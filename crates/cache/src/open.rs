@@ -175,7 +175,9 @@ impl Inner {
             None => return None,
         };
         // Whoever removed the object or gave it another head while we read has the last word.
-        let is_current = watch.may_publish(epoch) && !watch.is_replaced(stored.generation);
+        let is_current = watch.may_publish(epoch)
+            && !watch.is_replaced(stored.generation)
+            && self.home_since(object) <= stored.generation;
         if stored.name != object.as_str() || !is_current {
             return None;
         }
@@ -354,6 +356,7 @@ impl Inner {
         let in_memory = self.heads.borrow().peek(key).is_some();
         let replaces = (on_flash || in_memory).then(|| self.log.next_generation());
         let salt = replaces.or_else(|| self.log.tombstone(key.record())).unwrap_or(0);
+        let salt = salt.max(self.home_since(object));
         let head = Arc::new(Head::new(from_origin, salt));
         let generation = self.log.next_generation();
         let known = KnownHead::new(object.clone(), head.clone(), asked_at, generation);

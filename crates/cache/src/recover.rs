@@ -19,6 +19,7 @@ use crate::order::ORDER;
 use crate::pins::WANTED;
 use crate::planted::Planted;
 use crate::remember::Orders;
+use crate::roster::{FoundRoster, ROSTER};
 
 /// A head: see `head`.
 pub(crate) const HEAD: Kind = Kind(1);
@@ -41,6 +42,7 @@ pub(crate) struct Recovery {
     index: Index,
     heads: BTreeMap<Key, u64>,
     orders: Orders,
+    roster: FoundRoster,
     /// By zone: which of two copies of a piece counts.
     precedences: Vec<u64>,
     settings: Settings,
@@ -50,7 +52,14 @@ impl Recovery {
     pub(crate) fn new(geometry: &Geometry, settings: Settings) -> Self {
         let index = Index::new(geometry.zone_count, geometry.zone_capacity);
         let precedences = vec![0; geometry.zone_count as usize];
-        Self { index, heads: BTreeMap::new(), orders: Orders::default(), precedences, settings }
+        Self {
+            index,
+            heads: BTreeMap::new(),
+            orders: Orders::default(),
+            roster: FoundRoster::default(),
+            precedences,
+            settings,
+        }
     }
 
     pub(crate) fn note(&mut self, record: &Recovered<'_>) {
@@ -58,6 +67,9 @@ impl Recovery {
         let key = descriptor.key;
         if descriptor.kind == ORDER {
             self.orders.note(record);
+        }
+        if descriptor.kind == ROSTER {
+            self.roster.note(record);
         }
         let (kind, mark) = match descriptor.kind {
             PINNED_HEAD => (HEAD, WANTED),
@@ -91,13 +103,13 @@ impl Recovery {
         }
     }
 
-    pub(crate) fn finish(mut self, log: &Log) -> (Index, Orders) {
+    pub(crate) fn finish(mut self, log: &Log) -> (Index, Orders, FoundRoster) {
         for (key, generation) in self.heads {
             if log.tombstone(key).is_some_and(|removed| generation < removed) {
                 self.index.remove(key);
             }
         }
-        (self.index, self.orders)
+        (self.index, self.orders, self.roster)
     }
 }
 

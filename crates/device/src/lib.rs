@@ -57,3 +57,21 @@ pub trait ZonedDevice {
     /// When `poll` will next have something. Devices that wake their host instead return `None`.
     fn next_event(&self) -> Option<Nanos>;
 }
+
+impl<D: ZonedDevice + ?Sized> ZonedDevice for &mut D {
+    fn geometry(&self) -> &Geometry {
+        (**self).geometry()
+    }
+
+    fn submit(&mut self, now: Nanos, ticket: Ticket, command: Command) -> Result<(), Command> {
+        (**self).submit(now, ticket, command)
+    }
+
+    fn poll(&mut self, now: Nanos) -> Option<(Ticket, Completion)> {
+        (**self).poll(now)
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        (**self).next_event()
+    }
+}

@@ -6,18 +6,19 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use zonal_cache::{
     Care, Head, ObjectName, OpenError, Opened, ReadError, RemoveError, STRIPE, Trust, Whereabouts,
-    route,
 };
 
 use crate::ShardStats;
 use crate::pipe::pipe;
 use crate::reading::{Reading, Rest};
 use crate::request::{Request, with_head};
+use crate::routes::Routes;
 
 /// The caches of a node as one. Cheap to clone.
 #[derive(Clone)]
 pub struct Client {
     shards: Arc<[mpsc::Sender<Request>]>,
+    routes: Arc<Routes>,
 }
 
 /// Stripes of one range whose presence is looked up before the first byte: 2 GiB. Beyond that a range
@@ -25,8 +26,8 @@ pub struct Client {
 const PROBED_STRIPES_MAX: u64 = 64;
 
 impl Client {
-    pub(crate) fn new(shards: Vec<mpsc::Sender<Request>>) -> Self {
-        Self { shards: shards.into() }
+    pub(crate) fn new(shards: Vec<mpsc::Sender<Request>>, routes: Arc<Routes>) -> Self {
+        Self { shards: shards.into(), routes }
     }
 
     /// The version of `object` to serve, as far as what is known of it is trusted.
@@ -193,7 +194,7 @@ impl Client {
     }
 
     pub(crate) fn stripe(&self, object: &ObjectName, stripe: u64) -> &mpsc::Sender<Request> {
-        &self.shards[route(object, stripe, self.shards.len())]
+        &self.shards[self.routes.shard(object, stripe)]
     }
 
     /// Whether what the range has of the stripes from `first` on is cached.

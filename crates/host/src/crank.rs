@@ -28,7 +28,7 @@ use crate::peers::Peers;
 use crate::pipe::PipeWriter;
 use crate::request::{Rejoin, Request, with_head};
 use crate::shard::Place;
-use crate::standing::Standing;
+use crate::standing::{Record, Standing};
 use crate::{ReadError, ShardStats};
 
 /// Polls of engine tasks in one turn, before sockets get theirs: at about 1 us each, a quarter of a
@@ -257,18 +257,19 @@ impl Crank {
     }
 
     /// Carries out what concerns the device; other requests come back.
-    fn obey(&mut self, request: Request) -> Option<Request> {
+    fn obey(&mut self, cache: &Cache, request: Request) -> Option<Request> {
         match request {
             Request::Isolate => self.isolate(),
             Request::Release { reply } => self.releases.push(reply),
             Request::Rejoin(rejoin) => self.rejoin = Some(rejoin),
+            Request::SetHomes(homes) => cache.set_homes(homes),
             request => return Some(request),
         }
         None
     }
 
     fn start(&mut self, cache: &Cache, request: Request) {
-        let Some(request) = self.obey(request) else { return };
+        let Some(request) = self.obey(cache, request) else { return };
         let spawner = self.executor.spawner();
         if !spawner.has_room(TASKS_PER_REQUEST) {
             return refuse(request);
@@ -314,16 +315,7 @@ impl Crank {
                     backlog_max: cache.log().backlog_max(),
                 });
             }
-            Request::Remove { object, reply } => {
-                let away = Away { missed: self.missed.clone() };
-                spawner.spawn(async move {
-                    let removed = match cache.remove(&object).await {
-                        Err(RemoveError) => away.note(&object),
-                        removed => removed,
-                    };
-                    let _ = reply.send(removed);
-                });
-            }
+            Request::Remove { object, reply } => self.start_removal(cache, object, reply),
             Request::Settle { reply } => spawner.spawn(async move {
                 cache.settle().await;
                 let _ = reply.send(());
@@ -331,8 +323,26 @@ impl Crank {
             Request::Stats { reply } => {
                 let _ = reply.send(self.stats(&cache));
             }
-            Request::Isolate | Request::Release { .. } | Request::Rejoin(_) | Request::Stop => {}
+            Request::Keep { roster, reply } => spawner.spawn(async move {
+                let _ = reply.send(cache.keep_roster(&roster).await);
+            }),
+            Request::Isolate
+            | Request::Release { .. }
+            | Request::Rejoin(_)
+            | Request::SetHomes(_)
+            | Request::Stop => {}
         }
+    }
+
+    fn start_removal(&self, cache: Cache, object: ObjectName, reply: Removed) {
+        let away = Away { standing: self.standing.clone(), missed: self.missed.clone() };
+        self.executor.spawner().spawn(async move {
+            let removed = match cache.remove(&object).await {
+                Err(RemoveError) => away.note(&object).await,
+                removed => removed,
+            };
+            let _ = reply.send(removed);
+        });
     }
 
     fn stats(&self, cache: &Cache) -> ShardStats {
@@ -400,16 +410,26 @@ impl Drop for Crank {
     }
 }
 
+/// Who waits for a removal.
+type Removed = oneshot::Sender<Result<(), RemoveError>>;
+
 /// What becomes of a removal that the device cannot be told of.
 struct Away {
+    standing: Arc<Standing>,
     missed: Rc<Missed>,
 }
 
 impl Away {
-    /// Noted, it holds as long as this process lives. That is not enough to acknowledge it.
-    fn note(&self, object: &ObjectName) -> Result<(), RemoveError> {
+    /// Noted, it holds as long as this process lives. It is acknowledged when it will hold after that, too.
+    async fn note(&self, object: &ObjectName) -> Result<(), RemoveError> {
         self.missed.note(object)?;
-        Err(RemoveError)
+        if self.missed.has_overflowed() {
+            self.standing.note_overflow();
+        }
+        match self.standing.decided().await {
+            Record::Away => Ok(()),
+            Record::In | Record::Undecided | Record::Unknown => Err(RemoveError),
+        }
     }
 }
 

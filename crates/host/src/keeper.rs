@@ -14,13 +14,16 @@ use tokio::sync::mpsc::WeakSender;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 use zonal_base::Nanos;
-use zonal_hostdev::Drive;
-use zonal_zonelog::OpenMode;
+use zonal_cache::Homes;
+use zonal_hostdev::{DeviceSpec, Drive};
+use zonal_zonelog::{Generations, OpenMode};
 
 use crate::StartError;
-use crate::node::DeviceSettings;
+use crate::convention::Convention;
+use crate::node::{Device, DeviceSettings, random_id};
 use crate::opened::Opened;
 use crate::request::{Rejoin, Request};
+use crate::roster::{Change, Id};
 use crate::standing::{Record, Standing};
 
 /// How long a read is waited for when nobody says otherwise: 1 s. An NVMe drive answers within milliseconds, also while
@@ -42,13 +45,18 @@ const REJOIN_TIMES_MAX: u32 = 64;
 /// Who keeps one device.
 pub(crate) struct Keeper {
     settings: DeviceSettings,
-    log: [u8; 16],
+    log: Id,
     /// `None` while it is closed.
     drive: Option<Arc<Drive>>,
     standing: Arc<Standing>,
     shards: Vec<WeakSender<Request>>,
+    convention: Arc<Convention>,
+    generations: Generations,
     probes: u64,
 }
+
+/// After so many probes it is tried again to have others say that the device is away.
+const RECORD_AGAIN: u64 = 8;
 
 /// Why a device does not join again.
 enum Refused {
@@ -60,13 +68,46 @@ enum Refused {
 
 impl Keeper {
     pub(crate) fn new(
-        (settings, log): (DeviceSettings, [u8; 16]),
-        (drive, standing): (Arc<Drive>, Arc<Standing>),
+        (device, log): (Device, Id),
         shards: Vec<WeakSender<Request>>,
+        (convention, generations): (Arc<Convention>, Generations),
     ) -> Self {
+        let Device { settings, drive, standing, .. } = device;
         // It was formatted for them.
         let settings = DeviceSettings { shards: Some(shards.len()), ..settings };
-        Self { settings, log, drive: Some(drive), standing, shards, probes: 0 }
+        let drive = Some(drive);
+        Self { settings, log, drive, standing, shards, convention, generations, probes: 0 }
+    }
+
+    /// Empties the device of a node that has not served anybody yet. `log` is the one that it has from then on.
+    ///
+    /// # Errors
+    /// When its shards do not come up.
+    pub(crate) async fn empty(&mut self, log: Id) -> Result<(), StartError> {
+        tracing::warn!(
+            device = %self.settings.spec,
+            "the device was away while others of the node were used, and has missed removals: it is emptied"
+        );
+        self.each_shard(|_| Request::Isolate).await;
+        let drive = self.drive.clone();
+        self.release().await;
+        let Some(drive) = drive else { return Ok(()) };
+        self.drive = Some(drive.clone());
+        self.come_up(&drive, (log, OpenMode::Format), Homes::default()).await?;
+        self.log = log;
+        Ok(())
+    }
+
+    /// Which device it is.
+    pub(crate) fn spec(&self) -> DeviceSpec {
+        self.settings.spec.clone()
+    }
+
+    /// The node has started: a file that was made for it stays.
+    pub(crate) fn keep_drive(&self) {
+        if let Some(drive) = &self.drive {
+            drive.keep();
+        }
     }
 
     /// Keeps it until the node ends.
@@ -89,7 +130,13 @@ impl Keeper {
             "the device is isolated: what it holds comes from the origin until it answers well again"
         );
         self.each_shard(|_| Request::Isolate).await;
-        self.standing.decide(Record::Unknown);
+        self.record_away().await;
+    }
+
+    /// Sees to it that the next start knows that the device has missed removals.
+    async fn record_away(&self) {
+        let noted = self.convention.note_away(self.log).await;
+        self.standing.decide(if noted.is_ok() { Record::Away } else { Record::Unknown });
     }
 
     async fn return_when_well(&mut self, times: u32) {
@@ -114,6 +161,9 @@ impl Keeper {
         loop {
             sleep(PROBE_EVERY).await;
             let asked_at = Instant::now();
+            if self.standing.is_unknown() && self.probes.is_multiple_of(RECORD_AGAIN) {
+                self.record_away().await;
+            }
             let is_well =
                 self.probe().await && asked_at.elapsed() <= self.settings.patience.duration();
             if !is_well {
@@ -134,15 +184,49 @@ impl Keeper {
 
     async fn rejoin(&mut self) -> Result<(), Refused> {
         self.release().await;
-        let (drive, mode, log) = self.reopen().await?;
+        let (drive, mode) = self.reopen().await?;
         self.drive = Some(drive.clone());
         // From here on the shards say again what they have against it.
         self.standing.forget();
+        let kept = match mode {
+            OpenMode::Recover => {
+                let homes = self.convention.homes().await;
+                self.come_up(&drive, (self.log, mode), homes).await.map_err(Refused::Failed)?;
+                self.standing.decide(Record::Undecided);
+                self.convention.note_in(self.log).await
+            }
+            OpenMode::Format => {
+                let log = random_id().map_err(Refused::Failed)?;
+                let emptied =
+                    Change::Emptied { log: self.log, as_log: log, since: self.generations.next() };
+                let homes = self.convention.homes_after(emptied).await;
+                self.come_up(&drive, (log, mode), homes).await.map_err(Refused::Failed)?;
+                self.standing.decide(Record::Undecided);
+                self.log = log;
+                self.convention.note_emptied(emptied).await
+            }
+        };
+        if kept.is_err() {
+            let device = &self.settings.spec;
+            tracing::warn!(%device, "not all devices know that it is used again: after a restart it may be emptied");
+        }
+        self.standing.join();
+        Ok(())
+    }
+
+    /// The next life of all its shards.
+    async fn come_up(
+        &self,
+        drive: &Arc<Drive>,
+        (log, mode): (Id, OpenMode),
+        homes: Homes,
+    ) -> Result<(), StartError> {
         let mut replies = Vec::with_capacity(self.shards.len());
         self.each_shard(|_| {
             let (reply, outcome) = oneshot::channel();
             replies.push(outcome);
-            Request::Rejoin(Rejoin { drive: drive.clone(), log, mode, reply })
+            let (drive, homes) = (drive.clone(), homes.clone());
+            Request::Rejoin(Rejoin { drive, log, mode, homes, reply })
         })
         .await;
         let mut outcome = Ok(());
@@ -150,16 +234,10 @@ impl Keeper {
             // A shard that ended says nothing, and so will the node.
             outcome = outcome.and(reply.await.unwrap_or(Ok(())));
         }
-        match outcome {
-            Ok(()) => {
-                self.standing.join();
-                Ok(())
-            }
-            Err(error) => {
-                self.each_shard(|_| Request::Isolate).await;
-                Err(Refused::Failed(error))
-            }
+        if outcome.is_err() {
+            self.each_shard(|_| Request::Isolate).await;
         }
+        outcome
     }
 
     /// Waits until nobody has the device open any more.
@@ -178,17 +256,22 @@ impl Keeper {
     }
 
     /// Opens the device as at a start.
-    async fn reopen(&self) -> Result<(Arc<Drive>, OpenMode, [u8; 16]), Refused> {
+    async fn reopen(&self) -> Result<(Arc<Drive>, OpenMode), Refused> {
         let settings = self.settings.clone();
         let opened = aside(move || {
             let Opened { drive, log, .. } = Opened::open(&settings, OpenMode::Recover)?;
-            Ok((drive.claim()?, log))
+            Ok((Arc::new(drive.claim()?), log))
         });
         let opened = opened.await.unwrap_or_else(|| Err(StartError::Thread("no thread".into())));
         let (drive, log) = opened.map_err(Refused::Failed)?;
         match log {
-            Some(log) if log == self.log => Ok((Arc::new(drive), OpenMode::Recover, log)),
-            _ => Err(Refused::Exchanged),
+            Some(log) if log != self.log => Err(Refused::Exchanged),
+            Some(_) if !self.standing.has_overflowed() => Ok((drive, OpenMode::Recover)),
+            // A drive that has nothing on it is another one, in the place of this.
+            Some(_) | None => {
+                drive.keep();
+                Ok((drive, OpenMode::Format))
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 //! Uses: `cache`, `hostdev`, `policy`, `zonelog`, `runtime`, `device`, `base`. Knows nothing of: HTTP, S3,
 //! configuration files, what the origin is.
 //! Read in this order: `node`, `opened`, `holds`, `shard`, `life`, `crank`, `standing`, `keeper` (a device
-//! that is better done without), `peers`, `client`, `reading`, `pipe`, `origin`.
+//! that is better done without), `roster`, `convention`, `routes`, `peers`, `client`, `reading`, `pipe`, `origin`.
 //!
 //! One shard = one thread = one current-thread tokio runtime, on which the engine's executor is cranked
 //! and a front end may serve its connections: a hit wakes no other thread.
@@ -11,6 +11,7 @@
 mod checksum;
 mod client;
 mod clock;
+mod convention;
 mod crank;
 mod holds;
 mod keeper;
@@ -23,6 +24,8 @@ mod peers;
 mod pipe;
 mod reading;
 mod request;
+mod roster;
+mod routes;
 mod shard;
 mod standing;
 mod stats;

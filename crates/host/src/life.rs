@@ -23,7 +23,7 @@ use crate::memory::classes;
 use crate::node::StartError;
 use crate::origin::OriginDriver;
 use crate::request::{Rejoin, Request};
-use crate::shard::{Place, Share};
+use crate::shard::{Begun, Place, Share};
 
 /// How long a life may take to come up beside another: 2 min. To recover the log of a large drive takes seconds.
 const COME_UP_MAX: Duration = Duration::from_secs(120);
@@ -122,8 +122,12 @@ impl Crank {
         }
     }
 
-    /// Whose log it is. Requires: it has come up.
-    pub(crate) fn identity(&self) -> Identity {
+    /// What it found. Requires: it has come up.
+    pub(crate) fn begun(&self) -> Begun {
+        Begun { log: self.identity().log, roster: self.cache().roster() }
+    }
+
+    fn identity(&self) -> Identity {
         self.cache().log().identity()
     }
 
@@ -184,7 +188,7 @@ pub(crate) async fn join_again(
     clock: RealClock,
     rejoin: Rejoin,
 ) -> Crank {
-    let Rejoin { drive, log, mode, reply } = rejoin;
+    let Rejoin { drive, log, mode, homes, reply } = rejoin;
     let (mut next, opening) = match Crank::begin(share, clock, &drive) {
         Ok(begun) => begun,
         Err(error) => {
@@ -209,6 +213,7 @@ pub(crate) async fn join_again(
         return life;
     }
     life.missed.close();
+    next.cache().set_homes(homes);
     if let Some(requests) = life.requests.take() {
         next.serve(requests, share.settings.patience);
     }

@@ -14,12 +14,14 @@ use zonal_hostdev::{DeviceSpec, Drive};
 use zonal_zonelog::{Generations, Identity, OpenMode};
 
 use crate::Client;
+use crate::convention;
 use crate::keeper::Keeper;
 use crate::opened::Opened;
 use crate::origin::Backend;
 use crate::peers::Peers;
 use crate::request::Request;
-use crate::shard::{Place, Setup, Share, spawn};
+use crate::routes::Routes;
+use crate::shard::{Begun, Place, Setup, Share, spawn};
 use crate::standing::Standing;
 
 /// What runs on each shard's thread besides the shard: the front end's share of connections. It ends with the
@@ -105,6 +107,18 @@ pub enum StartError {
         /// Why not.
         error: zonal_cache::StartError,
     },
+    /// Two devices were used without each other: format one of them.
+    Apart {
+        /// The device that was used last, by its own account, and the other.
+        specs: Box<[DeviceSpec; 2]>,
+    },
+    /// More devices than a node can have.
+    TooMany,
+    /// A device cannot be told which others there are.
+    Roster {
+        /// The device.
+        spec: DeviceSpec,
+    },
     /// The system refused a thread or a descriptor.
     Thread(String),
 }
@@ -134,6 +148,24 @@ impl fmt::Display for StartError {
             Self::Unfit { spec, error } => write!(f, "{}: {error}", path(spec)),
             Self::Cache { spec, error } => {
                 write!(f, "{}: {error} (you would {})", path(spec), lose(spec))
+            }
+            Self::Apart { specs } => {
+                let [one, other] = &**specs;
+                write!(
+                    f,
+                    "{} and {} were used apart from each other, and nobody knows what each of them has missed: {}",
+                    path(one),
+                    path(other),
+                    lose(other)
+                )
+            }
+            Self::TooMany => write!(f, "a node has {} devices at most", crate::roster::DEVICES_MAX),
+            Self::Roster { spec } => {
+                write!(
+                    f,
+                    "{}: it did not take the list of the node's devices: look at the drive, or leave it out",
+                    path(spec)
+                )
             }
             Self::Thread(why) => write!(f, "the system refused what a shard needs: {why}"),
         }
@@ -173,14 +205,17 @@ pub struct Node {
 }
 
 /// A device that has come up.
-struct Kept {
-    drive: Arc<Drive>,
-    shard_count: u16,
-    standing: Arc<Standing>,
+pub(crate) struct Device {
+    pub(crate) settings: DeviceSettings,
+    pub(crate) drive: Arc<Drive>,
+    pub(crate) shard_count: u16,
+    /// It was blank.
+    pub(crate) is_new: bool,
+    pub(crate) standing: Arc<Standing>,
 }
 
 struct Starting {
-    started: oneshot::Receiver<Result<Identity, StartError>>,
+    started: oneshot::Receiver<Result<Begun, StartError>>,
     go: oneshot::Sender<Client>,
 }
 
@@ -194,28 +229,28 @@ impl Node {
         backend: Arc<dyn Backend>,
         front: Option<Front>,
     ) -> Result<Self, StartError> {
-        let drives = open_all(settings.clone()).await?;
+        let devices = open_all(settings.clone()).await?;
         let (mut threads, mut starting) = (Vec::new(), Vec::new());
         let mut spawned = Ok(());
-        let shards = shards_of(&drives)?;
-        let generations = Generations::of_node(shards.len());
+        let shards = shards_of(&devices)?;
+        let generations: Vec<Generations> = Generations::of_node(shards.len()).collect();
+        let routes = Arc::<Routes>::default();
         let queues = shards.iter().map(|_| mpsc::channel::<Request>(REQUESTS_MAX));
         let (senders, queues): (Vec<_>, Vec<_>) = queues.unzip();
         let peers: Arc<[WeakSender<Request>]> =
             senders.iter().map(mpsc::Sender::downgrade).collect();
-        let standings: Vec<Arc<Standing>> = drives.iter().map(|_| Arc::default()).collect();
         let numbered = queues.into_iter().enumerate();
-        let shards = shards.into_iter().zip(generations).zip(numbered);
+        let shards = shards.into_iter().zip(generations.clone()).zip(numbered);
         for (((place, drive, identity), generations), (own, requests)) in shards {
             let (started, is_started) = oneshot::channel();
             let (go, may_go) = oneshot::channel();
             let share = Share {
                 place,
-                peers: Peers { shards: peers.clone(), own },
-                settings: settings.devices[place.device].clone(),
+                peers: Peers { shards: peers.clone(), routes: routes.clone(), own },
+                settings: devices[place.device].settings.clone(),
                 generations,
                 backend: backend.clone(),
-                standing: standings[place.device].clone(),
+                standing: devices[place.device].standing.clone(),
             };
             let setup = Setup {
                 share,
@@ -236,42 +271,34 @@ impl Node {
             }
             starting.push(Starting { started: is_started, go });
         }
-        let mut node = Self { client: Client::new(senders), keepers: JoinSet::new(), threads };
-        let started = match spawned {
-            Ok(()) => all_started(starting, &node.client).await,
-            Err(error) => Err(error),
+        let client = Client::new(senders, routes.clone());
+        let mut node = Self { client, keepers: JoinSet::new(), threads };
+        let started = async {
+            spawned?;
+            let (begun, go) = all_started(starting).await?;
+            let of_node = (&*peers, &*routes, &generations[0]);
+            let convened = convention::convene(devices, begun, of_node, settings.mode).await?;
+            Ok((convened, go))
         };
-        let identities = match started {
-            Ok(identities) => identities,
+        match started.await {
+            Ok((keepers, go)) => {
+                node.serve(keepers, go);
+                Ok(node)
+            }
             Err(error) => {
                 // When the last shard has let go of them, the drives undo what was done.
                 node.stop().await;
-                return Err(error);
+                Err(error)
             }
-        };
-        let opened = drives.into_iter().zip(standings);
-        let kept =
-            opened.map(|((drive, shard_count), standing)| Kept { drive, shard_count, standing });
-        node.keep(settings, kept.collect(), (&peers, identities));
-        Ok(node)
+        }
     }
 
-    /// From here on each device has its keeper.
-    fn keep(
-        &mut self,
-        settings: &NodeSettings,
-        devices: Vec<Kept>,
-        (peers, identities): (&[WeakSender<Request>], Vec<Identity>),
-    ) {
-        let (mut shards, mut identities) = (peers.iter().cloned(), identities.into_iter());
-        for (settings, kept) in settings.devices.iter().zip(devices) {
-            let Kept { drive, shard_count, standing } = kept;
-            drive.keep();
-            let count = usize::from(shard_count);
-            let log = identities.by_ref().take(count).last().expect("a device has a shard").log;
-            let shards = shards.by_ref().take(count).collect();
-            let keeper = Keeper::new((settings.clone(), log), (drive, standing), shards);
+    fn serve(&mut self, keepers: Vec<Keeper>, go: Vec<oneshot::Sender<Client>>) {
+        for keeper in keepers {
             self.keepers.spawn(keeper.keep());
+        }
+        for go in go {
+            let _ = go.send(self.client.clone());
         }
     }
 
@@ -296,33 +323,32 @@ impl Node {
     }
 }
 
-/// What each shard found to be its log's.
+/// What each shard found, and who waits for the word to serve.
 async fn all_started(
     starting: Vec<Starting>,
-    client: &Client,
-) -> Result<Vec<Identity>, StartError> {
-    let mut ready = Vec::with_capacity(starting.len());
-    let mut identities = Vec::with_capacity(starting.len());
+) -> Result<(Vec<Begun>, Vec<oneshot::Sender<Client>>), StartError> {
+    let (mut all, mut ready) = (Vec::new(), Vec::new());
     for Starting { started, go } in starting {
         let ended = || StartError::Thread("a shard's thread ended".into());
-        identities.push(started.await.map_err(|_| ended())??);
+        all.push(started.await.map_err(|_| ended())??);
         ready.push(go);
     }
-    for go in ready {
-        let _ = go.send(client.clone());
-    }
-    Ok(identities)
+    Ok((all, ready))
 }
 
 /// All devices, each with its shards. Every one is judged before the first is changed.
-async fn open_all(settings: NodeSettings) -> Result<Vec<(Arc<Drive>, u16)>, StartError> {
+async fn open_all(settings: NodeSettings) -> Result<Vec<Device>, StartError> {
     let open = move || {
         let NodeSettings { devices, mode } = settings;
         let opened = devices.iter().map(|of| Opened::open(of, mode));
-        let opened = opened.collect::<Result<Vec<_>, _>>()?.into_iter();
-        opened
-            .map(|Opened { drive, shard_count, .. }| Ok((Arc::new(drive.claim()?), shard_count)))
-            .collect()
+        let opened = opened.collect::<Result<Vec<_>, _>>()?;
+        let claimed = devices.into_iter().zip(opened).map(|(settings, opened)| {
+            let Opened { drive, shard_count, log } = opened;
+            let drive = Arc::new(drive.claim()?);
+            let (is_new, standing) = (log.is_none(), Arc::default());
+            Ok(Device { settings, drive, shard_count, is_new, standing })
+        });
+        claimed.collect()
     };
     // A device may take its time to be read or allocated, and the caller has others to attend to.
     let opened = tokio::task::spawn_blocking(open).await;
@@ -330,11 +356,9 @@ async fn open_all(settings: NodeSettings) -> Result<Vec<(Arc<Drive>, u16)>, Star
 }
 
 /// Where each shard is, and whose it is if its device is blank.
-fn shards_of(
-    drives: &[(Arc<Drive>, u16)],
-) -> Result<Vec<(Place, Arc<Drive>, Identity)>, StartError> {
+fn shards_of(devices: &[Device]) -> Result<Vec<(Place, Arc<Drive>, Identity)>, StartError> {
     let mut shards = Vec::new();
-    for (device, (drive, shard_count)) in drives.iter().enumerate() {
+    for (device, Device { drive, shard_count, .. }) in devices.iter().enumerate() {
         let log = random_id()?;
         shards.extend((0..*shard_count).map(|shard| {
             let place = Place { device, shard: shard.into(), shard_count: (*shard_count).into() };
@@ -344,7 +368,8 @@ fn shards_of(
     Ok(shards)
 }
 
-fn random_id() -> Result<[u8; 16], StartError> {
+/// A name that nobody else has.
+pub(crate) fn random_id() -> Result<[u8; 16], StartError> {
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(|error| StartError::Thread(error.to_string()))?;
     Ok(id)

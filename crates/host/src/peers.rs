@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use tokio::sync::mpsc::WeakSender;
-use zonal_cache::{Cache, Head, ObjectName, STRIPE, route};
+use zonal_cache::{Cache, Head, ObjectName, STRIPE};
 use zonal_policy::Prefetch;
 
 use crate::request::Request;
+use crate::routes::Routes;
 
 /// All shards of the node. Weak: a node whose clients are gone ends.
 #[derive(Clone)]
 pub(crate) struct Peers {
     pub(crate) shards: Arc<[WeakSender<Request>]>,
+    pub(crate) routes: Arc<Routes>,
     /// The one that asks.
     pub(crate) own: usize,
 }
@@ -30,7 +32,7 @@ impl Peers {
         for stripe in bytes.start / STRIPE.0..bytes.end.div_ceil(STRIPE.0) {
             let start = bytes.start.max(stripe * STRIPE.0);
             let range = start..bytes.end.min((stripe + 1) * STRIPE.0);
-            let shard = route(object, stripe, self.shards.len());
+            let shard = self.routes.shard(object, stripe);
             if shard == self.own {
                 cache.prefetch(object, head, &range, wasted);
             } else if let Some(shard) = self.shards[shard].upgrade() {

@@ -4,7 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use zonal_cache::{Care, Head, ObjectName, OpenError, Opened, RemoveError, STRIPE, Trust};
+use zonal_cache::{
+    Care, Head, Homes, ObjectName, OpenError, Opened, RemoveError, RosterLost, STRIPE, Trust,
+};
 use zonal_hostdev::Drive;
 use zonal_policy::Wasted;
 use zonal_zonelog::OpenMode;
@@ -80,6 +82,13 @@ pub(crate) enum Request {
     Settle {
         reply: oneshot::Sender<()>,
     },
+    /// Keep the roster on flash.
+    Keep {
+        roster: Arc<[u8]>,
+        reply: oneshot::Sender<Result<(), RosterLost>>,
+    },
+    /// Since when what lives here is at home here. Nothing was asked before.
+    SetHomes(Homes),
     /// Do without the device: it is not worth to be waited for.
     Isolate,
     /// Close the device; `reply` when it has answered all that it was asked.
@@ -98,6 +107,7 @@ pub(crate) struct Rejoin {
     /// Of a device that is to be formatted: what it held is not to be found again.
     pub(crate) log: [u8; 16],
     pub(crate) mode: OpenMode,
+    pub(crate) homes: Homes,
     /// Whether the share is up.
     pub(crate) reply: oneshot::Sender<Result<(), StartError>>,
 }

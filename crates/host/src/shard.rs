@@ -17,6 +17,7 @@ use crate::node::{DeviceSettings, Front, StartError};
 use crate::origin::Backend;
 use crate::peers::Peers;
 use crate::request::Request;
+use crate::roster::Id;
 use crate::standing::Standing;
 
 /// Which share of which device.
@@ -37,6 +38,12 @@ pub(crate) struct Share {
     pub(crate) standing: Arc<Standing>,
 }
 
+/// What a shard found when it came up.
+pub(crate) struct Begun {
+    pub(crate) log: Id,
+    pub(crate) roster: Option<Vec<u8>>,
+}
+
 /// What a shard's thread is given.
 pub(crate) struct Setup {
     pub(crate) share: Share,
@@ -44,8 +51,8 @@ pub(crate) struct Setup {
     pub(crate) identity: Identity,
     pub(crate) mode: OpenMode,
     pub(crate) requests: mpsc::Receiver<Request>,
-    /// Hears whose log the cache has when it is up, or why it is not.
-    pub(crate) started: oneshot::Sender<Result<Identity, StartError>>,
+    /// Hears what the cache found when it is up, or why it is not.
+    pub(crate) started: oneshot::Sender<Result<Begun, StartError>>,
     /// Comes when all shards are up: then the front end starts.
     pub(crate) go: oneshot::Receiver<Client>,
     pub(crate) front: Option<Front>,
@@ -76,7 +83,7 @@ async fn run(setup: Setup) {
     };
     // Whoever keeps the device has it from here on.
     drop(drive);
-    if started.send(Ok(crank.identity())).is_err() {
+    if started.send(Ok(crank.begun())).is_err() {
         return;
     }
     let shard = share.place.shard;

@@ -1,6 +1,6 @@
 //! How a device stands: what its shards have against it, and what its keeper decided.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
@@ -13,6 +13,8 @@ pub(crate) enum Record {
     In,
     /// A shard would rather do without it.
     Undecided,
+    /// It is not told of removals: other devices say so.
+    Away,
     /// It is not told of removals, and there is nothing that would say so.
     Unknown,
 }
@@ -23,6 +25,7 @@ pub(crate) struct Standing {
     trouble: Mutex<Option<Trouble>>,
     record: watch::Sender<Record>,
     isolations: AtomicU64,
+    has_overflowed: AtomicBool,
 }
 
 impl Default for Standing {
@@ -31,6 +34,7 @@ impl Default for Standing {
             trouble: Mutex::default(),
             record: watch::Sender::new(Record::In),
             isolations: AtomicU64::new(0),
+            has_overflowed: AtomicBool::new(false),
         }
     }
 }
@@ -54,6 +58,7 @@ impl Standing {
     /// The device is told everything from now on, if its shards have nothing against it.
     pub(crate) fn join(&self) {
         let known = self.trouble();
+        self.has_overflowed.store(false, Ordering::Release);
         let record = if known.is_some() { Record::Undecided } else { Record::In };
         self.isolations.fetch_add(known.is_some().into(), Ordering::Relaxed);
         self.record.send_replace(record);
@@ -73,6 +78,28 @@ impl Standing {
 
     fn record(&self) -> Record {
         *self.record.borrow()
+    }
+
+    /// What was decided, as soon as it is.
+    pub(crate) async fn decided(&self) -> Record {
+        let mut records = self.record.subscribe();
+        let decided = records.wait_for(|record| *record != Record::Undecided).await;
+        decided.map_or(Record::Unknown, |record| *record)
+    }
+
+    /// True when nothing says that the device is away, and it is.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.record() == Record::Unknown
+    }
+
+    /// A shard has missed more removals than it could note: the device has to be emptied.
+    pub(crate) fn note_overflow(&self) {
+        self.has_overflowed.store(true, Ordering::Release);
+    }
+
+    /// True when the device has to be emptied before it joins again.
+    pub(crate) fn has_overflowed(&self) -> bool {
+        self.has_overflowed.load(Ordering::Acquire)
     }
 
     /// How often the device was isolated.

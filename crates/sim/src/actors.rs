@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use zonal_base::Nanos;
-use zonal_cache::{Cache, Care, Freshness, Head, ObjectName, OpenError, ReadError, Trust};
+use zonal_cache::{
+    Cache, Care, Freshness, Head, Missed, ObjectName, OpenError, ReadError, RemoveError, Trust,
+};
 use zonal_runtime::{Clock, Spawner};
 
 use crate::drive::Fault;
@@ -25,6 +27,8 @@ use crate::violation::{Kind, Wrong};
 #[derive(Clone)]
 pub(crate) struct Stage {
     pub(crate) cache: Cache,
+    /// Removals while the device is away.
+    pub(crate) missed: Rc<Missed>,
     pub(crate) clock: Clock,
     pub(crate) spawner: Spawner,
     /// By their number in the history.
@@ -83,6 +87,14 @@ impl Stage {
 
     fn change<T>(&self, name: &ObjectName, by: impl FnOnce(&mut Object) -> T) -> T {
         by(self.objects.borrow_mut().get_mut(name).expect("objects stay in the list"))
+    }
+
+    /// As the host does it: what an isolated share cannot be told is noted. That other devices say so is not played.
+    async fn remove(&self, name: &ObjectName) -> Result<(), RemoveError> {
+        match self.cache.remove(name).await {
+            Err(RemoveError) => self.missed.note(name),
+            removed => removed,
+        }
     }
 
     fn note(&self, actor: Actor, what: std::fmt::Arguments<'_>) {
@@ -241,7 +253,7 @@ async fn perform_write(stage: &Stage, step: &WriteStep) -> bool {
     let [before, after] = step.pauses;
     match step.change {
         Change::Forsaken(patience) => {
-            let _ = within(&stage.clock, patience, stage.cache.remove(name)).await;
+            let _ = within(&stage.clock, patience, stage.remove(name)).await;
             false
         }
         Change::OverwriteBehind { size } => {
@@ -254,7 +266,7 @@ async fn perform_write(stage: &Stage, step: &WriteStep) -> bool {
             acknowledge(stage, name, content).await
         }
         Change::Overwrite { size } => {
-            if stage.cache.remove(name).await.is_err() {
+            if stage.remove(name).await.is_err() {
                 return false;
             }
             stage.pause(before).await;
@@ -263,7 +275,7 @@ async fn perform_write(stage: &Stage, step: &WriteStep) -> bool {
             acknowledge(stage, name, Some(content)).await
         }
         Change::Delete { size } => {
-            if stage.cache.remove(name).await.is_err() {
+            if stage.remove(name).await.is_err() {
                 return false;
             }
             stage.pause(before).await;
@@ -277,7 +289,7 @@ async fn perform_write(stage: &Stage, step: &WriteStep) -> bool {
 }
 
 async fn acknowledge(stage: &Stage, name: &ObjectName, content: Option<Content>) -> bool {
-    let is_removed = stage.cache.remove(name).await.is_ok();
+    let is_removed = stage.remove(name).await.is_ok();
     if let Some(content) = content.filter(|_| is_removed) {
         stage.change(name, |object| object.acknowledged(content));
     }

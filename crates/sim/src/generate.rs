@@ -47,6 +47,12 @@ const LIVES_MAX: u64 = 4;
 /// The numbers of readers that go front to back begin here.
 const SCANNERS: u8 = 100;
 
+/// A device is isolated within this time, while writers are at work.
+const ISOLATED_WITHIN: Nanos = Nanos::millis(120);
+
+/// ... and used again within this.
+const AWAY_MAX: Nanos = Nanos::millis(200);
+
 /// A life that crashes does so within this time.
 const CRASH_WITHIN: u64 = 600_000_000;
 
@@ -73,7 +79,21 @@ impl History {
             let chunk = setting.engine.chunk;
             setting.engine.prefetch = Bytes(chunk.0 * [2, 4, 16][draw(&mut rng, 3)]);
         }
+        isolate_some(seed, &mut lives);
         Self { seed, setting, objects, lives }
+    }
+}
+
+/// In a quarter of all histories devices are isolated and used again. Drawn apart.
+fn isolate_some(seed: u64, lives: &mut [Life]) {
+    let mut rng = Rng::new(mix64(!seed));
+    if rng.one_in(4) {
+        for life in lives {
+            if rng.one_in(2) {
+                let after = pause(&mut rng, ISOLATED_WITHIN);
+                life.ending = Ending::Isolated(after, pause(&mut rng, AWAY_MAX));
+            }
+        }
     }
 }
 

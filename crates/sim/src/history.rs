@@ -71,6 +71,9 @@ pub(crate) enum Ending {
     Graceful,
     /// So long after the cache came up, if it is not done before.
     Crash(Crash, Nanos),
+    /// So long after the cache came up its device is isolated; after so long again it is used as it is, and the share
+    /// begins its next life.
+    Isolated(Nanos, Nanos),
 }
 
 /// What one actor does.

@@ -17,6 +17,7 @@
 //! | a failed write, a zone read-only, limits lower than reported | every answer is right; removals acknowledged | what was to be written |
 //! | a lost command, the device gone | every answer is right; removals acknowledged | the use of the device, until the next start |
 //! | a slow die | all | time |
+//! | the device is isolated, and used again | every answer is right; removals acknowledged meanwhile | what was not on flash |
 //! | the origin fails, stalls, sends too little, changes an object under a read | every answer is right, or an error | nothing |
 
 mod actors;

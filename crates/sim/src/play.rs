@@ -4,9 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use zonal_base::{Bytes, Nanos, Rng};
-use zonal_cache::{Cache, ObjectName, StartError};
-use zonal_device::Kind as DeviceKind;
+use zonal_cache::{Cache, Missed, ObjectName, StartError};
 use zonal_device::ram::Crash;
+use zonal_device::{Kind as DeviceKind, Patient};
 use zonal_policy::{Policy, Rules};
 use zonal_zonelog::{Identity, OpenMode};
 
@@ -87,6 +87,9 @@ const BEGINNING: Nanos = Nanos::secs(1);
 /// Within this time of a life's end nothing may be left to do. Longer than the host waits for a command.
 pub(crate) const PATIENCE: Nanos = Nanos::secs(60);
 
+/// How long a read is waited for: longer than a drive takes that has nothing wrong with it.
+const READ_PATIENCE: Nanos = Nanos::millis(100);
+
 /// One history while it goes on.
 struct Play<'a> {
     history: &'a History,
@@ -99,6 +102,10 @@ struct Play<'a> {
     suffered: Suffered,
     medium_is_whole: bool,
     vigil: Rc<RefCell<Vigil>>,
+    /// What the share has missed in the life before, if its device was used again.
+    missed: Option<Rc<Missed>>,
+    /// It was away at the end of the life before.
+    is_to_be_emptied: bool,
 }
 
 /// A cache that does not start, on a device that was broken, ends the history.
@@ -121,6 +128,8 @@ impl<'a> Play<'a> {
             suffered: Suffered::default(),
             medium_is_whole: true,
             vigil: Rc::default(),
+            missed: None,
+            is_to_be_emptied: false,
         }
     }
 
@@ -153,21 +162,28 @@ impl<'a> Play<'a> {
         let mut world = World::new(self.now.clone(), piece, chance, self.trace.clone());
         let mut origin =
             Origin::new(self.objects.clone(), rng.next_u64(), setting.origin_fault_rate);
-        let mut outside = Outside { device: &mut *device, origin: &mut origin };
+        let mut outside = Outside { device: Patient::new(&mut *device), origin: &mut origin };
         let lived = self.live_in(&mut world, &mut outside, (life, kept));
         self.report.history = world.history;
-        drop(world);
+        let is_isolated = world.is_isolated.get();
+        drop((outside, world));
         let kept = match lived? {
             Ok(kept) => kept,
             Err(over) => return Ok(Err(over)),
         };
         let crash = match life.ending {
-            Ending::Graceful => Crash::Process,
+            Ending::Graceful | Ending::Isolated(..) => Crash::Process,
             Ending::Crash(crash, _) => {
                 self.report.crashes += 1;
                 crash
             }
         };
+        // The others of its node say that it was away, unless it was used again.
+        let is_used_again = matches!(life.ending, Ending::Isolated(..));
+        self.is_to_be_emptied = is_isolated && !is_used_again;
+        if !is_used_again {
+            self.missed = None;
+        }
         self.trace.note(self.now.get(), "life", format_args!("ends: {}", life.ending));
         self.now.set(device.crash(self.now.get(), &mut rng, crash));
         // A power cut takes any blocks from the middle of a conventional device's zones.
@@ -200,14 +216,34 @@ impl<'a> Play<'a> {
             kept.check(world, outside, &stage)?;
         }
         self.check_pins(&cache)?;
+        if let Err(over) = self.make_up(world, outside, &cache)? {
+            return Ok(Err(over));
+        }
+        self.missed = Some(stage.missed.clone());
         stage.enter_all(&life.steps);
         let patience = match life.ending {
             Ending::Graceful => PATIENCE,
-            Ending::Crash(_, after) => after,
+            Ending::Crash(_, after) | Ending::Isolated(after, _) => after,
         };
         let (acting, wrong) = (stage.acting.clone(), stage.wrong.clone());
-        let is_done =
-            world.run(outside, patience, || acting.get() == 0 || wrong.borrow().is_some())?;
+        outside.device.be_patient(world.now, READ_PATIENCE);
+        let (is_isolated, missed) = (world.is_isolated.clone(), stage.missed.clone());
+        let is_over = || {
+            if is_isolated.get() && !cache.log().is_gone() {
+                cache.log().give_up();
+            }
+            if is_isolated.get() {
+                missed.open();
+            }
+            acting.get() == 0 || wrong.borrow().is_some()
+        };
+        let mut is_done = world.run(outside, patience, is_over)?;
+        if let Ending::Isolated(_, away) = life.ending
+            && !is_done
+        {
+            world.isolate(&mut outside.device);
+            is_done = world.run(outside, away, is_over)?;
+        }
         if let Some(wrong) = wrong.take() {
             return Err(wrong);
         }
@@ -217,8 +253,13 @@ impl<'a> Play<'a> {
         }
         let kept = if is_graceful { Some(Kept::at_end(world, outside, &stage)?) } else { None };
         self.suffered = self.suffered.and(world.suffered);
-        self.check_health(&cache)?;
-        self.check_pins(&cache)?;
+        if world.is_isolated.get() {
+            // What it could not read it took for lost; what is on flash is there again in the next life.
+            self.vigil.borrow_mut().give_up();
+        } else {
+            self.check_health(&cache)?;
+            self.check_pins(&cache)?;
+        }
         self.vigil.borrow_mut().outlive(life.ending);
         self.note(&stage);
         Ok(Ok(kept))
@@ -243,7 +284,7 @@ impl<'a> Play<'a> {
             setting.geometry,
             setting.engine,
             identity,
-            (rules, OpenMode::Recover),
+            (rules, if self.is_to_be_emptied { OpenMode::Format } else { OpenMode::Recover }),
         );
         let slot = started.clone();
         world.executor.spawner().spawn(async move {
@@ -257,9 +298,32 @@ impl<'a> Play<'a> {
         Ok(started.take().expect("looked at just now"))
     }
 
+    /// The removals that the share has missed in the life before.
+    fn make_up(
+        &mut self,
+        world: &mut World,
+        outside: &mut Outside<'_>,
+        cache: &Cache,
+    ) -> Result<Result<(), Over>, Wrong> {
+        let Some(missed) = self.missed.take() else { return Ok(Ok(())) };
+        let made_up = Rc::new(Cell::new(None));
+        let (outcome, cache) = (made_up.clone(), cache.clone());
+        world.executor.spawner().spawn(async move {
+            outcome.set(Some(cache.make_up(&missed).await));
+        });
+        world.run(outside, PATIENCE, || made_up.get().is_some())?;
+        match made_up.get() {
+            Some(Ok(())) => Ok(Ok(())),
+            // It stays away.
+            _ if self.suffered.and(world.suffered).anything => Ok(Err(Over)),
+            _ => Err(Kind::Stuck.wrong("what was missed cannot be made up for".into())),
+        }
+    }
+
     fn stage(&self, world: &World, cache: &Cache) -> Stage {
         Stage {
             cache: cache.clone(),
+            missed: Rc::default(),
             clock: world.ports.clock.clone(),
             spawner: world.ports.spawner.clone(),
             names: self.names.clone(),

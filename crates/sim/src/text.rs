@@ -31,7 +31,7 @@ impl fmt::Display for History {
             }
             let at = match life.ending {
                 Ending::Graceful => String::new(),
-                Ending::Crash(_, at) => Ms(at).to_string(),
+                Ending::Crash(_, at) | Ending::Isolated(at, _) => Ms(at).to_string(),
             };
             writeln!(f, "  {at:>11}  {}", life.ending)?;
         }
@@ -249,10 +249,13 @@ impl fmt::Display for Fault {
 
 impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.write_str(match *self {
             Self::Graceful => "a graceful end",
             Self::Crash(Crash::Process, _) => "the process crashes",
             Self::Crash(Crash::Power, _) => "the power is cut",
+            Self::Isolated(_, away) => {
+                return write!(f, "the device is isolated for {}, and used again", Ms(away));
+            }
         })
     }
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use zonal_base::{Blocks, Nanos, PoolClass, Rng, Ticket, mix64};
 use zonal_cache::{Fetch, Fetched, Ports};
 use zonal_device::ram::Crash;
-use zonal_device::{Command, Completion, DeviceError, ZonedDevice};
+use zonal_device::{Command, Completion, DeviceError, Patient, ZonedDevice};
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_zonelog::Generations;
 
@@ -33,12 +33,14 @@ pub(crate) struct World {
     /// Commands that the device has taken, and when it did.
     in_flight: BTreeMap<Ticket, Nanos>,
     is_gone: bool,
+    /// The device is done without, and may be used again in the share's next life.
+    pub(crate) is_isolated: Rc<Cell<bool>>,
     trace: Trace,
 }
 
 /// The device and the origin, which outlive the process.
 pub(crate) struct Outside<'a> {
-    pub(crate) device: &'a mut Drive,
+    pub(crate) device: Patient<&'a mut Drive>,
     pub(crate) origin: &'a mut Origin,
 }
 
@@ -115,6 +117,7 @@ impl World {
             rng: Rng::new(chance),
             in_flight: BTreeMap::new(),
             is_gone: false,
+            is_isolated: Rc::default(),
             trace,
         }
     }
@@ -163,9 +166,9 @@ impl World {
         let mut moved = 0 < self.executor.run(POLLS_MAX);
         let faults = self.faults.take();
         for fault in faults {
-            self.inflict(outside.device, fault);
+            self.inflict(&mut outside.device, fault);
         }
-        moved |= self.ask_device(outside.device);
+        moved |= self.ask_device(&mut outside.device);
         while let Some((ticket, fetch)) = self.ports.origin.take() {
             self.trace.fetch(self.now, ticket, &fetch);
             outside.origin.start(self.now, ticket, fetch);
@@ -175,7 +178,7 @@ impl World {
             self.in_flight.remove(&ticket);
             self.trace.completion(self.now, ticket, &completion);
             self.note(ticket.0, completion.is_ok());
-            self.judge(&completion, outside.device.is_worn)?;
+            self.judge(&completion, outside.device.device().is_worn)?;
             self.ports.device.complete(ticket, completion);
             moved = true;
         }
@@ -185,11 +188,15 @@ impl World {
             self.ports.origin.complete(ticket, fetched);
             moved = true;
         }
-        moved |= self.look_for_lost_commands(outside.device)?;
+        if outside.device.trouble().is_some() && !self.is_gone {
+            self.isolate(&mut outside.device);
+            moved = true;
+        }
+        moved |= self.look_for_lost_commands(&mut outside.device)?;
         Ok(moved)
     }
 
-    fn ask_device(&mut self, device: &mut Drive) -> bool {
+    fn ask_device(&mut self, device: &mut Patient<&mut Drive>) -> bool {
         let mut moved = false;
         while let Some((ticket, command)) = self.ports.device.take() {
             moved = true;
@@ -208,11 +215,12 @@ impl World {
         moved
     }
 
-    fn inflict(&mut self, device: &mut Drive, fault: Fault) {
+    fn inflict(&mut self, device: &mut Patient<&mut Drive>, fault: Fault) {
         if self.is_gone {
             return;
         }
-        if !device.inflict(fault, self.in_flight.is_empty()) {
+        let is_idle = device.under_way() == 0;
+        if !device.device_mut().inflict(fault, is_idle) {
             // It waits for its moment.
             self.faults.borrow_mut().push(fault);
             return;
@@ -224,12 +232,12 @@ impl World {
         }
     }
 
-    fn look_for_lost_commands(&mut self, device: &mut Drive) -> Result<bool, Wrong> {
+    fn look_for_lost_commands(&mut self, device: &mut Patient<&mut Drive>) -> Result<bool, Wrong> {
         let is_late = |since: &Nanos| *since + COMMAND_TIMEOUT <= self.now;
         if !self.in_flight.values().any(is_late) {
             return Ok(false);
         }
-        if !device.has_lost {
+        if !device.device().has_lost {
             return Err(Kind::Stuck.wrong("the device does not answer a command".into()));
         }
         self.trace.note(self.now, "host", format_args!("resets the device: a command timed out"));
@@ -238,12 +246,22 @@ impl World {
     }
 
     /// What was in flight fails, and all that comes.
-    fn lose_device(&mut self, device: &mut Drive) {
+    fn lose_device(&mut self, device: &mut Patient<&mut Drive>) {
+        device.device_mut().crash(self.now, &mut self.rng, Crash::Power);
+        self.go_on_without(device);
+    }
+
+    /// The same, as far as the engine is concerned: the device still does what it was asked.
+    pub(crate) fn isolate(&mut self, device: &mut Patient<&mut Drive>) {
+        self.trace.note(self.now, "host", format_args!("isolates the device"));
+        self.is_isolated.set(true);
+        self.go_on_without(device);
+    }
+
+    fn go_on_without(&mut self, device: &mut Patient<&mut Drive>) {
         self.is_gone = true;
-        device.crash(self.now, &mut self.rng, Crash::Power);
-        for ticket in std::mem::take(&mut self.in_flight).into_keys() {
-            self.ports.device.complete(ticket, Err(DeviceError::DeviceGone));
-        }
+        self.in_flight.clear();
+        device.abandon();
     }
 
     /// The history so far, as one number.

@@ -18,7 +18,7 @@ const SEEDS_MAX: u64 = 500;
 /// Steps that a shrunk history has at most, ends of lives included: what one can read.
 const STEPS_MAX: usize = 100;
 
-static BUGS: [(&str, Options); 17] = [
+static BUGS: [(&str, Options); 18] = [
     ("early publish: on flash before the device answered", of_log(Log::PublishedEarly)),
     ("a zone is reset with a pin held", of_log(Log::PinIgnored)),
     ("reclaim loses a tombstone", of_log(Log::TombstoneLost)),
@@ -33,6 +33,7 @@ static BUGS: [(&str, Options); 17] = [
     ("a fetch is not pinned to its version", of_cache(Cache::VersionNotPinned)),
     ("a fetch ahead of a reader is not pinned either", of_cache(Cache::PrefetchNotPinned)),
     ("reclaim drops what is pinned", of_cache(Cache::PinDropped)),
+    ("removals that an isolated share missed are forgotten", of_cache(Cache::MissedForgotten)),
     ("wrong CRC range: the first 32 KiB only", of_log(Log::CheckShort)),
     ("no check at all", of_log(Log::CheckIgnored)),
     ("a full zone keeps its active slot", of_log(Log::SlotLeaked)),

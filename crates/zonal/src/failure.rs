@@ -36,11 +36,15 @@ impl Failure {
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         match error {
-            StartError::Divided { .. } | StartError::Unfit { .. } => Self::request(error),
+            StartError::Divided { .. }
+            | StartError::Unfit { .. }
+            | StartError::Apart { .. }
+            | StartError::TooMany => Self::request(error),
             StartError::Device(_)
             | StartError::Foreign { .. }
             | StartError::OtherVersion { .. }
             | StartError::Cache { .. }
+            | StartError::Roster { .. }
             | StartError::Thread(_) => Self::work(error),
         }
     }

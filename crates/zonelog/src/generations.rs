@@ -42,7 +42,7 @@ impl Generations {
     }
 
     /// The next one, which no log has had.
-    pub(crate) fn next(&self) -> u64 {
+    pub fn next(&self) -> u64 {
         self.shared.next.fetch_add(1, Ordering::Relaxed) + self.skipped()
     }
 

@@ -195,6 +195,7 @@ fn kind_name(kind: Kind) -> String {
         Kind(1) => "head".to_owned(),
         Kind(2) => "piece".to_owned(),
         Kind(5) => "order".to_owned(),
+        Kind(6) => "roster".to_owned(),
         Kind(other) => format!("kind-{other}"),
     }
 }

@@ -11,6 +11,7 @@ mod device;
 mod emulated;
 mod harness;
 mod http;
+mod isolated;
 mod lab;
 mod metrics;
 mod packaging;

@@ -1,0 +1,196 @@
+//! The roster of a node: what a start makes of it, what keepers change it to, and how that gets onto all devices.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::WeakSender;
+use tokio::sync::{Mutex, oneshot};
+use tokio::time::timeout;
+use zonal_cache::Homes;
+use zonal_zonelog::{Generations, OpenMode};
+
+use crate::StartError;
+use crate::keeper::Keeper;
+use crate::node::{Device, random_id};
+use crate::request::Request;
+use crate::roster::{self, Apart, Change, Convened, DEVICES_MAX, Found, Id, Roster};
+use crate::routes::Routes;
+use crate::shard::Begun;
+
+/// Until a device has the roster: 5 s. Removals wait for it; a device that takes longer is about to be isolated.
+const KEEP_MAX: Duration = Duration::from_secs(5);
+
+/// Devices do not all say what is so.
+#[derive(Debug)]
+pub(crate) struct NotKept;
+
+/// What the keepers of a node have in common.
+#[derive(Debug)]
+pub(crate) struct Convention(Mutex<Current>);
+
+#[derive(Debug)]
+struct Current {
+    roster: Roster,
+    /// By log: where the device keeps its roster.
+    writers: BTreeMap<Id, WeakSender<Request>>,
+}
+
+impl Convention {
+    /// Every device has the roster.
+    pub(crate) fn new(roster: Roster, writers: BTreeMap<Id, WeakSender<Request>>) -> Self {
+        Self(Mutex::new(Current { roster, writers }))
+    }
+
+    /// The device is not told of removals any more, and all others say so.
+    ///
+    /// # Errors
+    /// When one of them does not, or there is no other.
+    pub(crate) async fn note_away(&self, log: Id) -> Result<(), NotKept> {
+        let mut current = self.0.lock().await;
+        current.change(Change::Away(log)).await?;
+        let others = current.roster.present().count();
+        if others == 0 { Err(NotKept) } else { Ok(()) }
+    }
+
+    /// The device has missed nothing, and is told of removals.
+    ///
+    /// # Errors
+    /// When some devices do not say so: to the next start it is still away.
+    pub(crate) async fn note_in(&self, log: Id) -> Result<(), NotKept> {
+        self.0.lock().await.change(Change::In(log)).await
+    }
+
+    /// A device was emptied.
+    ///
+    /// # Errors
+    /// When some devices do not say so.
+    ///
+    /// Requires: the change empties one.
+    pub(crate) async fn note_emptied(&self, change: Change) -> Result<(), NotKept> {
+        let mut current = self.0.lock().await;
+        if let Change::Emptied { log, as_log, .. } = change
+            && let Some(writer) = current.writers.remove(&log)
+        {
+            current.writers.insert(as_log, writer);
+        }
+        current.change(change).await
+    }
+
+    /// Since when each bucket would be at home where it is after a change.
+    pub(crate) async fn homes_after(&self, change: Change) -> Homes {
+        self.0.lock().await.roster.with(change, Id::default()).since()
+    }
+
+    /// Since when each bucket is at home where it is.
+    pub(crate) async fn homes(&self) -> Homes {
+        self.0.lock().await.roster.since()
+    }
+}
+
+impl Current {
+    /// What it is changed to holds from now on, whoever says so: it is what the next change begins with.
+    async fn change(&mut self, change: Change) -> Result<(), NotKept> {
+        let id = random_id().map_err(|_| NotKept)?;
+        self.roster = self.roster.with(change, id);
+        let present: Vec<Id> = self.roster.present().collect();
+        let writers = present.iter().filter_map(|log| Some((*log, self.writers.get(log)?.clone())));
+        let writers: BTreeMap<Id, WeakSender<Request>> = writers.collect();
+        let kept = keep(&self.roster, &writers).await;
+        if kept.len() == present.len() { Ok(()) } else { Err(NotKept) }
+    }
+}
+
+/// Compares what the devices say of each other, empties those that have missed something, and says who is home to what.
+/// Each has its keeper then.
+///
+/// # Errors
+/// When some were used apart, or one does not come up or take the roster.
+pub(crate) async fn convene(
+    devices: Vec<Device>,
+    begun: Vec<Begun>,
+    (shards, routes, generations): (&[WeakSender<Request>], &Routes, &Generations),
+    mode: OpenMode,
+) -> Result<Vec<Keeper>, StartError> {
+    if DEVICES_MAX < devices.len() {
+        return Err(StartError::TooMany);
+    }
+    let mut places = Vec::with_capacity(devices.len());
+    for device in &devices {
+        let first = places.last().map_or(0, |(first, count)| first + count);
+        places.push((first, usize::from(device.shard_count)));
+    }
+    let found: Vec<Found> = devices
+        .iter()
+        .zip(&places)
+        .map(|(device, (first, _))| device.found(&begun[*first]))
+        .collect();
+    let mut new_logs = Vec::with_capacity(devices.len());
+    for _ in &devices {
+        new_logs.push(random_id()?);
+    }
+    let convened = roster::convene(&found, generations.next(), (random_id()?, &new_logs));
+    let Convened { roster, is_news, is_emptied, logs } =
+        convened.map_err(|Apart { one, other }| {
+            let spec = |at: usize| devices[at].settings.spec.clone();
+            StartError::Apart { specs: Box::new([spec(one), spec(other)]) }
+        })?;
+    let writer_of = |(log, (first, _)): (&Id, &(usize, usize))| (*log, shards[*first].clone());
+    let writers: BTreeMap<Id, WeakSender<Request>> =
+        logs.iter().zip(&places).map(writer_of).collect();
+    let place_of = |log| places[logs.iter().position(|known| *known == log).unwrap_or(0)];
+    routes.set(roster.homes().map(place_of));
+    let convention = Arc::new(Convention::new(roster.clone(), writers.clone()));
+    let mut keepers = Vec::with_capacity(devices.len());
+    for (at, device) in devices.into_iter().enumerate() {
+        let (first, count) = places[at];
+        let of_node = (convention.clone(), generations.clone());
+        let mut keeper =
+            Keeper::new((device, found[at].log), shards[first..first + count].to_vec(), of_node);
+        if is_emptied[at] {
+            keeper.empty(logs[at]).await?;
+        }
+        keepers.push(keeper);
+    }
+    for shard in shards.iter().filter_map(WeakSender::upgrade) {
+        let _ = shard.send(Request::SetHomes(roster.since())).await;
+    }
+    // What is formatted on purpose is not a node yet.
+    if is_news && mode == OpenMode::Recover {
+        let kept = keep(&roster, &writers).await;
+        if let Some(at) = logs.iter().position(|log| !kept.contains(log)) {
+            return Err(StartError::Roster { spec: keepers[at].spec() });
+        }
+    }
+    keepers.iter().for_each(Keeper::keep_drive);
+    Ok(keepers)
+}
+
+impl Device {
+    fn found(&self, Begun { log, roster }: &Begun) -> Found {
+        let roster = roster.as_deref().and_then(Roster::decode);
+        Found { log: *log, shard_count: self.shard_count, is_new: self.is_new, roster }
+    }
+}
+
+/// Has the roster written on all devices at once. Those that have it now come back.
+pub(crate) async fn keep(roster: &Roster, writers: &BTreeMap<Id, WeakSender<Request>>) -> Vec<Id> {
+    let bytes: Arc<[u8]> = roster.encode().into();
+    let mut under_way = Vec::with_capacity(writers.len());
+    for (log, writer) in writers {
+        let (reply, kept) = oneshot::channel();
+        let request = Request::Keep { roster: bytes.clone(), reply };
+        if let Some(writer) = writer.upgrade()
+            && timeout(KEEP_MAX, writer.send(request)).await.is_ok()
+        {
+            under_way.push((*log, kept));
+        }
+    }
+    let mut all = Vec::with_capacity(under_way.len());
+    for (log, kept) in under_way {
+        if let Ok(Ok(Ok(()))) = timeout(KEEP_MAX, kept).await {
+            all.push(log);
+        }
+    }
+    all
+}

@@ -1,0 +1,185 @@
+//! The devices of a node from one start to the next: more, fewer, in another order, exchanged.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use zonal_base::Bytes as Size;
+use zonal_host::{
+    Backend, BodyStream, BoxFuture, Care, DeviceSettings, Freshness, Head, Node, NodeSettings,
+    ObjectName, OriginFault, OriginHead, PATIENCE, REJOIN, StartError,
+};
+use zonal_zonelog::OpenMode;
+
+const OBJECT_BYTES: u64 = 64 << 10;
+
+const OBJECTS: u64 = 48;
+
+/// Objects whose bytes tell their version, which is the same for all of them.
+#[derive(Default)]
+struct Store {
+    version: AtomicU64,
+    asked: AtomicU64,
+}
+
+impl Store {
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    fn bytes(&self, range: Range<u64>) -> Bytes {
+        range.map(|at| u8::try_from((at ^ (at >> 9) ^ self.version()) % 251).unwrap()).collect()
+    }
+}
+
+impl Backend for Store {
+    fn head(&self, _: ObjectName) -> BoxFuture<'_, Result<OriginHead, OriginFault>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        // Contents are exchanged under one ETag: only what removals say tells them apart.
+        let etag = "\"v\"".into();
+        let head = OriginHead { size: OBJECT_BYTES, etag, ..OriginHead::default() };
+        Box::pin(async move { Ok(head) })
+    }
+
+    fn get(
+        &self,
+        _: ObjectName,
+        range: Range<u64>,
+        _: Arc<Head>,
+    ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let body = Box::new(Body(Some(self.bytes(range)))) as Box<dyn BodyStream>;
+        Box::pin(async move { Ok(body) })
+    }
+}
+
+struct Body(Option<Bytes>);
+
+impl BodyStream for Body {
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<Bytes, OriginFault>>> {
+        Box::pin(async move { self.0.take().map(Ok) })
+    }
+}
+
+async fn start(directory: &Path, store: &Arc<Store>, names: &[&str]) -> Result<Node, StartError> {
+    let device = |name: &&str| DeviceSettings {
+        spec: format!("file:{}?size=256MiB&zone=8MiB", directory.join(name).display())
+            .parse()
+            .unwrap(),
+        shards: Some(1),
+        policy: "zone-fifo".parse().unwrap(),
+        chunk: Size::kib(64),
+        dram: Size(0),
+        pinned_percent: 0,
+        buffers: Size::mib(16),
+        prefetch: Size(0),
+        patience: PATIENCE,
+        rejoin: REJOIN,
+    };
+    let devices = names.iter().map(device).collect();
+    let settings = NodeSettings { devices, mode: OpenMode::Recover };
+    Node::start(&settings, store.clone(), None).await
+}
+
+fn object(number: u64) -> ObjectName {
+    ObjectName::new("bucket", &format!("object-{number}"))
+}
+
+/// Reads all objects and compares them. Of how many the origin was asked.
+async fn read_all(node: &Node, store: &Store) -> u64 {
+    let mut missed = 0;
+    for number in 0..OBJECTS {
+        let asked = store.asked.load(Ordering::Relaxed);
+        let freshness = (Freshness::Immutable, Care::Usual);
+        let get = node.client().get(&object(number), freshness, |_| 0..OBJECT_BYTES).await;
+        let (mut reading, mut bytes) = (get.unwrap().1.unwrap(), Vec::new());
+        while let Some(piece) = std::future::poll_fn(|cx| reading.poll_next(cx)).await {
+            bytes.extend_from_slice(&piece.unwrap());
+        }
+        assert!(bytes == store.bytes(0..OBJECT_BYTES), "old bytes of {number}");
+        missed += u64::from(asked != store.asked.load(Ordering::Relaxed));
+    }
+    missed
+}
+
+/// A node on these devices, from its start to its end: of how many objects the origin was asked at first.
+async fn run(directory: &Path, store: &Arc<Store>, names: &[&str]) -> u64 {
+    let node = start(directory, store, names).await.unwrap();
+    let missed = read_all(&node, store).await;
+    node.client().settle().await;
+    // While flash is slower than the origin, pieces are refused.
+    let mut rounds = 0;
+    while read_all(&node, store).await != 0 {
+        node.client().settle().await;
+        rounds += 1;
+        assert!(rounds < 50, "not cached: {:#?}", node.client().stats().await);
+    }
+    node.stop().await;
+    missed
+}
+
+/// All objects change, through a node on these devices.
+async fn overwrite(directory: &Path, store: &Arc<Store>, names: &[&str]) {
+    let node = start(directory, store, names).await.unwrap();
+    store.version.fetch_add(1, Ordering::Relaxed);
+    for number in 0..OBJECTS {
+        node.client().remove(&object(number)).await.unwrap();
+    }
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_device_more_or_less_costs_its_own_share_and_their_order_costs_nothing() {
+    let (directory, store) = (tempfile::tempdir().unwrap(), Arc::new(Store::default()));
+    let at = directory.path();
+    assert_eq!(run(at, &store, &["a"]).await, OBJECTS);
+    assert_eq!(run(at, &store, &["a"]).await, 0);
+    let more = run(at, &store, &["a", "b"]).await;
+    assert!((OBJECTS / 4..OBJECTS * 3 / 4).contains(&more), "{more}");
+    assert_eq!(run(at, &store, &["b", "a"]).await, 0);
+    let third = run(at, &store, &["c", "b", "a"]).await;
+    assert!((1..OBJECTS * 2 / 3).contains(&third), "{third}");
+    let less = run(at, &store, &["c", "a"]).await;
+    assert!((1..OBJECTS * 2 / 3).contains(&less), "{less}");
+}
+
+#[tokio::test]
+async fn what_changed_while_a_device_was_out_does_not_come_back_with_it() {
+    let (directory, store) = (tempfile::tempdir().unwrap(), Arc::new(Store::default()));
+    let at = directory.path();
+    run(at, &store, &["a", "b"]).await;
+    overwrite(at, &store, &["a"]).await;
+    assert!(0 < run(at, &store, &["a", "b"]).await);
+    // What the first was home to while it was alone is the second's again, and changes there.
+    overwrite(at, &store, &["b", "a"]).await;
+    run(at, &store, &["a"]).await;
+    overwrite(at, &store, &["a"]).await;
+    run(at, &store, &["b", "a"]).await;
+}
+
+#[tokio::test]
+async fn a_device_in_the_place_of_another_costs_that_ones_share() {
+    let (directory, store) = (tempfile::tempdir().unwrap(), Arc::new(Store::default()));
+    let at = directory.path();
+    run(at, &store, &["a", "b", "c"]).await;
+    let missed = run(at, &store, &["a", "d", "c"]).await;
+    assert!((1..OBJECTS * 2 / 3).contains(&missed), "{missed}");
+}
+
+#[tokio::test]
+async fn devices_that_were_used_apart_are_refused_until_one_is_formatted() {
+    let (directory, store) = (tempfile::tempdir().unwrap(), Arc::new(Store::default()));
+    let at = directory.path();
+    run(at, &store, &["a", "b"]).await;
+    run(at, &store, &["a"]).await;
+    run(at, &store, &["b"]).await;
+    let Err(refused) = start(at, &store, &["a", "b"]).await else { panic!("it started") };
+    let text = refused.to_string();
+    assert!(matches!(refused, StartError::Apart { .. }) && text.contains("used apart"), "{text}");
+    std::fs::remove_file(at.join("b")).unwrap();
+    assert!(run(at, &store, &["a", "b"]).await < OBJECTS);
+}

@@ -1,0 +1,83 @@
+//! A device that hangs, as clients and operators see it.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use super::harness::{PATIENCE, Place, Zonal, noise};
+
+/// A model of a drive that is in trouble while the file says so.
+const DEVICE: &str = "emulator:p5800x-optane?size=256MiB&zone=8MiB&backing=drive&trouble=trouble";
+
+const OTHER: &str = "emulator:p5800x-optane?size=256MiB&zone=8MiB&backing=other";
+
+const OBJECTS: u64 = 12;
+
+/// How long a read of flash is waited for; longer than a busy machine lets a thread wait.
+const READ_PATIENCE: Duration = Duration::from_millis(500);
+
+fn start(place: &Place) -> Zonal {
+    let more = ["--device", OTHER, "--freshness", "immutable", "--shards", "1", "--dram", "0B"];
+    let patience = ["--device-patience", "500ms", "--device-rejoin", "1s", "--prefetch", "0B"];
+    place.start_on(DEVICE, &[&more[..], &patience].concat())
+}
+
+/// Reads all objects. How many came from the cache, and how long the slowest took.
+fn read_all(zonal: &Zonal, contents: &[Vec<u8>]) -> (usize, Duration) {
+    let (mut hits, mut slowest) = (0, Duration::ZERO);
+    for (number, content) in contents.iter().enumerate() {
+        let begun = Instant::now();
+        let answer = zonal.s3().get(&format!("/bucket/{number}")).unwrap();
+        slowest = slowest.max(begun.elapsed());
+        assert!(answer.status == 200 && answer.body == *content, "object {number}");
+        hits += usize::from(answer.header("x-cache") == "HIT");
+    }
+    (hits, slowest)
+}
+
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_device_that_hangs_costs_nobody_more_than_its_patience_and_comes_back_without_a_restart() {
+    let place = Place::new();
+    let mut contents: Vec<Vec<u8>> = (0..OBJECTS).map(|seed| noise(300_000, seed)).collect();
+    for (number, content) in contents.iter().enumerate() {
+        place.object(&number.to_string(), content);
+    }
+    let zonal = start(&place);
+    eventually("all of it is cached", || read_all(&zonal, &contents).0 == contents.len());
+
+    fs::write(place.path().join("trouble"), "hangs").unwrap();
+    let readiness = || zonal.admin("/readyz").text();
+    eventually("it is isolated", || {
+        let (_, slowest) = read_all(&zonal, &contents);
+        assert!(slowest < READ_PATIENCE * 4, "a client waited for {slowest:?}");
+        readiness().contains("\"isolated_devices\":[\"emulator:p5800x")
+    });
+    assert!(
+        readiness().contains("\"ready\":true")
+            && zonal.metric("zonal_device_isolated{device=\"0\"") == 1
+    );
+    let table = String::from_utf8(place.cache(&zonal, "stats", &[]).stdout).unwrap();
+    assert!(table.contains("1 shard, 1 ISOLATED"), "{table}");
+    assert_eq!(zonal.log().matches("the device is isolated").count(), 1, "{}", zonal.log());
+    // Writes go on: what the device misses, the other one says.
+    contents[0] = noise(300_000, 99);
+    contents[1] = noise(300_000, 98);
+    for (number, content) in contents.iter().enumerate().take(2) {
+        assert_eq!(zonal.s3().put(&format!("/bucket/{number}"), content).unwrap().status, 200);
+    }
+    let (hits, slowest) = read_all(&zonal, &contents);
+    assert!(0 < hits && slowest < READ_PATIENCE, "{hits} hits, the slowest took {slowest:?}");
+
+    fs::remove_file(place.path().join("trouble")).unwrap();
+    eventually("it is used again", || readiness().contains("\"isolated_devices\":[]"));
+    assert!(zonal.log().contains("the device answers well and is used again"));
+    eventually("all of it is cached again", || read_all(&zonal, &contents).0 == contents.len());
+    zonal.stop();
+}
