@@ -119,6 +119,12 @@ impl S3Error {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
     }
 
+    /// 405: the bucket's origin is one that is only read.
+    pub(crate) fn read_only() -> Self {
+        let message = "This bucket is only read: its store is not one of S3.";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
+    }
+
     /// 501: the operation would go behind the cache's back.
     pub(crate) fn not_implemented(message: &'static str) -> Self {
         Self::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message)

@@ -303,7 +303,8 @@ impl Gateway {
         signed.inspect_err(|error| self.stats().count_refusal(error.code))
     }
 
-    /// A bucket that no origin has does not exist, and no origin can copy from another.
+    /// A bucket that no origin has does not exist, nothing is written to one that is only read, and no origin can copy
+    /// from another.
     pub(crate) fn check_origins(&self, asked: &Asked<'_>, request: &Parts) -> Result<(), S3Error> {
         let origins = self.origins();
         if origins.is_one() {
@@ -316,6 +317,10 @@ impl Gateway {
         };
         if !origins.has(bucket) {
             return Err(S3Error::no_such_bucket());
+        }
+        // Before anything is removed: what is cached of it stays.
+        if !request.method.is_safe() && origins.is_read_only(bucket) {
+            return Err(S3Error::read_only());
         }
         let mut sources = access::sources(&asked.query, request);
         let is_here = |source: Option<ObjectName>| {

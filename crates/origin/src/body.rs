@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http_body::Body;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -44,6 +45,7 @@ pub struct OriginBody {
 pub(crate) enum Source {
     Http { body: Incoming, stall: Duration },
     File(FileRange),
+    Store { body: BoxBody, stall: Duration },
 }
 
 /// What an origin found out about a range before its first byte.
@@ -147,13 +149,14 @@ impl Source {
         match self {
             Self::Http { body, stall } => next_bytes(body, *stall, missing_bytes).await,
             Self::File(file) => file.next().await,
+            Self::Store { body, stall } => next_bytes(body, *stall, missing_bytes).await,
         }
     }
 }
 
 /// The next bytes of an HTTP body; frames without bytes and trailers are passed over.
 async fn next_bytes(
-    body: &mut Incoming,
+    body: &mut (impl Body<Data = Bytes> + Unpin),
     stall: Duration,
     missing_bytes: u64,
 ) -> Result<Option<Bytes>, OriginError> {

@@ -8,6 +8,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+/// Retries in per cent of reads: an origin that fails each tenth of its answers still gets all of them repeated, and a dead
+/// one is asked for a fifth more than is wanted of it, instead of four times as much.
+const RETRY_PERCENT: u64 = 20;
+
+/// Retries that are saved up at most, and there at the start: where little is read, all of it may be repeated.
+pub(crate) const RETRY_BURST: u64 = 20;
+
+/// Retries each second whatever is read: what is read once a second is repeated.
+pub(crate) const RETRIES_PER_SECOND: u64 = 1;
+
 /// A share of the requests, and a little besides.
 ///
 /// Of `n` requests in `t` seconds at most `n * percent / 100 + burst + t * per_second` are repeated.
@@ -29,6 +39,11 @@ struct Purse {
 }
 
 impl Budget {
+    /// What the reads of an origin earn for retries.
+    pub(crate) fn of_retries() -> Self {
+        Self::new(RETRY_PERCENT, RETRY_BURST, RETRIES_PER_SECOND)
+    }
+
     pub(crate) fn new(percent: u64, burst: u64, per_second: u64) -> Self {
         let purse = Purse { saved: burst * 100, paid_at: Instant::now() };
         Self { percent, burst, per_second, purse: Mutex::new(purse) }

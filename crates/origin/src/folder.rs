@@ -13,7 +13,6 @@
 //!
 //! Read in this order: `path`, `version`, `read`; then `serve`, `bucket`, `write`, `multipart`, `complete`, `list`.
 
-mod answer;
 mod bucket;
 mod complete;
 mod content_type;

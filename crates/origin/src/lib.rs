@@ -1,23 +1,27 @@
 //! The object stores behind the cache, and AWS Signature Version 4.
 //!
 //! Uses: `base`. Knows nothing of: the cache, its clients, flash.
-//! Read in this order: `origins`, `origin`, `object`, `error`, `body`, `s3`, `folder`, `list`; `sigv4`, `aws_chunked`,
-//! `conditions`, `range` and `xml` apart.
+//! Read in this order: `origins`, `origin`, `object`, `error`, `body`, `s3`, `folder`, `store`, `list`; `sigv4`, `aws_chunked`,
+//! `conditions`, `range` and `xml` apart; `conformance` is what tests hold every kind of origin to.
 
+mod answer;
 mod aws_chunked;
 mod body;
 mod budget;
 mod checksum;
 pub mod conditions;
+pub mod conformance;
 mod error;
 mod folder;
 mod hashed;
 mod hedge;
 mod held_back;
 mod hop_by_hop;
+mod http_client;
 mod latency;
 mod limits;
 mod list;
+mod listing;
 mod object;
 mod origin;
 mod origins;
@@ -25,9 +29,11 @@ mod pace;
 mod places;
 mod query;
 pub mod range;
+mod reading;
 mod s3;
 pub mod sigv4;
 mod stats;
+mod store;
 pub mod xml;
 
 pub use aws_chunked::Chain;
@@ -36,11 +42,14 @@ pub use error::{OriginError, Refusal, RefusalCode, Wait};
 pub use folder::FolderOrigin;
 pub use hedge::{Hedge, HedgeError};
 pub use hop_by_hop::named_by_connection;
+pub use http_client::HttpClient;
 pub use limits::Limits;
 pub use list::Page;
+pub use listing::Entry;
 pub use object::{ObjectHead, ObjectName};
 pub use origin::{AsSigned, Origin, RequestId};
 pub use origins::{Named, Origins};
 pub use query::{BadQuery, Query};
 pub use s3::{Addressing, Endpoint, EndpointError, S3OpenError, S3Origin};
 pub use stats::{Counter, Gauge, Stats};
+pub use store::{Answered, Begin, Coming, Listed, Store, StoreOrigin, Wanted};

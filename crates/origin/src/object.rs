@@ -29,6 +29,12 @@ pub struct ObjectHead {
 }
 
 impl ObjectHead {
+    /// The entity tag, when it can pin a version.
+    #[must_use]
+    pub fn strong_etag(&self) -> Option<&str> {
+        self.etag.as_deref().filter(|etag| !etag.starts_with("W/"))
+    }
+
     /// The head that `headers` describe, of an object of `size` bytes.
     pub(crate) fn from_headers(size: u64, headers: &HeaderMap) -> Self {
         let handed_on = headers.iter().filter(|(name, _)| is_handed_on(name.as_str()));

@@ -10,6 +10,7 @@ use crate::folder::FolderOrigin;
 use crate::object::{ObjectHead, ObjectName};
 use crate::s3::S3Origin;
 use crate::stats::Stats;
+use crate::store::StoreOrigin;
 
 /// The name of a forwarded request, in its extensions. An error document that an origin of ours makes itself
 /// carries it; what an S3 endpoint answers has a name of its own.
@@ -31,6 +32,8 @@ pub enum Origin {
     S3(Box<S3Origin>),
     /// A local folder.
     Folder(FolderOrigin),
+    /// One bucket of a store that speaks another protocol: it is only read.
+    Store(StoreOrigin),
 }
 
 impl From<S3Origin> for Origin {
@@ -45,7 +48,19 @@ impl From<FolderOrigin> for Origin {
     }
 }
 
+impl From<StoreOrigin> for Origin {
+    fn from(origin: StoreOrigin) -> Self {
+        Self::Store(origin)
+    }
+}
+
 impl Origin {
+    /// Whether nothing can be written: a request that would is refused.
+    #[must_use]
+    pub const fn is_read_only(&self) -> bool {
+        matches!(self, Self::Store(_))
+    }
+
     /// What an object is, without reading it. Tried again where that may help.
     ///
     /// # Errors
@@ -54,6 +69,7 @@ impl Origin {
         match self {
             Self::S3(origin) => origin.head(object).await,
             Self::Folder(origin) => origin.head(object).await,
+            Self::Store(origin) => origin.head(object).await,
         }
     }
 
@@ -74,6 +90,7 @@ impl Origin {
         match self {
             Self::S3(origin) => origin.get(object, range, if_match).await,
             Self::Folder(origin) => origin.get(object, range, if_match).await,
+            Self::Store(origin) => origin.get(object, range, if_match).await,
         }
     }
 
@@ -92,14 +109,17 @@ impl Origin {
     ) -> Result<Response<BoxBody>, OriginError> {
         match self {
             Self::S3(origin) => origin.forward(request).await,
-            Self::Folder(_) if request.extensions().get::<AsSigned>().is_some() => {
+            Self::Folder(_) | Self::Store(_)
+                if request.extensions().get::<AsSigned>().is_some() =>
+            {
                 Err(OriginError::Denied(Refusal {
                     status: 403,
                     code: "AccessDenied".to_owned(),
-                    message: "a folder judges no signatures".to_owned(),
+                    message: "this kind of origin judges no signatures".to_owned(),
                 }))
             }
             Self::Folder(origin) => origin.forward(request).await,
+            Self::Store(origin) => origin.forward(request).await,
         }
     }
 
@@ -108,7 +128,7 @@ impl Origin {
     pub fn is_at(&self, host: &str) -> bool {
         match self {
             Self::S3(origin) => origin.is_at(host),
-            Self::Folder(_) => false,
+            Self::Folder(_) | Self::Store(_) => false,
         }
     }
 
@@ -121,6 +141,7 @@ impl Origin {
         match self {
             Self::S3(origin) => origin.probe().await,
             Self::Folder(origin) => origin.probe().await,
+            Self::Store(origin) => origin.probe().await,
         }
     }
 
@@ -130,6 +151,7 @@ impl Origin {
         match self {
             Self::S3(origin) => origin.stats(),
             Self::Folder(origin) => origin.stats(),
+            Self::Store(origin) => origin.stats(),
         }
     }
 }

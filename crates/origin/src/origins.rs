@@ -76,6 +76,12 @@ impl Origins {
         self.has(one) && self.place(one) == self.place(other)
     }
 
+    /// Whether nothing can be written to a bucket.
+    #[must_use]
+    pub fn is_read_only(&self, bucket: &str) -> bool {
+        self.place(bucket).is_some_and(|place| self.all[place].origin.is_read_only())
+    }
+
     /// The origin that has every bucket which no origin names.
     #[must_use]
     pub fn rest(&self) -> Option<&Origin> {

@@ -66,6 +66,11 @@ impl<'a> Query<'a> {
     }
 }
 
+/// Whether a parameter says what is wanted: others sign the request, or only name the operation once more.
+pub(crate) fn says_what(parameter: &str) -> bool {
+    !parameter.starts_with("X-Amz-") && parameter != "x-id"
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -12,17 +12,17 @@
 //! 5. `answer` turns refusals into errors,
 //! 6. `probe` tells a refusal of the request from one of us.
 
-mod answer;
+pub(crate) mod answer;
 mod as_signed;
-mod client;
+pub(crate) mod client;
 mod endpoint;
 mod fitting;
 mod forward;
-mod get;
+pub(crate) mod get;
 mod head;
 mod probe;
-mod read;
-mod streams;
+pub(crate) mod read;
+pub(crate) mod streams;
 
 pub(crate) use answer::meaning;
 pub use endpoint::{Addressing, Endpoint, EndpointError};
@@ -59,16 +59,6 @@ pub struct S3Origin {
     retry_budget: Budget,
     hedging: Option<Hedging>,
 }
-
-/// Retries in per cent of reads: an origin that fails each tenth of its answers still gets all of them repeated, and a dead
-/// one is asked for a fifth more than is wanted of it, instead of four times as much.
-const RETRY_PERCENT: u64 = 20;
-
-/// Retries that are saved up at most, and there at the start: where little is read, all of it may be repeated.
-const RETRY_BURST: u64 = 20;
-
-/// Retries each second whatever is read: what is read once a second is repeated.
-const RETRIES_PER_SECOND: u64 = 1;
 
 impl fmt::Debug for S3Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -109,7 +99,8 @@ impl S3Origin {
         credentials: Option<Credentials>,
         limits: Limits,
     ) -> Result<Self, S3OpenError> {
-        let roots = client::roots_for(&endpoint).map_err(S3OpenError::NoRootCertificates)?;
+        let roots =
+            client::roots_for(endpoint.scheme()).map_err(S3OpenError::NoRootCertificates)?;
         Self::with_roots(endpoint, region, credentials, limits, roots)
     }
 
@@ -133,7 +124,7 @@ impl S3Origin {
             signer,
             places: Places::new(&limits),
             pace,
-            retry_budget: Budget::new(RETRY_PERCENT, RETRY_BURST, RETRIES_PER_SECOND),
+            retry_budget: Budget::of_retries(),
             hedging: limits.hedge.map(Hedging::new),
             limits,
             let_in_at: Mutex::default(),

@@ -10,6 +10,7 @@ mod keys;
 mod layers;
 mod origin_spec;
 mod raw;
+mod stores;
 #[cfg(test)]
 mod tests;
 mod variables;

@@ -21,6 +21,8 @@ mod hostile;
 #[cfg(test)]
 mod payloads;
 #[cfg(test)]
+mod read_only;
+#[cfg(test)]
 mod reads;
 #[cfg(test)]
 mod real_origin;

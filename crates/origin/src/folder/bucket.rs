@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use http::StatusCode;
 
-use super::answer::{self, bucket_exists, from_io, invalid_bucket_name, no_such_bucket};
 use super::serve::Answer;
 use super::write::sync_folder;
 use super::{FolderOrigin, blocking, path};
+use crate::answer::{self, bucket_exists, from_io, invalid_bucket_name, no_such_bucket};
 use crate::error::OriginError;
 use crate::sigv4::Timestamp;
 use crate::xml::{DECLARATION, NAMESPACE, element};
@@ -100,9 +100,4 @@ fn list_xml(buckets: &[Bucket]) -> String {
     }
     xml.push_str("</Buckets></ListAllMyBucketsResult>");
     xml
-}
-
-/// The answer to GetBucketLocation: the empty constraint is us-east-1.
-pub(super) fn location_xml() -> String {
-    format!("{DECLARATION}\n<LocationConstraint xmlns=\"{NAMESPACE}\"></LocationConstraint>")
 }

@@ -18,13 +18,13 @@ use bytes::BytesMut;
 use http::header::{HOST, HeaderMap};
 use http::{Request, StatusCode};
 
-use super::answer::{self, bad_request, from_io, no_such_upload};
 use super::multipart::{part_file, retire};
 use super::part_list::{self, BadList, LIST_BYTES_MAX, ListedPart, PART_NUMBER_MAX};
 use super::serve::Answer;
 use super::version::Version;
 use super::write::{check_length, commit, new_upload, next_data};
 use super::{FolderOrigin, blocking};
+use crate::answer::{self, bad_request, from_io, no_such_upload};
 use crate::body::BoxBody;
 use crate::conditions::OfWrite;
 use crate::error::OriginError;

@@ -18,13 +18,13 @@ use http::header::ETAG;
 use http::{Method, Request, Response, StatusCode};
 use ring::rand::{SecureRandom, SystemRandom};
 
-use super::answer::{self, from_io, invalid_argument, no_such_upload};
 use super::part_list::PART_NUMBER_MAX;
 use super::path::UPLOADS;
 use super::serve::Answer;
 use super::version::Version;
 use super::write::{Upload, new_upload, sync_folder};
 use super::{FolderOrigin, blocking};
+use crate::answer::{self, from_io, invalid_argument, no_such_upload};
 use crate::body::{BoxBody, full_body};
 use crate::error::OriginError;
 use crate::object::ObjectName;

@@ -20,10 +20,10 @@ use std::time::SystemTime;
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 
-use super::answer::{from_io, no_such_key, refused_key};
 use super::path::NotAFile;
 use super::version::{SETTLING, Version};
 use super::{FolderOrigin, blocking, content_type, path};
+use crate::answer::{from_io, no_such_key, refused_key};
 use crate::body::{BodyError, OriginBody, RangeHead, Source};
 use crate::error::{OriginError, Refusal};
 use crate::object::{ObjectHead, ObjectName};

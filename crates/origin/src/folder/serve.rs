@@ -1,27 +1,24 @@
 //! A tiny S3 server: finds out which operation a request is, and carries it out.
 
-use std::time::SystemTime;
-
-use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, LAST_MODIFIED};
+use http::header::{ETAG, HeaderMap};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 
-use super::answer::{self, not_implemented};
-use super::list::{ListRequest, Version as ListVersion};
 use super::read::{FileBody, FileRange, head_of};
-use super::version::Version;
-use super::{FolderOrigin, blocking, bucket, list};
+use super::{FolderOrigin, blocking, list};
+use crate::answer::{self, not_implemented};
 use crate::aws_chunked;
 use crate::body::{BoxBody, full_body};
 use crate::checksum;
-use crate::conditions::{self, Verdict};
 use crate::error::OriginError;
 use crate::hashed;
+use crate::listing::{self, ListRequest};
 use crate::object::ObjectName;
 use crate::origin::RequestId;
 use crate::places::Place;
-use crate::query::Query;
-use crate::range::{self, Slice};
+use crate::query::{Query, says_what};
+use crate::range::Slice;
+use crate::reading::{self, Reading};
 use crate::sigv4::decode_path;
 
 pub(super) type Answer = Result<Response<BoxBody>, OriginError>;
@@ -85,8 +82,7 @@ impl FolderOrigin {
                 self.bucket_folder(bucket).await.map(|_| answer::empty(StatusCode::OK))
             }
             Method::GET if query.has("location") => {
-                let location = |_| answer::with_xml(StatusCode::OK, bucket::location_xml());
-                self.bucket_folder(bucket).await.map(location)
+                self.bucket_folder(bucket).await.map(|_| answer::location())
             }
             Method::GET => self.serve_list(bucket, query).await,
             _ => Err(not_implemented("this operation on a bucket")),
@@ -95,17 +91,9 @@ impl FolderOrigin {
 
     async fn serve_list(&self, bucket: &str, query: &Query<'_>) -> Answer {
         let folder = self.bucket_folder(bucket).await?;
-        let version = match query.get("list-type") {
-            None => ListVersion::V1,
-            Some("2") => ListVersion::V2,
-            Some(_) => return Err(not_implemented("this kind of list")),
-        };
-        if !query.has_only(version.parameters()) {
-            return Err(not_implemented("this operation on a bucket"));
-        }
-        let request = ListRequest::parse(version, bucket, query)?;
-        let xml = blocking(move || list::objects_xml(&folder, &request)).await;
-        let xml = xml.map_err(|error| answer::from_io(&error))?;
+        let request = ListRequest::of(bucket, query)?;
+        let xml = blocking(move || Ok(listing::to_xml(&request, &list::walk(&folder, &request)?)));
+        let xml = xml.await.map_err(|error| answer::from_io(&error))?;
         Ok(answer::with_xml(StatusCode::OK, xml))
     }
 
@@ -139,53 +127,14 @@ impl FolderOrigin {
 
     async fn serve_read(&self, headers: &HeaderMap, object: &ObjectName, place: Place) -> Answer {
         let opened = self.open_object(object).await?;
-        let version = opened.version;
-        let (etag, last_modified) = (version.etag(), version.last_modified().http_date());
-        let asked_of = conditions::Version { etag: &etag, last_modified: &last_modified };
-        let mut response = head_response(&version, object);
-        match conditions::evaluate(headers, asked_of, SystemTime::now()) {
-            Verdict::Failed(_) => return Err(OriginError::Changed),
-            Verdict::NotModified => {
-                response = response.status(StatusCode::NOT_MODIFIED);
-                return Ok(response.body(full_body("")).expect("made of valid parts"));
-            }
-            Verdict::Proceed => {}
-        }
-        let header = conditions::range_header(headers, asked_of);
-        let slice = header.map_or(Slice::Whole, |header| range::resolve(header, version.size));
+        let head = head_of(&opened.version, &object.key);
+        let Reading { response, slice } = reading::of(headers, &head)?;
         let range = match slice {
-            Slice::Unsatisfiable => return Err(OriginError::RangeNotSatisfiable),
-            Slice::Whole => 0..version.size,
-            Slice::Part(range) => {
-                let (first, last) = (range.start, range.end - 1);
-                let content_range = format!("bytes {first}-{last}/{}", version.size);
-                response = response.status(StatusCode::PARTIAL_CONTENT);
-                response = response.header(CONTENT_RANGE, content_range);
-                range
-            }
+            None => return Ok(response.map(|()| full_body(""))),
+            Some(Slice::Part(range)) => range,
+            Some(_) => 0..head.size,
         };
-        response = response.header(CONTENT_LENGTH, range.end - range.start);
         let body = FileBody::new(FileRange::new(opened, range), self.stats.clone(), place);
-        Ok(response.body(body.boxed_unsync()).expect("made of valid parts"))
+        Ok(response.map(|()| body.boxed_unsync()))
     }
-}
-
-fn head_response(version: &Version, object: &ObjectName) -> http::response::Builder {
-    let head = head_of(version, &object.key);
-    let mut response = Response::builder().header(ACCEPT_RANGES, "bytes");
-    let named = [(ETAG, head.etag), (LAST_MODIFIED, head.last_modified)];
-    for (name, value) in named {
-        if let Some(value) = value {
-            response = response.header(name, value);
-        }
-    }
-    for (name, value) in head.headers {
-        response = response.header(name, value);
-    }
-    response
-}
-
-/// Whether a parameter says what is wanted: others sign the request, or only name the operation once more.
-fn says_what(parameter: &str) -> bool {
-    !parameter.starts_with("X-Amz-") && parameter != "x-id"
 }

@@ -1,6 +1,7 @@
 //! The folder origin through its own interface: what the tests of each subject have in common.
 
 mod buckets;
+mod conformance;
 mod lists;
 mod multipart;
 mod reads;

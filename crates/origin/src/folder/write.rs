@@ -16,10 +16,10 @@ use http::header::{CONTENT_LENGTH, HeaderMap};
 use http_body_util::BodyExt;
 use tokio::io::AsyncWriteExt;
 
-use super::answer::{from_io, invalid_argument, refused_key};
 use super::path::{NotAFile, UPLOADS};
 use super::version::Version;
 use super::{FolderOrigin, blocking, multipart, path};
+use crate::answer::{from_io, invalid_argument, refused_key};
 use crate::body::BoxBody;
 use crate::conditions::OfWrite;
 use crate::error::OriginError;

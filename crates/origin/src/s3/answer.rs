@@ -29,7 +29,7 @@ const NOT_SIGNED_IN: [&str; 9] = [
 
 /// Reads an answer that is no success to its end, so that its connection can be used again. Without its
 /// document when that is too long or broke off.
-pub(super) async fn read(response: Response<Incoming>) -> (response::Parts, Option<Bytes>) {
+pub(crate) async fn read(response: Response<Incoming>) -> (response::Parts, Option<Bytes>) {
     let (parts, body) = response.into_parts();
     let document = Limited::new(body, ERROR_DOCUMENT_BYTES).collect().await;
     (parts, document.ok().map(|document| document.to_bytes()))
@@ -74,7 +74,7 @@ pub(crate) fn meaning(parts: &response::Parts, document: &[u8]) -> OriginError {
 }
 
 /// What a failure before any answer means.
-pub(super) fn broken(error: &hyper_util::client::legacy::Error) -> OriginError {
+pub(crate) fn broken(error: &hyper_util::client::legacy::Error) -> OriginError {
     let of_hyper = error.source().and_then(|source| source.downcast_ref::<hyper::Error>());
     if of_hyper.is_some_and(hyper::Error::is_parse) {
         return OriginError::lied(format!("not HTTP: {}", causes(error)));
@@ -84,7 +84,7 @@ pub(super) fn broken(error: &hyper_util::client::legacy::Error) -> OriginError {
 
 /// True for failures that may pass by themselves. Silence is not among them: who waited that long
 /// for an answer should not wait three times as long.
-pub(super) fn is_worth_a_retry(error: &OriginError) -> bool {
+pub(crate) fn is_worth_a_retry(error: &OriginError) -> bool {
     match error {
         OriginError::Unreachable { .. } | OriginError::Busy(_) => true,
         OriginError::Failed(refusal) => matches!(refusal.status, 500 | 502 | 504),

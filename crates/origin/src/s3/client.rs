@@ -4,6 +4,7 @@ use std::io;
 use std::time::{Duration, SystemTime};
 
 use http::header::RETRY_AFTER;
+use http::uri::Scheme;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -12,14 +13,14 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::RootCertStore;
 
+use super::S3Origin;
 use super::answer;
-use super::{Endpoint, S3Origin};
 use crate::body::{BoxBody, full_body};
 use crate::error::{OriginError, Wait};
 use crate::limits::Limits;
 use crate::sigv4::{EMPTY_SHA256, Timestamp};
 
-pub(super) type Client = legacy::Client<HttpsConnector<HttpConnector>, BoxBody>;
+pub(crate) type Client = legacy::Client<HttpsConnector<HttpConnector>, BoxBody>;
 
 /// An idle connection is closed after this long: S3 and the load balancers before it close theirs after 5
 /// to 60 s, and a request on a connection that is just being closed fails.
@@ -27,9 +28,9 @@ const IDLE_CONNECTION: Duration = Duration::from_secs(4);
 
 /// The certificates that an endpoint's own is checked with. They are read only for HTTPS: a machine
 /// may have none.
-pub(super) fn roots_for(endpoint: &Endpoint) -> io::Result<RootCertStore> {
+pub(crate) fn roots_for(scheme: &Scheme) -> io::Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
-    if !endpoint.is_https() {
+    if *scheme != Scheme::HTTPS {
         return Ok(roots);
     }
     let found = rustls_native_certs::load_native_certs();
@@ -43,7 +44,7 @@ pub(super) fn roots_for(endpoint: &Endpoint) -> io::Result<RootCertStore> {
 }
 
 /// A client with no connection yet.
-pub(super) fn connect_with(roots: RootCertStore, limits: &Limits) -> Client {
+pub(crate) fn connect_with(roots: RootCertStore, limits: &Limits) -> Client {
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     http.set_nodelay(true);

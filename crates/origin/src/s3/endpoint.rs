@@ -75,8 +75,8 @@ impl Endpoint {
         Self { addressing, ..self }
     }
 
-    pub(super) fn is_https(&self) -> bool {
-        self.scheme == Scheme::HTTPS
+    pub(super) fn scheme(&self) -> &Scheme {
+        &self.scheme
     }
 
     /// Whether `host`, as a request has it, is this endpoint.

@@ -8,7 +8,6 @@ use std::ops::Range;
 
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_MATCH, RANGE};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
-use hyper::body::Incoming;
 
 use super::S3Origin;
 use super::answer::no_such_bucket;
@@ -64,8 +63,8 @@ impl S3Origin {
 }
 
 /// Compares an answer with what was asked. Whatever it is, it is not a refusal.
-fn check(
-    response: &Response<Incoming>,
+pub(crate) fn check<B>(
+    response: &Response<B>,
     asked: &Range<u64>,
     if_match: Option<&str>,
 ) -> Result<RangeHead, OriginError> {

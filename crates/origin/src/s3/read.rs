@@ -8,7 +8,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
@@ -20,6 +20,7 @@ use zonal_base::mix64;
 use super::S3Origin;
 use super::answer;
 use crate::error::OriginError;
+use crate::limits::Limits;
 use crate::pace::Turn;
 use crate::places::Place;
 
@@ -66,7 +67,7 @@ impl S3Origin {
                 self.stats.retries_refused.add(1);
                 return Err(error);
             }
-            tokio::time::sleep(self.backoff(retries)).await;
+            tokio::time::sleep(backoff(&self.limits, retries, &self.jitter)).await;
             retries += 1;
             self.stats.retries.add(1);
         }
@@ -111,16 +112,15 @@ impl S3Origin {
         }
         answer.map_err(|failed| failed.error)
     }
+}
 
-    /// A random wait ("full jitter"), so that many who failed together do not come back together.
-    fn backoff(&self, retries: u32) -> Duration {
-        let bound = self.limits.backoff.saturating_mul(1 << retries.min(16)).min(BACKOFF_MAX);
-        // The time of day is the seed: two processes that started together differ too.
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let chance =
-            mix64(self.jitter.fetch_add(1, Ordering::Relaxed) ^ u64::from(now.subsec_nanos()));
-        bound.mul_f64((chance >> 11) as f64 / (1u64 << 53) as f64)
-    }
+/// A random wait ("full jitter"), so that many who failed together do not come back together. `drawn` counts the draws.
+pub(crate) fn backoff(limits: &Limits, retries: u32, drawn: &AtomicU64) -> Duration {
+    let bound = limits.backoff.saturating_mul(1 << retries.min(16)).min(BACKOFF_MAX);
+    // The time of day is the seed: two processes that started together differ too.
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let chance = mix64(drawn.fetch_add(1, Ordering::Relaxed) ^ u64::from(now.subsec_nanos()));
+    bound.mul_f64((chance >> 11) as f64 / (1u64 << 53) as f64)
 }
 
 /// The first answer that a read can come to, or else the later of the two; and whether it is the second's.

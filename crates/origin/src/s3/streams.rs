@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
 use crate::body::{BodyError, BoxBody};
@@ -77,8 +76,8 @@ impl Body for Upload {
 
 /// The origin's body on its way to the client. It breaks when the origin is silent for too long
 /// while the client waits; how long the client takes does not matter here.
-pub(super) struct Download {
-    inner: Incoming,
+pub(crate) struct Download<B> {
+    inner: B,
     stall: Duration,
     silence: Pin<Box<Sleep>>,
     client_waits: bool,
@@ -86,8 +85,8 @@ pub(super) struct Download {
     _place: Place,
 }
 
-impl Download {
-    pub(super) fn new(inner: Incoming, stall: Duration, stats: Arc<Stats>, place: Place) -> Self {
+impl<B> Download<B> {
+    pub(crate) fn new(inner: B, stall: Duration, stats: Arc<Stats>, place: Place) -> Self {
         let silence = Box::pin(tokio::time::sleep(stall));
         Self { inner, stall, silence, client_waits: false, stats, _place: place }
     }
@@ -98,7 +97,7 @@ impl Download {
     }
 }
 
-impl Body for Download {
+impl<B: Body<Data = Bytes> + Unpin> Body for Download<B> {
     type Data = Bytes;
     type Error = BodyError;
 

@@ -6,7 +6,8 @@ mod server;
 
 use http::{Method, Request};
 use http_body_util::BodyExt;
-use zonal_origin::sigv4::sha256_hex;
+use zonal_origin::conformance::{self, Subject};
+use zonal_origin::sigv4::{encode_path, sha256_hex};
 use zonal_origin::{ObjectName, Origin, OriginError, full_body};
 
 use server::{SECRET_KEY, VersityGw};
@@ -72,6 +73,22 @@ async fn a_real_server_accepts_what_we_sign_and_we_accept_what_it_answers() {
     assert_eq!(send(&origin, delete, "").await.0, 204);
     assert!(matches!(origin.head(&name).await, Err(OriginError::NotFound(_))));
     assert!(matches!(get(&origin, &name, 0..1, None).await, Err(OriginError::NotFound(_))));
+}
+
+#[tokio::test]
+async fn a_real_server_keeps_what_every_origin_promises() {
+    let Some(server) = VersityGw::start("conformance").await else { return };
+    let origin = server.origin(SECRET_KEY);
+    assert_eq!(send(&origin, Request::put("/bucket"), "").await.0, 200);
+    let put = async |key: &str, bytes: &[u8]| {
+        let request = Request::put(format!("/bucket/{}", encode_path(key)));
+        let request = request.header("content-length", bytes.len());
+        let answer = origin.forward(request.body(full_body(bytes.to_vec())).unwrap()).await;
+        assert_eq!(answer.unwrap().status(), 200, "{key}");
+    };
+    let subject = Subject { origin: &origin, bucket: "bucket", put };
+    conformance::reads(&subject).await;
+    conformance::lists(&subject).await;
 }
 
 #[tokio::test]

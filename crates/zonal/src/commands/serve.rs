@@ -196,6 +196,10 @@ fn open_origin(spec: &OriginSpec, config: &config::Origin) -> Result<Origin, Fai
                 .map(Origin::from)
                 .map_err(|error| Failure::work(format!("the origin {endpoint}: {error}")))
         }
+        OriginSpec::Store(store) => store
+            .open(&config.buckets[0], limits)
+            .map(Origin::from)
+            .map_err(|error| Failure::work(format!("the origin {spec}: {error}"))),
     }
 }
 

@@ -12,12 +12,11 @@ use zonal_base::{Bytes, Nanos};
 use zonal_gateway::{
     AccessRules, Authorization, Certificate, CertificateError, Domains, Keep, KeepRules,
 };
-use zonal_origin::sigv4::Credentials;
 use zonal_policy::Spec;
 
 use super::{
     AccessTo, Config, ConfigError, Device, Keeping, Key, KeyPair, Log, LogFormat, Origin,
-    OriginSpec, freshness, keys, raw,
+    OriginSpec, freshness, keys, raw, stores,
 };
 
 pub(super) type Checked<T> = Result<T, ConfigError>;
@@ -278,8 +277,7 @@ fn origin(origin: &raw::Origin, variable: Variables<'_>) -> Checked<Origin> {
         ("origin.secret-key", &origin.secret_key),
         ("origin.secret-key-file", &origin.secret_key_file),
     )?;
-    let keys = key_pair(text(&origin.access_key), secret, "origin.access-key")?;
-    let spec = match text(&origin.spec) {
+    let mut spec = match text(&origin.spec) {
         "" => None,
         spec => Some(spec.parse().map_err(|error| ConfigError::new("origin.spec", error))?),
     };
@@ -287,35 +285,32 @@ fn origin(origin: &raw::Origin, variable: Variables<'_>) -> Checked<Origin> {
         "" => text(&origin.spec),
         name => name,
     };
-    let buckets = origin.buckets.clone().unwrap_or_default();
+    let mut buckets = origin.buckets.clone().unwrap_or_default();
     if let Some(bucket) = buckets.iter().find(|bucket| bucket.is_empty() || bucket.contains('/')) {
         return Err(ConfigError::new("origin.buckets", format!("{bucket:?} is no bucket")));
     }
-    let is_s3 = matches!(spec, Some(OriginSpec::S3 { .. }));
-    let has_keys = keys.is_some();
-    let credentials = match keys {
-        Some(_) if !is_s3 => {
+    let name_of_key = text(&origin.access_key);
+    let mut credentials = None;
+    let mut has_keys_of_environment = false;
+    match &mut spec {
+        Some(OriginSpec::S3 { .. }) => {
+            let keys = key_pair(name_of_key, secret, "origin.access-key")?;
+            has_keys_of_environment = keys.is_none();
+            credentials = stores::s3_credentials(keys, variable);
+        }
+        Some(OriginSpec::Store(store)) => {
+            stores::fill_keys(store, (name_of_key, secret), variable)?;
+            buckets = stores::one_bucket(store, buckets)?;
+        }
+        None | Some(OriginSpec::Folder(_)) if !name_of_key.is_empty() || secret.is_some() => {
             let why = "a folder takes no keys: leave it out";
             return Err(ConfigError::new("origin.access-key", why));
         }
-        Some(KeyPair { access_key, secret_key }) => {
-            Some(Credentials { access_key, secret_key, session_token: None })
-        }
-        None => credentials_of_environment(variable).filter(|_| is_s3),
-    };
-    let has_keys_of_environment = !has_keys && credentials.is_some();
+        None | Some(OriginSpec::Folder(_)) => {}
+    }
+    has_keys_of_environment &= credentials.is_some();
     let (name, limits) = (name.to_owned(), origin_limits(origin)?);
     Ok(Origin { spec, name, buckets, credentials, has_keys_of_environment, limits })
-}
-
-/// The variables that AWS's own tools read.
-fn credentials_of_environment(variable: &dyn Fn(&str) -> Option<String>) -> Option<Credentials> {
-    let set = |name| variable(name).filter(|value| !value.is_empty());
-    Some(Credentials {
-        access_key: set("AWS_ACCESS_KEY_ID")?,
-        secret_key: set("AWS_SECRET_ACCESS_KEY")?,
-        session_token: set("AWS_SESSION_TOKEN"),
-    })
 }
 
 fn origin_limits(origin: &raw::Origin) -> Checked<zonal_origin::Limits> {

@@ -1,10 +1,13 @@
-//! What the user writes to name an origin: `s3:http://127.0.0.1:7070?region=us-east-1`, `file:DIR`.
+//! What the user writes to name an origin: `s3:http://127.0.0.1:7070?region=us-east-1`, `file:DIR`, `gcs:BUCKET`,
+//! `azure:CONTAINER?account=NAME`, `https://HOST/PATH`.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use zonal_origin::{Addressing, Endpoint};
+use http::Uri;
+use zonal_origin::{Addressing, Endpoint, Limits, StoreOrigin};
+use zonal_stores::{Azure, AzureKeys, Gcs, GcsKeys, OpenError, Web};
 
 /// An origin, as the user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,12 +16,44 @@ pub(crate) enum OriginSpec {
     Folder(PathBuf),
     /// An S3 endpoint, and the region that requests are signed for.
     S3 { endpoint: Endpoint, region: String },
+    /// One bucket of a store that is only read.
+    Store(StoreSpec),
+}
+
+/// A store that is only read. Who asks it is [`Machine`](GcsKeys::Machine) unless the text says otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum StoreSpec {
+    Gcs(Gcs),
+    Azure(Azure),
+    Web(Web),
+}
+
+impl StoreSpec {
+    /// What the store itself calls the bucket; files have no name there.
+    pub(crate) fn bucket(&self) -> Option<&str> {
+        match self {
+            Self::Gcs(gcs) => Some(&gcs.bucket),
+            Self::Azure(azure) => Some(&azure.container),
+            Self::Web(_) => None,
+        }
+    }
+
+    /// Shows it to clients as `bucket`.
+    pub(crate) fn open(&self, bucket: &str, limits: Limits) -> Result<StoreOrigin, OpenError> {
+        let bucket = bucket.to_owned();
+        match self {
+            Self::Gcs(gcs) => gcs.open(bucket, limits),
+            Self::Azure(azure) => azure.open(bucket, limits),
+            Self::Web(web) => web.open(bucket, limits),
+        }
+    }
 }
 
 /// The region of endpoints that have none: what AWS's own tools take.
 const REGION: &str = "us-east-1";
 
-const WRITE: &str = "write s3:https://HOST?region=REGION or file:DIR";
+const WRITE: &str = "write s3:https://HOST?region=REGION, file:DIR, gcs:BUCKET, azure:CONTAINER?account=NAME or \
+                     https://HOST/PATH";
 
 impl FromStr for OriginSpec {
     type Err = String;
@@ -28,6 +63,9 @@ impl FromStr for OriginSpec {
             Some(("file", "")) => Err(format!("the folder is missing: {WRITE}")),
             Some(("file", path)) => Ok(Self::Folder(path.into())),
             Some(("s3", rest)) => s3(rest),
+            Some(("gcs", rest)) => gcs(rest),
+            Some(("azure", rest)) => azure(rest),
+            Some(("http" | "https", _)) => Ok(Self::Store(StoreSpec::Web(text.parse()?))),
             _ => Err(format!("{text:?} names no origin: {WRITE}")),
         }
     }
@@ -53,12 +91,81 @@ fn s3(text: &str) -> Result<OriginSpec, String> {
     Ok(OriginSpec::S3 { endpoint, region })
 }
 
+/// What stands before the options, and the options.
+fn split(text: &str) -> (&str, impl Iterator<Item = (&str, &str)>) {
+    let (name, options) = text.split_once('?').unwrap_or((text, ""));
+    let options = options.split('&').filter(|option| !option.is_empty());
+    (name, options.map(|option| option.split_once('=').unwrap_or((option, ""))))
+}
+
+fn gcs(text: &str) -> Result<OriginSpec, String> {
+    let (bucket, options) = split(text);
+    if bucket.is_empty() {
+        return Err("the bucket is missing: write gcs:BUCKET".to_owned());
+    }
+    let mut gcs = Gcs { bucket: bucket.to_owned(), endpoint: None, keys: GcsKeys::Machine };
+    for (name, value) in options {
+        match (name, value) {
+            ("endpoint", url) => gcs.endpoint = Some(endpoint(url)?),
+            ("anonymous", "true") => gcs.keys = GcsKeys::Anonymous,
+            ("credentials", file) if !file.is_empty() => gcs.keys = GcsKeys::File(file.into()),
+            _ => {
+                return Err(format!(
+                    "{name:?} is no option of a bucket of Google Cloud Storage: write credentials=FILE, \
+                     anonymous=true or endpoint=URL"
+                ));
+            }
+        }
+    }
+    Ok(OriginSpec::Store(StoreSpec::Gcs(gcs)))
+}
+
+fn azure(text: &str) -> Result<OriginSpec, String> {
+    let (container, options) = split(text);
+    let mut azure = Azure {
+        account: String::new(),
+        container: container.to_owned(),
+        endpoint: None,
+        keys: AzureKeys::Machine,
+    };
+    for (name, value) in options {
+        match (name, value) {
+            ("account", account) => azure.account = account.to_owned(),
+            ("endpoint", url) => azure.endpoint = Some(endpoint(url)?),
+            ("anonymous", "true") => azure.keys = AzureKeys::Anonymous,
+            _ => {
+                return Err(format!(
+                    "{name:?} is no option of a container of Azure: write account=NAME, anonymous=true or \
+                     endpoint=URL"
+                ));
+            }
+        }
+    }
+    if azure.container.is_empty() || azure.account.is_empty() {
+        return Err("a name is missing: write azure:CONTAINER?account=NAME".to_owned());
+    }
+    Ok(OriginSpec::Store(StoreSpec::Azure(azure)))
+}
+
+/// Where a store is that is not at its maker's.
+fn endpoint(url: &str) -> Result<Uri, String> {
+    // What is no URL of files is none of a store.
+    let fail = |_| format!("{url:?} is no endpoint: write endpoint=http(s)://HOST[:PORT][/PATH]");
+    url.parse::<Web>().map_err(fail)?;
+    url.parse().map_err(|error: http::uri::InvalidUri| error.to_string())
+}
+
 impl fmt::Display for OriginSpec {
     /// For people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Folder(root) => write!(f, "the folder {}", root.display()),
             Self::S3 { endpoint, .. } => endpoint.fmt(f),
+            Self::Store(StoreSpec::Gcs(gcs)) => write!(f, "gcs:{}", gcs.bucket),
+            Self::Store(StoreSpec::Azure(Azure { container, account, .. })) => {
+                write!(f, "azure:{container} of {account}")
+            }
+            Self::Store(StoreSpec::Web(web)) => web.fmt(f),
         }
     }
 }
@@ -75,6 +182,7 @@ mod tests {
         let shown = parsed.as_ref().map(|spec| match spec {
             OriginSpec::Folder(_) => (spec.to_string(), "none"),
             OriginSpec::S3 { region, .. } => (spec.to_string(), region.as_str()),
+            OriginSpec::Store(_) => (spec.to_string(), "read"),
         });
         let shown = shown.as_ref().map(|(place, region)| (place.as_str(), *region));
         assert_eq!(shown.map_err(|error| error.as_str()), expected, "parsing {text:?}");
@@ -88,6 +196,39 @@ mod tests {
             "s3:https://s3.eu-west-1.amazonaws.com?region=eu-west-1&path-style=false",
             Ok(("https://s3.eu-west-1.amazonaws.com", "eu-west-1")),
         );
+    }
+
+    #[test]
+    fn a_store_that_is_only_read_is_one_bucket() {
+        check("gcs:lake", Ok(("gcs:lake", "read")));
+        check("gcs:lake?anonymous=true&endpoint=http://127.0.0.1:4443", Ok(("gcs:lake", "read")));
+        check("gcs:lake?credentials=a/b.json", Ok(("gcs:lake", "read")));
+        check("azure:c?account=a", Ok(("azure:c of a", "read")));
+        check("https://h/a/b", Ok(("https://h/a/b", "read")));
+        check("http://h:1", Ok(("http://h:1/", "read")));
+        check("gcs:", Err("the bucket is missing: write gcs:BUCKET"));
+        check("azure:c", Err("a name is missing: write azure:CONTAINER?account=NAME"));
+        check("azure:?account=a", Err("a name is missing: write azure:CONTAINER?account=NAME"));
+        check(
+            "gcs:lake?region=r",
+            Err(
+                "\"region\" is no option of a bucket of Google Cloud Storage: write credentials=FILE, \
+                 anonymous=true or endpoint=URL",
+            ),
+        );
+        check(
+            "azure:c?account=a&key=k",
+            Err(
+                "\"key\" is no option of a container of Azure: write account=NAME, anonymous=true or \
+                 endpoint=URL",
+            ),
+        );
+        check(
+            "gcs:lake?endpoint=h",
+            Err("\"h\" is no endpoint: write endpoint=http(s)://HOST[:PORT][/PATH]"),
+        );
+        check("http://:80", Err("\"http://:80\" is no URL: write http(s)://HOST[:PORT][/PATH]"));
+        check("https://h?q", Err("\"https://h?q\" is no URL: write http(s)://HOST[:PORT][/PATH]"));
     }
 
     #[test]
@@ -111,8 +252,9 @@ mod tests {
         #[test]
         fn any_text_names_an_origin_or_is_refused_with_what_to_write(
             text in prop_oneof![
-                "(s3|file|gs)?:?(https?://)?[a-z0-9.:@/-]{0,12}(\\?[a-z=&%-]{0,12})?",
+                "(s3|file|gcs|azure)?:?(https?://)?[a-z0-9.:@/-]{0,12}(\\?[a-z=&%-]{0,12})?",
                 "s3:http://[a-z]{1,4}(:[0-9]{1,6})?(\\?(region=[a-z0-9-]{0,4}|path-style=(true|false)|&){0,4})?",
+                "(gcs|azure):[a-z]{0,3}\\?((account|endpoint|anonymous|credentials)=(true|http://h|[a-z]{0,2})|&){0,4}",
                 ".*",
             ],
         ) {
@@ -124,6 +266,15 @@ mod tests {
                     let is_it = endpoint.to_string().eq_ignore_ascii_case(url.trim_end_matches('/'));
                     prop_assert!(is_it, "{endpoint} of {text:?}");
                     prop_assert!(!region.is_empty());
+                }
+                Ok(OriginSpec::Store(StoreSpec::Web(web))) => {
+                    let (shown, text) = (web.to_string(), text.trim_end_matches('/'));
+                    prop_assert_eq!(shown.trim_end_matches('/'), text);
+                }
+                Ok(OriginSpec::Store(store)) => {
+                    let (_, rest) = text.split_once(':').unwrap();
+                    let name = rest.split('?').next().unwrap();
+                    prop_assert!(!name.is_empty() && store.bucket() == Some(name), "{store:?} of {text:?}");
                 }
             }
         }

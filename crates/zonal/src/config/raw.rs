@@ -125,7 +125,7 @@ pub(crate) struct Origin {
     /// Access key at the origin [without it: AWS_ACCESS_KEY_ID]
     #[arg(id = "origin-access-key", long, value_name = "KEY", env = "ZONAL_ORIGIN_ACCESS_KEY")]
     pub(crate) access_key: Option<String>,
-    /// Secret key at the origin [without it: AWS_SECRET_ACCESS_KEY]
+    /// Secret key at the origin [without it: AWS_SECRET_ACCESS_KEY, AZURE_STORAGE_KEY]
     #[arg(
         id = "origin-secret-key",
         long,
@@ -177,7 +177,8 @@ pub(crate) struct Origin {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Origins")]
 pub(crate) struct OriginFlags {
-    /// Object store: s3:URL?region=R&path-style=true or file:DIR (may be given several times)
+    /// Object store: s3:URL?region=R&path-style=true, file:DIR, or to be only read: gcs:BUCKET,
+    /// azure:CONTAINER?account=A, https://HOST/PATH (may be given several times)
     #[arg(id = "origin-spec", long = "origin", value_name = "SPEC", env = "ZONAL_ORIGIN_SPEC")]
     pub(crate) specs: Vec<String>,
     #[command(flatten)]

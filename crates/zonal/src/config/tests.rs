@@ -228,7 +228,7 @@ fn a_value_that_cannot_be_meant_is_refused_with_what_to_write() {
     );
     check_flags(
         &["--origin", "gopher:x"],
-        "origin.spec: \"gopher:x\" names no origin: write s3:https://HOST?region=REGION or file:DIR",
+        "origin.spec: \"gopher:x\" names no origin: write s3:https://HOST?region=REGION, file:DIR, gcs:BUCKET, azure:CONTAINER?account=NAME or https://HOST/PATH",
     );
     check_flags(
         &["--origin", "file:x", "--origin-access-key", "a", "--origin-secret-key", "b"],
@@ -560,6 +560,34 @@ fn several_origins_share_the_buckets() {
     ] {
         check_file(text, said);
     }
+}
+
+#[test]
+fn a_store_that_is_only_read_is_one_bucket() {
+    let (_directory, path) = file(
+        "[[origin]]\nspec = 'gcs:lake'\n[[origin]]\nspec = 'https://h/sets'\nbuckets = ['sets']\n",
+    );
+    let origins = load(&["--config", &path]).unwrap().origins;
+    assert_eq!(
+        (&*origins[0].buckets, &*origins[1].buckets),
+        (&["lake".into()][..], &["sets".into()][..])
+    );
+    check_flags(
+        &["--origin", "https://h/sets"],
+        "origin.buckets: must name one: what clients are to call the files of this server",
+    );
+    check_flags(
+        &["--origin", "gcs:lake", "--origin-bucket", "a", "--origin-bucket", "b"],
+        "origin.buckets: this kind of origin is one bucket: name one at most",
+    );
+    check_flags(
+        &["--origin", "gcs:lake", "--origin-secret-key", "k"],
+        "origin.secret-key: Google's keys are a file: name it in origin.spec, as gcs:BUCKET?credentials=FILE",
+    );
+    check_flags(
+        &["--origin", "azure:c?account=a", "--origin-access-key", "a", "--origin-secret-key", "k"],
+        "origin.access-key: only S3 has one: leave it out",
+    );
 }
 
 #[test]

@@ -10,7 +10,9 @@ use super::{ConfigError, Flags};
 const PREFIX: &str = "ZONAL_";
 
 /// Read by the project's own tests, which may be run in the same shell.
-const OF_TESTS: [&str; 6] = [
+const OF_TESTS: [&str; 8] = [
+    "ZONAL_AZURITE",
+    "ZONAL_FAKE_GCS",
     "ZONAL_KILL_ROUNDS",
     "ZONAL_KILL_SEED",
     "ZONAL_SIM_SEED",

@@ -1,4 +1,4 @@
-//! Answers of the folder, as S3 would give them: errors first as values, then as XML.
+//! Answers of origins that are no S3 endpoints, as S3 would give them: errors first as values, then as XML.
 
 use std::io;
 
@@ -7,58 +7,58 @@ use http::{Response, StatusCode};
 
 use crate::body::{BoxBody, full_body};
 use crate::error::{OriginError, Refusal, RefusalCode};
-use crate::xml::{DECLARATION, element};
+use crate::xml::{DECLARATION, NAMESPACE, element};
 
 fn refusal(status: StatusCode, code: &str, message: String) -> Refusal {
     Refusal { status: status.as_u16(), code: code.to_owned(), message }
 }
 
-pub(super) fn no_such_key(key: &str) -> OriginError {
+pub(crate) fn no_such_key(key: &str) -> OriginError {
     let message = format!("there is no object {key:?}");
     OriginError::NotFound(refusal(StatusCode::NOT_FOUND, "NoSuchKey", message))
 }
 
-pub(super) fn no_such_bucket(bucket: &str) -> OriginError {
+pub(crate) fn no_such_bucket(bucket: &str) -> OriginError {
     let message = format!("there is no bucket {bucket:?}");
     OriginError::NotFound(refusal(StatusCode::NOT_FOUND, "NoSuchBucket", message))
 }
 
 /// 400 for a key that leads out of its bucket.
-pub(super) fn refused_key(key: &str) -> OriginError {
+pub(crate) fn refused_key(key: &str) -> OriginError {
     invalid_argument(format!("the key {key:?} does not stay below its bucket"))
 }
 
-pub(super) fn bucket_exists(bucket: &str) -> OriginError {
+pub(crate) fn bucket_exists(bucket: &str) -> OriginError {
     let message = format!("there is a bucket {bucket:?} already");
     OriginError::Failed(refusal(StatusCode::CONFLICT, "BucketAlreadyOwnedByYou", message))
 }
 
-pub(super) fn invalid_bucket_name(bucket: &str) -> OriginError {
+pub(crate) fn invalid_bucket_name(bucket: &str) -> OriginError {
     bad_request("InvalidBucketName", format!("no bucket of a folder can be called {bucket:?}"))
 }
 
-pub(super) fn invalid_argument(message: String) -> OriginError {
+pub(crate) fn invalid_argument(message: String) -> OriginError {
     bad_request("InvalidArgument", message)
 }
 
 /// 400 with S3's code for what is wrong with the request.
-pub(super) fn bad_request(code: &str, message: String) -> OriginError {
+pub(crate) fn bad_request(code: &str, message: String) -> OriginError {
     OriginError::Failed(refusal(StatusCode::BAD_REQUEST, code, message))
 }
 
-pub(super) fn no_such_upload(id: &str) -> OriginError {
+pub(crate) fn no_such_upload(id: &str) -> OriginError {
     let message = format!("there is no multipart upload {id:?} of this object");
     OriginError::NotFound(refusal(StatusCode::NOT_FOUND, "NoSuchUpload", message))
 }
 
-/// 501 for all of S3 that a folder has no place for.
-pub(super) fn not_implemented(what: &str) -> OriginError {
-    let message = format!("a local folder does not implement {what}");
+/// 501 for all of S3 that an origin has no place for.
+pub(crate) fn not_implemented(what: &str) -> OriginError {
+    let message = format!("this kind of origin does not implement {what}");
     OriginError::Failed(refusal(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message))
 }
 
 /// What the file system said.
-pub(super) fn from_io(error: &io::Error) -> OriginError {
+pub(crate) fn from_io(error: &io::Error) -> OriginError {
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             OriginError::Denied(refusal(StatusCode::FORBIDDEN, "AccessDenied", error.to_string()))
@@ -68,10 +68,10 @@ pub(super) fn from_io(error: &io::Error) -> OriginError {
 }
 
 /// The answer that says what went wrong.
-pub(super) fn of_error(error: &OriginError, resource: &str, request_id: &str) -> Response<BoxBody> {
+pub(crate) fn of_error(error: &OriginError, resource: &str, request_id: &str) -> Response<BoxBody> {
     let refusal = error.refusal().cloned().unwrap_or_else(|| described(error));
     let status = StatusCode::from_u16(refusal.status);
-    let status = status.expect("every refusal of a folder is made with a status");
+    let status = status.expect("every refusal has a status");
     let mut xml = format!("{DECLARATION}\n<Error>");
     element(&mut xml, "Code", &refusal.code);
     element(&mut xml, "Message", &refusal.message);
@@ -94,11 +94,18 @@ fn described(error: &OriginError) -> Refusal {
     refusal(status, code, error.to_string())
 }
 
-pub(super) fn with_xml(status: StatusCode, xml: String) -> Response<BoxBody> {
+pub(crate) fn with_xml(status: StatusCode, xml: String) -> Response<BoxBody> {
     let response = Response::builder().status(status).header(CONTENT_TYPE, "application/xml");
     response.body(full_body(xml)).expect("made of valid parts")
 }
 
-pub(super) fn empty(status: StatusCode) -> Response<BoxBody> {
+pub(crate) fn empty(status: StatusCode) -> Response<BoxBody> {
     Response::builder().status(status).body(full_body("")).expect("made of valid parts")
+}
+
+/// The answer to GetBucketLocation: the empty constraint is us-east-1.
+pub(crate) fn location() -> Response<BoxBody> {
+    let document =
+        format!("{DECLARATION}\n<LocationConstraint xmlns=\"{NAMESPACE}\"></LocationConstraint>");
+    with_xml(StatusCode::OK, document)
 }

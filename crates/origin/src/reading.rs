@@ -1,0 +1,68 @@
+//! A forwarded read at an origin that is no S3 endpoint: what S3 would answer, given the head of the object.
+
+use std::time::SystemTime;
+
+use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, LAST_MODIFIED};
+use http::{Response, StatusCode, response};
+
+use crate::conditions::{self, Verdict};
+use crate::error::OriginError;
+use crate::object::ObjectHead;
+use crate::range::{self, Slice};
+
+/// An answer but for its bytes.
+pub(crate) struct Reading {
+    pub(crate) response: Response<()>,
+    /// The bytes that belong into it; `None`: it has none (304).
+    pub(crate) slice: Option<Slice>,
+}
+
+/// Judges conditions and range of a read.
+///
+/// # Errors
+/// A condition that failed, or a range behind the end.
+pub(crate) fn of(headers: &HeaderMap, head: &ObjectHead) -> Result<Reading, OriginError> {
+    let asked_of = conditions::Version {
+        etag: head.etag.as_deref().unwrap_or_default(),
+        last_modified: head.last_modified.as_deref().unwrap_or_default(),
+    };
+    let mut response = describing(head);
+    match conditions::evaluate(headers, asked_of, SystemTime::now()) {
+        Verdict::Failed(_) => return Err(OriginError::Changed),
+        Verdict::NotModified => {
+            response = response.status(StatusCode::NOT_MODIFIED);
+            let response = response.body(()).expect("made of valid parts");
+            return Ok(Reading { response, slice: None });
+        }
+        Verdict::Proceed => {}
+    }
+    let header = conditions::range_header(headers, asked_of);
+    let slice = header.map_or(Slice::Whole, |header| range::resolve(header, head.size));
+    let bytes = match &slice {
+        Slice::Unsatisfiable => return Err(OriginError::RangeNotSatisfiable),
+        Slice::Whole => head.size,
+        Slice::Part(range) => {
+            let (first, last) = (range.start, range.end - 1);
+            let content_range = format!("bytes {first}-{last}/{}", head.size);
+            response = response.status(StatusCode::PARTIAL_CONTENT);
+            response = response.header(CONTENT_RANGE, content_range);
+            range.end - range.start
+        }
+    };
+    let response = response.header(CONTENT_LENGTH, bytes).body(()).expect("made of valid parts");
+    Ok(Reading { response, slice: Some(slice) })
+}
+
+fn describing(head: &ObjectHead) -> response::Builder {
+    let mut response = Response::builder().header(ACCEPT_RANGES, "bytes");
+    let named = [(ETAG, &head.etag), (LAST_MODIFIED, &head.last_modified)];
+    for (name, value) in named {
+        if let Some(value) = value {
+            response = response.header(name, value);
+        }
+    }
+    for (name, value) in &head.headers {
+        response = response.header(name, value);
+    }
+    response
+}

@@ -1,0 +1,248 @@
+//! Object stores that speak another protocol than S3, as buckets that are only read.
+//!
+//! A [`Store`] answers for one container of its kind. Its answers are those of HTTP, head and bytes, with S3's names
+//! for what users said of an object; they are checked here as those of an S3 endpoint are. What S3 clients ask besides
+//! bytes (conditions, lists, the bucket itself) is answered in `serve`.
+
+mod serve;
+
+use std::fmt;
+use std::future::Future;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use http::header::CONTENT_LENGTH;
+use http::{Response, StatusCode, response};
+
+use crate::answer::{no_such_bucket, no_such_key};
+use crate::body::{BoxBody, OriginBody, RangeHead, Source};
+use crate::budget::Budget;
+use crate::error::{OriginError, Refusal, Wait};
+use crate::limits::Limits;
+use crate::listing::Entry;
+use crate::object::{ObjectHead, ObjectName};
+use crate::places::Places;
+use crate::s3::answer::is_worth_a_retry;
+use crate::s3::get;
+use crate::s3::read::backoff;
+use crate::stats::Stats;
+
+/// What a store is asked for, on its way.
+pub type Coming<'a, T> = Pin<Box<dyn Future<Output = Result<T, OriginError>> + Send + 'a>>;
+
+/// An answer with the bytes of an object.
+pub type Answered = Response<BoxBody>;
+
+/// One container of an object store. Everything is asked once: who asks it tries again, and gives up in time.
+///
+/// Errors are as at an S3 endpoint: [`OriginError`] says who acts on which.
+pub trait Store: fmt::Debug + Send + Sync {
+    /// What an object is: a 200 without its bytes, whose Content-Length is the object's.
+    fn head<'a>(&'a self, key: &'a str) -> Coming<'a, response::Parts>;
+
+    /// All bytes of an object with 200, or a range with 206; of the version `if_match`, an ETag as it was sent, when given.
+    fn get<'a>(
+        &'a self,
+        key: &'a str,
+        range: Option<Range<u64>>,
+        if_match: Option<&'a str>,
+    ) -> Coming<'a, Answered>;
+
+    /// A page of keys, in their order. A store that has no lists says 501.
+    fn list<'a>(&'a self, wanted: Wanted<'a>) -> Coming<'a, Listed>;
+
+    /// Whether the store is there, and lets us in.
+    fn probe(&self) -> Coming<'_, ()>;
+}
+
+/// Which keys are listed.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Those that begin so.
+    pub prefix: &'a str,
+    /// Groups keys; empty: none does.
+    pub delimiter: &'a str,
+    /// Where the page begins.
+    pub begin: Begin<'a>,
+    /// Entries on the page at most.
+    pub max_entries: usize,
+}
+
+/// Where a page of keys begins.
+#[derive(Clone, Copy, Debug)]
+pub enum Begin<'a> {
+    /// At the first key.
+    First,
+    /// Behind this name.
+    After(&'a str),
+    /// Where [`Listed::next`] says.
+    Next(&'a str),
+}
+
+/// A page of keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// In the order of their names.
+    pub entries: Vec<Entry>,
+    /// Asks for the next page; `None` after the last.
+    pub next: Option<String>,
+}
+
+/// A container of a store, as a bucket.
+#[derive(Debug)]
+pub struct StoreOrigin {
+    store: Box<dyn Store>,
+    /// What clients call it.
+    bucket: String,
+    limits: Limits,
+    places: Places,
+    /// State of the random waits between retries.
+    jitter: AtomicU64,
+    retry_budget: Budget,
+    stats: Arc<Stats>,
+}
+
+impl StoreOrigin {
+    /// Shows `store` as `bucket`.
+    #[must_use]
+    pub fn new(store: Box<dyn Store>, bucket: String, limits: Limits) -> Self {
+        Self {
+            store,
+            bucket,
+            places: Places::new(&limits),
+            limits,
+            jitter: AtomicU64::new(0),
+            retry_budget: Budget::of_retries(),
+            stats: Arc::default(),
+        }
+    }
+
+    /// What was asked of it so far.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The head of `object`.
+    ///
+    /// # Errors
+    /// What the store refused, or an answer without a size.
+    pub async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
+        self.stats.heads.add(1);
+        let _place = self.places.for_head().await;
+        self.stats.counted(self.checked_head(object).await)
+    }
+
+    /// The bytes `range` of `object`, of the version `if_match` when given.
+    ///
+    /// Requires: the range is not empty.
+    ///
+    /// # Errors
+    /// What the store refused, or an answer that does not fit the request.
+    pub async fn get(
+        &self,
+        object: &ObjectName,
+        range: Range<u64>,
+        if_match: Option<&str>,
+    ) -> Result<OriginBody, OriginError> {
+        assert!(range.start < range.end, "an empty range cannot be asked for");
+        self.stats.gets.add(1);
+        let place = self.places.for_range().await;
+        let (head, body) = self.stats.counted(self.checked_get(object, range, if_match).await)?;
+        let source = Source::Store { body, stall: self.limits.stall };
+        Ok(OriginBody::new(source, head, self.stats.clone(), place))
+    }
+
+    /// Looks whether the store is there.
+    ///
+    /// # Errors
+    /// It is not, or it does not let us in.
+    pub async fn probe(&self) -> Result<(), OriginError> {
+        self.stats.probes.add(1);
+        self.stats.counted(self.in_time(self.store.probe()).await)
+    }
+
+    async fn checked_head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
+        self.check_bucket(&object.bucket)?;
+        let parts = self.asked(object, || self.store.head(&object.key)).await?;
+        if parts.status != StatusCode::OK {
+            return Err(OriginError::lied(format!("a head was answered {}", parts.status)));
+        }
+        let size = length_of(&parts).ok_or_else(|| OriginError::lied("a head without a size"))?;
+        Ok(ObjectHead::from_headers(size, &parts.headers))
+    }
+
+    async fn checked_get(
+        &self,
+        object: &ObjectName,
+        range: Range<u64>,
+        if_match: Option<&str>,
+    ) -> Result<(RangeHead, BoxBody), OriginError> {
+        self.check_bucket(&object.bucket)?;
+        let get = || self.store.get(&object.key, Some(range.clone()), if_match);
+        let answer = self.asked(object, get).await?;
+        let head = get::check(&answer, &range, if_match)?;
+        Ok((head, answer.into_body()))
+    }
+
+    /// The whole of an object of this head.
+    async fn whole(&self, object: &ObjectName, head: &ObjectHead) -> Result<BoxBody, OriginError> {
+        let if_match = head.strong_etag();
+        let answer = self.asked(object, || self.store.get(&object.key, None, if_match)).await?;
+        let (parts, body) = answer.into_parts();
+        let now = ObjectHead::from_headers(length_of(&parts).unwrap_or(head.size), &parts.headers);
+        if (now.size, &now.etag) != (head.size, &head.etag) {
+            return Err(OriginError::Changed);
+        }
+        Ok(body)
+    }
+
+    fn check_bucket(&self, bucket: &str) -> Result<(), OriginError> {
+        if bucket == self.bucket { Ok(()) } else { Err(no_such_bucket(bucket)) }
+    }
+
+    /// Asks for something of an object, in time, and again where that may help.
+    async fn asked<'a, T>(
+        &self,
+        object: &ObjectName,
+        ask: impl Fn() -> Coming<'a, T>,
+    ) -> Result<T, OriginError> {
+        self.retry_budget.earn();
+        let mut retries = 0;
+        loop {
+            match self.in_time(ask()).await {
+                Err(error) if is_worth_a_retry(&error) && retries < self.limits.retries => {
+                    if !self.retry_budget.spend() {
+                        self.stats.retries_refused.add(1);
+                        return Err(error);
+                    }
+                    tokio::time::sleep(backoff(&self.limits, retries, &self.jitter)).await;
+                    retries += 1;
+                    self.stats.retries.add(1);
+                }
+                Err(OriginError::NotFound(refusal)) => return Err(not_found(&refusal, object)),
+                result => return result,
+            }
+        }
+    }
+
+    async fn in_time<T>(&self, asked: Coming<'_, T>) -> Result<T, OriginError> {
+        let after = self.limits.answer;
+        let stalled = OriginError::Stalled { waited_for: Wait::Answer, after };
+        tokio::time::timeout(after, asked).await.unwrap_or(Err(stalled))
+    }
+}
+
+/// Each store has its own words for what is not there; clients know S3's.
+fn not_found(refusal: &Refusal, object: &ObjectName) -> OriginError {
+    match &*refusal.code {
+        "NoSuchBucket" | "ContainerNotFound" => no_such_bucket(&object.bucket),
+        _ => no_such_key(&object.key),
+    }
+}
+
+fn length_of(parts: &response::Parts) -> Option<u64> {
+    parts.headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}

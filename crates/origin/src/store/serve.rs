@@ -1,0 +1,169 @@
+//! What S3 clients ask of the bucket besides bytes for the cache: reads with conditions, lists, and whether it is there.
+
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+
+use super::{Begin, StoreOrigin, Wanted};
+use crate::answer::{self, not_implemented};
+use crate::body::{BoxBody, full_body};
+use crate::error::{OriginError, Refusal};
+use crate::listing::{self, ListRequest, Page, Version};
+use crate::object::ObjectName;
+use crate::origin::RequestId;
+use crate::places::Place;
+use crate::query::{Query, says_what};
+use crate::range::Slice;
+use crate::reading::{self, Reading};
+use crate::s3::streams::Download;
+use crate::sigv4::decode_path;
+
+type Answer = Result<Response<BoxBody>, OriginError>;
+
+/// Pages without an entry that a store may give in a row before it is told to be busy: it filtered ten thousand keys.
+const EMPTY_PAGES_MAX: usize = 10;
+
+impl StoreOrigin {
+    /// Answers `request` as S3 would. Its path is `/BUCKET/KEY`; an answer of any status is `Ok`.
+    ///
+    /// # Errors
+    /// No answer came, or it was about us and not about the request.
+    pub async fn forward(
+        &self,
+        request: Request<BoxBody>,
+    ) -> Result<Response<BoxBody>, OriginError> {
+        self.stats.forwards.add(1);
+        let place = self.places.for_forward(&request).await?;
+        let is_head = request.method() == Method::HEAD;
+        let resource = request.uri().path().to_owned();
+        let request_id = request.extensions().get::<RequestId>().cloned();
+        let answer = match self.stats.counted(self.serve(request.into_parts().0, place).await) {
+            Ok(answer) => answer,
+            // What has no words of its own is no answer to the request.
+            Err(error) if error.refusal().is_none() && !is_about_the_object(&error) => {
+                return Err(error);
+            }
+            Err(error @ OriginError::NotSignedIn(_)) => return Err(error),
+            Err(error) => {
+                let request_id = request_id.map(|RequestId(id)| id).unwrap_or_default();
+                answer::of_error(&in_words_of_s3(error), &resource, &request_id)
+            }
+        };
+        // An answer to HEAD has the headers of its body only.
+        Ok(if is_head { answer.map(|_| full_body("")) } else { answer })
+    }
+
+    async fn serve(&self, request: Parts, place: Place) -> Answer {
+        let path = request.uri.path();
+        let path = decode_path(path.strip_prefix('/').unwrap_or(path));
+        let path =
+            path.ok_or_else(|| answer::invalid_argument("the key is not UTF-8".to_owned()))?;
+        let (bucket, key) = path.split_once('/').unwrap_or((&path, ""));
+        self.check_bucket(bucket)?;
+        let query = Query::parse(request.uri.query())?.filtered(says_what);
+        match request.method {
+            Method::GET | Method::HEAD => {}
+            _ => return Err(read_only()),
+        }
+        if key.is_empty() {
+            return self.serve_bucket(&request.method, bucket, &query).await;
+        }
+        if !query.has_only(&[]) {
+            return Err(not_implemented("this operation on an object"));
+        }
+        let object = ObjectName { bucket: bucket.to_owned(), key: key.to_owned() };
+        self.serve_read(&request, &object, place).await
+    }
+
+    async fn serve_bucket(&self, method: &Method, bucket: &str, query: &Query<'_>) -> Answer {
+        if method == Method::HEAD {
+            return self.in_time(self.store.probe()).await.map(|()| answer::empty(StatusCode::OK));
+        }
+        if query.has("location") && query.has_only(&["location"]) {
+            return Ok(answer::location());
+        }
+        let request = ListRequest::of(bucket, query)?;
+        let page = self.page(&request).await?;
+        Ok(answer::with_xml(StatusCode::OK, listing::to_xml(&request, &page)))
+    }
+
+    /// A page of keys. The second kind of list goes on where the store says, the first behind its last entry.
+    async fn page(&self, request: &ListRequest) -> Result<Page, OriginError> {
+        if request.max_keys == 0 {
+            return Ok(Page::default());
+        }
+        let mut next = request.is_continued().then(|| request.after.clone());
+        for _ in 0..EMPTY_PAGES_MAX {
+            let begin = match &next {
+                Some(next) => Begin::Next(next),
+                None if request.after.is_empty() => Begin::First,
+                None => Begin::After(&request.after),
+            };
+            let (prefix, delimiter) = (&request.prefix, &request.delimiter);
+            let wanted = Wanted { prefix, delimiter, begin, max_entries: request.max_keys };
+            let mut listed = self.in_time(self.store.list(wanted)).await?;
+            if !request.is_continued() {
+                // A store may go on *with* what it is told to go on behind, such as the group that a key belongs to.
+                listed.entries.retain(|entry| request.after.as_str() < entry.name());
+            }
+            let last = listed.entries.last().map(|last| last.name().to_owned());
+            if last.is_some() || listed.next.is_none() {
+                let next = listed.next.and_then(|token| match request.version {
+                    Version::V1 => last,
+                    Version::V2 => Some(token),
+                });
+                return Ok(Page { entries: listed.entries, next });
+            }
+            next = listed.next;
+        }
+        let message = "the store lists nothing that could be shown".to_owned();
+        Err(OriginError::Busy(Refusal { status: 503, code: "SlowDown".to_owned(), message }))
+    }
+
+    async fn serve_read(&self, request: &Parts, object: &ObjectName, place: Place) -> Answer {
+        let head = self.checked_head(object).await?;
+        let Reading { response, slice } = reading::of(&request.headers, &head)?;
+        let body = match slice {
+            None | Some(Slice::Unsatisfiable) => full_body(""),
+            _ if request.method == Method::HEAD || head.size == 0 => full_body(""),
+            Some(Slice::Whole) => self.whole(object, &head).await?,
+            Some(Slice::Part(range)) => {
+                let (now, body) =
+                    self.checked_get(object, range.clone(), head.strong_etag()).await?;
+                if now.object_size.is_some_and(|size| size != head.size) || now.etag != head.etag {
+                    return Err(OriginError::Changed);
+                }
+                body
+            }
+        };
+        let body = Download::new(body, self.limits.stall, self.stats.clone(), place);
+        Ok(response.map(|()| body.boxed_unsync()))
+    }
+}
+
+/// Whether S3 has words for an error that brings none.
+const fn is_about_the_object(error: &OriginError) -> bool {
+    matches!(error, OriginError::Changed | OriginError::RangeNotSatisfiable)
+}
+
+/// Clients match on S3's codes.
+fn in_words_of_s3(error: OriginError) -> OriginError {
+    match error {
+        OriginError::Denied(refusal) => {
+            OriginError::Denied(Refusal { code: "AccessDenied".to_owned(), ..refusal })
+        }
+        OriginError::Busy(refusal) => {
+            OriginError::Busy(Refusal { code: "SlowDown".to_owned(), ..refusal })
+        }
+        error => error,
+    }
+}
+
+/// 405: nothing can be written here.
+fn read_only() -> OriginError {
+    OriginError::Failed(Refusal {
+        status: 405,
+        code: "MethodNotAllowed".to_owned(),
+        message: "this bucket is only read: its store is not one of S3".to_owned(),
+    })
+}

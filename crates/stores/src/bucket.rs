@@ -1,0 +1,202 @@
+//! A container of a store: its objects by key, and its lists.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use futures_util::TryStreamExt;
+use http::header::HeaderName;
+use http::{HeaderMap, Response, response};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore};
+use zonal_origin::sigv4::Timestamp;
+use zonal_origin::{
+    Answered, Begin, BodyError, Coming, Entry, Listed, OriginError, Refusal, Store, Wanted,
+};
+
+use crate::failure::{meaning, of_another_range};
+use crate::wire::{About, Note, Seen};
+
+/// What users said of an object is named by the store; S3's clients look for S3's names.
+const OF_USERS: [&str; 2] = ["x-goog-meta-", "x-ms-meta-"];
+
+/// How S3 names it.
+const OF_USERS_IN_S3: &str = "x-amz-meta-";
+
+/// How a kind of store lists.
+pub(crate) enum Lists {
+    Paged(Arc<dyn PaginatedListStore>),
+    /// It has none.
+    None,
+}
+
+/// A container.
+pub(crate) struct Bucket {
+    store: Arc<dyn ObjectStore>,
+    lists: Lists,
+}
+
+impl Bucket {
+    pub(crate) fn new(store: Arc<dyn ObjectStore>, lists: Lists) -> Self {
+        Self { store, lists }
+    }
+
+    /// Asks for an object, or a range of it; what came, and its bytes.
+    async fn ask(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        mut wanted: GetOptions,
+    ) -> Result<(response::Parts, object_store::GetResult), OriginError> {
+        let path = path_of(key).ok_or_else(|| no_such_key(key))?;
+        let note = Note::new(About::Object);
+        wanted.range = range.clone().map(GetRange::Bounded);
+        wanted.extensions.insert(note.clone());
+        let result = self.store.get_opts(&path, wanted).await;
+        let result = result.map_err(|error| {
+            let seen = note.take();
+            let of_range = range.as_ref().zip(seen.as_ref());
+            let of_range = of_range.and_then(|(range, seen)| of_another_range(range, seen));
+            of_range.unwrap_or_else(|| meaning(&error, seen))
+        })?;
+        let Seen { mut parts, .. } =
+            note.take().ok_or_else(|| OriginError::of_nonsense("an answer that never came"))?;
+        parts.headers = in_words_of_s3(&parts.headers);
+        Ok((parts, result))
+    }
+
+    async fn get_bytes(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        if_match: Option<&str>,
+    ) -> Result<Answered, OriginError> {
+        let if_match = if_match.map(str::to_owned);
+        let wanted = GetOptions { if_match, ..GetOptions::default() };
+        let (parts, result) = self.ask(key, range, wanted).await?;
+        let bytes = result.into_stream().map_ok(Frame::data).map_err(BodyError::from);
+        Ok(Response::from_parts(parts, StreamBody::new(bytes).boxed_unsync()))
+    }
+
+    async fn page(&self, wanted: Wanted<'_>) -> Result<Listed, OriginError> {
+        let Lists::Paged(store) = &self.lists else {
+            return Err(no_lists());
+        };
+        let note = Note::new(About::List);
+        let mut options = PaginatedListOptions {
+            delimiter: (!wanted.delimiter.is_empty()).then(|| wanted.delimiter.to_owned().into()),
+            max_keys: Some(wanted.max_entries),
+            ..PaginatedListOptions::default()
+        };
+        match wanted.begin {
+            Begin::First => {}
+            Begin::After(name) => options.offset = Some(name.to_owned()),
+            Begin::Next(token) => options.page_token = Some(token.to_owned()),
+        }
+        options.extensions.insert(note.clone());
+        let prefix = (!wanted.prefix.is_empty()).then_some(wanted.prefix);
+        let listed = store.list_paginated(prefix, options).await;
+        let listed = listed.map_err(|error| meaning(&error, note.take()))?;
+        let objects = listed.result.objects.into_iter().map(entry);
+        let groups = listed.result.common_prefixes.into_iter();
+        let groups = groups.map(|path| Entry::CommonPrefix(format!("{path}{}", wanted.delimiter)));
+        let mut entries: Vec<Entry> = objects.chain(groups).collect();
+        entries.sort_by(|a, b| a.name().cmp(b.name()));
+        Ok(Listed { entries, next: listed.page_token })
+    }
+}
+
+impl fmt::Debug for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bucket({})", self.store)
+    }
+}
+
+impl Store for Bucket {
+    fn head<'a>(&'a self, key: &'a str) -> Coming<'a, response::Parts> {
+        Box::pin(async move {
+            let wanted = GetOptions { head: true, ..GetOptions::default() };
+            Ok(self.ask(key, None, wanted).await?.0)
+        })
+    }
+
+    fn get<'a>(
+        &'a self,
+        key: &'a str,
+        range: Option<Range<u64>>,
+        if_match: Option<&'a str>,
+    ) -> Coming<'a, Answered> {
+        Box::pin(self.get_bytes(key, range, if_match))
+    }
+
+    fn list<'a>(&'a self, wanted: Wanted<'a>) -> Coming<'a, Listed> {
+        Box::pin(self.page(wanted))
+    }
+
+    /// A store that lists is asked for one key, another one for what it has at its root: any answer will do.
+    fn probe(&self) -> Coming<'_, ()> {
+        Box::pin(async move {
+            if matches!(self.lists, Lists::Paged(_)) {
+                let (prefix, delimiter, begin) = ("", "", Begin::First);
+                let wanted = Wanted { prefix, delimiter, begin, max_entries: 1 };
+                return self.page(wanted).await.map(drop);
+            }
+            let note = Note::new(About::Object);
+            let mut wanted = GetOptions { head: true, ..GetOptions::default() };
+            wanted.extensions.insert(note.clone());
+            match self.store.get_opts(&Path::ROOT, wanted).await {
+                Ok(_) => Ok(()),
+                Err(error) => match note.take() {
+                    Some(seen) if seen.parts.status.as_u16() < 500 => Ok(()),
+                    Some(seen) => Err(OriginError::of_refusal(&seen.parts, &seen.document)),
+                    None => Err(meaning(&error, None)),
+                },
+            }
+        })
+    }
+}
+
+/// The library's name for a key. It has none for keys with empty, `.` and `..` segments, and none that ends with a
+/// slash: those it would take for others, so they are not there.
+fn path_of(key: &str) -> Option<Path> {
+    Path::parse(key).ok().filter(|path| path.as_ref() == key && !key.is_empty())
+}
+
+fn no_such_key(key: &str) -> OriginError {
+    let message = format!("no object of this store can be called {key:?}");
+    OriginError::NotFound(Refusal { status: 404, code: "NoSuchKey".to_owned(), message })
+}
+
+fn no_lists() -> OriginError {
+    let message = "an HTTP server has no lists of what it serves".to_owned();
+    OriginError::Failed(Refusal { status: 501, code: "NotImplemented".to_owned(), message })
+}
+
+fn in_words_of_s3(headers: &HeaderMap) -> HeaderMap {
+    let mut renamed = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        let of_user = OF_USERS.iter().find_map(|prefix| name.as_str().strip_prefix(prefix));
+        let name = of_user
+            .and_then(|rest| HeaderName::try_from(format!("{OF_USERS_IN_S3}{rest}")).ok())
+            .unwrap_or_else(|| name.clone());
+        renamed.append(name, value.clone());
+    }
+    renamed
+}
+
+fn entry(object: ObjectMeta) -> Entry {
+    let etag = object.e_tag.unwrap_or_default();
+    // Azure's lists leave out the quotes that its headers have.
+    let is_bare = !etag.is_empty() && !etag.ends_with('"');
+    let etag = if is_bare { format!("\"{etag}\"") } else { etag };
+    let seconds = u64::try_from(object.last_modified.timestamp()).unwrap_or_default();
+    Entry::Object {
+        key: object.location.into(),
+        etag,
+        last_modified: Timestamp::from_unix_seconds(seconds).iso8601(),
+        size: object.size,
+    }
+}

@@ -1,0 +1,250 @@
+//! Each kind of store over a server that speaks its protocol: one of our own always, real ones where they are found.
+
+mod real;
+mod served;
+
+use std::time::{Duration, Instant};
+
+use http::{Request, StatusCode};
+use http_body_util::BodyExt;
+use zonal_origin::conformance::{Subject, lists, reads, refusals_to_write};
+use zonal_origin::{Limits, ObjectName, Origin, OriginError, full_body};
+
+use super::{Azure, AzureKeys, Gcs, GcsKeys, Web};
+use served::{Served, Speaks};
+
+/// An account's key; ours are not checked.
+const KEY: &str = "bm8gc2VjcmV0";
+
+fn limits() -> Limits {
+    let (answer, stall) = (Duration::from_secs(5), Duration::from_millis(300));
+    Limits { answer, stall, backoff: Duration::from_millis(1), ..Limits::default() }
+}
+
+fn gcs(served: &Served) -> Origin {
+    let endpoint = Some(served.url("").parse().unwrap());
+    let store = Gcs { bucket: "b".into(), endpoint, keys: GcsKeys::Anonymous };
+    store.open("shown".into(), limits()).unwrap().into()
+}
+
+fn azure(served: &Served) -> Origin {
+    let store = Azure {
+        account: "account".into(),
+        container: "b".into(),
+        endpoint: Some(served.url("account").parse().unwrap()),
+        keys: AzureKeys::Account(KEY.into()),
+    };
+    store.open("shown".into(), limits()).unwrap().into()
+}
+
+fn web(served: &Served) -> Origin {
+    let store: Web = served.url("b").parse().unwrap();
+    store.open("shown".into(), limits()).unwrap().into()
+}
+
+fn object(key: &str) -> ObjectName {
+    ObjectName { bucket: "shown".into(), key: key.into() }
+}
+
+/// The status, the headers and the text of an answer to a client.
+async fn ask(origin: &Origin, uri: &str, range: Option<&str>) -> (u16, http::HeaderMap, String) {
+    let mut request = Request::get(uri);
+    if let Some(range) = range {
+        request = request.header("range", range);
+    }
+    let answer = origin.forward(request.body(full_body("")).unwrap()).await.unwrap();
+    let (parts, body) = answer.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    (parts.status.as_u16(), parts.headers, String::from_utf8_lossy(&body).into_owned())
+}
+
+#[tokio::test]
+async fn google_keeps_what_every_origin_promises() {
+    let served = Served::start(Speaks::Google).await;
+    let origin = gcs(&served);
+    let put = async |key: &str, bytes: &[u8]| served.put(key, bytes);
+    let subject = Subject { origin: &origin, bucket: "shown", put };
+    reads(&subject).await;
+    lists(&subject).await;
+    refusals_to_write(&subject).await;
+    assert!(origin.probe().await.is_ok());
+}
+
+#[tokio::test]
+async fn azure_keeps_what_every_origin_promises() {
+    let served = Served::start(Speaks::Azure).await;
+    let origin = azure(&served);
+    let put = async |key: &str, bytes: &[u8]| served.put(key, bytes);
+    let subject = Subject { origin: &origin, bucket: "shown", put };
+    reads(&subject).await;
+    lists(&subject).await;
+    refusals_to_write(&subject).await;
+    assert!(origin.probe().await.is_ok());
+}
+
+#[tokio::test]
+async fn a_web_server_keeps_what_every_origin_promises_but_lists() {
+    let served = Served::start(Speaks::Http).await;
+    let origin = web(&served);
+    let put = async |key: &str, bytes: &[u8]| served.put(key, bytes);
+    let subject = Subject { origin: &origin, bucket: "shown", put };
+    reads(&subject).await;
+    refusals_to_write(&subject).await;
+    assert!(origin.probe().await.is_ok());
+    for uri in ["/shown?list-type=2", "/shown"] {
+        let (status, _, text) = ask(&origin, uri, None).await;
+        assert_eq!(status, 501, "{text}");
+        assert!(text.contains("<Code>NotImplemented</Code>"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn what_users_said_of_an_object_reaches_s3_clients() {
+    let said = [
+        ("cache-control", "max-age=7"),
+        ("x-goog-meta-owner", "me"),
+        ("x-ms-meta-team", "us"),
+        ("x-goog-hash", "md5=no business of clients"),
+    ];
+    for speaks in [Speaks::Google, Speaks::Azure] {
+        let mut served = Served::start(speaks).await;
+        served.says(&said);
+        served.put("k.json", b"{}");
+        let origin = if speaks == Speaks::Google { gcs(&served) } else { azure(&served) };
+        let head = origin.head(&object("k.json")).await.unwrap();
+        let known = [
+            ("cache-control", "max-age=7"),
+            ("content-type", "application/json"),
+            ("x-amz-meta-owner", "me"),
+            ("x-amz-meta-team", "us"),
+        ];
+        let known = known.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(head.headers, known);
+        let (status, headers, text) = ask(&origin, "/shown/k.json", None).await;
+        assert_eq!(
+            (status, &*text, &headers["x-amz-meta-team"]),
+            (200, "{}", &"us".parse().unwrap())
+        );
+        assert!(!headers.contains_key("x-goog-hash"));
+    }
+}
+
+#[tokio::test]
+async fn an_object_without_a_strong_entity_tag_is_handed_on_and_pins_nothing() {
+    for (etag, expected) in [(Some("W/\"1\""), Some("W/\"1\"")), (None, None)] {
+        let mut served = Served::start(Speaks::Http).await;
+        served.has_etag(etag);
+        served.put("k", b"0123456789");
+        let origin = web(&served);
+        let head = origin.head(&object("k")).await.unwrap();
+        assert_eq!((head.etag.as_deref(), head.strong_etag()), (expected, None));
+        let (status, _, text) = ask(&origin, "/shown/k", None).await;
+        assert_eq!((status, &*text), (200, "0123456789"));
+        let (status, _, text) = ask(&origin, "/shown/k", Some("bytes=-3")).await;
+        assert_eq!((status, &*text), (206, "789"));
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_refuses_has_its_meaning() {
+    let served = Served::start(Speaks::Azure).await;
+    served.put("k", b"hello");
+    let origin = azure(&served);
+    let head = async |status: u16, code: &str| {
+        served.refuses(StatusCode::from_u16(status).unwrap(), code);
+        origin.get(&object("k"), 0..1, None).await.unwrap_err()
+    };
+    let signed_in = head(403, "AuthenticationFailed").await;
+    assert!(matches!(signed_in, OriginError::NotSignedIn(_)), "{signed_in:?}");
+    let denied = head(403, "AuthorizationPermissionMismatch").await;
+    assert!(matches!(denied, OriginError::Denied(_)), "{denied:?}");
+    let elsewhere = head(302, "").await;
+    assert!(matches!(elsewhere, OriginError::Elsewhere { .. }), "{elsewhere:?}");
+    let before = origin.stats().retries.get();
+    let busy = head(503, "ServerBusy").await;
+    assert!(matches!(busy, OriginError::Busy(_)), "{busy:?}");
+    assert_eq!(origin.stats().retries.get() - before, u64::from(limits().retries));
+    let (status, _, text) = ask(&origin, "/shown/k", None).await;
+    assert_eq!(status, 503);
+    // A head has no document.
+    assert!(text.contains("<Code>SlowDown</Code>"), "{text}");
+    served.refuses(StatusCode::FORBIDDEN, "");
+    let (status, _, text) = ask(&origin, "/shown/k", None).await;
+    assert!(status == 403 && text.contains("<Code>AccessDenied</Code>"), "{text}");
+}
+
+#[tokio::test]
+async fn a_store_that_fails_everything_is_asked_a_fifth_more_than_is_read() {
+    let served = Served::start(Speaks::Google).await;
+    served.refuses(StatusCode::INTERNAL_SERVER_ERROR, "InternalError");
+    let origin = gcs(&served);
+    let began_at = Instant::now();
+    for _ in 0..200 {
+        origin.get(&object("k"), 0..1, None).await.unwrap_err();
+    }
+    // What is saved up at the start, and one a second.
+    let bound = 200 + 200 / 5 + 20 + began_at.elapsed().as_secs() + 1;
+    assert!((200 + 20..=bound).contains(&served.asked()), "{} of {bound}", served.asked());
+    assert!(0 < origin.stats().retries_refused.get());
+}
+
+#[tokio::test]
+async fn what_a_server_does_wrong_is_not_believed() {
+    let mut served = Served::start(Speaks::Http).await;
+    served.put("k", b"0123456789");
+    let origin = web(&served);
+    let mut body = origin.get(&object("k"), 0..10, None).await.unwrap();
+    assert_eq!(body.next().await.unwrap().unwrap(), "0123456789");
+    served.ignores_ranges();
+    let whole = origin.get(&object("k"), 2..4, None).await.unwrap_err();
+    assert!(matches!(whole, OriginError::Lied { .. }), "{whole:?}");
+    drop(served);
+    let gone = origin.head(&object("k")).await.unwrap_err();
+    assert!(matches!(gone, OriginError::Unreachable { .. }), "{gone:?}");
+    assert!(origin.probe().await.is_err());
+}
+
+#[tokio::test]
+async fn a_server_that_falls_silent_is_not_waited_for() {
+    let mut served = Served::start(Speaks::Google).await;
+    served.put("k", &[7; 100_000]);
+    served.stalls_after(10);
+    let origin = gcs(&served);
+    let mut body = origin.get(&object("k"), 0..100_000, None).await.unwrap();
+    let end = loop {
+        match body.next().await {
+            Some(Ok(_)) => {}
+            end => break end,
+        }
+    };
+    assert!(matches!(end, Some(Err(OriginError::Stalled { .. }))), "{end:?}");
+}
+
+#[tokio::test]
+async fn a_key_that_the_store_would_take_for_another_is_not_there() {
+    let served = Served::start(Speaks::Google).await;
+    served.put("dir/k", b"hello");
+    let origin = gcs(&served);
+    for key in ["dir//k", "/dir/k", "dir/k/", "dir/./k", "dir/../dir/k", "dir/"] {
+        let none = origin.head(&object(key)).await;
+        assert!(matches!(none, Err(OriginError::NotFound(_))), "{key}: {none:?}");
+    }
+    assert_eq!(served.asked(), 0);
+}
+
+#[test]
+fn what_is_no_url_is_refused() {
+    for text in ["", "host", "ftp://h", "http://", "http://h?q", "http://u:p@h", "/path", "https:h"]
+    {
+        assert!(text.parse::<Web>().is_err(), "{text:?}");
+    }
+    assert_eq!("https://h:1/a/b".parse::<Web>().unwrap().to_string(), "https://h:1/a/b");
+    let bad = Azure {
+        account: "a".into(),
+        container: "c".into(),
+        endpoint: Some("http://127.0.0.1:1".parse().unwrap()),
+        keys: AzureKeys::Account("not base64!".into()),
+    };
+    assert!(bad.open("c".into(), limits()).is_err());
+    assert!(!format!("{bad:?}").contains("base64"));
+}

@@ -1,0 +1,128 @@
+//! Requests of `object_store`, sent with our own client, and what came of them.
+//!
+//! Its own results know of less than an answer has: no exact date, no status of a refusal. So whoever asks puts a
+//! [`Note`] into the extensions of the request, and finds there what came.
+
+use std::error::Error;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, HeaderValue};
+use http::{Request, Response, response};
+use http_body_util::{BodyExt, Full};
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient as Client, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
+    HttpResponseBody, HttpService,
+};
+use zonal_origin::{HttpClient, OriginError};
+
+/// How a store is asked to encode bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// As it would.
+    AsAsked,
+    /// Google's unpacks what was stored as gzip unless the client takes that: then there are no ranges, and the size
+    /// is not the one that it says.
+    AsStored,
+}
+
+/// Sends.
+#[derive(Clone, Debug)]
+pub(crate) struct Wire {
+    client: HttpClient,
+    encoding: Encoding,
+}
+
+/// An answer without its bytes; with its document when it is no success.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) parts: response::Parts,
+    pub(crate) document: Bytes,
+}
+
+/// What a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum About {
+    Object,
+    List,
+}
+
+/// What came of the last request that carried it.
+#[derive(Clone, Debug)]
+pub(crate) struct Note {
+    about: About,
+    seen: Arc<Mutex<Option<Seen>>>,
+}
+
+impl Note {
+    pub(crate) fn new(about: About) -> Self {
+        Self { about, seen: Arc::default() }
+    }
+
+    pub(crate) fn take(&self) -> Option<Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn put(&self, seen: Seen) {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
+    }
+}
+
+impl Wire {
+    pub(crate) const fn new(client: HttpClient, encoding: Encoding) -> Self {
+        Self { client, encoding }
+    }
+}
+
+impl HttpConnector for Wire {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<Client> {
+        Ok(Client::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl HttpService for Wire {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let (mut parts, body) = request.into_parts();
+        let note = parts.extensions.remove::<Note>();
+        let is_of_object = note.as_ref().is_some_and(|note| note.about == About::Object);
+        if self.encoding == Encoding::AsStored && is_of_object {
+            parts.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        // Only what asks for tokens has a body, in one piece.
+        let body = body.as_bytes().cloned().unwrap_or_default();
+        let answer = self.client.send(Request::from_parts(parts, body)).await.map_err(failed)?;
+        if answer.status().is_success() {
+            let (parts, body) = answer.into_parts();
+            if let Some(note) = note {
+                note.put(Seen { parts: parts.clone(), document: Bytes::new() });
+            }
+            let body = body.map_err(|error| HttpError::new(HttpErrorKind::Interrupted, error));
+            return Ok(Response::from_parts(parts, HttpResponseBody::new(body)));
+        }
+        let (parts, document) = HttpClient::read_refusal(answer).await;
+        if let Some(note) = note {
+            note.put(Seen { parts: parts.clone(), document: document.clone() });
+        }
+        let body = Full::new(document).map_err(|never| match never {});
+        Ok(Response::from_parts(parts, HttpResponseBody::new(body)))
+    }
+}
+
+fn failed(error: OriginError) -> HttpError {
+    HttpError::new(HttpErrorKind::Connect, error)
+}
+
+/// What our client said, wherever it stands among the causes of an error.
+pub(crate) fn of_the_client(error: &object_store::Error) -> Option<OriginError> {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(ours) = error.downcast_ref::<OriginError>() {
+            return Some(ours.clone());
+        }
+        cause = error.source();
+    }
+    None
+}

@@ -1,0 +1,93 @@
+//! What each kind of store has of its own in a configuration: keys in the words of its makers, and one bucket where it is
+//! only read.
+
+use zonal_origin::sigv4::Credentials;
+use zonal_stores::{AzureKeys, GcsKeys};
+
+use super::check::{Checked, Variables};
+use super::origin_spec::StoreSpec;
+use super::{ConfigError, KeyPair};
+
+/// Who asks an S3 endpoint: the pair of the configuration, or else what AWS's own tools read.
+pub(super) fn s3_credentials(
+    keys: Option<KeyPair>,
+    variable: Variables<'_>,
+) -> Option<Credentials> {
+    if let Some(KeyPair { access_key, secret_key }) = keys {
+        return Some(Credentials { access_key, secret_key, session_token: None });
+    }
+    let set = |name| variable(name).filter(|value| !value.is_empty());
+    Some(Credentials {
+        access_key: set("AWS_ACCESS_KEY_ID")?,
+        secret_key: set("AWS_SECRET_ACCESS_KEY")?,
+        session_token: set("AWS_SESSION_TOKEN"),
+    })
+}
+
+/// Says who asks the store: by the configuration, or else as the tools of its maker find it.
+pub(super) fn fill_keys(
+    store: &mut StoreSpec,
+    (access_key, secret): (&str, Option<String>),
+    variable: Variables<'_>,
+) -> Checked<()> {
+    let set = |name| variable(name).filter(|value| !value.is_empty());
+    let refuse = |key, why| Err(ConfigError::new(key, why));
+    if !access_key.is_empty() {
+        return refuse("origin.access-key", "only S3 has one: leave it out");
+    }
+    match (store, secret) {
+        (StoreSpec::Azure(azure), secret) => {
+            let key = |key: String| match key.contains("sig=") {
+                true => AzureKeys::Signature(key),
+                false => AzureKeys::Account(key),
+            };
+            let found = || {
+                let account = set("AZURE_STORAGE_KEY").map(AzureKeys::Account);
+                account.or_else(|| set("AZURE_STORAGE_SAS_TOKEN").map(AzureKeys::Signature))
+            };
+            match (azure.keys == AzureKeys::Anonymous, secret) {
+                (true, Some(_)) => {
+                    return refuse("origin.secret-key", "nobody has one: anonymous=true is given");
+                }
+                (true, None) => {}
+                (false, secret) => {
+                    azure.keys = secret.map(key).or_else(found).unwrap_or(AzureKeys::Machine);
+                }
+            }
+        }
+        (StoreSpec::Gcs(_), Some(_)) => {
+            let why =
+                "Google's keys are a file: name it in origin.spec, as gcs:BUCKET?credentials=FILE";
+            return refuse("origin.secret-key", why);
+        }
+        (StoreSpec::Gcs(gcs), None) if gcs.keys == GcsKeys::Machine => {
+            if let Some(path) = set("GOOGLE_APPLICATION_CREDENTIALS") {
+                gcs.keys = GcsKeys::File(path.into());
+            }
+        }
+        (StoreSpec::Web(_), Some(_)) => {
+            return refuse(
+                "origin.secret-key",
+                "files of a server are asked for without: leave it out",
+            );
+        }
+        (StoreSpec::Gcs(_) | StoreSpec::Web(_), None) => {}
+    }
+    Ok(())
+}
+
+/// What clients call the one bucket: what is given, or what the store itself calls it.
+pub(super) fn one_bucket(store: &StoreSpec, given: Vec<String>) -> Checked<Vec<String>> {
+    match (&given[..], store.bucket()) {
+        ([_], _) => Ok(given),
+        ([], Some(bucket)) => Ok(vec![bucket.to_owned()]),
+        ([], None) => {
+            let why = "must name one: what clients are to call the files of this server";
+            Err(ConfigError::new("origin.buckets", why))
+        }
+        _ => {
+            let why = "this kind of origin is one bucket: name one at most";
+            Err(ConfigError::new("origin.buckets", why))
+        }
+    }
+}
