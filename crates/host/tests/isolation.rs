@@ -229,27 +229,17 @@ async fn a_device_that_hangs_is_isolated_and_comes_back_with_what_it_held() {
 }
 
 #[tokio::test]
-async fn a_device_that_is_late_time_and_again_is_isolated_and_comes_back() {
-    let bench = Bench::start().await;
-    bench.fill().await;
-    bench.has_trouble("slow 2s");
-    bench.read_until_isolated().await;
-    bench.is_well();
-    bench.joins_again().await;
-    bench.fill().await;
-    bench.node.stop().await;
-}
-
-#[tokio::test]
-async fn a_device_that_fails_is_isolated_and_comes_back() {
-    let bench = Bench::start().await;
-    bench.fill().await;
-    bench.has_trouble("fails-reads");
-    bench.read_until_isolated().await;
-    bench.is_well();
-    bench.joins_again().await;
-    bench.fill().await;
-    bench.node.stop().await;
+async fn a_device_that_is_late_or_fails_is_isolated_and_comes_back() {
+    for trouble in ["slow 2s", "fails-reads"] {
+        let bench = Bench::start().await;
+        bench.fill().await;
+        bench.has_trouble(trouble);
+        bench.read_until_isolated().await;
+        bench.is_well();
+        bench.joins_again().await;
+        bench.fill().await;
+        bench.node.stop().await;
+    }
 }
 
 #[tokio::test]

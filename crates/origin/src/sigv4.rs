@@ -138,8 +138,12 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 fn push_hex(bytes: &[u8], text: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for digit in bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]) {
-        text.push(char::from(DIGITS[usize::from(digit)]));
+    for some in bytes.chunks(32) {
+        let mut digits = [0; 64];
+        for (pair, byte) in digits.as_chunks_mut().0.iter_mut().zip(some) {
+            *pair = [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]);
+        }
+        text.push_str(str::from_utf8(&digits[..2 * some.len()]).expect("digits are ASCII"));
     }
 }
 
