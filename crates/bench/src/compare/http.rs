@@ -37,6 +37,9 @@ const THREADS: u32 = 2;
 /// Connections of the reader beside which something else is read: few, so that the cores have room for both.
 const CONNECTIONS_BESIDE: u32 = 4;
 
+/// 35 us for a GET where nginx takes 22: processors differ, and what a neighbour leaves of them.
+const CPU_BESIDE_NGINX: f64 = 35.0 / 22.0;
+
 /// The longest wait for the server to come up.
 const START: Duration = Duration::from_secs(30);
 
@@ -114,7 +117,7 @@ pub(crate) fn run(stage: &Stage) -> Result<Vec<Row>, String> {
     let mut rows = small(stage, &server, nginx.server())?;
     rows.extend(large(stage, &server, nginx.server())?);
     drop((server, nginx));
-    rows.push(beside_a_scan(stage, &signer)?);
+    rows.extend(beside_a_scan(stage, &signer)?);
     Ok(rows)
 }
 
@@ -134,7 +137,7 @@ fn small(stage: &Stage, server: &Server, nginx: &Server) -> Result<Vec<Row>, Str
     )?;
     let name = "CPU per warm 64 KiB GET over HTTP, presigned, from flash";
     Ok(vec![
-        Row::new(name, "us", cpu.0, Goal::AtMost(35.0)).beside(nginx::NAME, cpu.1),
+        Row::new(name, "us", cpu.0, Goal::RatioAtMost(CPU_BESIDE_NGINX)).beside(nginx::NAME, cpu.1),
         Row::new("warm 64 KiB GETs", "1/s", rate, Goal::None),
         Row::new("p99 of these", "us", p99, Goal::None),
     ])
@@ -174,19 +177,37 @@ fn large(stage: &Stage, server: &Server, nginx: &Server) -> Result<Vec<Row>, Str
 }
 
 /// What a reader of warm objects sees of another one that reads what is not cached, with the policy that is taken
-/// unless another is named.
-fn beside_a_scan(stage: &Stage, signer: &Signer) -> Result<Row, String> {
-    let (size, count) = OBJECTS[0];
+/// unless another is named; and what it sees of it in nginx, whose clients and cores are the same.
+fn beside_a_scan(stage: &Stage, signer: &Signer) -> Result<Vec<Row>, String> {
     let server = serve(stage, SHIPPED, &[])?;
-    let paths = (0..count).map(|number| format!("/{BUCKET}/{size}-{number}"));
-    write_paths(stage, &server, size, paths.map(|path| presigned(signer, &server.address, &path)))?;
-    // What is asked for a second time goes to flash.
-    warm(stage, &server, size, 2 * count)?;
-    let scan = Scan::new(stage, &server.address, |path| presigned(signer, &server.address, path))?;
-    let p99 = || Ok(wrk(stage, &server, size, CONNECTIONS_BESIDE)?.p99_us);
-    let (beside, alone) = sampled(stage, || scan.during(p99), p99)?;
+    let signed = |path: &str| presigned(signer, &server.address, path);
+    let (beside, alone) = p99_beside_a_scan(stage, &server, signed)?;
     let name = "p99 of warm 64 KiB GETs by 4 connections beside a cold scan";
-    Ok(Row::new(name, "us", beside, Goal::RatioAtMost(1.5)).beside("without the scan", alone))
+    let ours = Row::new(name, "us", beside, Goal::RatioAtMost(1.5)).beside(ALONE, alone);
+    drop(server);
+    let nginx = Nginx::start(stage)?;
+    let (beside, alone) = p99_beside_a_scan(stage, nginx.server(), |path| Ok(path.to_owned()))?;
+    let name = "the same p99 of nginx slice beside the same scan";
+    Ok(vec![ours, Row::new(name, "us", beside, Goal::None).beside(ALONE, alone)])
+}
+
+/// How the page calls a reader that has the server for itself.
+const ALONE: &str = "without the scan";
+
+/// The p99 of a reader of warm objects while a scan goes on, and without it. `asked` makes of a path what is asked for.
+fn p99_beside_a_scan(
+    stage: &Stage,
+    server: &Server,
+    asked: impl Fn(&str) -> Result<String, String>,
+) -> Result<(Samples, Samples), String> {
+    let (size, count) = OBJECTS[0];
+    let paths = (0..count).map(|number| asked(&format!("/{BUCKET}/{size}-{number}")));
+    write_paths(stage, server, size, paths)?;
+    // What is asked for a second time goes to flash.
+    warm(stage, server, size, 2 * count)?;
+    let scan = Scan::new(stage, &server.address, &asked)?;
+    let p99 = || Ok(wrk(stage, server, size, CONNECTIONS_BESIDE)?.p99_us);
+    sampled(stage, || scan.during(p99), p99)
 }
 
 /// Two measurements in turns.

@@ -34,6 +34,7 @@ ratios of neighbours: the servers take turns, so what the machine does besides f
 
 nginx caches slices of 1 MiB, as one process, and checks nothing: no signature, no checksum. Its bytes are in the kernel's page cache and go to
 the socket by `sendfile`, uncopied. Zonal reads them from the device (O_DIRECT), checks their CRC and copies them into the socket.
+The goal for a GET of 64 KiB, 35 us where nginx took 22, is held as that ratio.
 ";
 
 const HTTP_NOT_CONCLUDED: &str = "\
@@ -41,8 +42,8 @@ const HTTP_NOT_CONCLUDED: &str = "\
 
 - Nothing about a network card: on loopback the sender's CPU pays for the receiver's half of TCP as well.
 - Nothing about real NVMe drives: the device is a file on a virtual disk, which the machine's host keeps in memory.
-- The servers share the cores with wrk, and in the row of the scan with the scan's reader and the origin's folder: what a reader waits for there is
-  a core as often as a byte.
+- The servers share the cores with wrk, and in the rows of the scan with the scan's reader and the origin's folder: what a reader waits for there is
+  a core as often as a byte. nginx beside the same scan says how much of it any server would see here.
 ";
 
 /// What a page says in words.
