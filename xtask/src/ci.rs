@@ -39,6 +39,7 @@ const STAGES: &[Stage] = &[
     Stage { name: "clippy", holds: "no warning in any target", run: cargo::clippy },
     Stage { name: "tests", holds: "unit, integration and documentation tests", run: cargo::test },
     Stage { name: "servers", holds: "a real S3 server takes what we send", run: servers },
+    Stage { name: "nbd", holds: "real NBD clients are served", run: nbd },
     Stage { name: "peers", holds: "the comparison with other caches builds", run: cargo::peers },
     Stage { name: "planted", holds: "the simulator finds planted bugs", run: cargo::planted },
     Stage { name: "rustdoc", holds: "the documentation builds, links included", run: cargo::doc },
@@ -106,6 +107,15 @@ fn servers(root: &Path) -> Outcome {
     match setup::ready(root, "versitygw") {
         Ok(binary) => cargo::test_origin(root, &root.join(binary)),
         Err(why) => Outcome::Skipped(why),
+    }
+}
+
+/// Tests that pass without their clients when those are missing: said here.
+fn nbd(root: &Path) -> Outcome {
+    let missing = |tool| setup::ready(root, tool).err();
+    match ["nbdinfo", "fio", "qemu-img"].into_iter().find_map(missing) {
+        None => cargo::test_nbd(root),
+        Some(why) => Outcome::Skipped(why),
     }
 }
 

@@ -24,7 +24,7 @@ type Tool = Result<String, String>;
 /// Sees to it that a tool is there, given the top of the checkout.
 type Install = fn(&Path) -> Tool;
 
-const INSTALLS: [(&str, Install); 8] = [
+const INSTALLS: [(&str, Install); 10] = [
     ("versitygw", origin::versitygw),
     ("clients", clients::python),
     ("openssl", debian::openssl),
@@ -33,6 +33,8 @@ const INSTALLS: [(&str, Install); 8] = [
     ("haproxy", debian::haproxy),
     ("ip", debian::ip),
     ("systemd-analyze", debian::systemd_analyze),
+    ("nbdinfo", debian::nbdinfo),
+    ("qemu-img", debian::qemu_img),
 ];
 
 /// Brings every tool that can be had. False only when the outcome cannot be written down.

@@ -31,6 +31,12 @@ pub(super) fn test_origin(root: &Path, versitygw: &Path) -> Outcome {
     outcome(command.env("ZONAL_VERSITYGW", versitygw))
 }
 
+/// With real NBD clients.
+pub(super) fn test_nbd(root: &Path) -> Outcome {
+    let served = ["test", "--package", "zonal-export", "--test", "served", "real::"];
+    outcome(command(root, &served).env("ZONAL_NBD_CLIENTS", "1"))
+}
+
 /// No default member: it builds other caches.
 pub(super) fn peers(root: &Path) -> Outcome {
     match missing_component(root, "clippy", "clippy") {

@@ -33,6 +33,16 @@ pub(super) fn openssl(_root: &Path) -> Tool {
     program("openssl", "version")
 }
 
+/// Tells of NBD exports; `nbdcopy` comes with it.
+pub(super) fn nbdinfo(_root: &Path) -> Tool {
+    program_of("libnbd-bin", "nbdinfo", "--version")
+}
+
+/// QEMU's tools for images; `qemu-io` comes with it.
+pub(super) fn qemu_img(_root: &Path) -> Tool {
+    program_of("qemu-utils", "qemu-img", "--version")
+}
+
 /// A program from the package of the same name. `probe` makes it do nothing.
 fn program(name: &str, probe: &str) -> Tool {
     program_of(name, name, probe)

@@ -10,11 +10,12 @@ use super::{ConfigError, Flags};
 const PREFIX: &str = "ZONAL_";
 
 /// Read by the project's own tests, which may be run in the same shell.
-const OF_TESTS: [&str; 8] = [
+const OF_TESTS: [&str; 9] = [
     "ZONAL_AZURITE",
     "ZONAL_FAKE_GCS",
     "ZONAL_KILL_ROUNDS",
     "ZONAL_KILL_SEED",
+    "ZONAL_NBD_CLIENTS",
     "ZONAL_SIM_SEED",
     "ZONAL_SIM_SEEDS",
     "ZONAL_TEST_BLOCK_DEVICE",

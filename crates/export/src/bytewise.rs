@@ -1,0 +1,178 @@
+//! A volume by the byte: what clients ask for need not be whole blocks.
+//!
+//! 1. A read fetches whole blocks and hands out the part that was asked for.
+//! 2. A write of whole blocks is passed on as it is. Of any other the first and the last block are read, filled with
+//!    what comes, and written with the rest in one piece: after a crash it is there like any write.
+//! 3. What is cleared is cleared in whole blocks, and written as zeros in the parts of a block at both ends.
+
+use std::ops::Range;
+
+use bytes::{Bytes, BytesMut};
+use zonal_base::{BLOCK_BYTES, Blocks, Lba, index};
+
+use crate::memory::aligned;
+use crate::turns::{Company, Turns};
+use crate::volume::{Extent, Piece, Promise, Volume, VolumeError};
+
+const BLOCK: u64 = BLOCK_BYTES as u64;
+
+/// A volume, and the writes to it that are under way.
+#[derive(Debug)]
+pub(crate) struct Bytewise<V> {
+    volume: V,
+    turns: Turns,
+}
+
+/// The blocks that these bytes touch.
+fn touched(bytes: &Range<u64>) -> Range<Lba> {
+    Lba(bytes.start / BLOCK)..Lba(bytes.end.div_ceil(BLOCK))
+}
+
+/// The blocks that lie within these bytes.
+fn within(bytes: &Range<u64>) -> Range<Lba> {
+    let start = bytes.start.div_ceil(BLOCK);
+    Lba(start)..Lba((bytes.end / BLOCK).max(start))
+}
+
+fn count(blocks: &Range<Lba>) -> Blocks {
+    blocks.end - blocks.start
+}
+
+const fn start_of(lba: Lba) -> u64 {
+    lba.0 * BLOCK
+}
+
+/// Every call requires: its bytes lie within the volume.
+impl<V: Volume> Bytewise<V> {
+    pub(crate) fn new(volume: V) -> Self {
+        Self { volume, turns: Turns::default() }
+    }
+
+    /// The volume itself.
+    pub(crate) const fn volume(&self) -> &V {
+        &self.volume
+    }
+
+    pub(crate) async fn read(&self, bytes: Range<u64>) -> Result<Vec<Piece>, VolumeError> {
+        let blocks = touched(&bytes);
+        if count(&blocks) == Blocks(0) {
+            return Ok(Vec::new());
+        }
+        let mut pieces = self.volume.read(blocks.start, count(&blocks)).await?;
+        cut_back(&mut pieces, start_of(blocks.end) - bytes.end);
+        cut_front(&mut pieces, bytes.start - start_of(blocks.start));
+        Ok(pieces)
+    }
+
+    pub(crate) async fn write(
+        &self,
+        offset: u64,
+        data: Bytes,
+        promise: Promise,
+    ) -> Result<(), VolumeError> {
+        let bytes = offset..offset + data.len() as u64;
+        let blocks = touched(&bytes);
+        if data.is_empty() {
+            return Ok(());
+        }
+        if blocks == within(&bytes) {
+            let _turn = self.turns.take(blocks.clone(), Company::Shared).await;
+            return self.volume.write(blocks.start, data, promise).await;
+        }
+        let _turn = self.turns.take(blocks.clone(), Company::Alone).await;
+        let whole = self.completed(&bytes, &blocks, &data).await?;
+        self.volume.write(blocks.start, whole, promise).await
+    }
+
+    /// The blocks with the data in them, and what they had before and behind it.
+    async fn completed(
+        &self,
+        bytes: &Range<u64>,
+        blocks: &Range<Lba>,
+        data: &[u8],
+    ) -> Result<Bytes, VolumeError> {
+        let mut whole = aligned(index(count(blocks).bytes().0));
+        append(&mut whole, self.read(start_of(blocks.start)..bytes.start).await?);
+        whole.extend_from_slice(data);
+        append(&mut whole, self.read(bytes.end..start_of(blocks.end)).await?);
+        Ok(whole.freeze())
+    }
+
+    pub(crate) async fn clear(
+        &self,
+        bytes: Range<u64>,
+        promise: Promise,
+    ) -> Result<(), VolumeError> {
+        let blocks = within(&bytes);
+        let (front, back) = match count(&blocks) {
+            // At most parts of two blocks.
+            Blocks(0) => (bytes, 0..0),
+            _ => (bytes.start..start_of(blocks.start), start_of(blocks.end)..bytes.end),
+        };
+        for part in [front, back].into_iter().filter(|part| !part.is_empty()) {
+            let zeros = BytesMut::zeroed(index(part.end - part.start)).freeze();
+            self.write(part.start, zeros, promise).await?;
+        }
+        if count(&blocks) == Blocks(0) {
+            return Ok(());
+        }
+        let _turn = self.turns.take(blocks.clone(), Company::Shared).await;
+        self.volume.clear(blocks.start, count(&blocks), promise).await
+    }
+
+    pub(crate) async fn flush(&self) -> Result<(), VolumeError> {
+        self.volume.flush().await
+    }
+
+    /// Requires: there is at least one byte.
+    pub(crate) async fn status(
+        &self,
+        bytes: Range<u64>,
+        extents_max: usize,
+    ) -> Result<Vec<Extent>, VolumeError> {
+        let blocks = touched(&bytes);
+        let mut extents = self.volume.status(blocks.start, count(&blocks), extents_max).await?;
+        let mut at = start_of(blocks.start);
+        for extent in &mut extents {
+            let end = at + extent.length.0;
+            extent.length.0 = end.min(bytes.end) - at.max(bytes.start);
+            at = end;
+        }
+        Ok(extents)
+    }
+}
+
+fn append(to: &mut BytesMut, pieces: Vec<Piece>) {
+    for piece in pieces {
+        match piece {
+            Piece::Data(data) => to.extend_from_slice(&data),
+            Piece::Zeros(bytes) => to.resize(to.len() + index(bytes), 0),
+        }
+    }
+}
+
+/// Takes so many bytes away in front: less than a block.
+fn cut_front(pieces: &mut Vec<Piece>, mut bytes: u64) {
+    let whole = pieces.iter().take_while(|piece| {
+        let is_gone = piece.len() <= bytes;
+        bytes -= if is_gone { piece.len() } else { 0 };
+        is_gone
+    });
+    let whole = whole.count();
+    pieces.drain(..whole);
+    if let Some(first) = pieces.first_mut().filter(|_| 0 < bytes) {
+        let end = first.len();
+        *first = first.clone().cut(bytes..end);
+    }
+}
+
+/// Takes so many bytes away at the end: less than a block.
+fn cut_back(pieces: &mut Vec<Piece>, mut bytes: u64) {
+    while let Some(last) = pieces.pop_if(|last| last.len() <= bytes) {
+        bytes -= last.len();
+    }
+    if let Some(last) = pieces.last_mut().filter(|_| 0 < bytes) {
+        let end = last.len() - bytes;
+        *last = last.clone().cut(0..end);
+    }
+}

@@ -1,0 +1,227 @@
+//! One client, from its first byte to its last.
+//!
+//! 1. Shake hands, for as long as is allowed, until an export is chosen.
+//! 2. Take requests as they come, carry out as many at once as there is memory for, and answer each when it is done.
+//! 3. At the client's leave, or when the server stops, answer what is under way and close.
+//!
+//! One task does it all. A turn takes every request that has come, polls every one that was woken, and sends all
+//! answers with one system call; it sleeps when there is nothing to do, and does not read while there is no room.
+
+use std::future::{Future, poll_fn};
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use futures_util::stream::{FuturesUnordered, Stream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::watch;
+use tokio::time::{Sleep, sleep};
+
+use crate::export::Export;
+use crate::handshake::{Agreed, Handshake, Offer, Step};
+use crate::incoming::{Arrival, Incoming};
+use crate::outgoing::Outgoing;
+use crate::received::{RECEIVED_BYTES, Received};
+use crate::reply::{Outcome, Replies};
+use crate::request::{Request, Terms, WEIGHT_MAX};
+use crate::volume::Volume;
+
+/// Memory of one connection for requests that are under way and for replies that wait to be sent: 32 MiB and a little,
+/// so that the largest request fits, and 4096 of 4 KiB do. When it is used up, nothing more is read from the client.
+/// What is not whole blocks takes as much again while it is completed.
+const WINDOW_BYTES: u64 = WEIGHT_MAX;
+
+/// How long answering what is under way may take when the client has said goodbye or the server stops: 10 s.
+const GOODBYE: Duration = Duration::from_secs(10);
+
+/// Pieces that are sent with one system call: 128, the replies to 64 reads.
+const SLICES_MAX: usize = 128;
+
+/// A client's stream of bytes.
+pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire for S {}
+
+/// Reads and answers options until the client has chosen an export. `None`: it went, or broke the protocol.
+pub(crate) async fn shake_hands<S: Wire>(
+    stream: &mut S,
+    received: &mut Received,
+    offers: &[Offer],
+) -> io::Result<Option<Agreed>> {
+    let mut handshake = Handshake::new();
+    let mut output = BytesMut::new();
+    Handshake::greet(&mut output);
+    loop {
+        // Sent before more is looked at: however many options come at once, the answers to one are all that waits.
+        stream.write_all(&output).await?;
+        output.clear();
+        let (taken, step) = handshake.advance(received.bytes(), offers, &mut output);
+        received.consume(taken);
+        match step {
+            Step::Next => {}
+            Step::More if received.fill(stream).await? == 0 => return Ok(None),
+            Step::More => {}
+            Step::Agreed(agreed) => {
+                stream.write_all(&output).await?;
+                return Ok(Some(agreed));
+            }
+            Step::Close => {
+                stream.write_all(&output).await?;
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// Carries out requests until the client goes or `stopping` changes, and answers all that it took.
+///
+/// # Errors
+/// When the client went without leave.
+pub(crate) async fn transmit<S: Wire, V: Volume>(
+    stream: &mut S,
+    received: Received,
+    (export, agreed): (&Export<V>, &Agreed),
+    stopping: &mut watch::Receiver<()>,
+) -> io::Result<()> {
+    let Agreed { structured, allocation, .. } = *agreed;
+    let terms = Terms { size: export.size(), structured, allocation };
+    let mut line = Line {
+        stream,
+        received,
+        incoming: Incoming::new(terms),
+        outgoing: Outgoing::default(),
+        replies: Replies { structured },
+        under_way_bytes: 0,
+        has_no_room: false,
+        is_ending: false,
+    };
+    let mut under_way = FuturesUnordered::new();
+    let mut stop = pin!(stopping.changed());
+    let mut goodbye = pin!(None::<Sleep>);
+    poll_fn(|cx| {
+        if !line.is_ending && stop.as_mut().poll(cx).is_ready() {
+            line.is_ending = true;
+        }
+        loop {
+            while let Poll::Ready(Some((request, outcome))) = Pin::new(&mut under_way).poll_next(cx)
+            {
+                line.answer(&request, outcome);
+            }
+            let start = |request: Request, data| {
+                let carried_out = async move { (request, export.carry_out(&request, data).await) };
+                under_way.push(carried_out);
+            };
+            if line.take(export, start)? {
+                // What was taken may be done already, and is then answered together with the rest.
+                continue;
+            }
+            let moved = line.send(cx)? | line.receive(cx)?;
+            if line.is_ending && under_way.is_empty() && line.outgoing.bytes() == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            if !moved {
+                break;
+            }
+        }
+        if line.is_ending {
+            if goodbye.is_none() {
+                goodbye.set(Some(sleep(GOODBYE)));
+            }
+            let patience = goodbye.as_mut().as_pin_mut().expect("it was set before");
+            return patience.poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()));
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// A connection whose client has chosen.
+struct Line<'a, S> {
+    stream: &'a mut S,
+    received: Received,
+    incoming: Incoming,
+    outgoing: Outgoing,
+    replies: Replies,
+    /// Memory of the requests that are being carried out.
+    under_way_bytes: u64,
+    /// The next request has come and must wait.
+    has_no_room: bool,
+    /// No more requests are taken.
+    is_ending: bool,
+}
+
+impl<S: Wire> Line<'_, S> {
+    fn answer(&mut self, request: &Request, outcome: Outcome) {
+        self.under_way_bytes -= request.weight();
+        self.replies.answer(request, outcome, &mut self.outgoing);
+    }
+
+    /// Starts every request that is here as a whole and has room. True when there was one.
+    fn take<V: Volume>(
+        &mut self,
+        export: &Export<V>,
+        mut start: impl FnMut(Request, Bytes),
+    ) -> io::Result<bool> {
+        let mut any = false;
+        while !self.is_ending {
+            let used = self.under_way_bytes + self.outgoing.bytes();
+            let room = WINDOW_BYTES.saturating_sub(used);
+            let (taken, arrival) = self.incoming.advance(self.received.bytes(), room);
+            self.received.consume(taken);
+            self.has_no_room = arrival == Arrival::NoRoom;
+            match arrival {
+                Arrival::Request(request, data) => {
+                    self.under_way_bytes += request.weight();
+                    start(request, data);
+                }
+                Arrival::Refused(refusal) => {
+                    export.counts().refusals.add(1);
+                    self.replies.refuse(&refusal, &mut self.outgoing);
+                }
+                Arrival::Disconnect => self.is_ending = true,
+                Arrival::More | Arrival::NoRoom => break,
+                Arrival::Garbage => return Err(io::ErrorKind::InvalidData.into()),
+            }
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Sends what waits. True when the client took some of it.
+    fn send(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        let mut any = false;
+        while 0 < self.outgoing.bytes() {
+            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+            let count = self.outgoing.slices(&mut slices);
+            match Pin::new(&mut self.stream).poll_write_vectored(cx, &slices[..count]) {
+                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Ok(sent)) => self.outgoing.sent(sent),
+                Poll::Ready(Err(error)) => return Err(error),
+                Poll::Pending => break,
+            }
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Reads what has come, if it is wanted. True when there was something.
+    fn receive(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        if self.is_ending || self.has_no_room {
+            return Ok(false);
+        }
+        let read = match self.incoming.payload() {
+            // So much goes to its place without a copy.
+            Some((memory, left)) if RECEIVED_BYTES <= left => {
+                let mut room = memory.limit(left);
+                pin!(self.stream.read_buf(&mut room)).poll(cx)
+            }
+            _ => self.received.poll_fill(&mut self.stream, cx),
+        };
+        match read {
+            Poll::Ready(Ok(0)) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Poll::Ready(read) => read.map(|_| true),
+            Poll::Pending => Ok(false),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! An export: a volume, its name, and what was asked of it.
+
+use bytes::Bytes;
+
+use crate::bytewise::Bytewise;
+use crate::handshake::Offer;
+use crate::reply::Outcome;
+use crate::request::{Command, EXTENTS_MAX, Request};
+use crate::stats::{Counts, ExportStats};
+use crate::volume::{Volume, VolumeError};
+
+/// A volume that clients can choose by its name.
+#[derive(Debug)]
+pub struct Export<V> {
+    name: String,
+    description: String,
+    volume: Bytewise<V>,
+    counts: Counts,
+}
+
+impl<V: Volume> Export<V> {
+    /// An export of this name, which may be empty. The description is shown to people who list exports.
+    #[must_use]
+    pub fn new(name: String, description: String, volume: V) -> Self {
+        Self { name, description, volume: Bytewise::new(volume), counts: Counts::default() }
+    }
+
+    /// What clients call it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is made of.
+    #[must_use]
+    pub const fn volume(&self) -> &V {
+        self.volume.volume()
+    }
+
+    /// What was asked of it.
+    #[must_use]
+    pub fn stats(&self) -> ExportStats {
+        self.counts.snapshot()
+    }
+
+    pub(crate) const fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    pub(crate) fn size(&self) -> zonal_base::Bytes {
+        self.volume().blocks().bytes()
+    }
+
+    pub(crate) fn offer(&self) -> Offer {
+        let (name, description) = (self.name.clone(), self.description.clone());
+        Offer { name, description, size: self.size().0 }
+    }
+
+    /// `data` is what a write writes.
+    pub(crate) async fn carry_out(&self, request: &Request, data: Bytes) -> Outcome {
+        let outcome = self.ask(request, data).await;
+        let counts = &self.counts;
+        let (count, bytes) = match (&outcome, request.command) {
+            (Err(_), _) => (&counts.failures, None),
+            (Ok(_), Command::Read { .. }) => (&counts.reads, Some(&counts.read_bytes)),
+            (Ok(_), Command::Write(_)) => (&counts.writes, Some(&counts.written_bytes)),
+            (Ok(_), Command::Clear(_)) => (&counts.clears, Some(&counts.cleared_bytes)),
+            (Ok(_), Command::Flush) => (&counts.flushes, None),
+            (Ok(_), Command::Status { .. }) => (&counts.statuses, None),
+        };
+        count.add(1);
+        if let Some(bytes) = bytes {
+            bytes.add(request.length.into());
+        }
+        outcome.unwrap_or_else(Outcome::Failed)
+    }
+
+    async fn ask(&self, request: &Request, data: Bytes) -> Result<Outcome, VolumeError> {
+        let volume = &self.volume;
+        let bytes = request.offset..request.offset + u64::from(request.length);
+        match request.command {
+            Command::Read { .. } if bytes.is_empty() => {}
+            Command::Read { .. } => return volume.read(bytes).await.map(Outcome::Read),
+            Command::Write(promise) => volume.write(bytes.start, data, promise).await?,
+            Command::Clear(promise) => volume.clear(bytes, promise).await?,
+            Command::Flush => volume.flush().await?,
+            Command::Status { one } => {
+                let extents_max = if one { 1 } else { EXTENTS_MAX };
+                return volume.status(bytes, extents_max).await.map(Outcome::Status);
+            }
+        }
+        Ok(Outcome::Done)
+    }
+}

@@ -1,0 +1,69 @@
+//! The data of options, read from front to back: what is not there is `None`.
+
+/// What is left to be read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+
+impl<'a> Fields<'a> {
+    pub(super) fn bytes(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (front, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(front)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.bytes(N)?.try_into().ok()
+    }
+
+    pub(super) fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    /// A length and as many bytes.
+    fn string(&mut self) -> Option<&'a [u8]> {
+        let length = self.u32()?;
+        self.bytes(zonal_base::index(length.into()))
+    }
+
+    /// Nothing is left.
+    const fn is_at_end(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// `INFO` and `GO`: a name, and what to tell besides size and flags.
+pub(super) fn inquiry(data: &[u8]) -> Option<(&[u8], impl Iterator<Item = u16> + Clone)> {
+    let mut fields = Fields(data);
+    let name = fields.string()?;
+    let count = fields.u16()?;
+    let items = fields.bytes(2 * usize::from(count))?;
+    if !fields.is_at_end() {
+        return None;
+    }
+    let mut items = Fields(items);
+    Some((name, core::iter::from_fn(move || items.u16())))
+}
+
+/// `LIST_META_CONTEXT` and `SET_META_CONTEXT`: an export, and names of contexts.
+pub(super) fn queries(data: &[u8]) -> Option<(&[u8], impl Iterator<Item = &[u8]> + Clone)> {
+    let mut fields = Fields(data);
+    let name = fields.string()?;
+    let count = fields.u32()?;
+    let first = fields;
+    for _ in 0..count {
+        fields.string()?;
+    }
+    if !fields.is_at_end() {
+        return None;
+    }
+    let mut rest = first;
+    Some((name, core::iter::from_fn(move || rest.string())))
+}

@@ -1,0 +1,28 @@
+//! Memory for what is written: aligned to blocks, so that a device can take it from where it is.
+
+use bytes::{Buf, BufMut, BytesMut};
+use zonal_base::BLOCK_BYTES;
+
+/// Room for `bytes`, empty, at a block-aligned address. Requires: no more than that is put into it, or it moves.
+pub(crate) fn aligned(bytes: usize) -> BytesMut {
+    let mut memory = BytesMut::with_capacity(bytes + BLOCK_BYTES - 1);
+    let before = memory.as_ptr().align_offset(BLOCK_BYTES);
+    memory.put_bytes(0, before);
+    memory.advance(before);
+    memory
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_stays_where_a_device_can_take_it() {
+        for bytes in [1, 512, BLOCK_BYTES, BLOCK_BYTES + 1, 1 << 20] {
+            let mut memory = aligned(bytes);
+            memory.put_bytes(7, bytes);
+            let frozen = memory.freeze();
+            assert_eq!((frozen.len(), frozen.as_ptr().align_offset(BLOCK_BYTES)), (bytes, 0));
+        }
+    }
+}

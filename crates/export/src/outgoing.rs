@@ -1,0 +1,90 @@
+//! Replies that wait for the socket: small ones side by side in one piece of memory, data as it came from the volume.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use bytes::{Buf, Bytes, BytesMut};
+use zonal_base::index;
+
+/// Zeros for replies that must spell them out: 64 KiB, so that a long run of them is few pieces.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// Bytes to be sent, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    pieces: VecDeque<Bytes>,
+    /// What was appended last and is not a piece yet.
+    tail: BytesMut,
+    bytes: u64,
+}
+
+impl Outgoing {
+    /// How many bytes wait.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Appends what `write` writes: a header.
+    pub(crate) fn header(&mut self, write: impl FnOnce(&mut BytesMut)) {
+        let before = self.tail.len();
+        write(&mut self.tail);
+        self.bytes += (self.tail.len() - before) as u64;
+    }
+
+    /// Appends data, without a copy.
+    pub(crate) fn data(&mut self, data: Bytes) {
+        if data.is_empty() {
+            return;
+        }
+        self.bytes += data.len() as u64;
+        if !self.tail.is_empty() {
+            self.pieces.push_back(self.tail.split().freeze());
+        }
+        self.pieces.push_back(data);
+    }
+
+    /// Appends zeros, without memory for them.
+    pub(crate) fn zeros(&mut self, mut bytes: u64) {
+        while 0 < bytes {
+            let part = bytes.min(ZEROS.len() as u64);
+            self.data(Bytes::from_static(&ZEROS[..index(part)]));
+            bytes -= part;
+        }
+    }
+
+    /// Fills `slices` with what is to be sent next, and says how many it filled.
+    pub(crate) fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let tail = Some(&self.tail[..]).filter(|tail| !tail.is_empty());
+        let waiting = self.pieces.iter().map(|piece| &piece[..]).chain(tail);
+        let mut count = 0;
+        for (slice, piece) in slices.iter_mut().zip(waiting) {
+            *slice = IoSlice::new(piece);
+            count += 1;
+        }
+        count
+    }
+
+    /// So many bytes were sent.
+    pub(crate) fn sent(&mut self, mut bytes: usize) {
+        self.bytes -= bytes as u64;
+        while 0 < bytes {
+            let Some(first) = self.pieces.front_mut() else {
+                return self.tail.advance(bytes);
+            };
+            let part = bytes.min(first.len());
+            first.advance(part);
+            bytes -= part;
+            if first.is_empty() {
+                self.pieces.pop_front();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl Outgoing {
+    /// Everything that waits.
+    pub(crate) fn to_vec(&self) -> Vec<u8> {
+        self.pieces.iter().flat_map(|piece| piece.iter()).chain(self.tail.iter()).copied().collect()
+    }
+}

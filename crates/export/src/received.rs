@@ -1,0 +1,64 @@
+//! What came from a socket and was not looked at yet: a fixed piece of memory.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::handshake::OPTION_BYTES_MAX;
+
+/// How much is read at once: 128 KiB, 31 writes of 4 KiB with one system call. What comes in smaller pieces than this
+/// is copied from here to where it stays, which costs less than a system call for each.
+pub(crate) const RECEIVED_BYTES: usize = 128 << 10;
+
+const _: () = assert!(2 * OPTION_BYTES_MAX <= RECEIVED_BYTES, "an option fits with its header");
+
+/// Bytes that came, in order.
+#[derive(Debug)]
+pub(crate) struct Received {
+    memory: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl Received {
+    pub(crate) fn new() -> Self {
+        Self { memory: vec![0; RECEIVED_BYTES].into_boxed_slice(), start: 0, end: 0 }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..self.end]
+    }
+
+    /// The first `bytes` of them were looked at.
+    pub(crate) fn consume(&mut self, bytes: usize) {
+        assert!(bytes <= self.end - self.start);
+        self.start += bytes;
+    }
+
+    /// Reads what there is, as much as there is room for, and says how many bytes: none when no more will come.
+    ///
+    /// Requires: what is here is not as much as there is room for.
+    pub(crate) fn poll_fill<S: AsyncRead + Unpin>(
+        &mut self,
+        stream: &mut S,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        // What is left is mostly nothing, or a part of a header.
+        self.memory.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        let mut room = ReadBuf::new(&mut self.memory[self.end..]);
+        assert!(0 < room.capacity(), "whoever wants more has looked at what is here");
+        ready!(Pin::new(stream).poll_read(cx, &mut room))?;
+        let read = room.filled().len();
+        self.end += read;
+        Poll::Ready(Ok(read))
+    }
+
+    /// As [`Received::poll_fill`].
+    pub(crate) async fn fill<S: AsyncRead + Unpin>(&mut self, stream: &mut S) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_fill(stream, cx)).await
+    }
+}

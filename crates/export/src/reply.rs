@@ -1,0 +1,177 @@
+//! Replies: what became of a request, as the client understands it.
+//!
+//! Without structured replies there is an error number and, when it is zero, what was read. With them, what was read is
+//! told in chunks in which runs of zeros take no bytes, and an error has a sentence beside its number.
+
+use bytes::BufMut;
+use zonal_base::low_u32;
+
+use crate::outgoing::Outgoing;
+use crate::request::{Command, Refusal, Request};
+use crate::volume::{Extent, Piece, VolumeError};
+use crate::wire::{CHUNK_MAGIC, Errno, SIMPLE_REPLY_MAGIC, allocation, chunk};
+
+/// What became of a request that was carried out.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Done,
+    /// Pieces as long as what was asked for.
+    Read(Vec<Piece>),
+    /// Extents from the request's offset on: at least one.
+    Status(Vec<Extent>),
+    Failed(VolumeError),
+}
+
+/// The replies of one connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Replies {
+    pub(crate) structured: bool,
+}
+
+impl VolumeError {
+    const fn errno(self) -> (Errno, &'static str) {
+        match self {
+            Self::Failed => (Errno::Io, "the devices below failed"),
+            Self::NoSpace => (Errno::NoSpace, "there is no room left"),
+            Self::ReadOnly => (Errno::Perm, "the devices below take no more writes"),
+            Self::Stopping => (Errno::Shutdown, "the server is being stopped"),
+        }
+    }
+}
+
+impl Replies {
+    pub(crate) fn answer(self, request: &Request, outcome: Outcome, to: &mut Outgoing) {
+        match outcome {
+            Outcome::Failed(error) => {
+                let (errno, why) = error.errno();
+                self.error(request.cookie, errno, why, to);
+            }
+            Outcome::Done => self.done(request, to),
+            Outcome::Read(pieces) => self.read(request, &pieces, to),
+            Outcome::Status(extents) => status(request.cookie, &extents, to),
+        }
+    }
+
+    pub(crate) fn refuse(self, refusal: &Refusal, to: &mut Outgoing) {
+        self.error(refusal.cookie, refusal.errno, refusal.why, to);
+    }
+
+    fn error(self, cookie: u64, errno: Errno, why: &str, to: &mut Outgoing) {
+        if !self.structured {
+            return simple(cookie, errno.code(), to);
+        }
+        let length = 4 + 2 + low_u32(why.len());
+        begin_chunk(cookie, (chunk::ERROR, chunk::DONE), length, to);
+        to.header(|header| {
+            header.put_u32(errno.code());
+            header.put_u16(u16::try_from(why.len()).expect("sentences are short"));
+            header.put_slice(why.as_bytes());
+        });
+    }
+
+    fn done(self, request: &Request, to: &mut Outgoing) {
+        match request.command {
+            // Nothing was to be read, and still the reply to a read is structured.
+            Command::Read { .. } if self.structured => {
+                begin_chunk(request.cookie, (chunk::NONE, chunk::DONE), 0, to);
+            }
+            _ => simple(request.cookie, 0, to),
+        }
+    }
+
+    fn read(self, request: &Request, pieces: &[Piece], to: &mut Outgoing) {
+        let total: u64 = pieces.iter().map(Piece::len).sum();
+        assert_eq!(total, request.length.into(), "a volume reads what it is asked for");
+        let Command::Read { whole } = request.command else { unreachable!("only reads read") };
+        if !self.structured {
+            simple(request.cookie, 0, to);
+            return put_all(pieces, to);
+        }
+        if whole {
+            let done = (request.cookie, chunk::DONE);
+            begin_data(done, request.offset, total, to);
+            return put_all(pieces, to);
+        }
+        chunks(request, pieces, to);
+    }
+}
+
+/// One chunk for each run of data, and one for each run of zeros.
+fn chunks(request: &Request, pieces: &[Piece], to: &mut Outgoing) {
+    let end = request.offset + u64::from(request.length);
+    let mut offset = request.offset;
+    for run in pieces.chunk_by(|one, next| is_data(one) == is_data(next)) {
+        let length: u64 = run.iter().map(Piece::len).sum();
+        let flags = if offset + length == end { chunk::DONE } else { 0 };
+        if is_data(&run[0]) {
+            begin_data((request.cookie, flags), offset, length, to);
+            put_all(run, to);
+        } else {
+            begin_chunk(request.cookie, (chunk::OFFSET_HOLE, flags), 12, to);
+            to.header(|header| {
+                header.put_u64(offset);
+                header.put_u32(length_of(length));
+            });
+        }
+        offset += length;
+    }
+}
+
+const fn is_data(piece: &Piece) -> bool {
+    matches!(piece, Piece::Data(_))
+}
+
+fn put_all(pieces: &[Piece], to: &mut Outgoing) {
+    for piece in pieces {
+        match piece {
+            Piece::Data(data) => to.data(data.clone()),
+            Piece::Zeros(bytes) => to.zeros(*bytes),
+        }
+    }
+}
+
+fn status(cookie: u64, extents: &[Extent], to: &mut Outgoing) {
+    assert!(!extents.is_empty(), "a volume says something of the first block");
+    begin_chunk(cookie, (chunk::BLOCK_STATUS, chunk::DONE), 4 + 8 * low_u32(extents.len()), to);
+    to.header(|header| {
+        header.put_u32(allocation::ID);
+        for extent in extents {
+            header.put_u32(length_of(extent.length.0));
+            header.put_u32(match extent.is_stored {
+                true => 0,
+                false => allocation::HOLE | allocation::ZERO,
+            });
+        }
+    });
+}
+
+/// Requires: a part of one request.
+fn length_of(bytes: u64) -> u32 {
+    u32::try_from(bytes).expect("no longer than the request, whose length has 32 bits")
+}
+
+fn simple(cookie: u64, error: u32, to: &mut Outgoing) {
+    to.header(|header| {
+        header.put_u32(SIMPLE_REPLY_MAGIC);
+        header.put_u32(error);
+        header.put_u64(cookie);
+    });
+}
+
+fn begin_data((cookie, flags): (u64, u16), offset: u64, length: u64, to: &mut Outgoing) {
+    begin_chunk(cookie, (chunk::OFFSET_DATA, flags), 8 + length_of(length), to);
+    to.header(|header| header.put_u64(offset));
+}
+
+fn begin_chunk(cookie: u64, (kind, flags): (u16, u16), length: u32, to: &mut Outgoing) {
+    to.header(|header| {
+        header.put_u32(CHUNK_MAGIC);
+        header.put_u16(flags);
+        header.put_u16(kind);
+        header.put_u64(cookie);
+        header.put_u32(length);
+    });
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! A request: 28 bytes, of which is decided what becomes of them before anything else is looked at.
+
+use zonal_base::Bytes;
+
+use crate::volume::Promise;
+use crate::wire::{Errno, REQUEST_MAGIC, command, command_flag};
+
+/// The most that one request reads or writes: 32 MiB. Clients may count on as much where nobody says otherwise.
+pub(crate) const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
+
+/// Extents that one reply tells of: 500, which take 4 KiB. Clients ask on from where the last one ends.
+pub(crate) const EXTENTS_MAX: usize = 500;
+
+/// Memory that any request counts as, its data aside, from when it came until its reply is sent: 4 KiB. That much a
+/// reply of extents takes, or what it takes to align what is written.
+const REQUEST_WEIGHT: u64 = 4 << 10;
+
+/// The most that one request counts as.
+pub(crate) const WEIGHT_MAX: u64 = REQUEST_WEIGHT + PAYLOAD_BYTES_MAX as u64;
+
+/// A request as it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    flags: u16,
+    kind: u16,
+    /// The client's name for it, repeated in the reply.
+    pub(crate) cookie: u64,
+    offset: u64,
+    length: u32,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    Read {
+        /// In one chunk.
+        whole: bool,
+    },
+    Write(Promise),
+    Flush,
+    /// Trimmed or to be zeros: both read as zeros and are not stored any more.
+    Clear(Promise),
+    Status {
+        /// The first extent is enough.
+        one: bool,
+    },
+}
+
+/// A request that can be carried out. Its bytes lie within the export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(crate) cookie: u64,
+    pub(crate) command: Command,
+    pub(crate) offset: u64,
+    pub(crate) length: u32,
+}
+
+/// What a request is measured against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) size: Bytes,
+    pub(crate) structured: bool,
+    pub(crate) allocation: bool,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is carried out.
+    Do(Request),
+    /// It is answered with an error, behind the payload that may follow it.
+    Refuse(Refusal),
+    /// The client goes: no reply, and nothing follows.
+    Disconnect,
+}
+
+/// Why a request is not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) cookie: u64,
+    pub(crate) errno: Errno,
+    /// For the client's user.
+    pub(crate) why: &'static str,
+    /// So much follows the request and is read past.
+    pub(crate) payload: u32,
+}
+
+type Judged = Result<Command, (Errno, &'static str)>;
+
+impl Verdict {
+    /// Memory that it counts as.
+    pub(crate) fn weight(&self) -> u64 {
+        match self {
+            Self::Do(request) => request.weight(),
+            Self::Refuse(_) => REQUEST_WEIGHT,
+            Self::Disconnect => 0,
+        }
+    }
+}
+
+impl Request {
+    /// Memory that it counts as, from when it came until its reply is sent.
+    pub(crate) fn weight(&self) -> u64 {
+        match self.command {
+            Command::Read { .. } | Command::Write(_) => REQUEST_WEIGHT + u64::from(self.length),
+            Command::Flush | Command::Clear(_) | Command::Status { .. } => REQUEST_WEIGHT,
+        }
+    }
+}
+
+impl Header {
+    pub(crate) const BYTES: usize = 28;
+
+    /// `None` when these are not the bytes of a request: there is no telling where one begins.
+    pub(crate) fn decode(bytes: &[u8; Self::BYTES]) -> Option<Self> {
+        let (magic, rest) = bytes.split_first_chunk()?;
+        let (flags, rest) = rest.split_first_chunk()?;
+        let (kind, rest) = rest.split_first_chunk()?;
+        let (cookie, rest) = rest.split_first_chunk()?;
+        let (offset, length) = rest.split_first_chunk()?;
+        let header = Self {
+            flags: u16::from_be_bytes(*flags),
+            kind: u16::from_be_bytes(*kind),
+            cookie: u64::from_be_bytes(*cookie),
+            offset: u64::from_be_bytes(*offset),
+            length: u32::from_be_bytes(length.try_into().ok()?),
+        };
+        (u32::from_be_bytes(*magic) == REQUEST_MAGIC).then_some(header)
+    }
+
+    pub(crate) fn judge(&self, terms: &Terms) -> Verdict {
+        let judged = match self.kind {
+            command::DISC => return Verdict::Disconnect,
+            command::READ => self.read(terms),
+            command::WRITE => self.write(terms),
+            command::FLUSH => self.flush(),
+            command::TRIM => self.trim(terms),
+            command::WRITE_ZEROES => self.write_zeroes(terms),
+            command::BLOCK_STATUS => self.status(terms),
+            _ => Err((Errno::Invalid, "this server does not know the command")),
+        };
+        let Self { cookie, offset, length, .. } = *self;
+        match judged {
+            Ok(command) => Verdict::Do(Request { cookie, command, offset, length }),
+            Err((errno, why)) => {
+                let payload = if self.kind == command::WRITE { length } else { 0 };
+                Verdict::Refuse(Refusal { cookie, errno, why, payload })
+            }
+        }
+    }
+
+    fn read(&self, terms: &Terms) -> Judged {
+        let whole = if terms.structured { command_flag::DF } else { 0 };
+        self.allows(whole)?;
+        self.fits_one_request()?;
+        self.lies_within(terms, Errno::Invalid)?;
+        Ok(Command::Read { whole: self.flags & command_flag::DF != 0 })
+    }
+
+    fn write(&self, terms: &Terms) -> Judged {
+        self.allows(0)?;
+        self.fits_one_request()?;
+        self.lies_within(terms, Errno::NoSpace)?;
+        Ok(Command::Write(self.promise()))
+    }
+
+    fn flush(&self) -> Judged {
+        self.allows(0)?;
+        if (self.offset, self.length) != (0, 0) {
+            return Err((Errno::Invalid, "a flush has neither offset nor length"));
+        }
+        Ok(Command::Flush)
+    }
+
+    fn trim(&self, terms: &Terms) -> Judged {
+        self.allows(0)?;
+        self.lies_within(terms, Errno::Invalid)?;
+        Ok(Command::Clear(self.promise()))
+    }
+
+    /// Zeros are never written but noted, so they are always fast; and room is set aside for every block of an
+    /// export, stored or not, so that a client that wants no holes has what it wants them for.
+    fn write_zeroes(&self, terms: &Terms) -> Judged {
+        self.allows(command_flag::NO_HOLE | command_flag::FAST_ZERO)?;
+        self.lies_within(terms, Errno::NoSpace)?;
+        Ok(Command::Clear(self.promise()))
+    }
+
+    fn status(&self, terms: &Terms) -> Judged {
+        self.allows(command_flag::REQ_ONE)?;
+        if !terms.allocation {
+            return Err((Errno::Invalid, "no metadata context was agreed on"));
+        }
+        if self.length == 0 {
+            return Err((Errno::Invalid, "nothing has no status"));
+        }
+        self.lies_within(terms, Errno::Invalid)?;
+        Ok(Command::Status { one: self.flags & command_flag::REQ_ONE != 0 })
+    }
+
+    /// FUA may stand on any request: some clients set it on all.
+    const fn allows(&self, flags: u16) -> Result<(), (Errno, &'static str)> {
+        if self.flags & !(flags | command_flag::FUA) == 0 {
+            return Ok(());
+        }
+        Err((Errno::Invalid, "the command does not take these flags"))
+    }
+
+    const fn fits_one_request(&self) -> Result<(), (Errno, &'static str)> {
+        if self.length <= PAYLOAD_BYTES_MAX {
+            return Ok(());
+        }
+        Err((Errno::Invalid, "one request reads or writes 32 MiB at most"))
+    }
+
+    fn lies_within(&self, terms: &Terms, errno: Errno) -> Result<(), (Errno, &'static str)> {
+        let end = self.offset.checked_add(self.length.into());
+        if end.is_some_and(|end| end <= terms.size.0) {
+            return Ok(());
+        }
+        Err((errno, "this lies beyond the end of the export"))
+    }
+
+    const fn promise(&self) -> Promise {
+        match self.flags & command_flag::FUA {
+            0 => Promise::Taken,
+            _ => Promise::Durable,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! Listens, and serves connections until it is told to stop.
+//!
+//! 1. Accept; beyond the limit close at once.
+//! 2. Serve each connection as a task of the thread that all of them share with their volumes.
+//! 3. At the end let go: no new connections, no new requests on old ones, what is under way is answered.
+
+use std::cell::Cell;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::select;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::connection::{Wire, shake_hands, transmit};
+use crate::export::Export;
+use crate::handshake::Offer;
+use crate::received::Received;
+use crate::volume::Volume;
+
+/// How long a client may take to choose an export: 30 s.
+const HANDSHAKE: Duration = Duration::from_secs(30);
+
+/// After `accept` failed, mostly for lack of file descriptors: until it is tried again.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a client may go on sending after our last byte: a socket that is closed with unread bytes may lose what was
+/// sent before. 2 s.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// A client that is gone without a word is noticed after a minute of silence and some questions; a disk may be idle for
+/// days.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// Where clients come from.
+#[derive(Debug)]
+pub enum Listener {
+    /// A socket in the file system.
+    Unix(UnixListener),
+    /// An address.
+    Tcp(TcpListener),
+}
+
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Listener {
+    async fn accept(&self) -> io::Result<Stream> {
+        match self {
+            Self::Unix(listener) => listener.accept().await.map(|(stream, _)| Stream::Unix(stream)),
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                // A reply must not wait for an acknowledgement of the one before. Who refuses either is gone.
+                let _ = stream.set_nodelay(true);
+                let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
+                let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
+                Ok(Stream::Tcp(stream))
+            }
+        }
+    }
+}
+
+/// Serves exports. Clones share them.
+#[derive(Debug)]
+pub struct Server<V> {
+    shared: Rc<Shared<V>>,
+}
+
+#[derive(Debug)]
+struct Shared<V> {
+    exports: Vec<Export<V>>,
+    offers: Vec<Offer>,
+    connections_max: usize,
+    counts: Connections,
+}
+
+#[derive(Debug, Default)]
+struct Connections {
+    open: Cell<usize>,
+    refused: Cell<u64>,
+    failed: Cell<u64>,
+}
+
+/// What is known of all connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionStats {
+    /// Those that are open.
+    pub open: usize,
+    /// Those that were closed at once, because there were too many.
+    pub refused: u64,
+    /// Those that ended without leave: gone, too slow to choose, or not speaking the protocol.
+    pub failed: u64,
+}
+
+impl<V> Clone for Server<V> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<V: Volume> Server<V> {
+    /// A server of these exports to so many connections at once. Each takes up to 32 MiB for its requests, twice that
+    /// while it writes what is not whole blocks.
+    ///
+    /// Requires: no two exports of one name.
+    #[must_use]
+    pub fn new(exports: Vec<Export<V>>, connections_max: usize) -> Self {
+        let offers: Vec<Offer> = exports.iter().map(Export::offer).collect();
+        let counts = Connections::default();
+        Self { shared: Rc::new(Shared { exports, offers, connections_max, counts }) }
+    }
+
+    /// The exports, in their order.
+    #[must_use]
+    pub fn exports(&self) -> &[Export<V>] {
+        &self.shared.exports
+    }
+
+    /// What is known of all connections.
+    #[must_use]
+    pub fn connections(&self) -> ConnectionStats {
+        let Connections { open, refused, failed } = &self.shared.counts;
+        ConnectionStats { open: open.get(), refused: refused.get(), failed: failed.get() }
+    }
+
+    /// Serves clients until `stopping` changes or is dropped, and returns when all of them have been answered, or
+    /// have not taken their answers for ten seconds.
+    ///
+    /// Requires: it runs within a `LocalSet`.
+    pub async fn serve(&self, listener: Listener, mut stopping: watch::Receiver<()>) {
+        let mut connections = JoinSet::new();
+        loop {
+            let accepted = select! {
+                _ = stopping.changed() => break,
+                Some(_) = connections.join_next() => continue,
+                accepted = listener.accept() => accepted,
+            };
+            let Ok(stream) = accepted else {
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            let Some(place) = Place::take(&self.shared) else { continue };
+            let stopping = stopping.clone();
+            connections.spawn_local(async move {
+                match stream {
+                    Stream::Unix(stream) => place.serve(stream, stopping).await,
+                    Stream::Tcp(stream) => place.serve(stream, stopping).await,
+                }
+            });
+        }
+        drop(listener);
+        while connections.join_next().await.is_some() {}
+    }
+}
+
+/// One of the connections that there may be.
+struct Place<V> {
+    shared: Rc<Shared<V>>,
+}
+
+impl<V> Place<V> {
+    fn take(shared: &Rc<Shared<V>>) -> Option<Self> {
+        let counts = &shared.counts;
+        if counts.open.get() == shared.connections_max {
+            counts.refused.set(counts.refused.get() + 1);
+            return None;
+        }
+        counts.open.set(counts.open.get() + 1);
+        Some(Self { shared: shared.clone() })
+    }
+}
+
+impl<V> Drop for Place<V> {
+    fn drop(&mut self) {
+        let open = &self.shared.counts.open;
+        open.set(open.get() - 1);
+    }
+}
+
+impl<V: Volume> Place<V> {
+    async fn serve<S: Wire>(self, mut stream: S, mut stopping: watch::Receiver<()>) {
+        let Shared { exports, offers, counts, .. } = &*self.shared;
+        let fail = || counts.failed.set(counts.failed.get() + 1);
+        let mut received = Received::new();
+        let choice = select! {
+            choice = timeout(HANDSHAKE, shake_hands(&mut stream, &mut received, offers)) => choice,
+            _ = stopping.changed() => return,
+        };
+        let Ok(Ok(agreed)) = choice else { return fail() };
+        if let Some(agreed) = agreed {
+            let export = &exports[agreed.export];
+            export.counts().connections.add(1);
+            let ended = transmit(&mut stream, received, (export, &agreed), &mut stopping).await;
+            export.counts().disconnections.add(1);
+            if ended.is_err() {
+                return fail();
+            }
+        }
+        let _ = timeout(FAREWELL, part(&mut stream)).await;
+    }
+}
+
+/// Closes our side, and reads what still comes until the client closes its own.
+async fn part<S: Wire>(stream: &mut S) -> io::Result<()> {
+    stream.shutdown().await?;
+    let mut ignored = [0; 4096];
+    while 0 < stream.read(&mut ignored).await? {}
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! The numbers of the NBD protocol, by the names of its specification. On the wire they are big-endian.
+
+/// What the server says first.
+pub(crate) const NBD_MAGIC: u64 = u64::from_be_bytes(*b"NBDMAGIC");
+/// What the server says second, and what begins each option.
+pub(crate) const OPTION_MAGIC: u64 = u64::from_be_bytes(*b"IHAVEOPT");
+/// What begins each answer to an option.
+pub(crate) const OPTION_REPLY_MAGIC: u64 = 0x0003_E889_0455_65A9;
+/// What begins each request.
+pub(crate) const REQUEST_MAGIC: u32 = 0x2560_9513;
+/// What begins a simple reply.
+pub(crate) const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
+/// What begins each chunk of a structured reply.
+pub(crate) const CHUNK_MAGIC: u32 = 0x668E_33EF;
+
+/// Handshake flags of the server, and the client's answer: the bits are the same.
+pub(crate) mod handshake {
+    pub(crate) const FIXED_NEWSTYLE: u16 = 1;
+    pub(crate) const NO_ZEROES: u16 = 1 << 1;
+    /// Behind an export's size and flags, unless both sides left them out.
+    pub(crate) const ZEROES: usize = 124;
+}
+
+/// Options of the handshake.
+pub(crate) mod option {
+    pub(crate) const EXPORT_NAME: u32 = 1;
+    pub(crate) const ABORT: u32 = 2;
+    pub(crate) const LIST: u32 = 3;
+    pub(crate) const STARTTLS: u32 = 5;
+    pub(crate) const INFO: u32 = 6;
+    pub(crate) const GO: u32 = 7;
+    pub(crate) const STRUCTURED_REPLY: u32 = 8;
+    pub(crate) const LIST_META_CONTEXT: u32 = 9;
+    pub(crate) const SET_META_CONTEXT: u32 = 10;
+}
+
+/// Answers to options.
+pub(crate) mod answer {
+    pub(crate) const ACK: u32 = 1;
+    pub(crate) const SERVER: u32 = 2;
+    pub(crate) const INFO: u32 = 3;
+    pub(crate) const META_CONTEXT: u32 = 4;
+    const ERROR: u32 = 1 << 31;
+    pub(crate) const ERR_UNSUP: u32 = ERROR | 1;
+    pub(crate) const ERR_INVALID: u32 = ERROR | 3;
+    pub(crate) const ERR_UNKNOWN: u32 = ERROR | 6;
+    pub(crate) const ERR_TOO_BIG: u32 = ERROR | 9;
+}
+
+/// What a client may ask of an export before it chooses it.
+pub(crate) mod info {
+    pub(crate) const EXPORT: u16 = 0;
+    pub(crate) const NAME: u16 = 1;
+    pub(crate) const DESCRIPTION: u16 = 2;
+    pub(crate) const BLOCK_SIZE: u16 = 3;
+}
+
+/// What an export can do.
+pub(crate) mod transmission {
+    pub(crate) const HAS_FLAGS: u16 = 1;
+    pub(crate) const SEND_FLUSH: u16 = 1 << 2;
+    pub(crate) const SEND_FUA: u16 = 1 << 3;
+    pub(crate) const SEND_TRIM: u16 = 1 << 5;
+    pub(crate) const SEND_WRITE_ZEROES: u16 = 1 << 6;
+    pub(crate) const SEND_DF: u16 = 1 << 7;
+    pub(crate) const CAN_MULTI_CONN: u16 = 1 << 8;
+    pub(crate) const SEND_FAST_ZERO: u16 = 1 << 11;
+}
+
+/// Requests.
+pub(crate) mod command {
+    pub(crate) const READ: u16 = 0;
+    pub(crate) const WRITE: u16 = 1;
+    pub(crate) const DISC: u16 = 2;
+    pub(crate) const FLUSH: u16 = 3;
+    pub(crate) const TRIM: u16 = 4;
+    pub(crate) const WRITE_ZEROES: u16 = 6;
+    pub(crate) const BLOCK_STATUS: u16 = 7;
+}
+
+/// Flags of a request.
+pub(crate) mod command_flag {
+    pub(crate) const FUA: u16 = 1;
+    pub(crate) const NO_HOLE: u16 = 1 << 1;
+    pub(crate) const DF: u16 = 1 << 2;
+    pub(crate) const REQ_ONE: u16 = 1 << 3;
+    pub(crate) const FAST_ZERO: u16 = 1 << 4;
+}
+
+/// Chunks of a structured reply.
+pub(crate) mod chunk {
+    /// The flag of the last one.
+    pub(crate) const DONE: u16 = 1;
+    pub(crate) const NONE: u16 = 0;
+    pub(crate) const OFFSET_DATA: u16 = 1;
+    pub(crate) const OFFSET_HOLE: u16 = 2;
+    pub(crate) const BLOCK_STATUS: u16 = 5;
+    pub(crate) const ERROR: u16 = (1 << 15) | 1;
+}
+
+/// The one metadata context that there is, and how its extents are marked.
+pub(crate) mod allocation {
+    pub(crate) const NAME: &str = "base:allocation";
+    /// The number by which it goes in replies.
+    pub(crate) const ID: u32 = 1;
+    /// Nothing is stored there.
+    pub(crate) const HOLE: u32 = 1;
+    /// It reads as zeros.
+    pub(crate) const ZERO: u32 = 1 << 1;
+}
+
+/// Errors of requests, with the numbers that the protocol fixes for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Errno {
+    /// Operation not permitted: the export takes no writes.
+    Perm,
+    /// Input/output error.
+    Io,
+    /// The request is not one that the protocol, or what was agreed, allows.
+    Invalid,
+    /// No space left, or a write beyond the end.
+    NoSpace,
+    /// The server is being shut down.
+    Shutdown,
+}
+
+impl Errno {
+    pub(crate) const fn code(self) -> u32 {
+        match self {
+            Self::Perm => 1,
+            Self::Io => 5,
+            Self::Invalid => 22,
+            Self::NoSpace => 28,
+            Self::Shutdown => 108,
+        }
+    }
+}
