@@ -1,0 +1,49 @@
+//! Collection: a zone of the capacity tier in which little is left is emptied into others.
+//!
+//! 1. Wait until few zones of the capacity tier are empty.
+//! 2. Victim: the full zone with the fewest live blocks; of equal ones the one that was begun first. A zone of which emptying
+//!    would not gain a sixteenth is left alone, unless compaction waits for room.
+//! 3. Move what is live (`relocate`), flush both tiers, reset the zone (`tier`).
+//!
+//! The last two empty zones are for collection alone, so it can always proceed; whatever a victim holds fits into one.
+
+use alloc::rc::Rc;
+
+use crate::BlockError;
+use crate::layout::Zone;
+use crate::relocate::Mover;
+use crate::shaper::Inner;
+use crate::state::ZoneUse;
+
+impl Inner {
+    /// The task of collection. It ends when a device fails.
+    pub(crate) async fn run_collection(self: Rc<Self>, mut mover: Mover) {
+        loop {
+            let victim = {
+                let mut state = self.state.borrow_mut();
+                if state.failure.or(state.halted).is_some() {
+                    return;
+                }
+                let victim = state.wants_collection(&self).then(|| state.collection_victim(&self));
+                let victim = victim.flatten();
+                if let Some(zone) = victim {
+                    state.set_usage(&self.layout, zone, ZoneUse::Emptying);
+                }
+                victim
+            };
+            match victim {
+                None => self.work.wait().await,
+                Some(zone) => {
+                    if let Err(error) = self.collect(&mut mover, zone).await {
+                        return self.stop_moving(error);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn collect(&self, mover: &mut Mover, zone: Zone) -> Result<(), BlockError> {
+        mover.move_all(zone).await?;
+        self.reset(zone).await
+    }
+}

@@ -1,0 +1,95 @@
+//! Compaction: the oldest zone of the buffer is emptied into the capacity tier.
+//!
+//! 1. Wait until fewer zones of the buffer are empty than one in five.
+//! 2. Take the oldest that is full. Move what was not overwritten or trimmed meanwhile (`relocate`).
+//! 3. Write the pages that its trims touched.
+//! 4. Flush both tiers, reset the zone (`tier`).
+
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+
+use crate::layout::Zone;
+use crate::planted::Planted;
+use crate::relocate::Mover;
+use crate::shaper::Inner;
+use crate::state::ZoneUse;
+use crate::{BlockError, Tier};
+
+impl Inner {
+    /// The task of compaction. It ends when a device fails.
+    pub(crate) async fn run_compaction(self: Rc<Self>, mut mover: Mover) {
+        loop {
+            let victim = {
+                let mut state = self.state.borrow_mut();
+                if state.failure.or(state.halted).is_some() {
+                    return;
+                }
+                let victim = state.wants_compaction(&self).then(|| state.compaction_victim(&self));
+                let victim = victim.flatten();
+                if let Some(zone) = victim {
+                    state.set_usage(&self.layout, zone, ZoneUse::Emptying);
+                }
+                victim
+            };
+            match victim {
+                None => self.work.wait().await,
+                Some(zone) => {
+                    if let Err(error) = self.compact(&mut mover, zone).await {
+                        return self.stop_moving(error);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn compact(&self, mover: &mut Mover, zone: Zone) -> Result<(), BlockError> {
+        mover.move_all(zone).await?;
+        let pages: Vec<_> = self.state.borrow().zone(zone).trimmed.iter().copied().collect();
+        if !self.has(Planted::TrimResurrected) {
+            mover.write_pages(&pages).await?;
+            mover.finish().await?;
+        }
+        self.reset(zone).await
+    }
+
+    /// An empty zone of the capacity tier, but not the last ones: those are collection's. Waits for one.
+    pub(crate) async fn zone_for_compaction(&self) -> Result<Zone, BlockError> {
+        loop {
+            {
+                let mut state = self.state.borrow_mut();
+                if let Some(error) = state.failure.or(state.halted) {
+                    return Err(error);
+                }
+                if crate::settings::COLLECTION_ZONES < state.empty_count(Tier::Capacity) {
+                    state.is_waited_for = false;
+                    drop(state);
+                    return self.open_zone(Tier::Capacity).ok_or(BlockError::NoSpace);
+                }
+                state.is_waited_for = true;
+                // Nothing can be collected, and nothing is: there will never be one.
+                if !state.wants_collection(self) {
+                    return Err(BlockError::NoSpace);
+                }
+            }
+            self.work.notify_all();
+            self.work.wait().await;
+        }
+    }
+
+    /// Compaction or collection cannot go on.
+    pub(crate) fn stop_moving(&self, error: BlockError) {
+        match error {
+            BlockError::BufferGone => self.fail(error),
+            _ => self.halt(error),
+        }
+    }
+
+    /// Nothing goes from the buffer to the capacity tier any more: writes go on until the buffer is full.
+    pub(crate) fn halt(&self, error: BlockError) {
+        self.state.borrow_mut().halted.get_or_insert(error);
+        self.work.notify_all();
+        self.queued.notify_all();
+        self.queue_room.notify_all();
+        self.unpinned.notify_all();
+    }
+}

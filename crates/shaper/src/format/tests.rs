@@ -1,0 +1,94 @@
+//! The golden bytes of version 1, and what is not a header.
+
+use super::*;
+use alloc::vec;
+
+const CHECKSUM: Checksum = Checksum(crc32c::crc32c_append);
+
+fn header() -> Header {
+    let data = Entry { key: Key::data(ExportId(2), 0x1234), sequence: 77, check: 0xDEAD_BEEF };
+    let trim = Entry { key: Key::new(Kind::Trim, ExportId(1), 9), sequence: 78, check: 300 };
+    let page = Entry { key: Key::page_of(ExportId(1), PAGE_SPAN * 3), sequence: 79, check: 5 };
+    Header {
+        tier: Tier::Capacity,
+        identity: Identity([0xA5; 16]),
+        shape: Shape { zones: [4, 40], zone_blocks: [1024, 2048] },
+        zone: Zone(17),
+        at: 192,
+        number: 1_000_003,
+        previous: 0x0102_0304,
+        session: 0x0506_0708,
+        durable: [1_000_000, 999_000],
+        next_sequence: 80,
+        entries: vec![data, trim, page],
+    }
+}
+
+/// The frame and the entries that version 1 wrote. Never edit: add a new case when `VERSION` changes.
+const HEADER_GOLDEN_V1: [u8; FRAME_BYTES + 3 * ENTRY_BYTES] = [
+    90, 83, 72, 80, 1, 0, 1, 0, 165, 165, 165, 165, 165, 165, 165, 165, 165, 165, 165, 165, 165,
+    165, 165, 165, 17, 0, 0, 0, 192, 0, 0, 0, 67, 66, 15, 0, 0, 0, 0, 0, 4, 3, 2, 1, 8, 7, 6, 5,
+    64, 66, 15, 0, 0, 0, 0, 0, 88, 62, 15, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 80, 0, 0, 0, 0,
+    0, 0, 0, 4, 0, 0, 0, 40, 0, 0, 0, 0, 4, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 83, 62, 205, 218, 211, 241, 202, 182, 52, 18, 0, 0, 0, 2,
+    0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 239, 190, 173, 222, 9, 0, 0, 0, 0, 1, 0, 1, 78, 0, 0, 0, 0, 0,
+    0, 0, 44, 1, 0, 0, 3, 0, 0, 0, 0, 1, 0, 2, 79, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0,
+];
+
+/// The table of two exports, up to its zeros.
+const TABLE_GOLDEN_V1: [u8; 41] = [
+    1, 0, 2, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 2, 100, 98, 3, 111, 110, 101, 4, 3, 2, 1, 0, 0,
+    0, 0, 3, 108, 111, 103, 5, 111, 116, 104, 101, 114,
+];
+
+fn exports() -> Vec<Export> {
+    let export = |name: &str, tenant: &str, blocks| Export {
+        name: name.into(),
+        tenant: tenant.into(),
+        blocks: Blocks(blocks),
+    };
+    vec![export("db", "one", 256), export("log", "other", 0x0102_0304)]
+}
+
+#[test]
+fn version_1_reads_and_writes_the_golden_bytes() {
+    let mut block = vec![0; BLOCK_BYTES];
+    let sum = header().encode(CHECKSUM, &mut block);
+    assert_eq!(block[..HEADER_GOLDEN_V1.len()], HEADER_GOLDEN_V1);
+    assert!(block[HEADER_GOLDEN_V1.len()..].iter().all(|byte| *byte == 0));
+    assert_eq!(Header::decode(&block, CHECKSUM), Ok((header(), sum)));
+    let mut table = vec![7; BLOCK_BYTES];
+    encode_table(&exports(), &mut table);
+    assert_eq!(table[..TABLE_GOLDEN_V1.len()], TABLE_GOLDEN_V1);
+    assert_eq!(decode_table(&table), Some(exports()));
+}
+
+#[test]
+fn a_damaged_header_is_told_from_a_blank_block_a_foreign_one_and_another_version() {
+    let check = |block: &[u8], expected| assert_eq!(Header::decode(block, CHECKSUM), Err(expected));
+    let mut whole = vec![0; BLOCK_BYTES];
+    check(&whole, Malformed::Blank);
+    header().encode(CHECKSUM, &mut whole);
+    for at in [9, 40, 127, 130, 200, 4000] {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        check(&damaged, Malformed::Damaged);
+    }
+    let mut other = whole.clone();
+    other[4] = 2;
+    let sum = CHECKSUM.of(0, &other[..124]);
+    other[124..128].copy_from_slice(&sum.to_le_bytes());
+    check(&other, Malformed::Version(2));
+    whole[0] = b'X';
+    check(&whole, Malformed::Foreign);
+}
+
+#[test]
+fn the_largest_table_fits_its_block() {
+    let name = |n: usize| alloc::format!("{n:064}");
+    let export = |n| Export { name: name(n), tenant: name(n), blocks: Blocks(1) };
+    let exports: Vec<_> = (0..crate::settings::EXPORTS_MAX).map(export).collect();
+    let mut table = vec![0; BLOCK_BYTES];
+    encode_table(&exports, &mut table);
+    assert_eq!(decode_table(&table), Some(exports));
+}

@@ -1,0 +1,452 @@
+//! Opening: whose devices are these, and what is on them?
+//!
+//! 1. Ask both devices for their zones, and read the first block of each zone: blank, ours, or foreign.
+//! 2. Two blank devices are formatted, two that belong together are recovered (`recover`), everything else is refused.
+//! 3. Write over what recovery did not trust, so that it is never trusted.
+//! 4. Start the tasks.
+
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::fmt;
+
+use zonal_base::{BLOCK_BYTES, Blocks, PoolClass, index};
+use zonal_device::{Action, Command, DeviceError, Kind as DeviceKind, ZoneReport, ZoneState};
+use zonal_runtime::{Buffers, Event};
+
+use crate::format::{DATA_BLOCKS, Header, Key, Shape};
+use crate::layout::{Layout, Zone};
+use crate::map::Map;
+use crate::recover::{Recovered, recover};
+use crate::relocate::{Cause, Mover};
+use crate::scan::{First, Scanner};
+use crate::settings::tenants_of;
+use crate::shaper::Inner;
+use crate::state::{State, ZoneUse};
+use crate::tier::OpenZone;
+use crate::{BlockError, Export, Ports, Recovery, Settings, SettingsError, Shaper, Tier};
+
+/// Which block device: chosen at random when the devices are formatted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity(pub [u8; 16]);
+
+/// What may become of what is on the devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Keep it: a block device of ours is recovered, two blank devices are formatted, anything else is refused.
+    Recover,
+    /// The same, but go on without what cannot be read any more: some blocks may then be older than what was acknowledged.
+    Salvage,
+    /// Lose it: the devices are formatted whatever they hold.
+    Format,
+}
+
+/// Why the devices could not be opened. Nothing was written then, unless they were being formatted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// The device begins with something that is not ours: format it if it may go.
+    Foreign(Tier),
+    /// It was written by another version of this format.
+    Version(Tier, u16),
+    /// It is the other tier's device, or belongs to another block device.
+    Mixed(Tier),
+    /// The other device is ours and this one is blank: it was exchanged, or is the wrong one.
+    Blank(Tier),
+    /// The devices were formatted with other zones.
+    Shape,
+    /// Something on it cannot be read or makes no sense, and what that was is not known.
+    Unreadable(Tier),
+    /// The export is larger on the devices than is wanted now.
+    Shrunk(String),
+    /// The export belongs to another tenant on the devices.
+    OtherTenant(String),
+    /// The exports or the devices do not fit.
+    Settings(SettingsError),
+    /// The device failed.
+    Device(Tier, DeviceError),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |tier: &Tier| match tier {
+            Tier::Buffer => "buffer device",
+            Tier::Capacity => "capacity device",
+        };
+        match self {
+            Self::Foreign(tier) => write!(
+                f,
+                "the {} holds something that is not a block device of Zonal's: use another device, or format this one and lose what it holds",
+                name(tier)
+            ),
+            Self::Version(tier, version) => write!(
+                f,
+                "the {} holds format version {version}, which this program does not read: use the program that wrote it, or format",
+                name(tier)
+            ),
+            Self::Mixed(tier) => write!(
+                f,
+                "the {} belongs to another block device, or is the other tier's: look at what is connected where",
+                name(tier)
+            ),
+            Self::Blank(tier) => write!(
+                f,
+                "the {} is blank and the other one is not: connect the device that belongs to it; without it what was acknowledged is not whole",
+                name(tier)
+            ),
+            Self::Shape => {
+                f.write_str("the devices were formatted with other zones: open them so, or format")
+            }
+            Self::Unreadable(tier) => write!(
+                f,
+                "a part of the {} that is needed cannot be read: copy what can be read elsewhere; opened all the same (salvage), some blocks may be older than what was acknowledged",
+                name(tier)
+            ),
+            Self::Shrunk(export) => {
+                write!(f, "the export {export:?} is larger than that already, and cannot shrink")
+            }
+            Self::OtherTenant(export) => {
+                write!(f, "the export {export:?} belongs to another tenant already")
+            }
+            Self::Settings(error) => error.fmt(f),
+            Self::Device(tier, error) => {
+                write!(f, "the {} failed: {error}: look at the drive, or use another", name(tier))
+            }
+        }
+    }
+}
+
+impl core::error::Error for OpenError {}
+
+/// What somebody wants to open.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    /// How it is to behave.
+    pub settings: Settings,
+    /// The exports. Those that are on the devices already stay, also those not named here; new ones come behind them.
+    pub exports: Vec<Export>,
+    /// What newly formatted devices get; others keep theirs. From chance.
+    pub identity: Identity,
+    /// What may become of what is there.
+    pub mode: OpenMode,
+}
+
+impl Shaper {
+    /// Opens the block device that the two tiers hold, and starts its tasks.
+    ///
+    /// # Errors
+    /// When the devices hold something else, or fail, or cannot be used so.
+    pub async fn open(ports: Ports, layout: Layout, opening: Opening) -> Result<Self, OpenError> {
+        opening.settings.check(&layout, &opening.exports).map_err(OpenError::Settings)?;
+        let scanner = Scanner::new(&ports, &layout);
+        let reports = [scanner.report(Tier::Buffer).await?, scanner.report(Tier::Capacity).await?];
+        let firsts = match opening.mode {
+            OpenMode::Format => Vec::new(),
+            _ => scanner.firsts(&reports, opening.mode).await?,
+        };
+        match judge(&firsts, &layout)? {
+            None => format(ports, layout, opening, &reports).await,
+            Some(identity) => {
+                let found = {
+                    let how = (opening.settings, opening.mode);
+                    recover(scanner, (&reports, &firsts), identity, how).await?
+                };
+                resume(ports, layout, (opening, identity), found).await
+            }
+        }
+    }
+}
+
+/// The identity of what is on the devices; `None` when they are blank.
+fn judge(firsts: &[(Zone, First)], layout: &Layout) -> Result<Option<Identity>, OpenError> {
+    let mut found = [None; 2];
+    for (zone, first) in firsts {
+        let tier = layout.tier_of(*zone);
+        match first {
+            First::Blank | First::Damaged => (),
+            First::Foreign => return Err(OpenError::Foreign(tier)),
+            First::Version(version) => return Err(OpenError::Version(tier, *version)),
+            First::Ours { tier: said, shape, identity, .. } => {
+                let identity = *identity;
+                let known = found.iter().flatten().next().is_none_or(|known| *known == identity);
+                if *said != tier || !known {
+                    return Err(OpenError::Mixed(tier));
+                }
+                if *shape != Shape::of(layout) {
+                    return Err(OpenError::Shape);
+                }
+                found[usize::from(tier.id())] = Some(identity);
+            }
+        }
+    }
+    match found {
+        [Some(identity), Some(_)] => Ok(Some(identity)),
+        [None, Some(_)] => Err(OpenError::Blank(Tier::Buffer)),
+        [Some(_), None] => Err(OpenError::Blank(Tier::Capacity)),
+        [None, None] => {
+            let damaged = firsts.iter().find(|(_, first)| matches!(first, First::Damaged));
+            match damaged {
+                Some((zone, _)) => Err(OpenError::Foreign(layout.tier_of(*zone))),
+                None => Ok(None),
+            }
+        }
+    }
+}
+
+async fn format(
+    ports: Ports,
+    layout: Layout,
+    opening: Opening,
+    reports: &[Vec<ZoneReport>; 2],
+) -> Result<Shaper, OpenError> {
+    let Opening { settings, exports, identity, .. } = opening;
+    let state = State::new(&layout, Map::new(&exports), count_of(&exports));
+    let recovery = Recovery::default();
+    let inner = Inner::new(ports, (layout, settings), (identity, exports), (state, recovery));
+    inner.start_flushes();
+    for (tier, reports) in Tier::ALL.into_iter().zip(reports) {
+        for (zone, report) in layout.zones(tier).zip(reports) {
+            let formatted = match report.state {
+                ZoneState::Offline => Err(DeviceError::ZoneOffline),
+                ZoneState::ReadOnly => Err(DeviceError::ZoneReadOnly),
+                _ => inner.format_zone(zone).await,
+            };
+            match formatted {
+                Ok(()) => (),
+                Err(error @ DeviceError::DeviceGone) => return Err(OpenError::Device(tier, error)),
+                // A zone that cannot be reset or written: we do without it.
+                Err(_) => inner.state.borrow_mut().set_usage(&layout, zone, ZoneUse::Retired),
+            }
+        }
+    }
+    // Each device tells from now on what it belongs to.
+    let zone = inner.open_zone(Tier::Buffer);
+    let no_zone = OpenError::Device(Tier::Buffer, DeviceError::ZoneReadOnly);
+    let mut open = OpenZone::new(zone.ok_or(no_zone)?);
+    let front = inner.own.take(Blocks(1)).await;
+    let mut begun = inner.begin_segment(&mut open, Vec::new(), Vec::new(), front);
+    let answer = (&mut begun.call).await;
+    inner.end_segment(&begun, &answer);
+    answer.map_err(|error| OpenError::Device(Tier::Buffer, error))?;
+    let mut collection = Mover::new(inner.clone(), Cause::Collection);
+    inner.write_anew(&mut collection, &[], true).await?;
+    let compaction = Mover::new(inner.clone(), Cause::Compaction);
+    inner.start(Some(open), collection, compaction);
+    Ok(Shaper { inner })
+}
+
+async fn resume(
+    ports: Ports,
+    layout: Layout,
+    (opening, identity): (Opening, Identity),
+    found: Recovered,
+) -> Result<Shaper, OpenError> {
+    let Recovered { exports: old, state, recovery, distrusted, half_full } = found;
+    let exports = merge(&old, &opening.exports)?;
+    opening.settings.check(&layout, &exports).map_err(OpenError::Settings)?;
+    let is_changed = exports != old;
+    let mut state = state;
+    state.map.grow(&exports);
+    state.tenant_stats.resize(count_of(&exports), Default::default());
+    let settings = opening.settings;
+    let inner = Inner::new(ports, (layout, settings), (identity, exports), (state, recovery));
+    inner.count_mapped();
+    inner.start_flushes();
+    let mut movers =
+        [Cause::Collection, Cause::Compaction].map(|cause| Mover::new(inner.clone(), cause));
+    let streams = index(u64::from(inner.streams_per_mover()));
+    for (mover, half_full) in movers.iter_mut().zip(half_full.chunks(streams)) {
+        mover.resume(half_full);
+    }
+    let [mut collection, compaction] = movers;
+    inner.write_anew(&mut collection, &distrusted, is_changed).await?;
+    inner.start(None, collection, compaction);
+    Ok(Shaper { inner })
+}
+
+/// What is on the devices, and behind it what is new.
+fn merge(old: &[Export], wanted: &[Export]) -> Result<Vec<Export>, OpenError> {
+    let mut exports = old.to_vec();
+    for export in wanted {
+        match exports.iter_mut().find(|known| known.name == export.name) {
+            None => exports.push(export.clone()),
+            Some(known) if known.tenant != export.tenant => {
+                return Err(OpenError::OtherTenant(export.name.clone()));
+            }
+            Some(known) if export.blocks < known.blocks => {
+                return Err(OpenError::Shrunk(export.name.clone()));
+            }
+            Some(known) => known.blocks = export.blocks,
+        }
+    }
+    Ok(exports)
+}
+
+fn count_of(exports: &[Export]) -> usize {
+    index(u64::from(tenants_of(exports)))
+}
+
+/// Of each export, the number of its tenant: in the order of their first exports.
+fn tenants(exports: &[Export]) -> Vec<u16> {
+    let mut names: Vec<&str> = Vec::new();
+    let mut numbers = Vec::with_capacity(exports.len());
+    for export in exports {
+        let known = names.iter().position(|name| *name == export.tenant);
+        let at = known.unwrap_or_else(|| {
+            names.push(&export.tenant);
+            names.len() - 1
+        });
+        numbers.push(u16::try_from(at).expect("at most EXPORTS_MAX"));
+    }
+    numbers
+}
+
+impl Inner {
+    fn new(
+        ports: Ports,
+        (layout, settings): (Layout, Settings),
+        (identity, exports): (Identity, Vec<Export>),
+        (state, recovery): (State, Recovery),
+    ) -> Rc<Self> {
+        let streams = layout.stream_count(tenants_of(&exports));
+        let own = Buffers::holding(settings.contents, &ports.spawner, &own_classes(streams));
+        let session = (zonal_base::mix64(ports.clock.now().0) >> 32) as u32;
+        Rc::new(Self {
+            layout,
+            settings,
+            identity,
+            session,
+            tenants: tenants(&exports),
+            exports,
+            recovery,
+            own,
+            state: RefCell::new(state),
+            flushers: Default::default(),
+            queued: Event::default(),
+            queue_room: Event::default(),
+            unpinned: Event::default(),
+            work: Event::default(),
+            ports,
+        })
+    }
+
+    fn start_flushes(self: &Rc<Self>) {
+        for tier in Tier::ALL {
+            self.ports.spawner.spawn(self.clone().run_flushes(tier));
+        }
+    }
+
+    /// The log and the movers may have begun zones already.
+    fn start(self: &Rc<Self>, log: Option<OpenZone>, collection: Mover, compaction: Mover) {
+        let spawner = &self.ports.spawner;
+        spawner.spawn(self.clone().run_log(log));
+        spawner.spawn(self.clone().run_compaction(compaction));
+        spawner.spawn(self.clone().run_collection(collection));
+    }
+
+    async fn format_zone(&self, zone: Zone) -> Result<(), DeviceError> {
+        let tier = self.layout.tier_of(zone);
+        let zone_id = self.layout.zone_id(zone);
+        let reset = || Command::Manage { zone: zone_id, action: Action::Reset };
+        self.port(tier).call(reset()).await?;
+        if self.layout.place(tier).geometry.kind == DeviceKind::Conventional {
+            // What an earlier format left would be found again: a header that tells of nothing takes its place.
+            let mut front = self.own.take(Blocks(1)).await;
+            self.mark(zone).encode(self.checksum(), &mut front.bytes_mut()[..BLOCK_BYTES]);
+            let lba = self.layout.lba(zone, Blocks(0));
+            let data = vec![front.freeze(BLOCK_BYTES)];
+            self.port(tier).call(Command::Write { lba, data }).await?;
+            self.port(tier).call(reset()).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes to the capacity tier what must be there before anything else is: the current contents of blocks of which a crash
+    /// left something newer that cannot be trusted, and the table.
+    async fn write_anew(
+        &self,
+        mover: &mut Mover,
+        distrusted: &[Key],
+        is_table_new: bool,
+    ) -> Result<(), OpenError> {
+        let failed = |error| match error {
+            BlockError::BufferGone => OpenError::Device(Tier::Buffer, DeviceError::DeviceGone),
+            BlockError::NoSpace => OpenError::Device(Tier::Capacity, DeviceError::ZoneFull),
+            _ => OpenError::Device(Tier::Capacity, DeviceError::DeviceGone),
+        };
+        self.state.borrow_mut().is_repairing = true;
+        // What is found counts from now on, also what nobody had flushed.
+        for tier in Tier::ALL {
+            self.flush_tier(tier).await.map_err(failed)?;
+        }
+        for zone in self.dead_zones() {
+            self.reset_flushed(zone).await.map_err(failed)?;
+        }
+        for key in distrusted {
+            mover.assert_current(*key).await.map_err(failed)?;
+        }
+        if is_table_new {
+            mover.write_table().await.map_err(failed)?;
+        }
+        mover.finish().await.map_err(failed)?;
+        for tier in Tier::ALL {
+            self.flush_tier(tier).await.map_err(failed)?;
+        }
+        let mut state = self.state.borrow_mut();
+        state.is_repairing = false;
+        state.durable = Tier::ALL.map(|tier| state.answered_below(tier));
+        Ok(())
+    }
+
+    /// Zones of the capacity tier in which nothing is left: a device without zones does not remember that they were reset.
+    fn dead_zones(&self) -> Vec<Zone> {
+        let state = self.state.borrow();
+        let zones = self.layout.zones(Tier::Capacity);
+        let is_dead =
+            |zone: &Zone| state.usage(*zone) == ZoneUse::Sealed && state.zone(*zone).live == 0;
+        zones.filter(is_dead).collect()
+    }
+
+    /// A header that tells of nothing: its zone is empty.
+    fn mark(&self, zone: Zone) -> Header {
+        Header {
+            tier: self.layout.tier_of(zone),
+            identity: self.identity,
+            shape: self.shape(),
+            zone,
+            at: 0,
+            number: 0,
+            previous: 0,
+            session: self.session,
+            durable: [0; 2],
+            next_sequence: 0,
+            entries: Vec::new(),
+        }
+    }
+
+    fn count_mapped(&self) {
+        let mut state = self.state.borrow_mut();
+        for (export, tenant) in (0..).map(crate::ExportId).zip(&self.tenants) {
+            let spots = state.map.export(export);
+            let mapped = spots.iter().filter(|spot| **spot != crate::layout::Spot::NONE).count();
+            state.tenant_mut(*tenant).mapped_blocks += mapped as u64;
+        }
+    }
+}
+
+/// Memory for headers, single blocks and stretches that are moved, and what each stream gathers.
+fn own_classes(streams: u32) -> [PoolClass; 2] {
+    // A share of them is kept back by the pool.
+    let segments = streams + streams / 4 + 2 * SEGMENTS_UNDER_WAY;
+    [
+        PoolClass { blocks: Blocks(1), count: FRONTS },
+        PoolClass { blocks: Blocks(DATA_BLOCKS as u64), count: segments },
+    ]
+}
+
+/// Of each mover: those on their way, and the stretch that is being read.
+const SEGMENTS_UNDER_WAY: u32 = 6;
+
+/// Single blocks in use at once: headers on their way, headers being read, and some that a device which is late still has.
+const FRONTS: u32 = 64;

@@ -1,0 +1,38 @@
+//! Bugs that can be planted, so that the simulator proves that it finds them.
+
+use crate::Settings;
+
+/// A bug. Only builds with the feature `planted-bugs` have any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "planted-bugs"),
+    expect(unreachable_pub, reason = "nobody chooses bugs in other builds")
+)]
+pub enum Planted {
+    /// A flush is acknowledged without asking the device.
+    FlushLost,
+    /// A write is in the map, and acknowledged, before the device has answered it.
+    MapEarly,
+    /// Compaction puts what it moved into the map, whatever was written meanwhile.
+    CompactionStale,
+    /// A zone of the buffer is reset with the trims in it.
+    TrimResurrected,
+    /// A zone is reset while reads from it are under way.
+    CollectionRace,
+    /// A zone is reset before its copies are flushed.
+    CopyNotFlushed,
+    /// Recovery takes what was not flushed without looking at it.
+    TornTaken,
+}
+
+impl Settings {
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) fn has(&self, bug: Planted) -> bool {
+        self.planted == Some(bug)
+    }
+
+    #[cfg(not(feature = "planted-bugs"))]
+    pub(crate) const fn has(&self, _bug: Planted) -> bool {
+        false
+    }
+}

@@ -1,0 +1,196 @@
+//! The read path.
+//!
+//! 1. Look the blocks up: what lies side by side in one zone is one read, what is a hole is zeros.
+//! 2. Pin the zones, read, unpin. One read alone is handed on as it is; several are gathered into one buffer.
+
+use alloc::collections::VecDeque;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+
+use zonal_base::{Blocks, Buffer, Payload, index};
+use zonal_device::{Answer, Command, Completion, DeviceError};
+use zonal_runtime::Call;
+
+use crate::format::Key;
+use crate::layout::Spot;
+use crate::shaper::Inner;
+use crate::tier::{Pin, gone};
+use crate::{BlockError, Extent, Piece, Settings, Shaper};
+
+/// Reads of one request under way at once: scattered blocks keep this many dies of a drive busy.
+const SCATTERED_MAX: usize = 16;
+
+/// Blocks that are neighbours on a device, or a hole.
+#[derive(Clone, Copy)]
+struct Stretch {
+    spot: Spot,
+    blocks: u64,
+}
+
+struct UnderWay {
+    call: Call<Command, Completion>,
+    /// Where its bytes go.
+    at: usize,
+    stretch: Stretch,
+    _pin: Pin,
+}
+
+impl Shaper {
+    /// Reads blocks, in order: at most one piece of data, which holds one buffer, between two of zeros.
+    ///
+    /// Requires: no more than [`Settings::READ_BLOCKS`]; larger requests are the caller's to divide, so that none holds buffers
+    /// while it waits for others.
+    ///
+    /// What was acknowledged before is seen; of what is written meanwhile each block is old or new.
+    ///
+    /// # Errors
+    /// When the request was wrong, a block cannot be read, or a device failed.
+    pub async fn read(&self, extent: Extent) -> Result<Vec<Piece>, BlockError> {
+        self.check(extent)?;
+        let tenant = self.inner.tenant_of(extent.export);
+        self.inner.state.borrow_mut().tenant_mut(tenant).user_read_bytes += extent.blocks.bytes().0;
+        if Settings::READ_BLOCKS < extent.blocks {
+            return Err(BlockError::OutOfRange);
+        }
+        self.inner.read(extent).await
+    }
+}
+
+impl Inner {
+    async fn read(self: &Rc<Self>, extent: Extent) -> Result<Vec<Piece>, BlockError> {
+        let stretches = self.stretches(extent)?;
+        let hole = |stretch: Option<&Stretch>| match stretch {
+            Some(stretch) if stretch.is_hole() => stretch.blocks,
+            _ => 0,
+        };
+        let before = hole(stretches.first());
+        if before == extent.blocks.0 {
+            return Ok(alloc::vec![Piece::Zeros(extent.blocks)]);
+        }
+        let after = hole(stretches.last());
+        let mapped: Vec<Stretch> = stretches.into_iter().filter(|one| !one.is_hole()).collect();
+        let blocks = Blocks(extent.blocks.0 - before - after);
+        let data = match mapped[..] {
+            [stretch] => self.read_one(stretch).await?,
+            _ => {
+                let first = extent.first + Blocks(before);
+                self.read_scattered(Extent { first, blocks, ..extent }).await?
+            }
+        };
+        let mut pieces = Vec::with_capacity(3);
+        pieces.extend((0 < before).then_some(Piece::Zeros(Blocks(before))));
+        pieces.push(Piece::Data(data));
+        pieces.extend((0 < after).then_some(Piece::Zeros(Blocks(after))));
+        Ok(pieces)
+    }
+
+    /// Where the blocks lie now.
+    fn stretches(&self, extent: Extent) -> Result<Vec<Stretch>, BlockError> {
+        let state = self.state.borrow();
+        let mut stretches: Vec<Stretch> = Vec::new();
+        for n in 0..extent.blocks.0 {
+            let key = Key::data(extent.export, extent.first.0 + n);
+            if state.map.is_lost(key) {
+                return Err(BlockError::Unreadable);
+            }
+            let spot = state.map.get(key);
+            match stretches.last_mut() {
+                Some(last) if self.continues(*last, spot) => last.blocks += 1,
+                _ => stretches.push(Stretch { spot, blocks: 1 }),
+            }
+        }
+        Ok(stretches)
+    }
+
+    fn continues(&self, stretch: Stretch, spot: Spot) -> bool {
+        if stretch.is_hole() || spot == Spot::NONE {
+            return stretch.is_hole() && spot == Spot::NONE;
+        }
+        let is_next = u64::from(stretch.spot.0) + stretch.blocks == u64::from(spot.0);
+        is_next && self.layout.locate(stretch.spot).0 == self.layout.locate(spot).0
+    }
+
+    async fn read_one(self: &Rc<Self>, stretch: Stretch) -> Result<Payload, BlockError> {
+        // Pinned before anything is waited for: the map says where it lies now.
+        let pin = self.pin(self.layout.locate(stretch.spot).0);
+        let buffer = self.ports.buffers.take(Blocks(stretch.blocks)).await;
+        let answer = self.ask(stretch, buffer).await;
+        drop(pin);
+        let buffer = self.answered(stretch, answer)?;
+        Ok(buffer.freeze(index(Blocks(stretch.blocks).bytes().0)))
+    }
+
+    /// Reads blocks that lie in several places, and holes, into one buffer.
+    async fn read_scattered(self: &Rc<Self>, extent: Extent) -> Result<Payload, BlockError> {
+        let mut whole = self.ports.buffers.take(Settings::READ_BLOCKS).await;
+        let mut under_way: VecDeque<UnderWay> = VecDeque::new();
+        let mut next = 0;
+        while next < extent.blocks.0 {
+            // Whoever waits for a buffer has none that another could wait for, but for the whole, which is of another size.
+            let buffer = loop {
+                if under_way.len() < SCATTERED_MAX
+                    && let Some(buffer) = self.ports.buffers.try_take(Blocks(1))
+                {
+                    break buffer;
+                }
+                match under_way.pop_front() {
+                    Some(first) => self.copy(first, &mut whole).await?,
+                    None => break self.ports.buffers.take(Blocks(1)).await,
+                }
+            };
+            let rest = Blocks((extent.blocks.0 - next).min(buffer.blocks().0));
+            let first = extent.first + Blocks(next);
+            let stretch = self.stretches(Extent { first, blocks: rest, ..extent })?[0];
+            let at = index(Blocks(next).bytes().0);
+            next += stretch.blocks;
+            if stretch.is_hole() {
+                let len = index(Blocks(stretch.blocks).bytes().0);
+                whole.bytes_mut()[at..at + len].fill(0);
+                continue;
+            }
+            let pin = self.pin(self.layout.locate(stretch.spot).0);
+            let call = self.ask(stretch, buffer);
+            under_way.push_back(UnderWay { call, at, stretch, _pin: pin });
+        }
+        while let Some(first) = under_way.pop_front() {
+            self.copy(first, &mut whole).await?;
+        }
+        Ok(whole.freeze(index(extent.blocks.bytes().0)))
+    }
+
+    async fn copy(&self, read: UnderWay, whole: &mut Buffer) -> Result<(), BlockError> {
+        let UnderWay { call, at, stretch, _pin } = read;
+        let buffer = self.answered(stretch, call.await)?;
+        whole.copy_from(at, &buffer.bytes()[..index(Blocks(stretch.blocks).bytes().0)]);
+        Ok(())
+    }
+
+    fn ask(&self, stretch: Stretch, buffer: Buffer) -> Call<Command, Completion> {
+        let (zone, at) = self.layout.locate(stretch.spot);
+        let lba = self.layout.lba(zone, at);
+        let blocks = Blocks(stretch.blocks);
+        self.port(self.layout.tier_of(zone)).call(Command::Read { lba, blocks, buffer })
+    }
+
+    fn answered(&self, stretch: Stretch, answer: Completion) -> Result<Buffer, BlockError> {
+        match answer {
+            Ok(Answer::Read(buffer)) => Ok(buffer),
+            Err(DeviceError::DeviceGone) => {
+                let tier = self.layout.tier_of(self.layout.locate(stretch.spot).0);
+                self.state.borrow_mut().stats.read_errors += 1;
+                self.lose(tier);
+                Err(gone(tier))
+            }
+            _ => {
+                self.state.borrow_mut().stats.read_errors += 1;
+                Err(BlockError::Unreadable)
+            }
+        }
+    }
+}
+
+impl Stretch {
+    fn is_hole(self) -> bool {
+        self.spot == Spot::NONE
+    }
+}

@@ -1,0 +1,318 @@
+//! Looking at what a device holds: first blocks, then headers from one to the next.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+
+use zonal_base::{BLOCK_BYTES, Blocks, Buffer, index, low_u32};
+use zonal_device::{
+    Answer, Command, Completion, DeviceError, Kind as DeviceKind, ZoneReport, ZoneState,
+};
+use zonal_runtime::Call;
+
+use crate::format::{Header, Malformed, Shape};
+use crate::layout::{Layout, Zone};
+use crate::open::Identity;
+use crate::{OpenError, OpenMode, Ports, Recovery, Tier};
+
+/// Zones that are looked at together: enough to keep a drive busy.
+const WALKS: usize = 16;
+
+/// Blocks read at once where segments are short, as users' writes one by one leave them.
+const SPAN: u64 = 32;
+
+/// What the first block of a zone is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum First {
+    Blank,
+    Ours {
+        tier: Tier,
+        shape: Shape,
+        identity: Identity,
+        number: u64,
+    },
+    Version(u16),
+    /// Ours by its magic, torn or damaged: nothing behind it is known.
+    Damaged,
+    Foreign,
+}
+
+/// A segment that was found.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) zone: Zone,
+    pub(crate) header: Header,
+    /// Of the zone's blocks so many can be there: what is beyond was not written.
+    pub(crate) limit: u32,
+    /// What the header behind it would name.
+    pub(crate) sum: u32,
+}
+
+impl Segment {
+    /// Where it ends.
+    pub(crate) fn end(&self) -> u32 {
+        self.header.at + 1 + self.header.blocks()
+    }
+}
+
+/// Reads, and counts what it reads.
+pub(crate) struct Scanner<'a> {
+    pub(crate) ports: &'a Ports,
+    pub(crate) layout: &'a Layout,
+    pub(crate) recovery: RefCell<Recovery>,
+}
+
+/// A zone on its way from header to header.
+struct Walk {
+    zone: Zone,
+    /// Blocks that can have been written.
+    limit: u32,
+    at: u32,
+    previous: u32,
+    /// Blocks that are being read.
+    span: u64,
+    call: Call<Command, Completion>,
+}
+
+impl<'a> Scanner<'a> {
+    pub(crate) fn new(ports: &'a Ports, layout: &'a Layout) -> Self {
+        Self { ports, layout, recovery: RefCell::default() }
+    }
+
+    pub(crate) async fn report(&self, tier: Tier) -> Result<Vec<ZoneReport>, OpenError> {
+        let place = self.layout.place(tier);
+        let report = Command::Report { first: place.first, count: place.count };
+        match self.port(tier).call(report).await {
+            Ok(Answer::Report(zones)) => Ok(zones),
+            Ok(_) => Err(OpenError::Device(tier, DeviceError::InvalidField)),
+            Err(error) => Err(OpenError::Device(tier, error)),
+        }
+    }
+
+    /// The first blocks of all zones that may hold something.
+    pub(crate) async fn firsts(
+        &self,
+        reports: &[Vec<ZoneReport>; 2],
+        mode: OpenMode,
+    ) -> Result<Vec<(Zone, First)>, OpenError> {
+        let mut zones: VecDeque<(Zone, ZoneReport)> = VecDeque::new();
+        for (tier, reports) in Tier::ALL.into_iter().zip(reports) {
+            zones.extend(self.layout.zones(tier).zip(reports.iter().copied()));
+        }
+        let (mut firsts, mut calls) = (Vec::new(), VecDeque::new());
+        loop {
+            while calls.len() < WALKS
+                && let Some((zone, report)) = zones.pop_front()
+            {
+                if self.written(zone, &report, mode)? == 0 {
+                    continue;
+                }
+                match self.read_beside(zone, 1, calls.is_empty()).await {
+                    Some(call) => calls.push_back((zone, call)),
+                    None => {
+                        zones.push_front((zone, report));
+                        break;
+                    }
+                }
+            }
+            let Some((zone, call)) = calls.pop_front() else { return Ok(firsts) };
+            firsts.push((zone, self.first(zone, call.await, mode)?));
+        }
+    }
+
+    fn first(&self, zone: Zone, answer: Completion, mode: OpenMode) -> Result<First, OpenError> {
+        let buffer = match answer {
+            Ok(Answer::Read(buffer)) => buffer,
+            Err(error @ DeviceError::DeviceGone) => {
+                return Err(OpenError::Device(self.layout.tier_of(zone), error));
+            }
+            _ if mode == OpenMode::Salvage => return Ok(First::Damaged),
+            _ => return Err(OpenError::Unreadable(self.layout.tier_of(zone))),
+        };
+        Ok(match self.decode(&buffer, 0) {
+            Ok((Header { tier, shape, identity, number, .. }, _)) => {
+                First::Ours { tier, shape, identity, number }
+            }
+            Err(Malformed::Blank) => First::Blank,
+            Err(Malformed::Foreign) => First::Foreign,
+            Err(Malformed::Version(version)) => First::Version(version),
+            Err(Malformed::Damaged) => First::Damaged,
+        })
+    }
+
+    /// Blocks of a zone that may have been written.
+    pub(crate) fn written(
+        &self,
+        zone: Zone,
+        report: &ZoneReport,
+        mode: OpenMode,
+    ) -> Result<u32, OpenError> {
+        let tier = self.layout.tier_of(zone);
+        let geometry = &self.layout.place(tier).geometry;
+        if report.state == ZoneState::Offline {
+            // What was in it may have been moved before, or not.
+            return match mode {
+                OpenMode::Salvage => Ok(0),
+                _ => Err(OpenError::Unreadable(tier)),
+            };
+        }
+        Ok(low_u32(index(match geometry.kind {
+            DeviceKind::Zoned => report.written.0,
+            DeviceKind::Conventional => geometry.zone_capacity.0,
+        })))
+    }
+
+    /// Walks zones, some at a time, in this order; `found` hears of each segment.
+    pub(crate) async fn walk(
+        &self,
+        zones: Vec<(Zone, u32)>,
+        (identity, mode): (Identity, OpenMode),
+        found: &mut dyn FnMut(Segment),
+    ) -> Result<(), OpenError> {
+        let mut zones: VecDeque<_> = zones.into();
+        let mut walks: VecDeque<Walk> = VecDeque::new();
+        loop {
+            while walks.len() < WALKS
+                && let Some((zone, limit)) = zones.pop_front()
+            {
+                let span = SPAN.min(u64::from(limit));
+                let Some(call) = self.read_beside(zone, span, walks.is_empty()).await else {
+                    zones.push_front((zone, limit));
+                    break;
+                };
+                walks.push_back(Walk { zone, limit, at: 0, previous: 0, span, call });
+            }
+            let Some(mut walk) = walks.pop_front() else { return Ok(()) };
+            let answer = (&mut walk.call).await;
+            if let Some(on) = self.step(walk, answer, (identity, mode), found).await? {
+                walks.push_back(on);
+            }
+        }
+    }
+
+    /// Takes from a buffer all headers that are in it, and reads on.
+    async fn step(
+        &self,
+        mut walk: Walk,
+        answer: Completion,
+        (identity, mode): (Identity, OpenMode),
+        found: &mut dyn FnMut(Segment),
+    ) -> Result<Option<Walk>, OpenError> {
+        let tier = self.layout.tier_of(walk.zone);
+        let buffer = match answer {
+            Ok(Answer::Read(buffer)) => buffer,
+            Err(error @ DeviceError::DeviceGone) => return Err(OpenError::Device(tier, error)),
+            // Of several blocks one cannot be read: is it the header?
+            _ => {
+                walk.span = 1;
+                match self.read(walk.zone, walk.at, 1).await.await {
+                    Ok(Answer::Read(buffer)) => buffer,
+                    _ if mode == OpenMode::Salvage => return Ok(None),
+                    _ => return Err(OpenError::Unreadable(tier)),
+                }
+            }
+        };
+        let begin = walk.at;
+        let read = low_u32(index(walk.span));
+        let mut longest = 0;
+        while walk.at < begin + read {
+            let at = index(u64::from(walk.at - begin)) * BLOCK_BYTES;
+            let (header, sum) = match self.decode(&buffer, at) {
+                Ok(found) => found,
+                Err(Malformed::Damaged) if self.is_zoned(tier) && mode == OpenMode::Recover => {
+                    return Err(OpenError::Unreadable(tier));
+                }
+                Err(_) => return Ok(None),
+            };
+            let belongs = header.identity == identity
+                && header.zone == walk.zone
+                && header.at == walk.at
+                && header.previous == walk.previous
+                // A mark: nothing was ever written behind it.
+                && header.number != 0;
+            if !belongs {
+                return Ok(None);
+            }
+            let segment = Segment { zone: walk.zone, header, limit: walk.limit, sum };
+            longest = segment.end() - walk.at;
+            (walk.at, walk.previous) = (segment.end(), sum);
+            found(segment);
+        }
+        if walk.limit <= walk.at {
+            return Ok(None);
+        }
+        // Behind a long segment stands, as a rule, another.
+        let span = if u64::from(longest) < SPAN { SPAN } else { 1 };
+        drop(buffer);
+        walk.span = span.min(u64::from(walk.limit - walk.at));
+        walk.call = self.read(walk.zone, walk.at, walk.span).await;
+        Ok(Some(walk))
+    }
+
+    fn is_zoned(&self, tier: Tier) -> bool {
+        self.layout.place(tier).geometry.kind == DeviceKind::Zoned
+    }
+
+    fn decode(&self, buffer: &Buffer, at: usize) -> Result<(Header, u32), Malformed> {
+        Header::decode(&buffer.bytes()[at..at + BLOCK_BYTES], self.ports.checksum)
+    }
+
+    /// Starts a read of a zone's begin; without memory for it only if nothing else is under way that will give some back.
+    async fn read_beside(
+        &self,
+        zone: Zone,
+        blocks: u64,
+        is_alone: bool,
+    ) -> Option<Call<Command, Completion>> {
+        if is_alone {
+            return Some(self.read(zone, 0, blocks).await);
+        }
+        let buffer = self.ports.buffers.try_take(Blocks(blocks.max(SPAN)))?;
+        Some(self.read_into(buffer, (zone, 0), blocks))
+    }
+
+    /// Starts a read, once there is memory for it.
+    pub(crate) async fn read(&self, zone: Zone, at: u32, blocks: u64) -> Call<Command, Completion> {
+        // Walks have one buffer of one size at a time, and new ones leave the reserve to those who go on.
+        let buffer = self.ports.buffers.take_reserved(Blocks(blocks.max(SPAN))).await;
+        self.read_into(buffer, (zone, at), blocks)
+    }
+
+    fn read_into(
+        &self,
+        buffer: Buffer,
+        (zone, at): (Zone, u32),
+        blocks: u64,
+    ) -> Call<Command, Completion> {
+        let mut recovery = self.recovery.borrow_mut();
+        recovery.read_bytes += Blocks(blocks).bytes().0;
+        recovery.reads += 1;
+        drop(recovery);
+        let lba = self.layout.lba(zone, Blocks(u64::from(at)));
+        let read = Command::Read { lba, blocks: Blocks(blocks), buffer };
+        self.port(self.layout.tier_of(zone)).call(read)
+    }
+
+    pub(crate) async fn call(&self, tier: Tier, command: Command) -> Completion {
+        self.port(tier).call(command).await
+    }
+
+    /// What the device said of a zone.
+    pub(crate) fn report_of<'r>(
+        &self,
+        reports: &'r [Vec<ZoneReport>; 2],
+        zone: Zone,
+    ) -> &'r ZoneReport {
+        match self.layout.tier_of(zone) {
+            Tier::Buffer => &reports[0][index(u64::from(zone.0))],
+            Tier::Capacity => &reports[1][index(u64::from(zone.0 - self.layout.buffer.count))],
+        }
+    }
+
+    fn port(&self, tier: Tier) -> &zonal_runtime::Port<Command, Completion> {
+        match tier {
+            Tier::Buffer => &self.ports.buffer,
+            Tier::Capacity => &self.ports.capacity,
+        }
+    }
+}

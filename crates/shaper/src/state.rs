@@ -1,0 +1,297 @@
+//! What is known in memory: zones, the map, counters. Plain data; no waiting here.
+
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use zonal_base::{BLOCK_BYTES, index, low_u32};
+
+use crate::format::{DATA_BLOCKS, Key, Kind};
+use crate::layout::{Layout, Spot, Zone};
+use crate::map::Map;
+use crate::settings::collection_mark;
+use crate::shaper::Inner;
+use crate::write::Log;
+use crate::{BlockError, Stats, TenantStats, Tier};
+
+/// What a zone is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ZoneUse {
+    /// Nothing in it; can be opened.
+    Empty,
+    /// Being filled.
+    Open,
+    /// Filled, or given up half full; can be emptied.
+    Sealed,
+    /// Being emptied.
+    Emptying,
+    /// Worn out or broken: never used again.
+    Retired,
+}
+
+const USES: usize = 5;
+
+impl ZoneUse {
+    const fn id(self) -> usize {
+        match self {
+            Self::Empty => 0,
+            Self::Open => 1,
+            Self::Sealed => 2,
+            Self::Emptying => 3,
+            Self::Retired => 4,
+        }
+    }
+}
+
+/// One zone.
+#[derive(Clone, Debug)]
+pub(crate) struct ZoneFacts {
+    usage: ZoneUse,
+    /// Number of its first segment: the order in which zones were begun.
+    pub(crate) number: u64,
+    /// Blocks up to the end of its last segment.
+    pub(crate) written: u32,
+    /// Blocks that the map names.
+    pub(crate) live: u32,
+    /// Reads under way.
+    pub(crate) pins: u32,
+    /// Of the buffer: pages in which blocks were trimmed by entries that stand here.
+    pub(crate) trimmed: BTreeSet<Key>,
+    /// Segments that the device refused here, and of which it may have kept a part: recovery must not trust them.
+    torn: Vec<u64>,
+}
+
+/// All of it.
+pub(crate) struct State {
+    zones: Vec<ZoneFacts>,
+    empty: [VecDeque<Zone>; 2],
+    counts: [[u32; USES]; 2],
+    pub(crate) map: Map,
+    pub(crate) log: Log,
+    /// Blocks that may yet be taken in while compaction is behind; below 0 for what was taken beyond.
+    pub(crate) grants: i64,
+    pub(crate) next_sequence: u64,
+    pub(crate) next_number: u64,
+    /// Segments whose write is not answered, or was refused, by tier.
+    pub(crate) unanswered: [BTreeSet<u64>; 2],
+    /// By tier: segments below it are flushed.
+    pub(crate) durable: [u64; 2],
+    /// Bytes written since the last flush, by tier.
+    pub(crate) unflushed: [u64; 2],
+    /// What recovery did not trust is being written over: until that is done, the next one must not trust it either.
+    pub(crate) is_repairing: bool,
+    pub(crate) tenant_stats: Vec<TenantStats>,
+    pub(crate) stats: Stats,
+    pub(crate) failure: Option<BlockError>,
+    /// Why nothing goes from the buffer to the capacity tier any more, if so.
+    pub(crate) halted: Option<BlockError>,
+    /// Compaction waits for an empty zone.
+    pub(crate) is_waited_for: bool,
+}
+
+impl State {
+    pub(crate) fn new(layout: &Layout, map: Map, tenant_count: usize) -> Self {
+        let blank = ZoneFacts {
+            usage: ZoneUse::Empty,
+            number: 0,
+            written: 0,
+            live: 0,
+            pins: 0,
+            trimmed: BTreeSet::new(),
+            torn: Vec::new(),
+        };
+        let mut counts = [[0; USES]; 2];
+        for tier in Tier::ALL {
+            counts[usize::from(tier.id())][ZoneUse::Empty.id()] = layout.place(tier).count;
+        }
+        Self {
+            zones: alloc::vec![blank; index(u64::from(layout.zone_count()))],
+            empty: Tier::ALL.map(|tier| layout.zones(tier).collect()),
+            counts,
+            map,
+            log: Log::default(),
+            grants: 0,
+            next_sequence: 1,
+            next_number: 1,
+            unanswered: Default::default(),
+            durable: [0; 2],
+            unflushed: [0; 2],
+            is_repairing: false,
+            tenant_stats: alloc::vec![TenantStats::default(); tenant_count],
+            stats: Stats::default(),
+            failure: None,
+            halted: None,
+            is_waited_for: false,
+        }
+    }
+
+    pub(crate) fn zone(&self, zone: Zone) -> &ZoneFacts {
+        &self.zones[index(u64::from(zone.0))]
+    }
+
+    pub(crate) fn zone_mut(&mut self, zone: Zone) -> &mut ZoneFacts {
+        &mut self.zones[index(u64::from(zone.0))]
+    }
+
+    pub(crate) fn usage(&self, zone: Zone) -> ZoneUse {
+        self.zone(zone).usage
+    }
+
+    pub(crate) fn count(&self, tier: Tier, usage: ZoneUse) -> u32 {
+        self.counts[usize::from(tier.id())][usage.id()]
+    }
+
+    pub(crate) const fn counts(&self, tier: Tier) -> [u32; USES] {
+        self.counts[tier.id() as usize]
+    }
+
+    pub(crate) fn empty_count(&self, tier: Tier) -> u32 {
+        self.count(tier, ZoneUse::Empty)
+    }
+
+    pub(crate) fn pins(&self) -> u64 {
+        self.zones.iter().map(|zone| u64::from(zone.pins)).sum()
+    }
+
+    /// The only way to change what a zone is used for.
+    pub(crate) fn set_usage(&mut self, layout: &Layout, zone: Zone, usage: ZoneUse) {
+        let tier = usize::from(layout.tier_of(zone).id());
+        let was = core::mem::replace(&mut self.zone_mut(zone).usage, usage);
+        self.counts[tier][was.id()] -= 1;
+        self.counts[tier][usage.id()] += 1;
+        match usage {
+            ZoneUse::Empty => {
+                let facts = self.zone_mut(zone);
+                assert!(facts.live == 0, "an empty zone has nothing that the map names");
+                (facts.number, facts.written) = (0, 0);
+                facts.trimmed = BTreeSet::new();
+                for number in core::mem::take(&mut facts.torn) {
+                    self.unanswered[tier].remove(&number);
+                }
+                self.empty[tier].push_back(zone);
+            }
+            ZoneUse::Retired => self.stats.zones_retired += 1,
+            _ => (),
+        }
+        if was == ZoneUse::Empty {
+            self.empty[tier].retain(|other| *other != zone);
+        }
+    }
+
+    /// Takes the zone that has been empty longest.
+    pub(crate) fn open_zone(&mut self, layout: &Layout, tier: Tier) -> Option<Zone> {
+        let zone = self.empty[usize::from(tier.id())].front().copied()?;
+        self.set_usage(layout, zone, ZoneUse::Open);
+        Some(zone)
+    }
+
+    /// What recovery found in a zone.
+    pub(crate) fn adopt_zone(&mut self, zone: Zone, number: u64, written: u32) {
+        let facts = self.zone_mut(zone);
+        (facts.number, facts.written) = (number, written);
+    }
+
+    /// Counts what the map that recovery made names.
+    pub(crate) fn adopt_map(&mut self, layout: &Layout, map: Map) {
+        for spot in map.spots() {
+            let (zone, _) = layout.locate(spot);
+            self.zone_mut(zone).live += 1;
+        }
+        self.map = map;
+    }
+
+    /// The map says from now on that `key` lies at `spot`.
+    pub(crate) fn publish(&mut self, layout: &Layout, tenant: u16, key: Key, spot: Spot) {
+        let was = self.map.set(key, spot);
+        if was != Spot::NONE {
+            let (zone, _) = layout.locate(was);
+            self.zone_mut(zone).live -= 1;
+        }
+        if spot != Spot::NONE {
+            let (zone, _) = layout.locate(spot);
+            self.zone_mut(zone).live += 1;
+        }
+        if matches!(key.kind(), Kind::Data | Kind::Lost) {
+            let mapped = &mut self.tenant_stats[usize::from(tenant)].mapped_blocks;
+            *mapped += u64::from(spot != Spot::NONE);
+            *mapped -= u64::from(was != Spot::NONE);
+        }
+    }
+
+    /// A segment was refused: until its zone is empty, whatever is flushed, it is not among what recovery may trust.
+    pub(crate) fn note_torn(&mut self, zone: Zone, number: u64) {
+        self.zone_mut(zone).torn.push(number);
+        self.stats.write_errors += 1;
+    }
+
+    /// The lowest sequence that an entry may have which is not in the map yet.
+    pub(crate) fn lowest_unpublished(&self) -> u64 {
+        self.log.lowest_unpublished().unwrap_or(self.next_sequence)
+    }
+
+    /// Segments of the tier below this number have been answered.
+    pub(crate) fn answered_below(&self, tier: Tier) -> u64 {
+        let unanswered = &self.unanswered[usize::from(tier.id())];
+        unanswered.first().copied().unwrap_or(self.next_number)
+    }
+
+    /// Compaction works while fewer zones of the buffer are empty than this.
+    fn compaction_mark(&self, inner: &Inner) -> u32 {
+        (inner.layout.buffer.count / 5).max(2)
+    }
+
+    pub(crate) fn wants_compaction(&self, inner: &Inner) -> bool {
+        self.empty_count(Tier::Buffer) < self.compaction_mark(inner)
+            && 0 < self.count(Tier::Buffer, ZoneUse::Sealed)
+                + self.count(Tier::Buffer, ZoneUse::Emptying)
+    }
+
+    /// The oldest zone of the buffer that is not written any more.
+    pub(crate) fn compaction_victim(&self, inner: &Inner) -> Option<Zone> {
+        let sealed = inner.layout.zones(Tier::Buffer);
+        let sealed = sealed.filter(|zone| self.usage(*zone) == ZoneUse::Sealed);
+        sealed.min_by_key(|zone| (self.zone(*zone).number, *zone))
+    }
+
+    pub(crate) fn wants_collection(&self, inner: &Inner) -> bool {
+        if collection_mark(inner.streams_per_mover()) < self.empty_count(Tier::Capacity) {
+            return false;
+        }
+        0 < self.count(Tier::Capacity, ZoneUse::Emptying) || self.collection_victim(inner).is_some()
+    }
+
+    /// The zone of the capacity tier with the fewest live blocks, of equal ones the oldest. None if nothing worth it would be
+    /// gained; while compaction waits for a zone, one block is.
+    pub(crate) fn collection_victim(&self, inner: &Inner) -> Option<Zone> {
+        let sealed = inner.layout.zones(Tier::Capacity);
+        let sealed = sealed.filter(|zone| self.usage(*zone) == ZoneUse::Sealed);
+        let best = sealed.min_by_key(|zone| {
+            let facts = self.zone(*zone);
+            (facts.live, facts.number, *zone)
+        })?;
+        let live = self.zone(best).live;
+        let moved = u64::from(live + live.div_ceil(low_u32(DATA_BLOCKS)));
+        let capacity = inner.layout.zone_capacity(best).0;
+        let gain = if self.is_waited_for { 1 } else { capacity / WORTHWHILE };
+        (moved + gain <= capacity).then_some(best)
+    }
+
+    pub(crate) fn tenant_mut(&mut self, tenant: u16) -> &mut TenantStats {
+        &mut self.tenant_stats[usize::from(tenant)]
+    }
+
+    /// A segment was written: what all of it took.
+    pub(crate) fn note_written(&mut self, tier: Tier, blocks: u64) {
+        let bytes = blocks * BLOCK_BYTES as u64;
+        self.unflushed[usize::from(tier.id())] += bytes;
+        match tier {
+            Tier::Buffer => {
+                self.stats.buffer_device_bytes += bytes;
+                self.stats.buffer_segments += 1;
+            }
+            Tier::Capacity => self.stats.capacity_device_bytes += bytes,
+        }
+    }
+}
+
+/// A zone is emptied before there is need when that gains one part in so many of it.
+const WORTHWHILE: u64 = 16;

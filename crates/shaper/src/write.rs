@@ -1,0 +1,465 @@
+//! The write path.
+//!
+//! 1. Wait for room in the queue (`throttle`), and enter it.
+//! 2. The log's task takes what waits together into one segment: one device write for many of users. While one is under
+//!    way, others follow it only when they are full.
+//! 3. When the device has answered, in the order of the log, the map names the new place and the writer is told.
+//! 4. A segment that the device refuses is written again, with all that follow it, to another zone.
+
+use alloc::collections::VecDeque;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::Cell;
+use core::future::{Future, poll_fn};
+use core::pin::Pin;
+use core::task::Poll;
+
+use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Lba, Payload, index, low_u32};
+use zonal_device::{Completion, DeviceError, whole_blocks};
+use zonal_runtime::Event;
+
+use crate::format::{DATA_BLOCKS, ENTRIES_MAX, Entry, Key, Kind, PAGE_SPAN, TRIM_BLOCKS};
+use crate::layout::Spot;
+use crate::planted::Planted;
+use crate::shaper::Inner;
+use crate::state::State;
+use crate::tier::{Begun, OpenZone};
+use crate::{BlockError, Durability, ExportId, Extent, Shaper, Tier};
+
+/// Segments of the log under way at once: enough that the device always has the next one.
+const FLYING_MAX: usize = 4;
+
+/// Times in a row that a segment is refused before the buffer device is given up.
+pub(crate) const WRITE_TRIES: u32 = 8;
+
+/// What waits for the buffer device.
+#[derive(Default)]
+pub(crate) struct Log {
+    queue: VecDeque<Item>,
+    /// Blocks of it, and of those who are about to enter.
+    pub(crate) queued_blocks: u64,
+    /// Of each segment under way, the first sequence.
+    flying: VecDeque<u64>,
+}
+
+/// A part of somebody's write or trim.
+pub(crate) struct Item {
+    extent: Extent,
+    what: What,
+    /// What it takes of the queue's room: its blocks, of a trim one, however often that is split.
+    room: u64,
+    ticket: Rc<Ticket>,
+}
+
+pub(crate) enum What {
+    Data(Payload),
+    Hole,
+}
+
+/// Who waits for a write or a trim.
+#[derive(Default)]
+pub(crate) struct Ticket {
+    parts_left: Cell<u32>,
+    failed: Cell<Option<BlockError>>,
+    ended: Event,
+}
+
+/// A segment of the log on its way.
+struct Flying {
+    begun: Begun,
+    parts: Vec<(Item, Spot)>,
+}
+
+impl Shaper {
+    /// Writes whole blocks from `first` on, one piece after the other. They are acknowledged together.
+    ///
+    /// Each piece is whole blocks at a block-aligned address and is shared, not copied: the caller keeps it as it is.
+    ///
+    /// # Errors
+    /// When the request was wrong, or nothing can be written any more. Then each block may have its old or its new contents.
+    pub async fn write(
+        &self,
+        export: ExportId,
+        first: Lba,
+        data: Vec<Payload>,
+        durability: Durability,
+    ) -> Result<(), BlockError> {
+        let blocks = whole_blocks(&data).map_err(|_| BlockError::Misaligned)?;
+        self.check(Extent { export, first, blocks })?;
+        let tenant = self.inner.tenant_of(export);
+        self.inner.state.borrow_mut().tenant_mut(tenant).user_written_bytes += blocks.bytes().0;
+        self.enter_queue(blocks).await?;
+        let mut at = first;
+        let items = data.into_iter().map(|piece| {
+            let extent = Extent { export, first: at, blocks: blocks_of(&piece) };
+            at = at + extent.blocks;
+            Item::new(extent, What::Data(piece))
+        });
+        let ticket = self.inner.enqueue(items, blocks);
+        ticket.done().await?;
+        self.make_durable(durability).await
+    }
+
+    pub(crate) async fn enter_queue(&self, blocks: Blocks) -> Result<(), BlockError> {
+        let inner = &self.inner;
+        let mut counted = false;
+        let look = || {
+            let mut state = inner.state.borrow_mut();
+            if let Some(error) = state.failure {
+                return Some(Err(error));
+            }
+            if state.admit(inner, blocks.0) {
+                return Some(Ok(()));
+            }
+            if !counted && state.is_throttled(inner) {
+                counted = true;
+                state.stats.throttled += 1;
+            }
+            None
+        };
+        inner.queue_room.wait_in_line(look).await
+    }
+
+    pub(crate) async fn make_durable(&self, durability: Durability) -> Result<(), BlockError> {
+        match durability {
+            Durability::Answered => Ok(()),
+            Durability::Durable => self.flush().await,
+        }
+    }
+}
+
+impl Inner {
+    /// Puts items into the queue, in which there is room for so many blocks.
+    pub(crate) fn enqueue(
+        &self,
+        items: impl IntoIterator<Item = Item>,
+        blocks: Blocks,
+    ) -> Rc<Ticket> {
+        let ticket = Rc::new(Ticket::default());
+        let mut state = self.state.borrow_mut();
+        for mut item in items {
+            ticket.parts_left.set(ticket.parts_left.get() + 1);
+            item.ticket = ticket.clone();
+            state.log.queue.push_back(item);
+        }
+        if let Some(error) = state.failure {
+            let lost = state.log.give_up();
+            drop(state);
+            lost.into_iter().for_each(|ticket| ticket.fail(error));
+            return ticket;
+        }
+        debug_assert!(blocks.0 <= state.log.queued_blocks);
+        drop(state);
+        self.queued.notify_one();
+        ticket
+    }
+
+    /// The log's task.
+    pub(crate) async fn run_log(self: Rc<Self>, mut open: Option<OpenZone>) {
+        let mut flying: VecDeque<Flying> = VecDeque::new();
+        let mut refused = 0;
+        loop {
+            while self.may_begin(open.as_ref(), flying.len()) {
+                let front = self.own.take(Blocks(1)).await;
+                match self.begin(&mut open, front) {
+                    Some(begun) => flying.push_back(begun),
+                    None => break,
+                }
+            }
+            if self.state.borrow().failure.is_some() && flying.is_empty() {
+                return;
+            }
+            let Some(first) = flying.front_mut() else {
+                self.give_up_if_full();
+                self.queued.wait().await;
+                continue;
+            };
+            let Some(answer) = answer_or(&mut first.begun.call, &self.queued).await else {
+                continue;
+            };
+            let first = flying.pop_front().expect("it was just looked at");
+            self.end_segment(&first.begun, &answer);
+            match answer {
+                Ok(_) => {
+                    refused = 0;
+                    self.publish(first);
+                }
+                Err(error) => {
+                    refused += 1;
+                    flying.push_front(first);
+                    self.write_again(&mut open, &mut flying).await;
+                    if error == DeviceError::DeviceGone || WRITE_TRIES < refused {
+                        self.fail(BlockError::BufferGone);
+                    }
+                }
+            }
+        }
+    }
+
+    /// True when a segment may be put on its way now.
+    fn may_begin(&self, open: Option<&OpenZone>, flying: usize) -> bool {
+        let state = self.state.borrow();
+        if state.log.queue.is_empty() || state.failure.is_some() {
+            return false;
+        }
+        let has_room = open.is_some_and(|open| 0 < open.room(&self.layout));
+        let has_zone = has_room || (flying == 0 && 0 < state.empty_count(Tier::Buffer));
+        let is_full = DATA_BLOCKS as u64 <= state.log.queued_blocks;
+        has_zone && (flying == 0 || (is_full && flying < FLYING_MAX))
+    }
+
+    /// Nothing goes to the capacity tier any more, and the buffer is full.
+    fn give_up_if_full(&self) {
+        let state = self.state.borrow();
+        let is_full = state.empty_count(Tier::Buffer) == 0 && !state.log.queue.is_empty();
+        if let Some(error) = state.halted.filter(|_| is_full) {
+            drop(state);
+            self.fail(error);
+        }
+    }
+
+    fn begin(&self, open: &mut Option<OpenZone>, front: Buffer) -> Option<Flying> {
+        if let Some(full) = open.take_if(|open| open.room(&self.layout) == 0) {
+            self.seal_zone(full.zone);
+        }
+        let zone = match open {
+            Some(zone) => zone,
+            None => {
+                let zone = self.open_zone(Tier::Buffer)?;
+                open.insert(OpenZone::new(zone))
+            }
+        };
+        let room = index(u64::from(zone.room(&self.layout) - 1)).min(DATA_BLOCKS);
+        let mut state = self.state.borrow_mut();
+        let first_sequence = state.next_sequence;
+        let (parts, entries, data) = self.gather(&mut state, room);
+        state.log.flying.push_back(first_sequence);
+        drop(state);
+        let begun = self.begin_segment(zone, entries, data, front);
+        let parts =
+            parts.into_iter().map(|(item, at)| (item, begun.data.plus(low_u32(at)))).collect();
+        let flying = Flying { begun, parts };
+        if self.has(Planted::MapEarly) {
+            self.note_published(&flying);
+        }
+        Some(flying)
+    }
+
+    /// Takes from the queue what fits into `room` blocks: parts with the place of their first block, entries, data.
+    fn gather(
+        &self,
+        state: &mut State,
+        room: usize,
+    ) -> (Vec<(Item, usize)>, Vec<Entry>, Vec<Payload>) {
+        let (mut parts, mut entries, mut data) = (Vec::new(), Vec::new(), Vec::new());
+        let mut taken = 0;
+        while let Some(first) = state.log.queue.front() {
+            let fits = match first.what {
+                What::Data(_) => (room - taken).min(ENTRIES_MAX - entries.len()),
+                What::Hole => usize::from(entries.len() < ENTRIES_MAX) * index(TRIM_BLOCKS),
+            };
+            if fits == 0 {
+                break;
+            }
+            let mut item = state.log.queue.pop_front().expect("it was just looked at");
+            if let Some(rest) = item.split(Blocks(fits as u64)) {
+                state.log.queue.push_front(rest);
+            }
+            let Extent { export, first, blocks } = item.extent;
+            parts.push((item, taken));
+            let item = &parts.last().expect("just pushed").0;
+            let mut sequence = || {
+                state.next_sequence += 1;
+                state.next_sequence - 1
+            };
+            match &item.what {
+                What::Hole => {
+                    let key = Key::new(Kind::Trim, export, first.0);
+                    let check = low_u32(index(blocks.0));
+                    entries.push(Entry { key, sequence: sequence(), check });
+                }
+                What::Data(payload) => {
+                    for n in 0..blocks.0 {
+                        let key = Key::data(export, first.0 + n);
+                        let sequence = sequence();
+                        let part = index(n) * BLOCK_BYTES..(index(n) + 1) * BLOCK_BYTES;
+                        let seed = Entry::seed(key, sequence);
+                        let check = payload.checksum(self.checksum(), &seed, part);
+                        entries.push(Entry { key, sequence, check });
+                    }
+                    taken += index(blocks.0);
+                    data.push(payload.clone());
+                }
+            }
+        }
+        (parts, entries, data)
+    }
+
+    /// The device has the segment: the map names it, and the writers are told.
+    fn publish(&self, flying: Flying) {
+        self.note_published(&flying);
+        let mut state = self.state.borrow_mut();
+        state.log.flying.pop_front();
+        for (item, _) in &flying.parts {
+            // After a failure the queue has been emptied.
+            state.log.queued_blocks = state.log.queued_blocks.saturating_sub(item.room);
+        }
+        drop(state);
+        self.queue_room.notify_one();
+        for (item, _) in flying.parts {
+            item.ticket.end_part();
+        }
+    }
+
+    fn note_published(&self, flying: &Flying) {
+        let mut state = self.state.borrow_mut();
+        let header_bytes = BLOCK_BYTES as u64;
+        if let Some((item, _)) = flying.parts.first() {
+            let tenant = self.tenant_of(item.extent.export);
+            state.tenant_mut(tenant).metadata_bytes += header_bytes;
+        }
+        for (item, spot) in &flying.parts {
+            let Extent { export, first, blocks } = item.extent;
+            let tenant = self.tenant_of(export);
+            match item.what {
+                What::Data(_) => {
+                    state.tenant_mut(tenant).buffer_written_bytes += blocks.bytes().0;
+                    for n in 0..blocks.0 {
+                        let spot = spot.plus(low_u32(index(n)));
+                        state.publish(&self.layout, tenant, Key::data(export, first.0 + n), spot);
+                    }
+                }
+                What::Hole => {
+                    for n in first.0..first.0 + blocks.0 {
+                        let key = Key::data(export, n);
+                        if state.map.get(key) != Spot::NONE {
+                            state.publish(&self.layout, tenant, key, Spot::NONE);
+                        }
+                    }
+                    let pages = first.0 / PAGE_SPAN..=(first.0 + blocks.0 - 1) / PAGE_SPAN;
+                    let trimmed = &mut state.zone_mut(flying.begun.zone).trimmed;
+                    trimmed.extend(pages.map(|page| Key::new(Kind::Page, export, page)));
+                }
+            }
+        }
+    }
+
+    /// The first segment under way was refused. It and all behind it, which were refused, too, or must not overtake it,
+    /// go back to the head of the queue, and their zone is given up.
+    async fn write_again(&self, open: &mut Option<OpenZone>, flying: &mut VecDeque<Flying>) {
+        let mut parts = Vec::new();
+        for (at, Flying { mut begun, parts: these }) in flying.drain(..).enumerate() {
+            parts.extend(these);
+            if 0 < at {
+                let answer = (&mut begun.call).await;
+                self.end_segment(&begun, &answer);
+            }
+        }
+        self.state.borrow_mut().log.put_back(parts.into_iter().map(|(item, _)| item));
+        if let Some(zone) = open.take() {
+            self.abandon(zone.zone).await;
+        }
+    }
+}
+
+/// The answer to a call, or nothing as soon as something was queued.
+async fn answer_or(
+    call: &mut (impl Future<Output = Completion> + Unpin),
+    queued: &Event,
+) -> Option<Completion> {
+    let mut queued = queued.wait();
+    poll_fn(|cx| {
+        if let Poll::Ready(answer) = Pin::new(&mut *call).poll(cx) {
+            return Poll::Ready(Some(answer));
+        }
+        Pin::new(&mut queued).poll(cx).map(|()| None)
+    })
+    .await
+}
+
+impl Log {
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.flying.is_empty()
+    }
+
+    pub(crate) fn lowest_unpublished(&self) -> Option<u64> {
+        self.flying.front().copied()
+    }
+
+    /// Segments under way were refused: what was in them is the next to be written.
+    fn put_back(&mut self, items: impl DoubleEndedIterator<Item = Item>) {
+        self.flying.clear();
+        for item in items.rev() {
+            self.queue.push_front(item);
+        }
+    }
+
+    /// Forgets what waits: those to be told come back.
+    pub(crate) fn give_up(&mut self) -> Vec<Rc<Ticket>> {
+        self.queued_blocks = 0;
+        self.queue.drain(..).map(|item| item.ticket).collect()
+    }
+}
+
+impl Item {
+    pub(crate) fn new(extent: Extent, what: What) -> Self {
+        let room = match what {
+            What::Data(_) => extent.blocks.0,
+            What::Hole => 1,
+        };
+        Self { extent, what, room, ticket: Rc::default() }
+    }
+
+    /// Leaves its first blocks, and returns the rest if there is any.
+    fn split(&mut self, blocks: Blocks) -> Option<Self> {
+        if self.extent.blocks <= blocks {
+            return None;
+        }
+        let Extent { export, first, blocks: all } = self.extent;
+        let (what, room) = match &mut self.what {
+            What::Hole => (What::Hole, 0),
+            What::Data(payload) => {
+                let at = index(blocks.bytes().0);
+                let rest = payload.slice(at..payload.len());
+                *payload = payload.slice(0..at);
+                (What::Data(rest), self.room - blocks.0)
+            }
+        };
+        self.extent.blocks = blocks;
+        self.room -= room;
+        self.ticket.parts_left.set(self.ticket.parts_left.get() + 1);
+        let extent = Extent { export, first: first + blocks, blocks: all - blocks };
+        Some(Self { extent, what, room, ticket: self.ticket.clone() })
+    }
+}
+
+impl Ticket {
+    /// Waits until all parts are on the device.
+    pub(crate) async fn done(&self) -> Result<(), BlockError> {
+        loop {
+            if let Some(error) = self.failed.get() {
+                return Err(error);
+            }
+            if self.parts_left.get() == 0 {
+                return Ok(());
+            }
+            self.ended.wait().await;
+        }
+    }
+
+    fn end_part(&self) {
+        self.parts_left.set(self.parts_left.get() - 1);
+        if self.parts_left.get() == 0 {
+            self.ended.notify_all();
+        }
+    }
+
+    pub(crate) fn fail(&self, error: BlockError) {
+        self.failed.set(Some(error));
+        self.ended.notify_all();
+    }
+}
+
+fn blocks_of(payload: &Payload) -> Blocks {
+    Blocks((payload.len() / BLOCK_BYTES) as u64)
+}
