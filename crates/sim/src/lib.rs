@@ -1,10 +1,10 @@
 //! The simulated host: the same engine, devices and an origin that misbehave, virtual time.
 //!
-//! Uses: `cache`, `zonelog`, `policy`, `device`, `emulator`, `runtime`, `base`. Knows nothing of: real time, files, sockets.
+//! Uses: `cache`, `shaper`, `zonelog`, `policy`, `device`, `emulator`, `runtime`, `base`. Knows nothing of: real time, files, sockets.
 //! Read in this order: `history` (what can happen, as data), `generate` (from a seed to a history), `play` (how it
 //! goes) with `ending`, `world` (the host's loop), `drive` and `origin` (what is outside), `actors` and `ear` (who reads
 //! and writes), `oracle`, `vigil` and `violation` (what must hold), `shrink`; `hoarder` is a policy that rewrites, `trace` and `text`
-//! are for people.
+//! are for people. `block` is the same for the block device.
 //!
 //! One seed is one history: workload, delays, faults and crashes all come from it. [`run`] returns what
 //! happened, or the [`Violation`] that the oracle saw; either is found again with the same seed.
@@ -22,6 +22,7 @@
 
 mod actors;
 mod assertion;
+pub mod block;
 mod drive;
 mod ear;
 mod ending;

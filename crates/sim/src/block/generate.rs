@@ -1,0 +1,176 @@
+//! From a seed to a history of a block device.
+
+use std::ops::Range;
+
+use zonal_base::{Blocks, Bytes, Lba, Nanos, Rng, ZoneId, index};
+use zonal_device::ram::Crash;
+use zonal_device::{Geometry, Kind};
+use zonal_shaper::{Durability, Export, ExportId, Extent, Layout, Settings};
+
+use super::history::{Deed, Ending, Fault, History, Life, Setting, Step};
+use crate::drive::Model;
+
+/// What a history is given besides its seed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// A bug to plant.
+    #[cfg(feature = "planted-bugs")]
+    pub bug: Option<zonal_shaper::Planted>,
+}
+
+/// Lives of a history at most.
+const LIVES_MAX: u64 = 4;
+
+/// A life that crashes does so within this time.
+const CRASH_WITHIN: u64 = 400_000_000;
+
+impl History {
+    /// The history of a seed.
+    #[must_use]
+    pub fn of_seed(seed: u64, options: &Options) -> Self {
+        let mut rng = Rng::new(seed);
+        let setting = Setting::draw(&mut rng, options);
+        let is_faulty = rng.one_in(4);
+        let lives = (0..=rng.below(LIVES_MAX)).map(|_| setting.life(&mut rng, is_faulty)).collect();
+        Self { seed, setting, lives }
+    }
+}
+
+impl Setting {
+    fn draw(rng: &mut Rng, options: &Options) -> Self {
+        let (devices, layout) = if rng.one_in(4) {
+            let model = draw_model(rng);
+            let device = geometry(rng, model, 18..30);
+            let buffer_zones = narrow(4 + rng.below(3));
+            (vec![(model, device)], Layout::one_device(device, buffer_zones))
+        } else {
+            let (buffer, capacity) = (draw_model(rng), draw_model(rng));
+            let buffer = (buffer, geometry(rng, buffer, 4..8));
+            let capacity = (capacity, geometry(rng, capacity, 11..21));
+            (vec![buffer, capacity], Layout::two_devices(buffer.1, capacity.1))
+        };
+        let mut engine = Settings {
+            spare_percent: narrow_u8(5 + rng.below(30)),
+            flush_every: Bytes::kib(64 << rng.below(6)),
+            ..Settings::default()
+        };
+        let _ = (&mut engine, options);
+        #[cfg(feature = "planted-bugs")]
+        {
+            engine.planted = options.bug;
+        }
+        let count = 1 + rng.below(3);
+        let names = ["a", "b", "c"];
+        let mut exports: Vec<Export> = (0..count)
+            .map(|n| Export {
+                name: names[index(n)].into(),
+                tenant: names[index(rng.below(n + 1))].into(),
+                blocks: Blocks(1),
+            })
+            .collect();
+        let offered = engine.exportable(&layout, 3).0;
+        let share = offered * (40 + rng.below(61)) / 100 / count;
+        exports.iter_mut().for_each(|export| export.blocks = Blocks(share.max(1)));
+        Self { devices, device_seed: rng.next_u64(), layout, exports, engine }
+    }
+
+    fn life(&self, rng: &mut Rng, is_faulty: bool) -> Life {
+        let mut steps = Vec::new();
+        let actors = 1 + narrow_u8(rng.below(4));
+        let (pace, reach) = ([100_000, 1_000_000, 5_000_000][draw(rng, 3)], 1 + rng.below(64));
+        // Some write to few blocks again and again, some all over.
+        let focus = [8, 64, u64::MAX][draw(rng, 3)];
+        for actor in 0..actors {
+            let mut at = Nanos(0);
+            for _ in 0..rng.below(120) + 10 {
+                at += Nanos(rng.below(pace));
+                steps.push(Step { actor, at, deed: self.deed(rng, (reach, focus)) });
+            }
+        }
+        if is_faulty {
+            for _ in 0..=rng.below(3) {
+                let at = Nanos(rng.below(CRASH_WITHIN));
+                steps.push(Step { actor: actors, at, deed: self.fault(rng) });
+            }
+        }
+        let crash = |rng: &mut Rng| [Crash::Process, Crash::Power][draw(rng, 2)];
+        let ending = match rng.below(4) {
+            0 => Ending::Graceful,
+            1 => Ending::Crash([Crash::Process; 2], Nanos(rng.below(CRASH_WITHIN))),
+            _ => Ending::Crash([crash(rng), crash(rng)], Nanos(rng.below(CRASH_WITHIN))),
+        };
+        Life { chance: rng.next_u64(), steps, ending }
+    }
+
+    fn deed(&self, rng: &mut Rng, (reach, focus): (u64, u64)) -> Deed {
+        let export = draw(rng, self.exports.len());
+        let size = self.exports[export].blocks.0;
+        let first = rng.below(size.min(focus));
+        let blocks = (1 + rng.below(reach)).min(size - first);
+        let export = ExportId(u16::try_from(export).expect("few exports"));
+        let extent = Extent { export, first: Lba(first), blocks: Blocks(blocks) };
+        let durability = if rng.one_in(6) { Durability::Durable } else { Durability::Answered };
+        match rng.below(20) {
+            0..11 => Deed::Write(extent, durability),
+            11..13 => Deed::Trim(extent, durability),
+            13..18 => Deed::Read(extent),
+            _ => Deed::Flush,
+        }
+    }
+
+    fn fault(&self, rng: &mut Rng) -> Deed {
+        let device = draw(rng, self.devices.len());
+        let geometry = &self.devices[device].1;
+        let zone = ZoneId(narrow(rng.below(u64::from(geometry.zone_count))));
+        let fault = match rng.below(8) {
+            0..4 => Fault::FailNextWrite(zone),
+            4 => Fault::ReadOnly(zone),
+            5 | 6 => Fault::Unreadable(zone, rng.below(geometry.zone_capacity.0)),
+            _ => Fault::Gone,
+        };
+        Deed::Fault(device, fault)
+    }
+}
+
+fn draw_model(rng: &mut Rng) -> Model {
+    match rng.below(4) {
+        0 => Model::Zn540 { is_volatile: rng.one_in(2), blocks_per_stream: [8, 32][draw(rng, 2)] },
+        _ => Model::Ram {
+            latency: Nanos(rng.below(100_000)),
+            latency_spread: Nanos(rng.below(400_000) + 1),
+        },
+    }
+}
+
+fn geometry(rng: &mut Rng, model: Model, zones: Range<u64>) -> Geometry {
+    let zone_count = zones.start + rng.below(zones.end - zones.start);
+    let kind = match model {
+        Model::Ram { .. } if rng.one_in(2) => Kind::Conventional,
+        _ => Kind::Zoned,
+    };
+    let zone_capacity = Blocks(24 + rng.below(60));
+    let active = match kind {
+        Kind::Conventional => None,
+        Kind::Zoned => [None, Some(3), Some(5), Some(14)][draw(rng, 4)],
+    };
+    Geometry {
+        kind,
+        zone_count: narrow(zone_count),
+        zone_size: zone_capacity + Blocks(rng.below(3) * 8),
+        zone_capacity,
+        max_open_zones: active,
+        max_active_zones: active,
+    }
+}
+
+fn draw(rng: &mut Rng, count: usize) -> usize {
+    index(rng.below(count as u64))
+}
+
+fn narrow(n: u64) -> u32 {
+    u32::try_from(n).expect("a small number was drawn")
+}
+
+fn narrow_u8(n: u64) -> u8 {
+    u8::try_from(n).expect("a small number was drawn")
+}

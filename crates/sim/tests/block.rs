@@ -1,0 +1,72 @@
+//! The block device: many histories, all clean.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use zonal_sim::Violation;
+use zonal_sim::block::{History, Options, Report};
+
+fn from_env(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// `ZONAL_SIM_BLOCK_SEEDS` histories from seed `ZONAL_SIM_SEED` on.
+#[test]
+fn no_history_of_a_block_device_violates_the_oracle() {
+    let first = from_env("ZONAL_SIM_SEED", 1);
+    let end = first + from_env("ZONAL_SIM_BLOCK_SEEDS", 100);
+    let next = AtomicU64::new(first);
+    let (found, reports) = (Mutex::new(Vec::<Violation>::new()), Mutex::new(Vec::new()));
+    let work = || {
+        while found.lock().expect("no panics").is_empty() {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if end <= seed {
+                return;
+            }
+            match History::of_seed(seed, &Options::default()).run() {
+                Ok(report) => reports.lock().expect("no panics").push(report),
+                Err(violation) => found.lock().expect("no panics").push(violation),
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let found = found.into_inner().expect("no panics");
+    if let Some(violation) = found.first() {
+        let (trace, _) = History::of_seed(violation.seed, &Options::default()).run_traced();
+        let tail: Vec<&str> = trace.lines().rev().take(40).collect();
+        let tail: Vec<&str> = tail.into_iter().rev().collect();
+        panic!("{}\n{violation}\nagain: ZONAL_SIM_SEED={}", tail.join("\n"), violation.seed);
+    }
+    let reports: Vec<Report> = reports.into_inner().expect("no panics");
+    let sum = |of: fn(&Report) -> u64| reports.iter().map(of).sum::<u64>();
+    println!(
+        "{} histories: {} reads, {} acts, {} crashes, {} zones reset, {} blocks torn",
+        reports.len(),
+        sum(|report| report.reads),
+        sum(|report| report.acts),
+        sum(|report| report.crashes),
+        sum(|report| report.zones_reset),
+        sum(|report| report.torn_blocks),
+    );
+    if 100 <= reports.len() {
+        assert!(
+            reports.len() as u64 * 10 < sum(|report| report.zones_reset),
+            "zones must turn over"
+        );
+        assert!(0 < sum(|report| report.torn_blocks), "crashes must tear");
+    }
+}
+
+#[test]
+fn one_seed_is_one_history_and_another_seed_is_another() {
+    let of = |seed| History::of_seed(seed, &Options::default()).run_traced();
+    for seed in 42..46 {
+        assert_eq!(of(seed), of(seed), "seed {seed}");
+        assert_ne!(of(seed).0, of(seed + 1).0, "the seed must matter, or this test proves nothing");
+    }
+}
