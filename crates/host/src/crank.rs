@@ -5,24 +5,20 @@
 //! task sleeps until a request, an answer or a deadline wakes it. Nothing spins.
 
 use std::future::Future;
-use std::mem::forget;
-use std::os::fd::{AsFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep};
 use zonal_base::Nanos;
 use zonal_cache::{Cache, Missed, ObjectName, RemoveError};
-use zonal_device::{Command, Completion, DeviceError, Patient, ZonedDevice};
-use zonal_hostdev::HostDevice;
-use zonal_runtime::{Buffers, Executor, Port};
+use zonal_runtime::{Buffers, Executor};
 
 use crate::client::Located;
 use crate::clock::RealClock;
+use crate::driven::Driven;
 use crate::origin::OriginDriver;
 use crate::peers::Peers;
 use crate::pipe::PipeWriter;
@@ -42,9 +38,6 @@ const REQUESTS_PER_TURN: usize = 64;
 /// would be more, but those end by themselves. Requests are refused when not even this is left.
 const TASKS_PER_REQUEST: usize = 64;
 
-/// After how long a submission is tried again that the kernel had no room for.
-const SUBMIT_RETRY: Nanos = Nanos::millis(1);
-
 /// Engine tasks that end with their executor: each pool of buffers, the cache's and the log's, has one.
 const LASTING_TASKS: u32 = 2;
 
@@ -57,16 +50,13 @@ pub(crate) struct Crank {
     pub(crate) peers: Peers,
     pub(crate) executor: Executor,
     pub(crate) clock: RealClock,
-    /// `None`: it was closed, because it is better done without.
-    pub(crate) device: Option<Patient<HostDevice>>,
-    pub(crate) device_port: Port<Command, Completion>,
+    pub(crate) device: Driven,
     pub(crate) origin: OriginDriver,
     pub(crate) buffers: Buffers,
     /// `None`: they go to the next life of the share.
     pub(crate) requests: Option<mpsc::Receiver<Request>>,
     /// Set once the cache has started; requests wait until then.
     pub(crate) cache: Option<Cache>,
-    pub(crate) wake: DeviceWake,
     pub(crate) alarm: Alarm,
     pub(crate) standing: Arc<Standing>,
     pub(crate) missed: Rc<Missed>,
@@ -108,19 +98,6 @@ impl Alarm {
     }
 }
 
-/// The device's descriptor, registered with the runtime.
-pub(crate) struct DeviceWake(AsyncFd<OwnedFd>);
-
-impl DeviceWake {
-    #[expect(
-        deprecated,
-        reason = "its fault is with types that change their descriptor; OwnedFd does not"
-    )]
-    pub(crate) fn new(device: &HostDevice) -> std::io::Result<Self> {
-        Ok(Self(AsyncFd::new(device.as_fd().try_clone_to_owned()?)?))
-    }
-}
-
 impl Crank {
     /// Turns until `done` is ready.
     pub(crate) async fn turn_until<T>(
@@ -146,12 +123,12 @@ impl Crank {
     fn turn(&mut self, cx: &mut Context<'_>) -> bool {
         let now = self.clock.now();
         self.executor.advance(now);
-        let mut moved = self.take_answers(now);
+        let mut moved = self.device.take_answers(now);
         self.look_for_trouble();
         moved |= self.take_requests(cx);
         moved |= 0 < self.executor.run(POLLS_PER_TURN);
         self.tell_of_pins();
-        moved |= self.submit(now);
+        moved |= self.device.submit(now);
         moved |= self.origin.start_all();
         moved
     }
@@ -170,26 +147,13 @@ impl Crank {
         self.has_told = true;
     }
 
-    fn take_answers(&mut self, now: Nanos) -> bool {
-        let mut any = false;
-        let Some(device) = &mut self.device else { return false };
-        while let Some((ticket, completion)) = device.poll(now) {
-            any = true;
-            self.device_port.complete(ticket, completion);
-        }
-        any
-    }
-
     fn look_for_trouble(&mut self) {
-        if let Some(device) = &self.device
-            && let Some(trouble) = device.trouble()
-            && !device.is_abandoned()
-        {
+        if let Some(trouble) = self.device.trouble() {
             self.standing.report(trouble);
             self.isolate();
         }
-        if !self.releases.is_empty() && self.is_device_idle() {
-            self.device = None;
+        if !self.releases.is_empty() && self.device.is_idle() {
+            self.device.close();
             for released in self.releases.drain(..) {
                 let _ = released.send(());
             }
@@ -198,46 +162,16 @@ impl Crank {
 
     /// Whatever waits for the device goes on without it, and so does all that comes.
     pub(crate) fn isolate(&mut self) {
-        if let Some(device) = &mut self.device {
-            device.abandon();
-        }
+        self.device.abandon();
         if let Some(cache) = &self.cache {
             cache.log().give_up();
         }
         self.missed.open();
     }
 
-    /// True when nothing that the device was asked can happen any more.
-    fn is_device_idle(&self) -> bool {
-        self.device.as_ref().is_none_or(|device| device.under_way() == 0)
-    }
-
-    fn is_isolated(&self) -> bool {
-        self.device.as_ref().is_none_or(Patient::is_abandoned)
-    }
-
     /// True when nobody is served any more, and nothing is asked of the device.
     pub(crate) fn is_wound_up(&self) -> bool {
-        self.executor.spawner().running_count() <= LASTING_TASKS && self.is_device_idle()
-    }
-
-    fn submit(&mut self, now: Nanos) -> bool {
-        let mut any = false;
-        while let Some((ticket, command)) = self.device_port.take() {
-            any = true;
-            let Some(device) = &mut self.device else {
-                self.device_port.complete(ticket, Err(DeviceError::DeviceGone));
-                continue;
-            };
-            if let Err(command) = device.submit(now, ticket, command) {
-                self.device_port.put_back(ticket, command);
-                break;
-            }
-        }
-        if let Some(device) = self.device.as_mut().filter(|_| any) {
-            device.device_mut().flush_submissions();
-        }
-        any
+        self.executor.spawner().running_count() <= LASTING_TASKS && self.device.is_idle()
     }
 
     fn take_requests(&mut self, cx: &mut Context<'_>) -> bool {
@@ -362,51 +296,22 @@ impl Crank {
             open_scans: cache.open_scans(),
             buffers_in_use: self.buffers.pool().in_use(),
             is_gone: cache.log().is_gone(),
-            is_isolated: self.is_isolated(),
+            is_isolated: self.device.is_abandoned(),
             // One shard tells it for all.
             isolations: if self.place.shard == 0 { self.standing.isolations() } else { 0 },
-            reads_timed_out: self.device.as_ref().map_or(0, |of| of.waits().reads_timed_out),
+            reads_timed_out: self.device.device().map_or(0, |of| of.waits().reads_timed_out),
             removals_missed: self.missed.count() as u64,
         }
     }
 
     /// Arranges to be woken by the device or the next deadline.
     fn sleep<T>(&mut self, cx: &mut Context<'_>) -> Poll<T> {
-        match self.wake.0.poll_read_ready(cx) {
-            Poll::Ready(Ok(mut ready)) => {
-                ready.clear_ready();
-                cx.waker().wake_by_ref();
-            }
-            Poll::Ready(Err(error)) => {
-                tracing::error!(%error, "the device's descriptor cannot be waited for");
-                cx.waker().wake_by_ref();
-            }
-            Poll::Pending => {}
-        }
         let now = self.executor.clock().now();
-        // The kernel had no room for what was submitted: try again soon.
-        let retry = |device: &Patient<HostDevice>| {
-            device.device().next_event().map(|_| self.clock.now() + SUBMIT_RETRY)
-        };
-        let device = self.device.as_ref();
-        let of_device = device.map(|device| [device.look_at(), retry(device)]);
-        let deadlines = of_device.into_iter().flatten().flatten();
-        if let Some(due) = deadlines.chain(self.executor.next_deadline()).min() {
+        let deadlines = [self.device.sleep(cx, &self.clock), self.executor.next_deadline()];
+        if let Some(due) = deadlines.into_iter().flatten().min() {
             self.alarm.set(cx, due, now);
         }
         Poll::Pending
-    }
-}
-
-impl Drop for Crank {
-    /// A device that has not answered is not waited for: it is closed with the process.
-    fn drop(&mut self) {
-        if let Some(device) = self.device.take()
-            && device.is_abandoned()
-            && 0 < device.under_way()
-        {
-            forget(device);
-        }
     }
 }
 

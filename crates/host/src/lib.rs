@@ -2,7 +2,7 @@
 //!
 //! Uses: `cache`, `hostdev`, `policy`, `zonelog`, `runtime`, `device`, `base`. Knows nothing of: HTTP, S3,
 //! configuration files, what the origin is.
-//! Read in this order: `node`, `opened`, `holds`, `shard`, `life`, `crank`, `standing`, `keeper` (a device
+//! Read in this order: `node`, `opened`, `holds`, `shard`, `life`, `crank`, `driven`, `standing`, `keeper` (a device
 //! that is better done without), `roster`, `convention`, `routes`, `peers`, `client`, `reading`, `pipe`, `origin`.
 //!
 //! One shard = one thread = one current-thread tokio runtime, on which the engine's executor is cranked
@@ -13,6 +13,7 @@ mod client;
 mod clock;
 mod convention;
 mod crank;
+mod driven;
 mod holds;
 mod keeper;
 mod life;

@@ -11,14 +11,15 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use zonal_base::{Nanos, low_u32};
 use zonal_cache::{Cache, Missed, Ports, RemoveError};
-use zonal_device::{DeviceError, Geometry, Patient};
+use zonal_device::{DeviceError, Geometry};
 use zonal_hostdev::{DeviceSpec, Drive, QUEUE_DEPTH, ShardOptions};
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_zonelog::{Identity, OpenError, OpenMode};
 
 use crate::CHECKSUM;
 use crate::clock::RealClock;
-use crate::crank::{Alarm, Crank, DeviceWake, TASKS_MAX};
+use crate::crank::{Alarm, Crank, TASKS_MAX};
+use crate::driven::Driven;
 use crate::memory::classes;
 use crate::node::StartError;
 use crate::origin::OriginDriver;
@@ -63,7 +64,6 @@ impl Crank {
             pool: buffers.pool(),
         };
         let device = drive.shard(&options)?;
-        let wake = DeviceWake::new(&device).map_err(|e| StartError::Thread(e.to_string()))?;
         let geometry = *device.geometry();
         let mut settings = zonal_cache::Settings::for_device(&geometry);
         settings.chunk = share.settings.chunk;
@@ -84,13 +84,12 @@ impl Crank {
             peers: share.peers.clone(),
             executor,
             clock,
-            device: Some(Patient::new(device)),
-            device_port: ports.device.clone(),
+            device: Driven::new(device, ports.device.clone())
+                .map_err(|e| StartError::Thread(e.to_string()))?,
             origin: OriginDriver::new(share.backend.clone(), ports.origin.clone()),
             buffers: ports.buffers.clone(),
             requests: None,
             cache: None,
-            wake,
             alarm: Alarm::new(),
             standing: share.standing.clone(),
             missed: Rc::default(),
@@ -138,9 +137,7 @@ impl Crank {
     /// From now on requests are served, and the device is waited for no longer than `patience`.
     pub(crate) fn serve(&mut self, requests: mpsc::Receiver<Request>, patience: Nanos) {
         self.requests = Some(requests);
-        if let Some(device) = &mut self.device {
-            device.be_patient(self.clock.now(), patience);
-        }
+        self.device.be_patient(self.clock.now(), patience);
     }
 
     /// Serves until the device is there again; `None` when it was told to stop.
