@@ -81,7 +81,7 @@ impl Alarm {
     }
 
     /// Wakes the task at `due`. A timer that is set for then is left alone: most turns end before it rings.
-    fn set(&mut self, cx: &mut Context<'_>, due: Nanos, now: Nanos) {
+    pub(crate) fn set(&mut self, cx: &mut Context<'_>, due: Nanos, now: Nanos) {
         if self.set_for == Some(due) && now < due {
             return;
         }

@@ -51,6 +51,11 @@ impl Holds {
             Some((zone, Ok(identity))) => (zone, identity),
             Some((_, Err(version))) => return Ok(Self::OtherVersion(version)),
             None => {
+                if bears_block_device(drive) {
+                    return Ok(Self::Foreign(
+                        "a part of a block device, of zonal block".to_owned(),
+                    ));
+                }
                 return Ok(match drive.content()? {
                     Content::Blank => Self::Nothing,
                     Content::LooksBlank => Self::NothingSeen,
@@ -66,6 +71,11 @@ impl Holds {
         }
         Ok(Self::Log(Formatted::of(drive, identity)))
     }
+}
+
+/// True when a zone of the device begins as those of a block device do.
+pub(crate) fn bears_block_device(drive: &Drive) -> bool {
+    drive.first_of_zones(|_, block| zonal_shaper::bears_mark(block).then_some(())).is_some()
 }
 
 impl Formatted {

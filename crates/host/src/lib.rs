@@ -1,13 +1,14 @@
 //! The real host: a thread for each shard, the only real clock, and the handles that front ends use.
 //!
-//! Uses: `cache`, `hostdev`, `policy`, `zonelog`, `runtime`, `device`, `base`. Knows nothing of: HTTP, S3,
+//! Uses: `cache`, `shaper`, `hostdev`, `policy`, `zonelog`, `runtime`, `device`, `base`. Knows nothing of: HTTP, S3,
 //! configuration files, what the origin is.
 //! Read in this order: `node`, `opened`, `holds`, `shard`, `life`, `crank`, `driven`, `standing`, `keeper` (a device
-//! that is better done without), `roster`, `convention`, `routes`, `peers`, `client`, `reading`, `pipe`, `origin`.
+//! that is better done without), `roster`, `convention`, `routes`, `peers`, `client`, `reading`, `pipe`, `origin`; `block` (a block device), its `crank` and `volume`.
 //!
 //! One shard = one thread = one current-thread tokio runtime, on which the engine's executor is cranked
 //! and a front end may serve its connections: a hit wakes no other thread.
 
+mod block;
 mod checksum;
 mod client;
 mod clock;
@@ -31,6 +32,9 @@ mod shard;
 mod standing;
 mod stats;
 
+pub use block::{
+    BLOCK_MEMORY, BLOCK_MEMORY_MIN, Block, BlockSettings, BlockStartError, BlockVolume,
+};
 pub use checksum::CHECKSUM;
 pub use client::{Client, Located};
 pub use holds::{Formatted, Holds};
@@ -43,4 +47,7 @@ pub use stats::ShardStats;
 pub use zonal_cache::{
     Asking, Care, Found, Freshness, Head, ObjectName, OpenError, Opened, OriginFault, OriginHead,
     ReadError, RemoveError, Trust, Whereabouts,
+};
+pub use zonal_shaper::{
+    BlockError, Durability, Export, ExportId, OpenMode as BlockMode, Piece as BlockPiece, Run, Tier,
 };

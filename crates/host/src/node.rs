@@ -131,7 +131,7 @@ impl fmt::Display for StartError {
             Self::Device(error) => error.fmt(f),
             Self::Foreign { spec, what } => write!(
                 f,
-                "{}: holds something that is not Zonal's ({what}): name another device, or {}",
+                "{}: holds something that is not a cache ({what}): name another device, or {}",
                 path(spec),
                 lose(spec)
             ),

@@ -13,6 +13,12 @@ use crate::{Export, ExportId, Tier};
 
 const MAGIC: [u8; 4] = *b"ZSHP";
 
+/// True when a block begins as one of ours, whatever its version and whatever follows.
+#[must_use]
+pub fn bears_mark(block: &[u8]) -> bool {
+    block.starts_with(&MAGIC)
+}
+
 /// Of headers and tables. Readers refuse any other.
 const VERSION: u16 = 1;
 

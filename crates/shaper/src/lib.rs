@@ -50,6 +50,7 @@ mod trim;
 mod write;
 
 pub use export::{BlockError, Durability, Export, ExportId, Extent, Piece, Run};
+pub use format::bears_mark;
 pub use layout::{Layout, Place, Tier};
 pub use open::{Identity, OpenError, OpenMode, Opening};
 #[cfg(feature = "planted-bugs")]
