@@ -37,7 +37,7 @@ tables: toolchain ## ten minutes: queries over Parquet files, with and without Z
 	@$(CARGO) build --release --package zonal
 	@.tools/venv/bin/python tests/clients/tables.py --zonal target/release/zonal --report docs/results/tables.md
 
-soak: toolchain ## hours: 215,000 simulated histories and 500 for each policy, 500 kills, and all that is slow
+soak: toolchain ## hours: 215,000 simulated histories and 500 for each policy, 500 kills of cache and block device, and all that is slow
 	@ZONAL_SIM_SEEDS=200000 ZONAL_SIM_DRIVE_SEEDS=10000 ZONAL_SIM_POLICY_SEEDS=500 $(CARGO) test --profile soak --package zonal-sim --test seeds -- --nocapture
 	@ZONAL_SIM_BLOCK_SEEDS=5000 $(CARGO) test --profile soak --package zonal-sim --test block -- --nocapture
 	@ZONAL_KILL_ROUNDS=500 $(CARGO) test --package zonal --test binary crash:: -- --nocapture

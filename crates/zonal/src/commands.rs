@@ -1,7 +1,8 @@
 //! The commands, one file each.
 
 pub(crate) mod bench;
-mod cache;
+mod block;
+pub(crate) mod cache;
 mod characterize;
 mod device;
 mod inspect;
@@ -20,6 +21,7 @@ use crate::failure::Failure;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Serve(Box<serve::Args>),
+    Block(Box<block::Args>),
     Cache(cache::Args),
     Device(device::Args),
     Inspect(inspect::Args),
@@ -33,6 +35,7 @@ impl Command {
     pub(crate) fn run(self) -> ExitCode {
         let result = match self {
             Self::Serve(args) => serve::run(&args),
+            Self::Block(args) => block::run(&args),
             Self::Cache(args) => cache::run(&args),
             Self::Device(args) => device::run(&args),
             Self::Inspect(args) => inspect::run(&args),

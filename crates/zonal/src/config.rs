@@ -4,6 +4,7 @@
 //! the whole. A failure names the key and says what to write instead. Nothing is touched here; only
 //! files that hold secrets are read.
 
+mod block;
 mod check;
 mod freshness;
 mod keys;
@@ -27,6 +28,7 @@ use zonal_gateway::{
 use zonal_hostdev::DeviceSpec;
 use zonal_origin::sigv4::Credentials;
 
+pub(crate) use block::{BlockConfig, BlockFlags, Devices};
 pub(crate) use keys::Key;
 pub(crate) use origin_spec::OriginSpec;
 pub(crate) use raw::Flags;

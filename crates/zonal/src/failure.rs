@@ -3,10 +3,10 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use zonal_host::StartError;
+use zonal_host::{BlockStartError, StartError};
 
 /// Who must act: whoever wrote the request, or whoever looks after the machine.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// Flags, configuration or device spec cannot be meant like that. Nothing was touched.
     Request(String),
@@ -46,6 +46,18 @@ impl From<StartError> for Failure {
             | StartError::Cache { .. }
             | StartError::Roster { .. }
             | StartError::Thread(_) => Self::work(error),
+        }
+    }
+}
+
+impl From<BlockStartError> for Failure {
+    fn from(error: BlockStartError) -> Self {
+        match error {
+            BlockStartError::Unfit(_) => Self::request(error),
+            BlockStartError::Device(_)
+            | BlockStartError::Foreign { .. }
+            | BlockStartError::Open { .. }
+            | BlockStartError::System(_) => Self::work(error),
         }
     }
 }

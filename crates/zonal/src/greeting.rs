@@ -122,7 +122,7 @@ fn secret_key(keys: &KeyPair, secret: &Secret) -> String {
 }
 
 /// A word that a shell takes as it is.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()
@@ -133,13 +133,18 @@ fn quoted(word: &str) -> String {
 
 /// Where a client on this machine finds the address.
 fn url(scheme: &str, address: SocketAddr) -> String {
+    format!("{scheme}://{}", reachable(address))
+}
+
+/// The address as a client on this machine reaches it.
+pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
     let mut address = address;
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
         IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
         _ => (),
     }
-    format!("{scheme}://{address}")
+    address
 }
 
 #[cfg(test)]

@@ -5,6 +5,11 @@
 //! zonal-data/credentials   the access key, as AWS's own tools read it
 //! zonal-data/flash         the device
 //! zonal-data/origin/       the object store: bucket `demo` with a few objects
+//!
+//! zonal-block/lock         the same for a block device
+//! zonal-block/capacity     the device that keeps the data
+//! zonal-block/buffer       the device that takes the writes
+//! zonal-block/block.sock   where its clients find it
 //! ```
 //!
 //! Each is made only when it is needed; a Zonal to which everything was named makes no directory.
@@ -129,17 +134,37 @@ impl Home {
 
     /// The device: the file that is there, or one that fits on the disk.
     pub(crate) fn flash(&mut self) -> Result<DeviceSpec, Failure> {
-        let path = self.path.join("flash");
+        let size = self.flash_size("a cache", "--device");
+        self.device("flash", size)
+    }
+
+    /// The devices of a block device, the one that takes the writes and the one that keeps the data: the files that are
+    /// there, or two that fit on the disk.
+    pub(crate) fn block_devices(&mut self) -> Result<(DeviceSpec, DeviceSpec), Failure> {
+        let capacity = self.flash_size("a block device", "--capacity");
+        let buffer = capacity.clone().map(buffer_for);
+        Ok((self.device("buffer", buffer)?, self.device("capacity", capacity)?))
+    }
+
+    /// Where its clients find it.
+    pub(crate) fn block_socket(&self) -> PathBuf {
+        self.path.join("block.sock")
+    }
+
+    /// A file, which is made with that size if it is not there.
+    fn device(&mut self, name: &str, size: Result<Bytes, Failure>) -> Result<DeviceSpec, Failure> {
+        let path = self.path.join(name);
         // A link that leads nowhere is not ours to remove.
         if path.symlink_metadata().is_err() {
             self.made.note(path.clone());
         }
         let is_empty = std::fs::metadata(&path).map_or(true, |file| file.len() == 0);
-        let size = if is_empty { Some(self.flash_size()?) } else { None };
+        let size = if is_empty { Some(size?) } else { None };
         Ok(DeviceSpec { place: Place::File { path, size }, zone: ZONE_SIZE, engine: None })
     }
 
-    fn flash_size(&self) -> Result<Bytes, Failure> {
+    /// What fits on the disk.
+    fn flash_size(&self, user: &str, flag: &str) -> Result<Bytes, Failure> {
         let path = self.path.display();
         let disk = rustix::fs::statvfs(&self.path).map_err(|error| {
             Failure::work(format!("cannot look at the disk of {path}: {error}"))
@@ -148,7 +173,7 @@ impl Home {
         fitting(free).ok_or_else(|| {
             let needed = Bytes(FLASH_MIN.0 * FREE_SHARE);
             Failure::work(format!(
-                "the disk of {path} has {} MiB left and a cache wants {needed}: make room, or name a device with --device",
+                "the disk of {path} has {} MiB left and {user} wants {needed}: make room, or name a device with {flag}",
                 free.0 >> 20
             ))
         })
@@ -160,6 +185,13 @@ fn fitting(free: Bytes) -> Option<Bytes> {
     let size = FLASH_MAX.min(Bytes(free.0 / FREE_SHARE));
     let whole_zones = Bytes(size.0 / ZONE_SIZE.0 * ZONE_SIZE.0);
     (FLASH_MIN <= whole_zones).then_some(whole_zones)
+}
+
+/// What takes the writes for a device of that size: a twentieth, and no less than four zones, so that one can be filled while
+/// others are emptied.
+fn buffer_for(capacity: Bytes) -> Bytes {
+    let zones = (capacity.0 / 20).div_ceil(ZONE_SIZE.0);
+    Bytes(zones.max(4) * ZONE_SIZE.0)
 }
 
 /// The name under which something is written before it gets its own.

@@ -1,14 +1,15 @@
 //! Zonal's one binary: commands, configuration, wiring, metrics.
 //!
-//! Uses: `gateway`, `origin`, `host`, `hostdev`, `policy`, `base`; `lab` and `sim` for their commands; `zonelog`,
+//! Uses: `gateway`, `export`, `origin`, `host`, `hostdev`, `policy`, `base`; `lab` and `sim` for their commands; `zonelog`,
 //! `runtime` and `device` to look at a device without a node. Knows nothing of: how objects are cached, how
 //! requests are answered.
-//! Read in this order: `commands` (one file each; `serve` is the path from start to stop), `config`,
-//! `home`, `descriptors`, `access_log`, `front`, `reload`, `admin`, `survey`; then what commands and `admin` say to each other: `wanted`, `warming`,
-//! `purging`, `stats`, `switching`.
+//! Read in this order: `commands` (one file each; `serve` and `block` are paths from start to stop), `config`,
+//! `home`, `listeners`, `local_socket`, `signals`, `descriptors`, `access_log`, `front`, `reload`, `admin`, `survey`; then what commands and `admin` say to each other: `wanted`, `warming`,
+//! `purging`, `stats`, `block_stats`, `switching`.
 
 mod access_log;
 mod admin;
+mod block_stats;
 mod commands;
 mod config;
 mod descriptors;
@@ -17,9 +18,11 @@ mod front;
 mod greeting;
 mod home;
 mod listeners;
+mod local_socket;
 mod logging;
 mod purging;
 mod reload;
+mod signals;
 mod stats;
 mod survey;
 mod switching;

@@ -31,10 +31,15 @@ pub(super) fn test_origin(root: &Path, versitygw: &Path) -> Outcome {
     outcome(command.env("ZONAL_VERSITYGW", versitygw))
 }
 
-/// With real NBD clients.
+/// With real NBD clients: the server over memory, then the block device.
 pub(super) fn test_nbd(root: &Path) -> Outcome {
     let served = ["test", "--package", "zonal-export", "--test", "served", "real::"];
-    outcome(command(root, &served).env("ZONAL_NBD_CLIENTS", "1"))
+    let block = ["test", "--package", "zonal", "--test", "binary", "block::real::"];
+    let test = |words: &[&str]| outcome(command(root, words).env("ZONAL_NBD_CLIENTS", "1"));
+    match test(&served) {
+        Outcome::Passed => test(&block),
+        other => other,
+    }
 }
 
 /// No default member: it builds other caches.

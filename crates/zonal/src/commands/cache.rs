@@ -1,6 +1,6 @@
 //! `zonal cache`: a running Zonal is asked what its cache did, and told what to do with it.
 
-mod ask;
+pub(super) mod ask;
 mod list;
 mod purge;
 mod stats;

@@ -227,7 +227,7 @@ impl Info {
 }
 
 /// Without `--yes` only a device that holds nothing is written over.
-pub(super) fn refuse_to_lose(spec: &DeviceSpec) -> Result<(), Failure> {
+pub(in crate::commands) fn refuse_to_lose(spec: &DeviceSpec) -> Result<(), Failure> {
     let survey = match Survey::open(spec) {
         Ok(survey) => survey,
         // A file that is not there yet is made.

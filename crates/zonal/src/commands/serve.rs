@@ -12,7 +12,6 @@ use std::process;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use zonal_gateway::{AccessLog, Authorization, OriginBackend};
 use zonal_host::{DeviceSettings, Node, NodeSettings, ObjectName};
@@ -31,6 +30,7 @@ use crate::home::{Home, KeysFrom, samples};
 use crate::listeners::Address;
 use crate::logging::{self, Level};
 use crate::reload::{self, Reloader};
+use crate::signals::{Order, Signals};
 
 /// Serve S3 from a cache on local flash
 #[derive(Debug, clap::Args)]
@@ -341,40 +341,5 @@ fn reload(reloader: &Reloader, front: &Front, level: &Level) {
                 "the configuration was read again, and is not taken: the one from before holds"
             );
         }
-    }
-}
-
-/// What signals ask for.
-enum Order {
-    /// SIGTERM and SIGINT.
-    Stop,
-    /// SIGHUP.
-    Reload,
-}
-
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hang_up: Signal,
-}
-
-impl Signals {
-    fn listen() -> Result<Self, Failure> {
-        let listen = |kind| signal(kind).map_err(Failure::work);
-        let (terminate, interrupt) =
-            (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
-        Ok(Self { terminate, interrupt, hang_up: listen(SignalKind::hangup())? })
-    }
-
-    async fn next(&mut self) -> Order {
-        tokio::select! {
-            _ = self.terminate.recv() => Order::Stop,
-            _ = self.interrupt.recv() => Order::Stop,
-            _ = self.hang_up.recv() => Order::Reload,
-        }
-    }
-
-    async fn stop(&mut self) {
-        while !matches!(self.next().await, Order::Stop) {}
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
 }
 
 /// A value; empty when none is given.
-fn text(value: &Option<String>) -> &str {
+pub(super) fn text(value: &Option<String>) -> &str {
     value.as_deref().unwrap_or_default()
 }
 
@@ -80,11 +80,14 @@ pub(super) fn given<'a>(key: &'static str, value: &'a Option<String>) -> Checked
     if text.is_empty() { Err(ConfigError::new(key, "must not be empty")) } else { Ok(text) }
 }
 
-fn parsed<T: FromStr<Err: Display>>(key: &'static str, value: &Option<String>) -> Checked<T> {
+pub(super) fn parsed<T: FromStr<Err: Display>>(
+    key: &'static str,
+    value: &Option<String>,
+) -> Checked<T> {
     given(key, value)?.parse().map_err(|error| ConfigError::new(key, error))
 }
 
-fn address(key: &'static str, value: &Option<String>) -> Checked<SocketAddr> {
+pub(super) fn address(key: &'static str, value: &Option<String>) -> Checked<SocketAddr> {
     let text = given(key, value)?;
     text.parse().map_err(|_| {
         let why = format!("{text:?} is no address: write IP:PORT, such as 127.0.0.1:9000");
@@ -470,7 +473,7 @@ fn limits(limits: &raw::Limits) -> Checked<zonal_gateway::Limits> {
     })
 }
 
-fn log(log: &raw::Log) -> Checked<Log> {
+pub(super) fn log(log: &raw::Log) -> Checked<Log> {
     let format = match text(&log.format) {
         "text" => LogFormat::Text,
         "json" => LogFormat::Json,

@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::raw::{
@@ -20,20 +21,13 @@ pub(super) const DEFAULTS: &str = include_str!("../../../../config/zonal.toml");
 
 /// The configuration that holds when the flags are given.
 pub(super) fn gather(flags: &Flags) -> Result<File, ConfigError> {
-    let mut all = parse(DEFAULTS)?.0;
-    if let Some(path) = &flags.config {
-        let over = read(path).map_err(|error| error.in_file(path))?;
-        lay_over(&mut all, over);
-    }
-    for (section, over) in [
+    let sections = [
         ("endpoint", table(&flags.endpoint)?),
         ("admin", table(&flags.admin)?),
         ("limits", table(&flags.limits)?),
         ("log", table(&flags.log)?),
-    ] {
-        lay_over(&mut all, Table::from_iter([(section.to_owned(), Value::Table(over))]));
-    }
-    let mut file: File = all.try_into().map_err(|error| ConfigError::syntax(&error, ""))?;
+    ];
+    let mut file: File = gathered(DEFAULTS, flags.config.as_deref(), sections)?;
     file.data_dir = flags.data_dir.clone().or(file.data_dir);
     flags.origin.lay_over(&mut file)?;
     flags.device.lay_over(&mut file);
@@ -43,21 +37,40 @@ pub(super) fn gather(flags: &Flags) -> Result<File, ConfigError> {
     Ok(file)
 }
 
-fn read(path: &Path) -> Result<Table, ConfigError> {
+/// Defaults, a file and sections of flags, laid over each other.
+pub(super) fn gathered<F: DeserializeOwned>(
+    defaults: &str,
+    file: Option<&Path>,
+    sections: impl IntoIterator<Item = (&'static str, Table)>,
+) -> Result<F, ConfigError> {
+    let mut all = parse::<F>(defaults)?;
+    if let Some(path) = file {
+        let over = read::<F>(path).map_err(|error| error.in_file(path))?;
+        lay_over(&mut all, over);
+    }
+    for (section, over) in sections {
+        lay_over(&mut all, Table::from_iter([(section.to_owned(), Value::Table(over))]));
+    }
+    all.try_into().map_err(|error| ConfigError::syntax(&error, ""))
+}
+
+fn read<F: DeserializeOwned>(path: &Path) -> Result<Table, ConfigError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| ConfigError::new("", format!("cannot be read: {error}")))?;
-    Ok(parse(&text)?.0)
+    parse::<F>(&text)
 }
 
 /// Parsed twice: as a table, which tells what is given from what is not, and as a configuration, which
 /// knows what may be given.
-fn parse(text: &str) -> Result<(Table, File), ConfigError> {
+fn parse<F: DeserializeOwned>(text: &str) -> Result<Table, ConfigError> {
     let syntax = |error: toml::de::Error| ConfigError::syntax(&error, text);
-    Ok((text.parse().map_err(syntax)?, toml::from_str(text).map_err(syntax)?))
+    let table = text.parse().map_err(syntax)?;
+    toml::from_str::<F>(text).map_err(syntax)?;
+    Ok(table)
 }
 
 /// What was given of a section.
-fn table(section: &impl Serialize) -> Result<Table, ConfigError> {
+pub(super) fn table(section: &impl Serialize) -> Result<Table, ConfigError> {
     Table::try_from(section).map_err(|error| ConfigError::new("", error.to_string()))
 }
 

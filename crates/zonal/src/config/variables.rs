@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Args, Command};
 
-use super::{ConfigError, Flags};
+use super::{BlockFlags, ConfigError, Flags};
 
 /// What all our variables begin with.
 const PREFIX: &str = "ZONAL_";
@@ -47,8 +47,11 @@ pub(super) fn refuse_unknown(
 
 /// All variables, each with the name that its flag suggests.
 fn known() -> Vec<(String, String)> {
-    let command = Flags::augment_args(Command::new("serve"));
-    let names = command.get_arguments().filter_map(|flag| {
+    let commands = [
+        Flags::augment_args(Command::new("serve")),
+        BlockFlags::augment_args(Command::new("block")),
+    ];
+    let names = commands.iter().flat_map(Command::get_arguments).filter_map(|flag| {
         let suggested = flag.get_long()?.replace('-', "_").to_uppercase();
         Some((flag.get_env()?.to_str()?.to_owned(), format!("{PREFIX}{suggested}")))
     });

@@ -193,7 +193,7 @@ fn judge(object: usize, answer: &Response, allowed: std::ops::RangeInclusive<u64
     version
 }
 
-fn number(variable: &str, otherwise: u64) -> u64 {
+pub(crate) fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).map_or(otherwise, |text| text.parse().unwrap())
 }
 

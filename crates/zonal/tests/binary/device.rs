@@ -97,7 +97,7 @@ fn what_lies_between_the_starts_of_zones_is_not_written_over() {
     let info = &json(here, &["device", "info", "file:part", "--json"])[0];
     assert_eq!(info["holds"], "foreign");
     assert!(info["about"].as_str().unwrap().contains(shown), "{info}");
-    let said = format!("part: holds something that is not Zonal's ({shown}");
+    let said = format!("part: holds something that is not a cache ({shown}");
     check_serve(here, "file:part", &[], (1, &said));
     check_failure(here, &["bench", "--device", "file:part"], (1, &said));
     check_failure(here, &["bench", "--device", "file:part", "--format"], (1, &said));
@@ -131,7 +131,7 @@ fn a_file_system_that_was_made_over_a_cache_is_somebody_elses() {
         here,
         spec,
         &[],
-        (1, &format!("flash: holds something that is not Zonal's ({what})")),
+        (1, &format!("flash: holds something that is not a cache ({what})")),
     );
 }
 

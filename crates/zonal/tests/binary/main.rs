@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod access_log;
+mod block;
 mod characterize;
 mod crash;
 mod defaults;
@@ -14,6 +15,7 @@ mod http;
 mod isolated;
 mod lab;
 mod metrics;
+mod nbd;
 mod packaging;
 mod price;
 mod purge;

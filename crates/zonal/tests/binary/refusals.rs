@@ -135,7 +135,7 @@ fn check_foreign(content: &[u8], position: usize, said: &str) {
         "--secret-key",
         "b",
     ];
-    let told = format!("flash: holds something that is not Zonal's ({said})");
+    let told = format!("flash: holds something that is not a cache ({said})");
     check_failure(place.path(), &words, (1, &told));
     let told = format!("{spec} holds not Zonal's: {said}: add --yes to lose it");
     check_failure(place.path(), &["device", "format", spec], (2, &told));

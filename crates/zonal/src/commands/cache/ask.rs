@@ -16,15 +16,15 @@ use crate::failure::Failure;
 
 /// Who is asked.
 #[derive(Debug, clap::Args)]
-pub(super) struct Endpoint {
+pub(in crate::commands) struct Endpoint {
     /// The admin endpoint of the Zonal that is meant
     #[arg(long, value_name = "ADDR", env = "ZONAL_ADMIN_LISTEN", default_value = "127.0.0.1:9090")]
-    admin: String,
+    pub(in crate::commands) admin: String,
 }
 
 impl Endpoint {
     /// The answer when it is good.
-    pub(super) async fn ask(
+    pub(in crate::commands) async fn ask(
         &self,
         method: Method,
         path: &str,
@@ -73,7 +73,9 @@ impl Endpoint {
 }
 
 /// All of a document.
-pub(super) async fn document<T: DeserializeOwned>(body: Incoming) -> Result<T, Failure> {
+pub(in crate::commands) async fn document<T: DeserializeOwned>(
+    body: Incoming,
+) -> Result<T, Failure> {
     let bytes = body.collect().await.map_err(Failure::work)?.to_bytes();
     serde_json::from_slice(&bytes)
         .map_err(|error| Failure::work(format!("the answer is not one of ours: {error}")))

@@ -1,0 +1,45 @@
+//! `zonal block`: a block device for others, served over NBD.
+
+mod admin;
+mod disk;
+mod format;
+mod greeting;
+mod serve;
+mod stats;
+
+use clap::Subcommand;
+
+use crate::config::BlockFlags;
+use crate::failure::Failure;
+
+/// Serve a block device over NBD that writes its drives in order
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    flags: BlockFlags,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Stats(stats::Args),
+    Format(Box<format::Args>),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  zonal block
+  zonal block --capacity block:/dev/nvme1n1 --buffer 'block:/dev/nvme0n1' --export vm=500GiB --export db=200GiB,postgres
+
+A flag goes before its environment variable, that before the configuration file, that before the default.
+Sizes need a unit (KiB, MiB, GiB, TiB).";
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    match &args.action {
+        None => serve::run(&args.flags),
+        Some(Action::Stats(args)) => stats::run(args),
+        Some(Action::Format(args)) => format::run(args),
+    }
+}

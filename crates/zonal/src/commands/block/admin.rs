@@ -1,0 +1,214 @@
+//! The admin endpoint of a block device: health, and what it did.
+
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use zonal_base::Blocks;
+use zonal_export::Server;
+use zonal_host::{Block, BlockSettings};
+
+use super::disk::Disk;
+use crate::block_stats::{
+    self, BlockStats, Connections, Device, Devices, Export, Now, Recovery, Tenant, Zones,
+};
+
+/// Connections at once; more wait to be accepted. 16: a few probes, and whoever looks.
+const CONNECTIONS_MAX: usize = 16;
+
+/// Until the head of a request is there, also on a connection that is kept.
+const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+
+/// After `accept` failed, mostly for lack of file descriptors: until it is tried again.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What is looked at. It is on the thread of the block device.
+#[derive(Clone)]
+pub(super) struct Admin {
+    server: Server<Disk>,
+    block: Rc<Block>,
+    capacity: String,
+    buffer: Option<String>,
+}
+
+impl Admin {
+    pub(super) fn new(server: Server<Disk>, block: Rc<Block>, settings: &BlockSettings) -> Self {
+        let capacity = settings.capacity.to_string();
+        Self { server, block, capacity, buffer: settings.buffer.as_ref().map(ToString::to_string) }
+    }
+
+    /// Serves until it is dropped, and its connections with it.
+    pub(super) async fn serve(self, listener: TcpListener) {
+        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let mut connections = JoinSet::new();
+        loop {
+            let Ok(place) = places.clone().acquire_owned().await else { return };
+            while connections.try_join_next().is_some() {}
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    connections.spawn_local(self.clone().connection(stream, place));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the admin endpoint cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn connection(self, stream: TcpStream, _place: OwnedSemaphorePermit) {
+        let service = service_fn(|request| {
+            let answer = self.respond(&request);
+            async move { Ok::<_, Infallible>(answer) }
+        });
+        // Errors are the client's affair.
+        let _ = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_PATIENCE)
+            .serve_connection(TokioIo::new(stream), service)
+            .await;
+    }
+
+    fn respond(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        if !matches!(request.method(), &Method::GET | &Method::HEAD) {
+            return answer(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET\n");
+        }
+        match request.uri().path() {
+            "/" => answer(StatusCode::OK, PLAIN, INDEX),
+            "/healthz" => answer(StatusCode::OK, PLAIN, "the process is up\n"),
+            "/readyz" => match self.block.shaper().failure() {
+                None => answer(StatusCode::OK, PLAIN, "reads and writes are served\n"),
+                Some(error) => {
+                    let why = format!("nothing can be written: {error}\n");
+                    answer(StatusCode::SERVICE_UNAVAILABLE, PLAIN, why)
+                }
+            },
+            block_stats::PATH => {
+                let json = serde_json::to_string(&self.stats()).expect("text and numbers are JSON");
+                answer(StatusCode::OK, JSON, json + "\n")
+            }
+            _ => answer(StatusCode::NOT_FOUND, PLAIN, INDEX),
+        }
+    }
+
+    fn stats(&self) -> BlockStats {
+        let shaper = self.block.shaper();
+        let (stats, waiting, recovery) = (shaper.stats(), shaper.waiting(), shaper.recovery());
+        let connections = self.server.connections();
+        BlockStats {
+            capacity: Device { spec: self.capacity.clone() },
+            buffer: self.buffer.clone().map(|spec| Device { spec }),
+            connections: Connections {
+                open: connections.open as u64,
+                refused: connections.refused,
+                failed: connections.failed,
+            },
+            exports: self.exports(),
+            tenants: self.tenants(),
+            devices: Devices {
+                buffer_written_bytes: stats.buffer_device_bytes,
+                capacity_written_bytes: stats.capacity_device_bytes,
+                buffer_segments: stats.buffer_segments,
+                flushes: stats.flushes,
+                throttled: stats.throttled,
+                buffer_zones_reset: stats.buffer_zones_reset,
+                capacity_zones_reset: stats.capacity_zones_reset,
+                blocks_lost: stats.blocks_lost,
+                write_errors: stats.write_errors,
+                read_errors: stats.read_errors,
+                zones_retired: stats.zones_retired,
+            },
+            now: Now {
+                queued_bytes: Blocks(waiting.queued_blocks).bytes().0,
+                buffer_zones: zones(waiting.buffer_zones),
+                capacity_zones: zones(waiting.capacity_zones),
+                map_memory_bytes: shaper.map_memory_bytes(),
+            },
+            recovery: Recovery {
+                segments: recovery.segments,
+                read_bytes: recovery.read_bytes,
+                torn_blocks: recovery.torn_blocks,
+            },
+            failure: shaper.failure().map(|error| error.to_string()),
+        }
+    }
+
+    fn exports(&self) -> Vec<Export> {
+        let made = self.block.shaper().exports().iter();
+        let exports = made.zip(self.server.exports()).map(|(made, served)| {
+            let stats = served.stats();
+            Export {
+                name: made.name.clone(),
+                tenant: made.tenant.clone(),
+                size_bytes: made.blocks.bytes().0,
+                connections_open: stats.connections - stats.disconnections,
+                reads: stats.reads,
+                read_bytes: stats.read_bytes,
+                writes: stats.writes,
+                written_bytes: stats.written_bytes,
+                trims: stats.clears,
+                trimmed_bytes: stats.cleared_bytes,
+                flushes: stats.flushes,
+                refusals: stats.refusals,
+                failures: stats.failures,
+            }
+        });
+        exports.collect()
+    }
+
+    fn tenants(&self) -> Vec<Tenant> {
+        let tenants = self.block.shaper().tenant_stats().into_iter().map(|(name, stats)| Tenant {
+            name: name.to_owned(),
+            user_written_bytes: stats.user_written_bytes,
+            user_read_bytes: stats.user_read_bytes,
+            user_trimmed_bytes: stats.user_trimmed_bytes,
+            buffer_written_bytes: stats.buffer_written_bytes,
+            compacted_bytes: stats.compacted_bytes,
+            collected_bytes: stats.collected_bytes,
+            map_bytes: stats.map_bytes,
+            metadata_bytes: stats.metadata_bytes,
+            capacity_written_bytes: stats.capacity_written_bytes,
+            stored_bytes: Blocks(stats.mapped_blocks).bytes().0,
+        });
+        tenants.collect()
+    }
+}
+
+const fn zones([empty, open, full, emptying, retired]: [u32; 5]) -> Zones {
+    Zones { empty, open, full, emptying, retired }
+}
+
+fn answer(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+
+const INDEX: &str = "\
+Zonal, a block device
+/healthz  200 while the process is up
+/readyz   200 while it takes writes, 503 and why when not
+/stats    what it did since the start as JSON, see zonal block stats
+";

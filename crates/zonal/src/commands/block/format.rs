@@ -1,0 +1,63 @@
+//! `zonal block format`: an empty block device, whatever its devices held.
+
+use tokio::task::LocalSet;
+use zonal_host::{Block, BlockMode, BlockSettings};
+
+use crate::commands::device::refuse_to_lose;
+use crate::commands::print;
+use crate::config::{BlockConfig, BlockFlags, Devices};
+use crate::failure::Failure;
+
+/// Make an empty block device of its devices; what they hold is lost
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example: zonal block format --capacity block:/dev/nvme1n1 --buffer block:/dev/nvme0n1 --export vm=500GiB --yes")]
+pub(super) struct Args {
+    #[command(flatten)]
+    flags: BlockFlags,
+    /// Lose what the devices hold
+    #[arg(long)]
+    yes: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let config = BlockConfig::load(&args.flags).map_err(Failure::request)?;
+    crate::logging::start(&config.log);
+    let (buffer, capacity) = match config.devices {
+        Devices::Own => {
+            return Err(Failure::request("name the devices with --capacity and --buffer"));
+        }
+        Devices::One(capacity) => (None, capacity),
+        Devices::Two { buffer, capacity } => (Some(buffer), capacity),
+    };
+    for spec in buffer.iter().chain([&capacity]) {
+        if spec.place.is_in_memory() {
+            return Err(Failure::request(format!(
+                "{spec} is in memory: nothing of it would stay; write backing=PATH"
+            )));
+        }
+        if !args.yes {
+            refuse_to_lose(spec)?;
+        }
+    }
+    let settings = BlockSettings {
+        capacity,
+        buffer,
+        exports: config.exports,
+        spare_percent: config.spare_percent,
+        memory: config.memory,
+        mode: BlockMode::Format,
+    };
+    let runtime = crate::commands::runtime()?;
+    let exports = LocalSet::new().block_on(&runtime, async {
+        let block = Block::start(&settings).await?;
+        let exports = block.shaper().exports().to_vec();
+        block.stop().await.map_err(Failure::work)?;
+        Ok::<_, Failure>(exports)
+    })?;
+    for export in exports {
+        let size = export.blocks.bytes();
+        print::text(&format!("{}  {size}  of tenant {}\n", export.name, export.tenant))?;
+    }
+    Ok(())
+}

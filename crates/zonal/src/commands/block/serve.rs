@@ -1,0 +1,181 @@
+//! `zonal block`: from start to stop.
+//!
+//! 1. Check the configuration, and take sockets and addresses. Nothing was touched yet.
+//! 2. Find or make the devices that were not named. A start that fails removes what it made.
+//! 3. Open the devices and recover what they hold.
+//! 4. Serve, and say how to connect.
+//! 5. Told to stop, answer what is under way, flush, and go.
+
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::process;
+use std::rc::Rc;
+
+use tokio::sync::watch;
+use tokio::task::{JoinSet, LocalSet, spawn_local};
+use zonal_export::{Export, Listener, Server};
+use zonal_host::{Block, BlockMode, BlockSettings};
+
+use super::admin::Admin;
+use super::disk::Disk;
+use super::greeting::Greeting;
+use crate::commands::print;
+use crate::config::{BlockConfig, BlockFlags, Devices};
+use crate::failure::Failure;
+use crate::home::Home;
+use crate::listeners::Address;
+use crate::local_socket::LocalSocket;
+use crate::logging;
+use crate::signals::Signals;
+
+pub(super) fn run(flags: &BlockFlags) -> Result<(), Failure> {
+    let config = BlockConfig::load(flags).map_err(Failure::request)?;
+    logging::start(&config.log);
+    LocalSet::new().block_on(&crate::commands::runtime()?, serve(&config))
+}
+
+async fn serve(config: &BlockConfig) -> Result<(), Failure> {
+    let mut signals = Signals::listen()?;
+    let mut home = home(config)?;
+    let sockets = Sockets::take(config, home.as_ref())?;
+    let admin_address = Address::take(config.admin, "--admin (admin.listen)")?;
+    let settings = settings(config, home.as_mut())?;
+    let block = {
+        let mut start = pin!(Block::start(&settings));
+        tokio::select! {
+            started = &mut start => started?,
+            // What is on the devices is as it would be after a crash, which is recovered from.
+            () = signals.stop() => return Ok(()),
+        }
+    };
+    if let Some(home) = &mut home {
+        home.keep();
+    }
+    let server = Server::new(exports(&block), config.connections_max);
+    let block = Rc::new(block);
+    let admin = Admin::new(server.clone(), block.clone(), &settings);
+    let admin_listener = admin_address.listen().and_then(tokio::net::TcpListener::from_std);
+    let admin = spawn_local(admin.serve(admin_listener.map_err(Failure::work)?));
+
+    let (stop, stopping) = watch::channel(());
+    let Sockets { local, address, listeners } = sockets;
+    let mut serving = JoinSet::new();
+    for listener in listeners {
+        let (server, stopping) = (server.clone(), stopping.clone());
+        serving.spawn_local(async move { server.serve(listener, stopping).await });
+    }
+    let greeting = Greeting {
+        socket: local.as_ref().map(LocalSocket::path),
+        address,
+        admin: admin_address.socket_address(),
+        exports: block.shaper().exports(),
+        about: about(&settings),
+    };
+    print::text(&greeting.text())?;
+    tell_of_recovery(&block);
+
+    signals.stop().await;
+    tracing::info!("told to stop: requests that are under way are answered");
+    spawn_local(async move {
+        signals.stop().await;
+        tracing::warn!("told to stop again: stopping at once");
+        process::exit(1);
+    });
+    stop.send_replace(());
+    while serving.join_next().await.is_some() {}
+    drop(local);
+    admin.abort();
+    let _ = admin.await;
+    drop(server);
+    let Ok(block) = Rc::try_unwrap(block) else { unreachable!("whoever looked at it has gone") };
+    block.stop().await.map_err(|error| Failure::work(format!("the last flush failed: {error}")))?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// The data directory, when something of it is needed.
+fn home(config: &BlockConfig) -> Result<Option<Home>, Failure> {
+    let needs_socket = config.socket.is_none() && config.listen.is_none();
+    match needs_socket || config.devices == Devices::Own {
+        true => Home::open(&config.data_dir).map(Some),
+        false => Ok(None),
+    }
+}
+
+/// Where clients come from.
+struct Sockets {
+    local: Option<LocalSocket>,
+    address: Option<SocketAddr>,
+    listeners: Vec<Listener>,
+}
+
+impl Sockets {
+    fn take(config: &BlockConfig, home: Option<&Home>) -> Result<Self, Failure> {
+        let of_home = || home.filter(|_| config.listen.is_none()).map(Home::block_socket);
+        let path = config.socket.clone().or_else(of_home);
+        let mut all = Self { local: None, address: None, listeners: Vec::new() };
+        if let Some(path) = path {
+            let (socket, listener) = LocalSocket::take(&path, "--socket (nbd.socket)")?;
+            all.local = Some(socket);
+            all.listeners.push(Listener::Unix(listener.try_into().map_err(Failure::work)?));
+        }
+        if let Some(wanted) = config.listen {
+            let address = Address::take(wanted, "--listen (nbd.listen)")?;
+            let listener = address.listen().and_then(tokio::net::TcpListener::from_std);
+            all.address = Some(address.socket_address());
+            all.listeners.push(Listener::Tcp(listener.map_err(Failure::work)?));
+        }
+        Ok(all)
+    }
+}
+
+/// The devices and what is made of them.
+fn settings(config: &BlockConfig, home: Option<&mut Home>) -> Result<BlockSettings, Failure> {
+    let (buffer, capacity) = match &config.devices {
+        Devices::Own => {
+            let home = home.expect("it was opened because no device was named");
+            let (buffer, capacity) = home.block_devices()?;
+            (Some(buffer), capacity)
+        }
+        Devices::One(capacity) => (None, capacity.clone()),
+        Devices::Two { buffer, capacity } => (Some(buffer.clone()), capacity.clone()),
+    };
+    Ok(BlockSettings {
+        capacity,
+        buffer,
+        exports: config.exports.clone(),
+        spare_percent: config.spare_percent,
+        memory: config.memory,
+        mode: BlockMode::Recover,
+    })
+}
+
+fn exports(block: &Block) -> Vec<Export<Disk>> {
+    let shaper = block.shaper();
+    let served = shaper.exports().iter().filter_map(|export| {
+        let volume = block.volume(shaper.export(&export.name)?);
+        let description = format!("{} of tenant {}", export.blocks.bytes(), export.tenant);
+        Some(Export::new(export.name.clone(), description, Disk(volume)))
+    });
+    served.collect()
+}
+
+/// For people.
+fn about(settings: &BlockSettings) -> String {
+    let path = |place: &zonal_hostdev::Place| place.path().display().to_string();
+    let capacity = path(&settings.capacity.place);
+    match &settings.buffer {
+        Some(buffer) => format!("kept on {capacity}, written to {} first", path(&buffer.place)),
+        None => format!("kept on {capacity}, written to its first zones first"),
+    }
+}
+
+fn tell_of_recovery(block: &Block) {
+    let recovery = block.shaper().recovery();
+    tracing::info!(
+        segments = recovery.segments,
+        read_bytes = recovery.read_bytes,
+        torn_blocks = recovery.torn_blocks,
+        "serving"
+    );
+}

@@ -1,0 +1,130 @@
+//! `zonal block stats`: what a block device did since its start.
+
+use http::Method;
+use zonal_base::Bytes;
+
+use crate::block_stats::{self, BlockStats, Export, Tenant};
+use crate::commands::cache::ask::{self, Endpoint};
+use crate::commands::print::{self, human};
+use crate::failure::Failure;
+
+/// Tell what a running block device did since its start: users, buffer, compaction, collection, map, metadata
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The admin endpoint of the block device that is meant
+    #[arg(
+        long,
+        value_name = "ADDR",
+        env = "ZONAL_BLOCK_ADMIN_LISTEN",
+        default_value = "127.0.0.1:9091"
+    )]
+    admin: String,
+    /// Print one JSON document: the counts, without ratios
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let stats: BlockStats = crate::commands::runtime()?.block_on(async {
+        let endpoint = Endpoint { admin: args.admin.clone() };
+        let body = endpoint.ask(Method::GET, block_stats::PATH, String::new()).await?;
+        ask::document(body).await
+    })?;
+    if args.json { print::json(&stats) } else { print::text(&text(&stats)) }
+}
+
+fn text(stats: &BlockStats) -> String {
+    let mut rows = of_data(stats);
+    rows.extend(of_devices(stats));
+    if let Some(failure) = &stats.failure {
+        rows.push(("failure", format!("nothing can be written: {failure}")));
+    }
+    let mut text = String::new();
+    for (name, value) in rows {
+        text += &format!("{name:<13}{value}\n");
+    }
+    for export in &stats.exports {
+        text += &of_export(export);
+    }
+    text
+}
+
+/// Where the data of users went.
+fn of_data(stats: &BlockStats) -> Vec<(&'static str, String)> {
+    let sum = |of: fn(&Tenant) -> u64| size(stats.tenants.iter().map(of).sum());
+    let users = format!(
+        "{} written, {} read, {} trimmed",
+        sum(|of| of.user_written_bytes),
+        sum(|of| of.user_read_bytes),
+        sum(|of| of.user_trimmed_bytes)
+    );
+    let buffer = format!(
+        "{} of data in {} device writes, {} waiting, {} zones empty",
+        sum(|of| of.buffer_written_bytes),
+        stats.devices.buffer_segments,
+        size(stats.now.queued_bytes),
+        stats.now.buffer_zones.empty
+    );
+    let collection = format!(
+        "{} moved within it, {} zones empty",
+        sum(|of| of.collected_bytes),
+        stats.now.capacity_zones.empty
+    );
+    let map = size(stats.now.map_memory_bytes);
+    vec![
+        ("users", users),
+        ("stored", sum(|of| of.stored_bytes)),
+        ("buffer", buffer),
+        ("compaction", format!("{} moved to the capacity device", sum(|of| of.compacted_bytes))),
+        ("collection", collection),
+        ("map", format!("{} written, {map} in memory", sum(|of| of.map_bytes))),
+        ("metadata", format!("{} written", sum(|of| of.metadata_bytes))),
+    ]
+}
+
+/// What that took.
+fn of_devices(stats: &BlockStats) -> [(&'static str, String); 5] {
+    let BlockStats { devices, connections, .. } = stats;
+    let written = format!(
+        "{} written to the buffer, {} to the capacity, {} flushes",
+        size(devices.buffer_written_bytes),
+        size(devices.capacity_written_bytes),
+        devices.flushes
+    );
+    let amplification = match stats.write_amplification() {
+        Some(ratio) => format!("{ratio:.3} bytes on the capacity device for each that users wrote"),
+        None => "nobody wrote anything yet".to_owned(),
+    };
+    let errors = format!(
+        "{} writes, {} reads, {} blocks lost, {} zones retired",
+        devices.write_errors, devices.read_errors, devices.blocks_lost, devices.zones_retired
+    );
+    let clients = format!(
+        "{} open, {} refused, {} ended without leave",
+        connections.open, connections.refused, connections.failed
+    );
+    [
+        ("devices", written),
+        ("WAF", amplification),
+        ("throttled", format!("{} writes waited for compaction", devices.throttled)),
+        ("errors", errors),
+        ("connections", clients),
+    ]
+}
+
+fn of_export(export: &Export) -> String {
+    let Export { name, tenant, reads, writes, trims, flushes, refusals, failures, .. } = export;
+    format!(
+        "export {name} ({}, tenant {tenant}, {} clients): {reads} reads of {}, {writes} writes of {}, {trims} trims of {}, \
+         {flushes} flushes, {refusals} refused, {failures} failed\n",
+        Bytes(export.size_bytes),
+        export.connections_open,
+        size(export.read_bytes),
+        size(export.written_bytes),
+        size(export.trimmed_bytes),
+    )
+}
+
+fn size(bytes: u64) -> String {
+    human(Bytes(bytes))
+}

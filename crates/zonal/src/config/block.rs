@@ -1,0 +1,311 @@
+//! The configuration of `zonal block`: the same layers as that of `serve`, and a file of its own.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use zonal_base::{BLOCK_BYTES, Bytes};
+use zonal_host::Export;
+use zonal_hostdev::DeviceSpec;
+
+use super::check::{Checked, address, given, log, parsed, text};
+use super::layers::{gathered, table};
+use super::raw;
+use super::{ConfigError, Log, variables};
+
+/// The file that shows and holds every default.
+const DEFAULTS: &str = include_str!("../../../../config/block.toml");
+
+/// What `zonal block` does.
+#[derive(Debug)]
+pub(crate) struct BlockConfig {
+    /// Where to keep what is not placed elsewhere.
+    pub(crate) data_dir: PathBuf,
+    pub(crate) devices: Devices,
+    /// None: those that are there, or one of all that there is.
+    pub(crate) exports: Vec<Export>,
+    pub(crate) spare_percent: u8,
+    pub(crate) memory: Bytes,
+    /// `None` with an address: none. `None` without: one in the data directory.
+    pub(crate) socket: Option<PathBuf>,
+    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) connections_max: usize,
+    pub(crate) admin: SocketAddr,
+    pub(crate) log: Log,
+}
+
+/// Where the blocks are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Devices {
+    /// Two files of our own.
+    Own,
+    /// One device for both.
+    One(DeviceSpec),
+    /// A device for what is written, and one for what stays.
+    Two {
+        /// Takes the writes.
+        buffer: DeviceSpec,
+        /// Keeps the data.
+        capacity: DeviceSpec,
+    },
+}
+
+/// A configuration file.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct File {
+    data_dir: Option<String>,
+    block: Block,
+    nbd: Nbd,
+    admin: BlockAdmin,
+    log: BlockLog,
+}
+
+/// Flags of `zonal block`, and the variables behind them.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct BlockFlags {
+    /// Configuration file; config/block.toml in the sources shows every key
+    #[arg(long, value_name = "FILE", env = "ZONAL_BLOCK_CONFIG")]
+    config: Option<PathBuf>,
+    /// Where Zonal keeps what it makes itself: two files as devices, the socket
+    #[arg(long, value_name = "DIR", env = "ZONAL_DATA_DIR")]
+    data_dir: Option<String>,
+    #[command(flatten)]
+    block: Block,
+    #[command(flatten)]
+    nbd: Nbd,
+    #[command(flatten)]
+    admin: BlockAdmin,
+    #[command(flatten)]
+    log: BlockLog,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[command(next_help_heading = "Devices and exports")]
+struct Block {
+    /// Device on which the data end up: file:PATH?size=8GiB, block:/dev/NAME or emulator:MODEL
+    #[arg(long, value_name = "SPEC", env = "ZONAL_BLOCK_CAPACITY")]
+    capacity: Option<String>,
+    /// Device that takes the writes [without it: the first zones of the other]
+    #[arg(long, value_name = "SPEC", env = "ZONAL_BLOCK_BUFFER")]
+    buffer: Option<String>,
+    /// What clients see (may be given several times) [without it: what is there, or one export of all that there is]
+    #[arg(
+        id = "block-exports",
+        long = "export",
+        value_name = "NAME=SIZE[,TENANT]",
+        env = "ZONAL_BLOCK_EXPORTS"
+    )]
+    exports: Option<Vec<String>>,
+    /// Share of the capacity device that is not given to exports
+    #[arg(long, value_name = "PERCENT", env = "ZONAL_BLOCK_SPARE")]
+    spare: Option<String>,
+    /// Memory for what is being read
+    #[arg(long, value_name = "SIZE", env = "ZONAL_BLOCK_MEMORY")]
+    memory: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[command(next_help_heading = "NBD")]
+struct Nbd {
+    /// Socket in the file system [without it and --listen: block.sock in the data directory]
+    #[arg(long, value_name = "PATH", env = "ZONAL_NBD_SOCKET")]
+    socket: Option<String>,
+    /// Address; NBD asks for no password
+    #[arg(id = "nbd-listen", long = "listen", value_name = "ADDR", env = "ZONAL_NBD_LISTEN")]
+    listen: Option<String>,
+    /// Connections at once
+    #[arg(
+        id = "nbd-connections",
+        long = "connections",
+        value_name = "COUNT",
+        env = "ZONAL_NBD_CONNECTIONS"
+    )]
+    connections: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[command(next_help_heading = "Admin")]
+struct BlockAdmin {
+    /// Address of health, and of what `zonal block stats` asks
+    #[arg(
+        id = "block-admin-listen",
+        long = "admin",
+        value_name = "ADDR",
+        env = "ZONAL_BLOCK_ADMIN_LISTEN"
+    )]
+    listen: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[command(next_help_heading = "Log")]
+struct BlockLog {
+    /// text or json
+    #[arg(
+        id = "block-log-format",
+        long = "log-format",
+        value_name = "FORMAT",
+        env = "ZONAL_LOG_FORMAT"
+    )]
+    format: Option<String>,
+    /// error, warn, info, debug or trace; also by crate: info,zonal_host=debug
+    #[arg(
+        id = "block-log-level",
+        long = "log-level",
+        value_name = "LEVEL",
+        env = "ZONAL_LOG_LEVEL"
+    )]
+    level: Option<String>,
+}
+
+impl BlockConfig {
+    /// Gathers and checks.
+    pub(crate) fn load(flags: &BlockFlags) -> Result<Self, ConfigError> {
+        variables::refuse_unknown(std::env::vars_os())?;
+        let sections = [
+            ("block", table(&flags.block)?),
+            ("nbd", table(&flags.nbd)?),
+            ("admin", table(&flags.admin)?),
+            ("log", table(&flags.log)?),
+        ];
+        let mut file: File = gathered(DEFAULTS, flags.config.as_deref(), sections)?;
+        file.data_dir = flags.data_dir.clone().or(file.data_dir);
+        check(&file)
+    }
+}
+
+fn check(file: &File) -> Checked<BlockConfig> {
+    let File { data_dir, block, nbd, admin, log: of_log } = file;
+    let of_log =
+        raw::Log { format: of_log.format.clone(), level: of_log.level.clone(), access: None };
+    let is_local = text(&nbd.listen).is_empty();
+    Ok(BlockConfig {
+        data_dir: given("data-dir", data_dir)?.into(),
+        devices: devices(block)?,
+        exports: exports(block.exports.as_deref().unwrap_or_default())?,
+        spare_percent: spare(given("block.spare", &block.spare)?)?,
+        memory: memory(&block.memory)?,
+        socket: Some(text(&nbd.socket)).filter(|path| !path.is_empty()).map(PathBuf::from),
+        listen: if is_local { None } else { Some(address("nbd.listen", &nbd.listen)?) },
+        connections_max: connections(&nbd.connections)?,
+        admin: address("admin.listen", &admin.listen)?,
+        log: log(&of_log)?,
+    })
+}
+
+fn devices(block: &Block) -> Checked<Devices> {
+    let is_named = |spec: &Option<String>| !text(spec).is_empty();
+    match (is_named(&block.capacity), is_named(&block.buffer)) {
+        (false, false) => Ok(Devices::Own),
+        (true, false) => Ok(Devices::One(parsed("block.capacity", &block.capacity)?)),
+        (true, true) => Ok(Devices::Two {
+            buffer: parsed("block.buffer", &block.buffer)?,
+            capacity: parsed("block.capacity", &block.capacity)?,
+        }),
+        (false, true) => Err(ConfigError::new(
+            "block.capacity",
+            "a buffer alone keeps nothing: name the device that it is for with --capacity",
+        )),
+    }
+}
+
+fn exports(texts: &[String]) -> Checked<Vec<Export>> {
+    let mut exports: Vec<Export> = Vec::with_capacity(texts.len());
+    for text in texts {
+        let bad = |why: &str| ConfigError::new("block.exports", format!("{text:?}: {why}"));
+        let export = export(text).map_err(|why| bad(&why))?;
+        if exports.iter().any(|other| other.name == export.name) {
+            return Err(bad("there is another export of this name: rename one"));
+        }
+        exports.push(export);
+    }
+    Ok(exports)
+}
+
+fn export(text: &str) -> Result<Export, String> {
+    const WRITE: &str = "write NAME=SIZE or NAME=SIZE,TENANT, such as disk=10GiB";
+    let (name, rest) = text.split_once('=').ok_or(WRITE)?;
+    let (size, tenant) = rest.split_once(',').unwrap_or((rest, name));
+    // A name stands in addresses and in commands that are printed to be copied.
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    for name in [name, tenant] {
+        if name.is_empty() || !name.bytes().all(is_plain) {
+            return Err(format!("{name:?} is no name: write letters, digits, -, _ and dots"));
+        }
+    }
+    let size: Bytes = size.parse().map_err(|error| format!("{error}"))?;
+    if size.0 == 0 || !size.0.is_multiple_of(BLOCK_BYTES as u64) {
+        return Err(format!("{size} is not whole blocks of 4KiB"));
+    }
+    let (name, tenant) = (name.to_owned(), tenant.to_owned());
+    Ok(Export { name, tenant, blocks: size.blocks_ceil() })
+}
+
+fn spare(text: &str) -> Checked<u8> {
+    let percent = text.strip_suffix('%').and_then(|number| number.trim().parse().ok());
+    percent.filter(|percent| (1..=90).contains(percent)).ok_or_else(|| {
+        ConfigError::new("block.spare", format!("{text:?}: write 1% to 90%, such as 10%"))
+    })
+}
+
+fn memory(value: &Option<String>) -> Checked<Bytes> {
+    let memory: Bytes = parsed("block.memory", value)?;
+    if memory < zonal_host::BLOCK_MEMORY_MIN {
+        let why = format!("{memory} is too little: write {} or more", zonal_host::BLOCK_MEMORY_MIN);
+        return Err(ConfigError::new("block.memory", why));
+    }
+    Ok(memory)
+}
+
+fn connections(value: &Option<String>) -> Checked<usize> {
+    let text = given("nbd.connections", value)?;
+    let count = text.parse().ok().filter(|count| (1..=CONNECTIONS_MAX).contains(count));
+    count.ok_or_else(|| {
+        let why = format!("{text:?}: write a number from 1 to {CONNECTIONS_MAX}");
+        ConfigError::new("nbd.connections", why)
+    })
+}
+
+/// Each may take 32 MiB and more.
+const CONNECTIONS_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sample_has_every_key_and_is_what_holds_without_it() {
+        let file: File = gathered(DEFAULTS, None, []).unwrap();
+        let config = check(&file).unwrap();
+        assert_eq!((config.devices, config.exports), (Devices::Own, Vec::new()));
+        assert_eq!((config.socket, config.listen), (None, None));
+        assert_eq!((config.spare_percent, config.connections_max), (10, 64));
+        let whole = toml::Table::try_from(&file).unwrap();
+        for (section, keys) in [("block", 5), ("nbd", 3), ("admin", 1), ("log", 2)] {
+            assert_eq!(whole[section].as_table().map(toml::Table::len), Some(keys), "{section}");
+        }
+    }
+
+    #[track_caller]
+    fn check_export(text: &str, expected: Result<(&str, &str, u64), &str>) {
+        let export = export(text);
+        let shown = export.as_ref().map(|of| (&*of.name, &*of.tenant, of.blocks.0));
+        assert_eq!(shown.map_err(|why| why.as_str()), expected, "{text:?}");
+    }
+
+    #[test]
+    fn an_export_has_a_name_a_size_and_perhaps_a_tenant() {
+        check_export("vm=1MiB", Ok(("vm", "vm", 256)));
+        check_export("db-1=4KiB,postgres", Ok(("db-1", "postgres", 1)));
+        check_export("vm=4097B", Err("4097B is not whole blocks of 4KiB"));
+        check_export("vm=0", Err("0B is not whole blocks of 4KiB"));
+        check_export("=1MiB", Err("\"\" is no name: write letters, digits, -, _ and dots"));
+        check_export("vm=1MiB,", Err("\"\" is no name: write letters, digits, -, _ and dots"));
+        check_export("vm", Err("write NAME=SIZE or NAME=SIZE,TENANT, such as disk=10GiB"));
+    }
+}

@@ -1,0 +1,146 @@
+//! A socket in the file system: taken before anything else is touched, and gone with its owner.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::failure::Failure;
+
+/// Connections that the kernel keeps for us until they are accepted.
+const BACKLOG: i32 = 128;
+
+/// A socket that is ours.
+#[derive(Debug)]
+pub(crate) struct LocalSocket {
+    path: PathBuf,
+    /// Which file: another may have taken its place.
+    file: (u64, u64),
+}
+
+impl LocalSocket {
+    /// Takes the path and listens on it. What a process that was killed left there is removed; whatever else is there is
+    /// refused. `named_with` is the flag that names another.
+    pub(crate) fn take(path: &Path, named_with: &str) -> Result<(Self, UnixListener), Failure> {
+        let taken = || {
+            // Who looks at a socket that nobody listens on and removes it does so alone.
+            let folder = File::open(
+                path.parent().filter(|it| *it != Path::new("")).unwrap_or(Path::new(".")),
+            )?;
+            folder.lock()?;
+            remove_abandoned(path)?;
+            let listener = listen(path)?;
+            let metadata = fs::symlink_metadata(path)?;
+            // Absolute, so that what is printed can be used from anywhere.
+            let path = path.canonicalize()?;
+            Ok((Self { path, file: (metadata.dev(), metadata.ino()) }, listener))
+        };
+        taken().map_err(|error: io::Error| {
+            let advice = match error.kind() {
+                ErrorKind::AddrInUse => "stop whoever uses it, or name another",
+                ErrorKind::NotFound => "make the folder that it lies in, or name another",
+                ErrorKind::AlreadyExists => "it is a file and no socket: move it, or name another",
+                ErrorKind::InvalidInput => {
+                    "the system takes paths of up to 107 bytes: name another"
+                }
+                _ => "name another",
+            };
+            let path = path.display();
+            Failure::work(format!("cannot listen on {path}: {error}: {advice} with {named_with}"))
+        })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for LocalSocket {
+    fn drop(&mut self) {
+        let is_ours = fs::symlink_metadata(&self.path)
+            .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.file);
+        if is_ours {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Removes a socket that nobody listens on.
+fn remove_abandoned(path: &Path) -> io::Result<()> {
+    let found = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    if !found.file_type().is_socket() {
+        return Err(ErrorKind::AlreadyExists.into());
+    }
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    // Whoever listens and is too busy to accept is there all the same.
+    socket.set_nonblocking(true)?;
+    match socket.connect(&SockAddr::unix(path)?) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(error),
+        _ => Err(ErrorKind::AddrInUse.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_refused(path: &Path, expected: &str) {
+        let Err(Failure::Work(why)) = LocalSocket::take(path, "--socket") else {
+            panic!("{} was taken", path.display());
+        };
+        assert!(why.contains(expected) && why.ends_with("with --socket"), "{why}");
+    }
+
+    #[test]
+    fn a_socket_has_one_owner_and_goes_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let (socket, listener) = LocalSocket::take(&path, "--socket").unwrap();
+        check_refused(&path, "stop whoever uses it");
+        drop(listener);
+        drop(socket);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_taken_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        let (socket, _listener) = LocalSocket::take(&path, "--socket").unwrap();
+        // Somebody removed it and another took its place: that one is not ours to remove.
+        fs::remove_file(&path).unwrap();
+        let _other = UnixListener::bind(&path).unwrap();
+        drop(socket);
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn what_cannot_be_taken_is_refused_with_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "of somebody").unwrap();
+        check_refused(&file, "it is a file and no socket");
+        check_refused(&folder.path().join("none/socket"), "make the folder");
+        check_refused(&folder.path().join("x".repeat(200)), "up to 107 bytes");
+        assert_eq!(fs::read(&file).unwrap(), b"of somebody");
+    }
+}

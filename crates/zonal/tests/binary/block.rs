@@ -1,0 +1,284 @@
+//! `zonal block`: started, asked over NBD, told to stop, killed.
+
+mod crash;
+mod real;
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::harness::{PATIENCE, check_failure, folder, noise, run, zonal};
+use crate::nbd::{Command, Nbd};
+
+/// Small devices, on which everything that happens to large ones happens soon.
+const DEVICES: [&str; 4] = [
+    "--capacity",
+    "file:capacity?size=128MiB&zone=4MiB",
+    "--buffer",
+    "file:buffer?size=16MiB&zone=2MiB",
+];
+
+/// A running `zonal block`, its folder, and a folder with a short name for its socket.
+struct Block {
+    child: Child,
+    greeting: String,
+    socket: PathBuf,
+    log: PathBuf,
+}
+
+impl Block {
+    #[track_caller]
+    fn start(place: &Place, words: &[&str]) -> Self {
+        let (log, socket) = (place.folder.path().join("log"), place.socket());
+        let stderr = File::options().create(true).append(true).open(&log).unwrap();
+        let mut child = zonal(place.folder.path())
+            .args(["block", "--admin", "127.0.0.1:0", "--socket"])
+            .arg(&socket)
+            .args(words)
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut greeting = String::new();
+        // The last line of the greeting; without it the process has ended, and its output with it.
+        while !greeting.contains("Whoever reaches it") {
+            let Some(line) = lines.next() else {
+                let _ = child.wait();
+                panic!("it ended before it was up: {}", fs::read_to_string(&log).unwrap());
+            };
+            greeting += &(line.unwrap() + "\n");
+        }
+        Self { child, greeting, socket, log }
+    }
+
+    fn client(&self, export: &str) -> Nbd {
+        Nbd::connect(&self.socket, export).unwrap()
+    }
+
+    fn admin(&self) -> &str {
+        let (_, rest) = self.greeting.split_once("--admin ").unwrap();
+        rest.lines().next().unwrap()
+    }
+
+    fn stats(&self, folder: &Path, words: &[&str]) -> Output {
+        run(folder, &[&["block", "stats", "--admin", self.admin()], words].concat())
+    }
+
+    /// SIGTERM, and all is well.
+    #[track_caller]
+    fn stop(mut self) {
+        let id = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(id, Signal::TERM).unwrap();
+        let begin = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(begin.elapsed() < PATIENCE, "it does not stop");
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        assert_eq!(status.code(), Some(0), "{}", fs::read_to_string(&self.log).unwrap());
+        assert!(!self.socket.exists(), "its socket goes with it");
+    }
+
+    /// SIGKILL.
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // Nothing to kill when it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Place {
+    folder: TempDir,
+    /// Paths of sockets are short.
+    sockets: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: folder(), sockets: tempfile::tempdir().unwrap() }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.sockets.path().join("nbd")
+    }
+}
+
+#[test]
+fn what_was_written_is_there_after_a_restart_and_exports_may_grow() {
+    let place = Place::new();
+    let words = [&DEVICES[..], &["--export", "vm=32MiB", "--export", "db=8MiB,postgres"]].concat();
+    let block = Block::start(&place, &words);
+    let (mut vm, mut db) = (block.client("vm"), block.client("db"));
+    assert_eq!((vm.size, db.size), (32 << 20, 8 << 20));
+    let data = noise(3 << 20, 1);
+    // Not whole blocks.
+    vm.carry_out(Command::Write, 12_345, &data).unwrap();
+    db.carry_out(Command::Write, 0, &data[..8192]).unwrap();
+    vm.ask(Command::Trim, 1, (1 << 20, 4096), &[]).unwrap();
+    vm.answered().unwrap();
+    vm.carry_out(Command::Flush, 0, &[]).unwrap();
+    block.stop();
+
+    let words = [&DEVICES[..], &["--export", "vm=40MiB"]].concat();
+    let block = Block::start(&place, &words);
+    let (mut vm, mut db) = (block.client("vm"), block.client("db"));
+    assert_eq!(
+        (vm.size, db.size),
+        (40 << 20, 8 << 20),
+        "exports stay, also when they are not named"
+    );
+    let mut expected = data.clone();
+    expected[(1 << 20) - 12_345..][..4096].fill(0);
+    assert!(vm.read(12_345, 3 << 20).unwrap() == expected);
+    assert!(db.read(0, 8192).unwrap() == data[..8192]);
+    assert!(vm.read(39 << 20, 1 << 20).unwrap() == vec![0; 1 << 20]);
+    block.stop();
+}
+
+#[test]
+fn one_device_and_a_model_of_a_drive_do_as_well() {
+    for capacity in
+        ["file:one?size=256MiB&zone=4MiB", "emulator:sn540?size=256MiB&zone=4MiB&backing=model"]
+    {
+        let place = Place::new();
+        let words = ["--capacity", capacity, "--export", "disk=64MiB"];
+        for round in 0..2 {
+            let block = Block::start(&place, &words);
+            let mut client = block.client("");
+            let data = noise(1 << 20, 7);
+            if round == 0 {
+                client.carry_out(Command::Write, 0, &data).unwrap();
+            }
+            assert!(client.read(0, 1 << 20).unwrap() == data, "{capacity}");
+            block.stop();
+        }
+    }
+}
+
+#[test]
+fn stats_tell_what_users_and_devices_did() {
+    let place = Place::new();
+    let block = Block::start(&place, &[&DEVICES[..], &["--export", "vm=64MiB"]].concat());
+    let mut client = block.client("vm");
+    for round in 0..10 {
+        for mib in 0..8 {
+            client.carry_out(Command::Write, mib << 20, &noise(1 << 20, round)).unwrap();
+        }
+    }
+    client.carry_out(Command::Flush, 0, &[]).unwrap();
+    let told = block.stats(place.folder.path(), &["--json"]).stdout;
+    let told: serde_json::Value = serde_json::from_slice(&told).unwrap();
+    let tenant = &told["tenants"][0];
+    assert_eq!(tenant["user_written_bytes"], 80 << 20);
+    assert_eq!(tenant["stored_bytes"], 8 << 20);
+    assert_eq!(told["exports"][0]["writes"], 80);
+    assert_eq!(told["exports"][0]["connections_open"], 1);
+    let to_buffer = told["devices"]["buffer_written_bytes"].as_u64().unwrap();
+    assert!(80 << 20 < to_buffer && to_buffer < 84 << 20, "{told}");
+    assert!(told["failure"].is_null());
+
+    let text = String::from_utf8(block.stats(place.folder.path(), &[]).stdout).unwrap();
+    for row in [
+        "users ",
+        "buffer ",
+        "compaction ",
+        "collection ",
+        "map ",
+        "metadata ",
+        "WAF ",
+        "export vm (64MiB",
+    ] {
+        assert!(text.contains(row), "{row} is not in\n{text}");
+    }
+    block.stop();
+}
+
+#[test]
+fn what_cannot_be_meant_or_done_is_refused_with_what_to_do() {
+    let place = Place::new();
+    let folder = place.folder.path();
+    let refused = |words: &[&str], expected| {
+        check_failure(folder, &[&["block", "--listen", "127.0.0.1:0"], words].concat(), expected);
+    };
+    let with = |more: &[&'static str]| [&DEVICES[..], more].concat();
+    refused(&["--buffer", "file:b?size=64MiB&zone=4MiB"], (2, "block.capacity: a buffer alone"));
+    refused(&with(&["--export", "vm"]), (2, "block.exports: \"vm\": write NAME=SIZE"));
+    refused(
+        &with(&["--export", "a/b=1MiB"]),
+        (2, "block.exports: \"a/b=1MiB\": \"a/b\" is no name"),
+    );
+    refused(&with(&["--export", "a=1000B"]), (2, "block.exports: \"a=1000B\": 1000B is not whole"));
+    refused(
+        &with(&["--export", "a=4KiB", "--export", "a=8KiB"]),
+        (2, "block.exports: \"a=8KiB\": there is"),
+    );
+    refused(&with(&["--export", "a=1TiB"]), (2, "the exports want 1TiB together"));
+    refused(&with(&["--spare", "0%"]), (2, "block.spare: \"0%\": write 1% to 90%"));
+    refused(&with(&["--connections", "0"]), (2, "nbd.connections: \"0\": write a number"));
+    refused(&with(&["--memory", "1MiB"]), (2, "block.memory: 1MiB is too little"));
+    assert!(!folder.join("capacity").exists(), "nothing was made");
+
+    fs::write(folder.join("capacity"), noise(128 << 20, 1)).unwrap();
+    refused(&DEVICES, (1, "capacity: holds something that is not a block device of Zonal's"));
+    fs::remove_file(folder.join("capacity")).unwrap();
+    fs::write(folder.join("file"), "of somebody").unwrap();
+    let words = [&["block", "--socket", "file"], &DEVICES[..]].concat();
+    check_failure(folder, &words, (1, "cannot listen on file: "));
+
+    let block = Block::start(&place, &with(&["--export", "vm=32MiB"]));
+    let socket = block.socket.display().to_string();
+    let words = [&["block", "--socket", &socket], &DEVICES[..]].concat();
+    check_failure(folder, &words, (1, &format!("cannot listen on {socket}: ")));
+    block.stop();
+    refused(&with(&["--export", "vm=16MiB"]), (1, "the export \"vm\" is larger than that already"));
+    refused(&["--capacity", DEVICES[1]], (1, ""));
+    let cache =
+        ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--device", DEVICES[1]];
+    check_failure(
+        folder,
+        &cache,
+        (1, "capacity: holds something that is not a cache (a part of a block device"),
+    );
+}
+
+#[test]
+fn a_block_device_is_made_anew_only_when_its_loss_is_meant() {
+    let place = Place::new();
+    let folder = place.folder.path();
+    let words = [&DEVICES[..], &["--export", "vm=32MiB"]].concat();
+    let block = Block::start(&place, &words);
+    block.client("vm").carry_out(Command::Write, 0, &noise(4096, 1)).unwrap();
+    block.stop();
+    let format = [&["block", "format"], &words[..]].concat();
+    check_failure(folder, &format, (2, "file:buffer?size=16MiB&zone=2MiB holds"));
+    let formatted = run(folder, &[&format[..], &["--yes"]].concat());
+    assert_eq!(String::from_utf8(formatted.stdout).unwrap(), "vm  32MiB  of tenant vm\n");
+    let block = Block::start(&place, &DEVICES);
+    assert_eq!(block.client("vm").read(0, 4096).unwrap(), [0; 4096]);
+    block.stop();
+}
+
+#[test]
+fn a_socket_that_a_killed_process_left_is_taken_over() {
+    let place = Place::new();
+    let words = [&DEVICES[..], &["--export", "vm=32MiB"]].concat();
+    let block = Block::start(&place, &words);
+    block.kill();
+    assert!(place.socket().exists());
+    Block::start(&place, &words).stop();
+}

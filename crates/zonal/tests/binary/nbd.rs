@@ -1,0 +1,83 @@
+//! A client of the block device, as small as it can be: the old way to choose an export, and simple replies.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    Read = 0,
+    Write = 1,
+    Flush = 3,
+    Trim = 4,
+}
+
+/// One connection.
+pub(crate) struct Nbd {
+    stream: UnixStream,
+    /// Bytes of the export.
+    pub(crate) size: u64,
+}
+
+impl Nbd {
+    pub(crate) fn connect(socket: &Path, export: &str) -> io::Result<Self> {
+        let mut stream = UnixStream::connect(socket)?;
+        let mut greeting = [0; 18];
+        stream.read_exact(&mut greeting)?;
+        assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
+        let length = u32::try_from(export.len()).unwrap().to_be_bytes();
+        let parts = [&[0, 0, 0, 3], &b"IHAVEOPT"[..], &1_u32.to_be_bytes(), &length];
+        stream.write_all(&[&parts.concat(), export.as_bytes()].concat())?;
+        let mut answer = [0; 10];
+        stream.read_exact(&mut answer)?;
+        let size = u64::from_be_bytes(answer[..8].try_into().unwrap());
+        Ok(Self { stream, size })
+    }
+
+    /// Asks, and does not wait. `data` is what a write writes.
+    pub(crate) fn ask(
+        &mut self,
+        command: Command,
+        cookie: u64,
+        (offset, length): (u64, u32),
+        data: &[u8],
+    ) -> io::Result<()> {
+        let mut request = 0x2560_9513_u32.to_be_bytes().to_vec();
+        request.extend([0, 0, 0, command as u8]);
+        request.extend(cookie.to_be_bytes());
+        request.extend(offset.to_be_bytes());
+        request.extend(length.to_be_bytes());
+        request.extend(data);
+        self.stream.write_all(&request)
+    }
+
+    /// The cookie of the next answer, which must be good.
+    pub(crate) fn answered(&mut self) -> io::Result<u64> {
+        let mut reply = [0; 16];
+        self.stream.read_exact(&mut reply)?;
+        assert_eq!(reply[..8], *b"\x67\x44\x66\x98\0\0\0\0", "an error was answered");
+        Ok(u64::from_be_bytes(reply[8..].try_into().unwrap()))
+    }
+
+    /// Asks and waits. Requires: nothing else is under way.
+    pub(crate) fn carry_out(
+        &mut self,
+        command: Command,
+        offset: u64,
+        data: &[u8],
+    ) -> io::Result<()> {
+        let length = u32::try_from(data.len()).unwrap();
+        self.ask(command, 1, (offset, length), data)?;
+        self.answered().map(drop)
+    }
+
+    /// What lies there. Requires: nothing else is under way.
+    pub(crate) fn read(&mut self, offset: u64, length: u32) -> io::Result<Vec<u8>> {
+        self.ask(Command::Read, 1, (offset, length), &[])?;
+        self.answered()?;
+        let mut data = vec![0; length as usize];
+        self.stream.read_exact(&mut data)?;
+        Ok(data)
+    }
+}
