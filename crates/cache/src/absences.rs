@@ -38,6 +38,11 @@ impl Absences {
         self.asked_at.remove(&key);
     }
 
+    /// There may be any of them by now.
+    pub(crate) fn forget_all(&mut self) {
+        *self = Self::default();
+    }
+
     /// Whether the origin had no such object less than `most` before `now`.
     pub(crate) fn has(&self, key: ObjectKey, most: Nanos, now: Nanos) -> bool {
         most != Nanos(0)

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::fmt;
 
@@ -23,6 +24,7 @@ use crate::open::Lookup;
 use crate::outages::Outages;
 use crate::pins::Pins;
 use crate::prefetch::Prefetched;
+use crate::purge::PurgedLengths;
 use crate::recover::Recovery;
 use crate::remove::{RemovedLately, Watched};
 use crate::roster::KeptRoster;
@@ -160,6 +162,9 @@ pub(crate) struct Inner {
     /// Objects that somebody looks at right now, and their last removal since.
     pub(crate) watched: RefCell<Hashed<ObjectKey, Watched>>,
     pub(crate) removed: RefCell<RemovedLately>,
+    pub(crate) purged: RefCell<PurgedLengths>,
+    /// Prefixes that are being purged.
+    pub(crate) purging: RefCell<Vec<Rc<str>>>,
     pub(crate) absences: RefCell<Absences>,
     pub(crate) outages: RefCell<Outages>,
     /// Pieces that are being fetched or are on their way to flash.
@@ -226,6 +231,8 @@ impl Cache {
             lookups: RefCell::default(),
             watched: RefCell::default(),
             removed: RefCell::default(),
+            purged: RefCell::new(PurgedLengths::found(&log)),
+            purging: RefCell::default(),
             absences: RefCell::default(),
             outages: RefCell::default(),
             filling: RefCell::default(),

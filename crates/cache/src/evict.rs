@@ -164,8 +164,11 @@ impl Inner {
         if found.extent != extent {
             return;
         }
-        let kind = kind_on_flash(found.kind, found.mark);
+        let (found_kind, kind) = (found.kind, kind_on_flash(found.kind, found.mark));
         let Some(data) = self.read_to_rewrite(key, found).await else { return };
+        if found_kind == HEAD && self.is_void(data.as_bytes()) {
+            return;
+        }
         let len = extent.len;
         let generation = Some(descriptor.generation);
         let record = Record { key, kind, len, data, generation };
@@ -199,7 +202,7 @@ impl Inner {
     async fn keep_head(self: &Rc<Self>, hash: u64) {
         let known = self.heads.borrow().by_hash(hash);
         let Some((key, known)) = known else { return };
-        let watch = self.watch(key);
+        let watch = self.watch(&known.name, key);
         self.append_head(Stream::Rewrite, (&watch, watch.epoch()), &known).await;
     }
 }

@@ -108,7 +108,7 @@ impl Inner {
         ahead: Option<Wasted>,
     ) -> Fill {
         let bytes = self.bytes_of(&head, run);
-        let fetch = FetchState::new(head.clone(), self.watch(key), &bytes, ahead);
+        let fetch = FetchState::new(head.clone(), self.watch(&object, key), &bytes, ahead);
         let pieces: VecDeque<Rc<FillPiece>> = run
             .clone()
             .map(|number| {

@@ -72,6 +72,11 @@ impl Heads {
         self.known.get(&hash).cloned()
     }
 
+    /// Those of all heads; some may be forgotten already.
+    pub(crate) fn hashes(&self) -> impl Iterator<Item = u64> + '_ {
+        self.hand.iter().copied()
+    }
+
     pub(crate) fn insert(&mut self, key: ObjectKey, head: Rc<KnownHead>) {
         let hash = chunk_id(key.record());
         if self.known.insert(hash, (key, head)).is_none() {

@@ -3,7 +3,7 @@
 //! Uses: `zonelog`, `policy`, `runtime`, `device`, `base`. Knows nothing of: sockets, threads, files,
 //! HTTP, real time.
 //! Read in this order: `object`, `ports`, `cache`, `freshness`, then the paths: `open`, `read`, `fetch`, `fill`, `prefetch`,
-//! `admit`, `memory`, `evict`, `remove`, `missed`, `homes`, `roster`, `recover`, `remember`.
+//! `admit`, `memory`, `evict`, `remove`, `purge`, `missed`, `homes`, `roster`, `recover`, `remember`.
 //!
 //! What holds, always:
 //!
@@ -39,6 +39,7 @@ mod pins;
 mod planted;
 mod ports;
 mod prefetch;
+mod purge;
 mod read;
 mod records;
 mod recover;
@@ -60,7 +61,8 @@ pub use pins::Care;
 #[cfg(feature = "planted-bugs")]
 pub use planted::Planted;
 pub use ports::{Fetch, Fetched, OriginFault, OriginHead, Ports, StreamId};
+pub use purge::PREFIX_BYTES_MAX;
 pub use read::{Consumer, Gone, Piece, ReadError};
-pub use remove::RemoveError;
+pub use remove::{Doomed, RemoveError};
 pub use roster::{ROSTER_BYTES_MAX, RosterLost};
 pub use stats::Stats;

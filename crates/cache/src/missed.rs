@@ -1,6 +1,6 @@
 //! Removals that reach an object's share while its device is away.
 //!
-//! 1. They are noted by name, as far as there is room.
+//! 1. They are noted by name or prefix, as far as there is room.
 //! 2. When the share comes up again they are made up for, before anybody is served from it.
 //! 3. When there was no room for all of them, the share has to be emptied instead.
 
@@ -13,9 +13,9 @@ use core::pin::Pin;
 use core::task::Poll;
 
 use crate::planted::Planted;
-use crate::{Cache, ObjectName, RemoveError};
+use crate::{Cache, Doomed, RemoveError};
 
-/// Names that are noted: 64 Ki, some 10 MB. At a hundred removals in a second it is full after ten minutes; then the
+/// Names and prefixes that are noted: 64 Ki, some 10 MB. At a hundred removals in a second it is full after ten minutes; then the
 /// share comes up empty, which costs misses.
 pub const MISSED_MAX: usize = 64 << 10;
 
@@ -28,7 +28,7 @@ pub struct Missed(RefCell<Noted>);
 
 #[derive(Debug, Default)]
 struct Noted {
-    names: BTreeSet<ObjectName>,
+    doomed: BTreeSet<Doomed>,
     has_overflowed: bool,
     is_open: bool,
 }
@@ -43,14 +43,14 @@ impl Missed {
     ///
     /// # Errors
     /// When the device is not away, or the share is up again: it has to be told itself.
-    pub fn note(&self, object: &ObjectName) -> Result<(), RemoveError> {
+    pub fn note(&self, doomed: &Doomed) -> Result<(), RemoveError> {
         let mut noted = self.0.borrow_mut();
         if !noted.is_open {
             return Err(RemoveError);
         }
-        if noted.names.len() < MISSED_MAX {
-            noted.names.insert(object.clone());
-        } else if !noted.names.contains(object) {
+        if noted.doomed.len() < MISSED_MAX {
+            noted.doomed.insert(doomed.clone());
+        } else if !noted.doomed.contains(doomed) {
             noted.has_overflowed = true;
         }
         Ok(())
@@ -59,7 +59,7 @@ impl Missed {
     /// Removals that are noted.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.0.borrow().names.len()
+        self.0.borrow().doomed.len()
     }
 
     /// True when there was no room for all of them.
@@ -81,21 +81,21 @@ impl Cache {
     /// When a removal is not on flash. What is left to be made up for is still noted.
     pub async fn make_up(&self, missed: &Missed) -> Result<(), RemoveError> {
         loop {
-            let names = missed.0.borrow().names.iter().take(AT_ONCE).cloned().collect::<Vec<_>>();
-            if names.is_empty() {
+            let some = missed.0.borrow().doomed.iter().take(AT_ONCE).cloned().collect::<Vec<_>>();
+            if some.is_empty() {
                 return Ok(());
             }
             if !self.inner.settings.has(Planted::MissedForgotten) {
-                self.remove_all(&names).await?;
+                self.remove_all(&some).await?;
             }
             let mut noted = missed.0.borrow_mut();
-            noted.names.retain(|name| names.binary_search(name).is_err());
+            noted.doomed.retain(|doomed| some.binary_search(doomed).is_err());
         }
     }
 
-    async fn remove_all(&self, names: &[ObjectName]) -> Result<(), RemoveError> {
+    async fn remove_all(&self, doomed: &[Doomed]) -> Result<(), RemoveError> {
         let mut removals: Vec<Pin<Box<_>>> =
-            names.iter().map(|name| Box::pin(self.remove(name))).collect();
+            doomed.iter().map(|doomed| Box::pin(self.remove_any(doomed))).collect();
         let mut outcome = Ok(());
         poll_fn(|cx| {
             removals.retain_mut(|removal| match removal.as_mut().poll(cx) {

@@ -9,6 +9,7 @@ use zonal_base::Bytes;
 use zonal_zonelog::Key;
 
 use crate::homes::BUCKETS;
+use crate::purge::key_of_prefix;
 
 /// The name of an object: its bucket and its key. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -120,6 +121,16 @@ impl Keys {
         hasher.write_u64(self.piece_bytes);
         hasher.write(etag.as_bytes());
         VersionKey(hasher.finish128().as_u128() & !u128::from(u32::MAX))
+    }
+
+    /// The key of the tombstone of a prefix, and its length.
+    ///
+    /// Requires: it is no longer than [`PREFIX_BYTES_MAX`](crate::PREFIX_BYTES_MAX).
+    pub(crate) fn prefix(self, prefix: &str) -> (Key, u16) {
+        let mut hasher = self.hasher(b'p');
+        hasher.write(prefix.as_bytes());
+        let length = u16::try_from(prefix.len()).expect("a prefix is shorter than 64 KiB");
+        (key_of_prefix(hasher.finish128().h1, length), length)
     }
 
     fn hasher(self, domain: u8) -> SipHasher24 {

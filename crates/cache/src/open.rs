@@ -166,18 +166,21 @@ impl Inner {
         if let Some(known) = self.heads.borrow_mut().get(key).filter(|head| head.name == *object) {
             return Some(known);
         }
-        let watch = self.watch(key);
+        let watch = self.watch(object, key);
         let epoch = watch.epoch();
         let found = self.holdings.find(key.record()).filter(|found| found.kind == HEAD)?;
-        let is_pinned = is_pinned(HEAD, found.mark);
+        let (is_pinned, extent) = (is_pinned(HEAD, found.mark), found.extent);
         let stored = match self.read_whole(key.record(), found).await {
             Some(bytes) => head::decode(bytes.as_bytes())?,
             None => return None,
         };
+        if stored.generation < self.counts_since(object) {
+            self.forget_pins(key, &stored.head);
+            self.holdings.forget_at(key.record(), extent);
+            return None;
+        }
         // Whoever removed the object or gave it another head while we read has the last word.
-        let is_current = watch.may_publish(epoch)
-            && !watch.is_replaced(stored.generation)
-            && self.home_since(object) <= stored.generation;
+        let is_current = watch.may_publish(epoch) && !watch.is_replaced(stored.generation);
         if stored.name != object.as_str() || !is_current {
             return None;
         }
@@ -238,7 +241,7 @@ impl Inner {
         (key, care): (ObjectKey, Care),
         known: Option<Rc<KnownHead>>,
     ) -> Rc<Lookup> {
-        let watch = self.watch(key);
+        let watch = self.watch(&object, key);
         let epoch = watch.epoch();
         let lookup =
             Rc::new(Lookup { epoch, answer: RefCell::default(), answered: Event::default() });
@@ -326,7 +329,7 @@ impl Inner {
     fn note_absent(self: &Rc<Self>, key: ObjectKey, asked_at: Nanos, known: Option<&KnownHead>) {
         if let Some(known) = known {
             self.forget_pins(key, &known.head);
-            let removal = self.begin_removal(key);
+            let removal = self.begin_removal(&known.name, key);
             let inner = self.clone();
             self.spawn_writing(|writing| async move {
                 // Flash that takes no more loses what it has, or is lost.
@@ -356,7 +359,7 @@ impl Inner {
         let in_memory = self.heads.borrow().peek(key).is_some();
         let replaces = (on_flash || in_memory).then(|| self.log.next_generation());
         let salt = replaces.or_else(|| self.log.tombstone(key.record())).unwrap_or(0);
-        let salt = salt.max(self.home_since(object));
+        let salt = salt.max(self.salted_since(object));
         let head = Arc::new(Head::new(from_origin, salt));
         let generation = self.log.next_generation();
         let known = KnownHead::new(object.clone(), head.clone(), asked_at, generation);
@@ -376,7 +379,7 @@ impl Inner {
             return head;
         }
         self.heads_storing.set(self.heads_storing.get() + 1);
-        let (inner, watch) = (self.clone(), self.watch(key));
+        let (inner, watch) = (self.clone(), self.watch(object, key));
         self.spawn_writing(|writing| async move {
             inner.store_head((&watch, epoch), known, replaces).await;
             inner.heads_storing.set(inner.heads_storing.get() - 1);

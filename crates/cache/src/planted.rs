@@ -29,6 +29,12 @@ pub enum Planted {
     AbsenceKept,
     /// Reclaim keeps of what is pinned no more than the policy would.
     PinDropped,
+    /// A head from before a purge of its prefix is served.
+    PurgedHeadServed,
+    /// Chunks from before a purge of a prefix have the same keys as those after it.
+    PurgedSaltIgnored,
+    /// What the origin was asked before a purge of a prefix is published after it.
+    PurgeOverlooksQuestions,
     /// What a share has missed while its device was away is forgotten.
     MissedForgotten,
 }

@@ -6,7 +6,9 @@
 //!    salt, so chunks from before the removal stay unreachable even if the same ETag comes back.
 
 use alloc::collections::{BTreeSet, VecDeque};
+use alloc::format;
 use alloc::rc::{Rc, Weak};
+use alloc::sync::Arc;
 use core::fmt;
 
 use zonal_base::Bytes;
@@ -29,15 +31,45 @@ impl fmt::Display for RemoveError {
 
 impl core::error::Error for RemoveError {}
 
+/// What is to be removed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Doomed {
+    /// Everything that is stored under this name.
+    Object(ObjectName),
+    /// Everything that is stored under names which begin so: a bucket, a slash, and what keys begin with. No longer than
+    /// [`PREFIX_BYTES_MAX`](crate::PREFIX_BYTES_MAX).
+    Below(Arc<str>),
+}
+
+impl Doomed {
+    /// All of a bucket whose keys begin with `prefix`, which may be empty.
+    #[must_use]
+    pub fn below(bucket: &str, prefix: &str) -> Self {
+        Self::Below(format!("{bucket}/{prefix}").into())
+    }
+}
+
 /// An object that somebody looks at.
-#[derive(Default)]
 pub(crate) struct Watched {
+    name: ObjectName,
     watchers: u32,
     epoch: u64,
     /// Removals under way.
     removals: u32,
     /// Generation of the head that was published last, while somebody looked.
     published: u64,
+}
+
+impl Watched {
+    pub(crate) fn begin_removal(&mut self) {
+        self.epoch += 1;
+        self.removals += 1;
+    }
+
+    pub(crate) fn end_removal(&mut self) {
+        self.epoch += 1;
+        self.removals -= 1;
+    }
 }
 
 /// Sees removals of one object.
@@ -94,6 +126,17 @@ impl Drop for Watch {
 }
 
 impl Cache {
+    /// Removes an object, or all below a prefix.
+    ///
+    /// # Errors
+    /// When the removal is not on flash.
+    pub async fn remove_any(&self, doomed: &Doomed) -> Result<(), RemoveError> {
+        match doomed {
+            Doomed::Object(object) => self.remove(object).await,
+            Doomed::Below(prefix) => self.remove_below(prefix).await,
+        }
+    }
+
     /// Removes everything that is stored under the name.
     ///
     /// # Errors
@@ -107,7 +150,7 @@ impl Cache {
         {
             inner.forget_pins(key, &known.head);
         }
-        inner.bury(inner.begin_removal(key)).await?;
+        inner.bury(inner.begin_removal(object, key)).await?;
         inner.count(|stats| stats.removals += 1);
         Ok(())
     }
@@ -115,8 +158,8 @@ impl Cache {
 
 impl Inner {
     /// From here on nothing that is stored of the object is served, as long as this shard runs.
-    pub(crate) fn begin_removal(self: &Rc<Self>, key: ObjectKey) -> Removal {
-        let removal = Removal::begin(self.watch(key));
+    pub(crate) fn begin_removal(self: &Rc<Self>, object: &ObjectName, key: ObjectKey) -> Removal {
+        let removal = Removal::begin(self.watch(object, key));
         if !self.settings.has(Planted::InvalidationLost) {
             self.heads.borrow_mut().remove(key);
         }
@@ -146,20 +189,14 @@ pub(crate) struct Removal(Watch);
 
 impl Removal {
     fn begin(watch: Watch) -> Self {
-        watch.with(|watched| {
-            watched.epoch += 1;
-            watched.removals += 1;
-        });
+        watch.with(Watched::begin_removal);
         Self(watch)
     }
 }
 
 impl Drop for Removal {
     fn drop(&mut self) {
-        self.0.with(|watched| {
-            watched.epoch += 1;
-            watched.removals -= 1;
-        });
+        self.0.with(Watched::end_removal);
     }
 }
 
@@ -197,9 +234,20 @@ impl RemovedLately {
 }
 
 impl Inner {
-    pub(crate) fn watch(self: &Rc<Self>, key: ObjectKey) -> Watch {
-        self.watched.borrow_mut().entry(key).or_default().watchers += 1;
+    pub(crate) fn watch(self: &Rc<Self>, object: &ObjectName, key: ObjectKey) -> Watch {
+        let new = || {
+            let (name, removals) = (object.clone(), self.purges_of(object));
+            Watched { name, watchers: 0, epoch: 0, removals, published: 0 }
+        };
+        self.watched.borrow_mut().entry(key).or_insert_with(new).watchers += 1;
         Watch { inner: Rc::downgrade(self), key }
+    }
+
+    /// Objects that somebody looks at whose names begin so.
+    pub(crate) fn each_watched_below(&self, prefix: &str, note: impl Fn(&mut Watched)) {
+        let mut watched = self.watched.borrow_mut();
+        let below = watched.values_mut().filter(|of| of.name.as_str().starts_with(prefix));
+        below.for_each(note);
     }
 
     pub(crate) fn epoch(&self, key: ObjectKey) -> u64 {

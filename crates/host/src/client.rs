@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 use zonal_cache::{
-    Care, Head, ObjectName, OpenError, Opened, ReadError, RemoveError, STRIPE, Trust, Whereabouts,
+    Care, Doomed, Head, ObjectName, OpenError, Opened, ReadError, RemoveError, STRIPE, Trust, Whereabouts,
 };
 
 use crate::ShardStats;
@@ -141,9 +141,32 @@ impl Client {
     /// When the removal is not on flash.
     pub async fn remove(&self, object: &ObjectName) -> Result<(), RemoveError> {
         let (reply, answer) = oneshot::channel();
-        let remove = Request::Remove { object: object.clone(), reply };
+        let remove = Request::Remove { doomed: Doomed::Object(object.clone()), reply };
         self.home(object).send(remove).await.map_err(|_| RemoveError)?;
         answer.await.unwrap_or(Err(RemoveError))
+    }
+
+    /// Removes what is cached under all names of a bucket whose keys begin with `prefix`; the empty one is that of all.
+    /// As durable as [`Client::remove`].
+    ///
+    /// Requires: bucket, slash and prefix are no longer than [`PREFIX_BYTES_MAX`](crate::PREFIX_BYTES_MAX).
+    ///
+    /// # Errors
+    /// When the removal is not on all flash.
+    pub async fn remove_below(&self, bucket: &str, prefix: &str) -> Result<(), RemoveError> {
+        let doomed = Doomed::below(bucket, prefix);
+        let mut answers = Vec::with_capacity(self.shards.len());
+        for shard in self.shards.iter() {
+            let (reply, answer) = oneshot::channel();
+            let remove = Request::Remove { doomed: doomed.clone(), reply };
+            shard.send(remove).await.map_err(|_| RemoveError)?;
+            answers.push(answer);
+        }
+        let mut outcome = Ok(());
+        for answer in answers {
+            outcome = outcome.and(answer.await.unwrap_or(Err(RemoveError)));
+        }
+        outcome
     }
 
     /// What every shard tells of itself. A shard that has ended tells nothing.

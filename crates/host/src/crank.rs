@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep};
 use zonal_base::Nanos;
-use zonal_cache::{Cache, Missed, ObjectName, RemoveError};
+use zonal_cache::{Cache, Doomed, Missed, RemoveError};
 use zonal_runtime::{Buffers, Executor};
 
 use crate::client::Located;
@@ -249,7 +249,7 @@ impl Crank {
                     backlog_max: cache.log().backlog_max(),
                 });
             }
-            Request::Remove { object, reply } => self.start_removal(cache, object, reply),
+            Request::Remove { doomed, reply } => self.start_removal(cache, doomed, reply),
             Request::Settle { reply } => spawner.spawn(async move {
                 cache.settle().await;
                 let _ = reply.send(());
@@ -268,11 +268,11 @@ impl Crank {
         }
     }
 
-    fn start_removal(&self, cache: Cache, object: ObjectName, reply: Removed) {
+    fn start_removal(&self, cache: Cache, doomed: Doomed, reply: Removed) {
         let away = Away { standing: self.standing.clone(), missed: self.missed.clone() };
         self.executor.spawner().spawn(async move {
-            let removed = match cache.remove(&object).await {
-                Err(RemoveError) => away.note(&object).await,
+            let removed = match cache.remove_any(&doomed).await {
+                Err(RemoveError) => away.note(&doomed).await,
                 removed => removed,
             };
             let _ = reply.send(removed);
@@ -326,8 +326,8 @@ struct Away {
 
 impl Away {
     /// Noted, it holds as long as this process lives. It is acknowledged when it will hold after that, too.
-    async fn note(&self, object: &ObjectName) -> Result<(), RemoveError> {
-        self.missed.note(object)?;
+    async fn note(&self, doomed: &Doomed) -> Result<(), RemoveError> {
+        self.missed.note(doomed)?;
         if self.missed.has_overflowed() {
             self.standing.note_overflow();
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use zonal_cache::{
-    Care, Head, Homes, ObjectName, OpenError, Opened, RemoveError, RosterLost, STRIPE, Trust,
+    Care, Doomed, Head, Homes, ObjectName, OpenError, Opened, RemoveError, RosterLost, STRIPE, Trust,
 };
 use zonal_hostdev::Drive;
 use zonal_policy::Wasted;
@@ -72,7 +72,7 @@ pub(crate) enum Request {
         reply: oneshot::Sender<Located>,
     },
     Remove {
-        object: ObjectName,
+        doomed: Doomed,
         reply: oneshot::Sender<Result<(), RemoveError>>,
     },
     Stats {

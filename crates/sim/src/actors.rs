@@ -10,7 +10,8 @@ use std::task::Poll;
 
 use zonal_base::Nanos;
 use zonal_cache::{
-    Cache, Care, Freshness, Head, Missed, ObjectName, OpenError, ReadError, RemoveError, Trust,
+    Cache, Care, Doomed, Freshness, Head, Missed, ObjectName, OpenError, ReadError, RemoveError,
+    Trust,
 };
 use zonal_runtime::{Clock, Spawner};
 
@@ -91,8 +92,12 @@ impl Stage {
 
     /// As the host does it: what an isolated share cannot be told is noted. That other devices say so is not played.
     async fn remove(&self, name: &ObjectName) -> Result<(), RemoveError> {
-        match self.cache.remove(name).await {
-            Err(RemoveError) => self.missed.note(name),
+        self.remove_any(&Doomed::Object(name.clone())).await
+    }
+
+    async fn remove_any(&self, doomed: &Doomed) -> Result<(), RemoveError> {
+        match self.cache.remove_any(doomed).await {
+            Err(RemoveError) => self.missed.note(doomed),
             removed => removed,
         }
     }
@@ -265,6 +270,7 @@ async fn perform_write(stage: &Stage, step: &WriteStep) -> bool {
             stage.pause(before).await;
             acknowledge(stage, name, content).await
         }
+        Change::PurgeBelow { cut } => purge_below(stage, (name, cut), before).await,
         Change::Overwrite { size } => {
             if stage.remove(name).await.is_err() {
                 return false;
@@ -286,6 +292,26 @@ async fn perform_write(stage: &Stage, step: &WriteStep) -> bool {
             is_done
         }
     }
+}
+
+/// True when it was acknowledged. That there is a write of `name` was noted; of the others it is noted here.
+async fn purge_below(stage: &Stage, (name, cut): (&ObjectName, usize), pause: Nanos) -> bool {
+    let (text, bucket) = (name.as_str(), name.bucket().len() + 1);
+    let prefix = &text[..(text.len() - cut).max(bucket)];
+    let below: Vec<&ObjectName> =
+        stage.names.iter().filter(|other| other.as_str().starts_with(prefix)).collect();
+    let others = || below.iter().filter(|other| **other != name);
+    others().for_each(|other| stage.change(other, |object| object.writes_begun += 1));
+    let contents: Vec<_> = below.iter().map(|other| stage.change(other, Object::repair)).collect();
+    stage.pause(pause).await;
+    let is_removed = stage.remove_any(&Doomed::Below(prefix.into())).await.is_ok();
+    for (other, content) in below.iter().zip(contents) {
+        if let Some(content) = content.filter(|_| is_removed) {
+            stage.change(other, |object| object.acknowledged(content));
+        }
+    }
+    others().for_each(|other| stage.change(other, |object| object.writes_ended += 1));
+    is_removed
 }
 
 async fn acknowledge(stage: &Stage, name: &ObjectName, content: Option<Content>) -> bool {

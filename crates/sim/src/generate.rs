@@ -322,7 +322,7 @@ impl Drawn<'_> {
         let size = draw_size(rng, self.largest);
         let change = match rng.below(7) {
             0 => Change::OverwriteBehind { size },
-            1 => Change::Purge,
+            1 => purge(rng),
             2 => Change::Delete { size },
             3 => Change::Forsaken(Nanos(rng.below(400_000))),
             _ => Change::Overwrite { size },
@@ -357,6 +357,15 @@ impl Drawn<'_> {
             6..8 => Fault::LowerLimits(narrow(rng.below(4) + 1)),
             _ => Fault::FailNextWrite(zone),
         }
+    }
+}
+
+/// Drawn from a stream of its own: the rest of the history stays as it is.
+fn purge(rng: &Rng) -> Change {
+    let mut own = Rng::new(mix64(rng.clone().next_u64()));
+    match own.one_in(2) {
+        true => Change::Purge,
+        false => Change::PurgeBelow { cut: draw(&mut own, 3) },
     }
 }
 

@@ -159,6 +159,8 @@ pub(crate) enum Change {
     Delete { size: u64 },
     /// Bad bytes at the origin were replaced under the same ETag; the operator purges the cache.
     Purge,
+    /// The same with all objects whose names begin as this one's does without its last letters; the prefix is purged.
+    PurgeBelow { cut: usize },
     /// The client of a write goes away after so long: nothing is acknowledged.
     Forsaken(Nanos),
 }

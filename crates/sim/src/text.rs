@@ -221,6 +221,10 @@ impl fmt::Display for WriteStep {
             Change::Purge => {
                 write!(f, "repair object {object} under the same ETag; purge it after {before}")
             }
+            Change::PurgeBelow { cut } => write!(
+                f,
+                "repair all objects named as object {object} but for its last {cut} letters; purge that prefix after {before}"
+            ),
             Change::Forsaken(patience) => {
                 write!(f, "begin to remove object {object}, and go away after {}", Ms(patience))
             }

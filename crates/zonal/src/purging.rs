@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::warming::Listed;
-
 /// Where a list is posted.
 pub(crate) const PATH: &str = "/cache/purge";
 
@@ -16,18 +14,18 @@ pub(crate) const NO_PARTS: &str =
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Line {
     Object(Told),
-    /// After the objects below a prefix.
-    Prefix(Listed),
+    /// All below a prefix.
+    Prefix(Told),
     /// The last one.
     Sum(Sum),
 }
 
-/// What became of one object.
+/// What became of one of the list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Told {
     pub(crate) name: String,
-    /// Nothing that was cached of it before is served again, also not after a crash. Whether anything was, nobody
-    /// looked.
+    /// Nothing that was cached of it, or below it, before is served again, also not after a crash. Whether anything was,
+    /// nobody looked.
     pub(crate) removed: bool,
     /// Why that does not hold.
     pub(crate) why: Option<String>,
@@ -36,10 +34,10 @@ pub(crate) struct Told {
 /// The last line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sum {
-    /// Prefixes of which not all objects may be among them.
-    pub(crate) prefixes_cut: u64,
     pub(crate) objects: u64,
     pub(crate) objects_removed: u64,
+    pub(crate) prefixes: u64,
+    pub(crate) prefixes_removed: u64,
 }
 
 impl Sum {
@@ -49,7 +47,10 @@ impl Sum {
                 self.objects += 1;
                 self.objects_removed += u64::from(told.removed);
             }
-            Line::Prefix(listed) => self.prefixes_cut += u64::from(listed.why.is_some()),
+            Line::Prefix(told) => {
+                self.prefixes += 1;
+                self.prefixes_removed += u64::from(told.removed);
+            }
             Line::Sum(_) => {}
         }
     }

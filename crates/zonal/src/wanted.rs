@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use zonal_host::ObjectName;
+use zonal_host::{ObjectName, PREFIX_BYTES_MAX};
 
 /// Bytes of a list.
 pub(crate) const LIST_BYTES_MAX: usize = 16 << 20;
@@ -16,7 +16,7 @@ pub(crate) const OBJECTS_MAX: usize = 100_000;
 pub(crate) enum Wanted {
     Object(ObjectName),
     Part(ObjectName, Range<u64>),
-    /// All objects that the origin has below it.
+    /// All objects below it.
     Below(Prefix),
 }
 
@@ -56,7 +56,16 @@ pub(crate) fn parse(line: &str) -> Result<Wanted, String> {
     }
     match (name.split_once('/'), rest) {
         (Some((bucket, prefix)), Some(BELOW)) if !bucket.is_empty() => {
-            Ok(Wanted::Below(Prefix { bucket: bucket.to_owned(), prefix: prefix.to_owned() }))
+            match name.len() <= PREFIX_BYTES_MAX {
+                true => {
+                    let (bucket, prefix) = (bucket.to_owned(), prefix.to_owned());
+                    Ok(Wanted::Below(Prefix { bucket, prefix }))
+                }
+                false => Err(format!(
+                    "a prefix has {PREFIX_BYTES_MAX} bytes at most, this one {}",
+                    name.len()
+                )),
+            }
         }
         (_, Some(BELOW)) => {
             Err(format!("{name:?}: write BUCKET/PREFIX, or BUCKET/ for all of a bucket"))

@@ -219,6 +219,11 @@ impl Log {
         self.inner.state.borrow().tombstones.get(&key).map(|tombstone| tombstone.generation)
     }
 
+    /// Tells of every key for which a tombstone is kept.
+    pub fn each_tombstone(&self, tell: impl FnMut(Key)) {
+        self.inner.state.borrow().tombstones.keys().copied().for_each(tell);
+    }
+
     async fn append_any(
         &self,
         stream: Stream,

@@ -108,11 +108,9 @@ impl Admin {
         if list.iter().any(|wanted| matches!(wanted, Wanted::Part(..))) {
             return Err(refuse(StatusCode::BAD_REQUEST, purging::NO_PARTS));
         }
-        // Nothing is kept of them.
-        let names = Names::new(node.origins.clone(), list, usize::MAX);
         let (report, lines) = mpsc::channel(report::LINES_MAX);
         let (client, phase) = (node.client.clone(), self.phase.clone());
-        tokio::spawn(purge(client, names, report, phase, place));
+        tokio::spawn(purge(client, list, report, phase, place));
         Ok(answer(StatusCode::OK, NDJSON, lines))
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct Named {
     /// A file with a line for each: BUCKET/KEY, or BUCKET/PREFIX, a tab and *; - is standard input
     #[arg(long, value_name = "FILE")]
     list: Option<PathBuf>,
-    /// All objects below a prefix, as the origin lists them; BUCKET/ is all of a bucket
+    /// All objects below a prefix; BUCKET/ is all of a bucket
     #[arg(long, value_name = "BUCKET/PREFIX")]
     prefix: Vec<String>,
 }

@@ -7,7 +7,7 @@
 use http::Method;
 
 use super::ask::{self, Endpoint};
-use super::list::{List, Named, cut_text, prefix_text};
+use super::list::{List, Named};
 use crate::commands::print;
 use crate::failure::Failure;
 use crate::purging::{self, Line, Sum, Told};
@@ -35,8 +35,7 @@ Examples:
   zonal cache purge --prefix lake/dim/ --prefix lake/facts/2026-
 
 Nothing is changed at the origin. What was cached before is not served again, also not after a crash; the next
-read is a miss. What a prefix has is listed at the origin: objects that are no longer there are not found by it,
-name those one by one.
+read is a miss. A prefix is all that is cached below it, whether or not the origin still has it.
 Exit codes: 0 when all of it is removed, 1 when something is not, 2 when the request was wrong.";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -44,20 +43,25 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if wanted.iter().any(|wanted| matches!(wanted, Wanted::Part(..))) {
         return Err(Failure::request(purging::NO_PARTS));
     }
-    let Sum { prefixes_cut, objects, objects_removed } =
-        crate::commands::runtime()?.block_on(purge(args, text))?;
+    let sum = crate::commands::runtime()?.block_on(purge(args, text))?;
+    let all = sum_text(&sum);
     if !args.json {
-        print::text(&format!("{objects_removed} of {objects} objects removed from the cache\n"))?;
+        print::text(&format!("{all} removed from the cache\n"))?;
     }
-    let failed = objects - objects_removed;
-    match (failed, prefixes_cut) {
-        (0, 0) => Ok(()),
-        (0, cut) => Err(Failure::work(cut_text(cut))),
-        (failed, 0) => Err(Failure::work(format!("{failed} of {objects} objects are not removed"))),
-        (failed, cut) => Err(Failure::work(format!(
-            "{failed} of {objects} objects are not removed, and {}",
-            cut_text(cut)
-        ))),
+    let Sum { objects, objects_removed, prefixes, prefixes_removed } = sum;
+    match objects == objects_removed && prefixes == prefixes_removed {
+        true => Ok(()),
+        false => Err(Failure::work(format!("only {all} are removed"))),
+    }
+}
+
+fn sum_text(Sum { objects, objects_removed, prefixes, prefixes_removed }: &Sum) -> String {
+    let of_objects = format!("{objects_removed} of {objects} objects");
+    let of_prefixes = format!("{prefixes_removed} of {prefixes} prefixes");
+    match (objects, prefixes) {
+        (_, 0) => of_objects,
+        (0, _) => of_prefixes,
+        _ => format!("{of_objects} and {of_prefixes}"),
     }
 }
 
@@ -66,8 +70,8 @@ async fn purge(args: &Args, list: String) -> Result<Sum, Failure> {
     ask::report(body, |line, parsed| {
         let text = match &parsed {
             _ if args.json => line.to_owned(),
-            Line::Object(told) => object_text(told),
-            Line::Prefix(listed) => prefix_text(listed),
+            Line::Object(told) => told_text(&told.name, told),
+            Line::Prefix(told) => told_text(&format!("{}*", told.name), told),
             Line::Sum(_) => String::new(),
         };
         print::text(&text)?;
@@ -79,7 +83,7 @@ async fn purge(args: &Args, list: String) -> Result<Sum, Failure> {
     .await
 }
 
-fn object_text(Told { name, removed, why }: &Told) -> String {
+fn told_text(name: &str, Told { removed, why, .. }: &Told) -> String {
     let what = if *removed { "removed" } else { "not removed" };
     let why = why.as_ref().map_or(String::new(), |why| format!(": {why}"));
     format!("{name}: {what}{why}\n")

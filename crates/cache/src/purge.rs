@@ -1,0 +1,205 @@
+//! The removal of all that is stored below a prefix, whatever that is: nobody needs to know the names.
+//!
+//! 1. Answers to what the origin was asked before the end are not published, as when one object is removed (`remove`).
+//! 2. Heads that are in memory go.
+//! 3. A tombstone of the prefix goes to flash and is flushed. Its key says how long the prefix is: so whoever has a name
+//!    knows for which of its beginnings there may be one.
+//! 4. A head on flash is judged when it is read, with its name: one that is older than the tombstone of a prefix of its
+//!    name is void. Heads published later have a salt that is not lower: chunks from before are out of their reach.
+//!
+//! The log keeps a tombstone as long as anything older lies anywhere, so nothing has to be looked through, and nobody
+//! has to remember when it is over.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::rc::Rc;
+
+use zonal_base::{Bytes, low_u32};
+use zonal_zonelog::{Key, Log};
+
+use crate::cache::Inner;
+use crate::head;
+use crate::planted::Planted;
+use crate::{Cache, ObjectName, RemoveError};
+
+/// The longest prefix, in bytes: four times the longest key that S3 allows.
+pub const PREFIX_BYTES_MAX: usize = 4096;
+
+/// Heads in memory looked at between two looks at what else there is to do: about 100 us.
+const LOOK_AT_ONCE: usize = 512;
+
+/// The lengths of prefixes for which there are, or were, tombstones: few, whatever their number.
+#[derive(Default)]
+pub(crate) struct PurgedLengths(BTreeSet<u16>);
+
+impl PurgedLengths {
+    /// After a start.
+    pub(crate) fn found(log: &Log) -> Self {
+        let mut lengths = BTreeSet::new();
+        log.each_tombstone(|key| lengths.extend(prefix_length(key)));
+        Self(lengths)
+    }
+}
+
+/// What the keys of prefixes begin with, and others do not but for an accident, which costs a look.
+const OF_PREFIX: [u8; 6] = *b"prefix";
+
+/// The key of a prefix's tombstone: what marks it, its length, a hash.
+pub(crate) fn key_of_prefix(hash: u64, length: u16) -> Key {
+    let mut bytes = [0; 16];
+    bytes[..6].copy_from_slice(&OF_PREFIX);
+    bytes[6..8].copy_from_slice(&length.to_be_bytes());
+    bytes[8..].copy_from_slice(&hash.to_be_bytes());
+    Key(u128::from_be_bytes(bytes))
+}
+
+fn prefix_length(key: Key) -> Option<u16> {
+    let bytes = key.0.to_be_bytes();
+    let (marked, rest) = bytes.split_first_chunk()?;
+    let length = rest.first_chunk()?;
+    (*marked == OF_PREFIX).then_some(u16::from_be_bytes(*length))
+}
+
+/// A prefix is being purged. Until its tombstone is on flash, no head of an object below it is published: it would have
+/// the salt from before.
+struct Purge {
+    inner: Rc<Inner>,
+    prefix: Rc<str>,
+}
+
+impl Purge {
+    fn begin(inner: &Rc<Inner>, prefix: &str) -> Self {
+        let prefix: Rc<str> = prefix.into();
+        if !inner.settings.has(Planted::PurgeOverlooksQuestions) {
+            inner.purging.borrow_mut().push(prefix.clone());
+            inner.each_watched_below(&prefix, |watched| watched.begin_removal());
+        }
+        Self { inner: inner.clone(), prefix }
+    }
+}
+
+impl Drop for Purge {
+    fn drop(&mut self) {
+        let mut purging = self.inner.purging.borrow_mut();
+        let Some(at) = purging.iter().position(|prefix| Rc::ptr_eq(prefix, &self.prefix)) else {
+            return;
+        };
+        purging.swap_remove(at);
+        drop(purging);
+        self.inner.each_watched_below(&self.prefix, |watched| watched.end_removal());
+    }
+}
+
+impl Cache {
+    /// Removes everything that is stored under names which begin with `prefix`: a bucket, a slash, and what keys begin
+    /// with.
+    ///
+    /// Requires: it has a slash, and is no longer than [`PREFIX_BYTES_MAX`].
+    ///
+    /// # Errors
+    /// When the removal is not on flash.
+    pub(crate) async fn remove_below(&self, prefix: &str) -> Result<(), RemoveError> {
+        assert!(prefix.contains('/'), "of no bucket: {prefix:?}");
+        let inner = &self.inner;
+        let purge = Purge::begin(inner, prefix);
+        inner.absences.borrow_mut().forget_all();
+        inner.forget_heads_below(prefix).await;
+        let (key, length) = inner.keys.prefix(prefix);
+        inner.log.remove(key).await.map_err(|_| RemoveError)?;
+        inner.purged.borrow_mut().0.insert(length);
+        drop(purge);
+        inner.count(|stats| stats.removals += 1);
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// The generation below which no head of the object counts.
+    pub(crate) fn counts_since(&self, object: &ObjectName) -> u64 {
+        match self.settings.has(Planted::PurgedHeadServed) {
+            true => self.home_since(object),
+            false => self.home_since(object).max(self.purged_since(object)),
+        }
+    }
+
+    /// Whether a head, as it is stored, does not count.
+    pub(crate) fn is_void(&self, bytes: &[u8]) -> bool {
+        let Some(stored) = head::decode(bytes) else { return true };
+        let Some((bucket, key)) = stored.name.split_once('/') else { return true };
+        stored.generation < self.counts_since(&ObjectName::new(bucket, key))
+    }
+
+    /// The least salt of a head of the object.
+    pub(crate) fn salted_since(&self, object: &ObjectName) -> u64 {
+        match self.settings.has(Planted::PurgedSaltIgnored) {
+            true => self.home_since(object),
+            false => self.home_since(object).max(self.purged_since(object)),
+        }
+    }
+
+    /// The generation of the last purge of a prefix of the name, while anything older is left.
+    fn purged_since(&self, object: &ObjectName) -> u64 {
+        let name = object.as_str();
+        let purged = self.purged.borrow();
+        let beginnings = purged.0.iter().map_while(|length| {
+            let length = usize::from(*length);
+            (length <= name.len()).then_some(length)
+        });
+        // A prefix was a text: where the name has no boundary, it has no such prefix.
+        let beginnings = beginnings.filter_map(|length| name.get(..length));
+        let tombstones =
+            beginnings.filter_map(|prefix| self.log.tombstone(self.keys.prefix(prefix).0));
+        tombstones.max().unwrap_or(0)
+    }
+
+    /// How many prefixes of the name are being purged.
+    pub(crate) fn purges_of(&self, object: &ObjectName) -> u32 {
+        let purging = self.purging.borrow();
+        low_u32(purging.iter().filter(|prefix| object.as_str().starts_with(&***prefix)).count())
+    }
+
+    /// Heads that are read from flash meanwhile do not get into memory: see [`Purge`].
+    async fn forget_heads_below(self: &Rc<Self>, prefix: &str) {
+        let hashes: Box<[u64]> = self.heads.borrow().hashes().collect();
+        for some in hashes.chunks(LOOK_AT_ONCE) {
+            for hash in some {
+                let known = self.heads.borrow().by_hash(*hash);
+                let Some((key, known)) = known else { continue };
+                if !known.name.as_str().starts_with(prefix) {
+                    continue;
+                }
+                if self.holdings.pinned() != Bytes(0) {
+                    self.forget_pins(key, &known.head);
+                }
+                self.heads.borrow_mut().remove_by_hash(*hash);
+            }
+            zonal_runtime::yield_now().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+
+    use super::*;
+    use crate::object::Keys;
+
+    #[test]
+    fn the_key_of_a_prefix_tells_its_length_and_no_other_key_does() {
+        let keys = Keys::new([3; 16], Bytes::kib(64));
+        let long = String::from("b/") + &"k".repeat(PREFIX_BYTES_MAX - 2);
+        for prefix in ["b/", "b/k", &long] {
+            let (key, length) = keys.prefix(prefix);
+            assert_eq!((prefix_length(key), usize::from(length)), (Some(length), prefix.len()));
+        }
+        assert_ne!(keys.prefix("b/k").0, keys.prefix("b/l").0);
+        let object = keys.object(&ObjectName::new("b", "k"));
+        assert_eq!(prefix_length(object.record()), None);
+    }
+
+    #[test]
+    fn the_key_of_a_prefix_is_that_of_the_format() {
+        assert_eq!(key_of_prefix(0x0102, 3).0.to_be_bytes(), *b"prefix\0\x03\0\0\0\0\0\0\x01\x02");
+    }
+}
