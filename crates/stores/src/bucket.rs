@@ -171,7 +171,8 @@ fn no_such_key(key: &str) -> OriginError {
 }
 
 fn no_lists() -> OriginError {
-    let message = "an HTTP server has no lists of what it serves".to_owned();
+    let message = "a web server has no list of its files that could be relied on: ask for objects by their names"
+        .to_owned();
     OriginError::Failed(Refusal { status: 501, code: "NotImplemented".to_owned(), message })
 }
 

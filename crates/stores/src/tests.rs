@@ -95,6 +95,7 @@ async fn a_web_server_keeps_what_every_origin_promises_but_lists() {
         let (status, _, text) = ask(&origin, uri, None).await;
         assert_eq!(status, 501, "{text}");
         assert!(text.contains("<Code>NotImplemented</Code>"), "{text}");
+        assert!(text.contains("ask for objects by their names"), "{text}");
     }
 }
 
