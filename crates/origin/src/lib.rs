@@ -13,6 +13,7 @@ pub mod conditions;
 pub mod conformance;
 mod error;
 mod folder;
+mod forwarded;
 mod hashed;
 mod hedge;
 mod held_back;

@@ -66,11 +66,13 @@ impl Origin {
     /// # Errors
     /// See [`OriginError`] for who acts on which.
     pub async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
-        match self {
+        let stats = self.stats();
+        stats.heads.add(1);
+        stats.counted(match self {
             Self::S3(origin) => origin.head(object).await,
             Self::Folder(origin) => origin.head(object).await,
             Self::Store(origin) => origin.head(object).await,
-        }
+        })
     }
 
     /// The bytes `range` of an object, pinned to the version that `if_match` names (an ETag as the
@@ -87,11 +89,14 @@ impl Origin {
         range: Range<u64>,
         if_match: Option<&str>,
     ) -> Result<OriginBody, OriginError> {
-        match self {
+        assert!(range.start < range.end, "an empty range cannot be asked for");
+        let stats = self.stats();
+        stats.gets.add(1);
+        stats.counted(match self {
             Self::S3(origin) => origin.get(object, range, if_match).await,
             Self::Folder(origin) => origin.get(object, range, if_match).await,
             Self::Store(origin) => origin.get(object, range, if_match).await,
-        }
+        })
     }
 
     /// Anything else, handed on as it is with the origin's own signature. The request's path is
@@ -107,6 +112,7 @@ impl Origin {
         &self,
         request: Request<BoxBody>,
     ) -> Result<Response<BoxBody>, OriginError> {
+        self.stats().forwards.add(1);
         match self {
             Self::S3(origin) => origin.forward(request).await,
             Self::Folder(_) | Self::Store(_)

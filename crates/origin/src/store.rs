@@ -125,32 +125,19 @@ impl StoreOrigin {
         &self.stats
     }
 
-    /// The head of `object`.
-    ///
-    /// # Errors
-    /// What the store refused, or an answer without a size.
-    pub async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
-        self.stats.heads.add(1);
+    pub(crate) async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
         let _place = self.places.for_head().await;
-        self.stats.counted(self.checked_head(object).await)
+        self.checked_head(object).await
     }
 
-    /// The bytes `range` of `object`, of the version `if_match` when given.
-    ///
-    /// Requires: the range is not empty.
-    ///
-    /// # Errors
-    /// What the store refused, or an answer that does not fit the request.
-    pub async fn get(
+    pub(crate) async fn get(
         &self,
         object: &ObjectName,
         range: Range<u64>,
         if_match: Option<&str>,
     ) -> Result<OriginBody, OriginError> {
-        assert!(range.start < range.end, "an empty range cannot be asked for");
-        self.stats.gets.add(1);
         let place = self.places.for_range().await;
-        let (head, body) = self.stats.counted(self.checked_get(object, range, if_match).await)?;
+        let (head, body) = self.checked_get(object, range, if_match).await?;
         let source = Source::Store { body, stall: self.limits.stall };
         Ok(OriginBody::new(source, head, self.stats.clone(), place))
     }

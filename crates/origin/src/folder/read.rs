@@ -51,34 +51,20 @@ pub(crate) struct FileRange {
 }
 
 impl FolderOrigin {
-    /// The head of `object`.
-    ///
-    /// # Errors
-    /// There is no such object, or its name leads elsewhere.
-    pub async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
-        self.stats.heads.add(1);
+    pub(crate) async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
         let _place = self.places.for_head().await;
-        let opened = self.open_object(object).await;
-        self.stats.counted(opened.map(|opened| head_of(&opened.version, &object.key)))
+        let opened = self.open_object(object).await?;
+        Ok(head_of(&opened.version, &object.key))
     }
 
-    /// The bytes `range` of `object`, of the version `if_match` when given.
-    ///
-    /// Requires: the range is not empty.
-    ///
-    /// # Errors
-    /// There is no such object, version or range.
-    pub async fn get(
+    pub(crate) async fn get(
         &self,
         object: &ObjectName,
         range: Range<u64>,
         if_match: Option<&str>,
     ) -> Result<OriginBody, OriginError> {
-        assert!(range.start < range.end, "an empty range cannot be asked for");
-        self.stats.gets.add(1);
         let place = self.places.for_range().await;
-        let opened = self.open_range(object, range, if_match).await;
-        let (file, head) = self.stats.counted(opened)?;
+        let (file, head) = self.open_range(object, range, if_match).await?;
         Ok(OriginBody::new(Source::File(file), head, self.stats.clone(), place))
     }
 

@@ -11,56 +11,27 @@ use crate::aws_chunked;
 use crate::body::{BoxBody, full_body};
 use crate::checksum;
 use crate::error::OriginError;
+use crate::forwarded;
+pub(super) use crate::forwarded::Answer;
 use crate::hashed;
 use crate::listing::{self, ListRequest};
 use crate::object::ObjectName;
-use crate::origin::RequestId;
 use crate::places::Place;
-use crate::query::{Query, says_what};
+use crate::query::Query;
 use crate::range::Slice;
 use crate::reading::{self, Reading};
-use crate::sigv4::decode_path;
-
-pub(super) type Answer = Result<Response<BoxBody>, OriginError>;
 
 impl FolderOrigin {
-    /// Answers `request` as S3 would. Its path is `/BUCKET/KEY`; an answer of any status is `Ok`.
-    ///
-    /// # Errors
-    /// The file system or the request's body failed.
-    pub async fn forward(
-        &self,
-        request: Request<BoxBody>,
-    ) -> Result<Response<BoxBody>, OriginError> {
-        self.stats.forwards.add(1);
-        let place = self.places.for_forward(&request).await?;
-        let is_head = request.method() == Method::HEAD;
-        let resource = request.uri().path().to_owned();
-        let request_id = request.extensions().get::<RequestId>().cloned();
-        let answer = match self.stats.counted(self.serve(request, place).await) {
-            Err(error @ (OriginError::Unreachable { .. } | OriginError::BadUpload { .. })) => {
-                return Err(error);
-            }
-            Err(error) => {
-                let request_id = request_id.map(|RequestId(id)| id).unwrap_or_default();
-                answer::of_error(&error, &resource, &request_id)
-            }
-            Ok(answer) => answer,
-        };
-        // An answer to HEAD has the headers of its body only.
-        Ok(if is_head { answer.map(|_| full_body("")) } else { answer })
+    /// Answers `request`.
+    pub(crate) async fn forward(&self, request: Request<BoxBody>) -> Answer {
+        let known = (&self.places, &*self.stats);
+        forwarded::answered(request, known, |request, place| self.serve(request, place), told).await
     }
 
     async fn serve(&self, request: Request<BoxBody>, place: Place) -> Answer {
         let request = checksum::checked(hashed::checked(aws_chunked::decode_any(request)?)?);
         let uri = request.uri().clone();
-        let path = uri.path();
-        let path = decode_path(path.strip_prefix('/').unwrap_or(path));
-        let path =
-            path.ok_or_else(|| answer::invalid_argument("the key is not UTF-8".to_owned()))?;
-        let (bucket, key) = path.split_once('/').unwrap_or((&path, ""));
-        let object = ObjectName { bucket: bucket.to_owned(), key: key.to_owned() };
-        let query = Query::parse(uri.query())?.filtered(says_what);
+        let (object, query) = forwarded::asked(&uri)?;
         match (object.bucket.is_empty(), object.key.is_empty()) {
             (true, _) => self.serve_service(request.method(), &query).await,
             (false, true) => self.serve_bucket(request.method(), &object.bucket, &query).await,
@@ -136,5 +107,13 @@ impl FolderOrigin {
         };
         let body = FileBody::new(FileRange::new(opened, range), self.stats.clone(), place);
         Ok(response.map(|()| body.boxed_unsync()))
+    }
+}
+
+/// What the file system or the request's body failed to do is no answer to the request.
+fn told(error: OriginError) -> Result<OriginError, OriginError> {
+    match error {
+        OriginError::Unreachable { .. } | OriginError::BadUpload { .. } => Err(error),
+        error => Ok(error),
     }
 }

@@ -19,12 +19,13 @@ use super::*;
 use crate::body::{BoxBody, OriginBody, full_body};
 use crate::error::OriginError;
 use crate::object::ObjectName;
+use crate::origin::Origin;
 use crate::sigv4::sha256_hex;
 
 /// A folder with one bucket `b`, removed at the end.
 struct Fixture {
     root: PathBuf,
-    origin: FolderOrigin,
+    origin: Origin,
 }
 
 impl Fixture {
@@ -34,7 +35,7 @@ impl Fixture {
         let name = format!("zonal-folder-test-{}-{number}", std::process::id());
         let root = std::env::temp_dir().join(name);
         fs::create_dir_all(root.join("b")).unwrap();
-        let origin = FolderOrigin::open(root.clone(), &Limits::default()).unwrap();
+        let origin = Origin::from(FolderOrigin::open(root.clone(), &Limits::default()).unwrap());
         Self { root, origin }
     }
 

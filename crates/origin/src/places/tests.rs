@@ -16,6 +16,7 @@ use crate::error::OriginError;
 use crate::folder::FolderOrigin;
 use crate::limits::Limits;
 use crate::object::ObjectName;
+use crate::origin::Origin;
 
 /// How long a forwarded request waits for its place here.
 const WAIT: Duration = Duration::from_millis(50);
@@ -26,7 +27,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// A folder with one bucket `b`, one object `k` in it, and one place of each kind. Removed at the end.
 struct Crowded {
     root: PathBuf,
-    origin: FolderOrigin,
+    origin: Origin,
 }
 
 impl Crowded {
@@ -37,7 +38,7 @@ impl Crowded {
         std::fs::write(root.join("b/k"), vec![0; 1 << 20]).unwrap();
         let limits =
             Limits { concurrent_reads: 1, concurrent_forwards: 1, wait: WAIT, ..Limits::default() };
-        let origin = FolderOrigin::open(root.clone(), &limits).unwrap();
+        let origin = Origin::from(FolderOrigin::open(root.clone(), &limits).unwrap());
         Self { root, origin }
     }
 

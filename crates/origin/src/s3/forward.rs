@@ -33,15 +33,11 @@ use crate::query::Query;
 use crate::sigv4::{Timestamp, UNSIGNED_PAYLOAD, decode_path, encode_query_value};
 
 impl S3Origin {
-    /// Hands `request` on. Its path is `/BUCKET/KEY`; an answer to it is `Ok` whatever its status.
-    ///
-    /// # Errors
-    /// No answer came, it was not about the request, or the body that we were given failed.
-    pub async fn forward(
+    /// Hands `request` on.
+    pub(crate) async fn forward(
         &self,
         request: Request<BoxBody>,
     ) -> Result<Response<BoxBody>, OriginError> {
-        self.stats.forwards.add(1);
         let place = self.places.for_forward(&request).await?;
         let answer = match request.extensions().get::<AsSigned>() {
             Some(_) => self.hand_on_as_signed(request, place).await,

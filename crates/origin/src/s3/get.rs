@@ -17,24 +17,7 @@ use crate::object::ObjectName;
 use crate::range::digits;
 
 impl S3Origin {
-    /// The bytes `range` of `object`, of the version `if_match` when given.
-    ///
-    /// Requires: the range is not empty.
-    ///
-    /// # Errors
-    /// What the origin refused, or an answer that does not fit the request.
-    pub async fn get(
-        &self,
-        object: &ObjectName,
-        range: Range<u64>,
-        if_match: Option<&str>,
-    ) -> Result<OriginBody, OriginError> {
-        assert!(range.start < range.end, "an empty range cannot be asked for");
-        self.stats.gets.add(1);
-        self.stats.counted(self.checked_get(object, range, if_match).await)
-    }
-
-    async fn checked_get(
+    pub(crate) async fn get(
         &self,
         object: &ObjectName,
         range: Range<u64>,

@@ -14,16 +14,7 @@ use crate::range::digits;
 const ETAG_OF_NOTHING: &str = "\"d41d8cd98f00b204e9800998ecf8427e\"";
 
 impl S3Origin {
-    /// The head of `object`.
-    ///
-    /// # Errors
-    /// What the origin refused, or an answer without a size.
-    pub async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
-        self.stats.heads.add(1);
-        self.stats.counted(self.checked_head(object).await)
-    }
-
-    async fn checked_head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
+    pub(crate) async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
         let url = self.endpoint.url(&object.bucket, &object.key, None);
         let url = url.ok_or_else(|| no_such_bucket(&object.bucket))?;
         let _place = self.placed(self.places.for_head()).await?;

@@ -17,6 +17,7 @@ use super::*;
 use crate::body::{BoxBody, OriginBody, full_body};
 use crate::error::{OriginError, Refusal, Wait};
 use crate::object::ObjectName;
+use crate::origin::Origin;
 use scripted::{Answer, Server};
 
 /// Short enough for a test that waits for one of them.
@@ -28,14 +29,14 @@ fn limits() -> Limits {
     Limits { backoff: Duration::from_millis(1), ..Limits::default() }
 }
 
-fn origin_with(server: &Server, limits: Limits) -> S3Origin {
+fn origin_with(server: &Server, limits: Limits) -> Origin {
     let credentials =
         Credentials { access_key: "AK".into(), secret_key: "SK".into(), session_token: None };
     let endpoint = server.url().parse().unwrap();
-    S3Origin::open(endpoint, "us-east-1".into(), Some(credentials), limits).unwrap()
+    Origin::from(S3Origin::open(endpoint, "us-east-1".into(), Some(credentials), limits).unwrap())
 }
 
-fn origin(server: &Server) -> S3Origin {
+fn origin(server: &Server) -> Origin {
     origin_with(server, limits())
 }
 
@@ -73,7 +74,7 @@ async fn collect(mut body: OriginBody) -> Result<Vec<u8>, OriginError> {
 }
 
 /// Asks for the bytes 2..6 of version `v1` and reads them.
-async fn get(origin: &S3Origin) -> Result<Vec<u8>, OriginError> {
+async fn get(origin: &Origin) -> Result<Vec<u8>, OriginError> {
     collect(origin.get(&object(), 2..6, Some(ETAG)).await?).await
 }
 
@@ -84,7 +85,7 @@ async fn get_from(answers: impl IntoIterator<Item = Answer>) -> Result<Vec<u8>, 
 }
 
 /// The errors that were counted, by kind.
-fn counted(origin: &S3Origin) -> Vec<(&'static str, u64)> {
+fn counted(origin: &Origin) -> Vec<(&'static str, u64)> {
     origin.stats().errors().filter(|(_, n)| *n != 0).collect()
 }
 
@@ -112,7 +113,7 @@ async fn a_range_is_asked_for_with_its_version_and_signed() {
 async fn without_credentials_nothing_is_signed() {
     let server = Server::start([good_range()]).await;
     let endpoint = server.url().parse().unwrap();
-    let origin = S3Origin::open(endpoint, String::new(), None, limits()).unwrap();
+    let origin = Origin::from(S3Origin::open(endpoint, String::new(), None, limits()).unwrap());
     assert_eq!(get(&origin).await.unwrap(), b"2345");
     assert_eq!(server.requests()[0].header("authorization"), None);
 }
@@ -230,7 +231,7 @@ async fn what_is_not_http_is_a_lie_and_a_closed_port_is_unreachable() {
     let url = closed.url();
     drop(closed);
     let endpoint = url.parse().unwrap();
-    let origin = S3Origin::open(endpoint, String::new(), None, limits()).unwrap();
+    let origin = Origin::from(S3Origin::open(endpoint, String::new(), None, limits()).unwrap());
     let result = get(&origin).await;
     assert!(matches!(result, Err(OriginError::Unreachable { .. })), "{result:?}");
     assert_eq!(origin.stats().retries.get(), 3);
@@ -444,7 +445,9 @@ async fn https_works_with_a_trusted_certificate_and_only_with_one() {
     let endpoint: Endpoint = server.url().parse().unwrap();
     let open = |roots| {
         let limits = Limits { retries: 0, ..limits() };
-        S3Origin::with_roots(endpoint.clone(), String::new(), None, limits, roots).unwrap()
+        Origin::from(
+            S3Origin::with_roots(endpoint.clone(), String::new(), None, limits, roots).unwrap(),
+        )
     };
     assert_eq!(get(&open(roots)).await.unwrap(), b"2345");
     let result = get(&open(rustls::RootCertStore::empty())).await;

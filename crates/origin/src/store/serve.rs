@@ -1,77 +1,46 @@
 //! What S3 clients ask of the bucket besides bytes for the cache: reads with conditions, lists, and whether it is there.
 
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 
 use super::{Begin, StoreOrigin, Wanted};
 use crate::answer::{self, not_implemented};
 use crate::body::{BoxBody, full_body};
 use crate::error::{OriginError, Refusal};
+use crate::forwarded::{self, Answer};
 use crate::listing::{self, ListRequest, Page, Version};
 use crate::object::ObjectName;
-use crate::origin::RequestId;
 use crate::places::Place;
-use crate::query::{Query, says_what};
+use crate::query::Query;
 use crate::range::Slice;
 use crate::reading::{self, Reading};
 use crate::s3::streams::Download;
-use crate::sigv4::decode_path;
-
-type Answer = Result<Response<BoxBody>, OriginError>;
 
 /// Pages without an entry that a store may give in a row before it is told to be busy: it filtered ten thousand keys.
 const EMPTY_PAGES_MAX: usize = 10;
 
 impl StoreOrigin {
-    /// Answers `request` as S3 would. Its path is `/BUCKET/KEY`; an answer of any status is `Ok`.
-    ///
-    /// # Errors
-    /// No answer came, or it was about us and not about the request.
-    pub async fn forward(
-        &self,
-        request: Request<BoxBody>,
-    ) -> Result<Response<BoxBody>, OriginError> {
-        self.stats.forwards.add(1);
-        let place = self.places.for_forward(&request).await?;
-        let is_head = request.method() == Method::HEAD;
-        let resource = request.uri().path().to_owned();
-        let request_id = request.extensions().get::<RequestId>().cloned();
-        let answer = match self.stats.counted(self.serve(request.into_parts().0, place).await) {
-            Ok(answer) => answer,
-            // What has no words of its own is no answer to the request.
-            Err(error) if error.refusal().is_none() && !is_about_the_object(&error) => {
-                return Err(error);
-            }
-            Err(error @ OriginError::NotSignedIn(_)) => return Err(error),
-            Err(error) => {
-                let request_id = request_id.map(|RequestId(id)| id).unwrap_or_default();
-                answer::of_error(&in_words_of_s3(error), &resource, &request_id)
-            }
-        };
-        // An answer to HEAD has the headers of its body only.
-        Ok(if is_head { answer.map(|_| full_body("")) } else { answer })
+    /// Answers `request`.
+    pub(crate) async fn forward(&self, request: Request<BoxBody>) -> Answer {
+        let known = (&self.places, &*self.stats);
+        let serve = |request: Request<BoxBody>, place| self.serve(request.into_parts().0, place);
+        forwarded::answered(request, known, serve, told).await
     }
 
     async fn serve(&self, request: Parts, place: Place) -> Answer {
-        let path = request.uri.path();
-        let path = decode_path(path.strip_prefix('/').unwrap_or(path));
-        let path =
-            path.ok_or_else(|| answer::invalid_argument("the key is not UTF-8".to_owned()))?;
-        let (bucket, key) = path.split_once('/').unwrap_or((&path, ""));
-        self.check_bucket(bucket)?;
-        let query = Query::parse(request.uri.query())?.filtered(says_what);
+        let (object, query) = forwarded::asked(&request.uri)?;
+        self.check_bucket(&object.bucket)?;
         match request.method {
             Method::GET | Method::HEAD => {}
             _ => return Err(read_only()),
         }
-        if key.is_empty() {
-            return self.serve_bucket(&request.method, bucket, &query).await;
+        if object.key.is_empty() {
+            return self.serve_bucket(&request.method, &object.bucket, &query).await;
         }
         if !query.has_only(&[]) {
             return Err(not_implemented("this operation on an object"));
         }
-        let object = ObjectName { bucket: bucket.to_owned(), key: key.to_owned() };
         self.serve_read(&request, &object, place).await
     }
 
@@ -138,6 +107,15 @@ impl StoreOrigin {
         };
         let body = Download::new(body, self.limits.stall, self.stats.clone(), place);
         Ok(response.map(|()| body.boxed_unsync()))
+    }
+}
+
+/// What has no words of its own is no answer to the request.
+fn told(error: OriginError) -> Result<OriginError, OriginError> {
+    match error {
+        OriginError::NotSignedIn(_) => Err(error),
+        error if error.refusal().is_none() && !is_about_the_object(&error) => Err(error),
+        error => Ok(in_words_of_s3(error)),
     }
 }
 

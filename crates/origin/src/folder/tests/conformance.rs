@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::conformance::{Subject, lists, reads};
-use crate::origin::Origin;
 
 #[tokio::test]
 async fn it_keeps_what_every_origin_promises() {

@@ -65,9 +65,9 @@ impl Counting {
         self.shared.asked.load(Ordering::Relaxed)
     }
 
-    fn origin(&self, limits: Limits) -> Arc<S3Origin> {
+    fn origin(&self, limits: Limits) -> Arc<Origin> {
         let endpoint = self.url.parse().unwrap();
-        Arc::new(S3Origin::open(endpoint, String::new(), None, limits).unwrap())
+        Arc::new(Origin::from(S3Origin::open(endpoint, String::new(), None, limits).unwrap()))
     }
 }
 
@@ -100,7 +100,7 @@ impl Shared {
 
 /// So many readers, each of them so many times; how long each read took, the longest last, and how many were good.
 async fn read_at_once(
-    origin: &Arc<S3Origin>,
+    origin: &Arc<Origin>,
     readers: usize,
     times: usize,
 ) -> (Vec<Duration>, usize) {

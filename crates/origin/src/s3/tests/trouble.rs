@@ -5,12 +5,12 @@ use super::*;
 
 const LIST: &str = "<?xml version=\"1.0\"?><ListAllMyBucketsResult xmlns=\"u\"/>";
 
-async fn forward(origin: &S3Origin, method: Method) -> Result<u16, OriginError> {
+async fn forward(origin: &Origin, method: Method) -> Result<u16, OriginError> {
     let request = Request::builder().method(method).uri("/b/k").body(full_body("")).unwrap();
     origin.forward(request).await.map(|response| response.status().as_u16())
 }
 
-fn trouble(origin: &S3Origin) -> Option<&'static str> {
+fn trouble(origin: &Origin) -> Option<&'static str> {
     origin.stats().trouble().and_then(|error| error.kind())
 }
 
@@ -127,7 +127,7 @@ async fn without_keys_any_answer_but_a_failure_will_do() {
     ] {
         let server = Server::start([answer]).await;
         let endpoint = server.url().parse().unwrap();
-        let origin = S3Origin::open(endpoint, String::new(), None, limits()).unwrap();
+        let origin = Origin::from(S3Origin::open(endpoint, String::new(), None, limits()).unwrap());
         check_probe(&origin.probe().await, expected);
     }
 }
