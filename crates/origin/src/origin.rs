@@ -55,6 +55,17 @@ impl From<StoreOrigin> for Origin {
 }
 
 impl Origin {
+    /// Shows itself from now on as `other` does, which is the same place opened with other keys. Requests under way
+    /// end as they began.
+    pub fn sign_as(&self, other: &Self) {
+        match (self, other) {
+            (Self::S3(origin), Self::S3(other)) => origin.sign_as(other),
+            (Self::Store(origin), Self::Store(other)) => origin.sign_as(other),
+            // A folder asks for no keys.
+            _ => {}
+        }
+    }
+
     /// Whether nothing can be written: a request that would is refused.
     #[must_use]
     pub const fn is_read_only(&self) -> bool {

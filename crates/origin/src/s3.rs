@@ -31,6 +31,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use arc_swap::ArcSwapOption;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -46,8 +47,8 @@ use crate::stats::Stats;
 pub struct S3Origin {
     client: client::Client,
     endpoint: Endpoint,
-    /// `None`: requests are sent anonymously.
-    signer: Option<Signer>,
+    /// Empty: requests are sent anonymously.
+    signer: ArcSwapOption<Signer>,
     limits: Limits,
     places: Places,
     /// When the origin last let us in where that had been in doubt.
@@ -121,7 +122,7 @@ impl S3Origin {
         Ok(Self {
             client: client::connect_with(roots, &limits),
             endpoint,
-            signer,
+            signer: ArcSwapOption::new(signer.map(Arc::new)),
             places: Places::new(&limits),
             pace,
             retry_budget: Budget::of_retries(),
@@ -131,6 +132,11 @@ impl S3Origin {
             jitter: AtomicU64::new(0),
             stats,
         })
+    }
+
+    /// Signs from now on as `other` does.
+    pub(crate) fn sign_as(&self, other: &Self) {
+        self.signer.store(other.signer.load_full());
     }
 
     /// What was asked of it so far.

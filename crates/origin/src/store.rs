@@ -13,6 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use arc_swap::ArcSwap;
 use http::header::CONTENT_LENGTH;
 use http::{Response, StatusCode, response};
 
@@ -93,7 +94,8 @@ pub struct Listed {
 /// A container of a store, as a bucket.
 #[derive(Debug)]
 pub struct StoreOrigin {
-    store: Box<dyn Store>,
+    /// With the keys that it is asked with now.
+    store: ArcSwap<Box<dyn Store>>,
     /// What clients call it.
     bucket: String,
     limits: Limits,
@@ -109,7 +111,7 @@ impl StoreOrigin {
     #[must_use]
     pub fn new(store: Box<dyn Store>, bucket: String, limits: Limits) -> Self {
         Self {
-            store,
+            store: ArcSwap::from_pointee(store),
             bucket,
             places: Places::new(&limits),
             limits,
@@ -117,6 +119,11 @@ impl StoreOrigin {
             retry_budget: Budget::of_retries(),
             stats: Arc::default(),
         }
+    }
+
+    /// Asks from now on as `other` does.
+    pub(crate) fn sign_as(&self, other: &Self) {
+        self.store.store(other.store.load_full());
     }
 
     /// What was asked of it so far.
@@ -148,12 +155,13 @@ impl StoreOrigin {
     /// It is not, or it does not let us in.
     pub async fn probe(&self) -> Result<(), OriginError> {
         self.stats.probes.add(1);
-        self.stats.counted(self.in_time(self.store.probe()).await)
+        self.stats.counted(self.in_time(self.store.load_full().probe()).await)
     }
 
     async fn checked_head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
         self.check_bucket(&object.bucket)?;
-        let parts = self.asked(object, || self.store.head(&object.key)).await?;
+        let store = self.store.load_full();
+        let parts = self.asked(object, || store.head(&object.key)).await?;
         if parts.status != StatusCode::OK {
             return Err(OriginError::lied(format!("a head was answered {}", parts.status)));
         }
@@ -168,7 +176,8 @@ impl StoreOrigin {
         if_match: Option<&str>,
     ) -> Result<(RangeHead, BoxBody), OriginError> {
         self.check_bucket(&object.bucket)?;
-        let get = || self.store.get(&object.key, Some(range.clone()), if_match);
+        let store = self.store.load_full();
+        let get = || store.get(&object.key, Some(range.clone()), if_match);
         let answer = self.asked(object, get).await?;
         let head = get::check(&answer, &range, if_match)?;
         Ok((head, answer.into_body()))
@@ -177,7 +186,8 @@ impl StoreOrigin {
     /// The whole of an object of this head.
     async fn whole(&self, object: &ObjectName, head: &ObjectHead) -> Result<BoxBody, OriginError> {
         let if_match = head.strong_etag();
-        let answer = self.asked(object, || self.store.get(&object.key, None, if_match)).await?;
+        let store = self.store.load_full();
+        let answer = self.asked(object, || store.get(&object.key, None, if_match)).await?;
         let (parts, body) = answer.into_parts();
         let now = ObjectHead::from_headers(length_of(&parts).unwrap_or(head.size), &parts.headers);
         if (now.size, &now.etag) != (head.size, &head.etag) {

@@ -7,6 +7,7 @@
 mod block;
 mod check;
 mod freshness;
+mod keep;
 mod keys;
 mod layers;
 mod origin_spec;
@@ -87,7 +88,7 @@ impl fmt::Debug for KeyPair {
 }
 
 /// An object store.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     /// `None`: a folder of our own with a few objects. Then there is no other origin.
     pub(crate) spec: Option<OriginSpec>,
@@ -99,7 +100,22 @@ pub(crate) struct Origin {
     pub(crate) credentials: Option<Credentials>,
     /// They are those that AWS's own tools would take, and nobody named them to Zonal.
     pub(crate) has_keys_of_environment: bool,
+    /// They, or their secret, stand in a file that was named.
+    pub(crate) has_keys_in_file: bool,
     pub(crate) limits: zonal_origin::Limits,
+}
+
+impl Origin {
+    /// The same place with the same bounds, whoever asks.
+    fn without_keys(&self) -> Self {
+        Self {
+            spec: self.spec.as_ref().map(OriginSpec::without_keys),
+            credentials: None,
+            has_keys_of_environment: false,
+            has_keys_in_file: false,
+            ..self.clone()
+        }
+    }
 }
 
 /// A device and how it is used.
@@ -177,6 +193,15 @@ impl Config {
         check::check(&layers::gather(flags)?, &|name| std::env::var(name).ok())
     }
 
+    /// Whether the origins are the same places with the same bounds, whoever asks there.
+    fn has_origins_of(&self, other: &Self) -> bool {
+        let places = |config: &Self| {
+            let origins = config.origins.iter();
+            origins.map(Origin::without_keys).collect::<Vec<_>>()
+        };
+        places(self) == places(other)
+    }
+
     /// The keys whose values a running process cannot change, and that differ.
     pub(crate) fn fixed_that_differ(&self, other: &Self) -> Vec<&'static str> {
         let pinned = |config: &Self| config.keep.pinned_percent();
@@ -195,7 +220,7 @@ impl Config {
                 self.certificate.is_some() != other.certificate.is_some(),
             ),
             ("admin", self.admin != other.admin),
-            ("origin", self.origins != other.origins),
+            ("origin (but for its keys)", !self.has_origins_of(other)),
             ("device", self.devices != other.devices),
             ("keep.pinned, or whether a rule pins", pinned(self) != pinned(other)),
             ("limits", self.limits != other.limits),

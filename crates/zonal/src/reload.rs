@@ -1,11 +1,11 @@
 //! SIGHUP: the configuration is read again while requests go on, and taken whole or not at all.
 //!
-//! Access keys with what each may do, the certificate, domains, freshness and what is kept take effect with the next request,
+//! Access keys with what each may do, the keys that origins are asked with, the certificate, domains, freshness and what is
+//! kept take effect with the next request,
 //! the level of the log at once, and the access log goes on in a new file.
 //! What is built into a running process does not change: a configuration that changes it is refused, with the keys
 //! that want a restart.
 
-use tracing_subscriber::filter::Targets;
 use zonal_gateway::{Access, AccessKeys, AccessRules, Terms};
 
 use crate::config::{AccessTo, Config, Flags, Key, KeyPair};
@@ -29,23 +29,25 @@ impl<'a> Reloader<'a> {
     }
 
     /// Whether there is a file that may have changed: without one, nothing could be read again.
-    pub(crate) const fn has_files(&self) -> bool {
-        let Config { secret_key_file, certificate, more_keys, log, .. } = self.started_with;
+    pub(crate) fn has_files(&self) -> bool {
+        let Config { secret_key_file, certificate, more_keys, origins, log, .. } = self.started_with;
         matches!(log.access, Some(AccessTo::File(_)))
             || self.flags.config.is_some()
             || secret_key_file.is_some()
             || certificate.is_some()
             || !more_keys.is_empty()
+            || origins.iter().any(|origin| origin.has_keys_in_file)
     }
 
-    /// The terms as they are written now and what is to be logged, or why they cannot be taken.
-    pub(crate) fn terms(&self) -> Result<(Terms, Targets), String> {
+    /// The configuration as it is written now, with the terms that it comes to, or why it cannot be taken.
+    pub(crate) fn read(&self) -> Result<(Config, Terms), String> {
         let now = Config::load(self.flags).map_err(|error| error.to_string())?;
         let fixed = self.started_with.fixed_that_differ(&now);
         if !fixed.is_empty() {
             return Err(format!("{}: a change takes a restart", fixed.join(", ")));
         }
-        Ok((terms(&now, self.kept_keys.as_ref()), now.log.level))
+        let terms = terms(&now, self.kept_keys.as_ref());
+        Ok((now, terms))
     }
 }
 

@@ -80,7 +80,7 @@ impl S3Origin {
     /// Sends a request without a body once.
     pub(super) async fn attempt(&self, request: Request<()>) -> Result<Response<Incoming>, Failed> {
         let (mut parts, ()) = request.into_parts();
-        if let Some(signer) = &self.signer {
+        if let Some(signer) = &*self.signer.load() {
             signer.sign(Timestamp::from_system_time(SystemTime::now()), &mut parts, EMPTY_SHA256);
         }
         let request = Request::from_parts(parts, full_body(""));

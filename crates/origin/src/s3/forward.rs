@@ -64,7 +64,7 @@ impl S3Origin {
         parts.headers.remove("x-amz-security-token");
         let query = query_to_send(&Query::parse(parts.uri.query())?, &mut parts.headers);
         parts.uri = self.url_for(parts.uri.path(), query.as_deref())?;
-        if let Some(signer) = &self.signer {
+        if let Some(signer) = &*self.signer.load() {
             let now = Timestamp::from_system_time(SystemTime::now());
             signer.sign(now, &mut parts, &payload_hash);
         }

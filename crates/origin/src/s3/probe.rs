@@ -37,13 +37,18 @@ impl S3Origin {
         self.stats.counted(asked.unwrap_or(Err(stalled)))
     }
 
+    /// Whether requests are sent without a signature.
+    fn is_nobody(&self) -> bool {
+        self.signer.load().is_none()
+    }
+
     async fn ask_for_buckets(&self) -> Result<(), OriginError> {
         let url = self.endpoint.url("", "", None).expect("every endpoint has a root");
         let asked = self.attempt(Request::get(url).body(()).expect("made of valid parts")).await;
         let answer = asked.map_err(|failed| failed.error);
         match answer {
             // Whoever is nobody gets pages and redirections for people.
-            Ok(_) | Err(OriginError::Elsewhere { .. }) if self.signer.is_none() => Ok(()),
+            Ok(_) | Err(OriginError::Elsewhere { .. }) if self.is_nobody() => Ok(()),
             Ok(response) => match is_list(response).await {
                 true => Ok(()),
                 false => {
@@ -52,7 +57,7 @@ impl S3Origin {
             },
             Err(error) => match error.refusal() {
                 Some(_) if error.is_trouble() => Err(error),
-                Some(refusal) if refusal.code.is_empty() && self.signer.is_some() => {
+                Some(refusal) if refusal.code.is_empty() && !self.is_nobody() => {
                     Err(wordless(refusal))
                 }
                 Some(_) => Ok(()),
@@ -67,7 +72,7 @@ impl S3Origin {
         method: &Method,
         meaning: &OriginError,
     ) -> Result<(), OriginError> {
-        let Some(refusal) = meaning.refusal().filter(|_| self.signer.is_some()) else {
+        let Some(refusal) = meaning.refusal().filter(|_| !self.is_nobody()) else {
             return Ok(());
         };
         if !refusal.code.is_empty() {

@@ -119,6 +119,32 @@ async fn without_credentials_nothing_is_signed() {
 }
 
 #[tokio::test]
+async fn other_keys_count_from_the_next_request_on() {
+    let server = Server::start([good_range(), good_range(), good_range()]).await;
+    let with_key = |access_key: &str| {
+        let (access_key, secret_key) = (access_key.to_owned(), "SK".to_owned());
+        let credentials = Credentials { access_key, secret_key, session_token: None };
+        let endpoint = server.url().parse().unwrap();
+        Origin::from(S3Origin::open(endpoint, "r".into(), Some(credentials), limits()).unwrap())
+    };
+    let origin = with_key("AK1");
+    // It has begun: what comes of it was signed before.
+    let begun = origin.get(&object(), 2..6, Some(ETAG)).await.unwrap();
+    origin.sign_as(&with_key("AK2"));
+    assert_eq!(collect(begun).await.unwrap(), b"2345");
+    assert_eq!(get(&origin).await.unwrap(), b"2345");
+    let nobody = S3Origin::open(server.url().parse().unwrap(), "r".into(), None, limits()).unwrap();
+    origin.sign_as(&nobody.into());
+    assert_eq!(get(&origin).await.unwrap(), b"2345");
+    let requests = server.requests();
+    let signed = |n: usize| requests[n].header("authorization");
+    for (n, key) in ["AK1", "AK2"].into_iter().enumerate() {
+        assert!(signed(n).unwrap().contains(&format!("Credential={key}/")), "{:?}", signed(n));
+    }
+    assert_eq!(signed(2), None);
+}
+
+#[tokio::test]
 async fn a_chunked_answer_is_as_good() {
     let headers = "Content-Range: bytes 2-5/*\r\nETag: \"v1\"\r\nTransfer-Encoding: chunked\r\n";
     let chunked = |body| get_from([answer("206 Partial Content", headers, body)]);

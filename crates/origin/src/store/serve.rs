@@ -46,7 +46,10 @@ impl StoreOrigin {
 
     async fn serve_bucket(&self, method: &Method, bucket: &str, query: &Query<'_>) -> Answer {
         if method == Method::HEAD {
-            return self.in_time(self.store.probe()).await.map(|()| answer::empty(StatusCode::OK));
+            return self
+                .in_time(self.store.load_full().probe())
+                .await
+                .map(|()| answer::empty(StatusCode::OK));
         }
         if query.has("location") && query.has_only(&["location"]) {
             return Ok(answer::location());
@@ -61,6 +64,7 @@ impl StoreOrigin {
         if request.max_keys == 0 {
             return Ok(Page::default());
         }
+        let store = self.store.load_full();
         let mut next = request.is_continued().then(|| request.after.clone());
         for _ in 0..EMPTY_PAGES_MAX {
             let begin = match &next {
@@ -70,7 +74,7 @@ impl StoreOrigin {
             };
             let (prefix, delimiter) = (&request.prefix, &request.delimiter);
             let wanted = Wanted { prefix, delimiter, begin, max_entries: request.max_keys };
-            let mut listed = self.in_time(self.store.list(wanted)).await?;
+            let mut listed = self.in_time(store.list(wanted)).await?;
             if !request.is_continued() {
                 // A store may go on *with* what it is told to go on behind, such as the group that a key belongs to.
                 listed.entries.retain(|entry| request.after.as_str() < entry.name());

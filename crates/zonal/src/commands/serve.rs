@@ -4,7 +4,7 @@
 //! 2. Find or make what was not named: device, keys, origin. A start that fails removes what it made.
 //! 3. Open the devices, start a shard on each thread and the endpoint with it.
 //! 4. Say where it is.
-//! 5. Told to read the configuration again, serve on its terms from then on.
+//! 5. Told to read the configuration again, serve on its terms, and ask origins with its keys, from then on.
 //! 6. Told to stop, let requests end, put what was admitted on flash, and go.
 
 use std::pin::pin;
@@ -89,18 +89,18 @@ async fn serve(
     admin.observe(Observed {
         client: node.client().clone(),
         front: front.clone(),
-        origins,
+        origins: origins.clone(),
         devices,
     });
     phase.send_replace(Phase::Serving);
     print::text(&greeting(config, &found, addresses).text())?;
 
-    let reloader = Reloader::new(flags, config, found.own_keys);
+    let reloader = Reloader::new(flags, config, found.own_keys.clone());
     loop {
         match signals.next().await {
             Order::Reload if reloader.has_files() => {
                 access_log.iter().for_each(|log| log.reopen());
-                reload(&reloader, &front, level);
+                reload(&reloader, &front, level, (&origins, &found));
             }
             // The terminal of a process that has nothing to read again was closed.
             Order::Reload | Order::Stop => break,
@@ -267,6 +267,19 @@ impl Found {
         }
         Ok(Self { home, keys, own_keys, origins, devices })
     }
+
+    /// The origins that are asked with keys, with those that are configured now.
+    fn open_again(&self, config: &Config) -> Result<Vec<Option<Origin>>, Failure> {
+        if let Some((keys, _)) = &self.keys {
+            refuse_own_keys(config, keys)?;
+        }
+        let opened = config.origins.iter().map(|of| match &of.spec {
+            None | Some(OriginSpec::Folder(_)) => Ok(None),
+            // Keys of some stores stand in it.
+            Some(spec) => open_origin(spec, of).map(Some),
+        });
+        opened.collect()
+    }
 }
 
 fn needed(home: &mut Option<Home>) -> &mut Home {
@@ -325,12 +338,26 @@ fn greeting<'a>(
     }
 }
 
-/// Serves on the terms that the configuration has now; on a mistake, on those from before.
-fn reload(reloader: &Reloader, front: &Front, level: &Level) {
+/// Serves on the terms that the configuration has now, and asks origins with the keys that it has now; on a mistake, as
+/// before.
+fn reload(
+    reloader: &Reloader,
+    front: &Front,
+    level: &Level,
+    (origins, found): (&Origins, &Found),
+) {
     let Some(gateway) = front.gateway() else { return };
-    match reloader.terms() {
-        Ok((terms, targets)) => {
-            level.set(targets);
+    let read = reloader.read().and_then(|(config, terms)| {
+        // Opened before anything is taken: a key that cannot be used changes nothing.
+        let opened = found.open_again(&config).map_err(|failure| failure.to_string())?;
+        Ok((config, terms, opened))
+    });
+    match read {
+        Ok((config, terms, opened)) => {
+            for (known, opened) in origins.iter().zip(&opened) {
+                opened.iter().for_each(|opened| known.origin.sign_as(opened));
+            }
+            level.set(config.log.level);
             gateway.set_terms(terms);
             tracing::info!("the configuration was read again, and holds from now on");
         }

@@ -9,14 +9,12 @@ use std::time::Duration;
 
 use tracing_subscriber::filter::LevelFilter;
 use zonal_base::{Bytes, Nanos};
-use zonal_gateway::{
-    AccessRules, Authorization, Certificate, CertificateError, Domains, Keep, KeepRules,
-};
+use zonal_gateway::{AccessRules, Authorization, Certificate, CertificateError, Domains};
 use zonal_policy::Spec;
 
 use super::{
-    AccessTo, Config, ConfigError, Device, Keeping, Key, KeyPair, Log, LogFormat, Origin,
-    OriginSpec, freshness, keys, raw, stores,
+    AccessTo, Config, ConfigError, Device, Key, KeyPair, Log, LogFormat, Origin, OriginSpec,
+    freshness, keep, keys, raw, stores,
 };
 
 pub(super) type Checked<T> = Result<T, ConfigError>;
@@ -33,9 +31,6 @@ const PREFETCH_MAX: Bytes = Bytes::mib(32);
 
 /// From what a hard disk takes to what whoever waits has given up after.
 const PATIENCE: std::ops::RangeInclusive<Nanos> = Nanos::millis(50)..=Nanos::secs(60);
-
-/// How much of a device can be pinned at most: more would leave reclaim too little to gain.
-const PINNED_PERCENT_MAX: u32 = 75;
 
 /// Checks everything that can be checked without touching a device.
 pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config> {
@@ -64,7 +59,7 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
         devices: devices(&file.device)?,
         access: access(&file.access)?,
         freshness: freshness::rules(&file.freshness)?,
-        keep: keep(&file.keep)?,
+        keep: keep::checked(&file.keep)?,
         limits: limits(&file.limits)?,
         log: log(&file.log)?,
     })
@@ -312,8 +307,18 @@ fn origin(origin: &raw::Origin, variable: Variables<'_>) -> Checked<Origin> {
         None | Some(OriginSpec::Folder(_)) => {}
     }
     has_keys_of_environment &= credentials.is_some();
+    let has_keys_in_file = spec.as_ref().is_some_and(OriginSpec::has_key_file)
+        || !text(&origin.secret_key_file).is_empty();
     let (name, limits) = (name.to_owned(), origin_limits(origin)?);
-    Ok(Origin { spec, name, buckets, credentials, has_keys_of_environment, limits })
+    Ok(Origin {
+        spec,
+        name,
+        buckets,
+        credentials,
+        has_keys_of_environment,
+        has_keys_in_file,
+        limits,
+    })
 }
 
 fn origin_limits(origin: &raw::Origin) -> Checked<zonal_origin::Limits> {
@@ -431,33 +436,6 @@ pub(super) fn prefix_of(prefix: &str) -> Result<&str, String> {
         true => Err(format!("the prefix {prefix:?} is not of the form BUCKET/KEY")),
         false => Ok(prefix),
     }
-}
-
-fn keep(keep: &raw::Keep) -> Checked<Keeping> {
-    let mut rules = KeepRules::all(Keep::Policy);
-    let prefixes = keep.rules.iter().flatten().map(|rule| rule.prefix.as_str());
-    each_once(prefixes).map_err(|why| ConfigError::new("keep.rules", why))?;
-    for raw::KeepRule { prefix, keep } in keep.rules.iter().flatten() {
-        let keep = match keep.as_str() {
-            "pin" => Keep::Pin,
-            "never" => Keep::Never,
-            "policy" => Keep::Policy,
-            _ => {
-                let why = format!("{prefix}: {keep:?}: write pin, never or policy");
-                return Err(ConfigError::new("keep.rules", why));
-            }
-        };
-        let prefix = prefix_of(prefix).map_err(|why| ConfigError::new("keep.rules", why))?;
-        rules = rules.with(prefix, keep);
-    }
-    let text = given("keep.pinned", &keep.pinned)?;
-    let percent = text.strip_suffix('%').and_then(|number| number.parse().ok());
-    let percent = percent.filter(|percent| (1..=PINNED_PERCENT_MAX).contains(percent));
-    let pinned_percent = percent.ok_or_else(|| {
-        let why = format!("{text:?}: write a share from 1% to {PINNED_PERCENT_MAX}%");
-        ConfigError::new("keep.pinned", why)
-    })?;
-    Ok(Keeping { rules, pinned_percent })
 }
 
 fn limits(limits: &raw::Limits) -> Checked<zonal_gateway::Limits> {

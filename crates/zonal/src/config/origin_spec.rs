@@ -38,6 +38,15 @@ impl StoreSpec {
         }
     }
 
+    /// The same place, whoever asks.
+    fn without_keys(&self) -> Self {
+        match self {
+            Self::Gcs(gcs) => Self::Gcs(Gcs { keys: GcsKeys::Machine, ..gcs.clone() }),
+            Self::Azure(azure) => Self::Azure(Azure { keys: AzureKeys::Machine, ..azure.clone() }),
+            Self::Web(web) => Self::Web(web.clone()),
+        }
+    }
+
     /// Shows it to clients as `bucket`.
     pub(crate) fn open(&self, bucket: &str, limits: Limits) -> Result<StoreOrigin, OpenError> {
         let bucket = bucket.to_owned();
@@ -54,6 +63,21 @@ const REGION: &str = "us-east-1";
 
 const WRITE: &str = "write s3:https://HOST?region=REGION, file:DIR, gcs:BUCKET, azure:CONTAINER?account=NAME or \
                      https://HOST/PATH";
+
+impl OriginSpec {
+    /// The same place, whoever asks.
+    pub(crate) fn without_keys(&self) -> Self {
+        match self {
+            Self::Store(store) => Self::Store(store.without_keys()),
+            spec => spec.clone(),
+        }
+    }
+
+    /// Whether it names a file that says who asks.
+    pub(crate) const fn has_key_file(&self) -> bool {
+        matches!(self, Self::Store(StoreSpec::Gcs(Gcs { keys: GcsKeys::File(_), .. })))
+    }
+}
 
 impl FromStr for OriginSpec {
     type Err = String;

@@ -491,7 +491,7 @@ fn what_a_running_process_cannot_change_is_named() {
     assert_eq!(before.fixed_that_differ(&load(&same).unwrap()), [""; 0]);
     for (words, key) in [
         (["--listen", "127.0.0.1:1"], "endpoint.listen"),
-        (["--origin-retries", "7"], "origin"),
+        (["--origin-retries", "7"], "origin (but for its keys)"),
         (["--chunk", "64KiB"], "device"),
         (["--keep-rule", "a/=pin"], "keep.pinned, or whether a rule pins"),
         (["--limits-idle", "1s"], "limits"),
@@ -500,6 +500,11 @@ fn what_a_running_process_cannot_change_is_named() {
     ] {
         assert_eq!(before.fixed_that_differ(&load(&words).unwrap()), [key]);
     }
+    let with_key = |key| {
+        let keys = ["--origin-access-key", key, "--origin-secret-key", "s"];
+        load(&[&["--origin", "s3:http://h"], &keys[..]].concat()).unwrap()
+    };
+    assert_eq!(with_key("a").fixed_that_differ(&with_key("b")), [""; 0]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::harness::{DEVICE, Place, Zonal};
+use crate::harness::{ACCESS_KEY, DEVICE, Place, SECRET_KEY, Zonal};
 use crate::http::S3;
 
 const TAKEN: &str = "zonal_config_reloads_total";
@@ -76,6 +76,41 @@ fn a_mistake_changes_nothing_and_is_told() {
     }
     assert_eq!(zonal.metric(TAKEN), 0);
     zonal.stop();
+}
+
+/// Another Zonal is the origin: it looks at every signature.
+#[test]
+fn keys_of_an_origin_are_read_again_whole_or_not_at_all() {
+    let (behind, front) = (Place::new(), Place::new());
+    behind.object("a", b"hello");
+    write_config(&behind, "one", "read", "");
+    let origin = Zonal::start(behind.path(), &["--config", "zonal.toml"]);
+    let write_secret =
+        |secret: &str| fs::write(front.path().join("secret"), format!("{secret}\n")).unwrap();
+    write_secret("one");
+    let spec = format!("s3:http://{}", origin.endpoint);
+    let words = ["--device", DEVICE, "--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY];
+    let keys = ["--origin-access-key", "reader", "--origin-secret-key-file", "secret"];
+    let zonal = Zonal::start(front.path(), &[&["--origin", &spec], &words[..], &keys].concat());
+    let status = || zonal.s3().get("/bucket/a").unwrap().status;
+    assert_eq!(status(), 200);
+
+    write_config(&behind, "two", "read", "");
+    origin.signal(Signal::HUP);
+    origin.await_metric(TAKEN, 1);
+    assert_ne!(status(), 200, "the origin does not know the old secret any more");
+
+    write_secret("");
+    zonal.signal(Signal::HUP);
+    zonal.await_metric(REFUSED, 1);
+    assert!(zonal.log().contains("the first line of secret is empty"), "{}", zonal.log());
+
+    write_secret("two");
+    zonal.signal(Signal::HUP);
+    zonal.await_metric(TAKEN, 1);
+    assert_eq!(status(), 200);
+    zonal.stop();
+    origin.stop();
 }
 
 #[test]

@@ -1,0 +1,36 @@
+//! What is kept, as people write it.
+
+use zonal_gateway::{Keep, KeepRules};
+
+use super::check::{Checked, each_once, given, prefix_of};
+use super::{ConfigError, Keeping, raw};
+
+/// How much of a device can be pinned at most: more would leave reclaim too little to gain.
+const PINNED_PERCENT_MAX: u32 = 75;
+
+pub(super) fn checked(keep: &raw::Keep) -> Checked<Keeping> {
+    let mut rules = KeepRules::all(Keep::Policy);
+    let prefixes = keep.rules.iter().flatten().map(|rule| rule.prefix.as_str());
+    each_once(prefixes).map_err(|why| ConfigError::new("keep.rules", why))?;
+    for raw::KeepRule { prefix, keep } in keep.rules.iter().flatten() {
+        let keep = match keep.as_str() {
+            "pin" => Keep::Pin,
+            "never" => Keep::Never,
+            "policy" => Keep::Policy,
+            _ => {
+                let why = format!("{prefix}: {keep:?}: write pin, never or policy");
+                return Err(ConfigError::new("keep.rules", why));
+            }
+        };
+        let prefix = prefix_of(prefix).map_err(|why| ConfigError::new("keep.rules", why))?;
+        rules = rules.with(prefix, keep);
+    }
+    let text = given("keep.pinned", &keep.pinned)?;
+    let percent = text.strip_suffix('%').and_then(|number| number.parse().ok());
+    let percent = percent.filter(|percent| (1..=PINNED_PERCENT_MAX).contains(percent));
+    let pinned_percent = percent.ok_or_else(|| {
+        let why = format!("{text:?}: write a share from 1% to {PINNED_PERCENT_MAX}%");
+        ConfigError::new("keep.pinned", why)
+    })?;
+    Ok(Keeping { rules, pinned_percent })
+}
