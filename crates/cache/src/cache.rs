@@ -38,8 +38,10 @@ pub struct Settings {
     pub chunk: Bytes,
     /// Heads kept in memory.
     pub heads: usize,
-    /// How much of the device may be pinned, in percent: 75 at most. 0: nothing is pinned, and what was is no longer.
+    /// How much of the device may be pinned, in percent: 75 at most.
     pub pinned_percent: u32,
+    /// Nothing is to be pinned as it starts: what was is no longer.
+    pub forgets_pins: bool,
     /// How far ahead of a reader that goes front to back is fetched at most. 0: nothing is.
     pub prefetch: Bytes,
     /// The log below.
@@ -63,6 +65,7 @@ impl Settings {
             chunk: Self::CHUNK,
             heads: Self::HEADS,
             pinned_percent: 0,
+            forgets_pins: false,
             prefetch: Bytes(0),
             log: zonal_zonelog::Settings::for_device(geometry),
             #[cfg(feature = "planted-bugs")]
@@ -212,6 +215,7 @@ impl Cache {
         let (index, orders, roster) = recovery.finish(&log);
         let roster = roster.read(&log, &ports.buffers).await;
         let pins = Pins::new(&settings.layout(&geometry), settings.pinned_percent);
+        let pins = if settings.forgets_pins { pins.forgetting_found() } else { pins };
         let holdings = Holdings::new(index, rules.policy, pins);
         orders.tell_policy(&holdings, &log, (&ports.buffers, ports.clock.now())).await;
         let prefetched =
@@ -310,6 +314,12 @@ impl Cache {
     #[must_use]
     pub fn pinned(&self) -> Bytes {
         self.inner.holdings.pinned()
+    }
+
+    /// Bytes that may be pinned.
+    #[must_use]
+    pub fn pinned_max(&self) -> Bytes {
+        self.inner.holdings.pinned_max()
     }
 
     /// Bytes that came to be written or read while they should have been pinned, for which there was no room.

@@ -89,14 +89,14 @@ impl Holdings {
         })
     }
 
-    /// What is pinned on flash stays so while there is room; with no rule that pins, there is none.
+    /// What is pinned on flash stays so while there is room; with nothing that is to be pinned, there is none.
     pub(crate) fn count_pins(&self, zone: ZoneId) {
         let mut index = self.index.borrow_mut();
         let records = index.zone_records(zone);
         let pinned: Vec<Found> =
             records.filter(|found| is_pinned(found.kind, found.mark)).collect();
         for found in pinned {
-            match self.pins.has_room(found.extent.len) {
+            match self.pins.has_room_for_found(found.extent.len) {
                 true => self.pins.add(&found.extent),
                 false => set(&mut index, &found.spot(), usual(found.kind)),
             }
@@ -126,10 +126,20 @@ impl Holdings {
         self.spot(key).is_some()
     }
 
+    /// True when it finds it, and it is a piece that is pinned.
+    pub(crate) fn has_pinned(&self, key: Key) -> bool {
+        self.index.borrow().glance(key).is_some_and(|(_, kind, _)| kind == PINNED)
+    }
+
     fn spot(&self, key: Key) -> Option<Spot> {
+        self.glance(key).map(|(spot, ..)| spot)
+    }
+
+    /// What may be read.
+    fn glance(&self, key: Key) -> Option<(Spot, Kind, Mark)> {
         let (spot, kind, mark) = self.index.borrow().glance(key)?;
         let is_held = kind != PIECE || self.policy.borrow().holds(&place(&spot), mark);
-        is_held.then_some(spot)
+        is_held.then_some((spot, kind, mark))
     }
 
     /// A record is on flash, and takes the place of what its key led to before. False when its zone has no more
@@ -241,6 +251,22 @@ impl Holdings {
 
     /// Who reads says whether it is pinned from now on.
     fn note_cared_for(&self, spot: &Spot, (kind, mark): (Kind, Mark), care: Care, now: Nanos) {
+        if !self.care(spot, (kind, mark), care, now) {
+            let mark = self.policy.borrow_mut().on_access(&place(spot), mark, now);
+            self.index.borrow_mut().set_mark(spot, mark);
+        }
+    }
+
+    /// A piece, if it is on flash, is pinned from now on, as far as there is room, or is not. Nobody reads it.
+    pub(crate) fn set_care(&self, key: Key, care: Care, now: Nanos) {
+        let Some((spot, kind, mark)) = self.glance(key) else { return };
+        if kind == PINNED || care == Care::Pinned {
+            self.care(&spot, (kind, mark), care, now);
+        }
+    }
+
+    /// Pins a piece or releases it. False when there is no room for the pin.
+    fn care(&self, spot: &Spot, (kind, mark): (Kind, Mark), care: Care, now: Nanos) -> bool {
         let (mut index, mut policy) = (self.index.borrow_mut(), self.policy.borrow_mut());
         match (kind, care) {
             (PINNED, Care::Pinned) => index.set_mark(spot, WANTED),
@@ -254,8 +280,9 @@ impl Holdings {
                 self.pins.add(&spot.extent);
                 set(&mut index, spot, (PINNED, WANTED));
             }
-            _ => index.set_mark(spot, policy.on_access(&place(spot), mark, now)),
+            _ => return false,
         }
+        true
     }
 
     /// The head of an object was asked for, and is to be pinned or not.
@@ -324,6 +351,11 @@ impl Holdings {
     /// What of all zones is pinned.
     pub(crate) const fn pinned(&self) -> Bytes {
         self.pins.total()
+    }
+
+    /// What may be.
+    pub(crate) const fn pinned_max(&self) -> Bytes {
+        self.pins.most()
     }
 
     /// What should have been pinned, and was not.

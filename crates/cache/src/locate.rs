@@ -1,4 +1,4 @@
-//! Where the bytes of a version are, asked without reading any.
+//! Where the bytes of a version are, and whether they are pinned, asked and said without reading any.
 
 use alloc::sync::Arc;
 use core::ops::Range;
@@ -6,13 +6,15 @@ use core::ops::Range;
 use crate::cache::Inner;
 use crate::object::VersionKey;
 use crate::read::is_in_memory;
-use crate::{Cache, Head, ObjectName};
+use crate::{Cache, Care, Head, ObjectName};
 
 /// Where the bytes of a range are, as far as they are cached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Whereabouts {
     /// Bytes on flash.
     pub on_flash: u64,
+    /// Of them, those that are pinned.
+    pub pinned: u64,
     /// Bytes that are only in memory: on their way to flash, waiting before it, or about to be let go.
     pub in_memory: u64,
 }
@@ -40,6 +42,18 @@ impl Cache {
     }
 }
 
+impl Cache {
+    /// Pins what of `range` is on flash, as far as there is room, or releases it. No policy hears of a read.
+    ///
+    /// Requires: the range lies within the object and within one stripe.
+    pub fn set_care(&self, object: &ObjectName, head: &Head, range: &Range<u64>, care: Care) {
+        let (_, version) = self.inner.keys_of(object, head);
+        for number in self.inner.pieces_of(range) {
+            self.inner.holdings.set_care(version.piece(number), care, self.inner.now());
+        }
+    }
+}
+
 impl Inner {
     fn all_cached(&self, head: &Head, version: VersionKey, range: &Range<u64>) -> bool {
         let (filling, memory) = (self.filling.borrow(), self.memory.borrow());
@@ -64,6 +78,7 @@ impl Inner {
             let len = range.end.min((number + 1) * piece) - start;
             if self.holdings.has(key) {
                 found.on_flash += len;
+                found.pinned += if self.holdings.has_pinned(key) { len } else { 0 };
             } else if is_in_memory(&filling, key) || memory.has(key, head) {
                 found.in_memory += len;
             }

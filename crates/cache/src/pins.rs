@@ -54,6 +54,8 @@ pub(crate) struct Pins {
     by_zone: RefCell<Vec<u64>>,
     total: Cell<u64>,
     most: u64,
+    /// What is pinned at the start does not stay so.
+    forgets_found: bool,
     /// There was no room for a pin.
     is_short: Cell<bool>,
     /// Bytes for which there was none.
@@ -72,9 +74,15 @@ impl Pins {
             by_zone: RefCell::new(vec![0; index(layout.zone_count.into())]),
             total: Cell::new(0),
             most: usable / 100 * u64::from(percent).min(SHARE_MAX),
+            forgets_found: false,
             is_short: Cell::new(false),
             refused: Cell::new(0),
         }
+    }
+
+    /// What is pinned at the start does not stay so.
+    pub(crate) fn forgetting_found(self) -> Self {
+        Self { forgets_found: true, ..self }
     }
 
     /// Whether so much more may be pinned. If not, that is counted.
@@ -85,6 +93,11 @@ impl Pins {
             self.refused.set(self.refused.get() + u64::from(len));
         }
         has_room
+    }
+
+    /// Whether so much that was found pinned stays so.
+    pub(crate) fn has_room_for_found(&self, len: u32) -> bool {
+        !self.forgets_found && self.has_room(len)
     }
 
     pub(crate) const fn refused(&self) -> Bytes {
@@ -107,6 +120,10 @@ impl Pins {
 
     pub(crate) const fn total(&self) -> Bytes {
         Bytes(self.total.get())
+    }
+
+    pub(crate) const fn most(&self) -> Bytes {
+        Bytes(self.most)
     }
 
     /// Whether room was lacking since this was asked last.

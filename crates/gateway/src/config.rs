@@ -1,12 +1,16 @@
 //! What the gateway is told when it starts.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use zonal_host::ObjectName;
 
 use crate::access::AccessRules;
 use crate::access_log::AccessLog;
 use crate::auth::AccessKeys;
 use crate::domains::Domains;
-use crate::prefix::{FreshnessRules, KeepRules};
+use crate::pins::Pins;
+use crate::prefix::{FreshnessRules, Keep, KeepRules};
 use crate::tls::Certificate;
 
 /// Settings of one endpoint.
@@ -47,8 +51,21 @@ pub struct Terms {
     pub freshness: FreshnessRules,
     /// What is kept of what is read.
     pub keep: KeepRules,
+    /// What of it is pinned by order, where no rule says `never`.
+    pub pins: Arc<Pins>,
     /// What connections are secured with; `None`: plain HTTP.
     pub certificate: Option<Certificate>,
+}
+
+impl Terms {
+    /// What becomes of an object's bytes on flash.
+    #[must_use]
+    pub fn keep_of(&self, object: &ObjectName) -> Keep {
+        match self.keep.of(object) {
+            Keep::Policy if self.pins.have(object) => Keep::Pin,
+            keep => keep,
+        }
+    }
 }
 
 /// Whether reads are answered from the cache.

@@ -36,6 +36,7 @@ use crate::get_object::get_object;
 use crate::head_object::head_object;
 use crate::list_buckets::list_buckets;
 use crate::operation::{Handling, Operation};
+use crate::pins::Pins;
 use crate::places::Places;
 use crate::read::{self, Read, Unserved};
 use crate::request_id::{RequestId, RequestIds};
@@ -145,6 +146,11 @@ impl Gateway {
     pub fn set_terms(&self, terms: Terms) {
         self.shared.terms.store(Arc::new(terms));
         self.stats().terms_changed.add(1);
+    }
+
+    /// From now on this is pinned by order.
+    pub fn set_pins(&self, pins: Arc<Pins>) {
+        self.shared.terms.rcu(|terms| Terms { pins: pins.clone(), ..Terms::clone(terms) });
     }
 
     /// The terms on which requests are served now.

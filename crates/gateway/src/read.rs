@@ -116,7 +116,7 @@ impl<'a> Read<'a> {
     ) -> Option<Self> {
         let query = &asked.query;
         let care =
-            terms.keep.of(name).care().filter(|_| is_for_the_cache(&request.headers, query))?;
+            terms.keep_of(name).care().filter(|_| is_for_the_cache(&request.headers, query))?;
         let rule = terms.freshness.of(name);
         let trust = match asked.operation {
             Operation::HeadObject => rule.of_head(),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 use zonal_cache::{
-    Care, Doomed, Head, ObjectName, OpenError, Opened, ReadError, RemoveError, STRIPE, Trust, Whereabouts,
+    Care, Doomed, Head, ObjectName, OpenError, Opened, ReadError, RemoveError, STRIPE, Trust,
+    Whereabouts,
 };
 
 use crate::ShardStats;
@@ -121,10 +122,7 @@ impl Client {
         range: Range<u64>,
     ) -> Option<Located> {
         let mut all = Located::default();
-        let stripes = range.start / STRIPE.0..range.end.div_ceil(STRIPE.0);
-        for stripe in stripes {
-            let start = range.start.max(stripe * STRIPE.0);
-            let range = start..range.end.min((stripe + 1) * STRIPE.0);
+        for (stripe, range) in stripes_of(&range) {
             let (reply, answer) = oneshot::channel();
             let (object, head) = (object.clone(), head.clone());
             let to = self.stripe(&object, stripe).clone();
@@ -132,6 +130,25 @@ impl Client {
             all.add(answer.await.ok()?);
         }
         Some(all)
+    }
+
+    /// Pins what of `range` is on flash, as far as there is room, or releases it. Nobody reads it; how the head is cared
+    /// for is said when it is opened. A shard that has ended has nothing to pin.
+    pub async fn set_care(
+        &self,
+        object: &ObjectName,
+        head: &Arc<Head>,
+        range: Range<u64>,
+        care: Care,
+    ) {
+        for (stripe, range) in stripes_of(&range) {
+            let (reply, answer) = oneshot::channel();
+            let (object, head) = (object.clone(), head.clone());
+            let to = self.stripe(&object, stripe).clone();
+            if to.send(Request::SetCare { object, head, range, care, reply }).await.is_ok() {
+                let _ = answer.await;
+            }
+        }
     }
 
     /// Removes what is cached under the name. Durable: once this returns, none of it is served any more,
@@ -250,6 +267,14 @@ impl Client {
     }
 }
 
+/// The stripes that a range touches, each with its part of it.
+fn stripes_of(range: &Range<u64>) -> impl Iterator<Item = (u64, Range<u64>)> + use<> {
+    let Range { start, end } = *range;
+    let stripes = start / STRIPE.0..end.div_ceil(STRIPE.0);
+    stripes
+        .map(move |stripe| (stripe, start.max(stripe * STRIPE.0)..end.min((stripe + 1) * STRIPE.0)))
+}
+
 /// The answer of [`Client::locate`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Located {
@@ -264,6 +289,7 @@ pub struct Located {
 impl Located {
     fn add(&mut self, other: Self) {
         self.whereabouts.on_flash += other.whereabouts.on_flash;
+        self.whereabouts.pinned += other.whereabouts.pinned;
         self.whereabouts.in_memory += other.whereabouts.in_memory;
         if self.backlog <= other.backlog {
             (self.backlog, self.backlog_max) = (other.backlog, other.backlog_max);

@@ -142,7 +142,7 @@ impl Crank {
             device,
             shard,
             pinned = %cache.pinned(),
-            "no more can be pinned (keep.pinned): what the rules pin beyond it is cached as everything else"
+            "no more can be pinned (keep.pinned): what is to be pinned beyond it is cached as everything else"
         );
         self.has_told = true;
     }
@@ -249,6 +249,10 @@ impl Crank {
                     backlog_max: cache.log().backlog_max(),
                 });
             }
+            Request::SetCare { object, head, range, care, reply } => {
+                cache.set_care(&object, &head, &range, care);
+                let _ = reply.send(());
+            }
             Request::Remove { doomed, reply } => self.start_removal(cache, doomed, reply),
             Request::Settle { reply } => spawner.spawn(async move {
                 cache.settle().await;
@@ -289,6 +293,7 @@ impl Crank {
             zone_capacity: cache.log().geometry().zone_capacity.bytes(),
             backlog: cache.log().backlog(),
             pinned: cache.pinned(),
+            pinned_max: cache.pinned_max(),
             records: cache.record_count(),
             index_memory: cache.index_memory(),
             held_memory: cache.held_memory(),

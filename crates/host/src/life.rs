@@ -68,6 +68,7 @@ impl Crank {
         let mut settings = zonal_cache::Settings::for_device(&geometry);
         settings.chunk = share.settings.chunk;
         settings.pinned_percent = share.settings.pinned_percent;
+        settings.forgets_pins = share.settings.forgets_pins;
         settings.prefetch = share.settings.prefetch;
         let ports = Ports {
             device: Port::new(),

@@ -42,8 +42,10 @@ pub struct DeviceSettings {
     pub chunk: Bytes,
     /// Memory of each shard for chunks that wait before flash or are read often.
     pub dram: Bytes,
-    /// How much of it may be pinned, in percent; 0: nothing is pinned.
+    /// How much of it may be pinned, in percent.
     pub pinned_percent: u32,
+    /// Nothing is to be pinned as it starts: what was is no longer.
+    pub forgets_pins: bool,
     /// Buffer memory of each shard.
     pub buffers: Bytes,
     /// How far ahead of a reader that goes front to back is fetched at most, of objects whose first stripe is on it.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use zonal_cache::{
-    Care, Doomed, Head, Homes, ObjectName, OpenError, Opened, RemoveError, RosterLost, STRIPE, Trust,
+    Care, Doomed, Head, Homes, ObjectName, OpenError, Opened, RemoveError, RosterLost, STRIPE,
+    Trust,
 };
 use zonal_hostdev::Drive;
 use zonal_policy::Wasted;
@@ -70,6 +71,14 @@ pub(crate) enum Request {
         head: Arc<Head>,
         range: Range<u64>,
         reply: oneshot::Sender<Located>,
+    },
+    /// Pin what of the range is on flash, or release it.
+    SetCare {
+        object: ObjectName,
+        head: Arc<Head>,
+        range: Range<u64>,
+        care: Care,
+        reply: oneshot::Sender<()>,
     },
     Remove {
         doomed: Doomed,

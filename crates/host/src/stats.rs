@@ -21,6 +21,8 @@ pub struct ShardStats {
     pub backlog: Bytes,
     /// Bytes that are pinned.
     pub pinned: Bytes,
+    /// Bytes that may be.
+    pub pinned_max: Bytes,
     /// Records in the index.
     pub records: u64,
     /// Memory of the index.

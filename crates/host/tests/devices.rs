@@ -75,6 +75,7 @@ async fn start(directory: &Path, store: &Arc<Store>, names: &[&str]) -> Result<N
         chunk: Size::kib(64),
         dram: Size(0),
         pinned_percent: 0,
+        forgets_pins: false,
         buffers: Size::mib(16),
         prefetch: Size(0),
         patience: PATIENCE,

@@ -190,6 +190,7 @@ async fn start(directory: &Path, store: &Arc<Store>) -> Node {
         chunk: Size::kib(256),
         dram: Size(0),
         pinned_percent: 0,
+        forgets_pins: false,
         buffers: Size::mib(16),
         prefetch: Size(0),
         patience: Nanos::millis(u64::try_from(PATIENCE.as_millis()).unwrap()),

@@ -84,6 +84,7 @@ fn settings(path: &std::path::Path) -> NodeSettings {
             chunk: Size::kib(256),
             dram: Size::mib(8),
             pinned_percent: 0,
+            forgets_pins: false,
             buffers: Size::mib(32),
             prefetch: Size(0),
             patience: zonal_host::PATIENCE,

@@ -135,6 +135,7 @@ impl Far {
                 chunk: Size::kib(256),
                 dram: Size(0),
                 pinned_percent: 0,
+                forgets_pins: false,
                 buffers: Size::mib(96),
                 prefetch,
                 patience: zonal_host::PATIENCE,

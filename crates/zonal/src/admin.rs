@@ -5,6 +5,7 @@ mod body;
 mod metrics;
 mod names;
 mod orders;
+mod pin;
 mod process;
 mod purge;
 mod readiness;
@@ -30,6 +31,7 @@ use zonal_host::{Client, ShardStats};
 use zonal_origin::Origins;
 
 use crate::front::Front;
+use crate::pins::PinsFile;
 use crate::stats;
 
 use body::Body;
@@ -68,6 +70,8 @@ pub(crate) struct Observed {
     pub(crate) client: Client,
     pub(crate) front: Front,
     pub(crate) origins: Arc<Origins>,
+    /// What is pinned by order.
+    pub(crate) pins: Arc<PinsFile>,
     /// How the devices were named, in their order.
     pub(crate) devices: Vec<String>,
 }
@@ -85,10 +89,14 @@ impl Admin {
         Self { phase, node: Arc::default(), warming: one(), purging: one() }
     }
 
-    /// From here on there is something to look at, and the origins' troubles are logged.
+    /// From here on there is something to look at, the origins' troubles are logged, and what is pinned by order is
+    /// pinned.
     pub(crate) fn observe(&self, node: Observed) {
         for place in 0..node.origins.iter().count() {
             tokio::spawn(trouble::tell(node.origins.clone(), place));
+        }
+        if let Some(gateway) = node.front.gateway() {
+            tokio::spawn(pin::pin_again(node.client.clone(), gateway.terms()));
         }
         // A node is started once.
         let _ = self.node.set(node);
@@ -225,6 +233,7 @@ Zonal
 /readyz   200 when requests are served from the cache, 503 and why when not
 /stats    what the cache did since the start as JSON, see zonal cache stats
 /cache/warm   POST of a list: puts objects on flash, see zonal cache warm --help
+/cache/pin    POST of a list: pins objects, see zonal cache pin --help; /cache/unpin releases them
 /cache/purge  POST of a list: removes objects from the cache, see zonal cache purge --help
 /cache/off    POST: reads go past the cache, until /cache/on or a restart
 ";

@@ -20,11 +20,12 @@ mod variables;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tracing_subscriber::filter::Targets;
 use zonal_base::{Bytes, Nanos};
 use zonal_gateway::{
-    AccessRules, Authorization, Certificate, Domains, FreshnessRules, Keep, KeepRules,
+    AccessRules, Authorization, Certificate, Domains, FreshnessRules, Keep, KeepRules, Pins,
 };
 use zonal_hostdev::DeviceSpec;
 use zonal_origin::sigv4::Credentials;
@@ -146,13 +147,17 @@ pub(crate) struct Keeping {
     pub(crate) rules: KeepRules,
     /// How much of each device may be pinned.
     pub(crate) pinned_percent: u32,
+    /// What is pinned by order, as the file has it.
+    pub(crate) pins: Arc<Pins>,
+    pub(crate) pins_file: PathBuf,
+    /// It is not one of our own.
+    pub(crate) is_pins_file_named: bool,
 }
 
 impl Keeping {
-    /// How much of each device may be pinned; 0 when no rule pins anything.
-    pub(crate) fn pinned_percent(&self) -> u32 {
-        let pins = self.rules.rules().any(|rule| rule == Keep::Pin);
-        if pins { self.pinned_percent } else { 0 }
+    /// Whether nothing is to be pinned.
+    pub(crate) fn pins_nothing(&self) -> bool {
+        self.pins.is_empty() && self.rules.rules().all(|rule| rule != Keep::Pin)
     }
 }
 
@@ -204,7 +209,6 @@ impl Config {
 
     /// The keys whose values a running process cannot change, and that differ.
     pub(crate) fn fixed_that_differ(&self, other: &Self) -> Vec<&'static str> {
-        let pinned = |config: &Self| config.keep.pinned_percent();
         let differ = [
             ("data-dir", self.data_dir != other.data_dir),
             ("endpoint.listen", self.listen != other.listen),
@@ -222,7 +226,8 @@ impl Config {
             ("admin", self.admin != other.admin),
             ("origin (but for its keys)", !self.has_origins_of(other)),
             ("device", self.devices != other.devices),
-            ("keep.pinned, or whether a rule pins", pinned(self) != pinned(other)),
+            ("keep.pinned", self.keep.pinned_percent != other.keep.pinned_percent),
+            ("keep.pins-file", self.keep.pins_file != other.keep.pins_file),
             ("limits", self.limits != other.limits),
             ("log.format", self.log.format != other.log.format),
             ("log.access", self.log.access != other.log.access),

@@ -5,6 +5,7 @@
 //! zonal-data/credentials   the access key, as AWS's own tools read it
 //! zonal-data/flash         the device
 //! zonal-data/origin/       the object store: bucket `demo` with a few objects
+//! zonal-data/pins          what was pinned by order: `pins` writes it, also where everything else was named
 //!
 //! zonal-block/lock         the same for a block device
 //! zonal-block/capacity     the device that keeps the data

@@ -20,12 +20,14 @@ mod home;
 mod listeners;
 mod local_socket;
 mod logging;
+mod pins;
 mod purging;
 mod reload;
 mod signals;
 mod stats;
 mod survey;
 mod switching;
+mod unpinning;
 mod wanted;
 mod warming;
 

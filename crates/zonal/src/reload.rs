@@ -30,11 +30,13 @@ impl<'a> Reloader<'a> {
 
     /// Whether there is a file that may have changed: without one, nothing could be read again.
     pub(crate) fn has_files(&self) -> bool {
-        let Config { secret_key_file, certificate, more_keys, origins, log, .. } = self.started_with;
+        let Config { secret_key_file, certificate, more_keys, origins, keep, log, .. } =
+            self.started_with;
         matches!(log.access, Some(AccessTo::File(_)))
             || self.flags.config.is_some()
             || secret_key_file.is_some()
             || certificate.is_some()
+            || keep.is_pins_file_named
             || !more_keys.is_empty()
             || origins.iter().any(|origin| origin.has_keys_in_file)
     }
@@ -69,6 +71,7 @@ pub(crate) fn terms(config: &Config, kept_keys: Option<&KeyPair>) -> Terms {
         access: config.access.clone(),
         freshness: config.freshness.clone(),
         keep: config.keep.rules.clone(),
+        pins: config.keep.pins.clone(),
         certificate: config.certificate.clone(),
     }
 }

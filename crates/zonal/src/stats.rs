@@ -15,6 +15,8 @@ pub(crate) struct Stats {
     pub(crate) cache: State,
     pub(crate) answers: Answers,
     pub(crate) connections: Connections,
+    /// By order.
+    pub(crate) pins: Pins,
     /// In the order of the configuration; each with all its shards.
     pub(crate) devices: Vec<Device>,
     /// In the order of the configuration.
@@ -38,6 +40,13 @@ pub(crate) struct Connections {
     pub(crate) accepted: u64,
     pub(crate) refused: u64,
     pub(crate) timed_out: u64,
+}
+
+/// What is named to be pinned.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Pins {
+    pub(crate) objects: u64,
+    pub(crate) prefixes: u64,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -72,6 +81,11 @@ pub(crate) struct Flash {
     /// Of zones that hold something, whether or not it is of use.
     pub(crate) used_bytes: u64,
     pub(crate) records: u64,
+    pub(crate) pinned_bytes: u64,
+    /// What may be.
+    pub(crate) pinned_max_bytes: u64,
+    /// Written or read while they should have been pinned, and there was no room.
+    pub(crate) unpinned_bytes: u64,
     pub(crate) zones: Zones,
     pub(crate) admitted_bytes: u64,
     pub(crate) refused_bytes: u64,
@@ -121,6 +135,9 @@ impl Flash {
         self.capacity_bytes += other.capacity_bytes;
         self.used_bytes += other.used_bytes;
         self.records += other.records;
+        self.pinned_bytes += other.pinned_bytes;
+        self.pinned_max_bytes += other.pinned_max_bytes;
+        self.unpinned_bytes += other.unpinned_bytes;
         self.zones.empty += other.zones.empty;
         self.zones.open += other.zones.open;
         self.zones.sealed += other.zones.sealed;

@@ -1,6 +1,7 @@
 //! What `zonal cache warm` and the admin endpoint say to each other about a list of objects.
 
 use serde::{Deserialize, Serialize};
+use zonal_host::Whereabouts;
 
 /// Where a list is posted.
 pub(crate) const PATH: &str = "/cache/warm";
@@ -17,7 +18,7 @@ pub(crate) enum Line {
 }
 
 /// What became of one object. Sizes are in bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Told {
     pub(crate) name: String,
     /// Of what was asked for; 0 when that is not known.
@@ -28,7 +29,9 @@ pub(crate) struct Told {
     pub(crate) fetched: u64,
     /// When its turn was over.
     pub(crate) on_flash: u64,
-    /// Why not all of it is on flash.
+    /// Of that.
+    pub(crate) pinned: u64,
+    /// Why not all of it is on flash, or pinned where it is to be.
     pub(crate) why: Option<String>,
 }
 
@@ -50,24 +53,31 @@ pub(crate) struct Sum {
     pub(crate) objects: u64,
     /// Of them, all of what was asked for is on flash.
     pub(crate) objects_on_flash: u64,
+    /// Of them, all of what was asked for is pinned.
+    pub(crate) objects_pinned: u64,
     pub(crate) size: u64,
     pub(crate) was_on_flash: u64,
     pub(crate) fetched: u64,
     pub(crate) on_flash: u64,
+    pub(crate) pinned: u64,
     /// They had more on flash when their turn was over.
     pub(crate) objects_evicted: u64,
     pub(crate) evicted: u64,
 }
 
 impl Sum {
-    /// Counts an object of which `on_flash` bytes are there at the end.
-    pub(crate) fn add(&mut self, told: &Told, on_flash: u64, is_whole: bool) {
+    /// Counts an object, and where it is at the end; `None`: there is none.
+    pub(crate) fn add(&mut self, told: &Told, now: Option<Whereabouts>) {
+        let Whereabouts { on_flash, pinned, .. } = now.unwrap_or_default();
+        let is_all = |bytes: u64| now.is_some() && bytes == told.size;
         self.objects += 1;
-        self.objects_on_flash += u64::from(is_whole);
+        self.objects_on_flash += u64::from(is_all(on_flash));
+        self.objects_pinned += u64::from(is_all(pinned));
         self.size += told.size;
         self.was_on_flash += told.was_on_flash;
         self.fetched += told.fetched;
         self.on_flash += on_flash;
+        self.pinned += pinned;
         let evicted = told.on_flash.saturating_sub(on_flash);
         self.objects_evicted += u64::from(0 < evicted);
         self.evicted += evicted;
@@ -86,12 +96,13 @@ mod tests {
             was_on_flash: 2,
             fetched: 8,
             on_flash: 10,
-            why: None,
+            ..Told::default()
         };
         let mut sum = Sum::default();
-        sum.add(&told, 10, true);
-        sum.add(&told, 7, false);
+        sum.add(&told, Some(Whereabouts { on_flash: 10, pinned: 10, in_memory: 0 }));
+        sum.add(&told, Some(Whereabouts { on_flash: 7, pinned: 6, in_memory: 0 }));
         assert_eq!((sum.objects, sum.objects_on_flash, sum.on_flash), (2, 1, 17));
+        assert_eq!((sum.objects_pinned, sum.pinned), (1, 16));
         assert_eq!((sum.objects_evicted, sum.evicted), (1, 3));
     }
 }

@@ -93,6 +93,7 @@ impl World {
                 policy: "zone-fifo".parse().unwrap(),
                 chunk: Bytes::kib(256),
                 pinned_percent: 50,
+                forgets_pins: false,
                 buffers: Bytes::mib(32),
                 prefetch: Bytes(0),
                 patience: zonal_host::PATIENCE,
@@ -113,6 +114,7 @@ impl World {
             keep: KeepRules::all(Keep::Policy)
                 .with("b/never/", Keep::Never)
                 .with("b/pin/", Keep::Pin),
+            pins: Arc::default(),
             certificate: None,
         };
         let gateway = Gateway::new(config, terms, node.client().clone(), origins);

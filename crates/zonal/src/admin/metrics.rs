@@ -135,6 +135,7 @@ const SHARD: &[Metric<ShardStats>] = &[
         s.cache.unpinned_bytes
     }),
     gauge("zonal_cache_pinned_bytes", "Bytes that are pinned", |s| s.pinned.0),
+    gauge("zonal_cache_pinned_max_bytes", "Bytes that may be pinned", |s| s.pinned_max.0),
     counter("zonal_cache_heads_refused_total", "Heads that did not go to flash", |s| {
         s.cache.heads_refused
     }),

@@ -15,11 +15,13 @@ use zonal_gateway::{Caching, Gateway};
 
 use super::body::Body;
 use super::names::Names;
+use super::pin::release;
 use super::purge::purge;
 use super::warm::Warmer;
 use super::{Admin, JSON, NDJSON, Observed, PLAIN, Phase, answer, report};
+use crate::pins::{self, NotPinned};
 use crate::wanted::{self, Wanted};
-use crate::{purging, switching, warming};
+use crate::{purging, switching, unpinning, warming};
 
 /// Until all of a list is there.
 const LIST_PATIENCE: Duration = Duration::from_secs(60);
@@ -28,6 +30,8 @@ const LIST_PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Order {
     Warm,
+    Pin,
+    Unpin,
     Purge,
     Switch(Caching),
 }
@@ -43,6 +47,8 @@ impl Order {
     pub(super) fn of(path: &str) -> Option<Self> {
         match path {
             warming::PATH => Some(Self::Warm),
+            unpinning::PIN_PATH => Some(Self::Pin),
+            unpinning::PATH => Some(Self::Unpin),
             purging::PATH => Some(Self::Purge),
             switching::OFF_PATH => Some(Self::Switch(Caching::Off)),
             switching::ON_PATH => Some(Self::Switch(Caching::On)),
@@ -71,13 +77,37 @@ impl Admin {
             return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "it does not serve now"));
         };
         match order {
-            Order::Warm => self.warm(node, gateway, request).await,
+            Order::Warm | Order::Pin => self.warm(node, gateway, (order, request)).await,
+            Order::Unpin => self.unpin(node, gateway, request).await,
             Order::Purge => self.purge(node, request).await,
             Order::Switch(caching) => Ok(switch(gateway, caching)),
         }
     }
 
+    /// What is to be pinned is named first: then it is warmed as it is.
     async fn warm(
+        &self,
+        node: &Observed,
+        gateway: &Gateway,
+        (order, request): (Order, Request<Incoming>),
+    ) -> Result<Response<Body>, Refusal> {
+        let Ok(place) = self.warming.clone().try_acquire_owned() else {
+            return Err(refuse(StatusCode::CONFLICT, "a warm-up is under way"));
+        };
+        let list = list_of(request).await?;
+        if matches!(order, Order::Pin) {
+            node.pins.change(gateway, |known| pins::pin(known, &list)).map_err(not_pinned)?;
+        }
+        // Something is kept of each object until the end.
+        let room = wanted::OBJECTS_MAX - list.len();
+        let names = Names::new(node.origins.clone(), list, room);
+        let (report, lines) = mpsc::channel(report::LINES_MAX);
+        let warmer = Warmer::new(node.client.clone(), gateway.terms());
+        tokio::spawn(warmer.warm(names, report, self.phase.clone(), place));
+        Ok(answer(StatusCode::OK, NDJSON, lines))
+    }
+
+    async fn unpin(
         &self,
         node: &Observed,
         gateway: &Gateway,
@@ -87,12 +117,17 @@ impl Admin {
             return Err(refuse(StatusCode::CONFLICT, "a warm-up is under way"));
         };
         let list = list_of(request).await?;
-        // Something is kept of each object until the end.
-        let room = wanted::OBJECTS_MAX - list.len();
-        let names = Names::new(node.origins.clone(), list, room);
+        if list.iter().any(|wanted| matches!(wanted, Wanted::Part(..))) {
+            return Err(refuse(StatusCode::BAD_REQUEST, pins::NO_PARTS));
+        }
+        // Those are released whether or not the origin still has them.
+        let named = node.pins.change(gateway, |known| Ok(pins::unpin(known, &list)));
+        let named = named.map_err(not_pinned)?;
+        // Nothing is kept of them.
+        let names = Names::new(node.origins.clone(), list, usize::MAX);
         let (report, lines) = mpsc::channel(report::LINES_MAX);
-        let warmer = Warmer::new(node.client.clone(), &gateway.terms());
-        tokio::spawn(warmer.warm(names, report, self.phase.clone(), place));
+        let told = (node.client.clone(), gateway.terms());
+        tokio::spawn(release(told, (named, names), report, self.phase.clone(), place));
         Ok(answer(StatusCode::OK, NDJSON, lines))
     }
 
@@ -112,6 +147,13 @@ impl Admin {
         let (client, phase) = (node.client.clone(), self.phase.clone());
         tokio::spawn(purge(client, list, report, phase, place));
         Ok(answer(StatusCode::OK, NDJSON, lines))
+    }
+}
+
+fn not_pinned(why: NotPinned) -> Refusal {
+    match why {
+        NotPinned::Refused(why) => refuse(StatusCode::BAD_REQUEST, &why),
+        NotPinned::Failed(why) => refuse(StatusCode::INTERNAL_SERVER_ERROR, &why),
     }
 }
 

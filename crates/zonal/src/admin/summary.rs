@@ -4,7 +4,7 @@ use zonal_gateway::{Gateway, Outcome};
 use zonal_host::ShardStats;
 
 use super::Observed;
-use crate::stats::{Answers, Connections, Device, Flash, Origin, Reads, Stats, Zones};
+use crate::stats::{Answers, Connections, Device, Flash, Origin, Pins, Reads, Stats, Zones};
 
 pub(super) fn summary(node: &Observed, gateway: &Gateway, shards: &[ShardStats]) -> Stats {
     let stats = gateway.stats();
@@ -24,10 +24,12 @@ pub(super) fn summary(node: &Observed, gateway: &Gateway, shards: &[ShardStats])
         refused: stats.connections_refused.get(),
         timed_out: stats.connections_timed_out.get(),
     };
+    let pins = &gateway.terms().pins;
     Stats {
         cache: gateway.caching().into(),
         answers,
         connections,
+        pins: Pins { objects: pins.object_count() as u64, prefixes: pins.prefix_count() as u64 },
         devices: devices(&node.devices, shards),
         origins: node.origins.iter().map(origin).collect(),
     }
@@ -62,13 +64,16 @@ fn reads(shard: &ShardStats) -> Reads {
 }
 
 fn flash(shard: &ShardStats) -> Flash {
-    let ShardStats { cache, log, zones, zone_capacity, records, .. } = shard;
+    let ShardStats { cache, log, zones, zone_capacity, records, pinned, pinned_max, .. } = shard;
     let [empty, open, sealed, reclaiming, retired] = zones.map(u64::from);
     let used = open + sealed + reclaiming;
     Flash {
         capacity_bytes: (empty + used + retired) * zone_capacity.0,
         used_bytes: used * zone_capacity.0,
         records: *records,
+        pinned_bytes: pinned.0,
+        pinned_max_bytes: pinned_max.0,
+        unpinned_bytes: cache.unpinned_bytes,
         zones: Zones { empty, open, sealed, reclaiming, retired },
         admitted_bytes: cache.admitted_bytes,
         refused_bytes: cache.refused_bytes,

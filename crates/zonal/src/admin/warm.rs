@@ -15,7 +15,7 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
-use zonal_gateway::{Keep, KeepRules};
+use zonal_gateway::{Keep, Terms};
 use zonal_host::{
     Care, Client, Head, Located, ObjectName, OpenError, Opened, ReadError, Trust, Whereabouts,
 };
@@ -53,13 +53,15 @@ const MISSING_PATIENCE: Duration = Duration::from_millis(200);
 /// Until all of the list is on flash, at the end. Clients who miss all the time prolong it.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(30);
 
+const NOT_PINNED: &str =
+    "on flash, but not all of it is pinned: pins have had their share (keep.pinned)";
+
 const REFUSED: &str = "refused: flash took no more, or gave it up for what else was warmed";
 
 /// What every object of a list needs.
 pub(super) struct Warmer {
     client: Client,
-    freshness: zonal_gateway::FreshnessRules,
-    keep: KeepRules,
+    terms: Arc<Terms>,
     fetching: Semaphore,
 }
 
@@ -89,9 +91,8 @@ impl Drop for UnderWay {
 }
 
 impl Warmer {
-    pub(super) fn new(client: Client, terms: &zonal_gateway::Terms) -> Arc<Self> {
-        let (freshness, keep) = (terms.freshness.clone(), terms.keep.clone());
-        Arc::new(Self { client, freshness, keep, fetching: Semaphore::new(FETCHING_MAX) })
+    pub(super) fn new(client: Client, terms: Arc<Terms>) -> Arc<Self> {
+        Arc::new(Self { client, terms, fetching: Semaphore::new(FETCHING_MAX) })
     }
 
     /// Until the list is done, nobody reads the report, or it was told to stop; the report then lacks its sum.
@@ -138,11 +139,11 @@ impl Warmer {
         // In vain where clients miss all the time: then the sum tells what is not there yet.
         let _ = timeout(SETTLE_PATIENCE, self.client.settle()).await;
         for (told, version) in &done {
-            let on_flash = match version {
-                Some(version) => self.whereabouts(version).await.on_flash,
-                None => 0,
+            let now = match version {
+                Some(version) => Some(self.whereabouts(version).await),
+                None => None,
             };
-            sum.add(told, on_flash, version.is_some() && on_flash == told.size);
+            sum.add(told, now);
         }
         if is_serving(&phase) {
             tell(&report, &Line::Sum(sum)).await;
@@ -151,14 +152,21 @@ impl Warmer {
 
     async fn one(self: Arc<Self>, object: ObjectName, range: Option<Range<u64>>) -> Done {
         let name = object.as_str().to_owned();
-        let mut told = Told { name, size: 0, was_on_flash: 0, fetched: 0, on_flash: 0, why: None };
+        let mut told = Told { name, ..Told::default() };
         let mut version = None;
         let outcome = self.put_on_flash((&object, range), &mut told, &mut version).await;
         if let Some(version) = &version {
-            told.on_flash = self.whereabouts(version).await.on_flash;
+            if version.care == Care::Pinned {
+                self.pin(version).await;
+            }
+            let Whereabouts { on_flash, pinned, .. } = self.whereabouts(version).await;
+            (told.on_flash, told.pinned) = (on_flash, pinned);
         }
+        let is_to_be_pinned = version.as_ref().is_some_and(|version| version.care == Care::Pinned);
         let is_whole = version.is_some() && told.on_flash == told.size;
-        told.why = outcome.err().filter(|_| !is_whole);
+        let not_pinned = is_whole && is_to_be_pinned && told.pinned < told.size;
+        let why = outcome.err().filter(|_| !is_whole);
+        told.why = why.or(not_pinned.then(|| NOT_PINNED.to_owned()));
         Done::Object(told, version)
     }
 
@@ -209,6 +217,12 @@ impl Warmer {
         Err(why)
     }
 
+    /// What was on flash before was not read for it.
+    async fn pin(&self, version: &Version) {
+        let Version { object, head, range, care, .. } = version;
+        self.client.set_care(object, head, range.clone(), *care).await;
+    }
+
     /// Bytes that are not on flash.
     async fn missing(&self, version: &Version) -> u64 {
         version.range.end - version.range.start - self.whereabouts(version).await.on_flash
@@ -218,13 +232,13 @@ impl Warmer {
         &self,
         (object, wanted): &(&ObjectName, Option<Range<u64>>),
     ) -> Result<Version, String> {
-        let care = match self.keep.of(object) {
+        let care = match self.terms.keep_of(object) {
             Keep::Policy => Care::Warmed,
             Keep::Pin => Care::Pinned,
             Keep::Never => return Err("never: a rule keeps it out of the cache".to_owned()),
         };
         let Opened { head, .. } =
-            self.head(object, self.freshness.of(object).of_get(), care).await?;
+            self.head(object, self.terms.freshness.of(object).of_get(), care).await?;
         let all = 0..head.size;
         let range = wanted.clone().map_or(all, |range| range.start..range.end.min(head.size));
         if range.end < range.start || (wanted.is_some() && range.is_empty()) {
@@ -292,7 +306,7 @@ impl Warmer {
         loop {
             let located = self.client.locate(object, head, range.clone()).await;
             let Located { whereabouts, backlog, .. } = located.unwrap_or_default();
-            let Whereabouts { on_flash, in_memory } = whereabouts;
+            let Whereabouts { on_flash, in_memory, .. } = whereabouts;
             let patience = match backlog.0 {
                 _ if on_flash == size => return Landed::Whole,
                 _ if on_flash + in_memory < size => MISSING_PATIENCE,

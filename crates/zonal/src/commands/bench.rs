@@ -136,6 +136,7 @@ fn node_settings(args: &Args) -> NodeSettings {
             chunk: args.chunk,
             dram: args.dram,
             pinned_percent: 0,
+            forgets_pins: false,
             buffers: BUFFER_BYTES,
             // What is measured is what the workload asks for.
             prefetch: Bytes(0),

@@ -2,6 +2,7 @@
 
 pub(super) mod ask;
 mod list;
+mod pin;
 mod purge;
 mod stats;
 mod switch;
@@ -22,6 +23,12 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Action {
     Warm(warm::Args),
+    /// Keep objects on flash whatever the policy says, until `unpin`
+    #[command(after_help = pin::PIN_HELP)]
+    Pin(pin::Args),
+    /// Release objects that were pinned
+    #[command(after_help = pin::UNPIN_HELP)]
+    Unpin(pin::Args),
     Purge(purge::Args),
     Stats(stats::Args),
     /// Send every read past the cache to the origin, until `on` or a restart
@@ -35,6 +42,8 @@ enum Action {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match &args.action {
         Action::Warm(args) => warm::run(args),
+        Action::Pin(args) => pin::pin(args),
+        Action::Unpin(args) => pin::unpin(args),
         Action::Purge(args) => purge::run(args),
         Action::Stats(args) => stats::run(args),
         Action::Off(args) => switch::run(args, Caching::Off),

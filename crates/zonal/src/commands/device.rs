@@ -251,6 +251,7 @@ fn format(spec: &DeviceSpec, shards: Option<usize>) -> Result<(), Failure> {
         chunk: Bytes::kib(256),
         dram: Bytes(0),
         pinned_percent: 0,
+        forgets_pins: false,
         buffers: zonal_host::BUFFER_BYTES_MIN,
         prefetch: Bytes(0),
         patience: zonal_host::PATIENCE,

@@ -29,6 +29,7 @@ use crate::greeting::{Greeting, Secret};
 use crate::home::{Home, KeysFrom, samples};
 use crate::listeners::Address;
 use crate::logging::{self, Level};
+use crate::pins::PinsFile;
 use crate::reload::{self, Reloader};
 use crate::signals::{Order, Signals};
 
@@ -86,10 +87,12 @@ async fn serve(
     let devices: Vec<String> = found.devices.iter().map(|of| of.spec.to_string()).collect();
     let shards = node.client().shard_count();
     tracing::info!(endpoint = %addresses.0, admin = %addresses.1, ?devices, shards, "serving");
+    let pins = Arc::new(PinsFile::new(config.keep.pins_file.clone()));
     admin.observe(Observed {
         client: node.client().clone(),
         front: front.clone(),
         origins: origins.clone(),
+        pins: pins.clone(),
         devices,
     });
     phase.send_replace(Phase::Serving);
@@ -100,6 +103,7 @@ async fn serve(
         match signals.next().await {
             Order::Reload if reloader.has_files() => {
                 access_log.iter().for_each(|log| log.reopen());
+                let _unchanged = pins.hold();
                 reload(&reloader, &front, level, (&origins, &found));
             }
             // The terminal of a process that has nothing to read again was closed.
@@ -227,7 +231,8 @@ impl Found {
                 policy: policy.clone(),
                 chunk: *chunk,
                 dram: *dram,
-                pinned_percent: config.keep.pinned_percent(),
+                pinned_percent: config.keep.pinned_percent,
+                forgets_pins: config.keep.pins_nothing(),
                 buffers: *buffers,
                 prefetch: *prefetch,
                 patience: *patience,
@@ -340,12 +345,7 @@ fn greeting<'a>(
 
 /// Serves on the terms that the configuration has now, and asks origins with the keys that it has now; on a mistake, as
 /// before.
-fn reload(
-    reloader: &Reloader,
-    front: &Front,
-    level: &Level,
-    (origins, found): (&Origins, &Found),
-) {
+fn reload(reloader: &Reloader, front: &Front, level: &Level, (origins, found): (&Origins, &Found)) {
     let Some(gateway) = front.gateway() else { return };
     let read = reloader.read().and_then(|(config, terms)| {
         // Opened before anything is taken: a key that cannot be used changes nothing.

@@ -59,7 +59,7 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
         devices: devices(&file.device)?,
         access: access(&file.access)?,
         freshness: freshness::rules(&file.freshness)?,
-        keep: keep::checked(&file.keep)?,
+        keep: keep::checked(&file.keep, text(&file.data_dir))?,
         limits: limits(&file.limits)?,
         log: log(&file.log)?,
     })

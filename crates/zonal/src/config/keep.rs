@@ -1,14 +1,18 @@
 //! What is kept, as people write it.
 
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
 use zonal_gateway::{Keep, KeepRules};
 
 use super::check::{Checked, each_once, given, prefix_of};
 use super::{ConfigError, Keeping, raw};
+use crate::pins;
 
 /// How much of a device can be pinned at most: more would leave reclaim too little to gain.
 const PINNED_PERCENT_MAX: u32 = 75;
 
-pub(super) fn checked(keep: &raw::Keep) -> Checked<Keeping> {
+pub(super) fn checked(keep: &raw::Keep, data_dir: &str) -> Checked<Keeping> {
     let mut rules = KeepRules::all(Keep::Policy);
     let prefixes = keep.rules.iter().flatten().map(|rule| rule.prefix.as_str());
     each_once(prefixes).map_err(|why| ConfigError::new("keep.rules", why))?;
@@ -32,5 +36,9 @@ pub(super) fn checked(keep: &raw::Keep) -> Checked<Keeping> {
         let why = format!("{text:?}: write a share from 1% to {PINNED_PERCENT_MAX}%");
         ConfigError::new("keep.pinned", why)
     })?;
-    Ok(Keeping { rules, pinned_percent })
+    let named = keep.pins_file.as_ref().filter(|path| !path.is_empty());
+    let pins_file = named.map_or_else(|| Path::new(data_dir).join("pins"), PathBuf::from);
+    let pins = pins::read(&pins_file).map_err(|why| ConfigError::new("keep.pins-file", why))?;
+    let (pins, is_pins_file_named) = (Arc::new(pins), named.is_some());
+    Ok(Keeping { rules, pinned_percent, pins, pins_file, is_pins_file_named })
 }

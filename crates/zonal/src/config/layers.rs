@@ -170,6 +170,7 @@ impl KeepFlags {
     fn lay_over(&self, file: &mut File) -> Result<(), ConfigError> {
         let keep = &mut file.keep;
         keep.pinned = self.pinned.clone().or(keep.pinned.take());
+        keep.pins_file = self.pins_file.clone().or(keep.pins_file.take());
         if !self.rules.is_empty() {
             let rules = self.rules.iter().map(|rule| {
                 let (prefix, keep) = rule.rsplit_once('=').ok_or_else(|| {

@@ -343,6 +343,7 @@ pub(crate) struct AccessFlags {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Keep {
     pub(crate) pinned: Option<String>,
+    pub(crate) pins_file: Option<String>,
     pub(crate) rules: Option<Vec<KeepRule>>,
 }
 
@@ -361,6 +362,9 @@ pub(crate) struct KeepFlags {
     /// How much of each device may be pinned
     #[arg(id = "keep-pinned", long, value_name = "SHARE", env = "ZONAL_KEEP_PINNED")]
     pub(crate) pinned: Option<String>,
+    /// File with what is pinned by order: zonal cache pin and unpin write it
+    #[arg(long = "keep-pins-file", value_name = "FILE", env = "ZONAL_KEEP_PINS_FILE")]
+    pub(crate) pins_file: Option<String>,
     /// pin, never or policy for objects whose BUCKET/KEY begins with PREFIX (may be given several times)
     #[arg(
         id = "keep-rule",

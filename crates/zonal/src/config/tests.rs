@@ -140,13 +140,14 @@ fn a_prefix_may_be_kept_in_another_way() {
         .with("logs/", Keep::Never)
         .with("lake/dim/=old/", Keep::Policy);
     let keep = load(&["--config", &path]).unwrap().keep;
-    assert_eq!((keep.pinned_percent(), keep.rules), (20, expected.clone()));
+    assert!(!keep.pins_nothing());
+    assert_eq!((keep.pinned_percent, keep.rules), (20, expected.clone()));
     let words = ["lake/dim/=pin", "logs/=never", "lake/dim/=old/=policy"];
     let words = words.map(|rule| ["--keep-rule", rule]).concat();
     let keep = load(&words).unwrap().keep;
-    assert_eq!((keep.pinned_percent(), keep.rules), (50, expected));
+    assert_eq!((keep.pinned_percent, keep.rules), (50, expected));
     let without = load(&["--keep-rule", "logs/=never"]).unwrap().keep;
-    assert_eq!(without.pinned_percent(), 0, "nothing is pinned");
+    assert!(without.pins_nothing());
     for (words, said) in [
         (["--keep-rule", "a/"], "keep.rules: \"a/\": write PREFIX=KEEP, such as lake/dim/=pin"),
         (["--keep-rule", "a/=pinned"], "keep.rules: a/: \"pinned\": write pin, never or policy"),
@@ -159,6 +160,25 @@ fn a_prefix_may_be_kept_in_another_way() {
     check_file(
         "[keep]\nrules = [{ prefix = 'a/', freshness = 'pin' }]\n",
         "FILE: line 2: unknown field `freshness`, expected `prefix` or `keep`",
+    );
+}
+
+#[test]
+fn what_is_pinned_by_order_stands_in_a_file() {
+    let (directory, path) = file("");
+    let pins = directory.path().join("pins");
+    std::fs::write(&pins, "lake/a\nlake/dim/\t*\n").unwrap();
+    let named = load(&["--keep-pins-file", pins.to_str().unwrap()]).unwrap().keep;
+    assert_eq!((named.pins.object_count(), named.pins.prefix_count()), (1, 1));
+    assert!(named.is_pins_file_named && !named.pins_nothing());
+    let data_dir = directory.path().to_str().unwrap();
+    let found = load(&["--config", &path, "--data-dir", data_dir]).unwrap().keep;
+    assert_eq!((found.pins, found.pins_file), (named.pins, pins.clone()));
+    assert!(!found.is_pins_file_named);
+    std::fs::write(&pins, "lake\n").unwrap();
+    let why = load(&["--data-dir", data_dir]).unwrap_err().to_string();
+    assert!(
+        why.starts_with("keep.pins-file: ") && why.ends_with("line 1: \"lake\": write BUCKET/KEY")
     );
 }
 
@@ -487,13 +507,14 @@ fn a_certificate_needs_its_key() {
 #[test]
 fn what_a_running_process_cannot_change_is_named() {
     let before = load(&[]).unwrap();
-    let same = ["--freshness", "immutable", "--keep-rule", "logs/=never"];
+    let same = ["--freshness", "immutable", "--keep-rule", "logs/=pin"];
     assert_eq!(before.fixed_that_differ(&load(&same).unwrap()), [""; 0]);
     for (words, key) in [
         (["--listen", "127.0.0.1:1"], "endpoint.listen"),
         (["--origin-retries", "7"], "origin (but for its keys)"),
         (["--chunk", "64KiB"], "device"),
-        (["--keep-rule", "a/=pin"], "keep.pinned, or whether a rule pins"),
+        (["--keep-pinned", "20%"], "keep.pinned"),
+        (["--keep-pins-file", "other"], "keep.pins-file"),
         (["--limits-idle", "1s"], "limits"),
         (["--log-format", "json"], "log.format"),
         (["--access-log", "access.json"], "log.access"),

@@ -17,6 +17,7 @@ mod lab;
 mod metrics;
 mod nbd;
 mod packaging;
+mod pin;
 mod price;
 mod purge;
 mod refusals;

@@ -27,7 +27,7 @@ fn lines(output: &Output) -> Vec<Value> {
 fn told(name: &str, [size, was_on_flash, fetched, on_flash]: [u64; 4], why: Option<&str>) -> Value {
     json!({"object": {
         "name": name, "size": size, "was_on_flash": was_on_flash, "fetched": fetched,
-        "on_flash": on_flash, "why": why
+        "on_flash": on_flash, "pinned": 0, "why": why
     }})
 }
 
@@ -56,8 +56,8 @@ fn what_was_warmed_is_served_after_a_restart_and_what_was_not_is_told() {
         told("bucket/kept", [0; 4], Some("never: a rule keeps it out of the cache")),
         told("bucket/b c", [piece, 0, piece, piece], None),
         json!({"sum": {
-            "prefixes_cut": 0, "objects": 4, "objects_on_flash": 2, "size": 300_000 + piece, "was_on_flash": 0,
-            "fetched": 300_000 + piece, "on_flash": 300_000 + piece, "objects_evicted": 0, "evicted": 0
+            "prefixes_cut": 0, "objects": 4, "objects_on_flash": 2, "objects_pinned": 0, "size": 300_000 + piece, "was_on_flash": 0,
+            "fetched": 300_000 + piece, "on_flash": 300_000 + piece, "pinned": 0, "objects_evicted": 0, "evicted": 0
         }}),
     ];
     assert_eq!(lines(&output), report);

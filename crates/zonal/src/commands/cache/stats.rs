@@ -6,7 +6,7 @@ use zonal_base::Bytes;
 use super::ask::{self, Endpoint};
 use crate::commands::print::{self, human};
 use crate::failure::Failure;
-use crate::stats::{self, Answers, Connections, Device, Flash, Origin, Reads, Stats, Zones};
+use crate::stats::{self, Answers, Connections, Device, Flash, Origin, Pins, Reads, Stats, Zones};
 
 /// Tell what the cache of a running Zonal did since its start
 #[derive(Debug, clap::Args)]
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn text(stats: &Stats) -> String {
-    let Stats { cache, answers, connections, devices, origins } = stats;
+    let Stats { cache, answers, connections, pins, devices, origins } = stats;
     let (mut reads, mut flash) = (Reads::default(), Flash::default());
     for device in devices {
         reads.add(&device.reads);
@@ -44,6 +44,7 @@ fn text(stats: &Stats) -> String {
     rows.extend(of_answers(answers, &reads));
     rows.extend(of_reads(&reads));
     rows.extend(of_flash(&flash));
+    rows.push(of_pins(&flash, pins));
     let Connections { open, accepted, refused, timed_out } = connections;
     rows.push((
         "connections",
@@ -141,6 +142,13 @@ fn of_flash(flash: &Flash) -> [(&'static str, String); 3] {
             ),
         ),
     ]
+}
+
+fn of_pins(flash: &Flash, Pins { objects, prefixes }: &Pins) -> (&'static str, String) {
+    let [pinned, most, beyond] =
+        [flash.pinned_bytes, flash.pinned_max_bytes, flash.unpinned_bytes].map(size);
+    let named = format!("by order {objects} objects and {prefixes} prefixes");
+    ("pinned", format!("{pinned} of {most} that may be, {beyond} had no room; {named}"))
 }
 
 fn of_device(device: &Device) -> String {

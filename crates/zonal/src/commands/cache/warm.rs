@@ -43,7 +43,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let List { text, wanted } = List::of(&args.objects, &args.named)?;
     // Nothing is drawn where standard error is no terminal.
     let bar = ProgressBar::new(wanted.len() as u64);
-    let outcome = crate::commands::runtime()?.block_on(warm(args, text, &bar));
+    let text_of = (!args.json).then_some(object_text as fn(&Told) -> String);
+    let order = ordered(&args.endpoint, (warming::PATH, text), text_of, &bar);
+    let outcome = crate::commands::runtime()?.block_on(order);
     bar.finish_and_clear();
     let sum = outcome?;
     if !args.json {
@@ -59,14 +61,20 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-async fn warm(args: &Args, list: String, bar: &ProgressBar) -> Result<Sum, Failure> {
-    let body = args.endpoint.ask(Method::POST, warming::PATH, list).await?;
+/// Posts a list, and prints the report: of each object what `text` makes of it, or all as it comes.
+pub(super) async fn ordered(
+    endpoint: &Endpoint,
+    (path, list): (&str, String),
+    text: Option<fn(&Told) -> String>,
+    bar: &ProgressBar,
+) -> Result<Sum, Failure> {
+    let body = endpoint.ask(Method::POST, path, list).await?;
     ask::report(body, |line, parsed| {
-        let text = match &parsed {
-            _ if args.json => line.to_owned(),
-            Line::Object(told) => object_text(told),
-            Line::Prefix(listed) => prefix_text(listed),
-            Line::Sum(_) => String::new(),
+        let text = match (&parsed, text) {
+            (_, None) => line.to_owned(),
+            (Line::Object(told), Some(text)) => text(told),
+            (Line::Prefix(listed), _) => prefix_text(listed),
+            (Line::Sum(_), _) => String::new(),
         };
         bar.suspend(|| print::text(&text))?;
         match parsed {
@@ -80,7 +88,7 @@ async fn warm(args: &Args, list: String, bar: &ProgressBar) -> Result<Sum, Failu
 }
 
 fn object_text(told: &Told) -> String {
-    let Told { name, size, was_on_flash, fetched, on_flash, why } = told;
+    let Told { name, size, was_on_flash, fetched, on_flash, why, .. } = told;
     let why = why.as_ref().map_or(String::new(), |why| format!(": {why}"));
     let [size, was_on_flash, fetched, on_flash] =
         [size, was_on_flash, fetched, on_flash].map(|bytes| human(Size(*bytes)));

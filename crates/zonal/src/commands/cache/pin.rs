@@ -1,0 +1,135 @@
+//! `zonal cache pin` and `unpin`: what is named stays on flash whatever the policy says, until it is named no more.
+//!
+//! 1. Read the list: what cannot be meant is found before anything is sent.
+//! 2. Post it to the admin endpoint of a running Zonal, which writes it down and warms it, or releases it.
+//! 3. Print the report as it comes. Its sum decides the exit code.
+
+use http::Method;
+use indicatif::ProgressBar;
+use zonal_base::Bytes as Size;
+
+use super::ask::{self, Endpoint};
+use super::list::{List, Named, cut_text, prefix_text};
+use super::warm::ordered;
+use crate::commands::print::{self, human};
+use crate::failure::Failure;
+use crate::unpinning::{self, Line, Sum};
+use crate::wanted::Wanted;
+use crate::{pins, warming};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Objects
+    #[arg(value_name = "BUCKET/KEY")]
+    objects: Vec<String>,
+    #[command(flatten)]
+    named: Named,
+    #[command(flatten)]
+    endpoint: Endpoint,
+    /// Print the report as it comes: a line of JSON for each object and prefix, and one for the sum
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) const PIN_HELP: &str = "\
+Examples:
+  zonal cache pin lake/dim/a.parquet
+  zonal cache pin --prefix lake/dim/
+
+What is named is fetched now, as by `zonal cache warm`, and stays named until `zonal cache unpin`: also over restarts, and
+also when it is written anew, which is pinned when it is read. A prefix pins what comes below it later, too. keep.pinned
+bounds what can be pinned; `zonal cache stats` shows how much is. What a rule keeps out of the cache (never) stays out.
+Exit codes: 0 when all that is there is pinned, 1 when something is not, 2 when the request was wrong.";
+
+pub(super) const UNPIN_HELP: &str = "\
+What is named is released: it stays cached as everything else. A prefix is all that was named below it, and all objects
+that the origin lists below it.
+Exit codes: 0 when all is released, 1 when something is pinned by a rule or another prefix, or could not be listed, 2 when
+the request was wrong.";
+
+fn list(args: &Args) -> Result<List, Failure> {
+    let list = List::of(&args.objects, &args.named)?;
+    match list.wanted.iter().any(|wanted| matches!(wanted, Wanted::Part(..))) {
+        true => Err(Failure::request(pins::NO_PARTS)),
+        false => Ok(list),
+    }
+}
+
+pub(super) fn pin(args: &Args) -> Result<(), Failure> {
+    let List { text, wanted } = list(args)?;
+    // Nothing is drawn where standard error is no terminal.
+    let bar = ProgressBar::new(wanted.len() as u64);
+    let text_of = (!args.json).then_some(pinned_text as fn(&warming::Told) -> String);
+    let order = ordered(&args.endpoint, (unpinning::PIN_PATH, text), text_of, &bar);
+    let outcome = crate::commands::runtime()?.block_on(order);
+    bar.finish_and_clear();
+    let sum = outcome?;
+    if !args.json {
+        let [size, pinned, was, fetched] =
+            [sum.size, sum.pinned, sum.was_on_flash, sum.fetched].map(|bytes| human(Size(bytes)));
+        print::text(&format!(
+            "{} of {} objects, {pinned} of {size}, are pinned ({was} on flash before, {fetched} fetched)\n",
+            sum.objects_pinned, sum.objects
+        ))?;
+    }
+    match sum.objects - sum.objects_pinned {
+        0 if sum.prefixes_cut == 0 => Ok(()),
+        0 => Err(Failure::work(cut_text(sum.prefixes_cut))),
+        missing => Err(Failure::work(format!(
+            "not all of what was named is pinned: {missing} of {} objects are not, or a part of them; they stay named",
+            sum.objects
+        ))),
+    }
+}
+
+fn pinned_text(told: &warming::Told) -> String {
+    let warming::Told { name, size, was_on_flash, fetched, pinned, why, .. } = told;
+    let why = why.as_ref().map_or(String::new(), |why| format!(": {why}"));
+    let [size, was, fetched, pinned] =
+        [size, was_on_flash, fetched, pinned].map(|bytes| human(Size(*bytes)));
+    format!("{name}: {pinned} of {size} pinned ({was} on flash before, {fetched} fetched){why}\n")
+}
+
+pub(super) fn unpin(args: &Args) -> Result<(), Failure> {
+    let List { text, .. } = list(args)?;
+    let sum = crate::commands::runtime()?.block_on(unpinned(args, text))?;
+    let Sum { prefixes_cut, objects, objects_released, released } = sum;
+    if !args.json {
+        print::text(&format!(
+            "{objects_released} of {objects} objects are not pinned, {} were\n",
+            human(Size(released))
+        ))?;
+    }
+    match (objects - objects_released, prefixes_cut) {
+        (0, 0) => Ok(()),
+        (0, cut) => Err(Failure::work(cut_text(cut))),
+        (pinned, _) => {
+            Err(Failure::work(format!("{pinned} of {objects} objects are still pinned")))
+        }
+    }
+}
+
+async fn unpinned(args: &Args, list: String) -> Result<Sum, Failure> {
+    let body = args.endpoint.ask(Method::POST, unpinning::PATH, list).await?;
+    ask::report(body, |line, parsed| {
+        let text = match &parsed {
+            _ if args.json => line.to_owned(),
+            Line::Object(told) => released_text(told),
+            Line::Prefix(listed) => prefix_text(listed),
+            Line::Sum(_) => String::new(),
+        };
+        print::text(&text)?;
+        Ok(match parsed {
+            Line::Sum(sum) => Some(sum),
+            Line::Object(_) | Line::Prefix(_) => None,
+        })
+    })
+    .await
+}
+
+fn released_text(unpinning::Told { name, released, why }: &unpinning::Told) -> String {
+    match why {
+        Some(why) => format!("{name}: {why}\n"),
+        None => format!("{name}: not pinned, {} were\n", human(Size(*released))),
+    }
+}

@@ -1,0 +1,57 @@
+//! What `zonal cache pin|unpin` and the admin endpoint say to each other; what is pinned is told as what is warmed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::warming::Listed;
+
+/// Where a list of what is to be pinned is posted.
+pub(crate) const PIN_PATH: &str = "/cache/pin";
+
+/// And one of what is not.
+pub(crate) const PATH: &str = "/cache/unpin";
+
+/// A line of the report.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Line {
+    Object(Told),
+    /// After the objects below a prefix.
+    Prefix(Listed),
+    /// The last one.
+    Sum(Sum),
+}
+
+/// What became of one object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Told {
+    pub(crate) name: String,
+    /// Bytes that were pinned on flash, and are not any more.
+    pub(crate) released: u64,
+    /// Why it is pinned all the same.
+    pub(crate) why: Option<String>,
+}
+
+/// The last line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sum {
+    /// Prefixes of which not all objects may be among them.
+    pub(crate) prefixes_cut: u64,
+    pub(crate) objects: u64,
+    pub(crate) objects_released: u64,
+    /// Bytes.
+    pub(crate) released: u64,
+}
+
+impl Sum {
+    pub(crate) fn add(&mut self, line: &Line) {
+        match line {
+            Line::Object(told) => {
+                self.objects += 1;
+                self.objects_released += u64::from(told.why.is_none());
+                self.released += told.released;
+            }
+            Line::Prefix(listed) => self.prefixes_cut += u64::from(listed.why.is_some()),
+            Line::Sum(_) => {}
+        }
+    }
+}
