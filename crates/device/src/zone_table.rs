@@ -235,6 +235,30 @@ impl ZoneTable {
         Ok(())
     }
 
+    /// The device says where the zone stands, whatever was believed. It does not make it take writes again:
+    /// see [`ZoneTable::report`].
+    ///
+    /// Requires: no write is in flight in the zone.
+    pub fn correct(&mut self, report: ZoneReport) {
+        let written = report.written.min(self.geometry.zone_capacity);
+        let known = self.zone_mut(report.zone);
+        assert_eq!(
+            known.writes_in_flight, 0,
+            "nobody knows where a zone stands that is written to"
+        );
+        (known.written, known.begun) = (written, written);
+        known.may_hold_old_bytes = false;
+        self.enter(report.zone, report.state);
+    }
+
+    /// Writes have begun in the zone that have not ended.
+    ///
+    /// Requires: the zone is on the device.
+    #[must_use]
+    pub fn is_written_to(&self, zone: ZoneId) -> bool {
+        0 < self.zone(zone).writes_in_flight
+    }
+
     /// The medium took the zone away: `ReadOnly` or `Offline`. Its writes in flight have failed.
     pub fn retire(&mut self, zone: ZoneId, to: ZoneState) {
         assert!(matches!(to, ZoneState::ReadOnly | ZoneState::Offline));

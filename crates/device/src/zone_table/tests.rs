@@ -225,3 +225,27 @@ fn a_retired_zone_gives_its_place_back() {
     assert_eq!(table.manage(ZONE, Action::Reset), Err(DeviceError::InvalidTransition));
     assert!(table.implicitly_opened.is_empty());
 }
+
+#[test]
+fn a_device_may_correct_what_was_believed_of_a_zone() {
+    let mut table = table_with(ZoneState::ImplicitlyOpened);
+    let corrected = |state, written| ZoneReport { zone: ZONE, state, written: Blocks(written) };
+    table.distrust(ZONE);
+    table.correct(corrected(ZoneState::Closed, 5));
+    assert_eq!(
+        table.begin_write(lba(0, 5), Blocks(1)),
+        Err(DeviceError::InvalidWrite),
+        "as before"
+    );
+    assert_eq!(table.report(ZONE, 1), Ok(alloc::vec![corrected(ZoneState::Closed, 5)]));
+    assert_eq!(write(&mut table, lba(0, 5), 1), Ok(()));
+    // What it says counts against the limits, and no longer does.
+    table.correct(corrected(ZoneState::Offline, 0));
+    assert_eq!(table.check_read(lba(0, 0), Blocks(1)), Err(DeviceError::ZoneOffline));
+    for zone in 1..4 {
+        assert_eq!(write(&mut table, lba(zone, 0), 1), Ok(()));
+    }
+    table.correct(ZoneReport { zone: ZoneId(1), state: ZoneState::Full, written: Blocks(99) });
+    assert_eq!(table.look(ZoneId(1)).written, GEOMETRY.zone_capacity, "no more than fits");
+    assert_eq!(write(&mut table, lba(4, 0), 1), Ok(()));
+}
