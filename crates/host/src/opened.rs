@@ -9,6 +9,9 @@ use crate::{Formatted, Holds};
 /// Zones with which a shard is worth having, where nobody says how many there shall be.
 const ZONES_PER_SHARD_MIN: u32 = 8;
 
+/// Active zones without which a shard cannot be: one that is filled, one for rewrites.
+const ACTIVE_PER_SHARD_MIN: u32 = 2;
+
 pub(crate) struct Opened {
     pub(crate) drive: Drive,
     pub(crate) shard_count: u16,
@@ -62,7 +65,9 @@ fn log_on(drive: &Drive, of: &DeviceSettings) -> Result<Option<Formatted>, Start
 fn shard_count(of: &DeviceSettings, drive: &Drive, formatted: Option<&Formatted>) -> usize {
     let zones = drive.geometry().zone_count;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let affordable = (zones / ZONES_PER_SHARD_MIN).max(1) as usize;
+    let active =
+        drive.geometry().max_active_zones.map_or(u32::MAX, |max| max / ACTIVE_PER_SHARD_MIN);
+    let affordable = (zones / ZONES_PER_SHARD_MIN).min(active).max(1) as usize;
     match (of.shards, formatted) {
         (Some(wanted), _) => wanted,
         (None, Some(formatted)) => usize::from(formatted.identity.shard_count).max(1),

@@ -10,6 +10,7 @@ use zonal_device::{Command, Completion, Geometry, ZonedDevice};
 use crate::EngineKind;
 use crate::emulated::EmulatedDevice;
 use crate::real::RealDevice;
+use crate::zoned::ZonedBlockDevice;
 
 /// Commands in flight where nobody asks for another number: 256. An NVMe drive gives all it has at 64
 /// to 128; the rest lets every task of a shard queue its command without waiting for another's answer.
@@ -36,12 +37,17 @@ pub struct HostDevice(Behind);
 
 enum Behind {
     Real(Box<RealDevice>),
+    Zoned(Box<ZonedBlockDevice>),
     Emulated(EmulatedDevice),
 }
 
 impl HostDevice {
     pub(crate) fn real(device: RealDevice) -> Self {
         Self(Behind::Real(Box::new(device)))
+    }
+
+    pub(crate) fn zoned(device: ZonedBlockDevice) -> Self {
+        Self(Behind::Zoned(Box::new(device)))
     }
 
     pub(crate) const fn emulated(device: EmulatedDevice) -> Self {
@@ -51,10 +57,11 @@ impl HostDevice {
     /// From now on reads and writes lie anywhere, as the drive itself takes them: zones are not looked at. To
     /// measure a drive, not to keep anything on it.
     ///
-    /// Requires: a real device. Models are measured in virtual time.
+    /// Requires: a real device without zones of its own. Models are measured in virtual time.
     pub fn ignore_zones(&mut self) {
         match &mut self.0 {
             Behind::Real(device) => device.ignore_zones(),
+            Behind::Zoned(_) => panic!("a drive's own zones cannot be ignored"),
             Behind::Emulated(_) => panic!("a model is measured in virtual time"),
         }
     }
@@ -63,6 +70,7 @@ impl HostDevice {
     pub fn flush_submissions(&mut self) {
         match &mut self.0 {
             Behind::Real(device) => device.flush_submissions(),
+            Behind::Zoned(device) => device.flush_submissions(),
             // Its commands are under way.
             Behind::Emulated(_) => (),
         }
@@ -73,6 +81,7 @@ impl HostDevice {
     pub const fn engine(&self) -> EngineKind {
         match &self.0 {
             Behind::Real(device) => device.engine(),
+            Behind::Zoned(device) => device.engine(),
             Behind::Emulated(_) => EngineKind::Model,
         }
     }
@@ -97,6 +106,7 @@ impl ZonedDevice for HostDevice {
     fn geometry(&self) -> &Geometry {
         match &self.0 {
             Behind::Real(device) => device.geometry(),
+            Behind::Zoned(device) => device.geometry(),
             Behind::Emulated(device) => device.geometry(),
         }
     }
@@ -105,6 +115,7 @@ impl ZonedDevice for HostDevice {
     fn submit(&mut self, now: Nanos, ticket: Ticket, command: Command) -> Result<(), Command> {
         match &mut self.0 {
             Behind::Real(device) => device.submit(now, ticket, command),
+            Behind::Zoned(device) => device.submit(now, ticket, command),
             Behind::Emulated(device) => device.submit(now, ticket, command),
         }
     }
@@ -112,6 +123,7 @@ impl ZonedDevice for HostDevice {
     fn poll(&mut self, now: Nanos) -> Option<(Ticket, Completion)> {
         match &mut self.0 {
             Behind::Real(device) => device.poll(now),
+            Behind::Zoned(device) => device.poll(now),
             Behind::Emulated(device) => device.poll(now),
         }
     }
@@ -120,6 +132,7 @@ impl ZonedDevice for HostDevice {
     fn next_event(&self) -> Option<Nanos> {
         match &self.0 {
             Behind::Real(device) => device.next_event(),
+            Behind::Zoned(device) => device.next_event(),
             Behind::Emulated(device) => device.next_event(),
         }
     }
@@ -132,6 +145,7 @@ impl AsFd for HostDevice {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.0 {
             Behind::Real(device) => device.as_fd(),
+            Behind::Zoned(device) => device.as_fd(),
             Behind::Emulated(device) => device.as_fd(),
         }
     }

@@ -20,6 +20,7 @@ pub use probe::probe;
 use std::fs::File;
 use std::path::Path;
 
+use rustix::io::Errno;
 use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Lba, ZoneId};
 use zonal_device::{Geometry, Kind};
 use zonal_emulator::Model;
@@ -29,6 +30,7 @@ use crate::emulated::{Emulated, Trouble};
 use crate::engine::Engine;
 use crate::health::{Health, Loss};
 use crate::real::RealDevice;
+use crate::zoned::{Census, Queue, Zoned, ZonesError};
 use crate::{DeviceSpec, EngineKind, Place};
 use find::Found;
 use new_file::NewFile;
@@ -45,8 +47,18 @@ pub struct Drive {
     caching: Caching,
     engine: Option<EngineKind>,
     loss: Loss,
-    /// What stands between us and the file.
-    emulated: Option<Emulated>,
+    zones: Zones,
+}
+
+/// Who keeps the zones.
+#[derive(Debug)]
+enum Zones {
+    /// We do: the device has none.
+    Agreed,
+    /// A model, which stands between us and the file.
+    Modelled(Emulated),
+    /// The drive itself.
+    Own(Zoned),
 }
 
 /// Whether the kernel's page cache stands between us and the device.
@@ -73,11 +85,19 @@ impl Drive {
             return Self::open_emulated(spec, model);
         }
         let Found { file, caching, mut new_file } = find::find(&spec.place, wanted)?;
+        if let Place::Zoned { path } = &spec.place {
+            let queue = find::zoned_queue(&file, path)?;
+            if let Some(scheduler) = queue.unordered() {
+                let (scheduler, command) = (scheduler.into(), queue.ordering_command());
+                return Err(OpenError::zones(path, ZonesError::Scheduler { scheduler, command }));
+            }
+            return Self::of_zoned(spec, (file, caching), &queue);
+        }
         let path = spec.place.path();
         let found = find::size(&file, &spec.place)?;
         let wanted = match spec.place {
             Place::File { size, .. } => size.unwrap_or(found),
-            Place::Block { .. } | Place::Emulated { .. } => found,
+            Place::Block { .. } | Place::Zoned { .. } | Place::Emulated { .. } => found,
         };
         let caching = match found {
             Bytes(0) => {
@@ -118,6 +138,10 @@ impl Drive {
             return Self::open_emulated_read_only(spec, model);
         }
         let (file, caching) = find::find_read_only(&spec.place, Caching::Direct)?;
+        if let Place::Zoned { path } = &spec.place {
+            let queue = find::zoned_queue(&file, path)?;
+            return Self::of_zoned(spec, (file, caching), &queue);
+        }
         let size = find::size(&file, &spec.place)?;
         let caching = find::check_direct(&file, spec.place.path(), caching)?;
         Self::new(spec, (None, file, caching), size)
@@ -145,8 +169,32 @@ impl Drive {
             caching: Caching::Buffered,
             engine: None,
             loss: Loss::default(),
-            emulated: Some(emulated),
+            zones: Zones::Modelled(emulated),
         }
+    }
+
+    fn of_zoned(
+        spec: &DeviceSpec,
+        (file, caching): (File, Caching),
+        queue: &Queue,
+    ) -> Result<Self, OpenError> {
+        let path = spec.place.path();
+        let zoned = Zoned::of(&file, queue, path)?;
+        if caching == Caching::Buffered {
+            // Through the page cache the writes of a zone come in any order.
+            return Err(OpenError::io("bypass the page cache of", path, Errno::OPNOTSUPP));
+        }
+        Ok(Self {
+            new_file: None,
+            file,
+            place: spec.place.clone(),
+            size: zoned.size(),
+            geometry: *zoned.geometry(),
+            caching,
+            engine: spec.engine,
+            loss: Loss::default(),
+            zones: Zones::Own(zoned),
+        })
     }
 
     fn new(
@@ -157,8 +205,8 @@ impl Drive {
         let geometry = geometry_of(size, spec.zone, spec.place.path())?;
         let (place, engine) = (spec.place.clone(), spec.engine);
         let loss = Loss::default();
-        let emulated = None;
-        Ok(Self { new_file, file, place, size, geometry, caching, engine, loss, emulated })
+        let zones = Zones::Agreed;
+        Ok(Self { new_file, file, place, size, geometry, caching, engine, loss, zones })
     }
 
     /// Makes the device ready to be written: a file gets all its space. What it holds is kept.
@@ -166,7 +214,7 @@ impl Drive {
     /// # Errors
     /// When there is not so much space.
     pub fn claim(mut self) -> Result<Self, OpenError> {
-        if let Some(emulated) = &self.emulated {
+        if let Zones::Modelled(emulated) = &self.zones {
             emulated.claim(&self.file, &self.place)?;
         }
         if let Place::File { path, .. } = &self.place {
@@ -211,6 +259,24 @@ impl Drive {
         self.caching == Caching::Direct
     }
 
+    /// What the kernel tells of it; `None` for a file.
+    #[must_use]
+    pub fn queue(&self) -> Option<Queue> {
+        match self.place {
+            Place::Block { .. } | Place::Zoned { .. } => Some(Queue::of(&self.file)),
+            Place::File { .. } | Place::Emulated { .. } => None,
+        }
+    }
+
+    /// The zones that it keeps itself, as they were when it was opened; `None`: it keeps none.
+    #[must_use]
+    pub const fn census(&self) -> Option<&Census> {
+        match &self.zones {
+            Zones::Own(zoned) => Some(zoned.census()),
+            Zones::Agreed | Zones::Modelled(_) => None,
+        }
+    }
+
     /// The zones of one shard, as a device of their own.
     ///
     /// # Errors
@@ -240,17 +306,19 @@ impl Drive {
         let (first, geometry) = self.part(options.shard, options.shard_count)?;
         let start = self.geometry.zone_start(first);
         let io = |source| self.io_error("open an engine for", source);
-        if let Some(emulated) = &self.emulated {
+        if let Zones::Modelled(emulated) = &self.zones {
             let of = (self.path(), &self.loss);
             let device = emulated.shard((geometry, start), &self.file, options.queue_depth, of);
             return device.map(HostDevice::emulated).map_err(io);
         }
-        let file = self.file.try_clone().map_err(io)?;
-        let engine =
-            Engine::open(self.engine, file, options.queue_depth, options.pool).map_err(io)?;
+        let (file, depth) = (self.file.try_clone().map_err(io)?, options.queue_depth);
+        let engine = Engine::open(self.engine, file, depth, options.pool).map_err(io)?;
         let health = Health::new(self.path().into(), self.loss.clone());
-        let device = RealDevice::new((geometry, start), engine, options.queue_depth, health);
-        Ok(HostDevice::real(device))
+        if let Zones::Own(zoned) = &self.zones {
+            let device = zoned.shard((first, geometry), &self.file, (engine, depth), health);
+            return device.map(HostDevice::zoned).map_err(io);
+        }
+        Ok(HostDevice::real(RealDevice::new((geometry, start), engine, depth, health)))
     }
 
     fn io_error(&self, action: &'static str, source: std::io::Error) -> OpenError {

@@ -1,10 +1,10 @@
-//! Devices in real time behind the contract of `device`, on Linux: files, block devices, and models of drives that keep
+//! Devices in real time behind the contract of `device`, on Linux: files, block devices with zones and without, and models of drives that keep
 //! the drives' time.
 //!
 //! Uses: `base`, `device`, `emulator`. Knows nothing of: tasks, runtimes, what is stored in the zones.
 //! Read in this order: `spec` (what the user writes), `drive` (opening, locking, preallocating),
-//! `device` (a shard's share), `real` (the commands), `write_order`, `health`, `transfer`, `engine` (io_uring or
-//! threads); `emulated`, a model with its bytes in a file.
+//! `device` (a shard's share), `real` (the commands), `in_flight`, `write_order`, `health`, `transfer`, `engine` (io_uring
+//! or threads); `zoned`, a drive that keeps its zones itself; `emulated`, a model with its bytes in a file.
 //!
 //! A [`Drive`] is opened once and divided among shards; each shard drives a [`HostDevice`] of its own:
 //!
@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Nothing here spins, and no thread of ours touches the data path of the io_uring engine; a model has one
-//! thread, whatever the number of shards. Management
+//! thread, whatever the number of shards, and so has a zoned drive, for its zone commands. Management
 //! commands never block the shard: on a conventional device they are bookkeeping, and a flush is
 //! carried out by the kernel's own workers (io_uring) or by a thread of the pool.
 
@@ -28,16 +28,19 @@ mod drive;
 mod emulated;
 mod engine;
 mod health;
+mod in_flight;
 mod mailbox;
 mod real;
 mod spec;
 mod transfer;
 mod write_order;
+mod zoned;
 
 pub use device::{HostDevice, QUEUE_DEPTH, ShardOptions};
 pub use drive::{Content, Drive, OpenError, probe};
 pub use engine::EngineKind;
 pub use spec::{DeviceSpec, Place, SpecError, ZONE_SIZE};
+pub use zoned::{Census, Queue, ZonesError};
 
 #[cfg(test)]
 mod tests;

@@ -18,7 +18,12 @@ pub(crate) struct Mailbox<T> {
 impl<T> Mailbox<T> {
     pub(crate) fn new() -> io::Result<Self> {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { letters: Mutex::new(VecDeque::new()), wake })
+        Ok(Self::raising(wake))
+    }
+
+    /// One that raises an eventfd that others raise, too.
+    pub(crate) const fn raising(wake: OwnedFd) -> Self {
+        Self { letters: Mutex::new(VecDeque::new()), wake }
     }
 
     #[expect(clippy::host_endian_bytes, reason = "the kernel takes an integer of this machine")]

@@ -13,6 +13,7 @@ use crate::EngineKind;
 use crate::drive::position;
 use crate::engine::{Engine, Finished};
 use crate::health::Health;
+use crate::in_flight::{Flushes, InFlight};
 use crate::transfer::{Memory, Transfer};
 use crate::write_order::WriteOrder;
 
@@ -28,9 +29,7 @@ pub(crate) struct RealDevice {
     queue_depth: u32,
     /// Commands that were submitted and not polled.
     unanswered_count: u32,
-    /// What the engine works on, by slot.
-    pending: Vec<Option<Pending>>,
-    free_slots: Vec<u32>,
+    in_flight: InFlight<Pending>,
     order: WriteOrder,
     flushes: Flushes,
     /// Answers that wait to be polled.
@@ -60,13 +59,6 @@ struct Write {
     lba: Lba,
 }
 
-/// One `fdatasync` runs at a time. What was written after it began needs another.
-#[derive(Default)]
-struct Flushes {
-    running: Vec<Ticket>,
-    waiting: Vec<Ticket>,
-}
-
 impl RealDevice {
     pub(crate) fn new(
         (geometry, start): (Geometry, Lba),
@@ -80,8 +72,7 @@ impl RealDevice {
             engine,
             queue_depth,
             unanswered_count: 0,
-            pending: vec![None; queue_depth as usize],
-            free_slots: (0..queue_depth).rev().collect(),
+            in_flight: InFlight::new(queue_depth),
             order: WriteOrder::default(),
             flushes: Flushes::default(),
             ready: VecDeque::with_capacity(queue_depth as usize),
@@ -140,7 +131,7 @@ impl RealDevice {
                 return Ok(());
             }
             Command::Flush => {
-                self.flushes.waiting.push(ticket);
+                self.flushes.ask(ticket);
                 self.start_flush();
                 return Ok(());
             }
@@ -172,25 +163,22 @@ impl RealDevice {
     }
 
     fn start_flush(&mut self) {
-        if self.flushes.running.is_empty() && !self.flushes.waiting.is_empty() {
-            self.flushes.running = std::mem::take(&mut self.flushes.waiting);
+        if self.flushes.next() {
             self.start_transfer(Pending::Flush, Transfer::sync());
         }
     }
 
     fn start_transfer(&mut self, pending: Pending, transfer: Transfer) -> u32 {
-        let slot = self.free_slots.pop().expect("there is a slot for every command in flight");
-        self.pending[slot as usize] = Some(pending);
+        let slot = self.in_flight.begin(pending);
         self.engine.start(slot, transfer);
         slot
     }
 
     fn finish(&mut self, finished: Finished) {
         let Finished { slot, transfer, outcome } = finished;
-        let pending = self.pending[slot as usize].expect("the engine answers what it was given");
-        match pending {
+        match self.in_flight.get(slot) {
             Pending::Read { ticket } => {
-                self.free(slot);
+                self.in_flight.end(slot);
                 let outcome = self.health.judge(outcome);
                 let Memory::Read(buffer) = transfer.memory else {
                     unreachable!("a read comes back as a read")
@@ -198,16 +186,16 @@ impl RealDevice {
                 self.ready.push_back((ticket, outcome.map(|()| Answer::Read(buffer))));
             }
             Pending::Anywhere { ticket, lba } => {
-                self.free(slot);
+                self.in_flight.end(slot);
                 let outcome = self.health.judge(outcome);
                 self.ready.push_back((ticket, outcome.map(|()| Answer::Written(lba))));
             }
             // The slot stays taken: other writes of the zone may have to come back first.
             Pending::Write(write) => self.finish_write(slot, write.zone, outcome),
             Pending::Flush => {
-                self.free(slot);
+                self.in_flight.end(slot);
                 let outcome = self.health.judge_flush(outcome);
-                for ticket in std::mem::take(&mut self.flushes.running) {
+                for ticket in self.flushes.end() {
                     self.ready.push_back((ticket, outcome.map(|()| Answer::Done)));
                 }
                 self.start_flush();
@@ -236,15 +224,10 @@ impl RealDevice {
     }
 
     fn answer_write(&mut self, slot: u32, outcome: Result<(), DeviceError>) {
-        let Some(Pending::Write(Write { ticket, lba, .. })) = self.free(slot) else {
+        let Pending::Write(Write { ticket, lba, .. }) = self.in_flight.end(slot) else {
             unreachable!("writes are ordered by slots of writes")
         };
         self.ready.push_back((ticket, outcome.map(|()| Answer::Written(lba))));
-    }
-
-    fn free(&mut self, slot: u32) -> Option<Pending> {
-        self.free_slots.push(slot);
-        self.pending[slot as usize].take()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the user writes to name a device: `file:PATH?size=8GiB&zone=64MiB`, `block:/dev/nvme0n1`,
+//! What the user writes to name a device: `file:PATH?size=8GiB&zone=64MiB`, `block:/dev/nvme0n1`, `zns:/dev/nvme0n2`,
 //! `emulator:zn540?zones=32&backing=PATH`.
 
 mod emulated;
@@ -27,7 +27,7 @@ const ZONE_MAX: Bytes = Bytes::mib(4096);
 pub struct DeviceSpec {
     /// Where it is.
     pub place: Place,
-    /// Zone size, which is its capacity too: whole MiB.
+    /// Zone size, which is its capacity too: whole MiB. 0 for a zoned drive, which says itself.
     pub zone: Bytes,
     /// The engine asked for. `None`: the best that the system allows.
     pub engine: Option<EngineKind>,
@@ -45,6 +45,11 @@ pub enum Place {
     },
     /// A block device without zones of its own.
     Block {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// A drive that keeps its zones itself: ZNS, host-managed SMR.
+    Zoned {
         /// Its path.
         path: PathBuf,
     },
@@ -66,7 +71,7 @@ impl Place {
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
-            Self::File { path, .. } | Self::Block { path } => path,
+            Self::File { path, .. } | Self::Block { path } | Self::Zoned { path } => path,
             Self::Emulated { backing: Some(path), .. } => path,
             Self::Emulated { model, backing: None, .. } => Path::new(model),
         }
@@ -120,6 +125,10 @@ impl fmt::Display for DeviceSpec {
                 }
             }
             Place::Block { path } => write!(f, "block:{}?", path.display())?,
+            Place::Zoned { path } => {
+                write!(f, "zns:{}", path.display())?;
+                return self.engine.map_or(Ok(()), |engine| write!(f, "?engine={engine}"));
+            }
             Place::Emulated { .. } => return emulated::fmt(self, f),
         }
         write!(f, "zone={}", self.zone)?;
@@ -139,19 +148,12 @@ struct Options {
 }
 
 fn parse(text: &str) -> Result<DeviceSpec, String> {
-    const WRITE: &str =
-        "write file:PATH?size=8GiB, block:/dev/NAME or emulator:zn540?zones=32&backing=PATH";
+    const WRITE: &str = "write file:PATH?size=8GiB, block:/dev/NAME, zns:/dev/NAME or \
+                         emulator:zn540?zones=32&backing=PATH";
     let (scheme, rest) = text.split_once(':').ok_or(WRITE)?;
     let (path, options) = rest.split_once('?').unwrap_or((rest, ""));
     match scheme {
-        "file" | "block" => (),
-        "zns" => {
-            return Err(
-                "zoned drives are not supported yet: write block:/dev/NAME for an ordinary \
-                        drive, or file:PATH?size=8GiB"
-                    .into(),
-            );
-        }
+        "file" | "block" | "zns" => (),
         "emulator" => return emulated::parse(path, options),
         _ => return Err(format!("there is no device of kind {scheme:?}: {WRITE}")),
     }
@@ -159,6 +161,15 @@ fn parse(text: &str) -> Result<DeviceSpec, String> {
         return Err(format!("the path is missing: {WRITE}"));
     }
     let Options { size, zone, engine } = parse_options(options)?;
+    if scheme == "zns" {
+        if size.is_some() || zone.is_some() {
+            return Err(
+                "a zoned drive has a size and zones of its own: leave size= and zone= out".into()
+            );
+        }
+        let place = Place::Zoned { path: PathBuf::from(path) };
+        return Ok(DeviceSpec { place, zone: Bytes(0), engine });
+    }
     let zone = zone.unwrap_or(ZONE_SIZE);
     check_zone(zone)?;
     let path = PathBuf::from(path);
@@ -235,6 +246,8 @@ mod tests {
         check("file:a?engine=psync", Ok("file:a?zone=64MiB&engine=psync"));
         check("block:/dev/sda", Ok("block:/dev/sda?zone=64MiB"));
         check("block:/dev/sda?zone=4GiB&engine=uring", Ok("block:/dev/sda?zone=4GiB&engine=uring"));
+        check("zns:/dev/nvme0n2", Ok("zns:/dev/nvme0n2"));
+        check("zns:/dev/sdb?engine=psync", Ok("zns:/dev/sdb?engine=psync"));
     }
 
     #[test]
@@ -246,8 +259,8 @@ mod tests {
 
     #[test]
     fn errors_say_what_to_write_instead() {
-        let write =
-            "write file:PATH?size=8GiB, block:/dev/NAME or emulator:zn540?zones=32&backing=PATH";
+        let write = "write file:PATH?size=8GiB, block:/dev/NAME, zns:/dev/NAME or \
+                     emulator:zn540?zones=32&backing=PATH";
         check("/dev/sda", Err(write));
         check("file:", Err(&format!("the path is missing: {write}")));
         check("nvme:x", Err(&format!("there is no device of kind \"nvme\": {write}")));
@@ -279,13 +292,10 @@ mod tests {
             "file:a?engine=aio",
             Err("there is no engine \"aio\": write engine=uring or engine=psync"),
         );
-        check(
-            "zns:/dev/nvme0n2",
-            Err(
-                "zoned drives are not supported yet: write block:/dev/NAME for an ordinary drive, \
-                 or file:PATH?size=8GiB",
-            ),
-        );
+        let of_its_own = "a zoned drive has a size and zones of its own: leave size= and zone= out";
+        check("zns:/dev/nvme0n2?zone=64MiB", Err(of_its_own));
+        check("zns:/dev/nvme0n2?size=64MiB", Err(of_its_own));
+        check("zns:", Err(&format!("the path is missing: {write}")));
     }
 
     proptest! {

@@ -14,11 +14,13 @@ use std::thread;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use zonal_base::{
-    BLOCK_BYTES, Blocks, Buffer, Bytes, Pool, PoolClass, Rng, ZoneId, index, low_u32,
+    BLOCK_BYTES, Blocks, Buffer, Bytes, Lba, Pool, PoolClass, Rng, ZoneId, index, low_u32,
 };
+use zonal_device::ZoneReport;
 
-use super::{Drive, OpenError, marks};
+use super::{Drive, OpenError, Zones, marks, position};
 use crate::Place;
+use crate::zoned::Zoned;
 
 /// What a device holds, to someone who knows nothing of logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,9 +60,11 @@ impl Drive {
     /// # Errors
     /// When the device cannot be read.
     pub fn content(&self) -> Result<Content, OpenError> {
-        if self.emulated.is_some() {
+        match &self.zones {
             // It was opened as the file of a modelled drive: all else was refused then.
-            return Ok(Content::Blank);
+            Zones::Modelled(_) => return Ok(Content::Blank),
+            Zones::Own(zoned) => return self.content_of_zones(zoned),
+            Zones::Agreed => (),
         }
         let found = match self.written() {
             Some(ranges) => (self.first_byte_in(ranges)?, Content::Blank),
@@ -77,6 +81,13 @@ impl Drive {
     /// # Errors
     /// When the device cannot be read.
     pub fn foreign_mark(&self) -> Result<Option<&'static str>, OpenError> {
+        if let Zones::Own(zoned) = &self.zones
+            && zoned.base() == Lba(0)
+            && self.written_zones(zoned).is_ok_and(|written| written.first() != Some(&ZoneId(0)))
+        {
+            // What can be read of an empty zone is old.
+            return Ok(None);
+        }
         let mut piece = Reader::new(PIECE);
         Ok(marks::in_front(self.read_piece(&mut piece, 0)?))
     }
@@ -88,15 +99,53 @@ impl Drive {
         look: impl Fn(ZoneId, &[u8]) -> Option<T> + Sync,
     ) -> Option<T> {
         let geometry = self.geometry;
+        let written = match &self.zones {
+            Zones::Own(zoned) => self.written_zones(zoned).ok()?,
+            Zones::Agreed | Zones::Modelled(_) => Vec::new(),
+        };
         search(u64::from(geometry.zone_count), |n, reader| {
             let zone = ZoneId(low_u32(index(n)));
-            let position = match &self.emulated {
-                Some(emulated) => emulated.position(zone)?,
-                None => Blocks(geometry.zone_start(zone).0).bytes().0,
+            let start = geometry.zone_start(zone);
+            let position = match &self.zones {
+                Zones::Agreed => position(Lba(0), start),
+                Zones::Modelled(emulated) => emulated.position(zone)?,
+                // What can be read of an empty zone is old.
+                Zones::Own(zoned) => {
+                    written.binary_search(&zone).ok()?;
+                    position(zoned.base(), start)
+                }
             };
             let block = reader.read(&self.file, position).ok()?;
             (block.len() == BLOCK_BYTES).then(|| look(zone, block)).flatten()
         })
+    }
+
+    /// A zone that is written to is somebody's; so is a drive whose front bears a mark, be it in a conventional zone
+    /// that we would not touch.
+    fn content_of_zones(&self, zoned: &Zoned) -> Result<Content, OpenError> {
+        if let Ok(Some(mark)) = self.foreign_mark() {
+            return Ok(Content::Something(mark.to_owned()));
+        }
+        let written = self.written_zones(zoned);
+        let written = written.map_err(|errno| self.cannot("ask for the zones of", errno))?;
+        Ok(match written.first() {
+            None => Content::Blank,
+            Some(zone) => {
+                let count = written.len();
+                Content::Something(format!("{count} of its zones are written to, first {zone}"))
+            }
+        })
+    }
+
+    /// Zones that hold something, in order.
+    fn written_zones(&self, zoned: &Zoned) -> Result<Vec<ZoneId>, Errno> {
+        let reports = zoned.reports(&self.file, ZoneId(0), self.geometry.zone_count)?;
+        let holds = |report: &ZoneReport| report.state.is_readable() && Blocks(0) < report.written;
+        Ok(reports.into_iter().filter(holds).map(|report| report.zone).collect())
+    }
+
+    fn cannot(&self, action: &'static str, errno: Errno) -> OpenError {
+        OpenError::io(action, self.path(), errno)
     }
 
     /// The parts of the device that may be anything but zeros; `None` when they are too much to read.
@@ -104,7 +153,7 @@ impl Drive {
         let end = self.size.0;
         let next = |position| match self.place {
             Place::File { .. } => written_from(&self.file, position, end),
-            Place::Block { .. } | Place::Emulated { .. } => position..end,
+            Place::Block { .. } | Place::Zoned { .. } | Place::Emulated { .. } => position..end,
         };
         let (mut ranges, mut bytes) = (Vec::new(), 0);
         let mut range = next(0);
@@ -180,8 +229,7 @@ impl Drive {
     }
 
     fn read_piece<'a>(&self, reader: &'a mut Reader, at: u64) -> Result<&'a [u8], OpenError> {
-        let read = reader.read(&self.file, at);
-        read.map_err(|errno| OpenError::io("read", self.path(), errno))
+        reader.read(&self.file, at).map_err(|errno| self.cannot("read", errno))
     }
 }
 

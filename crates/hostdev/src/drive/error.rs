@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use zonal_base::Bytes;
 
+use crate::zoned::ZonesError;
+
 /// Why a device could not be opened.
 #[derive(Debug)]
 pub enum OpenError {
@@ -72,10 +74,12 @@ pub enum OpenError {
         /// Its logical block size in bytes.
         logical_block: u32,
     },
-    /// A zoned block device, which takes no writes at random places.
-    Zoned {
+    /// A drive with zones of its own where one without was named, or the other way round; or zones that cannot be used.
+    Zones {
         /// The device.
         path: PathBuf,
+        /// Why not.
+        why: ZonesError,
     },
     /// The file is not that of the modelled drive that was asked for.
     NotThisDrive {
@@ -125,6 +129,10 @@ impl OpenError {
         Self::Io { action, path: path.into(), source: errno.into() }
     }
 
+    pub(crate) fn zones(path: &Path, why: ZonesError) -> Self {
+        Self::Zones { path: path.into(), why }
+    }
+
     fn path(&self) -> &Path {
         match self {
             Self::InUse { path }
@@ -137,7 +145,7 @@ impl OpenError {
             | Self::DiskTooSmall { path, .. }
             | Self::WrongKind { path, .. }
             | Self::LargeBlocks { path, .. }
-            | Self::Zoned { path }
+            | Self::Zones { path, .. }
             | Self::NotThisDrive { path, .. }
             | Self::MemoryTooSmall { path, .. }
             | Self::ZoneCount { path, .. }
@@ -182,15 +190,14 @@ impl fmt::Display for OpenError {
             ),
             Self::WrongKind { wanted, .. } => write!(
                 f,
-                "is not {wanted}: write file:PATH for a file, block:/dev/NAME for a block device"
+                "is not {wanted}: write file:PATH for a file, block:/dev/NAME for a block device, \
+                 zns:/dev/NAME for a zoned one"
             ),
             Self::LargeBlocks { logical_block, .. } => write!(
                 f,
                 "has blocks of {logical_block} bytes: format the drive with blocks of at most 4096"
             ),
-            Self::Zoned { .. } => {
-                f.write_str("is a zoned drive, which is not supported yet: name an ordinary one")
-            }
+            Self::Zones { why, .. } => why.fmt(f),
             Self::NotThisDrive { why, .. } => f.write_str(why),
             Self::MemoryTooSmall { needed, free, .. } => write!(
                 f,

@@ -11,6 +11,7 @@ use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Pool, PoolClass};
 
 use super::{Caching, NewFile, OpenError};
 use crate::Place;
+use crate::zoned::{Queue, ZonesError};
 
 /// How long opening waits for a process that was just killed: 1 s. Its ring is taken down in the
 /// background, within some 10 ms here; a drive may take longer over its last writes. A guess.
@@ -33,12 +34,12 @@ pub(super) fn find(place: &Place, wanted: Caching) -> Result<Found, OpenError> {
     let path = place.path();
     // Refused by the kernel while a block device is mounted.
     let exclusive = match place {
-        Place::Block { .. } => OFlags::EXCL,
+        Place::Block { .. } | Place::Zoned { .. } => OFlags::EXCL,
         Place::File { .. } | Place::Emulated { .. } => OFlags::empty(),
     };
     let mut new_file = None;
     for _ in 0..OPENINGS_MAX {
-        let (file, caching) = match open(path, OFlags::RDWR | exclusive, wanted) {
+        let (file, caching) = match open_patiently(path, OFlags::RDWR | exclusive, wanted) {
             Err(Errno::NOENT) if place.may_be_made() => {
                 new_file = make(place)?;
                 continue;
@@ -92,11 +93,26 @@ fn open(path: &Path, flags: OFlags, wanted: Caching) -> Result<(File, Caching), 
     }
 }
 
+/// Opens what may still be held by a process that was just killed.
+fn open_patiently(path: &Path, flags: OFlags, wanted: Caching) -> Result<(File, Caching), Errno> {
+    let begin = Instant::now();
+    loop {
+        match open(path, flags, wanted) {
+            Err(Errno::BUSY) if begin.elapsed() < LOCK_PATIENCE => {
+                std::thread::sleep(LOCK_PATIENCE / 100);
+            }
+            opened => return opened,
+        }
+    }
+}
+
 /// What the system's refusal to open the device means.
 fn refusal(place: &Place, errno: Errno) -> OpenError {
     let path = place.path();
     match (errno, place) {
-        (Errno::NOENT, Place::Block { .. }) => OpenError::NoBlockDevice { path: path.into() },
+        (Errno::NOENT, Place::Block { .. } | Place::Zoned { .. }) => {
+            OpenError::NoBlockDevice { path: path.into() }
+        }
         (Errno::NOENT, _) if place.may_be_made() => OpenError::NoFolder { path: path.into() },
         (Errno::NOENT, _) => OpenError::Missing { path: path.into() },
         (Errno::ISDIR, _) => OpenError::WrongKind { path: path.into(), wanted: kind(place) },
@@ -133,7 +149,7 @@ pub(super) fn leads_to(path: &Path, file: &File) -> bool {
 /// How large the device is; of a file that was just made, nothing.
 pub(super) fn size(file: &File, place: &Place) -> Result<Bytes, OpenError> {
     match place {
-        Place::Block { path } => size_of_block_device(file, path),
+        Place::Block { path } | Place::Zoned { path } => size_of_block_device(file, path),
         Place::File { .. } | Place::Emulated { .. } => size_of_file(file, place.path()),
     }
 }
@@ -146,7 +162,24 @@ fn size_of_file(file: &File, path: &Path) -> Result<Bytes, OpenError> {
     Ok(Bytes(u64::try_from(stat.st_size).unwrap_or(0)))
 }
 
+/// What the kernel tells of a drive that is to keep its zones itself.
+pub(super) fn zoned_queue(file: &File, path: &Path) -> Result<Queue, OpenError> {
+    check_block_device(file, path)?;
+    Ok(Queue::of(file))
+}
+
 fn size_of_block_device(file: &File, path: &Path) -> Result<Bytes, OpenError> {
+    check_block_device(file, path)?;
+    // Kernels without zone support do not say: then there are no zones either.
+    if Queue::of(file).zoned.is_some_and(|zoned| zoned == "host-managed") {
+        return Err(OpenError::zones(path, ZonesError::Zoned));
+    }
+    let end = rustix::fs::seek(file, rustix::fs::SeekFrom::End(0));
+    end.map(Bytes).map_err(|errno| OpenError::io("ask for the size of", path, errno))
+}
+
+/// A block device whose blocks ours are made of.
+fn check_block_device(file: &File, path: &Path) -> Result<(), OpenError> {
     let io = |action| move |errno| OpenError::io(action, path, errno);
     let stat = rustix::fs::fstat(file).map_err(io("look at"))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice {
@@ -157,15 +190,7 @@ fn size_of_block_device(file: &File, path: &Path) -> Result<Bytes, OpenError> {
     if BLOCK_BYTES < logical_block as usize {
         return Err(OpenError::LargeBlocks { path: path.into(), logical_block });
     }
-    let (major, minor) = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
-    // Kernels without zone support have no such file: then there are no zones either.
-    let zoned = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/zoned"));
-    if zoned.is_ok_and(|zoned| zoned.trim() == "host-managed") {
-        return Err(OpenError::Zoned { path: path.into() });
-    }
-    let end =
-        rustix::fs::seek(file, rustix::fs::SeekFrom::End(0)).map_err(io("ask for the size of"))?;
-    Ok(Bytes(end))
+    Ok(())
 }
 
 /// Reads one block: some file systems take O_DIRECT and then refuse to read like that.
@@ -201,6 +226,6 @@ const BLOCK_DEVICE: &str = "a block device";
 fn kind(place: &Place) -> &'static str {
     match place {
         Place::File { .. } | Place::Emulated { .. } => FILE,
-        Place::Block { .. } => BLOCK_DEVICE,
+        Place::Block { .. } | Place::Zoned { .. } => BLOCK_DEVICE,
     }
 }

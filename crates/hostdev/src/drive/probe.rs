@@ -1,10 +1,10 @@
 //! Does a device answer? Asked while nobody uses it.
 
 use rustix::io::Errno;
-use zonal_base::{BLOCK_BYTES, Blocks, mix64};
+use zonal_base::{BLOCK_BYTES, Blocks, ZoneId, index, mix64};
 
 use super::content::Reader;
-use super::{Drive, OpenError};
+use super::{Drive, OpenError, Zones, position};
 use crate::DeviceSpec;
 use crate::emulated::Trouble;
 
@@ -20,8 +20,24 @@ pub fn probe(spec: &DeviceSpec, number: u64) -> Result<(), OpenError> {
         return answers.then_some(()).ok_or_else(|| failed(Errno::IO));
     }
     let drive = Drive::open_read_only(spec)?;
-    let blocks = (drive.size.0 / BLOCK_BYTES as u64).max(1);
-    let at = Blocks(mix64(number) % blocks).bytes().0;
+    let at = match &drive.zones {
+        // Asking for its zones is what it must answer, and one that went offline says nothing of the others.
+        Zones::Own(zoned) => {
+            let reports = zoned.reports(&drive.file, ZoneId(0), drive.geometry.zone_count);
+            let mut reports = reports.map_err(failed)?;
+            reports.retain(|report| report.state.is_readable());
+            let count = reports.len() as u64;
+            let Some(chosen) = mix64(number).checked_rem(count) else {
+                return Err(failed(Errno::IO));
+            };
+            let zone = reports[index(chosen)].zone;
+            position(zoned.base(), drive.geometry.zone_start(zone))
+        }
+        Zones::Agreed | Zones::Modelled(_) => {
+            let blocks = (drive.size.0 / BLOCK_BYTES as u64).max(1);
+            Blocks(mix64(number) % blocks).bytes().0
+        }
+    };
     let mut reader = Reader::new(Blocks(1));
     reader.read(&drive.file, at).map(drop).map_err(failed)
 }

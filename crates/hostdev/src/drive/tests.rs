@@ -100,11 +100,15 @@ fn a_refusal_says_what_to_do() {
     check_refused(look(format!("file:{folder}/a")), "does not exist: to make a file, say how");
     check_refused(look(format!("block:{folder}/a")), "that `lsblk -p` lists");
     check_refused(open(format!("block:{folder}/a")), "that `lsblk -p` lists");
+    check_refused(open(format!("zns:{folder}/a")), "that `lsblk -p` lists");
+    check_refused(open(format!("zns:{folder}")), "zns:/dev/NAME for a zoned one");
     File::create(bench.path()).unwrap();
     check_refused(open(format!("file:{folder}/device")), "is empty: say how large it shall be");
     check_refused(open(format!("file:{folder}/device/a?size=64MiB")), "correct the path");
     check_refused(open("file:/proc/device?size=64MiB".into()), "another");
     fs::write(bench.path(), [0; 4096]).unwrap();
+    check_refused(open(format!("zns:{folder}/device")), "is not a block device");
+    check_refused(look(format!("zns:{folder}/device")), "is not a block device");
     check_refused(
         open(format!("file:{folder}/device")),
         "is 4KiB large, which is less than a zone",

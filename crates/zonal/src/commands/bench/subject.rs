@@ -126,7 +126,7 @@ impl Subject for NodeSubject {
     async fn write_bandwidth(&self) -> Result<u64, Error> {
         match &self.settings.devices[0].spec.place {
             Place::File { path, .. } => write_bandwidth(path.parent().unwrap_or(Path::new("."))),
-            Place::Block { .. } => Err(Error::Unfit(
+            Place::Block { .. } | Place::Zoned { .. } => Err(Error::Unfit(
                 "a block device cannot be measured without losing what it holds: write --rate \
                      in bytes, such as --rate 400MiB"
                     .into(),

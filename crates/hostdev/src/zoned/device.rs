@@ -1,0 +1,483 @@
+//! One shard's part of a drive that keeps its zones itself: commands in, transfers to the engine, zone commands to the
+//! manager, answers out.
+//!
+//! 1. The table judges a command first: what the drive would refuse does not reach it.
+//! 2. Each zone has one write on its way to the drive; those behind it wait in its lane. So nothing depends on the order
+//!    in which the kernel and the drive carry out what they have.
+//! 3. After a failed write, a failed read or a zone command the kernel is asked where the zone stands, and the table
+//!    believes that. A zone that went read-only or offline costs nobody else anything.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use zonal_base::{Blocks, Lba, Nanos, Payload, Ticket, ZoneId, index};
+use zonal_device::{
+    Answer, Command, Completion, DeviceError, Geometry, ZoneReport, ZoneState, ZoneTable,
+    ZonedDevice, whole_blocks,
+};
+
+use super::layout::Told;
+use super::manager::{Line, Question, Reply, Way};
+use crate::EngineKind;
+use crate::drive::position;
+use crate::engine::{Engine, Finished};
+use crate::health::Health;
+use crate::in_flight::{Flushes, InFlight};
+use crate::transfer::{Memory, Transfer};
+
+/// A share of a zoned drive, driven by one thread.
+pub(crate) struct ZonedBlockDevice {
+    table: ZoneTable,
+    /// Where the share begins on the drive.
+    start: Lba,
+    /// The number of its first zone on the drive.
+    first: ZoneId,
+    engine: Engine,
+    queue_depth: u32,
+    /// Commands that were submitted and not polled.
+    unanswered_count: u32,
+    in_flight: InFlight<Pending>,
+    /// Zones in which something goes on.
+    lanes: BTreeMap<ZoneId, Lane>,
+    flushes: Flushes,
+    way: Way,
+    line: Arc<Line>,
+    /// Reports that the owner waits for.
+    reports_under_way: u32,
+    /// Zones in which something has gone on since the oldest of them was asked for: it does not tell where these stand.
+    touched: BTreeSet<ZoneId>,
+    /// Answers that wait to be polled.
+    ready: VecDeque<(Ticket, Completion)>,
+    /// The engine was given something that the kernel has not been shown.
+    has_unflushed: bool,
+    health: Health,
+}
+
+#[derive(Clone, Copy)]
+enum Pending {
+    Read { ticket: Ticket, zone: ZoneId },
+    Write(ZoneId),
+    Flush,
+}
+
+/// What goes on in a zone.
+#[derive(Default)]
+struct Lane {
+    /// The write on its way to the drive.
+    running: Option<Write>,
+    /// It failed, and the kernel is asked what is left of the zone.
+    has_failed: bool,
+    /// Those that come after it, with their data.
+    waiting: VecDeque<(Write, Vec<Payload>)>,
+    /// Zone commands that were asked for. Writes wait for them.
+    commands: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Write {
+    ticket: Ticket,
+    lba: Lba,
+    blocks: Blocks,
+}
+
+impl ZonedBlockDevice {
+    /// Requires: `reports` are those of the share's zones, in order.
+    pub(super) fn new(
+        (geometry, start): (Geometry, Lba),
+        reports: &[ZoneReport],
+        engine: Engine,
+        (queue_depth, way, health): (u32, Way, Health),
+        first: ZoneId,
+    ) -> io::Result<Self> {
+        let wake = engine.as_fd().try_clone_to_owned()?;
+        Ok(Self {
+            table: ZoneTable::from_reports(geometry, reports),
+            start,
+            first,
+            engine,
+            queue_depth,
+            unanswered_count: 0,
+            in_flight: InFlight::new(queue_depth),
+            lanes: BTreeMap::new(),
+            flushes: Flushes::default(),
+            way,
+            line: Arc::new(Line::raising(wake)),
+            reports_under_way: 0,
+            touched: BTreeSet::new(),
+            ready: VecDeque::with_capacity(queue_depth as usize),
+            has_unflushed: false,
+            health,
+        })
+    }
+
+    pub(crate) fn flush_submissions(&mut self) {
+        self.has_unflushed = false;
+        self.engine.flush_submissions();
+    }
+
+    pub(crate) const fn engine(&self) -> EngineKind {
+        self.engine.kind()
+    }
+
+    fn begin(&mut self, ticket: Ticket, command: Command) -> Result<(), DeviceError> {
+        if self.health.is_gone() {
+            return Err(DeviceError::DeviceGone);
+        }
+        match command {
+            Command::Read { lba, blocks, buffer } => {
+                if buffer.blocks() < blocks {
+                    return Err(DeviceError::InvalidField);
+                }
+                self.table.check_read(lba, blocks)?;
+                let zone = self.table.geometry().zone_of(lba);
+                let offset = position(self.start, lba);
+                let transfer = Transfer::read(buffer, offset, index(blocks.bytes().0));
+                self.start_transfer(Pending::Read { ticket, zone }, transfer);
+                Ok(())
+            }
+            Command::Write { lba, data } => {
+                let blocks = whole_blocks(&data)?;
+                let zone = self.table.begin_write(lba, blocks)?;
+                self.queue_write(zone, Write { ticket, lba, blocks }, data);
+                Ok(())
+            }
+            Command::Append { zone, data } => {
+                let blocks = whole_blocks(&data)?;
+                let lba = self.table.begin_append(zone, blocks)?;
+                self.queue_write(zone, Write { ticket, lba, blocks }, data);
+                Ok(())
+            }
+            Command::Flush => {
+                self.flushes.ask(ticket);
+                self.start_flush();
+                Ok(())
+            }
+            Command::Manage { zone, action } => {
+                self.table.manage(zone, action)?;
+                self.touch(zone);
+                self.lanes.entry(zone).or_default().commands += 1;
+                self.ask(Question::Manage { ticket, zone: self.on_drive(zone), action })
+            }
+            Command::Report { first, count } => {
+                let zone_count = self.table.geometry().zone_count;
+                if zone_count <= first.0 || count == 0 {
+                    return Err(DeviceError::InvalidField);
+                }
+                let count = count.min(zone_count - first.0);
+                self.reports_under_way += 1;
+                self.touched.extend(self.lanes.keys());
+                self.ask(Question::Report { ticket, first: self.on_drive(first), count })
+            }
+            Command::Restore { .. } => Err(DeviceError::Unsupported),
+        }
+    }
+
+    const fn on_drive(&self, zone: ZoneId) -> ZoneId {
+        ZoneId(self.first.0 + zone.0)
+    }
+
+    const fn in_share(&self, zone: ZoneId) -> ZoneId {
+        ZoneId(zone.0 - self.first.0)
+    }
+
+    fn ask(&self, question: Question) -> Result<(), DeviceError> {
+        match self.way.ask(question, &self.line) {
+            true => Ok(()),
+            false => Err(self.health.lose(Errno::NODEV)),
+        }
+    }
+
+    /// Something begins in a zone.
+    fn touch(&mut self, zone: ZoneId) {
+        if 0 < self.reports_under_way {
+            self.touched.insert(zone);
+        }
+    }
+
+    fn queue_write(&mut self, zone: ZoneId, write: Write, data: Vec<Payload>) {
+        self.touch(zone);
+        self.lanes.entry(zone).or_default().waiting.push_back((write, data));
+        self.go_on(zone);
+    }
+
+    /// Starts the zone's next write, if it may begin; forgets a zone in which nothing goes on.
+    fn go_on(&mut self, zone: ZoneId) {
+        let Some(lane) = self.lanes.get_mut(&zone) else { return };
+        if lane.running.is_some() || 0 < lane.commands {
+            return;
+        }
+        let Some((write, data)) = lane.waiting.pop_front() else {
+            self.lanes.remove(&zone);
+            return;
+        };
+        lane.running = Some(write);
+        let transfer = Transfer::write(data, position(self.start, write.lba));
+        self.start_transfer(Pending::Write(zone), transfer);
+    }
+
+    fn start_flush(&mut self) {
+        if self.flushes.next() {
+            self.start_transfer(Pending::Flush, Transfer::sync());
+        }
+    }
+
+    fn start_transfer(&mut self, pending: Pending, transfer: Transfer) {
+        let slot = self.in_flight.begin(pending);
+        self.engine.start(slot, transfer);
+        self.has_unflushed = true;
+    }
+
+    fn finish(&mut self, finished: Finished) {
+        let Finished { slot, transfer, outcome } = finished;
+        match self.in_flight.end(slot) {
+            Pending::Read { ticket, zone } => self.finish_read(ticket, zone, transfer, outcome),
+            Pending::Write(zone) => self.finish_write(zone, outcome),
+            Pending::Flush => {
+                let outcome = self.health.judge_flush(outcome);
+                for ticket in self.flushes.end() {
+                    self.ready.push_back((ticket, outcome.map(|()| Answer::Done)));
+                }
+                self.start_flush();
+            }
+        }
+    }
+
+    fn finish_read(
+        &mut self,
+        ticket: Ticket,
+        zone: ZoneId,
+        transfer: Transfer,
+        outcome: Result<(), Errno>,
+    ) {
+        let judged = match outcome {
+            Ok(()) => self.health.judge(Ok(())),
+            Err(errno) => {
+                // The zone may be gone, which is no fault of the others.
+                let zone = self.on_drive(zone);
+                let asked = self.ask(Question::FailedRead { ticket, zone, errno });
+                match asked {
+                    Ok(()) => return,
+                    Err(error) => Err(error),
+                }
+            }
+        };
+        let Memory::Read(buffer) = transfer.memory else {
+            unreachable!("a read comes back as a read")
+        };
+        self.ready.push_back((ticket, judged.map(|()| Answer::Read(buffer))));
+    }
+
+    fn finish_write(&mut self, zone: ZoneId, outcome: Result<(), Errno>) {
+        let lane = self.lanes.get_mut(&zone).expect("a zone with a write on its way has a lane");
+        match outcome {
+            Ok(()) => {
+                let Write { ticket, lba, blocks } =
+                    lane.running.take().expect("the write was on its way");
+                self.table.end_write(zone, blocks);
+                let judged = self.health.judge(Ok(()));
+                self.ready.push_back((ticket, judged.map(|()| Answer::Written(lba))));
+                self.go_on(zone);
+            }
+            Err(errno) => {
+                lane.has_failed = true;
+                self.table.distrust(zone);
+                let question = Question::FailedWrite { zone: self.on_drive(zone), errno };
+                if let Err(error) = self.ask(question) {
+                    self.fail_writes(zone, error);
+                }
+            }
+        }
+    }
+
+    /// The zone's write on its way failed, and those behind it with it.
+    fn fail_writes(&mut self, zone: ZoneId, error: DeviceError) {
+        self.table.abort_writes(zone);
+        let Some(lane) = self.lanes.get_mut(&zone) else { return };
+        let first = lane.running.take();
+        lane.has_failed = false;
+        let behind = match error {
+            DeviceError::DeviceGone => DeviceError::DeviceGone,
+            _ => DeviceError::InvalidWrite,
+        };
+        self.ready.extend(first.map(|write| (write.ticket, Err(error))));
+        self.ready.extend(lane.waiting.drain(..).map(|(write, _)| (write.ticket, Err(behind))));
+        self.go_on(zone);
+    }
+
+    fn hear(&mut self, reply: Reply) {
+        let Reply { question, outcome, zones } = reply;
+        match question {
+            Question::Report { ticket, first, count } => {
+                self.reports_under_way -= 1;
+                let answer = self.hear_report((self.in_share(first), count), zones);
+                if self.reports_under_way == 0 {
+                    self.touched.clear();
+                }
+                self.ready.push_back((ticket, answer));
+            }
+            Question::Manage { ticket, zone, .. } => {
+                let judged = self.hear_managed(self.in_share(zone), outcome, zones);
+                self.ready.push_back((ticket, judged.map(|()| Answer::Done)));
+            }
+            Question::FailedWrite { zone, errno } => {
+                let zone = self.in_share(zone);
+                let before = self.table.look(zone).written;
+                let stands = self.stands(zone, zones);
+                let error = self.judge(errno, before, stands.as_ref());
+                self.fail_writes(zone, error);
+                if let Some(report) = stands {
+                    self.table.correct(report);
+                }
+            }
+            Question::FailedRead { ticket, zone, errno } => {
+                let zone = self.in_share(zone);
+                let stands = self.stands(zone, zones);
+                let is_offline = stands.is_some_and(|report| report.state == ZoneState::Offline);
+                if let Some(report) = stands.filter(|_| is_offline && self.is_idle(zone)) {
+                    self.table.correct(report);
+                }
+                let error = match is_offline {
+                    true => DeviceError::ZoneOffline,
+                    false => self.failed(errno),
+                };
+                self.ready.push_back((ticket, Err(error)));
+            }
+        }
+    }
+
+    fn hear_report(
+        &mut self,
+        (first, count): (ZoneId, u32),
+        zones: Result<Vec<Told>, Errno>,
+    ) -> Completion {
+        for told in zones.map_err(|errno| self.failed(errno))? {
+            let zone = self.in_share(told.zone);
+            if self.is_idle(zone) && !self.touched.contains(&zone) {
+                self.table.correct(self.report_of(told));
+            }
+        }
+        self.table.report(first, count).map(Answer::Report)
+    }
+
+    fn hear_managed(
+        &mut self,
+        zone: ZoneId,
+        outcome: Result<(), Errno>,
+        zones: Result<Vec<Told>, Errno>,
+    ) -> Result<(), DeviceError> {
+        let lane = self.lanes.get_mut(&zone).expect("a zone with a command has a lane");
+        lane.commands -= 1;
+        let is_last = lane.commands == 0;
+        let has_waiting = !lane.waiting.is_empty();
+        let before = self.table.look(zone).written;
+        let stands = self.stands(zone, zones);
+        let judged = outcome.map_err(|errno| self.judge(errno, before, stands.as_ref()));
+        if judged.is_err() && is_last && has_waiting {
+            // They were to go where the command would have brought the zone.
+            self.fail_writes(zone, DeviceError::InvalidWrite);
+        }
+        if let Some(report) = stands.filter(|_| is_last && !self.table.is_written_to(zone)) {
+            self.table.correct(report);
+        }
+        self.go_on(zone);
+        judged
+    }
+
+    /// Nothing goes on in a zone.
+    fn is_idle(&self, zone: ZoneId) -> bool {
+        !self.lanes.contains_key(&zone)
+    }
+
+    /// Where the kernel says that a zone stands.
+    fn stands(&self, zone: ZoneId, zones: Result<Vec<Told>, Errno>) -> Option<ZoneReport> {
+        let told = zones.ok()?.into_iter().find(|told| self.in_share(told.zone) == zone)?;
+        Some(self.report_of(told))
+    }
+
+    /// What is to be believed of a zone. Which of those that a write has opened are closed to make room for others is the
+    /// drive's own affair, and it does so for all shares together: a share tells what its part of the limit leaves open.
+    fn report_of(&self, told: Told) -> ZoneReport {
+        let believed = self.table.look(self.in_share(told.zone));
+        let report = told.report(believed.written);
+        let may_be_either =
+            |state| matches!(state, ZoneState::ImplicitlyOpened | ZoneState::Closed);
+        let state = match may_be_either(believed.state) && may_be_either(report.state) {
+            true => believed.state,
+            false => report.state,
+        };
+        ZoneReport { zone: believed.zone, state, ..report }
+    }
+
+    /// Why a write or a command failed in a zone of which `before` was believed to be written.
+    fn judge(&mut self, errno: Errno, before: Blocks, stands: Option<&ZoneReport>) -> DeviceError {
+        match (errno, stands) {
+            (Errno::OVERFLOW | Errno::TOOMANYREFS, _) => DeviceError::TooManyZones,
+            (_, Some(ZoneReport { state: ZoneState::Offline, .. })) => DeviceError::ZoneOffline,
+            (_, Some(ZoneReport { state: ZoneState::ReadOnly, .. })) => DeviceError::ZoneReadOnly,
+            // The drive may finish a zone by itself.
+            (Errno::IO | Errno::REMOTEIO, Some(ZoneReport { state: ZoneState::Full, .. })) => {
+                DeviceError::ZoneFull
+            }
+            // Somebody else reset it or wrote to it.
+            (Errno::IO | Errno::REMOTEIO, Some(report)) if report.written < before => {
+                DeviceError::InvalidWrite
+            }
+            _ => self.failed(errno),
+        }
+    }
+
+    fn failed(&mut self, errno: Errno) -> DeviceError {
+        self.health.judge(Err(errno)).err().unwrap_or(DeviceError::Media)
+    }
+}
+
+impl ZonedDevice for ZonedBlockDevice {
+    fn geometry(&self) -> &Geometry {
+        self.table.geometry()
+    }
+
+    fn submit(&mut self, _now: Nanos, ticket: Ticket, command: Command) -> Result<(), Command> {
+        if self.unanswered_count == self.queue_depth {
+            return Err(command);
+        }
+        self.unanswered_count += 1;
+        if let Err(error) = self.begin(ticket, command) {
+            self.ready.push_back((ticket, Err(error)));
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self, _now: Nanos) -> Option<(Ticket, Completion)> {
+        loop {
+            if let Some(answer) = self.ready.pop_front() {
+                self.unanswered_count -= 1;
+                return Some(answer);
+            }
+            if let Some(reply) = self.line.take() {
+                self.hear(reply);
+            } else if let Some(finished) = self.engine.next_finished() {
+                self.finish(finished);
+            } else {
+                // What an answer has started: the host may have nothing more to submit.
+                if self.has_unflushed {
+                    self.flush_submissions();
+                }
+                return None;
+            }
+        }
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        let has_work = !self.ready.is_empty() || self.engine.is_refused();
+        has_work.then_some(Nanos(0))
+    }
+}
+
+impl AsFd for ZonedBlockDevice {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.engine.as_fd()
+    }
+}

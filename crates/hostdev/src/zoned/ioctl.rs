@@ -1,0 +1,172 @@
+//! The kernel's zone commands: report, open, close, finish, reset.
+//!
+//! What keeps it sound: the structures are `repr(C)` and as long as the kernel's, of integers only, so that any bytes are
+//! a value; a report has room for as many zones as it asks for, and what the kernel says of their number is held to that.
+#![expect(unsafe_code, reason = "an ioctl takes an address; each use says why it may have it")]
+
+use std::fs::File;
+
+use rustix::io::Errno;
+use rustix::ioctl::{Opcode, Setter, Updater, opcode};
+use zonal_device::Action;
+
+/// Linux counts in units of 512 bytes, whatever the drive's own block.
+pub(super) const SECTOR_BYTES: u64 = 512;
+
+/// Zones that one system call reports: 1024, which take 64 KiB. The kernel asks the drive for as many at a time as its own
+/// buffer holds.
+const ZONES_PER_CALL: usize = 1024;
+
+/// The kernel's group of block device commands.
+const GROUP: u8 = 0x12;
+const REPORT: Opcode = opcode::read_write::<ReportHeader>(GROUP, 130);
+const RESET: Opcode = opcode::write::<RawRange>(GROUP, 131);
+const OPEN: Opcode = opcode::write::<RawRange>(GROUP, 134);
+const CLOSE: Opcode = opcode::write::<RawRange>(GROUP, 135);
+const FINISH: Opcode = opcode::write::<RawRange>(GROUP, 136);
+
+/// The report says how much of a zone can be written; kernels before 5.9 did not.
+const HAS_CAPACITY: u32 = 1;
+
+/// A zone as the kernel reports it; positions and lengths in sectors.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RawZone {
+    pub(super) start: u64,
+    pub(super) len: u64,
+    pub(super) write_pointer: u64,
+    pub(super) kind: u8,
+    pub(super) condition: u8,
+    pub(super) non_sequential: u8,
+    pub(super) reset_recommended: u8,
+    pub(super) reserved: [u8; 4],
+    pub(super) capacity: u64,
+    pub(super) reserved_too: [u8; 24],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct ReportHeader {
+    /// From which zone on: any sector of it.
+    sector: u64,
+    /// How many are wanted, then how many there are.
+    zone_count: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+struct RawReport {
+    header: ReportHeader,
+    zones: [RawZone; ZONES_PER_CALL],
+}
+
+#[repr(C)]
+struct RawRange {
+    sector: u64,
+    sectors: u64,
+}
+
+const _: () = assert!(size_of::<RawZone>() == 64 && size_of::<ReportHeader>() == 16);
+const _: () = assert!(size_of::<RawReport>() == 16 + 64 * ZONES_PER_CALL);
+const _: () = assert!(size_of::<RawRange>() == 16);
+
+impl RawReport {
+    fn asking(sector: u64, wanted: usize) -> Box<Self> {
+        let zone_count = zonal_base::low_u32(wanted.min(ZONES_PER_CALL));
+        let header = ReportHeader { sector, zone_count, flags: 0 };
+        Box::new(Self { header, zones: [RawZone::default(); ZONES_PER_CALL] })
+    }
+
+    /// The zones that the kernel filled in, when `wanted` were asked for. One that does not tell its capacity has its
+    /// whole length.
+    fn filled(&self, wanted: usize) -> impl Iterator<Item = RawZone> {
+        let filled = (self.header.zone_count as usize).min(wanted).min(ZONES_PER_CALL);
+        let tells = self.header.flags & HAS_CAPACITY != 0;
+        self.zones[..filled].iter().map(move |zone| RawZone {
+            capacity: if tells { zone.capacity } else { zone.len },
+            ..*zone
+        })
+    }
+}
+
+/// The zones from the one at `sector` on, at most `wanted`; fewer at the end of the device.
+pub(super) fn report(file: &File, sector: u64, wanted: usize) -> Result<Vec<RawZone>, Errno> {
+    let mut zones = Vec::with_capacity(wanted.min(ZONES_PER_CALL));
+    let mut next = sector;
+    while zones.len() < wanted {
+        let left = wanted - zones.len();
+        let mut raw = RawReport::asking(next, left);
+        // SAFETY: the kernel fills in a header and as many zones as the header asks for, and there is room for them.
+        unsafe { rustix::ioctl::ioctl(file, Updater::<REPORT, RawReport>::new(&mut raw))? };
+        let before = next;
+        for zone in raw.filled(left) {
+            next = zone.start.saturating_add(zone.len);
+            zones.push(zone);
+        }
+        if next <= before {
+            break;
+        }
+    }
+    Ok(zones)
+}
+
+/// Opens, closes, finishes or resets the zone of `sectors` sectors at `sector`. Requires: one of these four.
+pub(super) fn manage(file: &File, sector: u64, sectors: u64, action: Action) -> Result<(), Errno> {
+    match action {
+        Action::Open => send::<OPEN>(file, sector, sectors),
+        Action::Close => send::<CLOSE>(file, sector, sectors),
+        Action::Finish => send::<FINISH>(file, sector, sectors),
+        Action::Reset => send::<RESET>(file, sector, sectors),
+        Action::Write | Action::WriteToCapacity => Err(Errno::INVAL),
+    }
+}
+
+fn send<const OPCODE: Opcode>(file: &File, sector: u64, sectors: u64) -> Result<(), Errno> {
+    // SAFETY: the kernel reads a range, which is what it is given.
+    unsafe {
+        let range = Setter::<OPCODE, RawRange>::new(RawRange { sector, sectors });
+        rustix::ioctl::ioctl(file, range)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// As `linux/blkzoned.h` has them since 5.9.
+    #[test]
+    fn commands_have_the_numbers_of_the_kernel() {
+        let numbers = [REPORT, RESET, OPEN, CLOSE, FINISH].map(u64::from);
+        let expected = [0xC010_1282, 0x4010_1283, 0x4010_1286, 0x4010_1287, 0x4010_1288];
+        assert_eq!(numbers, expected);
+    }
+
+    #[test]
+    fn a_file_has_no_zones_to_report_or_manage() {
+        let file = tempfile::tempfile().unwrap();
+        assert_eq!(report(&file, 0, 1).err(), Some(Errno::NOTTY));
+        for action in [Action::Open, Action::Close, Action::Finish, Action::Reset] {
+            assert_eq!(manage(&file, 0, 8, action), Err(Errno::NOTTY));
+        }
+        assert_eq!(manage(&file, 0, 8, Action::Write), Err(Errno::INVAL));
+    }
+
+    proptest! {
+        #[test]
+        fn no_more_zones_are_taken_than_were_asked_for(
+            wanted in 0usize..3000, said in any::<u32>(), flags in any::<u32>(),
+        ) {
+            let mut raw = RawReport::asking(7, wanted);
+            prop_assert!(raw.header.zone_count as usize <= ZONES_PER_CALL.min(wanted));
+            (raw.header.zone_count, raw.header.flags) = (said, flags);
+            raw.zones[0] = RawZone { len: 9, capacity: 5, ..RawZone::default() };
+            let taken: Vec<_> = raw.filled(wanted).collect();
+            prop_assert!(taken.len() <= wanted.min(ZONES_PER_CALL).min(said as usize));
+            if let Some(first) = taken.first() {
+                prop_assert_eq!(first.capacity, if flags & 1 == 1 { 5 } else { 9 });
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! What the kernel tells of a block device beside its zones: `/sys/dev/block/MAJOR:MINOR/queue`.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Kernels from this one on put the writes of a zone in order themselves, under any scheduler: 6.10.
+const PLUGGING_SINCE: (u32, u32) = (6, 10);
+
+/// The scheduler under which earlier kernels do.
+const ORDERING: &str = "mq-deadline";
+
+/// What the kernel tells of a block device. What it does not tell is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Queue {
+    /// Its name in the kernel: nvme0n1.
+    pub name: String,
+    /// Of the drive.
+    pub model: Option<String>,
+    /// `none`, `host-aware` or `host-managed`.
+    pub zoned: Option<String>,
+    /// That is in use; `None` where there is nothing to choose.
+    pub scheduler: Option<String>,
+    /// The block that the drive is addressed by, in bytes (its LBA format).
+    pub logical_block: Option<u32>,
+    /// The least that a zone is written by, in bytes.
+    pub write_granularity: Option<u32>,
+    /// Zones that may be open at once.
+    pub max_open_zones: Option<u32>,
+    /// Zones that may be open or closed at once.
+    pub max_active_zones: Option<u32>,
+    /// The most that one zone append takes, in bytes.
+    pub append_max: Option<u32>,
+    /// The kernel's version, as it tells it.
+    pub kernel: String,
+}
+
+impl Queue {
+    /// What is told of the block device that is open as `file`.
+    #[must_use]
+    pub(crate) fn of(file: &fs::File) -> Self {
+        let device = file.metadata().map_or(0, |metadata| metadata.rdev());
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let folder = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+        Self::read(&folder, read(Path::new("/proc/sys/kernel/osrelease")).unwrap_or_default())
+    }
+
+    fn read(folder: &Path, kernel: String) -> Self {
+        let text = |name: &str| read(&folder.join("queue").join(name));
+        let number = |name: &str| text(name)?.parse::<u32>().ok();
+        // The kernel writes 0 for "no limit" and for "not told".
+        let positive = |name: &str| number(name).filter(|number| 0 < *number);
+        let uevent = read(&folder.join("uevent")).unwrap_or_default();
+        let name = uevent.lines().find_map(|line| line.strip_prefix("DEVNAME="));
+        Self {
+            name: name.unwrap_or_default().to_owned(),
+            model: read(&folder.join("device/model")).filter(|model| !model.is_empty()),
+            zoned: text("zoned"),
+            scheduler: text("scheduler").and_then(|line| in_brackets(&line)),
+            logical_block: positive("logical_block_size"),
+            write_granularity: positive("zone_write_granularity"),
+            max_open_zones: positive("max_open_zones"),
+            max_active_zones: positive("max_active_zones"),
+            append_max: positive("zone_append_max_bytes"),
+            kernel,
+        }
+    }
+
+    /// True when the kernel keeps the writes of a zone in order whatever the scheduler (zone write plugging).
+    #[must_use]
+    pub fn has_write_plugging(&self) -> bool {
+        version(&self.kernel).is_some_and(|version| PLUGGING_SINCE <= version)
+    }
+
+    /// The scheduler, where under it the writes of a zone may overtake each other on their way to the drive.
+    #[must_use]
+    pub fn unordered(&self) -> Option<&str> {
+        let scheduler = self.scheduler.as_deref()?;
+        (!self.has_write_plugging() && scheduler != ORDERING).then_some(scheduler)
+    }
+
+    /// The command that chooses a scheduler under which they do not.
+    #[must_use]
+    pub fn ordering_command(&self) -> String {
+        format!("echo {ORDERING} > /sys/block/{}/queue/scheduler", self.name)
+    }
+}
+
+fn read(path: &Path) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+/// The word of a line that is chosen: `none [mq-deadline]`.
+fn in_brackets(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once('[')?;
+    rest.split_once(']').map(|(word, _)| word.to_owned())
+}
+
+/// The first two numbers of a kernel's version.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder as the kernel shows it.
+    fn queue(files: &[(&str, &str)], kernel: &str) -> Queue {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["queue", "device"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        for (name, text) in files {
+            fs::write(folder.path().join(name), format!("{text}\n")).unwrap();
+        }
+        Queue::read(folder.path(), kernel.into())
+    }
+
+    #[test]
+    fn what_the_kernel_tells_is_read_and_no_limit_is_none() {
+        let files = [
+            ("uevent", "MAJOR=259\nMINOR=1\nDEVNAME=nvme0n2\nDEVTYPE=disk"),
+            ("device/model", "WZS4C8T1TDSP303"),
+            ("queue/zoned", "host-managed"),
+            ("queue/scheduler", "none [mq-deadline] kyber"),
+            ("queue/logical_block_size", "4096"),
+            ("queue/zone_write_granularity", "4096"),
+            ("queue/max_open_zones", "14"),
+            ("queue/max_active_zones", "0"),
+            ("queue/zone_append_max_bytes", "524288"),
+        ];
+        let expected = Queue {
+            name: "nvme0n2".into(),
+            model: Some("WZS4C8T1TDSP303".into()),
+            zoned: Some("host-managed".into()),
+            scheduler: Some("mq-deadline".into()),
+            logical_block: Some(4096),
+            write_granularity: Some(4096),
+            max_open_zones: Some(14),
+            max_active_zones: None,
+            append_max: Some(524_288),
+            kernel: "6.1.0-56-cloud-amd64".into(),
+        };
+        assert_eq!(queue(&files, "6.1.0-56-cloud-amd64"), expected);
+        let nothing = Queue { kernel: "x".into(), ..Queue::default() };
+        assert_eq!(queue(&[], "x"), nothing, "nothing is told where there is nothing");
+    }
+
+    #[track_caller]
+    fn check_unordered(scheduler: &str, kernel: &str, expected: Option<&str>) {
+        let files = [("queue/scheduler", scheduler), ("uevent", "DEVNAME=sdb")];
+        let queue = queue(&files, kernel);
+        assert_eq!(queue.unordered(), expected, "{scheduler} under {kernel}");
+        assert_eq!(queue.ordering_command(), "echo mq-deadline > /sys/block/sdb/queue/scheduler");
+    }
+
+    #[test]
+    fn a_scheduler_matters_where_the_kernel_has_no_write_plugging() {
+        check_unordered("[none] mq-deadline", "6.1.0-56-amd64", Some("none"));
+        check_unordered("mq-deadline [kyber]", "5.15.0", Some("kyber"));
+        check_unordered("none [mq-deadline]", "6.9.12", None);
+        check_unordered("[none] mq-deadline", "6.10.0", None);
+        check_unordered("[none]", "6.12.95+deb12-cloud-amd64", None);
+        check_unordered("[none]", "7.2", None);
+        // A mapped device has none to choose.
+        check_unordered("none", "6.1.0", None);
+    }
+}
