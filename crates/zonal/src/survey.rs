@@ -56,6 +56,10 @@ impl Survey {
         }
     }
 
+    pub(crate) const fn drive(&self) -> &Drive {
+        &self.drive
+    }
+
     pub(crate) const fn geometry(&self) -> &Geometry {
         self.drive.geometry()
     }

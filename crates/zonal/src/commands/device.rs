@@ -1,5 +1,7 @@
 //! `zonal device info` and `zonal device format`.
 
+mod kernel;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
@@ -19,6 +21,7 @@ use super::inspect::{state_name, totals};
 use super::print;
 use crate::failure::Failure;
 use crate::survey::Survey;
+use kernel::KernelInfo;
 
 /// Look at a device, or prepare one
 #[derive(Debug, clap::Args)]
@@ -32,7 +35,7 @@ enum Action {
     /// What a device is and what it holds; nothing is changed
     #[command(after_help = "Example: zonal device info file:zonal-data/flash")]
     Info {
-        /// file:PATH?zone=64MiB, block:/dev/NAME?zone=64MiB or emulator:MODEL?backing=PATH
+        /// file:PATH?zone=64MiB, block:/dev/NAME?zone=64MiB, zns:/dev/NAME or emulator:MODEL?backing=PATH
         spec: String,
         /// Print JSON
         #[arg(long)]
@@ -43,7 +46,7 @@ enum Action {
         after_help = "Example: zonal device format 'block:/dev/nvme1n1?zone=64MiB' --shards 8"
     )]
     Format {
-        /// file:PATH?size=8GiB&zone=64MiB, block:/dev/NAME?zone=64MiB or emulator:MODEL?backing=PATH
+        /// file:PATH?size=8GiB&zone=64MiB, block:/dev/NAME?zone=64MiB, zns:/dev/NAME or emulator:MODEL?backing=PATH
         spec: String,
         /// Threads that will share it [without it: one for each core]
         #[arg(long)]
@@ -110,8 +113,10 @@ struct Info {
     holds: &'static str,
     /// What it holds, for people.
     about: String,
-    /// Why the device cannot be used as the spec names it, and what to write instead.
-    warning: Option<String>,
+    /// What is not as it should be, each with what to do about it.
+    warnings: Vec<String>,
+    /// Of block devices.
+    kernel: Option<KernelInfo>,
     log: Option<LogInfo>,
 }
 
@@ -172,6 +177,12 @@ impl Info {
             }
             (Holds::Log(_), log) => ("log", log.as_ref().map_or_else(String::new, LogInfo::about)),
         };
+        let (drive, queue) = (survey.drive(), survey.drive().queue());
+        let mut warnings: Vec<String> = survey.warning().into_iter().collect();
+        if let Some(queue) = &queue {
+            let path = drive.path().display().to_string();
+            warnings.extend(kernel::warnings(queue, drive.census(), &path));
+        }
         Ok(Self {
             spec: spec.to_string(),
             zone_count: geometry.zone_count,
@@ -191,7 +202,8 @@ impl Info {
             },
             holds,
             about,
-            warning: survey.warning(),
+            warnings,
+            kernel: queue.as_ref().map(|queue| KernelInfo::of(queue, drive.census())),
             log,
         })
     }
@@ -206,6 +218,9 @@ impl Info {
         line("size", &print::human(Bytes(self.writable_bytes)));
         let capacity = Bytes(self.zone_capacity_bytes);
         line("zones", &format!("{} of {capacity}", self.zone_count));
+        if self.zone_size_bytes != self.zone_capacity_bytes {
+            line("zone size", &Bytes(self.zone_size_bytes).to_string());
+        }
         if self.idle_bytes != 0 {
             let idle = print::human(Bytes(self.idle_bytes));
             line("idle", &format!("{idle} at the end, less than a zone"));
@@ -213,13 +228,16 @@ impl Info {
         line("open zones", &limit(self.max_open_zones));
         line("active zones", &limit(self.max_active_zones));
         line("engine", &format!("{}, {}", self.engine, self.caching));
+        for (name, value) in self.kernel.iter().flat_map(KernelInfo::lines) {
+            line(name, &value);
+        }
         line("holds", &self.about);
         if let Some(log) = &self.log {
             let zones: Vec<String> =
                 log.zones.iter().map(|(state, count)| format!("{count} {state}")).collect();
             line("zones hold", &zones.join(", "));
         }
-        if let Some(warning) = &self.warning {
+        for warning in &self.warnings {
             line("warning", warning);
         }
         text

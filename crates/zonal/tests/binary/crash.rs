@@ -20,6 +20,7 @@ use zonal_base::Rng;
 
 use crate::harness::{DEVICE, Place, Zonal, noise};
 use crate::http::{Response, S3};
+use crate::zoned;
 
 const ROUNDS: u64 = 30;
 
@@ -205,6 +206,13 @@ fn a_killed_server_keeps_what_it_had_and_brings_nothing_back() {
 #[test]
 fn so_does_one_on_a_modelled_drive_that_knows_its_zones() {
     check_kills("emulator:zn540?zones=4&backing=drive", number("ZONAL_KILL_ROUNDS", ROUNDS) / 6);
+}
+
+#[test]
+fn so_does_one_on_a_zoned_drive_under_a_real_kernel() {
+    if let Some(device) = zoned::formatted() {
+        check_kills(&device, number("ZONAL_KILL_ROUNDS", ROUNDS) / 6);
+    }
 }
 
 #[track_caller]

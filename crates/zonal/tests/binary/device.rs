@@ -182,7 +182,7 @@ fn a_device_that_was_divided_otherwise_says_how_and_what_to_write() {
 
     let info = &json(here, &["device", "info", "file:flash?zone=32MiB", "--json"])[0];
     let warning = "it was formatted with zones of 64MiB, not 32MiB: write zone=64MiB";
-    assert_eq!((&info["warning"], &info["zone_count"]), (&warning.into(), &16.into()));
+    assert_eq!((&info["warnings"][0], &info["zone_count"]), (&warning.into(), &16.into()));
     assert_eq!(info["log"]["zones"], serde_json::json!({ "empty": 16 }), "shown as it is");
     let output = run(here, &["inspect", "file:flash?zone=32MiB"]);
     assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 17);
@@ -195,7 +195,7 @@ fn a_device_that_was_divided_otherwise_says_how_and_what_to_write() {
     check_serve(here, "file:flash", &[], (2, said));
     let info = &json(here, &["device", "info", "file:flash", "--json"])[0];
     assert!(
-        info["warning"].as_str().unwrap().starts_with("it was formatted with 6 zones"),
+        info["warnings"][0].as_str().unwrap().starts_with("it was formatted with 6 zones"),
         "{info}"
     );
     assert_eq!(info["idle_bytes"], 12345);

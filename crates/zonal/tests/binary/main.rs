@@ -28,3 +28,4 @@ mod stats;
 mod switch;
 mod trouble;
 mod warm;
+mod zoned;

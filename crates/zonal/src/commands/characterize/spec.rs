@@ -4,7 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use zonal_emulator::{Model, Profile};
-use zonal_hostdev::{DeviceSpec, SpecError};
+use zonal_hostdev::{DeviceSpec, Place, SpecError};
+
+const ZONED: &str = "a zoned drive is not measured yet: `zonal bench --device zns:/dev/NAME` measures a cache on it, \
+                     emulator:zn540 is a model of one";
 
 /// What is measured.
 #[derive(Clone, Debug)]
@@ -19,7 +22,11 @@ impl FromStr for Device {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.starts_with("emulator:") {
             true => text.parse().map(Self::Emulated),
-            false => text.parse().map(Self::Real).map_err(|error: SpecError| error.to_string()),
+            false => match text.parse() {
+                Ok(DeviceSpec { place: Place::Zoned { .. }, .. }) => Err(ZONED.into()),
+                Ok(spec) => Ok(Self::Real(spec)),
+                Err(error) => Err(SpecError::to_string(&error)),
+            },
         }
     }
 }
