@@ -5,10 +5,10 @@ CARGO ?= cargo
 RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test conformance clients tables soak bench toolchain
+.PHONY: help run test test-zoned conformance clients tables soak bench toolchain
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
 
 run: toolchain ## build Zonal and start its S3 endpoint with the defaults (127.0.0.1:9000)
 	@$(CARGO) run --release --package zonal -- serve
@@ -16,6 +16,10 @@ run: toolchain ## build Zonal and start its S3 endpoint with the defaults (127.0
 test: toolchain ## install the test tools under .tools/, then check everything
 	@$(CARGO) xtask setup
 	@$(CARGO) xtask ci
+
+test-zoned: toolchain ## ten minutes: zoned drives under two kernels, in QEMU; writes docs/results/zoned.md
+	@$(CARGO) xtask setup
+	@$(CARGO) xtask test-zoned
 
 conformance: toolchain ## four minutes: all of an S3 server's own tests, directly and through Zonal
 	@$(CARGO) xtask setup

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::{setup, tidy};
+use crate::{setup, tidy, zoned};
 
 /// What became of a stage.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,6 +44,7 @@ const STAGES: &[Stage] = &[
     Stage { name: "planted", holds: "the simulator finds planted bugs", run: cargo::planted },
     Stage { name: "rustdoc", holds: "the documentation builds, links included", run: cargo::doc },
     Stage { name: "unit", holds: "systemd understands its unit", run: packaging::unit },
+    Stage { name: "zoned", holds: "a zoned drive under a real kernel, a little", run: zoned_stage },
     Stage { name: "clients", holds: "real S3 clients read and write", run: clients::reads },
     Stage { name: "https", holds: "the same clients over HTTPS, a little", run: clients::https },
     Stage { name: "writers", holds: "one response is one version", run: clients::writers },
@@ -100,6 +101,15 @@ fn run_stage(root: &Path, stage: &Stage) -> Report {
 
 fn tidy_stage(root: &Path) -> Outcome {
     if tidy::run(root) { Outcome::Passed } else { Outcome::Failed }
+}
+
+/// The contract and some kills; `make test-zoned` does it all.
+fn zoned_stage(root: &Path) -> Outcome {
+    match zoned::short(root) {
+        Ok(true) => Outcome::Passed,
+        Ok(false) => Outcome::Failed,
+        Err(why) => Outcome::Skipped(why),
+    }
 }
 
 /// Tests that pass without their server when it is missing: said here.

@@ -1,13 +1,14 @@
-//! The project's own commands: `cargo xtask ci`, `tidy` and `setup`.
+//! The project's own commands: `cargo xtask ci`, `tidy`, `setup` and `test-zoned`.
 //!
 //! Uses: nothing, so that it compiles in seconds. Knows nothing of: how the crates work; it reads
 //! their text and runs `cargo`.
-//! Read in this order: `ci`, `tidy`, `rust_text`, `setup`.
+//! Read in this order: `ci`, `tidy`, `rust_text`, `setup`, `zoned`.
 
 mod ci;
 mod rust_text;
 mod setup;
 mod tidy;
+mod zoned;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,7 +18,9 @@ usage: cargo xtask COMMAND
 
   ci [STAGE...]  everything that must hold before a change is kept (all stages, or the named ones)
   tidy           the checks of the text alone
-  setup          install the test tools under .tools/ (quick when they are there)";
+  setup          install the test tools under .tools/ (quick when they are there)
+  test-zoned [KERNEL|DRIVE|SUITE...]
+                 zoned drives under real kernels, in QEMU (all, or what is named)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -27,6 +30,7 @@ fn main() -> ExitCode {
         ["ci", stages @ ..] => ci::run(&root, stages),
         ["tidy"] => exit_code(tidy::run(&root)),
         ["setup"] => exit_code(setup::run(&root)),
+        ["test-zoned", names @ ..] => zoned::named(&root, names),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)

@@ -24,7 +24,7 @@ type Tool = Result<String, String>;
 /// Sees to it that a tool is there, given the top of the checkout.
 type Install = fn(&Path) -> Tool;
 
-const INSTALLS: [(&str, Install); 10] = [
+const INSTALLS: [(&str, Install); 12] = [
     ("versitygw", origin::versitygw),
     ("clients", clients::python),
     ("openssl", debian::openssl),
@@ -35,6 +35,8 @@ const INSTALLS: [(&str, Install); 10] = [
     ("systemd-analyze", debian::systemd_analyze),
     ("nbdinfo", debian::nbdinfo),
     ("qemu-img", debian::qemu_img),
+    ("qemu", debian::qemu),
+    ("guest", crate::zoned::fetch),
 ];
 
 /// Brings every tool that can be had. False only when the outcome cannot be written down.
@@ -80,7 +82,7 @@ fn look_up(status: &str, tool: &str) -> Result<String, String> {
 }
 
 /// Runs a command; on failure the last line it printed is the reason.
-fn run_quietly(command: &mut Command) -> Result<String, String> {
+pub(crate) fn run_quietly(command: &mut Command) -> Result<String, String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("{program} did not start: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! What comes from Debian's packages: load generators, HAProxy, OpenSSL's program, and Python's venv module.
+//! What comes from Debian's packages: load generators, HAProxy, QEMU, OpenSSL's program, and Python's venv module.
 
 use std::path::Path;
 use std::process::Command;
@@ -26,6 +26,11 @@ pub(super) fn ip(_root: &Path) -> Tool {
 /// Says whether systemd understands a unit; it needs no systemd that runs.
 pub(super) fn systemd_analyze(_root: &Path) -> Tool {
     program_of("systemd", "systemd-analyze", "--version")
+}
+
+/// Boots kernels with zoned drives.
+pub(super) fn qemu(_root: &Path) -> Tool {
+    program_of("qemu-system-x86", "qemu-system-x86_64", "--version")
 }
 
 /// Makes the certificates with which the clients are driven over HTTPS.

@@ -1,0 +1,311 @@
+//! Zoned drives under real kernels, in virtual machines: `cargo xtask test-zoned`, and the stage `zoned`.
+//!
+//! Uses: `setup` for what it needs. Read in this order: `plan` (what is run on what), `guest`, `kernel`, `archive`, `page`.
+//!
+//! 1. Build the tests, and find them.
+//! 2. Boot each kernel with all drives, run every suite on every drive, and hear what became of each.
+//! 3. A full run writes docs/results/zoned.md.
+
+mod archive;
+mod guest;
+mod kernel;
+mod page;
+mod plan;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use guest::{Guest, MARK};
+use kernel::{RELEASES, Release};
+use plan::{DRIVES, Drive, Program, SUITES, Suite};
+
+/// How long one kernel may take for everything: ten times what it takes on two cores that are free.
+const LIMIT: Duration = Duration::from_secs(40 * 60);
+
+/// Kills in the suite `crash`, times six.
+const KILLS: u32 = 18;
+
+/// What became of a suite on a drive.
+pub(crate) struct Verdict {
+    kernel: String,
+    drive: &'static str,
+    suite: &'static str,
+    is_good: bool,
+    took: Duration,
+}
+
+/// Fetches what a guest is made of: kernels and a shell. Where they are.
+pub(crate) fn fetch(root: &Path) -> Result<String, String> {
+    if std::env::consts::ARCH != "x86_64" {
+        return Err("the kernels that are booted are for x86_64".into());
+    }
+    kernel::busybox(root)?;
+    for release in &RELEASES {
+        kernel::kernel(root, release)?;
+    }
+    Ok(".tools/guest".into())
+}
+
+/// Every suite on every drive under every kernel, or those that are named; the page of results is written when all ran.
+pub(crate) fn named(root: &Path, names: &[&str]) -> ExitCode {
+    let chosen = match Choice::of(names) {
+        Ok(chosen) => chosen,
+        Err(unknown) => {
+            let known = Choice::known().join(", ");
+            eprintln!("there is no kernel, drive or suite `{unknown}`; there are {known}");
+            return ExitCode::from(2);
+        }
+    };
+    if let Err(why) = ready(root) {
+        println!("skipped: {why}");
+        return ExitCode::SUCCESS;
+    }
+    let releases: Vec<_> =
+        RELEASES.iter().filter(|release| chosen.takes(release.version)).collect();
+    let (verdicts, mut is_whole) = run(root, &releases, &chosen.steps());
+    println!("\n{}", page::table(&verdicts));
+    if names.is_empty()
+        && is_whole
+        && let Err(error) = fs::write(root.join(page::PATH), page::text(&verdicts))
+    {
+        eprintln!("{}: {error}", page::PATH);
+        is_whole = false;
+    }
+    crate::exit_code(is_whole && verdicts.iter().all(|verdict| verdict.is_good))
+}
+
+/// What is to be run: of kernels, drives and suites those that are named, or all where none is.
+struct Choice<'a>(&'a [&'a str]);
+
+type Step = (&'static Drive, &'static Suite);
+
+impl<'a> Choice<'a> {
+    /// # Errors
+    /// The name that nothing has.
+    fn of(names: &'a [&'a str]) -> Result<Self, &'a str> {
+        let unknown = names.iter().find(|name| !Self::known().contains(name));
+        unknown.map_or(Ok(Self(names)), |unknown| Err(*unknown))
+    }
+
+    fn kinds() -> [Vec<&'static str>; 3] {
+        [
+            RELEASES.iter().map(|release| release.version).collect(),
+            DRIVES.iter().map(|drive| drive.name).collect(),
+            SUITES.iter().map(|suite| suite.name).collect(),
+        ]
+    }
+
+    fn known() -> Vec<&'static str> {
+        Self::kinds().concat()
+    }
+
+    fn takes(&self, name: &str) -> bool {
+        let kinds = Self::kinds();
+        let others = kinds.iter().find(|kind| kind.contains(&name));
+        let is_narrowed =
+            others.is_some_and(|kind| kind.iter().any(|other| self.0.contains(other)));
+        !is_narrowed || self.0.contains(&name)
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let drives = DRIVES.iter().filter(|drive| self.takes(drive.name));
+        let of = |drive| {
+            let suites = SUITES.iter().filter(|suite| self.takes(suite.name));
+            suites.map(move |suite| (drive, suite))
+        };
+        drives.flat_map(of).collect()
+    }
+}
+
+/// What takes a minute: the newest kernel, the contract and a few kills. What is missing comes as an error of its own.
+pub(crate) fn short(root: &Path) -> Result<bool, String> {
+    ready(root)?;
+    let steps = Choice(&["zns", "contract", "crash"]).steps();
+    let (verdicts, is_whole) = run(root, &RELEASES.last().into_iter().collect::<Vec<_>>(), &steps);
+    Ok(is_whole && verdicts.iter().all(|verdict| verdict.is_good))
+}
+
+fn ready(root: &Path) -> Result<(), String> {
+    crate::setup::ready(root, "qemu")?;
+    crate::setup::ready(root, "guest").map(drop)
+}
+
+/// Runs suites on drives, under all kernels at the same time. False when not all came to their end.
+fn run(root: &Path, releases: &[&Release], steps: &[Step]) -> (Vec<Verdict>, bool) {
+    let programs = match Programs::build(root, steps) {
+        Ok(programs) => programs,
+        Err(why) => {
+            eprintln!("{why}");
+            return (Vec::new(), false);
+        }
+    };
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let run = |release| run_under(root, release, (&programs, steps));
+        let threads: Vec<_> = releases
+            .iter()
+            .map(|release| (release.version, scope.spawn(move || run(release))))
+            .collect();
+        threads.into_iter().map(|(version, thread)| (version, thread.join())).collect()
+    });
+    let (mut verdicts, mut is_whole) = (Vec::new(), true);
+    for (version, outcome) in outcomes {
+        match outcome.unwrap_or_else(|_| Err("the thread that watched it ended".into())) {
+            Ok(of_kernel) => verdicts.extend(of_kernel),
+            Err(why) => {
+                eprintln!("kernel {version}: {why}");
+                is_whole = false;
+            }
+        }
+    }
+    (verdicts, is_whole)
+}
+
+/// Runs suites on drives under one kernel.
+fn run_under(
+    root: &Path,
+    release: &Release,
+    (programs, steps): (&Programs, &[Step]),
+) -> Result<Vec<Verdict>, String> {
+    let (kernel, version) = (kernel::kernel(root, release)?, release.version);
+    let folder = root.join("target/zoned").join(version);
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    for image in plan::IMAGES {
+        let made = fs::File::create(folder.join(image));
+        made.and_then(|file| file.set_len(plan::IMAGE_BYTES)).map_err(|error| error.to_string())?;
+    }
+    let script: String = steps.iter().map(|step| programs.step(step)).collect();
+    let guest = Guest {
+        kernel: &kernel,
+        busybox: &kernel::busybox(root)?,
+        modules: &plan::MODULES,
+        script: format!("{}{script}", plan::PREPARE),
+        programs: &programs.all,
+        folders: &programs.folders,
+        drives: plan::qemu_words(),
+    };
+    println!("{version}| kernel {}: {} suites on drives", kernel.release, steps.len());
+    let (mut verdicts, mut begun) = (Vec::new(), Instant::now());
+    guest.run(&folder, LIMIT, &mut |line| {
+        println!("{version}| {line}");
+        let Some(rest) = line.strip_prefix(MARK) else { return };
+        match rest.trim().split_once(' ') {
+            Some(("begin", _)) => begun = Instant::now(),
+            Some(("status", status)) => {
+                let Some((drive, suite)) = steps.get(verdicts.len()) else { return };
+                verdicts.push(Verdict {
+                    kernel: kernel.release.clone(),
+                    drive: drive.name,
+                    suite: suite.name,
+                    is_good: status == "0",
+                    took: begun.elapsed(),
+                });
+            }
+            _ => (),
+        }
+    })?;
+    let is_whole = verdicts.len() == steps.len();
+    is_whole.then_some(verdicts).ok_or_else(|| "not every suite came to its end".into())
+}
+
+/// What is run in a guest.
+#[derive(Default)]
+struct Programs {
+    devices: PathBuf,
+    binary: PathBuf,
+    /// And what they need.
+    all: Vec<PathBuf>,
+    /// Where they work.
+    folders: Vec<PathBuf>,
+}
+
+impl Programs {
+    /// Builds what the steps need.
+    fn build(root: &Path, steps: &[Step]) -> Result<Self, String> {
+        let needs = |program| steps.iter().any(|(_, suite)| suite.program == program);
+        let mut programs = Self::default();
+        if needs(Program::Devices) {
+            programs.devices = built(root, &["--package", "zonal-hostdev", "--lib"])?;
+            programs.all.push(programs.devices.clone());
+        }
+        if needs(Program::Binary) {
+            programs.binary = built(root, &["--package", "zonal", "--test", "binary"])?;
+            // A test's program lies in `deps`, below that of the package.
+            let profile = programs.binary.parent().and_then(Path::parent);
+            let profile = profile.ok_or("the tests lie nowhere")?;
+            programs.all.extend([programs.binary.clone(), profile.join("zonal")]);
+            // As cargo makes one for tests.
+            programs.folders.extend(profile.parent().map(|target| target.join("tmp")));
+        }
+        Ok(programs)
+    }
+
+    /// Lines of the script that run a suite on a drive.
+    fn step(&self, (drive, suite): &Step) -> String {
+        let program = match suite.program {
+            Program::Devices => &self.devices,
+            Program::Binary => &self.binary,
+        };
+        let (path, environment, tests) = (drive.path, drive.environment, suite.tests);
+        let name = format!("{} {}", drive.name, suite.name);
+        format!(
+            "echo '{MARK} begin {name}'\n\
+             env ZONAL_TEST_ZONED_DEVICE={path} ZONAL_KILL_ROUNDS={KILLS} {environment} RUST_BACKTRACE=0 \
+             {} {tests} --test-threads=1 --nocapture\n\
+             echo \"{MARK} status $?\"\n",
+            program.display()
+        )
+    }
+}
+
+/// Builds tests, and says where their program is.
+fn built(root: &Path, which: &[&str]) -> Result<PathBuf, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["test", "--no-run", "--message-format", "json"]).args(which).current_dir(root);
+    let output = command.stderr(std::process::Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cargo did not start: {error}"))?;
+    if !output.status.success() {
+        return Err("the tests do not build".into());
+    }
+    executable(&String::from_utf8_lossy(&output.stdout))
+        .ok_or_else(|| "cargo does not say where the tests are".into())
+}
+
+/// The program with tests that cargo tells of, a line of JSON for each thing that it built: tests lie in `deps`.
+fn executable(messages: &str) -> Option<PathBuf> {
+    let mut paths = messages.lines().filter_map(|line| {
+        let (_, rest) = line.split_once("\"executable\":\"")?;
+        rest.split_once('"').map(|(path, _)| PathBuf::from(path))
+    });
+    paths.rfind(|path| path.parent().is_some_and(|above| above.ends_with("deps")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_named_is_run_and_everything_else_of_its_kind_is_not() {
+        let all = Choice(&[]);
+        assert_eq!(all.steps().len(), DRIVES.len() * SUITES.len());
+        let some = Choice::of(&["6.12", "zns", "mixed", "rules"]).ok();
+        let steps = some.as_ref().map(Choice::steps).unwrap_or_default();
+        let names: Vec<_> = steps.iter().map(|(drive, suite)| (drive.name, suite.name)).collect();
+        assert_eq!(names, [("zns", "rules"), ("mixed", "rules")]);
+        assert_eq!(some.map(|some| (some.takes("6.1"), some.takes("6.12"))), Some((false, true)));
+        assert_eq!(Choice::of(&["zns", "5.4"]).err(), Some("5.4"));
+    }
+
+    #[test]
+    fn of_the_programs_that_cargo_names_that_in_deps_is_that_of_the_tests() {
+        let messages = "{\"reason\":\"compiler-artifact\",\"executable\":null}\n\
+                        {\"reason\":\"compiler-artifact\",\"executable\":\"/t/debug/zonal\"}\n\
+                        {\"reason\":\"compiler-artifact\",\"executable\":\"/t/debug/deps/binary-1\"}\n\
+                        {\"reason\":\"compiler-artifact\",\"executable\":\"/t/debug/zonal\"}\n\
+                        {\"reason\":\"build-finished\",\"success\":true}\n";
+        assert_eq!(executable(messages), Some(PathBuf::from("/t/debug/deps/binary-1")));
+        assert_eq!(executable("{}"), None);
+    }
+}

@@ -1,0 +1,199 @@
+//! A virtual machine with zoned drives that runs a script and tells what became of it.
+//!
+//! 1. All it has is an archive in memory: a shell, modules, and programs of ours with the libraries that they are linked
+//!    with, under the paths that they have here, for some know them.
+//! 2. QEMU emulates the processor, so that this runs on any machine, some ten times slower than the machine itself.
+//! 3. What it prints comes over its serial line; lines that begin with [`MARK`] are for us.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use super::archive::Archive;
+use super::kernel::Kernel;
+use crate::setup::run_quietly;
+
+/// What lines that are for us begin with.
+pub(super) const MARK: &str = "@@";
+
+/// The guest says this last. Without it the kernel ended otherwise.
+const END: &str = "@@ end of all";
+
+/// QEMU. Its processor leaves out what version 7.2 gets wrong: kernels die early of its cmpxchg16b, and its five-level
+/// page tables and clocks cost time.
+const MACHINE: &[&str] = &[
+    "-M",
+    "q35",
+    "-accel",
+    "tcg,thread=multi",
+    "-cpu",
+    "max,-cx16,-la57",
+    "-smp",
+    "1",
+    "-m",
+    "3072",
+    "-nodefaults",
+    "-no-user-config",
+    "-display",
+    "none",
+    "-no-reboot",
+    "-serial",
+    "stdio",
+];
+
+/// What the kernel is told: no more than it needs, and a clock that does not depend on how busy this machine is.
+const WORDS: &str = "console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr clocksource=acpi_pm tsc=unstable \
+                     no_timer_check random.trust_cpu=on audit=0 apparmor=0 selinux=0 cryptomgr.notests";
+
+/// What a guest is made of.
+pub(super) struct Guest<'a> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) busybox: &'a Path,
+    /// Loaded at the start, each with its parameters.
+    pub(super) modules: &'a [(&'static str, &'static str)],
+    /// Run once the file systems of the kernel are mounted.
+    pub(super) script: String,
+    /// Programs that the script runs.
+    pub(super) programs: &'a [PathBuf],
+    /// Folders that they work in.
+    pub(super) folders: &'a [PathBuf],
+    /// QEMU's words for its drives.
+    pub(super) drives: Vec<String>,
+}
+
+impl Guest<'_> {
+    /// Boots it in `folder`, which takes what it needs on disk, and hands on every line that it prints.
+    ///
+    /// # Errors
+    /// When it cannot be made or started, does not end within `limit`, or dies.
+    pub(super) fn run(
+        &self,
+        folder: &Path,
+        limit: Duration,
+        on_line: &mut dyn FnMut(&str),
+    ) -> Result<(), String> {
+        let archive = folder.join("archive");
+        let made = fs::write(&archive, self.archive(folder)?);
+        made.map_err(|error| format!("{}: {error}", archive.display()))?;
+        let mut qemu = Command::new(QEMU);
+        qemu.args(MACHINE).args(&self.drives).current_dir(folder);
+        qemu.arg("-kernel").arg(&self.kernel.image).arg("-initrd").arg(&archive);
+        qemu.arg("-append").arg(WORDS);
+        qemu.stdin(Stdio::null()).stdout(Stdio::piped());
+        let child = qemu.spawn().map_err(|error| format!("{QEMU} did not start: {error}"))?;
+        Running(child).follow(limit, on_line)
+    }
+
+    fn archive(&self, folder: &Path) -> Result<Vec<u8>, String> {
+        let read =
+            |path: &Path| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
+        let mut archive = Archive::default();
+        for mount in ["proc", "sys", "dev", "run"] {
+            archive.folder(mount);
+        }
+        for folder in self.folders {
+            archive.folder(&folder.to_string_lossy());
+        }
+        archive.file("bin/busybox", &read(self.busybox)?);
+        archive.link("bin/sh", "busybox");
+        let (mut load, mut loaded) = (String::new(), BTreeSet::new());
+        for (name, parameters) in self.modules {
+            for (needed, bytes) in self.kernel.modules(name)? {
+                let parameters = if needed == *name { parameters } else { "" };
+                // Several modules may need the same one.
+                if loaded.insert(needed.clone()) {
+                    archive.file(&format!("modules/{needed}.ko"), &bytes);
+                    load += &format!("insmod /modules/{needed}.ko {parameters}\n");
+                }
+            }
+        }
+        archive.file("init", format!("{PRELUDE}{load}{}\n{EPILOGUE}", self.script).as_bytes());
+        for program in self.programs {
+            let stripped = folder.join("stripped");
+            run_quietly(Command::new("strip").arg("-o").arg(&stripped).arg(program))?;
+            archive.file(&program.to_string_lossy(), &read(&stripped)?);
+            for library in libraries(program)? {
+                archive.file(&library, &read(Path::new(&library))?);
+            }
+        }
+        Ok(archive.finish())
+    }
+}
+
+/// The program of a virtual machine.
+pub(super) const QEMU: &str = "qemu-system-x86_64";
+
+const PRELUDE: &str = "#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/bin TMPDIR=/run HOME=/run
+mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
+exec >/dev/console 2>&1 </dev/null
+ifconfig lo 127.0.0.1 up
+ulimit -c 0
+";
+
+const EPILOGUE: &str = "echo '@@ end of all'
+sync
+poweroff -f
+";
+
+/// The libraries that a program is linked with, and its loader, by path.
+fn libraries(program: &Path) -> Result<Vec<String>, String> {
+    let listed = run_quietly(Command::new("ldd").arg(program))?;
+    let paths = listed.lines().filter_map(|line| {
+        let words = line.split_whitespace();
+        words.into_iter().find(|word| word.starts_with('/')).map(str::to_owned)
+    });
+    Ok(paths.collect())
+}
+
+/// A virtual machine that is ended with this.
+struct Running(Child);
+
+impl Running {
+    fn follow(mut self, limit: Duration, on_line: &mut dyn FnMut(&str)) -> Result<(), String> {
+        let output = self.0.stdout.take().ok_or("it has no output")?;
+        let (sender, lines) = channel();
+        let reader = std::thread::spawn(move || {
+            let mut output = BufReader::new(output);
+            let mut line = Vec::new();
+            while output.read_until(b'\n', &mut line).is_ok_and(|read| 0 < read) {
+                let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+                line.clear();
+                if sender.send(text).is_err() {
+                    return;
+                }
+            }
+        });
+        let (begin, mut has_ended) = (Instant::now(), false);
+        loop {
+            match lines.recv_timeout(limit.saturating_sub(begin.elapsed())) {
+                Ok(line) => {
+                    has_ended |= line == END;
+                    on_line(&line);
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(format!("it did not end within {} s", limit.as_secs()));
+                }
+            }
+        }
+        let _ = reader.join();
+        match has_ended {
+            true => Ok(()),
+            false => Err("its kernel ended before the script did".into()),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Nothing to end when it has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,83 @@
+//! docs/results/zoned.md: which suite passes on which drive under which kernel.
+
+use std::fmt::Write;
+
+use super::Verdict;
+use super::plan::{DRIVES, SUITES};
+
+pub(super) const PATH: &str = "docs/results/zoned.md";
+
+/// A row for each drive and kernel, a column for each suite.
+pub(super) fn table(verdicts: &[Verdict]) -> String {
+    let mut text = String::from("| kernel | drive |");
+    SUITES.iter().for_each(|suite| text += &format!(" {} |", suite.name));
+    text += "\n| --- | --- |";
+    text += &" --- |".repeat(SUITES.len());
+    text += "\n";
+    let mut kernels: Vec<&str> = verdicts.iter().map(|verdict| verdict.kernel.as_str()).collect();
+    kernels.dedup();
+    for kernel in kernels {
+        for drive in &DRIVES {
+            let _ = write!(text, "| {kernel} | {} |", drive.name);
+            for suite in &SUITES {
+                let of = |verdict: &&Verdict| {
+                    (verdict.kernel.as_str(), verdict.drive, verdict.suite)
+                        == (kernel, drive.name, suite.name)
+                };
+                let said = match verdicts.iter().find(of) {
+                    Some(Verdict { is_good: true, took, .. }) => {
+                        format!("passed in {} s", took.as_secs())
+                    }
+                    Some(_) => "FAILED".to_owned(),
+                    None => "not run".to_owned(),
+                };
+                let _ = write!(text, " {said} |");
+            }
+            text += "\n";
+        }
+    }
+    text
+}
+
+/// The whole page.
+pub(super) fn text(verdicts: &[Verdict]) -> String {
+    let mut text = String::from(
+        "# Zoned drives under real kernels\n\n\
+         Written by `make test-zoned`: each kernel boots in QEMU with all drives, and every suite runs on every drive. Kernels before 6.10 \
+         have no zone write plugging. Times are those of an emulated processor that other work may have slowed down: they tell nothing \
+         of drives. What the drives do differently from our models of them stands in [zoned-linux.md](../zoned-linux.md).\n\n",
+    );
+    text += &table(verdicts);
+    text += "\n| drive | what it is |\n| --- | --- |\n";
+    for drive in &DRIVES {
+        let _ = writeln!(text, "| {} | {} |", drive.name, drive.what);
+    }
+    text += "\nZones are 4 MiB apart, and 3 MiB of each can be written.\n\n| suite | what it holds |\n| --- | --- |\n";
+    for suite in &SUITES {
+        let _ = writeln!(text, "| {} | {} |", suite.name, suite.what);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn every_suite_on_every_drive_has_its_verdict() {
+        let verdict = |suite, is_good| Verdict {
+            kernel: "6.1".into(),
+            drive: DRIVES[1].name,
+            suite,
+            is_good,
+            took: Duration::from_millis(2900),
+        };
+        let text = table(&[verdict(SUITES[0].name, true), verdict(SUITES[1].name, false)]);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 2 + DRIVES.len());
+        assert_eq!(lines[2], "| 6.1 | zns | not run | not run | not run | not run |");
+        assert_eq!(lines[3], "| 6.1 | zns-6-open | passed in 2 s | FAILED | not run | not run |");
+    }
+}

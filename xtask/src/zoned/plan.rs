@@ -1,0 +1,154 @@
+//! Which drives a guest has, and what is run on each of them.
+
+/// A zoned drive in the guest.
+pub(super) struct Drive {
+    /// As it is named in tables and on command lines.
+    pub(super) name: &'static str,
+    pub(super) what: &'static str,
+    pub(super) path: &'static str,
+    /// Words of the tests' environment beside the drive.
+    pub(super) environment: &'static str,
+}
+
+/// What is run on a drive.
+pub(super) struct Suite {
+    pub(super) name: &'static str,
+    pub(super) what: &'static str,
+    pub(super) program: Program,
+    /// Words that choose its tests.
+    pub(super) tests: &'static str,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Program {
+    /// The tests of `hostdev`.
+    Devices,
+    /// The tests of the binary.
+    Binary,
+}
+
+/// Bytes of each namespace's image: 64 zones of 4 MiB. They take only what is written.
+pub(super) const IMAGE_BYTES: u64 = 256 << 20;
+
+/// What every zoned namespace is: 3 of 4 MiB can be written.
+const NAMESPACE: &str = "bus=nvme0,logical_block_size=4096,physical_block_size=4096,zoned=on,\
+                         zoned.zone_size=4M,zoned.zone_capacity=3M";
+
+/// The drives that QEMU emulates.
+pub(super) fn qemu_words() -> Vec<String> {
+    let namespaces = [
+        format!("{NAMESPACE},zoned.max_open=14,zoned.max_active=14"),
+        "bus=nvme0".to_owned(),
+        format!("{NAMESPACE},zoned.max_open=6,zoned.max_active=14"),
+    ];
+    let mut words = vec!["-device".to_owned(), "nvme,serial=zonal,id=nvme0".to_owned()];
+    for (number, namespace) in (1..).zip(namespaces) {
+        words.push("-drive".to_owned());
+        words.push(format!(
+            "file=drive{number},if=none,id=d{number},format=raw,cache=unsafe,aio=threads"
+        ));
+        words.push("-device".to_owned());
+        words.push(format!("nvme-ns,drive=d{number},nsid={number},{namespace}"));
+    }
+    words
+}
+
+pub(super) const IMAGES: [&str; 3] = ["drive1", "drive2", "drive3"];
+
+/// The scheduler, and the drives that modules of the guest's kernel are: null_blk is told what to be by [`PREPARE`].
+pub(super) const MODULES: [(&str, &str); 4] = [
+    ("mq-deadline", ""),
+    ("null_blk", "nr_devices=0"),
+    ("sd_mod", ""),
+    (
+        "scsi_debug",
+        "zbc=host-managed zone_size_mb=4 zone_cap_mb=3 zone_nr_conv=4 dev_size_mb=256 sector_size=4096 \
+         zone_max_open=8 delay=0",
+    ),
+];
+
+/// Two drives of null_blk: one whose zones can be taken away, and one with conventional zones in front. Then waits until all
+/// drives are there, and names the namespaces by what they are: their numbers come as they are found.
+pub(super) const PREPARE: &str = "
+mount -t configfs none /sys/kernel/config
+null_blk() {
+  mkdir /sys/kernel/config/nullb/$1 && cd /sys/kernel/config/nullb/$1 || return
+  for setting in blocksize=4096 zoned=1 zone_size=4 zone_capacity=3 size=128 memory_backed=1 $2; do
+    echo ${setting#*=} > ${setting%=*}
+  done
+  echo 1 > power
+  cd /
+}
+null_blk nb0 'zone_max_open=8 zone_max_active=8'
+null_blk nb1 zone_nr_conv=5
+# Kernels before 6.3 do not take zones away.
+[ -e /sys/kernel/config/nullb/nb0/zone_offline ] && take=ZONAL_TEST_NULL_BLK=/sys/kernel/config/nullb/nb0
+for wait in 1 2 3 4 5 6 7 8 9 10; do [ -b /dev/nvme0n3 ] && [ -b /dev/sda ] && break; sleep 1; done
+for queue in /sys/block/nvme*/queue; do
+  name=${queue%/queue}
+  ln -s ${name##*/} /dev/$(cat $queue/zoned)-$(cat $queue/max_open_zones 2>/dev/null)
+done
+for queue in /sys/block/*/queue; do
+  [ $(cat $queue/zoned) = none ] || echo mq-deadline > $queue/scheduler
+done
+";
+
+pub(super) const DRIVES: [Drive; 5] = [
+    Drive {
+        name: "zns",
+        what: "NVMe ZNS in QEMU, 14 active zones of which all may be open",
+        path: "/dev/host-managed-14",
+        environment: "ZONAL_TEST_PLAIN_DEVICE=/dev/none-",
+    },
+    Drive {
+        name: "zns-6-open",
+        what: "NVMe ZNS in QEMU, 14 active zones of which 6 may be open",
+        path: "/dev/host-managed-6",
+        environment: "",
+    },
+    Drive {
+        name: "null_blk",
+        what: "null_blk, 8 active zones of which all may be open; under 6.12 its zones go offline and read-only, too",
+        path: "/dev/nb0",
+        environment: "$take",
+    },
+    Drive {
+        name: "mixed",
+        what: "null_blk without limits, behind 5 conventional zones",
+        path: "/dev/nb1",
+        environment: "",
+    },
+    Drive {
+        name: "smr",
+        what: "host-managed SMR (scsi_debug), 8 open zones, behind 4 conventional ones",
+        path: "/dev/sda",
+        environment: "",
+    },
+];
+
+pub(super) const SUITES: [Suite; 4] = [
+    Suite {
+        name: "contract",
+        what: "the conformance suite of all devices: whole and one of two shards, io_uring and threads, each scheduler",
+        program: Program::Devices,
+        tests: "zoned::tests::a_zoned_drive_keeps zoned::tests::so_does_each",
+    },
+    Suite {
+        name: "rules",
+        what: "limits, failed writes, zones that others change or that go away, restarts, refusals",
+        program: Program::Devices,
+        tests: "zoned::tests:: --skip a_zoned_drive_keeps --skip so_does_each",
+    },
+    Suite {
+        name: "crash",
+        what: "`zonal serve` under traffic, killed and recovered; every answer checked",
+        program: Program::Binary,
+        tests: "crash::so_does_one_on_a_zoned_drive",
+    },
+    Suite {
+        name: "cache",
+        what: "`zonal serve`, `device info` and `format`, `inspect`; zones that go away under a cache",
+        program: Program::Binary,
+        tests: "zoned::",
+    },
+];
