@@ -1,6 +1,6 @@
 //! Compaction: the oldest zone of the buffer is emptied into the capacity tier.
 //!
-//! 1. Wait until fewer zones of the buffer are empty than one in five.
+//! 1. Wait until fewer zones of the buffer are empty than one in ten.
 //! 2. Take the oldest that is full. Move what was not overwritten or trimmed meanwhile (`relocate`).
 //! 3. Write the pages that its trims touched.
 //! 4. Flush both tiers, reset the zone (`tier`).

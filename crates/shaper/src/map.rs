@@ -18,6 +18,8 @@ pub(crate) struct Map {
     exports: Vec<Vec<Spot>>,
     /// Pages of trims and the table: one of so many.
     few: BTreeMap<Key, Spot>,
+    /// Of those, the sequence of what lies there. What is written anew must win over what is only moved.
+    sequences: BTreeMap<Key, u64>,
     /// Data blocks that are errors. Few: a device on which there are many is replaced.
     lost: BTreeSet<Key>,
 }
@@ -28,6 +30,7 @@ impl Map {
         Self {
             exports: exports.iter().map(blank).collect(),
             few: BTreeMap::new(),
+            sequences: BTreeMap::new(),
             lost: BTreeSet::new(),
         }
     }
@@ -66,6 +69,14 @@ impl Map {
             _ if spot == Spot::NONE => self.few.remove(&key).unwrap_or_default(),
             _ => self.few.insert(key, spot).unwrap_or_default(),
         }
+    }
+
+    /// A page or the table of this sequence is on flash: true when it is newer than what the map names.
+    pub(crate) fn renew(&mut self, key: Key, sequence: u64) -> bool {
+        let known = self.sequences.entry(key).or_default();
+        let is_newer = *known < sequence;
+        *known = sequence.max(*known);
+        is_newer
     }
 
     /// True when there is such a block on these exports.
@@ -116,7 +127,7 @@ impl Map {
 
     pub(crate) fn memory_bytes(&self) -> u64 {
         let blocks: usize = self.exports.iter().map(Vec::len).sum();
-        let few = self.few.len() * 2 * size_of::<(Key, Spot)>();
+        let few = self.few.len() * 2 * size_of::<(Key, Spot, Key, u64)>();
         (blocks * size_of::<Spot>() + few + self.lost.len() * 2 * size_of::<Key>()) as u64
     }
 }

@@ -16,7 +16,7 @@ use zonal_base::{BLOCK_BYTES, Blocks, PoolClass, index};
 use zonal_device::{Action, Command, DeviceError, Kind as DeviceKind, ZoneReport, ZoneState};
 use zonal_runtime::{Buffers, Event};
 
-use crate::format::{DATA_BLOCKS, Header, Key, Shape};
+use crate::format::{Header, Key, SEGMENT_BLOCKS, Shape};
 use crate::layout::{Layout, Zone};
 use crate::map::Map;
 use crate::recover::{Recovered, recover};
@@ -441,12 +441,12 @@ fn own_classes(streams: u32) -> [PoolClass; 2] {
     let segments = streams + streams / 4 + 2 * SEGMENTS_UNDER_WAY;
     [
         PoolClass { blocks: Blocks(1), count: FRONTS },
-        PoolClass { blocks: Blocks(DATA_BLOCKS as u64), count: segments },
+        PoolClass { blocks: Blocks(SEGMENT_BLOCKS), count: segments },
     ]
 }
 
-/// Of each mover: those on their way, and the stretch that is being read.
-const SEGMENTS_UNDER_WAY: u32 = 6;
+/// Of each mover: those on their way, the piece that is being moved and the one that is being read.
+const SEGMENTS_UNDER_WAY: u32 = 8;
 
 /// Single blocks in use at once: headers on their way, headers being read, and some that a device which is late still has.
 const FRONTS: u32 = 64;

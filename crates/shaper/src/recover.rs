@@ -372,6 +372,7 @@ impl<'a> Found<'a> {
         for (key, few) in &self.few {
             if map.has(*key) {
                 map.set(*key, few.spot);
+                map.renew(*key, few.sequence);
             }
         }
         state.adopt_map(self.scanner.layout, map);

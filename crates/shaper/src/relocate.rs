@@ -1,33 +1,31 @@
 //! Moving what is wanted out of a zone: what compaction and collection have in common.
 //!
-//! 1. Read the zone's headers one after the other; of each segment read the blocks that the map still names.
+//! 1. Read the zone's segments one after the other (`survey`): all of them, or of each the blocks that the map still names.
 //! 2. Check them, and gather them by tenant into segments, which are written one after the other to the tenant's zone.
 //! 3. When the device has answered, the map names the new place of each block that nobody has written meanwhile.
 //! 4. Of what a damaged header described, the map knows the owners (`anew`).
 
 mod anew;
+mod survey;
 
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Payload, index};
-use zonal_device::{Answer, Command, DeviceError};
+use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Contents, Payload, index};
+use zonal_device::DeviceError;
 
-use crate::format::{DATA_BLOCKS, Entry, Header, Key, Kind};
-use crate::layout::{Spot, Zone};
+use crate::format::{DATA_BLOCKS, Entry, Key, Kind, SEGMENT_BLOCKS};
+use crate::layout::Spot;
 use crate::planted::Planted;
 use crate::shaper::Inner;
-use crate::tier::{Begun, OpenZone, gone};
+use crate::tier::{Begun, OpenZone};
 use crate::write::WRITE_TRIES;
 use crate::{BlockError, Tier};
 
 /// Segments of one mover under way at once: the device has the next one while we gather the one after.
 const FLYING_MAX: usize = 3;
-
-/// Blocks that are read though nobody wants them, so that two stretches are one read.
-const GAP_MAX: u32 = 4;
 
 /// Why blocks move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,28 +89,6 @@ impl Mover {
         }
     }
 
-    /// Moves everything that the map names in the zone. Afterwards it names nothing there.
-    pub(crate) async fn move_all(&mut self, zone: Zone) -> Result<(), BlockError> {
-        let mut at = 0;
-        while at < self.inner.state.borrow().zone(zone).written {
-            let Some(header) = self.read_header(zone, at).await? else { break };
-            self.move_segment(zone, at, &header).await?;
-            let blocks = 1 + header.blocks();
-            if self.cause == Cause::Compaction {
-                self.inner.state.borrow_mut().grant(&self.inner, u64::from(blocks));
-                self.inner.queue_room.notify_one();
-            }
-            at += blocks;
-        }
-        self.finish().await?;
-        // What the headers that could be read did not tell.
-        if 0 < self.inner.state.borrow().zone(zone).live {
-            self.move_orphans(zone).await?;
-            self.finish().await?;
-        }
-        Ok(())
-    }
-
     /// Puts everything that was gathered on its way, and waits until it is on the device and in the map.
     pub(crate) async fn finish(&mut self) -> Result<(), BlockError> {
         for stream in 0..self.streams.len() {
@@ -127,65 +103,6 @@ impl Mover {
             }
             self.send_refused().await?;
         }
-    }
-
-    async fn read_header(&mut self, zone: Zone, at: u32) -> Result<Option<Header>, BlockError> {
-        let front = self.inner.own.take(Blocks(1)).await;
-        let spot = self.inner.layout.spot(zone, Blocks(u64::from(at)));
-        let Some(front) = self.inner.read_own(spot, 1, front).await? else { return Ok(None) };
-        let header = Header::decode(&front.bytes()[..BLOCK_BYTES], self.inner.checksum());
-        let is_it = |header: &Header| {
-            header.identity == self.inner.identity && header.zone == zone && header.at == at
-        };
-        Ok(header.ok().map(|(header, _)| header).filter(is_it))
-    }
-
-    /// Moves what the map still names of a segment.
-    async fn move_segment(
-        &mut self,
-        zone: Zone,
-        at: u32,
-        header: &Header,
-    ) -> Result<(), BlockError> {
-        let first = self.inner.layout.spot(zone, Blocks(u64::from(at))).plus(1);
-        let mut live: Vec<Moved> = Vec::new();
-        {
-            let state = self.inner.state.borrow();
-            let with_block = header.entries.iter().filter(|entry| entry.key.kind().takes_block());
-            for (n, entry) in (0..).zip(with_block) {
-                let from = first.plus(n);
-                if state.map.has(entry.key) && state.map.get(entry.key) == from {
-                    live.push(Moved { entry: *entry, from });
-                }
-            }
-        }
-        for stretch in live.chunk_by(|a, b| b.from.0 - a.from.0 <= GAP_MAX) {
-            self.move_stretch(stretch).await?;
-        }
-        Ok(())
-    }
-
-    async fn move_stretch(&mut self, stretch: &[Moved]) -> Result<(), BlockError> {
-        let (first, last) = (stretch[0].from, stretch[stretch.len() - 1].from);
-        let blocks = last.0 - first.0 + 1;
-        let buffer = self.inner.own.take(Blocks(u64::from(blocks))).await;
-        let read = self.inner.read_own(first, blocks, buffer).await?;
-        for moved in stretch {
-            match &read {
-                Some(buffer) => {
-                    let at = index(u64::from(moved.from.0 - first.0)) * BLOCK_BYTES;
-                    self.move_block(*moved, Some((buffer, at))).await?;
-                }
-                // One of them cannot be read: which one?
-                None if 1 < blocks => {
-                    let alone = self.inner.own.take(Blocks(1)).await;
-                    let alone = self.inner.read_own(moved.from, 1, alone).await?;
-                    self.move_block(*moved, alone.as_ref().map(|buffer| (buffer, 0))).await?;
-                }
-                None => self.move_block(*moved, None).await?,
-            }
-        }
-        Ok(())
     }
 
     async fn move_block(
@@ -223,7 +140,7 @@ impl Mover {
         let tenant = self.inner.tenant_of_key(key);
         let stream = usize::from(tenant) % self.streams.len();
         if self.streams[stream].gathered.is_none() {
-            let buffer = self.inner.own.take(Blocks(DATA_BLOCKS as u64)).await;
+            let buffer = self.inner.own.take(Blocks(SEGMENT_BLOCKS)).await;
             self.streams[stream].gathered = Some(Gathered { buffer, moved: Vec::new() });
         }
         let gathered = self.streams[stream].gathered.as_mut().expect("made just now");
@@ -282,7 +199,7 @@ impl Mover {
         let front = self.inner.own.take(Blocks(1)).await;
         let open = self.streams[stream].open.as_mut().expect("opened before it was gathered for");
         let entries = moved.iter().map(|moved| moved.entry).collect();
-        let pieces = if data.is_empty() { Vec::new() } else { vec![data.clone()] };
+        let pieces = pieces(&data, self.inner.settings.contents);
         let begun = self.inner.begin_segment(open, entries, pieces, front);
         self.flying.push_back(Flying { begun, stream, moved, data });
         Ok(())
@@ -372,6 +289,12 @@ impl Inner {
     /// The device has what was moved: the map names it, unless somebody has written the block meanwhile.
     fn publish_moved(&self, flying: &Flying, cause: Cause) {
         let mut state = self.state.borrow_mut();
+        if flying.moved.is_empty() {
+            // The last block of a zone. Streams have the numbers of their first tenants.
+            let stats = &mut state.tenant_stats[flying.stream];
+            stats.metadata_bytes += BLOCK_BYTES as u64;
+            stats.capacity_written_bytes += BLOCK_BYTES as u64;
+        }
         for (n, Moved { entry, from }) in (0..).zip(&flying.moved) {
             let Entry { key, .. } = *entry;
             let tenant = self.tenant_of_key(key);
@@ -387,7 +310,10 @@ impl Inner {
                 (_, Cause::Compaction) => stats.compacted_bytes += block,
                 (_, Cause::Collection) => stats.collected_bytes += block,
             }
-            let is_current = state.map.get(key) == *from;
+            // A page that was written anew may have been moved meanwhile: the new one counts.
+            let is_few = matches!(key.kind(), Kind::Page | Kind::Table);
+            let is_new = is_few && state.map.renew(key, entry.sequence);
+            let is_current = is_new || state.map.get(key) == *from;
             if is_current || (self.has(Planted::CompactionStale) && cause == Cause::Compaction) {
                 state.publish(&self.layout, tenant, key, flying.begun.data.plus(n));
             }
@@ -397,24 +323,17 @@ impl Inner {
     pub(crate) fn tenant_of_key(&self, key: Key) -> u16 {
         if key == Key::TABLE { 0 } else { self.tenant_of(key.export()) }
     }
+}
 
-    /// Reads blocks for ourselves; `None` when the device cannot.
-    async fn read_own(
-        &self,
-        spot: Spot,
-        blocks: u32,
-        buffer: Buffer,
-    ) -> Result<Option<Buffer>, BlockError> {
-        let (zone, at) = self.layout.locate(spot);
-        let tier = self.layout.tier_of(zone);
-        let (lba, blocks) = (self.layout.lba(zone, at), Blocks(u64::from(blocks)));
-        match self.port(tier).call(Command::Read { lba, blocks, buffer }).await {
-            Ok(Answer::Read(buffer)) => Ok(Some(buffer)),
-            Err(DeviceError::DeviceGone) => Err(gone(tier)),
-            _ => {
-                self.state.borrow_mut().stats.read_errors += 1;
-                Ok(None)
-            }
+/// As the device is to have it. Devices that keep tags keep the first of each piece, and these blocks have nothing to do with
+/// each other.
+fn pieces(data: &Payload, contents: Contents) -> Vec<Payload> {
+    match contents {
+        _ if data.is_empty() => Vec::new(),
+        Contents::Bytes => vec![data.clone()],
+        Contents::Tags => {
+            let blocks = (0..data.len()).step_by(BLOCK_BYTES);
+            blocks.map(|at| data.slice(at..at + BLOCK_BYTES)).collect()
         }
     }
 }

@@ -69,6 +69,8 @@ pub(crate) struct State {
     pub(crate) log: Log,
     /// Blocks that may yet be taken in while compaction is behind; below 0 for what was taken beyond.
     pub(crate) grants: i64,
+    /// All that was granted has been used: nobody is let in before there is enough for a segment.
+    pub(crate) is_paused: bool,
     pub(crate) next_sequence: u64,
     pub(crate) next_number: u64,
     /// Segments whose write is not answered, or was refused, by tier.
@@ -110,6 +112,7 @@ impl State {
             map,
             log: Log::default(),
             grants: 0,
+            is_paused: true,
             next_sequence: 1,
             next_number: 1,
             unanswered: Default::default(),
@@ -236,7 +239,7 @@ impl State {
 
     /// Compaction works while fewer zones of the buffer are empty than this.
     fn compaction_mark(&self, inner: &Inner) -> u32 {
-        (inner.layout.buffer.count / 5).max(2)
+        (inner.layout.buffer.count / 10).max(2)
     }
 
     pub(crate) fn wants_compaction(&self, inner: &Inner) -> bool {

@@ -2,7 +2,8 @@
 //! that is full and stays so until a whole zone is empty.
 //!
 //! While few zones of the buffer are empty, each block that compaction is done with lets about one block in. How many exactly
-//! follows from how much is free: from a half, when nothing is, to one and a half.
+//! follows from how much is free: from a half, when nothing is, to one and a half. They are let in a segment's worth at a time:
+//! one by one, each would pay for a header of its own, and there would be the less room for it.
 
 use crate::format::DATA_BLOCKS;
 use crate::shaper::Inner;
@@ -20,10 +21,11 @@ impl State {
             return false;
         }
         if self.is_throttled(inner) {
-            if self.grants <= 0 {
+            if self.is_paused {
                 return false;
             }
             self.grants -= i64::try_from(blocks).unwrap_or(i64::MAX);
+            self.is_paused = self.grants <= 0;
         }
         self.log.queued_blocks += blocks;
         true
@@ -37,12 +39,15 @@ impl State {
             && self.halted.is_none()
     }
 
-    /// Compaction is done with so many blocks of the buffer.
-    pub(crate) fn grant(&mut self, inner: &Inner, blocks: u64) {
+    /// Compaction is done with so many blocks of the buffer. True when those who wait may look again.
+    pub(crate) fn grant(&mut self, inner: &Inner, blocks: u64) -> bool {
         let free = u64::from(self.empty_count(Tier::Buffer));
         let percent = 50 + (100 * free / u64::from(throttle_mark(inner))).min(100);
         let granted = i64::try_from((blocks * percent).div_ceil(100)).unwrap_or(i64::MAX);
         self.grants = self.grants.saturating_add(granted).min(GRANTS_MAX);
+        let resumes = self.is_paused && DATA_BLOCKS as i64 <= self.grants;
+        self.is_paused &= !resumes;
+        resumes
     }
 }
 

@@ -184,7 +184,7 @@ impl Inner {
         drop(state);
         self.work.notify_all();
         self.queued.notify_all();
-        self.queue_room.notify_one();
+        self.queue_room.notify_all();
         Ok(())
     }
 

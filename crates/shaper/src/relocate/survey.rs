@@ -1,0 +1,220 @@
+//! Reading a zone that is to be emptied.
+//!
+//! Of a zone in which much lives everything is read, the next piece while this one is moved. Of others the headers are, and what
+//! lives.
+
+use alloc::vec::Vec;
+
+use zonal_base::{BLOCK_BYTES, Blocks, Buffer, index, low_u32};
+use zonal_device::{Answer, Command, Completion, DeviceError};
+use zonal_runtime::Call;
+
+use super::{Cause, Moved, Mover};
+use crate::BlockError;
+use crate::format::{Header, SEGMENT_BLOCKS};
+use crate::layout::{Spot, Zone};
+use crate::shaper::Inner;
+use crate::tier::gone;
+
+/// Everything is read where at least one block in so many lives: below that, reading what nobody wants takes longer than
+/// asking for each stretch.
+const SPARSE: u32 = 4;
+
+/// Blocks that are read though nobody wants them, so that two stretches are one read.
+const GAP_MAX: u32 = 4;
+
+/// A piece of the zone that is being read.
+struct Ahead {
+    blocks: u32,
+    call: Call<Command, Completion>,
+}
+
+/// What was read, and the whole segments in it, each with the block at which it begins.
+type Piece = (Buffer, Vec<(u32, Header)>);
+
+impl Mover {
+    /// Moves everything that the map names in the zone. Afterwards it names nothing there.
+    pub(crate) async fn move_all(&mut self, zone: Zone) -> Result<(), BlockError> {
+        let (mut at, mut ahead) = (0, None);
+        loop {
+            let (written, live) = {
+                let state = self.inner.state.borrow();
+                (state.zone(zone).written, state.zone(zone).live)
+            };
+            if written <= at {
+                break;
+            }
+            let is_dense = written <= live.saturating_mul(SPARSE);
+            if ahead.is_none() && is_dense {
+                ahead = Some(self.read_ahead(zone, at, written).await);
+            }
+            let piece = match ahead.take() {
+                Some(Ahead { blocks, call }) => self.piece(zone, (at, blocks), call.await)?,
+                None => None,
+            };
+            let Some((piece, segments)) = piece else {
+                let Some(header) = self.read_header(zone, at).await? else { break };
+                self.move_segment(zone, at, &header).await?;
+                at += self.end_segment(&header);
+                continue;
+            };
+            let next = segments.iter().fold(at, |_, (begin, header)| begin + 1 + header.blocks());
+            if is_dense && next < written {
+                ahead = Some(self.read_ahead(zone, next, written).await);
+            }
+            for (begin, header) in segments {
+                for moved in self.live(zone, begin, &header) {
+                    let spot = self.inner.layout.spot(zone, Blocks(u64::from(at)));
+                    let offset = index(u64::from(moved.from.0 - spot.0)) * BLOCK_BYTES;
+                    self.move_block(moved, Some((&piece, offset))).await?;
+                }
+                self.end_segment(&header);
+            }
+            at = next;
+        }
+        self.finish().await?;
+        // What the headers that could be read did not tell.
+        if 0 < self.inner.state.borrow().zone(zone).live {
+            self.move_orphans(zone).await?;
+            self.finish().await?;
+        }
+        Ok(())
+    }
+
+    /// A segment is done with. Its blocks come back.
+    fn end_segment(&self, header: &Header) -> u32 {
+        let blocks = 1 + header.blocks();
+        if self.cause == Cause::Compaction {
+            let resumes = self.inner.state.borrow_mut().grant(&self.inner, u64::from(blocks));
+            if resumes {
+                // All at once, in their order: so they share a segment.
+                self.inner.queue_room.notify_all();
+            }
+        }
+        blocks
+    }
+
+    /// Starts to read as much as a segment may have.
+    async fn read_ahead(&self, zone: Zone, at: u32, written: u32) -> Ahead {
+        let buffer = self.inner.own.take(Blocks(SEGMENT_BLOCKS)).await;
+        let blocks = (written - at).min(low_u32(index(SEGMENT_BLOCKS)));
+        let spot = self.inner.layout.spot(zone, Blocks(u64::from(at)));
+        Ahead { blocks, call: self.inner.ask_own(spot, blocks, buffer) }
+    }
+
+    /// The whole segments of what was read; `None` if there is none, or it could not be read.
+    fn piece(
+        &self,
+        zone: Zone,
+        (at, blocks): (u32, u32),
+        answer: Completion,
+    ) -> Result<Option<Piece>, BlockError> {
+        let Some(buffer) = self.inner.answered_own(zone, answer)? else { return Ok(None) };
+        let (mut segments, mut next) = (Vec::new(), at);
+        while next < at + blocks {
+            let offset = index(u64::from(next - at)) * BLOCK_BYTES;
+            let Some(header) = self.header(zone, next, &buffer.bytes()[offset..]) else { break };
+            let end = next + 1 + header.blocks();
+            if at + blocks < end {
+                break;
+            }
+            segments.push((next, header));
+            next = end;
+        }
+        Ok((!segments.is_empty()).then_some((buffer, segments)))
+    }
+
+    /// The header that belongs there.
+    fn header(&self, zone: Zone, at: u32, bytes: &[u8]) -> Option<Header> {
+        let (header, _) = Header::decode(&bytes[..BLOCK_BYTES], self.inner.checksum()).ok()?;
+        let is_it =
+            header.identity == self.inner.identity && header.zone == zone && header.at == at;
+        is_it.then_some(header)
+    }
+
+    async fn read_header(&self, zone: Zone, at: u32) -> Result<Option<Header>, BlockError> {
+        let front = self.inner.own.take(Blocks(1)).await;
+        let spot = self.inner.layout.spot(zone, Blocks(u64::from(at)));
+        let front = self.inner.read_own(spot, 1, front).await?;
+        Ok(front.and_then(|front| self.header(zone, at, front.bytes())))
+    }
+
+    /// What the map still names of a segment.
+    fn live(&self, zone: Zone, at: u32, header: &Header) -> Vec<Moved> {
+        let first = self.inner.layout.spot(zone, Blocks(u64::from(at))).plus(1);
+        let state = self.inner.state.borrow();
+        let with_block = header.entries.iter().filter(|entry| entry.key.kind().takes_block());
+        let places = (0..).map(|n| first.plus(n)).zip(with_block);
+        let is_live = |(from, entry): &(Spot, &crate::format::Entry)| {
+            state.map.has(entry.key) && state.map.get(entry.key) == *from
+        };
+        places.filter(is_live).map(|(from, entry)| Moved { entry: *entry, from }).collect()
+    }
+
+    /// Moves what the map still names of a segment.
+    async fn move_segment(
+        &mut self,
+        zone: Zone,
+        at: u32,
+        header: &Header,
+    ) -> Result<(), BlockError> {
+        let live = self.live(zone, at, header);
+        for stretch in live.chunk_by(|a, b| b.from.0 - a.from.0 <= GAP_MAX) {
+            self.move_stretch(stretch).await?;
+        }
+        Ok(())
+    }
+
+    async fn move_stretch(&mut self, stretch: &[Moved]) -> Result<(), BlockError> {
+        let (first, last) = (stretch[0].from, stretch[stretch.len() - 1].from);
+        let blocks = last.0 - first.0 + 1;
+        let buffer = self.inner.own.take(Blocks(u64::from(blocks))).await;
+        let read = self.inner.read_own(first, blocks, buffer).await?;
+        for moved in stretch {
+            match &read {
+                Some(buffer) => {
+                    let at = index(u64::from(moved.from.0 - first.0)) * BLOCK_BYTES;
+                    self.move_block(*moved, Some((buffer, at))).await?;
+                }
+                // One of them cannot be read: which one?
+                None if 1 < blocks => {
+                    let alone = self.inner.own.take(Blocks(1)).await;
+                    let alone = self.inner.read_own(moved.from, 1, alone).await?;
+                    self.move_block(*moved, alone.as_ref().map(|buffer| (buffer, 0))).await?;
+                }
+                None => self.move_block(*moved, None).await?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// Reads blocks for ourselves; `None` when the device cannot.
+    pub(super) async fn read_own(
+        &self,
+        spot: Spot,
+        blocks: u32,
+        buffer: Buffer,
+    ) -> Result<Option<Buffer>, BlockError> {
+        let answer = self.ask_own(spot, blocks, buffer).await;
+        self.answered_own(self.layout.locate(spot).0, answer)
+    }
+
+    fn ask_own(&self, spot: Spot, blocks: u32, buffer: Buffer) -> Call<Command, Completion> {
+        let (zone, at) = self.layout.locate(spot);
+        let (lba, blocks) = (self.layout.lba(zone, at), Blocks(u64::from(blocks)));
+        self.port(self.layout.tier_of(zone)).call(Command::Read { lba, blocks, buffer })
+    }
+
+    fn answered_own(&self, zone: Zone, answer: Completion) -> Result<Option<Buffer>, BlockError> {
+        match answer {
+            Ok(Answer::Read(buffer)) => Ok(Some(buffer)),
+            Err(DeviceError::DeviceGone) => Err(gone(self.layout.tier_of(zone))),
+            _ => {
+                self.state.borrow_mut().stats.read_errors += 1;
+                Ok(None)
+            }
+        }
+    }
+}

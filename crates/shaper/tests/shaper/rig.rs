@@ -1,0 +1,206 @@
+//! A block device on the models of two drives, and the host's loop.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use zonal_base::{Blocks, Bytes, Checksum, Contents, Lba, Nanos, PoolClass, Tag};
+use zonal_device::{Command, Completion, Geometry, ZonedDevice};
+use zonal_emulator::{
+    ConventionalDrive, ConventionalProfile, Medium, Memory, OnReset, Profile, Tags, ZonedDrive,
+};
+use zonal_runtime::{Buffers, Executor, Port};
+use zonal_shaper::{
+    Durability, Export, ExportId, Identity, Layout, OpenMode, Opening, Ports, Settings, Shaper,
+    Stats, TenantStats,
+};
+
+/// Zones of both devices.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) zone: Blocks,
+    pub(crate) buffer_zones: u32,
+    pub(crate) capacity_zones: u32,
+}
+
+/// Both devices, which outlive the process.
+pub(crate) struct Drives {
+    buffer: ConventionalDrive,
+    capacity: ZonedDrive,
+    contents: Contents,
+    now: Nanos,
+}
+
+/// The process.
+pub(crate) struct Rig {
+    executor: Executor,
+    pub(crate) shaper: Shaper,
+    ports: Ports,
+    drives: Drives,
+}
+
+/// Users who write one block at a time, each its next when the last is acknowledged.
+const WRITERS: u64 = 64;
+
+const POLLS_MAX: usize = 10_000;
+
+impl Drives {
+    /// The models of an Optane drive and of a zoned one, with zones of this shape.
+    /// They keep the bytes of blocks, or their tags.
+    pub(crate) fn new(shape: Shape, contents: Contents) -> Self {
+        let medium = |geometry: &Geometry| -> Box<dyn Medium> {
+            match contents {
+                Contents::Bytes => Box::new(Memory::new(geometry)),
+                Contents::Tags => Box::new(Tags::new(geometry)),
+            }
+        };
+        let user = Blocks(u64::from(shape.buffer_zones) * shape.zone.0).bytes();
+        let optane = ConventionalProfile::p5800x_optane().scaled_to(user).with_zones_of(shape.zone);
+        let bytes = medium(&optane.drive.geometry);
+        let buffer = ConventionalDrive::new(optane, OnReset::Nothing, 1, bytes);
+        let zn540 = Profile::zn540();
+        let geometry = Geometry {
+            zone_count: shape.capacity_zones,
+            zone_size: shape.zone,
+            zone_capacity: shape.zone,
+            ..zn540.geometry
+        };
+        let profile = Profile { geometry, ..zn540 };
+        let capacity = ZonedDrive::new(profile, 2, medium(&geometry));
+        Self { buffer, capacity, contents, now: Nanos::secs(1) }
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        Layout::two_devices(*self.buffer.geometry(), *self.capacity.geometry())
+    }
+}
+
+/// One export of this size.
+pub(crate) fn export(blocks: Blocks) -> Export {
+    Export { name: "disk".into(), tenant: "disk".into(), blocks }
+}
+
+impl Rig {
+    pub(crate) fn open(drives: Drives, settings: Settings, export: Export) -> Self {
+        let executor = Executor::new(1024);
+        executor.advance(drives.now);
+        let classes = [
+            PoolClass { blocks: Blocks(1), count: 256 },
+            PoolClass { blocks: Settings::READ_BLOCKS, count: 32 },
+        ];
+        let ports = Ports {
+            buffer: Port::new(),
+            capacity: Port::new(),
+            clock: executor.clock().clone(),
+            spawner: executor.spawner().clone(),
+            buffers: Buffers::holding(drives.contents, executor.spawner(), &classes),
+            checksum: Checksum(crc32c::crc32c_append),
+        };
+        let opening = Opening {
+            settings: Settings { contents: drives.contents, ..settings },
+            exports: vec![export],
+            identity: Identity(*b"sixteen bytes..."),
+            mode: OpenMode::Recover,
+        };
+        let opened = Rc::new(RefCell::new(None));
+        let (out, layout, inner) = (opened.clone(), drives.layout(), ports.clone());
+        executor.spawner().spawn(async move {
+            let result = Shaper::open(inner, layout, opening).await;
+            *out.borrow_mut() = Some(result);
+        });
+        let mut drives = drives;
+        run(&executor, (&ports, &mut drives), || opened.borrow().is_some());
+        let shaper = opened.take().expect("it opens or fails").expect("nothing is broken");
+        Self { executor, shaper, ports, drives }
+    }
+
+    /// Writes `count` blocks that `draw` names.
+    pub(crate) fn write(&mut self, count: u64, draw: impl FnMut() -> u64 + 'static) {
+        let (draw, left) = (Rc::new(RefCell::new(draw)), Rc::new(Cell::new(count)));
+        let (running, contents) = (Rc::new(Cell::new(WRITERS)), self.drives.contents);
+        for _ in 0..WRITERS {
+            let (shaper, buffers) = (self.shaper.clone(), self.ports.buffers.clone());
+            let (draw, left, running) = (draw.clone(), left.clone(), running.clone());
+            self.executor.spawner().spawn(async move {
+                while 0 < left.get() {
+                    left.set(left.get() - 1);
+                    let block = draw.borrow_mut()();
+                    let mut buffer = buffers.take(Blocks(1)).await;
+                    let tag = Tag { source: left.get(), block: Blocks(block) };
+                    match contents {
+                        Contents::Tags => buffer.set_tags(0..1, tag),
+                        Contents::Bytes => buffer.bytes_mut()[..16].copy_from_slice(&tag.encode()),
+                    }
+                    let data = vec![buffer.freeze(zonal_base::BLOCK_BYTES)];
+                    let written = shaper.write(ExportId(0), Lba(block), data, Durability::Answered);
+                    written.await.expect("nothing is broken");
+                }
+                running.set(running.get() - 1);
+            });
+        }
+        run(&self.executor, (&self.ports, &mut self.drives), || running.get() == 0);
+        assert_eq!(running.get(), 0, "{:?} {:?}", self.shaper.waiting(), self.shaper.stats());
+    }
+
+    pub(crate) fn stats(&self) -> (Stats, TenantStats) {
+        (self.shaper.stats(), self.shaper.tenant_stats()[0].1)
+    }
+
+    pub(crate) fn now(&self) -> Nanos {
+        self.drives.now
+    }
+
+    /// The process is gone.
+    pub(crate) fn kill(self) -> Drives {
+        let Self { drives: Drives { mut buffer, mut capacity, contents, mut now }, .. } = self;
+        for drive in [&mut buffer as &mut dyn ZonedDevice, &mut capacity] {
+            while let Some(next) = drive.next_event() {
+                now = now.max(next);
+                while drive.poll(now).is_some() {}
+            }
+        }
+        // The agreement about the zones is gone with it.
+        buffer.forget_zones();
+        Drives { buffer, capacity, contents, now }
+    }
+}
+
+/// Turns until `done`, or until nothing is left that could happen.
+fn run(executor: &Executor, (ports, drives): (&Ports, &mut Drives), done: impl Fn() -> bool) {
+    loop {
+        let mut moved = 0 < executor.run(POLLS_MAX);
+        moved |= carry(&ports.buffer, &mut drives.buffer, drives.now);
+        moved |= carry(&ports.capacity, &mut drives.capacity, drives.now);
+        if done() {
+            return;
+        }
+        if moved {
+            continue;
+        }
+        let events =
+            [drives.buffer.next_event(), drives.capacity.next_event(), executor.next_deadline()];
+        let Some(next) = events.into_iter().flatten().min() else { return };
+        drives.now = drives.now.max(next);
+        executor.advance(drives.now);
+    }
+}
+
+fn carry(port: &Port<Command, Completion>, drive: &mut dyn ZonedDevice, now: Nanos) -> bool {
+    let mut moved = false;
+    while let Some((ticket, command)) = port.take() {
+        moved = true;
+        if let Err(command) = drive.submit(now, ticket, command) {
+            port.put_back(ticket, command);
+            break;
+        }
+    }
+    while let Some((ticket, completion)) = drive.poll(now) {
+        moved = true;
+        port.complete(ticket, completion);
+    }
+    moved
+}
+
+/// Mebibytes.
+pub(crate) fn mib(bytes: u64) -> u64 {
+    bytes / Bytes::mib(1).0
+}
