@@ -171,10 +171,4 @@ impl History {
     pub const fn is_on_drive_model(&self) -> bool {
         !matches!(self.setting.model, Model::Ram { .. })
     }
-
-    /// What can be left out: steps and crashes.
-    #[must_use]
-    pub fn step_count(&self) -> usize {
-        self.lives.iter().map(|life| life.steps.len() + 1).sum()
-    }
 }

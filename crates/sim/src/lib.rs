@@ -42,7 +42,7 @@ mod world;
 pub use generate::Options;
 pub use history::History;
 pub use play::Report;
-pub use shrink::{SHRINK_RUNS_MAX, Shrunk};
+pub use shrink::{SHRINK_RUNS_MAX, Shrink, Shrunk};
 pub use violation::{Kind, Violation};
 
 /// The commit that this was built from, or `unknown`. What was not committed then does not show.

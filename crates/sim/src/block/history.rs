@@ -8,6 +8,8 @@ use zonal_device::ram::Crash;
 use zonal_shaper::{Durability, Export, Extent, Layout, Settings};
 
 use crate::drive::Model;
+use crate::shrink::{Shrink, Shrunk, leave_out};
+use crate::violation::Violation;
 
 /// One history.
 #[derive(Clone, Debug)]
@@ -75,12 +77,33 @@ pub(super) enum Fault {
     Gone,
 }
 
-impl History {
-    /// What can be left out: steps and ends of lives.
-    #[must_use]
-    pub fn step_count(&self) -> usize {
-        self.lives.iter().map(|life| life.steps.len() + 1).sum()
+impl Shrink for History {
+    fn violation(&self) -> Option<Violation> {
+        self.run().err()
     }
+
+    fn life_count(&self) -> usize {
+        self.lives.len()
+    }
+
+    fn without_life(&self, life: usize) -> Self {
+        let mut smaller = self.clone();
+        smaller.lives.remove(life);
+        smaller
+    }
+
+    fn flat_len(&self) -> usize {
+        self.lives.iter().map(|life| life.steps.len()).sum()
+    }
+
+    fn without(&self, first: usize, count: usize) -> Self {
+        let mut smaller = self.clone();
+        leave_out(smaller.lives.iter_mut().map(|life| &mut life.steps), first..first + count);
+        smaller
+    }
+
+    /// Extents and instants are as plain as they get.
+    fn plainer(_: &mut Shrunk<Self>) {}
 }
 
 impl fmt::Display for History {

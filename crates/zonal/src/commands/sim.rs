@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zonal_policy::Spec;
-use zonal_sim::{History, Options, Report, Violation};
+use zonal_sim::{History, Options, Report, Shrink, Violation};
 
 use super::bench::on_device;
 use super::print;

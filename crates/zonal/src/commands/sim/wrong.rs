@@ -1,7 +1,7 @@
 //! What is told of a violation: all that it takes to see it again, and to understand it.
 
 use serde::Serialize;
-use zonal_sim::{COMMIT, SHRINK_RUNS_MAX, Shrunk, Violation};
+use zonal_sim::{COMMIT, SHRINK_RUNS_MAX, Shrink, Shrunk, Violation};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
