@@ -85,7 +85,7 @@ pub(crate) struct BlockFlags {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[command(next_help_heading = "Devices and exports")]
 struct Block {
-    /// Device on which the data end up: file:PATH?size=8GiB, block:/dev/NAME or emulator:MODEL
+    /// Device on which the data end up: file:PATH?size=8GiB, block:/dev/NAME, zns:/dev/NAME or emulator:MODEL
     #[arg(long, value_name = "SPEC", env = "ZONAL_BLOCK_CAPACITY")]
     capacity: Option<String>,
     /// Device that takes the writes [without it: the first zones of the other]
