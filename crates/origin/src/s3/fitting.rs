@@ -4,7 +4,7 @@
 //! of an object that it did not ask for, and no success that its request cannot have had.
 
 use http::header::{
-    CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE,
+    CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE,
     TRANSFER_ENCODING,
 };
 use http::{Method, Response, StatusCode, request, response};
@@ -14,6 +14,15 @@ use super::get::{parse_content_range, text};
 use crate::error::OriginError;
 use crate::query::Query;
 use crate::range::{Slice, digits, resolve};
+
+/// What a read that can be answered 304 has, of which one.
+const CONDITIONS: [HeaderName; 2] = [IF_NONE_MATCH, IF_MODIFIED_SINCE];
+
+/// The same of a copy, whose conditions are on its source: S3 answers 412 where they do not hold, versitygw 304.
+const COPY_CONDITIONS: [HeaderName; 2] = [
+    HeaderName::from_static("x-amz-copy-source-if-none-match"),
+    HeaderName::from_static("x-amz-copy-source-if-modified-since"),
+];
 
 /// What a forwarded request asked for.
 pub(super) struct Asked {
@@ -30,9 +39,9 @@ impl Asked {
         let query = Query::parse(parts.uri.query()).unwrap_or_default();
         let method = parts.method.clone();
         let is_read = is_read(&method);
-        let conditions = [IF_NONE_MATCH, IF_MODIFIED_SINCE];
+        let conditions = if is_read { &CONDITIONS } else { &COPY_CONDITIONS };
         Self {
-            has_conditions: is_read && conditions.iter().any(|name| headers.contains_key(name)),
+            has_conditions: conditions.iter().any(|name| headers.contains_key(name)),
             range: text(headers, RANGE).filter(|_| is_read),
             is_of_part: is_read && query.has("partNumber"),
             method,
@@ -167,6 +176,23 @@ mod tests {
             check(("PUT", "", &[]), (status, &[]), [201, 202, 204].contains(&status));
         }
         check(("PUT", "", RANGED.2), (206, &[("content-range", "bytes 2-5/9")]), false);
+    }
+
+    #[test]
+    fn whoever_has_it_already_can_be_told_so() {
+        let named = [("if-none-match", "\"e\"")];
+        let copied = [("x-amz-copy-source-if-none-match", "\"e\"")];
+        for (method, headers, fits) in [
+            ("GET", &named, true),
+            ("HEAD", &named, true),
+            ("PUT", &copied, true),
+            ("PUT", &named, false),
+            ("GET", &copied, false),
+        ] {
+            check((method, "", headers), (304, &[]), fits);
+        }
+        check(PLAIN, (304, &[]), false);
+        check(("PUT", "", &[]), (304, &[]), false);
     }
 
     #[test]
