@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use zonal_base::{Bytes, Nanos};
 use zonal_emulator::{Profile, Tags, ZonedDrive};
 use zonal_lab::bench::resident;
-use zonal_lab::simulated::{Outcome, Settings, Simulated};
+use zonal_lab::simulated::{OriginTimes, Outcome, Settings, Simulated};
 use zonal_lab::{Distribution, Draw};
 
 use crate::compare::machine::describe;
@@ -94,10 +94,11 @@ fn cache(zones: u32, memory: Bytes) -> Result<(Simulated<ZonedDrive>, u64), Stri
     let drive = ZonedDrive::new(profile, 1, Box::new(Tags::new(&geometry)));
     let settings = Settings {
         chunk: CHUNK,
+        get: CHUNK,
         policy: "zone-lru".parse().expect("a policy of ours"),
         memory,
         tasks: 64,
-        origin_latency: Nanos::millis(10),
+        origin: OriginTimes::each(Nanos::millis(10)),
         seed: 1,
     };
     let simulated = Simulated::start(drive, &settings).map_err(|error| error.to_string())?;

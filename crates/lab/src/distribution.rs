@@ -1,11 +1,11 @@
-//! Which keys are asked for: `zipf:0.99` or `uniform`.
+//! Which keys are asked for: `zipf:0.99`, `ycsb-zipf:0.99` or `uniform`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use zonal_base::Rng;
 
-use crate::{Permutation, Zipf};
+use crate::{Permutation, Ycsb, Zipf};
 
 /// How often each key is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,6 +13,11 @@ pub enum Distribution {
     /// The key of rank k with probability proportional to 1 / k^theta.
     Zipf {
         /// Above 0; the larger, the fewer keys matter.
+        theta: f64,
+    },
+    /// As YCSB's generator has it, the most popular keys first.
+    YcsbZipf {
+        /// Between 0 and 1.
         theta: f64,
     },
     /// All keys alike.
@@ -29,10 +34,14 @@ impl FromStr for Distribution {
         if text == "uniform" {
             return Ok(Self::Uniform);
         }
-        let theta = text.strip_prefix("zipf:").and_then(|theta| theta.parse().ok());
-        match theta {
+        let theta_after = |name| text.strip_prefix(name).and_then(|theta| theta.parse().ok());
+        if let Some(theta) = theta_after("ycsb-zipf:").filter(|theta| 0.0 < *theta && *theta < 1.0)
+        {
+            return Ok(Self::YcsbZipf { theta });
+        }
+        match theta_after("zipf:") {
             Some(theta) if 0.0 < theta && theta <= THETA_MAX => Ok(Self::Zipf { theta }),
-            _ => Err("write uniform, or zipf:THETA with THETA above 0, such as zipf:0.99".into()),
+            _ => Err("write uniform, zipf:THETA with THETA above 0, such as zipf:0.99, or ycsb-zipf:THETA with THETA between 0 and 1".into()),
         }
     }
 }
@@ -42,6 +51,7 @@ impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Zipf { theta } => write!(f, "zipf:{theta}"),
+            Self::YcsbZipf { theta } => write!(f, "ycsb-zipf:{theta}"),
             Self::Uniform => f.write_str("uniform"),
         }
     }
@@ -58,6 +68,7 @@ pub struct Draw {
 enum Ranks {
     /// Which key has which rank is the permutation's to say.
     Zipf(Zipf, Permutation),
+    Ycsb(Ycsb),
     Uniform,
 }
 
@@ -69,6 +80,7 @@ impl Draw {
             Distribution::Zipf { theta } => {
                 Ranks::Zipf(Zipf::new(keys, theta), Permutation::new(keys, seed))
             }
+            Distribution::YcsbZipf { theta } => Ranks::Ycsb(Ycsb::new(keys, theta)),
             Distribution::Uniform => Ranks::Uniform,
         };
         Self { keys, ranks }
@@ -84,6 +96,7 @@ impl Draw {
     pub fn key(&self, rng: &mut Rng) -> u64 {
         match &self.ranks {
             Ranks::Zipf(zipf, permutation) => permutation.at(zipf.draw(rng) - 1),
+            Ranks::Ycsb(ycsb) => ycsb.draw(rng),
             Ranks::Uniform => rng.below(self.keys),
         }
     }
@@ -106,7 +119,18 @@ mod tests {
         check("uniform", Some(Distribution::Uniform));
         check("zipf:0.99", Some(Distribution::Zipf { theta: 0.99 }));
         check("zipf:1.2", Some(Distribution::Zipf { theta: 1.2 }));
-        for text in ["", "zipf", "zipf:", "zipf:0", "zipf:-1", "zipf:nan", "zipf:99", "normal"] {
+        check("ycsb-zipf:0.99", Some(Distribution::YcsbZipf { theta: 0.99 }));
+        for text in [
+            "",
+            "zipf",
+            "zipf:",
+            "zipf:0",
+            "zipf:-1",
+            "zipf:nan",
+            "zipf:99",
+            "ycsb-zipf:1",
+            "normal",
+        ] {
             check(text, None);
         }
     }

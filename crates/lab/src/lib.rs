@@ -2,19 +2,24 @@
 //!
 //! Uses: `cache` and what it stands on. Knows nothing of: any real device, any cache of others (each is a
 //! [`bench::Subject`]), HTTP.
-//! Read in this order: `distribution`, `zipf`, `permutation`, `value`, `bench`; `characterize`; `simulated`; `trace`.
+//! Read in this order: `distribution`, `zipf`, `permutation`, `value`, `bench`; `characterize`; `simulated`, `experiment`,
+//! `paper`; `trace`.
 
 pub mod bench;
 pub mod characterize;
 mod chart;
 mod distribution;
+pub mod experiment;
+pub mod paper;
 mod permutation;
 pub mod simulated;
 pub mod trace;
 mod value;
+mod ycsb;
 mod zipf;
 
 pub use distribution::{Distribution, Draw};
 pub use permutation::Permutation;
 pub use value::{Check, Generator, WrongBytes};
+pub use ycsb::Ycsb;
 pub use zipf::Zipf;

@@ -6,8 +6,10 @@
 //! 2. The loop hands commands to the drive and questions to the origin, and their answers back (`world`).
 //! 3. When nothing is left to do now, now becomes the next thing that happens.
 
+mod measures;
 mod origin;
 mod readers;
+mod threaded;
 mod world;
 
 use std::cell::{Cell, RefCell};
@@ -24,19 +26,28 @@ use crate::bench::thread_cpu;
 use readers::Readers;
 use world::World;
 
+pub use measures::{Latency, Moved};
+pub(crate) use measures::{Measures, Timed};
+pub use origin::OriginTimes;
+pub(crate) use threaded::Threaded;
+pub use threaded::{Calls, Claim, MemoryCosts, ThreadedSettings};
+pub use world::Ground;
+
 /// What is simulated besides the drive.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Chunk size; readers ask for one chunk at a time.
+    /// Chunk size.
     pub chunk: Bytes,
+    /// What readers ask for at a time: a power of two up to 1 GiB.
+    pub get: Bytes,
     /// What is kept.
     pub policy: zonal_policy::Spec,
     /// For chunks that wait before flash or are read often.
     pub memory: Bytes,
     /// Readers.
     pub tasks: usize,
-    /// From each question to the origin to its answer.
-    pub origin_latency: Nanos,
+    /// How long the origin takes.
+    pub origin: OriginTimes,
     /// Equal seeds, equal histories.
     pub seed: u64,
 }
@@ -54,6 +65,17 @@ pub struct Outcome {
     pub cpu: Duration,
 }
 
+/// Counts turns of a world: looking at the progress in each would take longer than the turn.
+#[derive(Default)]
+struct Turns(Cell<u32>);
+
+impl Turns {
+    fn is_due(&self) -> bool {
+        self.0.set(self.0.get().wrapping_add(1));
+        self.0.get().is_multiple_of(1 << 16)
+    }
+}
+
 /// A cache of one shard on a drive, and everything around it.
 pub struct Simulated<D> {
     world: World<D>,
@@ -62,15 +84,16 @@ pub struct Simulated<D> {
 }
 
 impl<D: ZonedDevice> Simulated<D> {
-    /// Starts a cache on a drive that was never written, or by a cache.
+    /// Starts a cache on a drive that was never written, or by a cache only.
     ///
     /// # Errors
     /// When the settings do not fit the drive.
-    pub fn start(drive: D, settings: &Settings) -> Result<Self, StartError> {
-        let geometry = *drive.geometry();
+    pub fn start(ground: impl Into<Ground<D>>, settings: &Settings) -> Result<Self, StartError> {
+        let ground = ground.into();
+        let geometry = *ground.drive.geometry();
         let mut of_cache = CacheSettings::for_device(&geometry);
         of_cache.chunk = settings.chunk;
-        let mut world = World::new(drive, of_cache.piece(), settings.origin_latency);
+        let mut world = World::new(ground, of_cache.piece(), settings.origin);
         let rules = settings.policy.rules(&of_cache.layout(&geometry), settings.memory);
         let identity = Identity { log: *b"simulated drive\0", shard: 0, shard_count: 1 };
         let mode = (rules, OpenMode::Recover);
@@ -103,7 +126,27 @@ impl<D: ZonedDevice> Simulated<D> {
     /// # Errors
     /// When the cache does not come up.
     pub fn restart(self, settings: &Settings) -> Result<Self, StartError> {
-        Self::start(self.world.into_drive(), settings)
+        Self::start(self.world.into_ground(), settings)
+    }
+
+    /// The drive as it is, when nobody uses it any more.
+    pub(crate) fn into_ground(self) -> Ground<D> {
+        self.world.into_ground()
+    }
+
+    /// What gets show from now on is kept, in stretches of so long.
+    pub(crate) fn measure(&self, stretch: Nanos) {
+        self.readers.measure(Measures::new(self.world.now, stretch));
+    }
+
+    /// What they have shown since.
+    pub(crate) fn take_measures(&self) -> Option<Measures> {
+        self.readers.take_measures()
+    }
+
+    /// The moment that it has come to.
+    pub(crate) const fn now(&self) -> Nanos {
+        self.world.now
     }
 
     /// The cache.
@@ -116,11 +159,30 @@ impl<D: ZonedDevice> Simulated<D> {
     /// # Errors
     /// When a get failed, or its bytes were those of another place.
     pub fn gets(&mut self, count: u64, draw: Draw) -> Result<Outcome, String> {
+        self.gets_watched(count, draw, &|_| ())
+    }
+
+    /// As [`Simulated::gets`]; `on_left` hears now and then how many are left.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn gets_watched(
+        &mut self,
+        count: u64,
+        draw: Draw,
+        on_left: &dyn Fn(u64),
+    ) -> Result<Outcome, String> {
         let (cpu, begun) = (thread_cpu(), self.world.now);
-        let running = self.readers.enter(&self.world.executor, &self.cache, (count, draw));
-        self.world.run(|| running.get() == 0);
+        let entered = self.readers.enter(&self.world.executor, &self.cache, (count, draw));
+        let turns = Turns::default();
+        self.world.run(|| {
+            if turns.is_due() {
+                on_left(entered.left.get());
+            }
+            entered.running.get() == 0
+        });
         let (gets, hits) = self.readers.take_tally()?;
-        match running.get() {
+        match entered.running.get() {
             0 => Ok(Outcome {
                 gets,
                 hits,

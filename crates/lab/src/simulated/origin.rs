@@ -1,6 +1,6 @@
-//! An origin that has every object, and answers each question after the same time.
+//! An origin that has every object, and takes its time to answer.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use zonal_base::{
@@ -17,10 +17,38 @@ const FRAME: Bytes = Bytes::kib(64);
 /// Frames under way: 64 MiB of them.
 const FRAMES_MAX: u32 = 1024;
 
+/// How long an origin takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OriginTimes {
+    /// To say what an object is, or to begin with a body.
+    pub question: Nanos,
+    /// For each 64 KiB of a body, once it has begun.
+    pub frame: Nanos,
+}
+
+impl OriginTimes {
+    /// The same time for each of them.
+    #[must_use]
+    pub const fn each(time: Nanos) -> Self {
+        Self { question: time, frame: time }
+    }
+
+    /// Whoever asks for a chunk has all of it after `latency`. What is longer than a frame comes evenly over that time, from
+    /// the first moment on.
+    #[must_use]
+    pub const fn for_chunks(chunk: Bytes, latency: Nanos) -> Self {
+        if chunk.0 <= FRAME.0 {
+            return Self { question: latency, frame: Nanos(0) };
+        }
+        Self { question: Nanos(0), frame: Nanos(latency.0 / (chunk.0 / FRAME.0)) }
+    }
+}
+
 pub(super) struct Origin {
-    latency: Nanos,
-    /// In the order of their times, for all take equally long.
-    answers: VecDeque<(Nanos, Ticket, Fetched)>,
+    times: OriginTimes,
+    /// By when they are due, and by the order of the questions.
+    answers: BTreeMap<(Nanos, u64), (Ticket, Fetched)>,
+    asked: u64,
     /// By the number of their stream; those that are over are free.
     bodies: Vec<Option<Body>>,
     free: Vec<StreamId>,
@@ -47,11 +75,12 @@ fn number_of(object: &ObjectName) -> Option<u64> {
 }
 
 impl Origin {
-    pub(super) fn new(latency: Nanos) -> Self {
+    pub(super) fn new(times: OriginTimes) -> Self {
         let class = PoolClass { blocks: FRAME.blocks_ceil(), count: FRAMES_MAX };
         Self {
-            latency,
-            answers: VecDeque::new(),
+            times,
+            answers: BTreeMap::new(),
+            asked: 0,
             bodies: Vec::new(),
             free: Vec::new(),
             frames: Pool::holding(Contents::Tags, &[class], Box::new(|| ())),
@@ -59,6 +88,8 @@ impl Origin {
     }
 
     pub(super) fn start(&mut self, now: Nanos, ticket: Ticket, fetch: Fetch) {
+        let is_frame = matches!(fetch, Fetch::More { .. });
+        let takes = if is_frame { self.times.frame } else { self.times.question };
         let answer = match fetch {
             Fetch::Head { .. } => Fetched::Head(OriginHead {
                 size: OBJECT.0,
@@ -77,16 +108,17 @@ impl Origin {
                 Fetched::End
             }
         };
-        self.answers.push_back((now + self.latency, ticket, answer));
+        self.asked += 1;
+        self.answers.insert((now + takes, self.asked), (ticket, answer));
     }
 
     pub(super) fn poll(&mut self, now: Nanos) -> Option<(Ticket, Fetched)> {
         self.next_event().filter(|due| *due <= now)?;
-        self.answers.pop_front().map(|(_, ticket, answer)| (ticket, answer))
+        self.answers.pop_first().map(|(_, answer)| answer)
     }
 
     pub(super) fn next_event(&self) -> Option<Nanos> {
-        self.answers.front().map(|(due, ..)| *due)
+        self.answers.keys().next().map(|(due, _)| *due)
     }
 
     fn open(&mut self, object: u64, rest: Range<u64>) -> Fetched {

@@ -4,7 +4,7 @@ use zonal_base::{Bytes, Nanos};
 use zonal_cache::Stats;
 use zonal_emulator::{Profile, Tags, ZonedDrive};
 
-use super::{Outcome, Settings, Simulated};
+use super::{OriginTimes, Outcome, Settings, Simulated};
 use crate::{Distribution, Draw};
 
 const ZONES: u32 = 16;
@@ -15,10 +15,11 @@ const DRAM: Bytes = Bytes::mib(64);
 fn settings(seed: u64, policy: &str) -> Settings {
     Settings {
         chunk: Bytes::mib(1),
+        get: Bytes::mib(1),
         policy: policy.parse().unwrap(),
         memory: Bytes(0),
         tasks: 16,
-        origin_latency: Nanos::millis(10),
+        origin: OriginTimes::each(Nanos::millis(10)),
         seed,
     }
 }

@@ -2,11 +2,28 @@
 
 use zonal_base::{Bytes, Checksum, Contents, Nanos, PoolClass};
 use zonal_cache::Ports;
-use zonal_device::ZonedDevice;
+use zonal_device::{Geometry, ZonedDevice};
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_zonelog::Generations;
 
+use super::OriginTimes;
 use super::origin::Origin;
+
+/// A drive, and the moment that it has come to.
+#[derive(Debug)]
+pub struct Ground<D> {
+    /// The drive, with nothing under way.
+    pub drive: D,
+    /// Nothing that it did is later.
+    pub now: Nanos,
+}
+
+impl<D> From<D> for Ground<D> {
+    /// A drive at the beginning of time.
+    fn from(drive: D) -> Self {
+        Self { drive, now: Nanos(0) }
+    }
+}
 
 /// Everything but the cache itself.
 pub(super) struct World<D> {
@@ -30,8 +47,11 @@ const BUFFERS: Bytes = Bytes::mib(64);
 const POLLS_PER_TURN: usize = 1024;
 
 impl<D: ZonedDevice> World<D> {
-    pub(super) fn new(drive: D, piece: Bytes, origin_latency: Nanos) -> Self {
+    /// `piece` is the largest of what tasks need buffers for.
+    pub(super) fn new(ground: Ground<D>, piece: Bytes, origin: OriginTimes) -> Self {
+        let Ground { drive, now } = ground;
         let executor = Executor::new(TASKS_MAX);
+        executor.advance(now);
         // Heads and footers need buffers as well: those of 64 KiB.
         let sizes = [Bytes::kib(8), Bytes::kib(64).max(piece)];
         let classes = sizes.map(|size| {
@@ -47,16 +67,20 @@ impl<D: ZonedDevice> World<D> {
             checksum: CHECKSUM,
             generations: Generations::default(),
         };
-        Self { executor, ports, now: Nanos(0), drive, origin: Origin::new(origin_latency) }
+        Self { executor, ports, now, drive, origin: Origin::new(origin) }
+    }
+
+    pub(super) fn geometry(&self) -> &Geometry {
+        self.drive.geometry()
     }
 
     /// What the drive was told to do it does; nobody hears of it any more.
-    pub(super) fn into_drive(mut self) -> D {
+    pub(super) fn into_ground(mut self) -> Ground<D> {
         loop {
             while self.drive.poll(self.now).is_some() {}
             match self.drive.next_event() {
                 Some(next) => self.now = self.now.max(next),
-                None => return self.drive,
+                None => return Ground { drive: self.drive, now: self.now },
             }
         }
     }

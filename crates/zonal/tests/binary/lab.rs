@@ -1,4 +1,4 @@
-//! `zonal lab trace`: its rows, its plot, and refusals.
+//! `zonal lab`: rows of a replay and its plot, experiments of a file, and refusals.
 
 use std::fs;
 
@@ -89,4 +89,50 @@ fn a_replay_that_cannot_be_meant_or_done_says_why() {
         &with(&["w.lis", "--zones", "0"]),
         (2, "invalid value '0' for '--zones <N>': 0 is not in 1..=4294967295 (see --help)"),
     );
+}
+
+const EXPERIMENTS: &str = "\
+title = \"a zone held\"
+cache = \"zncache\"
+policy = \"zone-lru\"
+drive = \"zn540\"
+zones = 20
+chunk = \"64KiB\"
+workload = \"uniform\"
+ratio = 10
+bytes = \"1GiB\"
+tasks = 64
+origin-latency = \"40632us\"
+hold-zone-during-fetch = [true, false]
+";
+
+#[test]
+fn experiments_are_run_and_written_down() {
+    let folder = folder();
+    fs::write(folder.path().join("held.toml"), EXPERIMENTS).unwrap();
+    let output = run(folder.path(), &["lab", "run", "held.toml", "--out", "held", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let took = |at: usize| results["done"][at]["outcome"]["took_ns"].as_u64().unwrap();
+    assert_eq!(results["done"].as_array().map(Vec::len), Some(2));
+    // 64 threads instead of 14 zones.
+    assert!(4 * took(1) < took(0) && took(0) < 5 * took(1), "{} and {}", took(0), took(1));
+    for file in ["results.csv", "results.json", "throughput.svg", "report.html"] {
+        assert!(folder.path().join("held").join(file).exists(), "{file}");
+    }
+    let again = run(folder.path(), &["lab", "run", "held.toml", "--out", "held", "--json"]);
+    assert_eq!(again.stdout, output.stdout);
+}
+
+#[test]
+fn experiments_that_cannot_be_meant_say_why() {
+    let folder = folder();
+    let here = folder.path();
+    fs::write(here.join("held.toml"), EXPERIMENTS.replace("ratio", "ration")).unwrap();
+    let said = "held.toml: line 8, column 1: unknown field `ration`";
+    check_failure(here, &["lab", "run", "held.toml", "--out", "held"], (2, said));
+    assert!(!here.join("held").exists());
+    check_failure(here, &["lab", "run", "nowhere.toml"], (2, "nowhere.toml: No such file"));
+    check_failure(here, &["lab", "paper", "007"], (2, "invalid value '007' for '<NUMBER>'"));
+    check_failure(here, &["lab", "paper", "000", "--table", "4"], (2, "invalid value '4'"));
 }

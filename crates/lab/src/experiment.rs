@@ -1,0 +1,212 @@
+//! Experiments as data: a workload on a cache on a drive, run in virtual time at full size.
+//!
+//! 1. An [`Experiment`] says everything that its result depends on; [`File`] reads several from TOML (`file`).
+//! 2. The drive is made, and written over first if that is asked for (`ground`).
+//! 3. The cache runs (`run`), and what it showed is an [`Outcome`], in whole numbers, so that it can be kept and read again
+//!    without a digit lost (`outcome`).
+//! 4. [`Campaign`] runs many, on all cores, and keeps what each gave, so that an interruption costs one run at most.
+//! 5. [`Results`] shows them: a table, CSV, JSON, figures, a page.
+
+mod campaign;
+mod file;
+mod ground;
+mod outcome;
+mod results;
+mod run;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use zonal_base::{Bytes, Nanos};
+use zonal_emulator::Model;
+
+use crate::Distribution;
+pub use campaign::{Campaign, Done};
+pub use file::{File, FileError};
+pub use outcome::{DriveBytes, Outcome};
+pub use results::Results;
+pub use run::run;
+
+/// A cache on a drive under a workload. Equal experiments have equal outcomes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Experiment {
+    /// Which cache.
+    pub cache: Engine,
+    /// The model of the drive.
+    #[serde(with = "text")]
+    pub drive: Drive,
+    /// What is done to the drive first.
+    #[serde(with = "text")]
+    pub precondition: Precondition,
+    /// Zones that the cache uses, of 1077 MiB; on a drive without zones stretches of that length.
+    pub zones: u32,
+    /// What a get gets. A cache of threads keeps it as one chunk; Zonal cuts it as it cuts everything.
+    #[serde(with = "text")]
+    pub chunk: Bytes,
+    /// What is kept, and memory for it: for Zonal only.
+    pub policy: String,
+    /// Memory before flash: for Zonal only.
+    #[serde(with = "text")]
+    pub dram: Bytes,
+    /// How often each key is asked for.
+    #[serde(with = "text")]
+    pub workload: Distribution,
+    /// Keys that there are.
+    pub keys: u64,
+    /// Gets.
+    pub gets: u64,
+    /// Gets that are under way together.
+    pub tasks: usize,
+    /// From a question to the origin to the last byte of a chunk.
+    #[serde(with = "text")]
+    pub origin_latency: Nanos,
+    /// A cache of threads claims a zone for a miss before it asks the origin.
+    pub hold_zone_during_fetch: bool,
+    /// Equal seeds, equal histories.
+    pub seed: u64,
+}
+
+/// Which cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Engine {
+    /// Threads that do everything themselves, as ZNCache has it, and promote whole zones (ZPLRU).
+    Zncache,
+    /// The engine that serves users.
+    Zonal,
+}
+
+/// Which drive: the model of one, `zn540`, or a smaller one with as much of it spare, `sn540?size=90GiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drive {
+    name: &'static str,
+    /// Of the host's part of a conventional drive. `None`: as the drive is.
+    size: Option<Bytes>,
+}
+
+/// What is done to a drive before the cache has it. Drives with zones are empty in any case: the cache resets them all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precondition {
+    /// Nothing: it was never written, or all of it was trimmed.
+    Nothing,
+    /// All of it is written once, in pieces of this size, in random order.
+    Random(Bytes),
+}
+
+impl Drive {
+    /// The model.
+    #[must_use]
+    pub fn model(self) -> Model {
+        match (Model::by_name(self.name), self.size) {
+            (Some(Model::Conventional(profile)), Some(size)) => {
+                Model::Conventional(Box::new(profile.scaled_to(size)))
+            }
+            (model, _) => model.expect("looked up when it was made"),
+        }
+    }
+
+    /// Zones that it has.
+    #[must_use]
+    pub fn zones(self) -> u32 {
+        self.model().geometry().zone_count
+    }
+}
+
+/// Smaller models of drives would not hold a few zones.
+const SIZE_MIN: Bytes = Bytes::mib(8 << 10);
+
+impl FromStr for Drive {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, size) = text
+            .split_once("?size=")
+            .map_or((text, None), |(name, size)| (name, Some(size.parse::<Bytes>())));
+        let Some(name) = Model::NAMES.into_iter().find(|known| *known == name) else {
+            let names = Model::NAMES.join(", ");
+            return Err(format!("there is no model of a drive {text:?}: write {names}"));
+        };
+        let size = size.transpose().map_err(|error| error.to_string())?;
+        let whole = match Model::by_name(name) {
+            Some(Model::Conventional(profile)) => profile.user_blocks().bytes(),
+            _ => Bytes(0),
+        };
+        match size {
+            Some(_) if whole == Bytes(0) => {
+                Err(format!("{name} has zones: say how many are used, zones = 40"))
+            }
+            Some(size) if size < SIZE_MIN || whole < size => {
+                Err(format!("{name} has {SIZE_MIN} to {}GiB here", whole.0 >> 30))
+            }
+            size => Ok(Self { name, size }),
+        }
+    }
+}
+
+impl fmt::Display for Drive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)?;
+        self.size.map_or(Ok(()), |size| write!(f, "?size={size}"))
+    }
+}
+
+impl FromStr for Precondition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "nothing" {
+            return Ok(Self::Nothing);
+        }
+        let piece = text.strip_prefix("random:").map(str::parse::<Bytes>);
+        match piece {
+            Some(Ok(piece)) if piece.0.is_power_of_two() && Self::PIECES.contains(&piece) => {
+                Ok(Self::Random(piece))
+            }
+            Some(Err(error)) => Err(error.to_string()),
+            _ => Err("write nothing, or random:SIZE with a power of two from 4KiB to 1MiB".into()),
+        }
+    }
+}
+
+impl Precondition {
+    /// Sizes that a drive can be written over with.
+    const PIECES: std::ops::RangeInclusive<Bytes> = Bytes::kib(4)..=Bytes::mib(1);
+}
+
+impl fmt::Display for Precondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("nothing"),
+            Self::Random(piece) => write!(f, "random:{piece}"),
+        }
+    }
+}
+
+/// Values that are written as text, with their units.
+mod text {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<T: Display, S: Serializer>(
+        value: &T,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(value)
+    }
+
+    pub(super) fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! Many experiments, each by itself, on all cores; what each gave is kept, so that it need not be run again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Experiment, Outcome, run};
+use crate::bench::Progress;
+
+/// Experiments to be run.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// Which.
+    pub experiments: Vec<Experiment>,
+    /// How many at the same time: each takes one core, and at full drive size up to 3 GiB.
+    pub at_once: usize,
+    /// Where what each gave is kept. `None`: nowhere.
+    pub kept: Option<PathBuf>,
+    /// What the program was built from. What another one gave is not taken for this one's.
+    pub commit: String,
+}
+
+/// An experiment and what it gave; as it is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Done {
+    /// What the program was built from.
+    pub commit: String,
+    /// Which.
+    pub experiment: Experiment,
+    /// What it gave.
+    pub outcome: Outcome,
+}
+
+/// Parts of an experiment in which progress is counted.
+const PARTS: f64 = 1_000_000.0;
+
+impl Campaign {
+    /// Runs what is not there yet. The order is that of the experiments, whatever was run when.
+    ///
+    /// # Errors
+    /// When an experiment cannot be run, or what it gave cannot be kept; those that were done by then are kept.
+    pub fn run(&self, progress: &Progress) -> Result<Vec<Done>, String> {
+        if let Some(folder) = &self.kept {
+            let made = fs::create_dir_all(folder);
+            made.map_err(|error| format!("{}: {error}", folder.display()))?;
+        }
+        progress.begin("experiments");
+        let next = AtomicUsize::new(0);
+        let done: Vec<Mutex<Option<Done>>> =
+            self.experiments.iter().map(|_| Mutex::default()).collect();
+        let parts: Vec<AtomicU64> = self.experiments.iter().map(|_| AtomicU64::new(0)).collect();
+        let failure = Mutex::new(None);
+        let work = || {
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(experiment) = self.experiments.get(at) else { return };
+                let on_progress = |part: f64| {
+                    parts[at].store(whole(part * PARTS), Ordering::Relaxed);
+                    let sum: u64 = parts.iter().map(|part| part.load(Ordering::Relaxed)).sum();
+                    progress.show_share(sum as f64 / PARTS / parts.len() as f64);
+                };
+                match self.one(experiment, &on_progress) {
+                    Ok(one) => *locked(&done[at]) = Some(one),
+                    Err(why) => {
+                        locked(&failure).get_or_insert(why);
+                        next.store(self.experiments.len(), Ordering::Relaxed);
+                    }
+                }
+                on_progress(1.0);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..self.at_once.clamp(1, self.experiments.len().max(1)) {
+                scope.spawn(work);
+            }
+        });
+        if let Some(why) = locked(&failure).take() {
+            return Err(why);
+        }
+        Ok(done.iter().filter_map(|one| locked(one).take()).collect())
+    }
+
+    fn one(&self, experiment: &Experiment, on_progress: &dyn Fn(f64)) -> Result<Done, String> {
+        let path = self.kept.as_ref().map(|folder| folder.join(name_of(experiment)));
+        if let Some(kept) = path.as_deref().and_then(|path| self.find(path, experiment)) {
+            return Ok(kept);
+        }
+        let outcome = run(experiment, on_progress)?;
+        let done = Done { commit: self.commit.clone(), experiment: experiment.clone(), outcome };
+        if let Some(path) = path {
+            keep(&path, &done).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(done)
+    }
+
+    /// What is kept of this very experiment, by this very program. Everything else is run again.
+    fn find(&self, path: &Path, experiment: &Experiment) -> Option<Done> {
+        let text = fs::read_to_string(path).ok()?;
+        let kept: Done = serde_json::from_str(&text).ok()?;
+        (kept.commit == self.commit && kept.experiment == *experiment).then_some(kept)
+    }
+}
+
+/// A file that is there is whole: it gets its name last.
+fn keep(path: &Path, done: &Done) -> std::io::Result<()> {
+    let text = serde_json::to_string_pretty(done)?;
+    let half = path.with_extension("half");
+    fs::write(&half, text + "\n")?;
+    fs::rename(half, path)
+}
+
+/// Two experiments may meet in a name: what is in the file tells them apart.
+fn name_of(experiment: &Experiment) -> String {
+    let text = serde_json::to_string(experiment).expect("an experiment is plain values");
+    let (low, high) = (crc32c::crc32c(text.as_bytes()), crc32c::crc32c_append(1, text.as_bytes()));
+    format!("{high:08x}{low:08x}.json")
+}
+
+/// Nobody who held it has failed in between.
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of PARTS")]
+const fn whole(part: f64) -> u64 {
+    part as u64
+}

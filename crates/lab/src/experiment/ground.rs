@@ -1,0 +1,165 @@
+//! The drive of an experiment: made, written over first if that is asked for, and cut to the zones that the cache uses.
+
+mod overwritten;
+
+use zonal_base::{
+    Blocks, Bytes, Contents, Lba, Nanos, Payload, Pool, PoolClass, Rng, Ticket, index,
+};
+use zonal_device::{Command, Completion, Geometry, ZonedDevice};
+use zonal_emulator::ftl::FtlCounters;
+use zonal_emulator::{
+    BlockCommand, ConventionalDrive, ConventionalProfile, Forgetful, Medium, Model, OnReset, Tags,
+    ZonedDrive,
+};
+
+use super::{Engine, Experiment, Precondition};
+use crate::Permutation;
+use crate::simulated::Ground;
+use overwritten::Overwritten;
+
+/// The drive of an experiment, as far as the cache sees it.
+#[derive(Debug)]
+pub(super) struct Part {
+    drive: Whole,
+    geometry: Geometry,
+}
+
+#[derive(Debug)]
+enum Whole {
+    Zoned(Box<ZonedDrive>),
+    Conventional(Box<ConventionalDrive>),
+}
+
+/// Writes that are under way together while a drive is written over: more would fill it no faster.
+const DEPTH: usize = 32;
+
+impl Part {
+    /// Requires: zones that the drive has.
+    pub(super) fn prepare(experiment: &Experiment) -> Result<Ground<Self>, String> {
+        let mut seeds = Rng::new(experiment.seed);
+        let seed = seeds.next_u64();
+        let (drive, now) = match experiment.drive.model() {
+            Model::Zoned(profile) => {
+                let medium = medium(experiment.cache, &profile.geometry);
+                (Whole::Zoned(Box::new(ZonedDrive::new(*profile, seed, medium))), Nanos(0))
+            }
+            Model::Conventional(profile) => {
+                let (drive, now) = conventional(*profile, experiment, seeds)?;
+                (Whole::Conventional(Box::new(drive)), now)
+            }
+        };
+        let mut geometry = *drive.device().geometry();
+        assert!(experiment.zones <= geometry.zone_count);
+        geometry.zone_count = experiment.zones;
+        Ok(Ground { drive: Self { drive, geometry }, now })
+    }
+
+    /// What the translation layer did so far: `None` for a drive without one.
+    pub(super) fn ftl(&self) -> Option<FtlCounters> {
+        match &self.drive {
+            Whole::Zoned(_) => None,
+            Whole::Conventional(drive) => drive.ftl_counters().copied(),
+        }
+    }
+
+    /// Blocks of one unit of the translation layer's map.
+    pub(super) fn ftl_unit(&self) -> Blocks {
+        match &self.drive {
+            Whole::Zoned(_) => Blocks(1),
+            Whole::Conventional(drive) => drive.profile().ftl.map_or(Blocks(1), |ftl| ftl.unit),
+        }
+    }
+}
+
+/// Zonal looks at what it reads; threads do not.
+fn medium(cache: Engine, geometry: &Geometry) -> Box<dyn Medium> {
+    match cache {
+        Engine::Zncache => Box::new(Forgetful),
+        Engine::Zonal => Box::new(Tags::new(geometry)),
+    }
+}
+
+fn conventional(
+    profile: ConventionalProfile,
+    experiment: &Experiment,
+    mut seeds: Rng,
+) -> Result<(ConventionalDrive, Nanos), String> {
+    let medium = medium(experiment.cache, &profile.drive.geometry);
+    let (medium, is_kept) = Overwritten::new(medium);
+    let medium = Box::new(medium);
+    // Neither ZNCache nor Zonal tells a drive without zones what it may forget.
+    let mut drive = ConventionalDrive::new(profile, OnReset::Nothing, seeds.next_u64(), medium);
+    let now = match experiment.precondition {
+        Precondition::Nothing => Nanos(0),
+        Precondition::Random(piece) => overwrite(&mut drive, piece, seeds.next_u64())?,
+    };
+    is_kept.set(true);
+    Ok((drive, now))
+}
+
+/// Writes every piece of the drive once, in random order. Says when that is done.
+fn overwrite(drive: &mut ConventionalDrive, piece: Bytes, seed: u64) -> Result<Nanos, String> {
+    let geometry = *drive.geometry();
+    let blocks = piece.blocks_ceil();
+    let per_zone = geometry.zone_size.0 / blocks.0;
+    let pieces = per_zone * u64::from(geometry.zone_count);
+    let order = Permutation::new(pieces, seed);
+    let data = tag_of(blocks);
+    let (mut now, mut written, mut under_way) = (Nanos(0), 0, 0);
+    while written < pieces || 0 < under_way {
+        while written < pieces && under_way < DEPTH {
+            let place = order.at(written);
+            let lba = Lba(place / per_zone * geometry.zone_size.0 + place % per_zone * blocks.0);
+            let write = BlockCommand::Write { lba, data: vec![data.clone()] };
+            let submitted = drive.submit_block(now, Ticket(0), write);
+            submitted.map_err(|_| "the drive's queue is shorter than a host's")?;
+            (written, under_way) = (written + 1, under_way + 1);
+        }
+        now = now.max(drive.next_event().ok_or("the drive does not answer")?);
+        while let Some((_, completion)) = drive.poll(now) {
+            completion.map_err(|error| format!("while the drive is written over: {error:?}"))?;
+            under_way -= 1;
+        }
+    }
+    Ok(now)
+}
+
+fn tag_of(blocks: Blocks) -> Payload {
+    let class = PoolClass { blocks, count: 1 };
+    let pool = Pool::holding(Contents::Tags, &[class], Box::new(|| ()));
+    let buffer = pool.take(blocks).expect("the pool has one");
+    buffer.freeze(index(blocks.bytes().0))
+}
+
+impl Whole {
+    fn device(&self) -> &dyn ZonedDevice {
+        match self {
+            Self::Zoned(drive) => &**drive,
+            Self::Conventional(drive) => &**drive,
+        }
+    }
+}
+
+impl ZonedDevice for Part {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, now: Nanos, ticket: Ticket, command: Command) -> Result<(), Command> {
+        match &mut self.drive {
+            Whole::Zoned(drive) => drive.submit(now, ticket, command),
+            Whole::Conventional(drive) => drive.submit(now, ticket, command),
+        }
+    }
+
+    fn poll(&mut self, now: Nanos) -> Option<(Ticket, Completion)> {
+        match &mut self.drive {
+            Whole::Zoned(drive) => drive.poll(now),
+            Whole::Conventional(drive) => drive.poll(now),
+        }
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.drive.device().next_event()
+    }
+}

@@ -1,0 +1,198 @@
+//! One experiment, from an empty cache to its last get.
+
+use zonal_base::{Bytes, Nanos};
+use zonal_device::{Kind, ZonedDevice};
+use zonal_emulator::ftl::FtlCounters;
+
+use super::ground::Part;
+use super::outcome::{DriveBytes, STRETCH};
+use super::{Engine, Experiment, Outcome};
+use crate::Draw;
+use crate::simulated::{
+    Calls, Claim, Ground, Measures, MemoryCosts, OriginTimes, Settings, Simulated, Threaded,
+    ThreadedSettings, Timed,
+};
+
+/// Zones that ZNCache keeps active on a drive that knows none: as many as the drive with zones has.
+const ACTIVE_ZONES: u32 = 14;
+
+/// The largest request that Linux 6.8 makes of a larger call (`BLK_DEF_MAX_SECTORS_CAP`, 2560 sectors), and, so
+/// ZNCache's script, what it writes and reads at a time on a drive without zones.
+const REQUEST: Bytes = Bytes::kib(1280);
+
+/// Requests of one read under way together: the tags of a queue under Linux's mq-deadline. On a drive without zones
+/// ZNCache asks for one after the other.
+const READS_ZONED: usize = 256;
+
+/// What io_uring and mq-deadline add to a 4 KiB write (14.47 us instead of 11.36 by SPDK, and 12.62 without a
+/// scheduler): Table of paper 003. A call that sleeps costs more; how much was not published.
+const HOST_ZONED: Nanos = Nanos(3_110);
+const HOST_CONVENTIONAL: Nanos = Nanos(1_260);
+
+/// What ZNCache's fresh buffer for every chunk costs on the machine of its authors. Fitted to one row of paper 000,
+/// ZNS-512M-UNIF-10 of Tables 6, 7 and 8, as no drive's constant ever is: all other rows are predictions. `copying`
+/// is more than the time that is left of a miss there (0.56 s of 7.44): its spread is what keeps threads apart.
+const MEMORY: MemoryCosts = MemoryCosts { copying: Nanos(2_200_000), touching: Nanos(490_000) };
+
+/// What Zonal cuts objects into, unless gets are smaller.
+const ZONAL_CHUNK: Bytes = zonal_cache::Settings::CHUNK;
+
+/// Runs an experiment. `on_progress` hears the part that is done, now and then.
+///
+/// # Errors
+/// When the experiment does not fit its drive, or a read brought the wrong bytes.
+pub fn run(experiment: &Experiment, on_progress: &dyn Fn(f64)) -> Result<Outcome, String> {
+    experiment.check()?;
+    let ground = Part::prepare(experiment)?;
+    match experiment.cache {
+        Engine::Zncache => zncache(experiment, ground, on_progress),
+        Engine::Zonal => zonal(experiment, ground, on_progress),
+    }
+}
+
+impl Experiment {
+    /// # Errors
+    /// When it cannot be run; the text names the key.
+    pub fn check(&self) -> Result<(), String> {
+        let have = self.drive.zones();
+        if !(1..=have).contains(&self.zones) {
+            return Err(format!("zones: {} has 1 to {have}, not {}", self.drive, self.zones));
+        }
+        let capacity = self.drive.model().geometry().zone_capacity.bytes();
+        let most = if self.cache == Engine::Zncache { capacity } else { OBJECT_MAX };
+        let is_size = Bytes::kib(4) <= self.chunk && self.chunk <= most;
+        if !is_size || !self.chunk.0.is_power_of_two() {
+            return Err(format!("chunk: write a power of two from 4KiB to {most}"));
+        }
+        let (_, low) = free_zones(self.chunk);
+        if self.cache == Engine::Zncache && self.zones <= low {
+            return Err(format!("zones: zncache wants {low} free ones, and more to use"));
+        }
+        if self.cache == Engine::Zncache && self.policy != "zone-lru" {
+            return Err("policy: zncache has zone-lru alone".into());
+        }
+        if self.cache == Engine::Zonal && self.hold_zone_during_fetch {
+            return Err("hold-zone-during-fetch: zonal never does, zncache may".into());
+        }
+        let spec = self.policy.parse::<zonal_policy::Spec>().map_err(|error| error.to_string());
+        spec.and_then(|spec| spec.on_device().map_err(|error| error.to_string()))
+            .map_err(|why| format!("policy: {why}"))?;
+        for (key, value) in [("gets", self.gets), ("keys", self.keys), ("tasks", self.tasks as u64)]
+        {
+            if value == 0 {
+                return Err(format!("{key}: there is nothing to do"));
+            }
+        }
+        if u64::from(u32::MAX) <= self.keys {
+            return Err(format!("keys: {} is more than 32 bits hold", self.keys));
+        }
+        Ok(())
+    }
+}
+
+/// Zonal's gets lie within an object of this size.
+const OBJECT_MAX: Bytes = Bytes::mib(1024);
+
+/// When ZNCache begins to empty zones and when it stops: as its runs had it.
+fn free_zones(chunk: Bytes) -> (u32, u32) {
+    if chunk < Bytes::mib(256) { (1, 2) } else { (8, 16) }
+}
+
+fn draw(experiment: &Experiment) -> Draw {
+    Draw::new(experiment.workload, experiment.keys, experiment.seed)
+}
+
+fn zncache(
+    experiment: &Experiment,
+    ground: Ground<Part>,
+    on_progress: &dyn Fn(f64),
+) -> Result<Outcome, String> {
+    let (reads, host) = match ground.drive.geometry().kind {
+        Kind::Zoned => (READS_ZONED, HOST_ZONED),
+        Kind::Conventional => (1, HOST_CONVENTIONAL),
+    };
+    let settings = ThreadedSettings {
+        chunk: experiment.chunk,
+        zones: experiment.zones,
+        active_zones: ACTIVE_ZONES,
+        threads: experiment.tasks,
+        origin_latency: experiment.origin_latency,
+        claim: match experiment.hold_zone_during_fetch {
+            true => Claim::BeforeFetch,
+            false => Claim::AfterFetch,
+        },
+        free_zones: free_zones(experiment.chunk),
+        memory: MEMORY,
+        calls: Calls { request: REQUEST.min(experiment.chunk), reads, host },
+        seed: experiment.seed,
+    };
+    let before = ground.drive.ftl();
+    let capacity = ground.drive.geometry().zone_capacity;
+    let threads = Threaded::new(ground, settings, (experiment.gets, draw(experiment)), STRETCH);
+    let all = experiment.gets as f64;
+    let (came, ground) = threads.run(&|left| on_progress(1.0 - left as f64 / all))?;
+    let written = came.measures.latency(Timed::Write).count * experiment.chunk.0;
+    let per_zone = capacity.0 / experiment.chunk.blocks_ceil().0 * experiment.chunk.blocks_ceil().0;
+    let padded = came.finished * (capacity.0 - per_zone) * zonal_base::BLOCK_BYTES as u64;
+    let drive = DriveBytes { written, programmed: programmed(before, &ground, written + padded) };
+    Ok(outcome(experiment, (experiment.gets, came.hits), came.took, came.measures, drive))
+}
+
+fn zonal(
+    experiment: &Experiment,
+    ground: Ground<Part>,
+    on_progress: &dyn Fn(f64),
+) -> Result<Outcome, String> {
+    let policy = experiment.policy.parse().map_err(|error| format!("policy: {error}"))?;
+    let settings = Settings {
+        chunk: experiment.chunk.min(ZONAL_CHUNK),
+        get: experiment.chunk,
+        policy,
+        memory: experiment.dram,
+        tasks: experiment.tasks,
+        origin: OriginTimes::for_chunks(experiment.chunk, experiment.origin_latency),
+        seed: experiment.seed,
+    };
+    let (before, begun) = (ground.drive.ftl(), ground.now);
+    let started = Simulated::start(ground, &settings);
+    let mut simulated = started.map_err(|error| error.to_string())?;
+    simulated.measure(STRETCH);
+    let all = experiment.gets as f64;
+    let watch = |left| on_progress(1.0 - left as f64 / all);
+    let came = simulated.gets_watched(experiment.gets, draw(experiment), &watch)?;
+    let took = simulated.now().since(begun);
+    let measures = simulated.take_measures().expect("they were asked for");
+    let written = simulated.cache().log().stats().device_written_bytes;
+    let ground = simulated.into_ground();
+    let drive = DriveBytes { written, programmed: programmed(before, &ground, written) };
+    Ok(outcome(experiment, (came.gets, came.hits), took, measures, drive))
+}
+
+/// What the drive programmed since `before`; a drive with zones programs what it is given.
+fn programmed(before: Option<FtlCounters>, ground: &Ground<Part>, given: u64) -> u64 {
+    let units = before.zip(ground.drive.ftl()).map(|(before, now)| now.since(&before).programs());
+    units.map_or(given, |units| units * ground.drive.ftl_unit().bytes().0)
+}
+
+fn outcome(
+    experiment: &Experiment,
+    (gets, hits): (u64, u64),
+    took: Nanos,
+    measures: Measures,
+    drive: DriveBytes,
+) -> Outcome {
+    let latency = |what| measures.latency(what);
+    Outcome {
+        gets,
+        hits,
+        bytes: gets * experiment.chunk.0,
+        took_ns: took.0,
+        get: latency(Timed::Get),
+        hit: latency(Timed::Hit),
+        miss: latency(Timed::Miss),
+        read: latency(Timed::Read),
+        write: latency(Timed::Write),
+        drive,
+        moved: measures.moved(),
+    }
+}

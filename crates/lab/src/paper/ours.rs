@@ -1,0 +1,121 @@
+//! The paper's drives and workloads under Zonal's own defaults.
+
+use std::fmt;
+
+use serde::Serialize;
+use zonal_base::Bytes;
+
+use super::report::{Outcomes, short};
+use super::zncache::ZnCache;
+use crate::experiment::{Engine, Experiment, Outcome};
+
+/// A row of the paper, and the same under Zonal.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ours {
+    /// The row's name.
+    pub row: String,
+    /// From a question to the origin to the last byte of a chunk.
+    pub origin_latency_ms: f64,
+    /// Which cache: `zncache` or `zonal`.
+    pub cache: &'static str,
+    /// Gets that are under way together.
+    pub tasks: usize,
+    /// Bytes got in a second.
+    pub get_gib_per_s: f64,
+    /// Of all gets.
+    pub get_p99_ms: f64,
+    /// Hits of all gets.
+    pub hit_ratio: f64,
+    /// Bytes written to the drive for each that was got.
+    pub written_for_got: f64,
+    /// Bytes programmed in the drive for each written to it.
+    pub write_amplification: f64,
+}
+
+/// Gets of small chunks that a front end of Zonal has under way: it needs no thread for each.
+const MANY: usize = 1024;
+
+/// Chunks below this are small.
+const SMALL: Bytes = Bytes::mib(1);
+
+/// Memory before flash of a shard that nobody gave another.
+const DRAM: Bytes = Bytes::mib(64);
+
+impl Ours {
+    /// A run of the paper under Zonal: with as many gets under way as the paper had, and of small chunks with many.
+    pub(super) fn experiments(run: &ZnCache) -> Vec<Experiment> {
+        let theirs = run.experiment();
+        let with = |tasks| Experiment {
+            cache: Engine::Zonal,
+            policy: "flow".into(),
+            dram: DRAM,
+            tasks,
+            hold_zone_during_fetch: false,
+            ..theirs.clone()
+        };
+        let mut all = vec![with(theirs.tasks)];
+        if theirs.chunk < SMALL {
+            all.push(with(MANY));
+        }
+        all
+    }
+
+    /// Nothing when Zonal was not run.
+    pub(super) fn of<'a>(
+        run: &ZnCache,
+        outcomes: &Outcomes<'_>,
+        find: &dyn Fn(&Experiment) -> Option<&'a Outcome>,
+    ) -> Vec<Self> {
+        let theirs = outcomes.get(run).map(|outcome| Self::new(run, &run.experiment(), outcome));
+        let ours: Vec<Self> = Self::experiments(run)
+            .iter()
+            .filter_map(|experiment| Some(Self::new(run, experiment, find(experiment)?)))
+            .collect();
+        if ours.is_empty() { Vec::new() } else { theirs.into_iter().chain(ours).collect() }
+    }
+
+    fn new(run: &ZnCache, experiment: &Experiment, outcome: &Outcome) -> Self {
+        Self {
+            row: run.row.into(),
+            origin_latency_ms: experiment.origin_latency.0 as f64 / 1e6,
+            cache: match experiment.cache {
+                Engine::Zncache => "zncache",
+                Engine::Zonal => "zonal",
+            },
+            tasks: experiment.tasks,
+            get_gib_per_s: outcome.get_gib_per_s(),
+            get_p99_ms: outcome.get.p99_ns as f64 / 1e6,
+            hit_ratio: outcome.hit_ratio(),
+            written_for_got: outcome.written_for_got(),
+            write_amplification: outcome.write_amplification(),
+        }
+    }
+
+    pub(super) fn write_table(rows: &[Self], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "\nThe same drives and workloads under Zonal's own defaults:\n")?;
+        writeln!(
+            f,
+            "| {:<19} | {:>9} | cache   | tasks | {:>9} | {:>9} | hits    | written/got | WA    |",
+            "row", "origin ms", "get GiB/s", "p99 ms"
+        )?;
+        writeln!(f, "| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |")?;
+        rows.iter().try_for_each(|row| {
+            writeln!(
+                f,
+                "| {:<19} | {:>9} | {:<7} | {:>5} | {:>9} | {:>9} | {:>5.1} % | {:>11.3} | {:>5.2} |",
+                row.row,
+                short(row.origin_latency_ms),
+                row.cache,
+                row.tasks,
+                short(row.get_gib_per_s),
+                short(row.get_p99_ms),
+                row.hit_ratio * 100.0,
+                row.written_for_got,
+                row.write_amplification
+            )
+        })
+    }
+}

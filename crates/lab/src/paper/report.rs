@@ -1,0 +1,211 @@
+//! A paper's tables beside what came out here.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::ours::Ours;
+use super::zncache::{self, ZnCache};
+use super::{Claim, Published, Verdict};
+use crate::experiment::{Done, Experiment, Outcome};
+
+/// A paper's tables, run again.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The paper's number.
+    pub paper: &'static str,
+    /// What the program was built from.
+    pub commit: String,
+    /// The seed of every run.
+    pub seed: u64,
+    /// The figures, in the order of the tables.
+    pub cells: Vec<Cell>,
+    /// What the paper says follows from them, as far as its tables were asked for.
+    pub claims: Vec<Claim>,
+    /// The same drives and workloads under Zonal's own defaults, if that was asked for.
+    pub ours: Vec<Ours>,
+}
+
+/// A figure, as published and as it came out here.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cell {
+    /// The table's number.
+    pub table: String,
+    /// The row's name.
+    pub row: String,
+    /// The column's.
+    pub column: String,
+    /// Of both figures.
+    pub unit: String,
+    /// As published.
+    pub published: f64,
+    /// As it came out here.
+    pub value: f64,
+}
+
+impl Cell {
+    /// How far it is from what was published, as a part of that.
+    #[must_use]
+    pub fn deviation(&self) -> f64 {
+        self.value / self.published - 1.0
+    }
+}
+
+/// Outcomes by run.
+pub(super) struct Outcomes<'a>(pub(super) Vec<(ZnCache, &'a Outcome)>);
+
+impl Outcomes<'_> {
+    pub(super) fn get(&self, run: &ZnCache) -> Option<&Outcome> {
+        self.0.iter().find(|(other, _)| other == run).map(|(_, outcome)| *outcome)
+    }
+}
+
+impl Report {
+    /// The experiments of these tables of paper 000. With `ours` also those of [`Report::ours`].
+    #[must_use]
+    pub fn experiments(tables: &[u32], ours: bool) -> Vec<Experiment> {
+        let runs = ZnCache::runs(tables);
+        let mut experiments: Vec<Experiment> = runs.iter().map(ZnCache::experiment).collect();
+        if tables.iter().any(|table| *table <= 10) {
+            experiments.extend(super::claims::without_hold());
+        }
+        if ours {
+            experiments.extend(runs.iter().flat_map(Ours::experiments));
+        }
+        experiments
+    }
+
+    /// From what these experiments gave.
+    ///
+    /// Requires: all of [`Report::experiments`] are done.
+    #[must_use]
+    pub fn of_paper_000(tables: &[u32], done: &[Done]) -> Self {
+        let find = |experiment: &Experiment| {
+            let found = done.iter().find(|done| done.experiment == *experiment);
+            found.map(|done| &done.outcome)
+        };
+        let runs = ZnCache::runs(tables);
+        let outcomes = runs.iter().filter_map(|run| Some((*run, find(&run.experiment())?)));
+        let outcomes = Outcomes(outcomes.collect());
+        let figures = Published::of_paper_000();
+        let cells = figures.iter().filter(|figure| tables.contains(&figure.table));
+        let cells = cells.filter_map(|figure| {
+            let outcome = outcomes.get(&ZnCache::of(figure))?;
+            Some(Cell {
+                table: figure.table.to_string(),
+                row: figure.row.into(),
+                column: figure.column.into(),
+                unit: figure.unit.into(),
+                published: figure.value,
+                value: zncache::value(figure, outcome),
+            })
+        });
+        Self {
+            paper: "000",
+            commit: done.first().map_or_else(String::new, |done| done.commit.clone()),
+            seed: done.first().map_or(0, |done| done.experiment.seed),
+            cells: cells.collect(),
+            claims: super::claims::of_paper_000(&outcomes, &find),
+            ours: runs.iter().flat_map(|run| Ours::of(run, &outcomes, &find)).collect(),
+        }
+    }
+
+    /// Of the cells that `which` picks, how many are within each of these deviations, and how many there are.
+    #[must_use]
+    pub fn within(&self, bounds: &[f64], which: impl Fn(&Cell) -> bool) -> (Vec<usize>, usize) {
+        let cells: Vec<&Cell> = self.cells.iter().filter(|cell| which(cell)).collect();
+        let within =
+            |bound: &f64| cells.iter().filter(|cell| cell.deviation().abs() <= *bound).count();
+        (bounds.iter().map(within).collect(), cells.len())
+    }
+}
+
+/// Bounds that cells are counted by.
+const BOUNDS: [f64; 4] = [0.10, 0.15, 0.30, 0.50];
+
+impl fmt::Display for Report {
+    /// Markdown, aligned so that it can be read as it is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = "";
+        for cell in &self.cells {
+            if cell.table != table {
+                table = &cell.table;
+                writeln!(f, "\nTable {table}: {}\n", title(table))?;
+                writeln!(
+                    f,
+                    "| {:<19} | column | unit  | {:>10} | {:>10} | {:>9} |",
+                    "row", "published", "here", "deviation"
+                )?;
+                writeln!(
+                    f,
+                    "| {:-<19} | ------ | ----- | {:->10} | {:->10} | {:->9} |",
+                    "", ":", ":", ":"
+                )?;
+            }
+            let (published, here) = (short(cell.published), short(cell.value));
+            let deviation = format!("{:+.0} %", cell.deviation() * 100.0);
+            let Cell { row, column, unit, .. } = cell;
+            writeln!(
+                f,
+                "| {row:<19} | {column:<6} | {unit:<5} | {published:>10} | {here:>10} | {deviation:>9} |"
+            )?;
+        }
+        if !self.claims.is_empty() {
+            writeln!(f, "\nWhat the paper says of them:\n")?;
+            writeln!(f, "| claim | published | here | verdict |\n| --- | --- | --- | --- |")?;
+        }
+        for Claim { claim, published, here, verdict, why } in &self.claims {
+            let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+            writeln!(f, "| {claim} | {published} | {here} | {verdict}{why} |")?;
+        }
+        writeln!(f, "\nCells within 10, 15, 30 and 50 % of what was published:\n")?;
+        for (name, prefix) in [("ZNS", "ZNS"), ("block", "Block")] {
+            let (within, all) = self.within(&BOUNDS, |cell| cell.row.starts_with(prefix));
+            if 0 < all {
+                let within: Vec<String> = within.iter().map(ToString::to_string).collect();
+                writeln!(f, "- {name}: {} of {all}", within.join(", "))?;
+            }
+        }
+        Ours::write_table(&self.ours, f)?;
+        writeln!(f, "\nSeed {}, commit {}.", self.seed, self.commit)
+    }
+}
+
+/// What a table of paper 000 shows.
+fn title(table: &str) -> &'static str {
+    match table {
+        "5" => "latency of gets",
+        "6" => "latency of writing a chunk",
+        "7" => "latency of reading a chunk",
+        "8" => "throughput of gets",
+        "9" => "throughput of reads",
+        "10" => "throughput of writes",
+        "11" => "latency of gets, whole drive, trimmed",
+        "12" => "latency of gets, whole drive, trimmed, an origin without latency",
+        "13" => "latency of writing a chunk, whole drive, trimmed",
+        "14" => "latency of writing a chunk, whole drive, trimmed, an origin without latency",
+        "15" => "latency of reading a chunk, whole drive, trimmed",
+        _ => "latency of reading a chunk, whole drive, trimmed, an origin without latency",
+    }
+}
+
+/// Three or four digits that matter.
+pub(super) fn short(value: f64) -> String {
+    match value.abs() {
+        value_abs if 100.0 <= value_abs => format!("{value:.0}"),
+        value_abs if 10.0 <= value_abs => format!("{value:.1}"),
+        value_abs if 1.0 <= value_abs => format!("{value:.2}"),
+        value_abs if 0.01 <= value_abs => format!("{value:.3}"),
+        _ => format!("{value:.5}"),
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Holds => "holds",
+            Self::HoldsWeaker => "holds weaker",
+            Self::DoesNotHold => "does not hold",
+        })
+    }
+}

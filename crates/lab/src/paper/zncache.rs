@@ -1,0 +1,223 @@
+//! "ZNCache - ZNS Workload Analysis" (Ramsden and Cheng, 2025): which of its runs are which experiments here.
+//!
+//! A run has a name as the paper's tables have it, `ZNS-512M-UNIF-10`: the drive, the chunk, the distribution, and how many
+//! times the cache all keys are. Tables 5 to 10 are the parameter evaluation, on 200 zones (40 for chunks of 64 KiB) of
+//! drives that were written over; Tables 11 to 16 the evaluation of garbage collection, on whole drives that
+//! were trimmed, once with the origin's latency and once without.
+
+use zonal_base::{Bytes, Nanos};
+
+use super::Published;
+use crate::Distribution;
+use crate::experiment::{Drive, Engine, Experiment, Outcome, Precondition};
+
+/// Which of the paper's runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ZnCache {
+    /// The name of the row.
+    pub row: &'static str,
+    /// Which part of the evaluation.
+    pub part: Part,
+}
+
+/// Parts of the paper's evaluation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Tables 5 to 10.
+    Parameters,
+    /// Tables 11, 13 and 15.
+    Collection,
+    /// Tables 12, 14 and 16.
+    CollectionAtOnce,
+}
+
+/// What is timed in a table, or counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Figure {
+    GetLatency,
+    WriteLatency,
+    ReadLatency,
+    GetRate,
+    ReadRate,
+    WriteRate,
+}
+
+/// Zones of the larger drive; the block drive's 850 stretches are what fits.
+const WHOLE_DRIVE: u32 = 904;
+
+/// All the machine's hyperthreads.
+const THREADS: usize = 64;
+
+/// As its generator made them.
+const THETA: f64 = 0.99;
+
+impl Part {
+    /// Of a table. `None`: the table has none of these runs.
+    #[must_use]
+    pub const fn of_table(table: u32) -> Option<Self> {
+        match table {
+            5..=10 => Some(Self::Parameters),
+            11 | 13 | 15 => Some(Self::Collection),
+            12 | 14 | 16 => Some(Self::CollectionAtOnce),
+            _ => None,
+        }
+    }
+}
+
+impl ZnCache {
+    /// The runs of these tables, each once, in the order in which the tables name them.
+    #[must_use]
+    pub fn runs(tables: &[u32]) -> Vec<Self> {
+        let mut runs = Vec::new();
+        for figure in Published::of_paper_000() {
+            let run = Self::of(&figure);
+            if tables.contains(&figure.table) && !runs.contains(&run) {
+                runs.push(run);
+            }
+        }
+        runs
+    }
+
+    /// The run that a figure is of.
+    #[must_use]
+    pub fn of(figure: &Published) -> Self {
+        let part = Part::of_table(figure.table).expect("a table of this paper");
+        Self { row: figure.row, part }
+    }
+
+    /// The run as an experiment: on the ZN540 in place of the ZNS drive, the SN540 in place of the block drive.
+    ///
+    /// # Panics
+    /// When the row is not one of the paper's.
+    #[must_use]
+    pub fn experiment(&self) -> Experiment {
+        let fields: Vec<&str> = self.row.split('-').collect();
+        let [drive, chunk, workload, ratio] = fields[..] else { panic!("a row of four parts") };
+        let (chunk, parameter_zones, fetch) = match chunk {
+            "512M" => (Bytes::mib(512), 200, Nanos::micros(5_413_781)),
+            "256M" => (Bytes::mib(256), 200, Nanos::micros(3_209_583)),
+            "64K" => (Bytes::kib(64), 40, Nanos::micros(40_632)),
+            other => panic!("the paper has no chunks of {other}"),
+        };
+        let is_parameters = self.part == Part::Parameters;
+        let zones = if is_parameters { parameter_zones } else { WHOLE_DRIVE };
+        // The same list of keys on both drives, made for the larger one.
+        let ratio: u64 = ratio.parse().expect("a number in the paper's tables");
+        let keys = Bytes::mib(1077).0 / chunk.0 * u64::from(zones) * ratio;
+        let bytes = match (is_parameters, zones) {
+            (true, 40) => Bytes::mib(600 << 10),
+            (true, _) => Bytes::mib(3 << 20),
+            (false, _) => Bytes::mib(6 << 20),
+        };
+        let drive: Drive = if drive == "ZNS" { "zn540" } else { "sn540" }.parse().expect("ours");
+        let precondition = if is_parameters {
+            Precondition::Random(Bytes::kib(64))
+        } else {
+            Precondition::Nothing
+        };
+        Experiment {
+            cache: Engine::Zncache,
+            drive,
+            precondition,
+            zones: zones.min(drive.zones()),
+            chunk,
+            policy: "zone-lru".into(),
+            dram: Bytes(0),
+            workload: match workload {
+                "UNIF" => Distribution::Uniform,
+                _ => Distribution::YcsbZipf { theta: THETA },
+            },
+            keys,
+            gets: bytes.0 / chunk.0,
+            tasks: THREADS,
+            origin_latency: if self.part == Part::CollectionAtOnce { Nanos(0) } else { fetch },
+            hold_zone_during_fetch: true,
+            seed: 1,
+        }
+    }
+}
+
+/// The figure of a run that the paper published, as it came out here.
+#[must_use]
+pub(super) fn value(figure: &Published, outcome: &Outcome) -> f64 {
+    let of = match figure.table {
+        5 | 11 | 12 => Figure::GetLatency,
+        6 | 13 | 14 => Figure::WriteLatency,
+        7 | 15 | 16 => Figure::ReadLatency,
+        8 => Figure::GetRate,
+        9 => Figure::ReadRate,
+        _ => Figure::WriteRate,
+    };
+    let latency = match of {
+        Figure::GetLatency => &outcome.get,
+        Figure::WriteLatency => &outcome.write,
+        Figure::ReadLatency => &outcome.read,
+        Figure::GetRate | Figure::ReadRate | Figure::WriteRate => {
+            return rate(of, figure.column, outcome);
+        }
+    };
+    let nanos = if figure.column == "mean" { latency.mean_ns } else { latency.p99_ns };
+    nanos as f64 / 1e6
+}
+
+/// The mean of Table 8 is all bytes by all time; those of the other two are of minutes.
+fn rate(of: Figure, column: &str, outcome: &Outcome) -> f64 {
+    let minutes = match of {
+        Figure::ReadRate => outcome.by_minutes(|moved| moved.read),
+        Figure::WriteRate => outcome.by_minutes(|moved| moved.written),
+        _ => outcome.by_minutes(|moved| moved.got),
+    };
+    match (column, of) {
+        ("mean", Figure::GetRate) => outcome.get_gib_per_s(),
+        ("mean", _) => minutes.iter().sum::<f64>() / minutes.len().max(1) as f64,
+        _ => first_percentile(minutes),
+    }
+}
+
+/// Linear between the two values that it lies between.
+fn first_percentile(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let Some(last) = values.len().checked_sub(1) else { return 0.0 };
+    let at = 0.01 * last as f64;
+    let low = zonal_base::index(whole(at));
+    let high = (low + 1).min(last);
+    values[low] + (values[high] - values[low]) * (at - low as f64)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an index, rounded down"
+)]
+const fn whole(at: f64) -> u64 {
+    at as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_the_experiments_that_the_paper_describes() {
+        let runs = ZnCache::runs(&(5..=16).collect::<Vec<_>>());
+        assert_eq!(runs.len(), 16 + 4 + 4);
+        for run in &runs {
+            run.experiment().check().expect("it can be run");
+        }
+        let large = ZnCache { row: "ZNS-512M-UNIF-10", part: Part::Parameters }.experiment();
+        assert_eq!((large.gets, large.keys, large.zones), (6144, 4000, 200));
+        let small = ZnCache { row: "Block-64K-ZIPF-2", part: Part::Parameters }.experiment();
+        assert_eq!((small.gets, small.keys, small.zones), (9_830_400, 17_232 * 80, 40));
+        let whole =
+            ZnCache { row: "Block-256M-UNIF-10", part: Part::CollectionAtOnce }.experiment();
+        assert_eq!((whole.gets, whole.keys, whole.zones), (24_576, 36_160, 850));
+        assert_eq!(whole.origin_latency, Nanos(0));
+    }
+
+    #[test]
+    fn the_first_percentile_lies_between_the_two_lowest() {
+        assert_eq!(first_percentile(Vec::new()), 0.0);
+        assert_eq!(first_percentile(vec![3.0]), 3.0);
+        assert_eq!(first_percentile((0..=50).rev().map(f64::from).collect()), 0.5);
+    }
+}

@@ -1,0 +1,142 @@
+//! What gets showed: how long each thing took, and how many bytes moved in each stretch of time.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use zonal_base::{Nanos, index};
+
+/// Decimal digits that a latency keeps.
+const DIGITS: u8 = 3;
+
+/// The longest latency that is told apart: 28 hours. Longer ones count as that; a mean has them as they are.
+const LATENCY_MAX: Nanos = Nanos::secs(100_000);
+
+/// What is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timed {
+    /// A get, from the request to its last byte, whatever it took.
+    Get,
+    /// One that asked nothing of the origin.
+    Hit,
+    /// One that did.
+    Miss,
+    /// Reading a chunk from the drive.
+    Read,
+    /// Writing one to it.
+    Write,
+}
+
+impl Timed {
+    const COUNT: usize = 5;
+}
+
+/// Latencies and bytes, while they are collected.
+#[derive(Debug)]
+pub(crate) struct Measures {
+    begun: Nanos,
+    stretch: Nanos,
+    spans: Vec<Span>,
+    moved: Vec<Moved>,
+}
+
+#[derive(Debug)]
+struct Span {
+    histogram: Histogram<u64>,
+    sum_ns: u128,
+}
+
+/// How long something took, in virtual time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Latency {
+    /// How often it was timed.
+    pub count: u64,
+    /// The mean, exactly.
+    pub mean_ns: u64,
+    /// The median; percentiles are within a thousandth.
+    pub p50_ns: u64,
+    /// One in a hundred took longer.
+    pub p99_ns: u64,
+    /// One in a thousand did.
+    pub p999_ns: u64,
+}
+
+/// Bytes that moved in a stretch of time: each counts when all of its chunk had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Moved {
+    /// To whoever asked.
+    pub got: u64,
+    /// From the drive.
+    pub read: u64,
+    /// To the drive.
+    pub written: u64,
+}
+
+impl Measures {
+    pub(crate) fn new(begun: Nanos, stretch: Nanos) -> Self {
+        let span = || Span {
+            histogram: Histogram::new_with_bounds(1, LATENCY_MAX.0, DIGITS)
+                .expect("1 ns to 28 hours in three digits is a valid histogram"),
+            sum_ns: 0,
+        };
+        let spans = (0..Timed::COUNT).map(|_| span()).collect();
+        Self { begun, stretch, spans, moved: Vec::new() }
+    }
+
+    pub(crate) fn time(&mut self, what: Timed, took: Nanos) {
+        let span = &mut self.spans[what as usize];
+        span.histogram.saturating_record(took.0);
+        span.sum_ns += u128::from(took.0);
+    }
+
+    /// The stretch of time that `now` lies in.
+    pub(crate) fn stretch_at(&mut self, now: Nanos) -> &mut Moved {
+        let at = index(now.since(self.begun).0 / self.stretch.0);
+        if self.moved.len() <= at {
+            self.moved.resize(at + 1, Moved::default());
+        }
+        &mut self.moved[at]
+    }
+
+    pub(crate) fn latency(&self, what: Timed) -> Latency {
+        let Span { histogram, sum_ns } = &self.spans[what as usize];
+        let count = histogram.len();
+        let mean = sum_ns.checked_div(u128::from(count)).unwrap_or(0);
+        Latency {
+            count,
+            mean_ns: u64::try_from(mean).unwrap_or(u64::MAX),
+            p50_ns: histogram.value_at_quantile(0.5),
+            p99_ns: histogram.value_at_quantile(0.99),
+            p999_ns: histogram.value_at_quantile(0.999),
+        }
+    }
+
+    /// Every whole stretch of time; the last, which was cut short, is left out unless it is the only one.
+    pub(crate) fn moved(mut self) -> Vec<Moved> {
+        if 1 < self.moved.len() {
+            self.moved.pop();
+        }
+        self.moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_are_exact_percentiles_near_and_stretches_whole() {
+        let mut measures = Measures::new(Nanos::secs(5), Nanos::secs(60));
+        for took in 1..=1000 {
+            measures.time(Timed::Get, Nanos::millis(took));
+        }
+        let latency = measures.latency(Timed::Get);
+        assert_eq!((latency.count, latency.mean_ns), (1000, 500_500_000));
+        assert!(latency.p99_ns.abs_diff(990_000_000) < 1_000_000, "{latency:?}");
+        assert_eq!(measures.latency(Timed::Read), Latency::default());
+        for (at, bytes) in [(5, 1), (64, 2), (65, 4), (125, 8)] {
+            measures.stretch_at(Nanos::secs(at)).got += bytes;
+        }
+        assert_eq!(measures.moved().iter().map(|moved| moved.got).collect::<Vec<_>>(), [3, 4]);
+    }
+}

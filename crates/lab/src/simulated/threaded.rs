@@ -1,0 +1,359 @@
+//! A cache whose threads each do all of a get themselves, as ZNCache has it, in virtual time: a thread looks a key up,
+//! and either reads its chunk, or claims a zone, waits for the origin and writes the chunk there before it answers.
+//!
+//! 1. Threads take keys from one list and get them (`get`).
+//! 2. Of a zone that is claimed nobody else writes anything, also while the origin is slow
+//!    ([`Claim::BeforeFetch`]): no more misses are under way than zones may be active.
+//! 3. Full zones are promoted as a whole by every read; one task empties the one that was promoted longest ago
+//!    (`evict`).
+//!
+//! Nothing is kept in memory, and nothing survives.
+
+mod io;
+mod map;
+mod spinning;
+mod zones;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use zonal_base::{Blocks, Bytes, Lba, Nanos, Rng, ZoneId, index};
+use zonal_device::{Command, Completion, DeviceError, Geometry, Kind, ZonedDevice};
+use zonal_runtime::{Clock, Event, Port};
+
+use super::measures::{Measures, Timed};
+use super::world::{Ground, World};
+use super::{OriginTimes, Turns};
+use crate::Draw;
+pub use io::Calls;
+use io::Io;
+use map::{Map, Place};
+use zones::Zones;
+
+type DevicePort = Port<Command, Completion>;
+
+/// When a miss claims room on the drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// Before the origin is asked.
+    BeforeFetch,
+    /// When its bytes have come.
+    AfterFetch,
+}
+
+/// What fresh memory for a chunk costs a thread, for each MiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryCosts {
+    /// Taking it and copying a chunk into it, before the origin answers; from half of this to half as much again.
+    pub copying: Nanos,
+    /// Taking it while a chunk is read into it.
+    pub touching: Nanos,
+}
+
+/// What is simulated besides the drive.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadedSettings {
+    /// What a get gets: all chunks have this size, and lie within a zone.
+    pub chunk: Bytes,
+    /// Zones that are used, from the first on.
+    pub zones: u32,
+    /// Zones that may be active, where the drive has no limit of its own.
+    pub active_zones: u32,
+    /// Threads.
+    pub threads: usize,
+    /// From the question to the origin to the last byte of its answer.
+    pub origin_latency: Nanos,
+    /// When a miss claims its zone.
+    pub claim: Claim,
+    /// Zones are emptied when no more than so many are free, until so many are.
+    pub free_zones: (u32, u32),
+    /// How calls come to the drive.
+    pub calls: Calls,
+    /// What memory costs a thread.
+    pub memory: MemoryCosts,
+    /// Equal seeds, equal histories.
+    pub seed: u64,
+}
+
+/// How often the free zones are counted.
+const EVICT_INTERVAL: Nanos = Nanos::millis(100);
+
+/// How soon they are counted again when no zone was full yet: the task spins.
+const EVICT_AGAIN: Nanos = Nanos::millis(1);
+
+/// What went wrong, and where.
+#[derive(Clone, Debug)]
+struct Failure(String);
+
+impl Failure {
+    fn new(what: &str, error: DeviceError) -> Self {
+        Self(format!("{what}: {error:?}"))
+    }
+}
+
+/// A cache of threads on a drive, and everything around it.
+pub(crate) struct Threaded<D> {
+    world: World<D>,
+    cache: Rc<Shared>,
+}
+
+struct Shared {
+    settings: ThreadedSettings,
+    geometry: Geometry,
+    clock: Clock,
+    map: Map,
+    zones: Zones,
+    io: Io,
+    /// Threads that read each zone.
+    readers: RefCell<Vec<u32>>,
+    reader_left: Event,
+    keys: RefCell<Keys>,
+    /// Fetches that are found under way.
+    first_fetches: Cell<u32>,
+    chance: RefCell<Rng>,
+    running: Cell<usize>,
+    /// When the last thread so far had nothing more to do.
+    ended: Cell<Nanos>,
+    hits: Cell<u64>,
+    measures: RefCell<Measures>,
+    failure: RefCell<Option<Failure>>,
+}
+
+/// What is asked for next.
+struct Keys {
+    draw: Draw,
+    chance: Rng,
+    left: u64,
+}
+
+/// What came of some gets.
+pub(crate) struct ThreadedOutcome {
+    pub(crate) hits: u64,
+    pub(crate) took: Nanos,
+    pub(crate) measures: Measures,
+    /// Zones that were finished.
+    pub(crate) finished: u64,
+}
+
+impl<D: ZonedDevice> Threaded<D> {
+    /// A cache with nothing in it, on a drive that has come to a moment.
+    ///
+    /// Requires: zones of the drive that hold a chunk each.
+    pub(crate) fn new(
+        ground: Ground<D>,
+        settings: ThreadedSettings,
+        (count, draw): (u64, Draw),
+        stretch: Nanos,
+    ) -> Self {
+        // Nobody asks the origin by its port: threads sleep instead.
+        let world = World::new(ground, settings.calls.request, OriginTimes::each(Nanos(0)));
+        let geometry = *world.geometry();
+        let chunks = geometry.zone_capacity.0 / settings.chunk.blocks_ceil().0;
+        assert!(0 < chunks && settings.zones <= geometry.zone_count);
+        let mut seeds = Rng::new(settings.seed);
+        let (device, clock) = (world.ports.device.clone(), world.executor.clock().clone());
+        let limit = geometry.max_active_zones.unwrap_or(settings.active_zones);
+        let cut = (settings.zones, zonal_base::low_u32(index(chunks)));
+        let has_zones = geometry.kind == Kind::Zoned;
+        let zones = Zones::new(device.clone(), has_zones, cut, limit, seeds.next_u64());
+        let io = Io::new(settings.calls, device, clock.clone(), world.executor.spawner());
+        let chance = Rng::new(seeds.next_u64());
+        let cache = Shared {
+            settings,
+            geometry,
+            clock,
+            map: Map::new(draw.keys(), u64::from(settings.zones) * chunks),
+            zones,
+            io,
+            readers: RefCell::new(vec![0; settings.zones as usize]),
+            reader_left: Event::default(),
+            keys: RefCell::new(Keys { draw, chance, left: count }),
+            first_fetches: Cell::new(match settings.claim {
+                Claim::BeforeFetch => limit,
+                Claim::AfterFetch => zonal_base::low_u32(settings.threads),
+            }),
+            chance: RefCell::new(Rng::new(seeds.next_u64())),
+            running: Cell::new(settings.threads),
+            ended: Cell::default(),
+            hits: Cell::default(),
+            measures: RefCell::new(Measures::new(world.now, stretch)),
+            failure: RefCell::default(),
+        };
+        Self { world, cache: Rc::new(cache) }
+    }
+
+    /// Gets all keys. `on_left` hears how many are left, now and then.
+    ///
+    /// # Errors
+    /// When the drive refused something.
+    pub(crate) fn run(
+        mut self,
+        on_left: &dyn Fn(u64),
+    ) -> Result<(ThreadedOutcome, Ground<D>), String> {
+        let (cache, begun) = (self.cache.clone(), self.world.now);
+        for _ in 0..cache.settings.threads {
+            self.world.executor.spawner().spawn(cache.clone().serve());
+        }
+        self.world.executor.spawner().spawn(cache.clone().evict());
+        let turns = Turns::default();
+        self.world.run(|| {
+            if turns.is_due() {
+                on_left(cache.keys.borrow().left);
+            }
+            cache.running.get() == 0 || cache.failure.borrow().is_some()
+        });
+        if let Some(Failure(why)) = cache.failure.take() {
+            return Err(why);
+        }
+        if cache.running.get() != 0 {
+            return Err(format!("{} threads wait for ever", cache.running.get()));
+        }
+        let took = cache.ended.get().since(begun);
+        let measures = cache.measures.replace(Measures::new(begun, Nanos::MAX));
+        let (hits, finished) = (cache.hits.get(), cache.zones.finished());
+        Ok((ThreadedOutcome { hits, took, measures, finished }, self.world.into_ground()))
+    }
+}
+
+impl Shared {
+    async fn serve(self: Rc<Self>) {
+        while let Some(key) = self.next_key() {
+            if let Err(failure) = self.get(key).await {
+                self.failure.borrow_mut().get_or_insert(failure);
+                return;
+            }
+        }
+        self.running.set(self.running.get() - 1);
+        self.ended.set(self.clock.now());
+    }
+
+    fn next_key(&self) -> Option<u64> {
+        self.keys.borrow_mut().next()
+    }
+
+    async fn get(&self, key: u64) -> Result<(), Failure> {
+        let begun = self.clock.now();
+        let pin = |place| self.readers.borrow_mut()[self.zone_of(place)] += 1;
+        let found = self.map.find(key, pin).await;
+        match found {
+            Some(place) => self.read(place).await?,
+            None => self.fill(key).await?,
+        }
+        let now = self.clock.now();
+        let mut measures = self.measures.borrow_mut();
+        measures.time(Timed::Get, now.since(begun));
+        let what = if found.is_some() { Timed::Hit } else { Timed::Miss };
+        measures.time(what, now.since(begun));
+        measures.stretch_at(now).got += self.settings.chunk.0;
+        self.hits.set(self.hits.get() + u64::from(found.is_some()));
+        Ok(())
+    }
+
+    async fn read(&self, place: Place) -> Result<(), Failure> {
+        let begun = self.clock.now();
+        self.io.read(self.lba(place), self.settings.chunk.blocks_ceil()).await?;
+        let touching = self.of_chunk(self.settings.memory.touching);
+        self.clock.sleep_until(self.clock.now() + touching).await;
+        let (now, zone) = (self.clock.now(), self.zone_of(place));
+        let mut measures = self.measures.borrow_mut();
+        measures.time(Timed::Read, now.since(begun));
+        measures.stretch_at(now).read += self.settings.chunk.0;
+        self.zones.was_read(ZoneId(zonal_base::low_u32(zone)));
+        self.readers.borrow_mut()[zone] -= 1;
+        self.reader_left.notify_all();
+        Ok(())
+    }
+
+    async fn fill(&self, key: u64) -> Result<(), Failure> {
+        let place = match self.settings.claim {
+            Claim::BeforeFetch => {
+                let place = self.zones.claim().await?;
+                self.fetch().await;
+                place
+            }
+            Claim::AfterFetch => {
+                self.fetch().await;
+                self.zones.claim().await?
+            }
+        };
+        let begun = self.clock.now();
+        self.io.write(self.lba(place), self.settings.chunk.blocks_ceil()).await?;
+        let now = self.clock.now();
+        self.measures.borrow_mut().time(Timed::Write, now.since(begun));
+        self.measures.borrow_mut().stretch_at(now).written += self.settings.chunk.0;
+        self.zones.give_back(place).await?;
+        self.map.insert(key, place);
+        Ok(())
+    }
+
+    /// The fetches that begin the run are found under way, at any moment: threads that began together would write together
+    /// for a long time, and all wait together. Then the thread takes fresh memory and copies the chunk into it, and sleeps as long as the origin would take.
+    async fn fetch(&self) {
+        let mean = self.of_chunk(self.settings.memory.copying).0;
+        // From half of it to half as much again: threads that are in step with each other would stay so for ever.
+        let copying = mean / 2 + self.chance.borrow_mut().below(mean.max(1));
+        let mut left = self.settings.origin_latency + Nanos(copying);
+        if let Some(rest) = self.first_fetches.get().checked_sub(1) {
+            self.first_fetches.set(rest);
+            left = Nanos(self.chance.borrow_mut().below(left.0.max(1)));
+        }
+        self.clock.sleep_until(self.clock.now() + left).await;
+    }
+
+    /// What takes so long for each MiB takes this for a chunk.
+    const fn of_chunk(&self, for_each_mib: Nanos) -> Nanos {
+        Nanos((for_each_mib.0 * self.settings.chunk.0) >> 20)
+    }
+
+    /// Empties zones in the background.
+    async fn evict(self: Rc<Self>) {
+        let (high, low) = self.settings.free_zones;
+        while self.running.get() != 0 {
+            let free = self.zones.free_count();
+            let mut interval = EVICT_INTERVAL;
+            if free <= high {
+                for _ in free..low {
+                    let Some(zone) = self.zones.take_victim() else { break };
+                    if let Err(failure) = self.empty(zone).await {
+                        self.failure.borrow_mut().get_or_insert(failure);
+                        return;
+                    }
+                }
+                interval = EVICT_AGAIN;
+            }
+            self.clock.sleep_until(self.clock.now() + interval).await;
+        }
+    }
+
+    async fn empty(&self, zone: ZoneId) -> Result<(), Failure> {
+        self.map.clear(self.zones.places(zone));
+        while self.readers.borrow()[zone.0 as usize] != 0 {
+            self.reader_left.wait().await;
+        }
+        self.zones.empty(zone).await
+    }
+
+    fn zone_of(&self, place: Place) -> usize {
+        index(u64::from(place) / self.chunks())
+    }
+
+    fn chunks(&self) -> u64 {
+        self.geometry.zone_capacity.0 / self.settings.chunk.blocks_ceil().0
+    }
+
+    fn lba(&self, place: Place) -> Lba {
+        let zone = ZoneId(zonal_base::low_u32(self.zone_of(place)));
+        let offset = u64::from(place) % self.chunks() * self.settings.chunk.blocks_ceil().0;
+        self.geometry.zone_start(zone) + Blocks(offset)
+    }
+}
+
+impl Keys {
+    fn next(&mut self) -> Option<u64> {
+        self.left = self.left.checked_sub(1)?;
+        Some(self.draw.key(&mut self.chance))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! What paper 000 found, on a tenth of the drives: which drive is faster, and the law of the active zones. All of it, at
+//! full size, is `zonal lab paper 000`.
+
+use zonal_base::{Bytes, Nanos};
+use zonal_lab::Distribution;
+use zonal_lab::experiment::{Engine, Experiment, Outcome, Precondition, run};
+
+/// A tenth of the zones, of the block drive, of the bytes; chunks of 32 MiB, 33 to a zone, an origin as
+/// fast for each byte.
+fn large_chunks(drive: &str, workload: Distribution, ratio: u64) -> Experiment {
+    let chunk = Bytes::mib(32);
+    Experiment {
+        cache: Engine::Zncache,
+        drive: drive.parse().expect("ours"),
+        precondition: Precondition::Random(Bytes::kib(64)),
+        zones: 20,
+        chunk,
+        policy: "zone-lru".into(),
+        dram: Bytes(0),
+        workload,
+        keys: 33 * 20 * ratio,
+        gets: Bytes::mib(300 << 10).0 / chunk.0,
+        tasks: 64,
+        origin_latency: Nanos::millis(338),
+        hold_zone_during_fetch: true,
+        seed: 1,
+    }
+}
+
+fn small_chunks(drive: &str, hold_zone_during_fetch: bool) -> Experiment {
+    let chunk = Bytes::kib(64);
+    Experiment {
+        chunk,
+        keys: 17_232 * 20 * 10,
+        gets: Bytes::mib(6 << 10).0 / chunk.0,
+        origin_latency: Nanos::micros(40_632),
+        hold_zone_during_fetch,
+        ..large_chunks(drive, Distribution::Uniform, 10)
+    }
+}
+
+const ZNS: &str = "zn540";
+const BLOCK: &str = "sn540?size=90GiB";
+
+fn outcome(experiment: &Experiment) -> Outcome {
+    run(experiment, &|_| ()).expect("it can be run")
+}
+
+#[test]
+fn with_large_chunks_the_drive_with_zones_is_faster_and_writes_less() {
+    for (workload, ratio) in
+        [(Distribution::Uniform, 10), (Distribution::YcsbZipf { theta: 0.99 }, 2)]
+    {
+        let of = |drive| outcome(&large_chunks(drive, workload, ratio));
+        let (zns, block) = (of(ZNS), of(BLOCK));
+        let rates = (zns.get_gib_per_s(), block.get_gib_per_s());
+        assert!(1.15 * rates.1 < rates.0, "{workload}: {rates:?} GiB/s");
+        assert!(zns.get.mean_ns < block.get.mean_ns, "{workload}: {zns:?}\n{block:?}");
+        assert!(zns.get.p99_ns < block.get.p99_ns, "{workload}: {zns:?}\n{block:?}");
+        assert!(1.2 < block.write_amplification(), "{workload}: {block:?}");
+        assert!(zns.write_amplification() < 1.05, "{workload}: {zns:?}");
+    }
+}
+
+#[test]
+fn with_small_chunks_both_drives_wait_for_zones_and_nothing_else() {
+    let law = 14.0 * 65536.0 / 0.040_632 / f64::from(1 << 30);
+    let written = |outcome: &Outcome| {
+        outcome.drive.written as f64 / outcome.took_ns as f64 * 1e9 / f64::from(1 << 30)
+    };
+    for drive in [ZNS, BLOCK] {
+        let rate = written(&outcome(&small_chunks(drive, true)));
+        assert!((0.96..1.0).contains(&(rate / law)), "{drive}: {rate} of {law} GiB/s");
+    }
+    let rate = written(&outcome(&small_chunks(ZNS, false)));
+    assert!(4.2 * law < rate, "{rate} of {law} GiB/s");
+}

@@ -1,0 +1,59 @@
+//! `zonal lab run`: the experiments of a file.
+
+use std::path::PathBuf;
+
+use zonal_lab::bench::Progress;
+use zonal_lab::experiment::{Campaign, File, Results};
+
+use super::super::print;
+use super::at_once;
+use crate::failure::Failure;
+
+/// Run the experiments of a file, in virtual time: a cache on the model of a drive
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A file is TOML. Each key has a value or a list of values; every combination is an experiment. docs/lab.md has all keys, and
+lab/experiments/ files to begin with.
+
+With --out the folder has results.csv, results.json, figures (SVG) and report.html, which needs no other file; they are
+the same whenever the same program makes them again, but for the date in the report. Runs that were done before,
+by the same program, are taken from OUT/runs.
+
+Examples: zonal lab run lab/experiments/chunk-size.toml
+          zonal lab run lab/experiments/chunk-size.toml --out chunk-size
+          zonal lab run my.toml --json > my.json")]
+pub(crate) struct Args {
+    /// The file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Write tables, figures and a report to this folder, and keep there what each run gave
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Runs at the same time; as many as the machine has cores unless it says otherwise
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    jobs: Option<u32>,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let name = args.file.display();
+    let text = std::fs::read_to_string(&args.file);
+    let text = text.map_err(|error| Failure::request(format!("{name}: {error}")))?;
+    let file = File::parse(&text);
+    let file = file.map_err(|error| Failure::request(format!("{name}: {error}")))?;
+    let campaign = Campaign {
+        experiments: file.experiments,
+        at_once: at_once(args.jobs),
+        kept: args.out.as_ref().map(|folder| folder.join("runs")),
+        commit: zonal_sim::COMMIT.into(),
+    };
+    let done = campaign.run(&Progress::on_terminal()).map_err(Failure::work)?;
+    let results = Results { title: file.title, done };
+    if let Some(folder) = &args.out {
+        results.write(folder).map_err(Failure::work)?;
+        eprintln!("zonal: the report is {}", folder.join("report.html").display());
+    }
+    if args.json { print::json(&results) } else { print::text(&results.to_string()) }
+}
