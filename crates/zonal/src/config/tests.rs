@@ -277,7 +277,7 @@ fn a_value_that_cannot_be_meant_is_refused_with_what_to_write() {
     );
     check_flags(
         &["--device", "a"],
-        "device.spec: device \"a\": write file:PATH?size=8GiB, block:/dev/NAME or emulator:zn540?zones=32&backing=PATH",
+        "device.spec: device \"a\": write file:PATH?size=8GiB, block:/dev/NAME, zns:/dev/NAME or emulator:zn540?zones=32&backing=PATH",
     );
     check_flags(&["--device", "file:a", "--device", "file:a"], "device.spec: a is named twice");
     check_flags(
