@@ -168,7 +168,7 @@ fn check_refused(flags: &str, why: &str) {
 
 #[test]
 fn flags_that_make_no_sense_are_refused_with_what_to_write() {
-    check_refused("--dist normal", "write uniform, or zipf:THETA");
+    check_refused("--dist normal", "write uniform, zipf:THETA");
     check_refused("--value 64KB", "write KiB, MiB, GiB or TiB");
     check_refused("--range 1MiB", "--value at most");
     check_refused("--tasks 0", "write 1 to 4096");
