@@ -225,12 +225,14 @@ impl Programs {
     fn build(root: &Path, steps: &[Step]) -> Result<Self, String> {
         let needs = |program| steps.iter().any(|(_, suite)| suite.program == program);
         let mut programs = Self::default();
+        let built = built(root)?;
+        let find = |name| program(&built, name).ok_or("cargo does not say where the tests are");
         if needs(Program::Devices) {
-            programs.devices = built(root, &["--package", "zonal-hostdev", "--lib"])?;
+            programs.devices = find("zonal_hostdev")?;
             programs.all.push(programs.devices.clone());
         }
         if needs(Program::Binary) {
-            programs.binary = built(root, &["--package", "zonal", "--test", "binary"])?;
+            programs.binary = find("binary")?;
             // A test's program lies in `deps`, below that of the package.
             let profile = programs.binary.parent().and_then(Path::parent);
             let profile = profile.ok_or("the tests lie nowhere")?;
@@ -259,27 +261,32 @@ impl Programs {
     }
 }
 
-/// Builds tests, and says where their program is.
-fn built(root: &Path, which: &[&str]) -> Result<PathBuf, String> {
+/// Builds all tests, those of one package with the features that all together have: as `cargo test` has built them, so
+/// that nothing is built twice. Returns what cargo tells of it, a line of JSON for each thing.
+fn built(root: &Path) -> Result<String, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["test", "--no-run", "--message-format", "json"]).args(which).current_dir(root);
+    command.args(["test", "--no-run", "--message-format", "json"]).current_dir(root);
     let output = command.stderr(std::process::Stdio::inherit()).output();
     let output = output.map_err(|error| format!("cargo did not start: {error}"))?;
     if !output.status.success() {
         return Err("the tests do not build".into());
     }
-    executable(&String::from_utf8_lossy(&output.stdout))
-        .ok_or_else(|| "cargo does not say where the tests are".into())
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The program with tests that cargo tells of, a line of JSON for each thing that it built: tests lie in `deps`.
-fn executable(messages: &str) -> Option<PathBuf> {
-    let mut paths = messages.lines().filter_map(|line| {
+/// The program with the tests of a library or a test target: they lie in `deps`, named after it with a hash behind.
+fn program(built: &str, name: &str) -> Option<PathBuf> {
+    let mut paths = built.lines().filter_map(|line| {
         let (_, rest) = line.split_once("\"executable\":\"")?;
         rest.split_once('"').map(|(path, _)| PathBuf::from(path))
     });
-    paths.rfind(|path| path.parent().is_some_and(|above| above.ends_with("deps")))
+    paths.rfind(|path| {
+        let file = path.file_name().and_then(|file| file.to_str());
+        let is_named =
+            file.and_then(|file| file.rsplit_once('-')).is_some_and(|(of, _)| of == name);
+        is_named && path.parent().is_some_and(|above| above.ends_with("deps"))
+    })
 }
 
 #[cfg(test)]
@@ -299,13 +306,15 @@ mod tests {
     }
 
     #[test]
-    fn of_the_programs_that_cargo_names_that_in_deps_is_that_of_the_tests() {
+    fn of_the_programs_that_cargo_names_those_in_deps_are_those_of_tests() {
         let messages = "{\"reason\":\"compiler-artifact\",\"executable\":null}\n\
                         {\"reason\":\"compiler-artifact\",\"executable\":\"/t/debug/zonal\"}\n\
                         {\"reason\":\"compiler-artifact\",\"executable\":\"/t/debug/deps/binary-1\"}\n\
-                        {\"reason\":\"compiler-artifact\",\"executable\":\"/t/debug/zonal\"}\n\
+                        {\"reason\":\"compiler-artifact\",\"executable\":\"/t/debug/deps/zonal_host-2\"}\n\
                         {\"reason\":\"build-finished\",\"success\":true}\n";
-        assert_eq!(executable(messages), Some(PathBuf::from("/t/debug/deps/binary-1")));
-        assert_eq!(executable("{}"), None);
+        assert_eq!(program(messages, "binary"), Some(PathBuf::from("/t/debug/deps/binary-1")));
+        assert_eq!(program(messages, "zonal_host"), Some("/t/debug/deps/zonal_host-2".into()));
+        assert_eq!(program(messages, "zonal"), None);
+        assert_eq!(program("{}", "binary"), None);
     }
 }
