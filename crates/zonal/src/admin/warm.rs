@@ -1,6 +1,6 @@
 //! A list of objects is put on flash: as fast as flash takes it, and no faster.
 //!
-//! 1. Open the object, and look what of it is on flash.
+//! 1. Open the object, and look what of it is on flash. Wait until those before it are nearly done.
 //! 2. Read the rest part by part, each when the write queue has room for it, and throw the bytes away.
 //! 3. Wait until it is on flash. What was refused meanwhile is read again, a few times.
 //! 4. When the list is done, look again: what came later may have driven out what came before.
@@ -58,6 +58,10 @@ const NOT_PINNED: &str =
 
 const REFUSED: &str = "refused: flash took no more, or gave it up for what else was warmed";
 
+/// Of the smallest share, what may be warmed beside an object before its line is written: objects that overtake a slow one
+/// must not drive out its first pieces before its last are there.
+const OVERTAKING_PART: u64 = 4;
+
 /// What every object of a list needs.
 pub(super) struct Warmer {
     client: Client,
@@ -73,6 +77,26 @@ struct Version {
     care: Care,
     /// So much is read at once: all that are fetched at once fill half of the write queue.
     part: u64,
+}
+
+/// The place of an object in its list.
+struct Turn {
+    number: u64,
+    /// Lines that were written.
+    written: watch::Receiver<u64>,
+    /// Bytes that may be warmed beside it.
+    room: u64,
+}
+
+impl Turn {
+    /// Taking all before it to be of its size; the first of those under way never waits.
+    fn has_come(&self, size: u64) -> bool {
+        (self.number - *self.written.borrow()).saturating_mul(size) <= self.room
+    }
+
+    async fn come(&mut self, size: u64) {
+        while !self.has_come(size) && self.written.changed().await.is_ok() {}
+    }
 }
 
 /// Ends them when it goes.
@@ -105,15 +129,19 @@ impl Warmer {
     ) {
         let mut under_way = UnderWay(VecDeque::with_capacity(UNDER_WAY_MAX));
         let (mut done, mut sum) = (Vec::new(), Sum::default());
+        let (written, lines) = watch::channel(0);
+        let (room, mut number) = (self.room().await, 0);
         loop {
             while under_way.0.len() < UNDER_WAY_MAX {
                 under_way.0.push_back(match names.next().await {
                     Some(Next::Object(object, range)) => {
-                        tokio::spawn(self.clone().one(object, range))
+                        let turn = Turn { number, written: lines.clone(), room };
+                        tokio::spawn(self.clone().one(object, range, turn))
                     }
                     Some(Next::Prefix(listed)) => tokio::spawn(ready(Done::Prefix(listed))),
                     None => break,
                 });
+                number += 1;
             }
             let Some(first) = under_way.0.front_mut() else { break };
             let ended = tokio::select! {
@@ -135,6 +163,7 @@ impl Warmer {
             if !is_serving(&phase) || !tell(&report, &line).await {
                 return;
             }
+            written.send_modify(|count| *count += 1);
         }
         // In vain where clients miss all the time: then the sum tells what is not there yet.
         let _ = timeout(SETTLE_PATIENCE, self.client.settle()).await;
@@ -150,11 +179,26 @@ impl Warmer {
         }
     }
 
-    async fn one(self: Arc<Self>, object: ObjectName, range: Option<Range<u64>>) -> Done {
+    /// What may be warmed beside an object: all of it may be on one share.
+    async fn room(&self) -> u64 {
+        let stats = self.client.stats().await;
+        let shares = stats.iter().map(|share| {
+            share.zones.iter().map(|&count| u64::from(count)).sum::<u64>() * share.zone_capacity.0
+        });
+        // A share that is lost takes nothing.
+        shares.filter(|&bytes| 0 < bytes).min().unwrap_or_default() / OVERTAKING_PART
+    }
+
+    async fn one(
+        self: Arc<Self>,
+        object: ObjectName,
+        range: Option<Range<u64>>,
+        turn: Turn,
+    ) -> Done {
         let name = object.as_str().to_owned();
         let mut told = Told { name, ..Told::default() };
         let mut version = None;
-        let outcome = self.put_on_flash((&object, range), &mut told, &mut version).await;
+        let outcome = self.put_on_flash((&object, range), turn, &mut told, &mut version).await;
         if let Some(version) = &version {
             if version.care == Care::Pinned {
                 self.pin(version).await;
@@ -174,13 +218,14 @@ impl Warmer {
     async fn put_on_flash(
         &self,
         wanted: (&ObjectName, Option<Range<u64>>),
+        mut turn: Turn,
         told: &mut Told,
         found: &mut Option<Version>,
     ) -> Result<(), String> {
         let mut why = String::new();
         for _ in 0..ATTEMPTS {
             // In the order of the list: whoever asked first is first.
-            let permit = self.fetching.acquire().await;
+            let mut permit = self.fetching.acquire().await;
             if found.is_none() {
                 let version = self.open(&wanted).await?;
                 told.size = version.range.end - version.range.start;
@@ -188,6 +233,11 @@ impl Warmer {
                 *found = Some(version);
             }
             let Some(version) = &found else { break };
+            if !turn.has_come(told.size) {
+                drop(permit);
+                turn.come(told.size).await;
+                permit = self.fetching.acquire().await;
+            }
             let fetched = self.fetch(version, &mut told.fetched).await;
             drop(permit);
             match fetched {
