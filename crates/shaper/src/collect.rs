@@ -13,31 +13,17 @@ use crate::BlockError;
 use crate::layout::Zone;
 use crate::relocate::Mover;
 use crate::shaper::Inner;
-use crate::state::ZoneUse;
+use crate::state::State;
 
 impl Inner {
     /// The task of collection. It ends when a device fails.
     pub(crate) async fn run_collection(self: Rc<Self>, mut mover: Mover) {
-        loop {
-            let victim = {
-                let mut state = self.state.borrow_mut();
-                if state.failure.or(state.halted).is_some() {
-                    return;
-                }
-                let victim = state.wants_collection(&self).then(|| state.collection_victim(&self));
-                let victim = victim.flatten();
-                if let Some(zone) = victim {
-                    state.set_usage(&self.layout, zone, ZoneUse::Emptying);
-                }
-                victim
-            };
-            match victim {
-                None => self.work.wait().await,
-                Some(zone) => {
-                    if let Err(error) = self.collect(&mut mover, zone).await {
-                        return self.stop_moving(error);
-                    }
-                }
+        let wanted = |state: &State| {
+            state.wants_collection(&self).then(|| state.collection_victim(&self)).flatten()
+        };
+        while let Some(zone) = self.victim(wanted).await {
+            if let Err(error) = self.collect(&mut mover, zone).await {
+                return self.stop_moving(error);
             }
         }
     }

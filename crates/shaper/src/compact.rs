@@ -12,33 +12,36 @@ use crate::layout::Zone;
 use crate::planted::Planted;
 use crate::relocate::Mover;
 use crate::shaper::Inner;
-use crate::state::ZoneUse;
+use crate::state::{State, ZoneUse};
 use crate::{BlockError, Tier};
 
 impl Inner {
     /// The task of compaction. It ends when a device fails.
     pub(crate) async fn run_compaction(self: Rc<Self>, mut mover: Mover) {
+        let wanted = |state: &State| {
+            state.wants_compaction(&self).then(|| state.compaction_victim(&self)).flatten()
+        };
+        while let Some(zone) = self.victim(wanted).await {
+            if let Err(error) = self.compact(&mut mover, zone).await {
+                return self.stop_moving(error);
+            }
+        }
+    }
+
+    /// Waits until a zone is to be emptied, and marks it. `None`: nothing is moved any more.
+    pub(crate) async fn victim(&self, wanted: impl Fn(&State) -> Option<Zone>) -> Option<Zone> {
         loop {
-            let victim = {
+            {
                 let mut state = self.state.borrow_mut();
                 if state.failure.or(state.halted).is_some() {
-                    return;
+                    return None;
                 }
-                let victim = state.wants_compaction(&self).then(|| state.compaction_victim(&self));
-                let victim = victim.flatten();
-                if let Some(zone) = victim {
+                if let Some(zone) = wanted(&state) {
                     state.set_usage(&self.layout, zone, ZoneUse::Emptying);
-                }
-                victim
-            };
-            match victim {
-                None => self.work.wait().await,
-                Some(zone) => {
-                    if let Err(error) = self.compact(&mut mover, zone).await {
-                        return self.stop_moving(error);
-                    }
+                    return Some(zone);
                 }
             }
+            self.work.wait().await;
         }
     }
 
