@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// The drive: emulator:MODEL, emulator:zn540?zones=64, file:PATH?size=SIZE or block:/dev/NAME
     #[arg(long, value_name = "SPEC")]
     device: Device,
-    /// Lose what a file or block device holds
+    /// Lose what a file or block device holds [without it: asks at a terminal, and refuses elsewhere]
     #[arg(long)]
     yes: bool,
     /// Equal seeds, equal reports

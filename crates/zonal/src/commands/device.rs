@@ -1,6 +1,7 @@
 //! `zonal device info` and `zonal device format`.
 
 mod kernel;
+mod loss;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,7 +15,7 @@ use zonal_host::{
     Backend, BodyStream, BoxFuture, DeviceSettings, Head, Holds, Node, NodeSettings, ObjectName,
     OriginFault, OriginHead,
 };
-use zonal_hostdev::{DeviceSpec, EngineKind, OpenError};
+use zonal_hostdev::{DeviceSpec, EngineKind};
 use zonal_zonelog::{Identity, OpenMode};
 
 use super::inspect::{state_name, totals};
@@ -22,6 +23,7 @@ use super::print;
 use crate::failure::Failure;
 use crate::survey::Survey;
 use kernel::KernelInfo;
+pub(in crate::commands) use loss::agree_to_loss;
 
 /// Look at a device, or prepare one
 #[derive(Debug, clap::Args)]
@@ -51,7 +53,7 @@ enum Action {
         /// Threads that will share it [without it: one for each core]
         #[arg(long)]
         shards: Option<u16>,
-        /// Lose what the device holds
+        /// Lose what the device holds [without it: asks at a terminal, and refuses elsewhere]
         #[arg(long)]
         yes: bool,
         /// Print JSON
@@ -76,9 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
                     "{spec} is in memory: nothing of it would stay; write backing=PATH"
                 )));
             }
-            if !*yes {
-                refuse_to_lose(&spec)?;
-            }
+            agree_to_loss(&spec, *yes)?;
             format(&spec, shards.map(usize::from))?;
             let info = Info::of(&spec)?;
             if *json { print::json(&info) } else { print::text(&info.to_text()) }
@@ -241,23 +241,6 @@ impl Info {
             line("warning", warning);
         }
         text
-    }
-}
-
-/// Without `--yes` only a device that holds nothing is written over.
-pub(in crate::commands) fn refuse_to_lose(spec: &DeviceSpec) -> Result<(), Failure> {
-    let survey = match Survey::open(spec) {
-        Ok(survey) => survey,
-        // A file that is not there yet is made.
-        Err(OpenError::NotMadeYet { .. }) => return Ok(()),
-        Err(error) => return Err(Failure::work(error)),
-    };
-    match survey.holds() {
-        Holds::Nothing => Ok(()),
-        _ => {
-            let about = Info::of(spec)?.about;
-            Err(Failure::request(format!("{spec} holds {about}: add --yes to lose it")))
-        }
     }
 }
 

@@ -2,8 +2,10 @@
 //! and `bench` do with devices that are not as they were named.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -36,6 +38,36 @@ fn a_device_is_formatted_once_and_again_only_when_its_loss_is_meant() {
     assert_eq!(json(here, &["device", "info", spec, "--json"])[0]["log"]["id"], id);
     let info = &json(here, &["device", "format", spec, "--yes", "--json"])[0];
     assert_ne!(info["log"]["id"], id, "another log");
+}
+
+/// Formats a device at a terminal, where `answer` is written: the exit code, and what stood there.
+fn format_at_terminal(folder: &Path, spec: &str, answer: &str) -> (Option<i32>, String) {
+    let command = format!("{} device format '{spec}'", env!("CARGO_BIN_EXE_zonal"));
+    let mut terminal = Command::new("script");
+    terminal.args(["--quiet", "--return", "--command", &command, "/dev/null"]).current_dir(folder);
+    terminal.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut terminal = terminal.spawn().unwrap();
+    terminal.stdin.take().unwrap().write_all(answer.as_bytes()).unwrap();
+    let output = terminal.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn at_a_terminal_the_operator_is_asked_before_anything_is_lost() {
+    let folder = folder();
+    let here = folder.path();
+    let spec = "file:flash?size=64MiB&zone=4MiB";
+    let id = json(here, &["device", "format", spec, "--json"])[0]["log"]["id"].clone();
+    for answer in ["no\n", "\n", "y\n"] {
+        let (code, said) = format_at_terminal(here, spec, answer);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains("It will be lost. Write yes to go on: "), "{said}");
+        assert!(said.contains(&format!("zonal: {spec} is as it was")), "{said}");
+        assert_eq!(json(here, &["device", "info", spec, "--json"])[0]["log"]["id"], id);
+    }
+    let (code, said) = format_at_terminal(here, spec, "yes\n");
+    assert_eq!(code, Some(0), "{said}");
+    assert_ne!(json(here, &["device", "info", spec, "--json"])[0]["log"]["id"], id, "another log");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use tokio::task::LocalSet;
 use zonal_host::{Block, BlockMode, BlockSettings};
 
-use crate::commands::device::refuse_to_lose;
+use crate::commands::device::agree_to_loss;
 use crate::commands::print;
 use crate::config::{BlockConfig, BlockFlags, Devices};
 use crate::failure::Failure;
@@ -15,7 +15,7 @@ Example: zonal block format --capacity block:/dev/nvme1n1 --buffer block:/dev/nv
 pub(super) struct Args {
     #[command(flatten)]
     flags: BlockFlags,
-    /// Lose what the devices hold
+    /// Lose what the devices hold [without it: asks at a terminal, and refuses elsewhere]
     #[arg(long)]
     yes: bool,
 }
@@ -36,9 +36,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
                 "{spec} is in memory: nothing of it would stay; write backing=PATH"
             )));
         }
-        if !args.yes {
-            refuse_to_lose(spec)?;
-        }
+        agree_to_loss(spec, args.yes)?;
     }
     let settings = BlockSettings {
         capacity,

@@ -8,7 +8,7 @@ use zonal_lab::characterize::{
     memory,
 };
 
-use crate::commands::device::refuse_to_lose;
+use crate::commands::device::agree_to_loss;
 use crate::failure::Failure;
 
 /// What stands above the figures.
@@ -22,9 +22,7 @@ pub(super) fn measure(
     settings: Settings,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Report, Failure> {
-    if !may_lose {
-        refuse_to_lose(spec)?;
-    }
+    agree_to_loss(spec, may_lose)?;
     // A file that was not there before is not there afterwards.
     let drive = Drive::open(spec).and_then(Drive::claim).map_err(Failure::work)?;
     let memory = memory();
