@@ -144,11 +144,14 @@ fn question(read: &Read<'_>, head: &Head) -> Option<Request<BoxBody>> {
     Some(Request::from_parts(parts, full_body("")))
 }
 
-/// Whether a 304 speaks of a version with the same ETag and another date: the same bytes, written anew with other
-/// headers.
+/// Whether a 304 speaks of another version than it was asked about: of one with another ETag, or with the same ETag and
+/// another date, which is the same bytes, written anew with other headers. A weak ETag of the same words is the same: so
+/// `If-None-Match` is compared.
 fn is_of_another(answer: &Response<BoxBody>, head: &Head) -> bool {
-    let date = answer.headers().get(LAST_MODIFIED);
-    date.is_some_and(|date| date.as_bytes() != head.last_modified.as_bytes())
+    let told = |name| answer.headers().get(name).map(HeaderValue::as_bytes);
+    let etag = told(ETAG).map(|etag| etag.strip_prefix(b"W/").unwrap_or(etag));
+    etag.is_some_and(|etag| etag != head.etag.as_bytes())
+        || told(LAST_MODIFIED).is_some_and(|date| date != head.last_modified.as_bytes())
 }
 
 /// What the origin has is not what was cached: the next reader shall find the new version, or none.

@@ -2,8 +2,7 @@
 //! so does a real S3 server.
 
 use http::Method;
-use zonal_gateway::{Access, AccessRules, Domains, FreshnessRules, Operation, Outcome};
-use zonal_host::Freshness;
+use zonal_gateway::{Access, AccessRules, Domains, Operation, Outcome};
 use zonal_origin::sigv4::{Credentials, Timestamp};
 use zonal_origin::{Limits, Origin, S3Origin};
 
@@ -33,19 +32,8 @@ async fn worlds() -> (World, World) {
     let (access_key, secret_key) = (ACCESS_KEY.to_owned(), SECRET_KEY.to_owned());
     let keys = Credentials { access_key, secret_key, session_token: None };
     let behind = S3Origin::open(endpoint, REGION.to_owned(), Some(keys), Limits::default());
-    let cache = before(behind.unwrap().into()).await;
+    let cache = World::judged_by(Origin::from(behind.unwrap())).await;
     (origin, cache)
-}
-
-/// A cache that knows no keys, and never asks of its own accord what is current.
-async fn before(origin: Origin) -> World {
-    let cache = World::judged_by(origin).await;
-    cache.change_terms(|terms| {
-        terms.access_keys = zonal_gateway::AccessKeys::default();
-        terms.freshness = FreshnessRules::all(Freshness::Immutable.into());
-        terms.domains = Domains::default().with("gateway").unwrap();
-    });
-    cache
 }
 
 fn of_reader(method: &str, uri: &str) -> Ask {
@@ -212,7 +200,7 @@ async fn writes_go_as_they_are_signed_and_remove_what_they_change() {
 async fn a_real_server_judges_as_it_does_without_a_cache() {
     let Some(server) = VersityGw::start("judge").await else { return };
     server.add_user("reader", "readersecret").await;
-    let cache = before(server.origin(versitygw::SECRET_KEY)).await;
+    let cache = World::judged_by(server.origin(versitygw::SECRET_KEY)).await;
     let of_root = |method: &str, uri: &str| {
         Ask::new(method, uri).signed_by(versitygw::ACCESS_KEY).signed_with(versitygw::SECRET_KEY)
     };

@@ -7,6 +7,8 @@
 //!    is completed, all are listed.
 //! 3. It is honest again: every object is read as it is.
 //! 4. Where the origin is asked each time, it misbehaves once more while objects change, and is honest again.
+//!
+//! Where the origin judges each request, another client reads besides, whom it denies everything: it gets no byte.
 
 mod proxy;
 mod table;
@@ -23,7 +25,7 @@ use zonal_origin::{FolderOrigin, Limits, Named, Origin, Origins, S3Origin};
 use crate::client::{Answer, Ask, Connection};
 use crate::versitygw::{SECRET_KEY, VersityGw};
 use crate::world::{REVALIDATE, World, pattern};
-use proxy::{Honest, Proxy};
+use proxy::{DENIED, Honest, Proxy};
 use table::{Believed, ELSEWHERE, Row, TABLE, packed};
 
 /// More than a chunk of the cache, so that a read of the whole takes two requests at least.
@@ -42,22 +44,42 @@ const READS: [&str; 7] =
 /// Those that tell whether what is kept is right.
 const READS_AGAIN: [&str; 4] = ["head", "whole", "across", "suffix"];
 
+/// Those of who is denied.
+const READS_DENIED: [&str; 5] = ["head", "whole", "start", "if-none-match", "if-match"];
+
+/// What the origin is asked about an object that is cached.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asking {
+    Nothing,
+    /// Whether it is as it was.
+    Current,
+    /// The same, and whether its reader may have it.
+    Judgement,
+}
+
 #[tokio::test]
 async fn no_origin_makes_the_cache_lie_when_it_is_asked_each_time() {
-    play_all(folder(), REVALIDATE, TABLE.iter()).await;
+    play_all(folder(), Asking::Current, TABLE.iter()).await;
 }
 
 #[tokio::test]
 async fn no_origin_makes_the_cache_lie_when_it_is_asked_once() {
-    play_all(folder(), Freshness::Immutable, TABLE.iter()).await;
+    play_all(folder(), Asking::Nothing, TABLE.iter()).await;
+}
+
+#[tokio::test]
+async fn no_origin_makes_the_cache_lie_or_talk_when_it_judges_each_request() {
+    play_all(folder(), Asking::Judgement, TABLE.iter()).await;
 }
 
 #[tokio::test]
 async fn no_origin_makes_the_cache_lie_over_a_real_server() {
-    let Some(server) = VersityGw::start("hostile").await else { return };
     // It takes its time: every fifth row, and all when there is more of it.
     let step = if std::env::var_os("SLOW_TESTS").is_some() { 1 } else { 5 };
-    play_all(server.origin(SECRET_KEY), Freshness::Immutable, TABLE.iter().step_by(step)).await;
+    for (name, asking) in [("hostile", Asking::Nothing), ("hostile-judge", Asking::Judgement)] {
+        let Some(server) = VersityGw::start(name).await else { return };
+        play_all(server.origin(SECRET_KEY), asking, TABLE.iter().step_by(step)).await;
+    }
 }
 
 #[test]
@@ -74,16 +96,14 @@ fn folder() -> Origin {
     FolderOrigin::open(root, &Limits::default()).unwrap().into()
 }
 
-async fn play_all(
-    upstream: Origin,
-    freshness: Freshness,
-    rows: impl Iterator<Item = &'static Row>,
-) {
+async fn play_all(upstream: Origin, asking: Asking, rows: impl Iterator<Item = &'static Row>) {
     let proxy = Proxy::start(upstream).await;
     let origins = Origins::new(TABLE.iter().map(|row| of_row(row, &proxy)).collect());
-    let folder = tempfile::tempdir().unwrap();
-    let limits = zonal_gateway::Limits::default();
-    let world = Arc::new(World::over(folder, origins, freshness, limits).await);
+    let world = Arc::new(match asking {
+        Asking::Nothing => World::over_origin(origins, Freshness::Immutable).await,
+        Asking::Current => World::over_origin(origins, REVALIDATE).await,
+        Asking::Judgement => World::judged_by(origins).await,
+    });
     world.change_terms(|terms| {
         for Row { name, .. } in TABLE {
             terms.keep = terms.keep.clone().with(&format!("{name}/never-"), Keep::Never);
@@ -95,8 +115,8 @@ async fn play_all(
         while playing.len() < ROWS_AT_ONCE
             && let Some(row) = rows.next()
         {
-            let act = Act { world: world.clone(), proxy: proxy.clone(), row, is_lying: false };
-            playing.spawn(act.play(freshness));
+            let (world, proxy) = (world.clone(), proxy.clone());
+            playing.spawn(Act { world, proxy, row, asking, is_lying: false }.play());
         }
         let Some(played) = playing.join_next().await else { break };
         failures.extend(played.unwrap());
@@ -128,12 +148,13 @@ struct Act {
     world: Arc<World>,
     proxy: Arc<Proxy>,
     row: &'static Row,
+    asking: Asking,
     is_lying: bool,
 }
 
 impl Act {
     /// What was wrong.
-    async fn play(mut self, freshness: Freshness) -> Vec<String> {
+    async fn play(mut self) -> Vec<String> {
         let mut wrong = Vec::new();
         let keys = self.make_objects().await;
         wrong.extend(self.read_all("cached", &READS).await);
@@ -144,6 +165,7 @@ impl Act {
         if self.row.believed != Believed::ETag {
             wrong.extend(self.read_all("empty", &["whole"]).await);
         }
+        wrong.extend(self.read_denied().await);
         wrong.extend(self.write().await);
         wrong.extend(self.complete().await);
         wrong.extend(self.list().await);
@@ -152,19 +174,37 @@ impl Act {
         for key in &keys {
             wrong.extend(self.read_all(key, &READS_AGAIN).await);
         }
+        wrong.extend(self.read_denied().await);
         wrong.extend(self.list().await);
 
-        if freshness == REVALIDATE {
+        if self.asking != Asking::Nothing {
             self.lie(true);
             for key in ["cached", "cold-whole"] {
                 self.put(key, SIZE, 200).await;
-                wrong.extend(self.read_all(key, &READS).await);
+                // Whoever says so of each version says so of the one before.
+                if self.believed() != Believed::NotModified {
+                    wrong.extend(self.read_all(key, &READS).await);
+                }
             }
             self.lie(false);
             wrong.extend(self.read_all("cached", &READS).await);
             wrong.extend(self.read_all("cold-whole", &READS).await);
         }
         wrong
+    }
+
+    /// What a client may be told now that is not so.
+    fn believed(&self) -> Believed {
+        match self.row.believed {
+            _ if !self.is_lying => Believed::Nothing,
+            Believed::NotModified if self.asking != Asking::Judgement => Believed::Nothing,
+            believed => believed,
+        }
+    }
+
+    /// Whether the answer to a read may be the origin's own, whatever else could be asked of it.
+    fn is_handed_on(&self, key: &str) -> bool {
+        self.asking == Asking::Judgement || key.starts_with("never-")
     }
 
     fn lie(&mut self, is_lying: bool) {
@@ -200,7 +240,7 @@ impl Act {
     /// The whole first where a lie about an object may be believed until it is read.
     async fn read_all(&self, key: &str, reads: &[&str]) -> Vec<String> {
         let (mut wrong, truth) = (Vec::new(), self.truth(key).await);
-        if self.row.believed != Believed::Nothing {
+        if !matches!(self.row.believed, Believed::Nothing | Believed::NotModified) {
             wrong.extend(self.read(key, "whole", &truth).await);
         }
         for read in reads {
@@ -228,9 +268,32 @@ impl Act {
 
     /// What was wrong with a read, if anything.
     async fn read(&self, key: &str, read: &str, truth: &Honest) -> Option<String> {
-        let uri = self.uri(key);
-        let etag = truth.get("etag").unwrap();
-        let request = || match read {
+        let answer = self.ask(|| self.request(key, read, truth)).await;
+        self.verdict(key, read, answer, |answer| self.judge(key, read, answer, truth))
+    }
+
+    /// What who is denied got and should not have; where the cache is to judge, it knows no such client.
+    async fn read_denied(&self) -> Vec<String> {
+        if self.asking != Asking::Judgement {
+            return Vec::new();
+        }
+        let keys = ["cached", "cold-whole", "never-whole"];
+        let mut reading = JoinSet::new();
+        for (key, read) in keys.into_iter().flat_map(|key| READS_DENIED.map(|read| (key, read))) {
+            let act = self.clone();
+            reading.spawn(async move {
+                let truth = act.truth(key).await;
+                let answer = act.ask(|| act.request(key, read, &truth).signed_by(DENIED)).await;
+                let judge = |answer: &Answer| act.judge_denied(read, answer, &truth);
+                act.verdict(&format!("{key} by who is denied"), read, answer, judge)
+            });
+        }
+        reading.join_all().await.into_iter().flatten().collect()
+    }
+
+    fn request(&self, key: &str, read: &str, truth: &Honest) -> Ask {
+        let (uri, etag) = (self.uri(key), truth.get("etag").unwrap());
+        match read {
             "head" => Ask::new("HEAD", &uri),
             "start" => Ask::new("GET", &uri).with("range", "bytes=0-99"),
             "across" => Ask::new("GET", &uri).with("range", "bytes=200000-280000"),
@@ -238,9 +301,18 @@ impl Act {
             "if-none-match" => Ask::new("GET", &uri).with("if-none-match", etag),
             "if-match" => Ask::new("GET", &uri).with("if-match", etag),
             _ => Ask::new("GET", &uri),
-        };
-        let (verdict, told) = match self.ask(request).await {
-            Some(answer) => (self.judge(key, read, &answer, truth), headers_of(&answer)),
+        }
+    }
+
+    fn verdict(
+        &self,
+        key: &str,
+        read: &str,
+        answer: Option<Answer>,
+        judge: impl FnOnce(&Answer) -> Result<(), String>,
+    ) -> Option<String> {
+        let (verdict, told) = match answer {
+            Some(answer) => (judge(&answer), headers_of(&answer)),
             // It broke off before its head had left.
             None if self.is_lying => return None,
             None => (Err("no answer".to_owned()), String::new()),
@@ -271,8 +343,8 @@ impl Act {
         if it.header("location").contains(ELSEWHERE) {
             return Err("leads elsewhere".to_owned());
         }
-        let believed = if self.is_lying { self.row.believed } else { Believed::Nothing };
-        if believed == Believed::Document && key.starts_with("never-") && says_no(it) {
+        let believed = self.believed();
+        if believed == Believed::Document && self.is_handed_on(key) && says_no(it) {
             return Ok(());
         }
         let bytes = match (it.status, read) {
@@ -317,8 +389,27 @@ impl Act {
         match it.body.len() == bytes.len() {
             true if !it.cut => Ok(()),
             _ if it.cut && self.is_lying => Ok(()),
-            _ if is_short_and_believed && key.starts_with("never-") => Ok(()),
+            _ if is_short_and_believed && self.is_handed_on(key) => Ok(()),
             _ => Err(format!("{} bytes of {}", it.body.len(), bytes.len())),
+        }
+    }
+
+    /// Not a byte of the object, and not a word of what is cached.
+    fn judge_denied(&self, read: &str, it: &Answer, truth: &Honest) -> Result<(), String> {
+        let is_refused = match (it.status, read) {
+            (400.., _) => self.is_lying || it.status == 403,
+            (304, "if-none-match") => self.is_lying,
+            _ => self.believed() == Believed::Document && says_no(it),
+        };
+        let has_bytes =
+            16 <= it.body.len() && truth.body.windows(16).any(|bytes| it.body.starts_with(bytes));
+        let is_of_the_cache = ["HIT", "MISS", "REVALIDATED"].contains(&it.header("x-cache"));
+        match self.believed() {
+            // The origin let it have the version that it names.
+            Believed::NotModified => Ok(()),
+            _ if it.header("location").contains(ELSEWHERE) => Err("leads elsewhere".to_owned()),
+            _ if is_refused && !has_bytes && !is_of_the_cache => Ok(()),
+            _ => Err("was denied".to_owned()),
         }
     }
 

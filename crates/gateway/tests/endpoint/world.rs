@@ -55,17 +55,22 @@ impl World {
         Self::over(folder, Origin::from(origin).into(), freshness, limits).await
     }
 
-    /// Over any origin.
-    pub(crate) async fn over_origin(origin: Origin, freshness: Freshness) -> Self {
+    /// Over any origins.
+    pub(crate) async fn over_origin(origins: impl Into<Origins>, freshness: Freshness) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self::over(folder, origin.into(), freshness, Limits::default()).await
+        Self::over(folder, origins.into(), freshness, Limits::default()).await
     }
 
-    /// Over an origin that judges what clients may have.
-    pub(crate) async fn judged_by(origin: Origin) -> Self {
+    /// Over origins that judge what clients may have. It knows no keys, and never asks of its own accord what is current.
+    pub(crate) async fn judged_by(origins: impl Into<Origins>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let terms = (REVALIDATE, Limits::default(), Authorization::Origin);
-        Self::build(folder, origin.into(), terms).await
+        let terms = (Freshness::Immutable, Limits::default(), Authorization::Origin);
+        let world = Self::build(folder, origins.into(), terms).await;
+        world.change_terms(|terms| {
+            terms.access_keys = AccessKeys::default();
+            terms.domains = Domains::default().with("gateway").unwrap();
+        });
+        world
     }
 
     /// Over any origins, whose files may be in the folder.

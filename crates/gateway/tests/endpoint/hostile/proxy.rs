@@ -13,6 +13,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use zonal_origin::{BoxBody, Origin, full_body};
 
+/// The access key of a client that the honest origin denies everything.
+pub(super) const DENIED: &str = "AKIADENIED";
+
 /// What a row makes of a request and the honest answer to it.
 pub(super) type Play = fn(&Asked, Honest) -> Vec<Step>;
 
@@ -30,6 +33,18 @@ impl Asked {
 
     pub(super) fn is_range(&self) -> bool {
         self.headers.contains_key("range")
+    }
+
+    /// Whether it is a read that may be answered 304.
+    pub(super) fn is_conditional(&self) -> bool {
+        self.is_read() && self.headers.contains_key("if-none-match")
+    }
+
+    fn is_denied(&self) -> bool {
+        let authorization = self.headers.get("authorization").map(HeaderValue::as_bytes);
+        let name = format!("Credential={DENIED}/");
+        let text = String::from_utf8_lossy(authorization.unwrap_or_default());
+        text.contains(&name)
     }
 
     /// Whether it is a GET or HEAD of an object.
@@ -182,6 +197,17 @@ impl Proxy {
     }
 
     async fn honest(&self, asked: &Asked, body: Vec<u8>) -> Honest {
+        if asked.is_denied() {
+            let denied =
+                Honest { status: 403, headers: Vec::new(), body: Vec::new(), whole: Vec::new() };
+            let document = b"<Error><Code>AccessDenied</Code><Message>not you</Message></Error>";
+            let mut denied =
+                denied.with("content-type", "application/xml").carrying(document.to_vec());
+            if asked.is_head() {
+                denied.body.clear();
+            }
+            return denied;
+        }
         let mut request = Request::builder().method(&*asked.method).uri(&asked.uri);
         *request.headers_mut().unwrap() = asked.headers.clone();
         let honest = self.answer(request.body(full_body(body)).unwrap()).await;

@@ -23,6 +23,8 @@ pub(super) enum Believed {
     ETag,
     /// A document in the place of an object that is not cached.
     Document,
+    /// 304, to whoever has not the version or may not have it, where that is asked.
+    NotModified,
 }
 
 const fn row(name: &'static str, play: Play) -> Row {
@@ -57,6 +59,10 @@ pub(super) const TABLE: &[Row] = &[
     row("stall-before-head", |_, _| vec![Step::Hang]),
     row("stall-in-head", |_, it| vec![Step::Send(it.head()[..20].to_vec()), Step::Hang]),
     row("stall-in-body", |_, it| vec![it.first(it.body.len() / 2), Step::Hang]),
+    row("stall-in-refusal", |_, it| {
+        let it = it.status(403).without("etag").with("content-type", "application/xml");
+        vec![it.carrying(b"<Error><Code>AccessDenied</Code>".to_vec()).first(10), Step::Hang]
+    }),
     row("stall-in-chunks", |asked, it| {
         let mut steps = chunked(asked, it, |wire, body| wire.extend(chunk(body)));
         *steps.last_mut().unwrap() = Step::Hang;
@@ -153,13 +159,42 @@ pub(super) const TABLE: &[Row] = &[
     }),
     believed("etag-without-quotes", Believed::ETag, |_, it| it.with("etag", "abc").whole()),
     believed("etag-of-odd-bytes", Believed::ETag, |_, it| it.with("etag", "\"\u{e9}\t,\"").whole()),
-    row("304", |_, it| it.status(304).without("etag").carrying(Vec::new()).whole()),
-    row("304-to-ranges", |asked, it| {
+    believed("304", Believed::NotModified, |_, it| {
+        it.status(304).without("etag").carrying(Vec::new()).whole()
+    }),
+    believed("304-to-ranges", Believed::NotModified, |asked, it| {
         if asked.is_range() {
             it.status(304).without("etag").carrying(Vec::new()).whole()
         } else {
             it.whole()
         }
+    }),
+    row("304-without-etag", |_, it| match it.status {
+        304 => it.without("etag").without("last-modified").whole(),
+        _ => it.whole(),
+    }),
+    row("304-with-another-etag", |asked, it| {
+        let etag = another_etag();
+        if asked.is_conditional() { not_modified(it.with("etag", etag)) } else { it.whole() }
+    }),
+    row("304-of-what-is-new", |asked, it| {
+        let is_read = matches!(it.status, 200 | 206) && asked.is_conditional();
+        if is_read { not_modified(it) } else { it.whole() }
+    }),
+    row("304-with-body", |_, it| {
+        let body = it.whole.clone();
+        if it.status == 304 { it.carrying(body).whole() } else { it.whole() }
+    }),
+    row("conditions-ignored", |asked, it| match it.status {
+        304 | 412 if asked.is_read() => {
+            let body = it.whole.clone();
+            let mut it = it.status(200).carrying(body);
+            if asked.is_head() {
+                it.body.clear();
+            }
+            it.whole()
+        }
+        _ => it.whole(),
     }),
     row(
         "206-to-head",
@@ -175,6 +210,8 @@ pub(super) const TABLE: &[Row] = &[
     row("303", |asked, it| redirect(asked, it, 303)),
     row("307", |asked, it| redirect(asked, it, 307)),
     row("308", |asked, it| redirect(asked, it, 308)),
+    row("401", |asked, it| says_no(asked, it, 401, "InvalidAccessKeyId")),
+    row("403", |asked, it| says_no(asked, it, 403, "AccessDenied")),
     row("404", |asked, it| says_no(asked, it, 404, "NoSuchKey")),
     row("412", |asked, it| says_no(asked, it, 412, "PreconditionFailed")),
     row("416", |asked, it| says_no(asked, it, 416, "InvalidRange")),
@@ -292,6 +329,10 @@ fn chunked(asked: &Asked, it: Honest, body: impl FnOnce(&mut Vec<u8>, &[u8])) ->
         body(&mut wire, &it.body);
     }
     vec![Step::Send(wire), Step::Close]
+}
+
+fn not_modified(it: Honest) -> Vec<Step> {
+    it.status(304).carrying(Vec::new()).without("content-length").whole()
 }
 
 /// A 206 that tells its range in other words.
