@@ -56,14 +56,7 @@ pub(crate) struct NewObject {
 }
 
 /// From a start of the process to its end.
-#[derive(Clone, Debug)]
-pub(crate) struct Life {
-    /// Where the delays of the origin come from, and what the crash leaves.
-    pub(crate) chance: u64,
-    /// By actor, then by time.
-    pub(crate) steps: Vec<Step>,
-    pub(crate) ending: Ending,
-}
+pub(crate) type Life = crate::life::Life<Step, Ending>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {

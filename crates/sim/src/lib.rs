@@ -1,7 +1,7 @@
 //! The simulated host: the same engine, devices and an origin that misbehave, virtual time.
 //!
 //! Uses: `cache`, `shaper`, `zonelog`, `policy`, `device`, `emulator`, `runtime`, `base`. Knows nothing of: real time, files, sockets.
-//! Read in this order: `history` (what can happen, as data), `generate` (from a seed to a history), `play` (how it
+//! Read in this order: `life` and `history` (what can happen, as data), `generate` (from a seed to a history), `play` (how it
 //! goes) with `ending`, `world` (the host's loop), `drive` and `origin` (what is outside), `actors` and `ear` (who reads
 //! and writes), `oracle`, `vigil` and `violation` (what must hold), `shrink`; `hoarder` is a policy that rewrites, `trace` and `text`
 //! are for people. `block` is the same for the block device.
@@ -29,6 +29,7 @@ mod ending;
 mod generate;
 mod history;
 mod hoarder;
+mod life;
 mod oracle;
 mod origin;
 mod play;

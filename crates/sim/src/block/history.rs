@@ -8,7 +8,8 @@ use zonal_device::ram::Crash;
 use zonal_shaper::{Durability, Export, Extent, Layout, Settings};
 
 use crate::drive::Model;
-use crate::shrink::{Shrink, Shrunk, leave_out};
+use crate::life::Lived;
+use crate::shrink::Shrunk;
 use crate::violation::Violation;
 
 /// One history.
@@ -32,16 +33,10 @@ pub(super) struct Setting {
 }
 
 /// From a start of the process to its end.
-#[derive(Clone, Debug)]
-pub(super) struct Life {
-    pub(super) chance: u64,
-    /// By actor, then by time.
-    pub(super) steps: Vec<Step>,
-    pub(super) ending: Ending,
-}
+pub(crate) type Life = crate::life::Life<Step, Ending>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(crate) enum Ending {
     /// When everybody is done and nothing is left to move.
     Graceful,
     /// So long after the devices were opened; what happens to each.
@@ -50,15 +45,15 @@ pub(super) enum Ending {
 
 /// What one actor does, after its step before.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Step {
-    pub(super) actor: u8,
+pub(crate) struct Step {
+    pub(crate) actor: u8,
     /// Since the devices were opened; later, if the actor is still busy.
-    pub(super) at: Nanos,
-    pub(super) deed: Deed,
+    pub(crate) at: Nanos,
+    pub(crate) deed: Deed,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Deed {
+pub(crate) enum Deed {
     Write(Extent, Durability),
     Trim(Extent, Durability),
     Read(Extent),
@@ -68,7 +63,7 @@ pub(super) enum Deed {
 
 /// What goes wrong with a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     FailNextWrite(ZoneId),
     ReadOnly(ZoneId),
     /// The block of the zone, if it was written.
@@ -77,29 +72,20 @@ pub(super) enum Fault {
     Gone,
 }
 
-impl Shrink for History {
-    fn violation(&self) -> Option<Violation> {
+impl Lived for History {
+    type Step = Step;
+    type Ending = Ending;
+
+    fn lives(&self) -> &[Life] {
+        &self.lives
+    }
+
+    fn lives_mut(&mut self) -> &mut Vec<Life> {
+        &mut self.lives
+    }
+
+    fn wrong(&self) -> Option<Violation> {
         self.run().err()
-    }
-
-    fn life_count(&self) -> usize {
-        self.lives.len()
-    }
-
-    fn without_life(&self, life: usize) -> Self {
-        let mut smaller = self.clone();
-        smaller.lives.remove(life);
-        smaller
-    }
-
-    fn flat_len(&self) -> usize {
-        self.lives.iter().map(|life| life.steps.len()).sum()
-    }
-
-    fn without(&self, first: usize, count: usize) -> Self {
-        let mut smaller = self.clone();
-        leave_out(smaller.lives.iter_mut().map(|life| &mut life.steps), first..first + count);
-        smaller
     }
 
     /// Extents and instants are as plain as they get.
