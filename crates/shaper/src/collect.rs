@@ -30,6 +30,7 @@ impl Inner {
 
     async fn collect(&self, mover: &mut Mover, zone: Zone) -> Result<(), BlockError> {
         mover.move_all(zone).await?;
-        self.reset(zone).await
+        self.reset(zone).await?;
+        mover.tell_of_zones_given_up().await
     }
 }

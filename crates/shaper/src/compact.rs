@@ -52,7 +52,8 @@ impl Inner {
             mover.write_pages(&pages).await?;
             mover.finish().await?;
         }
-        self.reset(zone).await
+        self.reset(zone).await?;
+        mover.tell_of_zones_given_up().await
     }
 
     /// An empty zone of the capacity tier, but not the last ones: those are collection's. Waits for one.

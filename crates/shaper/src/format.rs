@@ -2,6 +2,7 @@
 //!
 //! Encoded and decoded here and nowhere else.
 
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -9,6 +10,7 @@ use zonal_base::{BLOCK_BYTES, Blocks, Checksum, SEED_BYTES, Seed};
 
 use crate::layout::Zone;
 use crate::open::Identity;
+use crate::settings::{EXPORTS_MAX, NAME_BYTES_MAX};
 use crate::{Export, ExportId, Tier};
 
 const MAGIC: [u8; 4] = *b"ZSHP";
@@ -39,6 +41,11 @@ const ENTRY_BYTES: usize = 20;
 pub(crate) const ENTRIES_MAX: usize = (BLOCK_BYTES - FRAME_BYTES) / ENTRY_BYTES;
 
 const _: () = assert!(DATA_BLOCKS <= ENTRIES_MAX);
+
+/// What exports take of a table at most; the rest names zones.
+const TABLE_EXPORTS_BYTES: usize = 8 + EXPORTS_MAX * (8 + 2 * (1 + NAME_BYTES_MAX));
+
+const _: () = assert!(TABLE_EXPORTS_BYTES + 4 <= BLOCK_BYTES);
 
 /// Blocks of one trim entry at most (256 MiB): so many a map entry are changed in one go.
 pub(crate) const TRIM_BLOCKS: u64 = 1 << 16;
@@ -295,8 +302,8 @@ impl Header {
     }
 }
 
-/// The table of exports, as one block.
-pub(crate) fn encode_table(exports: &[Export], out: &mut [u8]) {
+/// The table of exports, and of zones that were given up, as one block. Of the zones as many as it has room for.
+pub(crate) fn encode_table(exports: &[Export], given_up: &BTreeSet<Zone>, out: &mut [u8]) {
     out.fill(0);
     let count = u16::try_from(exports.len()).expect("at most EXPORTS_MAX");
     out[..2].copy_from_slice(&VERSION.to_le_bytes());
@@ -311,10 +318,14 @@ pub(crate) fn encode_table(exports: &[Export], out: &mut [u8]) {
             at += 1 + name.len();
         }
     }
+    let (count, zones) = out[at..].split_at_mut(4);
+    let zones = zones.chunks_exact_mut(4).zip(given_up);
+    let named = zones.map(|(out, zone)| out.copy_from_slice(&zone.0.to_le_bytes())).count();
+    count.copy_from_slice(&zonal_base::low_u32(named).to_le_bytes());
 }
 
 /// Reads a table; `None` when it makes no sense.
-pub(crate) fn decode_table(block: &[u8]) -> Option<Vec<Export>> {
+pub(crate) fn decode_table(block: &[u8]) -> Option<(Vec<Export>, BTreeSet<Zone>)> {
     if u16_at(block, 0) != VERSION {
         return None;
     }
@@ -332,7 +343,11 @@ pub(crate) fn decode_table(block: &[u8]) -> Option<Vec<Export>> {
         let (name, tenant) = (text(&mut rest)?, text(&mut rest)?);
         Some(Export { name, tenant, blocks })
     };
-    (0..u16_at(block, 2)).map(export).collect()
+    let exports = (0..u16_at(block, 2)).map(export).collect::<Option<_>>()?;
+    let (count, zones) = rest.split_first_chunk()?;
+    let count = usize::try_from(u32::from_le_bytes(*count)).ok()?;
+    let zones = zones.get(..count.checked_mul(4)?)?.chunks_exact(4);
+    Some((exports, zones.map(|zone| Zone(u32_at(zone, 0))).collect()))
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {

@@ -100,7 +100,7 @@ impl fmt::Display for OpenError {
             }
             Self::Unreadable(tier) => write!(
                 f,
-                "a part of the {} that is needed cannot be read: copy what can be read elsewhere; opened all the same (salvage), some blocks may be older than what was acknowledged",
+                "a part of the {} that is needed cannot be read: copy what can be read elsewhere; salvaged, some blocks may be older than what was acknowledged",
                 name(tier)
             ),
             Self::Shrunk(export) => {
@@ -216,7 +216,7 @@ async fn format(
                 Ok(()) => (),
                 Err(error @ DeviceError::DeviceGone) => return Err(OpenError::Device(tier, error)),
                 // A zone that cannot be reset or written: we do without it.
-                Err(_) => inner.state.borrow_mut().set_usage(&layout, zone, ZoneUse::Retired),
+                Err(_) => inner.state.borrow_mut().give_up(&layout, zone),
             }
         }
     }
@@ -386,7 +386,7 @@ impl Inner {
         for key in distrusted {
             mover.assert_current(*key).await.map_err(failed)?;
         }
-        if is_table_new {
+        if is_table_new || self.state.borrow().is_table_stale {
             mover.write_table().await.map_err(failed)?;
         }
         mover.finish().await.map_err(failed)?;
@@ -445,8 +445,9 @@ fn own_classes(streams: u32) -> [PoolClass; 2] {
     ]
 }
 
-/// Of each mover: those on their way, the piece that is being moved and the one that is being read.
-const SEGMENTS_UNDER_WAY: u32 = 8;
+/// Of each mover: those on their way, the piece that is being moved, the one that is being read, and some that a device which
+/// is late still has.
+const SEGMENTS_UNDER_WAY: u32 = 12;
 
 /// Single blocks in use at once: headers on their way, headers being read, and some that a device which is late still has.
 const FRONTS: u32 = 64;

@@ -15,7 +15,8 @@ pub struct Ports {
     pub clock: Clock,
     /// What starts the tasks of the block device. Requires: room for eight.
     pub spawner: Spawner,
-    /// Memory for reads. Requires: a class of at least [`Settings::READ_BLOCKS`](crate::Settings::READ_BLOCKS).
+    /// Memory for reads. Requires: a class of single blocks, and one of at least
+    /// [`Settings::READ_BLOCKS`](crate::Settings::READ_BLOCKS).
     pub buffers: Buffers,
     /// CRC-32C.
     pub checksum: Checksum,

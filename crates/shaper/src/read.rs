@@ -122,11 +122,11 @@ impl Inner {
 
     /// Reads blocks that lie in several places, and holes, into one buffer.
     async fn read_scattered(self: &Rc<Self>, extent: Extent) -> Result<Payload, BlockError> {
-        let mut whole = self.ports.buffers.take(Settings::READ_BLOCKS).await;
+        let mut whole = self.ports.buffers.take(extent.blocks).await;
         let mut under_way: VecDeque<UnderWay> = VecDeque::new();
         let mut next = 0;
         while next < extent.blocks.0 {
-            // Whoever waits for a buffer has none that another could wait for, but for the whole, which is of another size.
+            // Whoever waits for a buffer has none that another could wait for, but for the whole, which is of a larger size.
             let buffer = loop {
                 if under_way.len() < SCATTERED_MAX
                     && let Some(buffer) = self.ports.buffers.try_take(Blocks(1))

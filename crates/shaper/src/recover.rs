@@ -54,6 +54,12 @@ pub(crate) struct Recovered {
     pub(crate) half_full: Vec<OpenZone>,
 }
 
+/// What stands in the table.
+struct Table {
+    exports: Vec<Export>,
+    given_up: BTreeSet<Zone>,
+}
+
 /// What is known of one of the few blocks that are not a user's.
 #[derive(Clone, Copy)]
 struct Few {
@@ -99,7 +105,7 @@ pub(crate) async fn recover(
     let mut found = Found::new(&scanner);
     let mut walks = Vec::with_capacity(zones.len());
     for (_, zone) in zones {
-        walks.push((zone, scanner.written(zone, scanner.report_of(reports, zone), mode)?));
+        walks.push((zone, scanner.written(zone, scanner.report_of(reports, zone))));
     }
     scanner.walk(walks, (identity, mode), &mut |segment| found.hear(segment)).await?;
     for segment in core::mem::take(&mut found.suspects) {
@@ -109,15 +115,27 @@ pub(crate) async fn recover(
             found.verify(&segment).await?;
         }
     }
-    let exports = found.exports().await?;
-    found.make_holes(&exports).await?;
+    let Table { exports, given_up } = found.table().await?;
     let mut state = State::new(scanner.layout, Map::new(&[]), 0);
+    state.given_up = given_up;
+    for (tier, reports) in Tier::ALL.into_iter().zip(reports) {
+        for (zone, report) in scanner.layout.zones(tier).zip(reports) {
+            let is_missing = report.state == ZoneState::Offline && state.given_up.insert(zone);
+            // What was in it may have been moved before, or not.
+            if is_missing && mode != OpenMode::Salvage {
+                return Err(OpenError::Unreadable(tier));
+            }
+            state.is_table_stale |= is_missing;
+        }
+    }
+    found.make_holes(&exports).await?;
     found.hand_over(&exports, &mut state);
     let streams = scanner.layout.stream_count(tenants_of(&exports));
     let mut half_full = Vec::new();
     for (tier, reports) in Tier::ALL.into_iter().zip(reports) {
         for (zone, report) in scanner.layout.zones(tier).zip(reports) {
-            let may_resume = half_full.len() < index(u64::from(streams));
+            let may_resume =
+                half_full.len() < index(u64::from(streams)) && !state.given_up.contains(&zone);
             match may_resume.then(|| found.half_full(zone, report)).flatten() {
                 Some(open) => {
                     found.resume(&mut state, open).await?;
@@ -183,7 +201,7 @@ impl<'a> Found<'a> {
     }
 
     fn believe(&mut self, segment: &Segment) {
-        for (entry, at) in places(segment) {
+        for (entry, at) in segment.places() {
             self.note(segment, entry, at);
         }
     }
@@ -195,7 +213,7 @@ impl<'a> Found<'a> {
             0 => None,
             _ => self.read(segment.zone, segment.header.at + 1, blocks).await?,
         };
-        for (entry, at) in places(segment) {
+        for (entry, at) in segment.places() {
             let behind = at - segment.header.at - 1;
             let verdict = match &whole {
                 _ if !entry.key.kind().takes_block() => Verdict::Whole,
@@ -299,11 +317,13 @@ impl<'a> Found<'a> {
     }
 
     /// The table of exports.
-    async fn exports(&self) -> Result<Vec<Export>, OpenError> {
+    async fn table(&self) -> Result<Table, OpenError> {
         let unreadable = || OpenError::Unreadable(Tier::Capacity);
         let table = *self.few.get(&Key::TABLE).ok_or_else(unreadable)?;
         let block = self.read_few(Key::TABLE, table).await?.ok_or_else(unreadable)?;
-        decode_table(&block.bytes()[..BLOCK_BYTES]).ok_or_else(unreadable)
+        let (exports, given_up) =
+            decode_table(&block.bytes()[..BLOCK_BYTES]).ok_or_else(unreadable)?;
+        Ok(Table { exports, given_up })
     }
 
     /// What a page says is a hole is one, unless it was written later.
@@ -423,7 +443,8 @@ impl<'a> Found<'a> {
         let at = index(u64::from(zone.0));
         let tier = layout.tier_of(zone);
         let geometry = &layout.place(tier).geometry;
-        if report.state == ZoneState::Offline {
+        // What was given up once stays so, whatever its device says of it now: the next start may do without it.
+        if state.given_up.contains(&zone) {
             state.set_usage(layout, zone, ZoneUse::Retired);
             return Ok(());
         }
@@ -468,14 +489,4 @@ enum Verdict {
     Whole,
     Torn,
     Unreadable,
-}
-
-/// The entries of a segment, each with its place in the zone; of a trim that of what comes next.
-fn places(segment: &Segment) -> impl Iterator<Item = (Entry, u32)> {
-    let first = segment.header.at + 1;
-    segment.header.entries.iter().scan(first, |next, entry| {
-        let at = *next;
-        *next += u32::from(entry.key.kind().takes_block());
-        Some((*entry, at))
-    })
 }

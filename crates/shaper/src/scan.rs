@@ -10,7 +10,7 @@ use zonal_device::{
 };
 use zonal_runtime::Call;
 
-use crate::format::{Header, Malformed, Shape};
+use crate::format::{Entry, Header, Malformed, Shape};
 use crate::layout::{Layout, Zone};
 use crate::open::Identity;
 use crate::{OpenError, OpenMode, Ports, Recovery, Tier};
@@ -52,6 +52,16 @@ impl Segment {
     /// Where it ends.
     pub(crate) fn end(&self) -> u32 {
         self.header.at + 1 + self.header.blocks()
+    }
+
+    /// Its entries, each with its place in the zone; of a trim that of what comes next.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (Entry, u32)> {
+        let first = self.header.at + 1;
+        self.header.entries.iter().scan(first, |next, entry| {
+            let at = *next;
+            *next += u32::from(entry.key.kind().takes_block());
+            Some((*entry, at))
+        })
     }
 }
 
@@ -104,7 +114,7 @@ impl<'a> Scanner<'a> {
             while calls.len() < WALKS
                 && let Some((zone, report)) = zones.pop_front()
             {
-                if self.written(zone, &report, mode)? == 0 {
+                if self.written(zone, &report) == 0 {
                     continue;
                 }
                 match self.read_beside(zone, 1, calls.is_empty()).await {
@@ -140,26 +150,14 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Blocks of a zone that may have been written.
-    pub(crate) fn written(
-        &self,
-        zone: Zone,
-        report: &ZoneReport,
-        mode: OpenMode,
-    ) -> Result<u32, OpenError> {
-        let tier = self.layout.tier_of(zone);
-        let geometry = &self.layout.place(tier).geometry;
-        if report.state == ZoneState::Offline {
-            // What was in it may have been moved before, or not.
-            return match mode {
-                OpenMode::Salvage => Ok(0),
-                _ => Err(OpenError::Unreadable(tier)),
-            };
-        }
-        Ok(low_u32(index(match geometry.kind {
-            DeviceKind::Zoned => report.written.0,
-            DeviceKind::Conventional => geometry.zone_capacity.0,
-        })))
+    /// Blocks of a zone that may have been written and can be read.
+    pub(crate) fn written(&self, zone: Zone, report: &ZoneReport) -> u32 {
+        let geometry = &self.layout.place(self.layout.tier_of(zone)).geometry;
+        low_u32(index(match (report.state, geometry.kind) {
+            (ZoneState::Offline, _) => 0,
+            (_, DeviceKind::Zoned) => report.written.0,
+            (_, DeviceKind::Conventional) => geometry.zone_capacity.0,
+        }))
     }
 
     /// Walks zones, some at a time, in this order; `found` hears of each segment.

@@ -88,6 +88,10 @@ pub(crate) struct State {
     pub(crate) halted: Option<BlockError>,
     /// Compaction waits for an empty zone.
     pub(crate) is_waited_for: bool,
+    /// Zones that cannot be emptied any more, and in which nothing counts: a start does without them.
+    pub(crate) given_up: BTreeSet<Zone>,
+    /// The table on flash does not name all of them yet.
+    pub(crate) is_table_stale: bool,
 }
 
 impl State {
@@ -124,6 +128,8 @@ impl State {
             failure: None,
             halted: None,
             is_waited_for: false,
+            given_up: BTreeSet::new(),
+            is_table_stale: false,
         }
     }
 
@@ -178,6 +184,12 @@ impl State {
         if was == ZoneUse::Empty {
             self.empty[tier].retain(|other| *other != zone);
         }
+    }
+
+    /// The zone cannot be emptied. Requires: nothing in it counts any more.
+    pub(crate) fn give_up(&mut self, layout: &Layout, zone: Zone) {
+        self.set_usage(layout, zone, ZoneUse::Retired);
+        self.is_table_stale |= self.given_up.insert(zone);
     }
 
     /// Takes the zone that has been empty longest.

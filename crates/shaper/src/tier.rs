@@ -179,7 +179,7 @@ impl Inner {
                 }
             }
             Err(DeviceError::DeviceGone) => return Err(gone(tier)),
-            Err(_) => state.set_usage(&self.layout, zone, ZoneUse::Retired),
+            Err(_) => state.give_up(&self.layout, zone),
         }
         drop(state);
         self.work.notify_all();

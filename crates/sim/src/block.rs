@@ -1,7 +1,7 @@
 //! The block device in the same simulation: two tiers that break and forget, users who overwrite each other, an oracle that
 //! knows what each block may hold.
 //!
-//! Read in this order: `history` (what can happen), `generate`, `oracle`, `world` (the host's loop over two ports), `play`.
+//! Read in this order: `history` (what can happen), `generate`, `oracle`, `world` (the host's loop over two ports), `actor`, `play`.
 //!
 //! | fault | must survive | may be lost |
 //! | --- | --- | --- |
@@ -9,8 +9,11 @@
 //! | power cut of either tier or of both | what was flushed or written with FUA | anything else; each block is old or new |
 //! | a failed write, a zone read-only | what was acknowledged | nothing |
 //! | unreadable block | all others | this block: an error, never an older version; with a header, the use of the devices |
-//! | either device gone | what was acknowledged, when it is back | its use until then: errors, and nobody waits for ever |
+//! | zone offline | all that is not in it | its blocks: errors, and after a start that salvages older versions; one start, not each, has to |
+//! | flipped bit | all others | this block: handed out as it is, an error once it is moved; at a start what does not fit its checksum counts as torn |
+//! | a lost command, either device gone | what was acknowledged, when it is back | its use until then: errors, and nobody waits for ever |
 
+mod actor;
 mod generate;
 mod history;
 mod oracle;

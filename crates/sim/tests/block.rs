@@ -45,13 +45,14 @@ fn no_history_of_a_block_device_violates_the_oracle() {
     let reports: Vec<Report> = reports.into_inner().expect("no panics");
     let sum = |of: fn(&Report) -> u64| reports.iter().map(of).sum::<u64>();
     println!(
-        "{} histories: {} reads, {} acts, {} crashes, {} zones reset, {} blocks torn",
+        "{} histories: {} reads, {} acts, {} crashes, {} zones reset, {} blocks torn, {} starts that salvaged",
         reports.len(),
         sum(|report| report.reads),
         sum(|report| report.acts),
         sum(|report| report.crashes),
         sum(|report| report.zones_reset),
         sum(|report| report.torn_blocks),
+        sum(|report| report.salvages),
     );
     if 100 <= reports.len() {
         assert!(

@@ -65,7 +65,11 @@ impl fmt::Display for BlockStartError {
             ),
             Self::Unfit(error) => error.fmt(f),
             Self::Open { spec: Some(spec), error } => {
-                write!(f, "{}: {error}", spec.place.path().display())
+                write!(f, "{}: {error}", spec.place.path().display())?;
+                match error {
+                    OpenError::Unreadable(_) => f.write_str(": zonal block --salvage"),
+                    _ => Ok(()),
+                }
             }
             Self::Open { spec: None, error } => error.fmt(f),
             Self::System(why) => write!(f, "the system refused what a block device needs: {why}"),

@@ -41,6 +41,9 @@ const TABLE_GOLDEN_V1: [u8; 41] = [
     0, 0, 3, 108, 111, 103, 5, 111, 116, 104, 101, 114,
 ];
 
+/// What stands behind the exports when two zones were given up.
+const ZONES_GOLDEN_V1: [u8; 12] = [2, 0, 0, 0, 3, 0, 0, 0, 2, 1, 0, 0];
+
 fn exports() -> Vec<Export> {
     let export = |name: &str, tenant: &str, blocks| Export {
         name: name.into(),
@@ -58,9 +61,15 @@ fn version_1_reads_and_writes_the_golden_bytes() {
     assert!(block[HEADER_GOLDEN_V1.len()..].iter().all(|byte| *byte == 0));
     assert_eq!(Header::decode(&block, CHECKSUM), Ok((header(), sum)));
     let mut table = vec![7; BLOCK_BYTES];
-    encode_table(&exports(), &mut table);
+    encode_table(&exports(), &BTreeSet::new(), &mut table);
     assert_eq!(table[..TABLE_GOLDEN_V1.len()], TABLE_GOLDEN_V1);
-    assert_eq!(decode_table(&table), Some(exports()));
+    assert!(table[TABLE_GOLDEN_V1.len()..].iter().all(|byte| *byte == 0));
+    assert_eq!(decode_table(&table), Some((exports(), BTreeSet::new())));
+    let zones = BTreeSet::from([Zone(3), Zone(0x0102)]);
+    encode_table(&exports(), &zones, &mut table);
+    let end = TABLE_GOLDEN_V1.len() + ZONES_GOLDEN_V1.len();
+    assert_eq!(table[..end], [&TABLE_GOLDEN_V1[..], &ZONES_GOLDEN_V1].concat());
+    assert_eq!(decode_table(&table), Some((exports(), zones)));
 }
 
 #[test]
@@ -87,8 +96,12 @@ fn a_damaged_header_is_told_from_a_blank_block_a_foreign_one_and_another_version
 fn the_largest_table_fits_its_block() {
     let name = |n: usize| alloc::format!("{n:064}");
     let export = |n| Export { name: name(n), tenant: name(n), blocks: Blocks(1) };
-    let exports: Vec<_> = (0..crate::settings::EXPORTS_MAX).map(export).collect();
+    let exports: Vec<_> = (0..EXPORTS_MAX).map(export).collect();
     let mut table = vec![0; BLOCK_BYTES];
-    encode_table(&exports, &mut table);
-    assert_eq!(decode_table(&table), Some(exports));
+    // It names as many zones as there is room for.
+    let zones: BTreeSet<Zone> = (0..1000).map(Zone).collect();
+    encode_table(&exports, &zones, &mut table);
+    let named = (BLOCK_BYTES - TABLE_EXPORTS_BYTES - 4) / 4;
+    let zones = zones.into_iter().take(named).collect();
+    assert_eq!(decode_table(&table), Some((exports, zones)));
 }

@@ -109,15 +109,28 @@ impl Mover {
         Ok(())
     }
 
+    /// Zones that could not be emptied are named in the table, so that the next start does without them.
+    pub(crate) async fn tell_of_zones_given_up(&mut self) -> Result<(), BlockError> {
+        if !self.inner.state.borrow().is_table_stale {
+            return Ok(());
+        }
+        self.write_table().await?;
+        self.finish().await?;
+        self.inner.flush_tier(Tier::Capacity).await
+    }
+
     /// Writes the table of exports.
     pub(crate) async fn write_table(&mut self) -> Result<(), BlockError> {
+        let mut table = self.inner.own.take(Blocks(1)).await;
+        // Sequence and contents at one instant: of two tables the one that counts tells the more.
         let (from, sequence) = {
             let mut state = self.inner.state.borrow_mut();
+            let out = &mut table.bytes_mut()[..BLOCK_BYTES];
+            encode_table(&self.inner.exports, &state.given_up, out);
+            state.is_table_stale = false;
             state.next_sequence += 1;
             (state.map.get(Key::TABLE), state.next_sequence - 1)
         };
-        let mut table = self.inner.own.take(Blocks(1)).await;
-        encode_table(&self.inner.exports, &mut table.bytes_mut()[..BLOCK_BYTES]);
         self.push_new(Key::TABLE, sequence, from, &table).await
     }
 }

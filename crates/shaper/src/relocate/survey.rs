@@ -23,6 +23,9 @@ const SPARSE: u32 = 4;
 /// Blocks that are read though nobody wants them, so that two stretches are one read.
 const GAP_MAX: u32 = 4;
 
+/// Times in a row that the device may be late with a block before we do without it.
+const READ_TRIES: u32 = 4;
+
 /// A piece of the zone that is being read.
 struct Ahead {
     blocks: u32,
@@ -191,14 +194,26 @@ impl Mover {
 
 impl Inner {
     /// Reads blocks for ourselves; `None` when the device cannot.
+    ///
+    /// A block that the device is late with is not lost: it is asked for again, and when it stays so, nothing is moved any more.
+    /// Of several blocks whoever asks takes them one by one then.
     pub(super) async fn read_own(
         &self,
         spot: Spot,
         blocks: u32,
-        buffer: Buffer,
+        mut buffer: Buffer,
     ) -> Result<Option<Buffer>, BlockError> {
-        let answer = self.ask_own(spot, blocks, buffer).await;
-        self.answered_own(self.layout.locate(spot).0, answer)
+        let zone = self.layout.locate(spot).0;
+        for _ in 0..READ_TRIES {
+            match self.ask_own(spot, blocks, buffer).await {
+                Err(DeviceError::TimedOut) if blocks == 1 => {
+                    self.state.borrow_mut().stats.read_errors += 1;
+                    buffer = self.own.take(Blocks(1)).await;
+                }
+                answer => return self.answered_own(zone, answer),
+            }
+        }
+        Err(gone(self.layout.tier_of(zone)))
     }
 
     fn ask_own(&self, spot: Spot, blocks: u32, buffer: Buffer) -> Call<Command, Completion> {

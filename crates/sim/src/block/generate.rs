@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use zonal_base::{Blocks, Bytes, Lba, Nanos, Rng, ZoneId, index};
+use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Lba, Nanos, Rng, ZoneId, index};
 use zonal_device::ram::Crash;
 use zonal_device::{Geometry, Kind};
 use zonal_shaper::{Durability, Export, ExportId, Extent, Layout, Settings};
@@ -122,10 +122,15 @@ impl Setting {
         let device = draw(rng, self.devices.len());
         let geometry = &self.devices[device].1;
         let zone = ZoneId(narrow(rng.below(u64::from(geometry.zone_count))));
-        let fault = match rng.below(8) {
+        let (kind, block) = (rng.below(12), rng.below(geometry.zone_capacity.0));
+        let fault = match kind {
             0..4 => Fault::FailNextWrite(zone),
             4 => Fault::ReadOnly(zone),
-            5 | 6 => Fault::Unreadable(zone, rng.below(geometry.zone_capacity.0)),
+            5 | 6 => Fault::Unreadable(zone, block),
+            7 | 8 => Fault::Offline(zone),
+            9 => Fault::FlipBit(zone, block, narrow(rng.below(8 * BLOCK_BYTES as u64))),
+            10 if matches!(self.devices[device].0, Model::Zn540 { .. }) => Fault::LoseCommand,
+            10 => Fault::FailNextWrite(zone),
             _ => Fault::Gone,
         };
         Deed::Fault(device, fault)

@@ -66,8 +66,13 @@ pub(crate) enum Deed {
 pub(crate) enum Fault {
     FailNextWrite(ZoneId),
     ReadOnly(ZoneId),
+    Offline(ZoneId),
     /// The block of the zone, if it was written.
     Unreadable(ZoneId, u64),
+    /// A bit of that block turns over.
+    FlipBit(ZoneId, u64, u32),
+    /// The next command is never answered.
+    LoseCommand,
     /// It answers nothing until the next life.
     Gone,
 }

@@ -3,7 +3,26 @@
 //! Each write and each trim is an *act* with a number of its own, which its blocks carry. An act takes effect at some instant
 //! between its begin and its end; one that never ended may take effect or not.
 
+use zonal_base::index;
 use zonal_device::ram::Crash;
+use zonal_shaper::{BlockError, Durability, Export, ExportId, Extent};
+
+use crate::violation::{Kind, Wrong};
+
+/// What all actors share.
+pub(super) struct Oracle {
+    /// By export and block.
+    pub(super) cells: Vec<Vec<Cell>>,
+    /// Instants are counted, not measured: each begin and end has its own.
+    instant: u64,
+    pub(super) reads: u64,
+    pub(super) acts: u64,
+    pub(super) wrong: Option<Wrong>,
+    /// Errors that may be answered.
+    pub(super) may_fail: bool,
+    /// Bits that turned over: nobody checks what users read.
+    pub(super) flips: u32,
+}
 
 /// What a block holds: the act that wrote it, or 0: zeros.
 pub(super) type Content = u64;
@@ -24,15 +43,18 @@ pub(super) struct Cell {
     /// What it may have held when this life began.
     base: Vec<Content>,
     acts: Vec<Act>,
+    /// Everything that it may have held at any time.
+    ever: Vec<Content>,
 }
 
 impl Cell {
     pub(super) fn blank() -> Self {
-        Self { base: vec![0], acts: Vec::new() }
+        Self { base: vec![0], acts: Vec::new(), ever: vec![0] }
     }
 
     pub(super) fn begin(&mut self, content: Content, now: u64) {
         self.acts.push(Act { content, begun: now, ended: None, is_durable: false });
+        self.ever.push(content);
     }
 
     /// Requires: the last act begun at `begun` has that instant for its own.
@@ -61,6 +83,11 @@ impl Cell {
         }
     }
 
+    /// What was acknowledged may be lost, and anything older take its place. Requires: nobody wrote in this life yet.
+    pub(super) fn forget(&mut self) {
+        self.base.clone_from(&self.ever);
+    }
+
     /// The next life begins on what this one left.
     pub(super) fn crash(&mut self, crash: Crash) {
         let survives = |act: &Act| match crash {
@@ -84,5 +111,90 @@ impl Cell {
         possible
             .extend(self.acts.iter().filter(|act| !is_hidden(act.ended)).map(|act| act.content));
         possible
+    }
+}
+
+impl Oracle {
+    pub(super) fn new(exports: &[Export]) -> Self {
+        let blank = |export: &Export| vec![Cell::blank(); index(export.blocks.0)];
+        let cells = exports.iter().map(blank).collect();
+        Self { cells, instant: 0, reads: 0, acts: 0, wrong: None, may_fail: false, flips: 0 }
+    }
+
+    /// What was acknowledged may be lost, and anything older take its place.
+    pub(super) fn forget(&mut self) {
+        self.cells.iter_mut().flatten().for_each(Cell::forget);
+    }
+
+    pub(super) fn tick(&mut self) -> u64 {
+        self.instant += 1;
+        self.instant
+    }
+
+    fn cells(&mut self, extent: Extent) -> &mut [Cell] {
+        let first = index(extent.first.0);
+        let end = first + index(extent.blocks.0);
+        &mut self.cells[usize::from(extent.export.0)][first..end]
+    }
+
+    pub(super) fn begin(&mut self, extent: Extent, content: impl Fn(u64) -> u64) -> u64 {
+        let begun = self.tick();
+        self.cells(extent).iter_mut().for_each(|cell| cell.begin(content(begun), begun));
+        begun
+    }
+
+    pub(super) fn end(
+        &mut self,
+        extent: Extent,
+        begun: u64,
+        (durability, outcome): (Durability, Result<(), BlockError>),
+    ) {
+        if let Err(error) = outcome {
+            return self.failed("write", error);
+        }
+        let now = self.tick();
+        self.acts += 1;
+        let is_durable = durability == Durability::Durable;
+        self.cells(extent).iter_mut().for_each(|cell| cell.end(begun, now, is_durable));
+    }
+
+    pub(super) fn flushed(&mut self, begun: u64, outcome: Result<(), BlockError>) {
+        match outcome {
+            Ok(()) => self.cells.iter_mut().flatten().for_each(|cell| cell.flushed(begun)),
+            Err(error) => self.failed("flush", error),
+        }
+    }
+
+    pub(super) fn judge(
+        &mut self,
+        (export, number): (ExportId, u64),
+        found: Option<u64>,
+        begun: u64,
+    ) {
+        let cell = &mut self.cells[usize::from(export.0)][index(number)];
+        match found {
+            None => {
+                let what = format!("block {number} of export {} has bytes of nobody", export.0);
+                self.go_wrong(Kind::WrongBytes, what);
+            }
+            Some(content) if !cell.allows(content, begun) => {
+                let what = format!(
+                    "block {number} of export {} holds act {content}, read at {begun}: {cell:?}",
+                    export.0
+                );
+                self.go_wrong(Kind::OldVersion, what);
+            }
+            Some(content) => cell.saw(content),
+        }
+    }
+
+    pub(super) fn failed(&mut self, what: &str, error: BlockError) {
+        if !self.may_fail {
+            self.go_wrong(Kind::Unreadable, format!("a {what} failed: {error}"));
+        }
+    }
+
+    pub(super) fn go_wrong(&mut self, kind: Kind, what: String) {
+        self.wrong.get_or_insert(kind.wrong(what));
     }
 }

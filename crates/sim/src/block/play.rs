@@ -8,16 +8,15 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use zonal_base::{BLOCK_BYTES, Blocks, Lba, Nanos, Payload, Rng, index};
+use zonal_base::{Blocks, Lba, Nanos, Rng};
+use zonal_device::Patient;
 use zonal_device::ram::Crash;
-use zonal_runtime::Buffers;
-use zonal_shaper::{
-    BlockError, Durability, ExportId, Extent, Identity, OpenError, OpenMode, Opening, Piece, Shaper,
-};
+use zonal_shaper::{ExportId, Extent, Identity, OpenError, OpenMode, Opening, Shaper};
 
-use super::history::{Deed, Ending, History, Life, Step};
-use super::oracle;
-use super::world::{Suffered, World};
+use super::actor::{Actor, read};
+use super::history::{Ending, History, Life, Step};
+use super::oracle::Oracle;
+use super::world::{Device, Suffered, World};
 use crate::assertion;
 use crate::drive::Drive;
 use crate::trace::Trace;
@@ -40,10 +39,12 @@ pub struct Report {
     pub zones_reset: u64,
     /// Blocks that were found torn.
     pub torn_blocks: u64,
+    /// Starts that had to do without a zone which is offline.
+    pub salvages: u64,
 }
 
-/// Within this time of a life's end nothing may be left to do.
-const PATIENCE: Nanos = Nanos::secs(60);
+/// Within this time of a life's end nothing may be left to do. A device that loses a write is given up after half of it.
+const PATIENCE: Nanos = Nanos::secs(300);
 
 const BEGINNING: Nanos = Nanos::secs(1);
 
@@ -84,27 +85,12 @@ struct Play<'a> {
     suffered: Suffered,
 }
 
-/// What all actors share.
-struct Oracle {
-    /// By export and block.
-    cells: Vec<Vec<oracle::Cell>>,
-    /// Instants are counted, not measured: each begin and end has its own.
-    instant: u64,
-    reads: u64,
-    acts: u64,
-    wrong: Option<Wrong>,
-    /// Errors that may be answered.
-    may_fail: bool,
-}
-
 /// The devices cannot be opened again, which was to be expected of what happened to them.
 struct Over;
 
 impl<'a> Play<'a> {
     fn new(history: &'a History, trace: Trace, now: Rc<Cell<Nanos>>) -> Self {
-        let blank = |blocks: Blocks| vec![oracle::Cell::blank(); index(blocks.0)];
-        let cells = history.setting.exports.iter().map(|export| blank(export.blocks)).collect();
-        let oracle = Oracle { cells, instant: 0, reads: 0, acts: 0, wrong: None, may_fail: false };
+        let oracle = Oracle::new(&history.setting.exports);
         let report = Report { history: history.seed, ..Report::default() };
         let suffered = Suffered::default();
         Self { history, trace, now, report, oracle: Rc::new(RefCell::new(oracle)), suffered }
@@ -133,7 +119,9 @@ impl<'a> Play<'a> {
         let history = (self.report.history, self.trace.clone());
         let mut world = World::new(self.now.clone(), drives.len(), history);
         world.suffered = Suffered { gone: false, ..self.suffered };
-        let lived = self.live_in(&mut world, drives, life);
+        let mut devices: Vec<Device<'_>> = drives.iter_mut().map(Patient::new).collect();
+        let lived = self.live_in(&mut world, &mut devices, life);
+        drop(devices);
         self.report.history = world.history;
         self.suffered = world.suffered;
         drop(world);
@@ -166,17 +154,39 @@ impl<'a> Play<'a> {
     fn live_in(
         &mut self,
         world: &mut World,
-        drives: &mut [Drive],
+        drives: &mut [Device<'_>],
         life: &Life,
     ) -> Result<Result<(), Over>, Wrong> {
-        let shaper = match self.open(world, drives)? {
+        let Suffered { flips, flipped, offline, unreadable, worn, .. } = self.suffered;
+        let Some(mut opened) = self.open(world, drives, OpenMode::Recover)? else {
+            // A command was lost: the host resets the device, and the next start is another one.
+            world.suffered.gone = true;
+            return Ok(Ok(()));
+        };
+        if flipped {
+            self.oracle.borrow_mut().forget();
+        }
+        if matches!(opened, Err(OpenError::Unreadable(_))) && offline {
+            self.report.salvages += 1;
+            self.oracle.borrow_mut().forget();
+            opened = self.open(world, drives, OpenMode::Salvage)?.unwrap_or(opened);
+        }
+        let shaper = match opened {
             Ok(shaper) => shaper,
-            Err(OpenError::Unreadable(_)) if self.suffered.unreadable => return Ok(Err(Over)),
-            Err(_) if self.suffered.worn => return Ok(Err(Over)),
+            Err(OpenError::Unreadable(_)) if unreadable || offline || 0 < flips => {
+                return Ok(Err(Over));
+            }
+            Err(error @ OpenError::Unreadable(_)) => {
+                return Err(Kind::Unreadable.wrong(format!("it did not open: {error}")));
+            }
+            Err(_) if worn => return Ok(Err(Over)),
             Err(error) => {
                 return Err(Kind::Unreadable.wrong(format!("it did not open: {error}")));
             }
         };
+        // From now on it is done without that zone.
+        (world.suffered.offline, world.suffered.flipped) = (false, false);
+        world.serve(drives);
         self.report.torn_blocks += shaper.recovery().torn_blocks;
         self.read_all(world, drives, &shaper)?;
         let acting = Rc::new(Cell::new(0));
@@ -201,17 +211,19 @@ impl<'a> Play<'a> {
         Ok(Ok(()))
     }
 
+    /// `None`: a device never answers.
     fn open(
         &self,
         world: &mut World,
-        drives: &mut [Drive],
-    ) -> Result<Result<Shaper, OpenError>, Wrong> {
+        drives: &mut [Device<'_>],
+        mode: OpenMode,
+    ) -> Result<Option<Result<Shaper, OpenError>>, Wrong> {
         let setting = &self.history.setting;
         let opening = Opening {
             settings: setting.engine,
             exports: setting.exports.clone(),
             identity: Identity(u128::from(self.history.seed).to_le_bytes()),
-            mode: OpenMode::Recover,
+            mode,
         };
         let opened = Rc::new(RefCell::new(None));
         let (ports, layout, out) = (world.ports.clone(), setting.layout, opened.clone());
@@ -220,16 +232,20 @@ impl<'a> Play<'a> {
             *out.borrow_mut() = Some(result);
         });
         world.run(drives, PATIENCE, || opened.borrow().is_some())?;
-        let in_use = world.ports.buffers.pool().in_use();
-        let what = format!("it is never open, {in_use} buffers are in use");
-        opened.take().ok_or_else(|| Kind::Stuck.wrong(what))
+        let opened = opened.take();
+        if opened.is_none() && !drives.iter().any(|drive| drive.device().has_lost) {
+            let in_use = world.ports.buffers.pool().in_use();
+            let what = format!("it is never open, {in_use} buffers are in use");
+            return Err(Kind::Stuck.wrong(what));
+        }
+        Ok(opened)
     }
 
     /// Every block holds what it may.
     fn read_all(
         &self,
         world: &mut World,
-        drives: &mut [Drive],
+        drives: &mut [Device<'_>],
         shaper: &Shaper,
     ) -> Result<(), Wrong> {
         self.permit(world);
@@ -259,8 +275,10 @@ impl<'a> Play<'a> {
 
     /// What may fail now.
     fn permit(&self, world: &World) {
-        let Suffered { unreadable, worn, gone, .. } = world.suffered;
-        self.oracle.borrow_mut().may_fail |= unreadable || worn || gone;
+        let Suffered { unreadable, worn, gone, flips, .. } = world.suffered;
+        let mut oracle = self.oracle.borrow_mut();
+        oracle.may_fail |= unreadable || worn || gone || 0 < flips;
+        oracle.flips = flips;
     }
 
     fn look(&self, _: &World) -> Result<(), Wrong> {
@@ -289,7 +307,12 @@ impl<'a> Play<'a> {
         }
     }
 
-    fn end(&self, world: &mut World, drives: &mut [Drive], shaper: &Shaper) -> Result<(), Wrong> {
+    fn end(
+        &self,
+        world: &mut World,
+        drives: &mut [Device<'_>],
+        shaper: &Shaper,
+    ) -> Result<(), Wrong> {
         let settled = Rc::new(RefCell::new(None));
         let (inner, out) = (shaper.clone(), settled.clone());
         world.executor.spawner().spawn(async move {
@@ -312,179 +335,3 @@ impl<'a> Play<'a> {
 
 /// Blocks that are read at once after a start.
 const STRIDE: u64 = 64;
-
-struct Actor {
-    shaper: Shaper,
-    oracle: Rc<RefCell<Oracle>>,
-    buffers: Buffers,
-    faults: Rc<RefCell<Vec<(usize, super::history::Fault)>>>,
-}
-
-impl Actor {
-    async fn act(&self, deed: Deed) {
-        match deed {
-            Deed::Read(extent) => read(&self.shaper, &self.oracle, extent).await,
-            Deed::Write(extent, durability) => self.write(extent, durability).await,
-            Deed::Trim(extent, durability) => {
-                let begun = self.oracle.borrow_mut().begin(extent, |_| 0);
-                let outcome = self.shaper.trim(extent, durability).await;
-                self.oracle.borrow_mut().end(extent, begun, (durability, outcome));
-            }
-            Deed::Flush => {
-                let begun = self.oracle.borrow_mut().tick();
-                let outcome = self.shaper.flush().await;
-                self.oracle.borrow_mut().flushed(begun, outcome);
-            }
-            Deed::Fault(device, fault) => {
-                self.oracle.borrow_mut().may_fail |=
-                    !matches!(fault, super::history::Fault::FailNextWrite(_));
-                self.faults.borrow_mut().push((device, fault));
-            }
-        }
-    }
-
-    async fn write(&self, extent: Extent, durability: Durability) {
-        let mut memory = self.buffers.take(extent.blocks).await;
-        let begun = self.oracle.borrow_mut().begin(extent, |begun| begun);
-        let bytes = index(extent.blocks.bytes().0);
-        for (n, block) in
-            (extent.first.0..).zip(memory.bytes_mut()[..bytes].chunks_mut(BLOCK_BYTES))
-        {
-            block.fill(0);
-            fill(block, (begun, extent.export, n));
-        }
-        let data = pieces(memory.freeze(bytes));
-        let outcome = self.shaper.write(extent.export, extent.first, data, durability).await;
-        self.oracle.borrow_mut().end(extent, begun, (durability, outcome));
-    }
-}
-
-/// Two pieces, if there are two blocks.
-fn pieces(data: Payload) -> Vec<Payload> {
-    let middle = data.len() / BLOCK_BYTES / 2 * BLOCK_BYTES;
-    match middle {
-        0 => vec![data],
-        _ => vec![data.slice(0..middle), data.slice(middle..data.len())],
-    }
-}
-
-/// Says at the front and at the end of a block who wrote it, and where.
-fn fill(block: &mut [u8], (content, export, number): (u64, ExportId, u64)) {
-    let mut mark = [0; 24];
-    mark[..8].copy_from_slice(&content.to_le_bytes());
-    mark[8..16].copy_from_slice(&number.to_le_bytes());
-    mark[16..18].copy_from_slice(&export.0.to_le_bytes());
-    block[..24].copy_from_slice(&mark);
-    block[BLOCK_BYTES - 24..].copy_from_slice(&mark);
-}
-
-/// Who wrote a block; `None`: nobody did.
-fn content(block: &[u8], export: ExportId, number: u64) -> Option<u64> {
-    let content = u64::from_le_bytes(*block.first_chunk()?);
-    let mut expected = vec![0; BLOCK_BYTES];
-    if content != 0 {
-        fill(&mut expected, (content, export, number));
-    }
-    (block == expected).then_some(content)
-}
-
-async fn read(shaper: &Shaper, oracle: &Rc<RefCell<Oracle>>, extent: Extent) {
-    let begun = oracle.borrow_mut().tick();
-    let outcome = shaper.read(extent).await;
-    let mut oracle = oracle.borrow_mut();
-    oracle.reads += 1;
-    let pieces = match outcome {
-        Ok(pieces) => pieces,
-        Err(error) => return oracle.failed("read", error),
-    };
-    let mut number = extent.first.0;
-    for piece in pieces {
-        match piece {
-            Piece::Zeros(blocks) => {
-                for n in 0..blocks.0 {
-                    oracle.judge((extent.export, number + n), Some(0), begun);
-                }
-                number += blocks.0;
-            }
-            Piece::Data(payload) => {
-                for block in payload.as_bytes().chunks(BLOCK_BYTES) {
-                    let found = content(block, extent.export, number);
-                    oracle.judge((extent.export, number), found, begun);
-                    number += 1;
-                }
-            }
-        }
-    }
-    if number != (extent.first + extent.blocks).0 {
-        oracle.go_wrong(Kind::WrongBytes, format!("{extent:?} was read up to {number}"));
-    }
-}
-
-impl Oracle {
-    fn tick(&mut self) -> u64 {
-        self.instant += 1;
-        self.instant
-    }
-
-    fn cells(&mut self, extent: Extent) -> &mut [oracle::Cell] {
-        let first = index(extent.first.0);
-        let end = first + index(extent.blocks.0);
-        &mut self.cells[usize::from(extent.export.0)][first..end]
-    }
-
-    fn begin(&mut self, extent: Extent, content: impl Fn(u64) -> u64) -> u64 {
-        let begun = self.tick();
-        self.cells(extent).iter_mut().for_each(|cell| cell.begin(content(begun), begun));
-        begun
-    }
-
-    fn end(
-        &mut self,
-        extent: Extent,
-        begun: u64,
-        (durability, outcome): (Durability, Result<(), BlockError>),
-    ) {
-        if let Err(error) = outcome {
-            return self.failed("write", error);
-        }
-        let now = self.tick();
-        self.acts += 1;
-        let is_durable = durability == Durability::Durable;
-        self.cells(extent).iter_mut().for_each(|cell| cell.end(begun, now, is_durable));
-    }
-
-    fn flushed(&mut self, begun: u64, outcome: Result<(), BlockError>) {
-        match outcome {
-            Ok(()) => self.cells.iter_mut().flatten().for_each(|cell| cell.flushed(begun)),
-            Err(error) => self.failed("flush", error),
-        }
-    }
-
-    fn judge(&mut self, (export, number): (ExportId, u64), found: Option<u64>, begun: u64) {
-        let cell = &mut self.cells[usize::from(export.0)][index(number)];
-        match found {
-            None => {
-                let what = format!("block {number} of export {} has bytes of nobody", export.0);
-                self.go_wrong(Kind::WrongBytes, what);
-            }
-            Some(content) if !cell.allows(content, begun) => {
-                let what = format!(
-                    "block {number} of export {} holds act {content}, read at {begun}: {cell:?}",
-                    export.0
-                );
-                self.go_wrong(Kind::OldVersion, what);
-            }
-            Some(content) => cell.saw(content),
-        }
-    }
-
-    fn failed(&mut self, what: &str, error: BlockError) {
-        if !self.may_fail {
-            self.go_wrong(Kind::Unreadable, format!("a {what} failed: {error}"));
-        }
-    }
-
-    fn go_wrong(&mut self, kind: Kind, what: String) {
-        self.wrong.get_or_insert(kind.wrong(what));
-    }
-}

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use zonal_base::{Blocks, Lba, Nanos, PoolClass, ZoneId, mix64};
-use zonal_device::{Command, Completion, DeviceError, Geometry, ZonedDevice};
+use zonal_device::{Command, Completion, DeviceError, Geometry, Patient, Trouble, ZonedDevice};
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_shaper::Ports;
 
@@ -19,10 +19,10 @@ pub(super) struct World {
     pub(super) executor: Executor,
     pub(super) ports: Ports,
     devices: Vec<Port<Command, Completion>>,
+    is_gone: [bool; 2],
     pub(super) now: Rc<Cell<Nanos>>,
     pub(super) faults: Rc<RefCell<Vec<(usize, Fault)>>>,
     pub(super) suffered: Suffered,
-    is_gone: [bool; 2],
     pub(super) history: u64,
     trace: Trace,
 }
@@ -36,6 +36,12 @@ pub(super) struct Suffered {
     pub(super) unreadable: bool,
     /// Zones were worn out: there may be too few.
     pub(super) worn: bool,
+    /// A zone is offline that no start has done without yet.
+    pub(super) offline: bool,
+    /// Bits that turned over.
+    pub(super) flips: u32,
+    /// Bits turned over since the last start: what does not fit its checksum then is taken for torn.
+    pub(super) flipped: bool,
     /// A device went away in this life.
     pub(super) gone: bool,
 }
@@ -48,6 +54,12 @@ const TURNS_AT_ONE_INSTANT_MAX: u32 = 100_000;
 
 /// Tasks of one world.
 const TASKS_MAX: usize = 1024;
+
+/// How long the host waits for a read; devices that are late or silent for long are done without from then on.
+const READ_PATIENCE: Nanos = Nanos::secs(10);
+
+/// A device as the host sees it.
+pub(super) type Device<'a> = Patient<&'a mut Drive>;
 
 impl World {
     pub(super) fn new(
@@ -86,14 +98,14 @@ impl World {
     /// Turns until `done`, or `patience` is over, or nothing is left that could happen. True when it was done.
     pub(super) fn run(
         &mut self,
-        drives: &mut [Drive],
+        devices: &mut [Device<'_>],
         patience: Nanos,
         mut done: impl FnMut() -> bool,
     ) -> Result<bool, Wrong> {
         let until = self.now.get() + patience;
         let mut turns = 0;
         loop {
-            let moved = self.turn(drives)?;
+            let moved = self.turn(devices)?;
             if done() {
                 return Ok(true);
             }
@@ -106,8 +118,8 @@ impl World {
                 continue;
             }
             turns = 0;
-            let devices = drives.iter().filter_map(ZonedDevice::next_event);
-            let Some(next) = devices.chain(self.executor.next_deadline()).min() else {
+            let events = devices.iter().filter_map(ZonedDevice::next_event);
+            let Some(next) = events.chain(self.executor.next_deadline()).min() else {
                 return Ok(false);
             };
             self.now.set(self.now.get().max(next).min(until));
@@ -118,20 +130,23 @@ impl World {
         }
     }
 
-    fn turn(&mut self, drives: &mut [Drive]) -> Result<bool, Wrong> {
+    /// The devices are open: from now on they are waited for no longer than they may take.
+    pub(super) fn serve(&self, devices: &mut [Device<'_>]) {
+        for device in devices {
+            device.be_patient(self.now.get(), READ_PATIENCE);
+        }
+    }
+
+    fn turn(&mut self, devices: &mut [Device<'_>]) -> Result<bool, Wrong> {
         let now = self.now.get();
         let mut moved = 0 < self.executor.run(POLLS_MAX);
         for (device, fault) in self.faults.take() {
-            self.inflict(device, &mut drives[device], fault);
+            self.inflict(device, &mut devices[device], fault);
         }
-        for (number, drive) in drives.iter_mut().enumerate() {
+        for (number, drive) in devices.iter_mut().enumerate() {
             let port = self.devices[number].clone();
             while let Some((ticket, command)) = port.take() {
                 moved = true;
-                if self.is_gone[number] {
-                    port.complete(ticket, Err(DeviceError::DeviceGone));
-                    continue;
-                }
                 self.trace.command(now, (ticket, &command), drive.geometry());
                 if let Err(command) = drive.submit(now, ticket, command) {
                     port.put_back(ticket, command);
@@ -140,26 +155,45 @@ impl World {
             }
             while let Some((ticket, completion)) = drive.poll(now) {
                 moved = true;
-                let completion = match self.is_gone[number] {
-                    true => Err(DeviceError::DeviceGone),
-                    false => completion,
-                };
                 self.trace.completion(now, ticket, &completion);
                 self.history =
                     mix64(self.history ^ now.0 ^ ticket.0 << 1 ^ u64::from(completion.is_ok()));
                 self.judge(&completion)?;
                 port.complete(ticket, completion);
             }
+            moved |= self.look_for_trouble(number, drive)?;
         }
         Ok(moved)
     }
 
-    fn inflict(&mut self, number: usize, drive: &mut Drive, fault: Fault) {
+    /// A device that hangs is done without; one that fails is asked on.
+    fn look_for_trouble(&mut self, number: usize, device: &mut Device<'_>) -> Result<bool, Wrong> {
+        let hangs =
+            matches!(device.trouble(), Some(Trouble::Silent | Trouble::Slow | Trouble::Gone));
+        if self.is_gone[number] || !hangs {
+            return Ok(false);
+        }
+        if !device.device().has_lost {
+            return Err(Kind::Unreadable.wrong("a healthy device was given up".into()));
+        }
+        self.trace.note(self.now.get(), "host", format_args!("does without device {number}"));
+        self.lose(number, device);
+        Ok(true)
+    }
+
+    fn lose(&mut self, number: usize, device: &mut Device<'_>) {
+        self.is_gone[number] = true;
+        self.suffered.gone = true;
+        device.abandon();
+    }
+
+    fn inflict(&mut self, number: usize, device: &mut Device<'_>, fault: Fault) {
         if self.is_gone[number] {
             return;
         }
         self.trace.note(self.now.get(), "fate", format_args!("device {number}: {fault:?}"));
-        let geometry = *drive.geometry();
+        let geometry = *device.geometry();
+        let drive = device.device_mut();
         match fault {
             Fault::FailNextWrite(zone) => {
                 drive.inflict(drive::Fault::FailNextWrite(zone), false);
@@ -172,10 +206,22 @@ impl World {
                 drive.inflict(drive::Fault::Unreadable(lba(&geometry, zone, block)), false);
                 self.suffered.unreadable = true;
             }
-            Fault::Gone => {
-                self.is_gone[number] = true;
+            Fault::Offline(zone) => {
+                drive.inflict(drive::Fault::Offline(zone), false);
+                self.suffered.worn = true;
+                self.suffered.offline = true;
+            }
+            Fault::FlipBit(zone, block, bit) => {
+                drive.inflict(drive::Fault::FlipBit(lba(&geometry, zone, block), bit), false);
+                self.suffered.flips += 1;
+                self.suffered.flipped = true;
+            }
+            Fault::LoseCommand => {
+                drive.inflict(drive::Fault::LoseCommand, false);
+                // Until that is noticed, whoever needs it waits.
                 self.suffered.gone = true;
             }
+            Fault::Gone => self.lose(number, device),
         }
         self.suffered.refusals = true;
     }

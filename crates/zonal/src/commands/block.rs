@@ -8,6 +8,7 @@ mod serve;
 mod stats;
 
 use clap::Subcommand;
+use zonal_host::BlockMode;
 
 use crate::config::BlockFlags;
 use crate::failure::Failure;
@@ -20,6 +21,9 @@ pub(crate) struct Args {
     action: Option<Action>,
     #[command(flatten)]
     flags: BlockFlags,
+    /// Go on without what cannot be read: some blocks may be older than what was acknowledged
+    #[arg(long)]
+    salvage: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -38,7 +42,8 @@ Sizes need a unit (KiB, MiB, GiB, TiB).";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match &args.action {
-        None => serve::run(&args.flags),
+        None if args.salvage => serve::run(&args.flags, BlockMode::Salvage),
+        None => serve::run(&args.flags, BlockMode::Recover),
         Some(Action::Stats(args)) => stats::run(args),
         Some(Action::Format(args)) => format::run(args),
     }

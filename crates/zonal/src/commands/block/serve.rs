@@ -28,18 +28,18 @@ use crate::local_socket::LocalSocket;
 use crate::logging;
 use crate::signals::Signals;
 
-pub(super) fn run(flags: &BlockFlags) -> Result<(), Failure> {
+pub(super) fn run(flags: &BlockFlags, mode: BlockMode) -> Result<(), Failure> {
     let config = BlockConfig::load(flags).map_err(Failure::request)?;
     logging::start(&config.log);
-    LocalSet::new().block_on(&crate::commands::runtime()?, serve(&config))
+    LocalSet::new().block_on(&crate::commands::runtime()?, serve(&config, mode))
 }
 
-async fn serve(config: &BlockConfig) -> Result<(), Failure> {
+async fn serve(config: &BlockConfig, mode: BlockMode) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     let mut home = home(config)?;
     let sockets = Sockets::take(config, home.as_ref())?;
     let admin_address = Address::take(config.admin, "--admin (admin.listen)")?;
-    let settings = settings(config, home.as_mut())?;
+    let settings = settings(config, home.as_mut(), mode)?;
     let block = {
         let mut start = pin!(Block::start(&settings));
         tokio::select! {
@@ -130,7 +130,11 @@ impl Sockets {
 }
 
 /// The devices and what is made of them.
-fn settings(config: &BlockConfig, home: Option<&mut Home>) -> Result<BlockSettings, Failure> {
+fn settings(
+    config: &BlockConfig,
+    home: Option<&mut Home>,
+    mode: BlockMode,
+) -> Result<BlockSettings, Failure> {
     let (buffer, capacity) = match &config.devices {
         Devices::Own => {
             let home = home.expect("it was opened because no device was named");
@@ -146,7 +150,7 @@ fn settings(config: &BlockConfig, home: Option<&mut Home>) -> Result<BlockSettin
         exports: config.exports.clone(),
         spare_percent: config.spare_percent,
         memory: config.memory,
-        mode: BlockMode::Recover,
+        mode,
     })
 }
 

@@ -1,0 +1,127 @@
+//! Who writes and reads: what it does, step by step, and what it tells the oracle.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use zonal_base::{BLOCK_BYTES, Payload, index};
+use zonal_runtime::Buffers;
+use zonal_shaper::{Durability, ExportId, Extent, Piece, Shaper};
+
+use super::history::{Deed, Fault};
+use super::oracle::Oracle;
+use crate::violation::Kind;
+
+/// A user, or fate.
+pub(super) struct Actor {
+    pub(super) shaper: Shaper,
+    pub(super) oracle: Rc<RefCell<Oracle>>,
+    pub(super) buffers: Buffers,
+    pub(super) faults: Rc<RefCell<Vec<(usize, Fault)>>>,
+}
+
+impl Actor {
+    pub(super) async fn act(&self, deed: Deed) {
+        match deed {
+            Deed::Read(extent) => read(&self.shaper, &self.oracle, extent).await,
+            Deed::Write(extent, durability) => self.write(extent, durability).await,
+            Deed::Trim(extent, durability) => {
+                let begun = self.oracle.borrow_mut().begin(extent, |_| 0);
+                let outcome = self.shaper.trim(extent, durability).await;
+                self.oracle.borrow_mut().end(extent, begun, (durability, outcome));
+            }
+            Deed::Flush => {
+                let begun = self.oracle.borrow_mut().tick();
+                let outcome = self.shaper.flush().await;
+                self.oracle.borrow_mut().flushed(begun, outcome);
+            }
+            Deed::Fault(device, fault) => {
+                let mut oracle = self.oracle.borrow_mut();
+                oracle.may_fail |= !matches!(fault, Fault::FailNextWrite(_));
+                oracle.flips += u32::from(matches!(fault, Fault::FlipBit(..)));
+                drop(oracle);
+                self.faults.borrow_mut().push((device, fault));
+            }
+        }
+    }
+
+    async fn write(&self, extent: Extent, durability: Durability) {
+        let mut memory = self.buffers.take(extent.blocks).await;
+        let begun = self.oracle.borrow_mut().begin(extent, |begun| begun);
+        let bytes = index(extent.blocks.bytes().0);
+        for (n, block) in
+            (extent.first.0..).zip(memory.bytes_mut()[..bytes].chunks_mut(BLOCK_BYTES))
+        {
+            block.fill(0);
+            fill(block, (begun, extent.export, n));
+        }
+        let data = pieces(memory.freeze(bytes));
+        let outcome = self.shaper.write(extent.export, extent.first, data, durability).await;
+        self.oracle.borrow_mut().end(extent, begun, (durability, outcome));
+    }
+}
+
+/// Two pieces, if there are two blocks.
+fn pieces(data: Payload) -> Vec<Payload> {
+    let middle = data.len() / BLOCK_BYTES / 2 * BLOCK_BYTES;
+    match middle {
+        0 => vec![data],
+        _ => vec![data.slice(0..middle), data.slice(middle..data.len())],
+    }
+}
+
+/// Says at the front and at the end of a block who wrote it, and where.
+fn fill(block: &mut [u8], (content, export, number): (u64, ExportId, u64)) {
+    let mut mark = [0; 24];
+    mark[..8].copy_from_slice(&content.to_le_bytes());
+    mark[8..16].copy_from_slice(&number.to_le_bytes());
+    mark[16..18].copy_from_slice(&export.0.to_le_bytes());
+    block[..24].copy_from_slice(&mark);
+    block[BLOCK_BYTES - 24..].copy_from_slice(&mark);
+}
+
+/// Who wrote a block of which so many bits may have turned over; `None`: nobody did.
+fn content(block: &[u8], (export, number): (ExportId, u64), flips: u32) -> Option<u64> {
+    let front = u64::from_le_bytes(*block.first_chunk()?);
+    let back = u64::from_le_bytes(*block[BLOCK_BYTES - 24..].first_chunk()?);
+    [front, back].into_iter().find(|content| {
+        let mut expected = vec![0; BLOCK_BYTES];
+        if *content != 0 {
+            fill(&mut expected, (*content, export, number));
+        }
+        let differing = block.iter().zip(&expected).map(|(a, b)| (a ^ b).count_ones());
+        block == expected || differing.sum::<u32>() <= flips
+    })
+}
+
+/// A read, and what the oracle says of it.
+pub(super) async fn read(shaper: &Shaper, oracle: &Rc<RefCell<Oracle>>, extent: Extent) {
+    let begun = oracle.borrow_mut().tick();
+    let outcome = shaper.read(extent).await;
+    let mut oracle = oracle.borrow_mut();
+    oracle.reads += 1;
+    let pieces = match outcome {
+        Ok(pieces) => pieces,
+        Err(error) => return oracle.failed("read", error),
+    };
+    let mut number = extent.first.0;
+    for piece in pieces {
+        match piece {
+            Piece::Zeros(blocks) => {
+                for n in 0..blocks.0 {
+                    oracle.judge((extent.export, number + n), Some(0), begun);
+                }
+                number += blocks.0;
+            }
+            Piece::Data(payload) => {
+                for block in payload.as_bytes().chunks(BLOCK_BYTES) {
+                    let found = content(block, (extent.export, number), oracle.flips);
+                    oracle.judge((extent.export, number), found, begun);
+                    number += 1;
+                }
+            }
+        }
+    }
+    if number != (extent.first + extent.blocks).0 {
+        oracle.go_wrong(Kind::WrongBytes, format!("{extent:?} was read up to {number}"));
+    }
+}
