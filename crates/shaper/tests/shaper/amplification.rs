@@ -5,7 +5,7 @@
 use zonal_base::{Blocks, Contents, Rng};
 use zonal_shaper::Settings;
 
-use crate::rig::{Drives, Rig, Shape, export, mib};
+use crate::rig::{Drives, Rig, Shape, export, is_slow, mib};
 
 /// What came of a run, after it had warmed up.
 struct Measured {
@@ -82,10 +82,6 @@ fn analytical(shape: Shape, user: u64, batch: f64) -> f64 {
         if (1.0 - middle) / -middle.ln() < live { low = middle } else { high = middle }
     }
     survive / (1.0 - low) / segment
-}
-
-fn is_slow() -> bool {
-    std::env::var("SLOW_TESTS").is_ok_and(|slow| slow == "1")
 }
 
 /// A buffer of 5 %; zones large enough for the limit that the analysis is about, or small enough for every day.

@@ -6,13 +6,15 @@ use std::rc::Rc;
 use zonal_base::{Blocks, Bytes, Checksum, Contents, Lba, Nanos, PoolClass, Tag};
 use zonal_device::{Command, Completion, Geometry, ZonedDevice};
 use zonal_emulator::{
-    ConventionalDrive, ConventionalProfile, Medium, Memory, OnReset, Profile, Tags, ZonedDrive,
+    ConventionalDrive, ConventionalProfile, Medium, OnReset, Profile, Tags, ZonedDrive,
 };
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_shaper::{
     Durability, Export, ExportId, Identity, Layout, OpenMode, Opening, Ports, Settings, Shaper,
     Stats, TenantStats,
 };
+
+use crate::compact::Compact;
 
 /// Zones of both devices.
 #[derive(Clone, Copy)]
@@ -49,7 +51,7 @@ impl Drives {
     pub(crate) fn new(shape: Shape, contents: Contents) -> Self {
         let medium = |geometry: &Geometry| -> Box<dyn Medium> {
             match contents {
-                Contents::Bytes => Box::new(Memory::new(geometry)),
+                Contents::Bytes => Box::new(Compact::new(geometry)),
                 Contents::Tags => Box::new(Tags::new(geometry)),
             }
         };
@@ -67,6 +69,10 @@ impl Drives {
         let profile = Profile { geometry, ..zn540 };
         let capacity = ZonedDrive::new(profile, 2, medium(&geometry));
         Self { buffer, capacity, contents, now: Nanos::secs(1) }
+    }
+
+    pub(crate) const fn now(&self) -> Nanos {
+        self.now
     }
 
     pub(crate) fn layout(&self) -> Layout {
@@ -203,4 +209,9 @@ fn carry(port: &Port<Command, Completion>, drive: &mut dyn ZonedDevice, now: Nan
 /// Mebibytes.
 pub(crate) fn mib(bytes: u64) -> u64 {
     bytes / Bytes::mib(1).0
+}
+
+/// Whether there is time for devices of a real size.
+pub(crate) fn is_slow() -> bool {
+    std::env::var("SLOW_TESTS").is_ok_and(|slow| slow == "1")
 }
