@@ -1,5 +1,6 @@
-//! `zonal sim`: histories of the engine in virtual time, with crashes and faults; a seed finds each again.
+//! `zonal sim`: histories of the cache or of a block device in virtual time, with crashes and faults; a seed finds each again.
 
+mod kind;
 mod summary;
 mod wrong;
 
@@ -11,18 +12,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zonal_policy::Spec;
-use zonal_sim::{History, Options, Report, Shrink, Violation};
+use zonal_sim::{History, Options, Violation, block};
 
 use super::bench::on_device;
 use super::print;
 use crate::failure::Failure;
+use kind::Kind;
 use summary::Summary;
 use wrong::Found;
 
 /// Run the engine in virtual time, with crashes and faults
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Examples: zonal sim --seed 42 --trace, zonal sim --seeds 1..100000 --minutes 5 --json
+Examples: zonal sim --seed 42 --trace, zonal sim --seeds 1..100000 --minutes 5 --json, zonal sim --block --seeds 1..5000
 
 A violation ends it with exit code 1: the seed, the commit, and the smallest history that goes wrong in the same way.")]
 pub(crate) struct Args {
@@ -32,6 +34,9 @@ pub(crate) struct Args {
     /// Many histories: from A up to and without B, on all cores, until one goes wrong
     #[arg(long, value_name = "A..B")]
     seeds: Option<Seeds>,
+    /// Histories of a block device in place of those of the cache
+    #[arg(long, conflicts_with = "policy")]
+    block: bool,
     /// The policy of all histories, as chunk-lru or zdrop?vop=50% [default: zone-fifo, zone-lru, flow, or one that keeps a third of everything, as the seed has it]
     #[arg(long, value_name = "POLICY", value_parser = on_device)]
     policy: Option<Spec>,
@@ -76,10 +81,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         (None, Some(Seeds(range))) => range.clone(),
         (None, None) => return Err(Failure::request(NOT_NAMED)),
     };
-    let options = Options::with_policy(args.policy.clone());
+    match args.block {
+        true => run_kind::<block::History>(args, seeds, &block::Options::default()),
+        false => run_kind::<History>(args, seeds, &Options::with_policy(args.policy.clone())),
+    }
+}
+
+fn run_kind<H: Kind>(args: &Args, seeds: Range<u64>, options: &H::Options) -> Result<(), Failure> {
     let outcome = match args.trace {
-        true => run_traced(seeds.start, &options)?,
-        false => run_all(seeds.clone(), &options, args.minutes),
+        true => run_traced::<H>(seeds.start, options)?,
+        false => run_all::<H>(seeds.clone(), options, args.minutes),
     };
     match outcome {
         Ok(reports) => {
@@ -87,32 +98,35 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             if args.json { print::json(&summary) } else { print::text(&summary.to_text()) }
         }
         Err(violation) => {
-            let history = History::of_seed(violation.seed, &options);
+            let history = H::of_seed(violation.seed, options);
             let found = Found::new(&violation, &history.shrink(&violation));
             if args.json {
                 print::json(&found)?;
                 return Err(Failure::work(violation));
             }
-            Err(Failure::work(found.to_text()))
+            Err(Failure::work(found.to_text(H::SWITCH)))
         }
     }
 }
 
-fn run_traced(seed: u64, options: &Options) -> Result<Result<Vec<Report>, Violation>, Failure> {
-    let (log, outcome) = History::of_seed(seed, options).run_traced();
+fn run_traced<H: Kind>(
+    seed: u64,
+    options: &H::Options,
+) -> Result<Result<Vec<H::Report>, Violation>, Failure> {
+    let (log, outcome) = H::of_seed(seed, options).play_traced();
     print::text(&log)?;
     Ok(outcome.map(|report| vec![report]))
 }
 
 /// Each thread takes the next seed; the first violation ends all.
-fn run_all(
+fn run_all<H: Kind>(
     seeds: Range<u64>,
-    options: &Options,
+    options: &H::Options,
     most: Option<Duration>,
-) -> Result<Vec<Report>, Violation> {
+) -> Result<Vec<H::Report>, Violation> {
     let deadline = most.and_then(|most| Instant::now().checked_add(most));
     let next = AtomicU64::new(seeds.start);
-    let results: Mutex<Result<Vec<Report>, Violation>> = Mutex::new(Ok(Vec::new()));
+    let results: Mutex<Result<Vec<H::Report>, Violation>> = Mutex::new(Ok(Vec::new()));
     let work = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
@@ -120,7 +134,7 @@ fn run_all(
             if is_over(&results.lock().expect("no thread panics while it holds the results")) {
                 return;
             }
-            let result = zonal_sim::run(seed, options);
+            let result = H::of_seed(seed, options).play();
             let mut so_far = results.lock().expect("no thread panics while it holds the results");
             match (&mut *so_far, result) {
                 (Ok(reports), Ok(report)) => reports.push(report),

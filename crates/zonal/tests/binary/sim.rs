@@ -17,6 +17,25 @@ fn equal_seeds_are_equal_histories_on_however_many_threads() {
 }
 
 #[test]
+fn the_block_device_has_histories_of_its_own() {
+    let folder = folder();
+    let of = |words: &[&str]| {
+        let output = run(folder.path(), &[&["sim", "--block"], words].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let summary: serde_json::Value =
+        serde_json::from_str(&of(&["--seeds", "1..9", "--json"])).unwrap();
+    assert_eq!((&summary["histories"], &summary["next_seed"]), (&8.into(), &().into()));
+    assert!(0 < summary["writes"].as_u64().unwrap(), "{summary}");
+    assert!(of(&["--seed", "1"]).contains("no violation"));
+    let trace = of(&["--seed", "1", "--trace"]);
+    assert!(trace.starts_with("1.000000000 life       1 begins\n"), "{trace}");
+    let words = ["sim", "--block", "--seed", "1", "--policy", "flow"];
+    check_failure(folder.path(), &words, (2, "the argument '--block' cannot be used with"));
+}
+
+#[test]
 fn a_trace_tells_a_history_from_its_beginning_to_the_verdict() {
     let folder = folder();
     let of = |seed: &str| {

@@ -3,44 +3,35 @@
 use std::ops::Range;
 
 use serde::Serialize;
-use zonal_sim::Report;
 
-#[derive(Debug, Serialize)]
-pub(super) struct Summary {
+use super::kind::Told;
+
+#[derive(Serialize)]
+pub(super) struct Summary<T: Told> {
     histories: usize,
     /// The first seed for which there was no time. `null`: there was time for all.
     next_seed: Option<u64>,
     /// All that happened, as one number: equal for equal seeds.
     fingerprint: String,
-    reads: u64,
-    reads_cached: u64,
-    reads_failed: u64,
-    writes: u64,
-    crashes: u64,
-    zones_reset: u64,
+    #[serde(flatten)]
+    sums: T::Sums,
     virtual_seconds: f64,
 }
 
-impl Summary {
+impl<T: Told> Summary<T> {
     /// Requires: the reports are of the first ones of `seeds`.
-    pub(super) fn of(seeds: Range<u64>, reports: &[Report]) -> Self {
-        let sum = |of: fn(&Report) -> u64| reports.iter().map(of).sum::<u64>();
+    pub(super) fn of(seeds: Range<u64>, reports: &[T]) -> Self {
         // The order in which threads finish does not matter to a sum.
         let fingerprint =
-            reports.iter().fold(0, |sum: u64, report| sum.wrapping_add(report.history));
+            reports.iter().fold(0, |sum: u64, report| sum.wrapping_add(report.fingerprint()));
         let next_seed = seeds.start + reports.len() as u64;
         Self {
             histories: reports.len(),
             next_seed: seeds.contains(&next_seed).then_some(next_seed),
             fingerprint: format!("{fingerprint:016x}"),
-            reads: sum(|report| report.reads),
-            reads_cached: sum(|report| report.reads_cached),
-            reads_failed: sum(|report| report.reads_failed),
-            writes: sum(|report| report.writes),
-            crashes: sum(|report| report.crashes),
-            zones_reset: sum(|report| report.zones_reset),
+            sums: T::sums(reports),
             // Added up as nanoseconds: a sum of fractions depends on the order in which the threads were done.
-            virtual_seconds: sum(|report| report.lasted) as f64 / 1e9,
+            virtual_seconds: reports.iter().map(T::lasted).sum::<u64>() as f64 / 1e9,
         }
     }
 
@@ -49,23 +40,19 @@ impl Summary {
             format!("there was no time for the seeds from {seed} on\n")
         });
         format!(
-            "{} histories, {:.1} s of virtual time, fingerprint {}: no violation\n{} reads ({} cached, {} cut \
-             short), {} writes, {} crashes, {} zones emptied\n{rest}",
+            "{} histories, {:.1} s of virtual time, fingerprint {}: no violation\n{}\n{rest}",
             self.histories,
             self.virtual_seconds,
             self.fingerprint,
-            self.reads,
-            self.reads_cached,
-            self.reads_failed,
-            self.writes,
-            self.crashes,
-            self.zones_reset,
+            T::to_text(&self.sums),
         )
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use zonal_sim::Report;
+
     use super::*;
 
     #[test]

@@ -1,5 +1,7 @@
 //! What is told of a violation: all that it takes to see it again, and to understand it.
 
+use std::fmt::Display;
+
 use serde::Serialize;
 use zonal_sim::{COMMIT, SHRINK_RUNS_MAX, Shrink, Shrunk, Violation};
 
@@ -31,7 +33,7 @@ struct Small {
 }
 
 impl Found {
-    pub(super) fn new(violation: &Violation, shrunk: &Shrunk) -> Self {
+    pub(super) fn new<H: Shrink + Display>(violation: &Violation, shrunk: &Shrunk<H>) -> Self {
         Self {
             seed: violation.seed,
             commit: COMMIT,
@@ -49,12 +51,13 @@ impl Found {
         }
     }
 
-    pub(super) fn to_text(&self) -> String {
+    /// `switch` is what stands in a command line to mean this kind of history.
+    pub(super) fn to_text(&self, switch: &str) -> String {
         let Self { seed, commit, kind, what, at_us, shrunk } = self;
         let Small { step_count, runs, history, .. } = shrunk;
         format!(
             "seed {seed} of commit {commit} at {at_us} us: {kind}: {what}\n\
-             see it again with `zonal sim --seed {seed} --trace`\n\n\
+             see it again with `zonal sim {switch}--seed {seed} --trace`\n\n\
              {step_count} steps are enough ({runs} histories tried); at {} us: {}\n{}",
             shrunk.at_us,
             shrunk.what,
@@ -77,9 +80,10 @@ mod tests {
         let steps = history.step_count();
         let shrunk = Shrunk { history, violation: violation.clone(), runs: 12 };
         let found = Found::new(&violation, &shrunk);
-        let text = found.to_text();
+        let text = found.to_text("--block ");
         let first = format!("seed 7 of commit {COMMIT} at 2000 us: stuck: it waits\n");
         assert!(text.starts_with(&first), "{text}");
+        assert!(text.contains("see it again with `zonal sim --block --seed 7 --trace`"), "{text}");
         assert!(text.contains(&format!("{steps} steps are enough (12 histories tried)")));
         assert!(found.shrunk.history.len() > steps, "every step has its line");
     }

@@ -1,0 +1,167 @@
+//! What can be simulated: the cache, or a block device.
+
+use std::fmt::Display;
+
+use serde::Serialize;
+use zonal_sim::{History, Options, Report, Shrink, Violation, block};
+
+/// Histories of one kind.
+pub(super) trait Kind: Shrink + Display {
+    /// What a history is given besides its seed.
+    type Options: Sync;
+    type Report: Told + Send;
+
+    /// What stands in a command line to mean it.
+    const SWITCH: &str;
+
+    fn of_seed(seed: u64, options: &Self::Options) -> Self;
+
+    fn play(&self) -> Result<Self::Report, Violation>;
+
+    /// With it comes what happened, line by line.
+    fn play_traced(&self) -> (String, Result<Self::Report, Violation>);
+}
+
+/// What is told of a history that went well.
+pub(super) trait Told {
+    /// What many of them did together.
+    type Sums: Serialize;
+
+    /// All that happened, as one number.
+    fn fingerprint(&self) -> u64;
+
+    /// Nanoseconds of virtual time.
+    fn lasted(&self) -> u64;
+
+    fn sums(reports: &[Self]) -> Self::Sums
+    where
+        Self: Sized;
+
+    /// The same for people: one line.
+    fn to_text(sums: &Self::Sums) -> String;
+}
+
+impl Kind for History {
+    type Options = Options;
+    type Report = Report;
+
+    const SWITCH: &str = "";
+
+    fn of_seed(seed: u64, options: &Options) -> Self {
+        Self::of_seed(seed, options)
+    }
+
+    fn play(&self) -> Result<Report, Violation> {
+        self.run()
+    }
+
+    fn play_traced(&self) -> (String, Result<Report, Violation>) {
+        self.run_traced()
+    }
+}
+
+impl Kind for block::History {
+    type Options = block::Options;
+    type Report = block::Report;
+
+    const SWITCH: &str = "--block ";
+
+    fn of_seed(seed: u64, options: &block::Options) -> Self {
+        Self::of_seed(seed, options)
+    }
+
+    fn play(&self) -> Result<block::Report, Violation> {
+        self.run()
+    }
+
+    fn play_traced(&self) -> (String, Result<block::Report, Violation>) {
+        self.run_traced()
+    }
+}
+
+/// What histories of the cache did.
+#[derive(Debug, Serialize)]
+pub(super) struct OfCache {
+    reads: u64,
+    reads_cached: u64,
+    reads_failed: u64,
+    writes: u64,
+    crashes: u64,
+    zones_reset: u64,
+}
+
+/// What histories of a block device did.
+#[derive(Debug, Serialize)]
+pub(super) struct OfBlock {
+    reads: u64,
+    /// Writes and trims.
+    writes: u64,
+    crashes: u64,
+    zones_reset: u64,
+    blocks_torn: u64,
+    salvages: u64,
+}
+
+impl Told for Report {
+    type Sums = OfCache;
+
+    fn fingerprint(&self) -> u64 {
+        self.history
+    }
+
+    fn lasted(&self) -> u64 {
+        self.lasted
+    }
+
+    fn sums(reports: &[Self]) -> OfCache {
+        let sum = |of: fn(&Self) -> u64| reports.iter().map(of).sum();
+        OfCache {
+            reads: sum(|report| report.reads),
+            reads_cached: sum(|report| report.reads_cached),
+            reads_failed: sum(|report| report.reads_failed),
+            writes: sum(|report| report.writes),
+            crashes: sum(|report| report.crashes),
+            zones_reset: sum(|report| report.zones_reset),
+        }
+    }
+
+    fn to_text(sums: &OfCache) -> String {
+        let OfCache { reads, reads_cached, reads_failed, writes, crashes, zones_reset } = sums;
+        format!(
+            "{reads} reads ({reads_cached} cached, {reads_failed} cut short), {writes} writes, {crashes} crashes, \
+             {zones_reset} zones emptied"
+        )
+    }
+}
+
+impl Told for block::Report {
+    type Sums = OfBlock;
+
+    fn fingerprint(&self) -> u64 {
+        self.history
+    }
+
+    fn lasted(&self) -> u64 {
+        self.lasted
+    }
+
+    fn sums(reports: &[Self]) -> OfBlock {
+        let sum = |of: fn(&Self) -> u64| reports.iter().map(of).sum();
+        OfBlock {
+            reads: sum(|report| report.reads),
+            writes: sum(|report| report.acts),
+            crashes: sum(|report| report.crashes),
+            zones_reset: sum(|report| report.zones_reset),
+            blocks_torn: sum(|report| report.torn_blocks),
+            salvages: sum(|report| report.salvages),
+        }
+    }
+
+    fn to_text(sums: &OfBlock) -> String {
+        let OfBlock { reads, writes, crashes, zones_reset, blocks_torn, salvages } = sums;
+        format!(
+            "{reads} reads, {writes} writes and trims, {crashes} crashes, {zones_reset} zones emptied, {blocks_torn} blocks \
+             torn, {salvages} starts that salvaged"
+        )
+    }
+}
