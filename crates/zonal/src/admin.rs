@@ -6,7 +6,6 @@ mod metrics;
 mod names;
 mod orders;
 mod pin;
-mod process;
 mod purge;
 mod readiness;
 mod report;
@@ -31,6 +30,7 @@ use zonal_host::{Client, ShardStats};
 use zonal_origin::Origins;
 
 use crate::front::Front;
+use crate::metrics::OPEN_METRICS;
 use crate::pins::PinsFile;
 use crate::stats;
 
@@ -224,7 +224,6 @@ fn answer(status: StatusCode, content_type: &'static str, body: impl Into<Body>)
 const PLAIN: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 const NDJSON: &str = "application/x-ndjson";
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 const INDEX: &str = "\
 Zonal

@@ -4,7 +4,7 @@
 //! `runtime` and `device` to look at a device without a node. Knows nothing of: how objects are cached, how
 //! requests are answered.
 //! Read in this order: `commands` (one file each; `serve` and `block` are paths from start to stop), `config`,
-//! `home`, `listeners`, `local_socket`, `signals`, `descriptors`, `access_log`, `front`, `reload`, `admin`, `survey`; then what commands and `admin` say to each other: `wanted`, `warming`,
+//! `home`, `metrics`, `listeners`, `local_socket`, `signals`, `descriptors`, `access_log`, `front`, `reload`, `admin`, `survey`; then what commands and `admin` say to each other: `wanted`, `warming`,
 //! `purging`, `stats`, `block_stats`, `switching`.
 
 mod access_log;
@@ -20,6 +20,7 @@ mod home;
 mod listeners;
 mod local_socket;
 mod logging;
+mod metrics;
 mod pins;
 mod purging;
 mod reload;

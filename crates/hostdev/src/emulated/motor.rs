@@ -183,6 +183,7 @@ impl<D: ZonedDevice> Motor<D> {
                 Mood::Well if self.held.is_empty() => self.hand_back(done, completion),
                 Mood::Well | Mood::Hangs => self.held.push_back((self.told, done, completion)),
                 Mood::Slow(by) => self.held.push_back((self.told + by, done, completion)),
+                Mood::Gone => self.hand_back(done, Err(DeviceError::DeviceGone)),
                 Mood::FailsReads => {
                     let is_read = matches!(completion, Ok(Answer::Read(_)));
                     let failed = if is_read { Err(DeviceError::Media) } else { completion };

@@ -1,7 +1,7 @@
 //! What is wrong with a modelled drive, as a file says while it is there.
 //!
 //! `hangs`: nothing is answered before the file is gone or says something else. `slow 2s`: everything is answered so
-//! much later. `fails-reads`: every read fails.
+//! much later. `fails-reads`: every read fails. `gone`: everything is answered as by a drive that was pulled out.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,6 +25,8 @@ pub(crate) enum Mood {
     Slow(Nanos),
     /// No read succeeds.
     FailsReads,
+    /// It says of everything that it is gone.
+    Gone,
 }
 
 impl Trouble {
@@ -42,6 +44,7 @@ impl Trouble {
         match text.trim().split_once(' ').unwrap_or((text.trim(), "")) {
             ("hangs", _) => Mood::Hangs,
             ("fails-reads", _) => Mood::FailsReads,
+            ("gone", _) => Mood::Gone,
             ("slow", by) => seconds(by).map_or(Mood::Well, |by| Mood::Slow(Nanos::secs(by.into()))),
             _ => Mood::Well,
         }
@@ -55,6 +58,6 @@ impl Trouble {
         if let Mood::Slow(by) = self.mood() {
             std::thread::sleep(by.duration());
         }
-        self.mood() != Mood::FailsReads
+        !matches!(self.mood(), Mood::FailsReads | Mood::Gone)
     }
 }

@@ -1,52 +1,12 @@
-//! What is exported to Prometheus: one table per source, a line per metric.
-//!
-//! Counters only grow; ratios are the reader's to form. Every name is in `docs/metrics.md`, with what it
-//! is divided by.
+//! What the cache exports to Prometheus: one table per source, a line per metric.
 
 use std::fmt;
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Registry;
 use zonal_gateway::{Caching, Stats as GatewayStats};
 use zonal_host::ShardStats;
 use zonal_origin::Stats as OriginStats;
 
-use super::process::Process;
-
-/// A line of a table: a metric, or one label of it.
-struct Metric<T> {
-    kind: Kind,
-    name: &'static str,
-    label: Option<(&'static str, &'static str)>,
-    help: &'static str,
-    value: fn(&T) -> u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Counter,
-    Gauge,
-}
-
-const fn counter<T>(name: &'static str, help: &'static str, value: fn(&T) -> u64) -> Metric<T> {
-    Metric { kind: Kind::Counter, name, label: None, help, value }
-}
-
-const fn gauge<T>(name: &'static str, help: &'static str, value: fn(&T) -> u64) -> Metric<T> {
-    Metric { kind: Kind::Gauge, name, label: None, help, value }
-}
-
-const fn labelled<T>(
-    kind: Kind,
-    (name, help): (&'static str, &'static str),
-    label: (&'static str, &'static str),
-    value: fn(&T) -> u64,
-) -> Metric<T> {
-    Metric { kind, name, label: Some(label), help, value }
-}
+use crate::metrics::{Kind, Metric, Snapshot, Value, counter, gauge, labelled};
 
 const OPENS_FOUND: &str = "zonal_cache_opens_found_total";
 const OPENS_FOUND_HELP: &str = "Heads by where they were found";
@@ -301,7 +261,7 @@ pub(super) fn text(
         let off = ("zonal_gateway_cache_off", "1 while every read goes past the cache");
         let is_off = u64::from(caching == Caching::Off);
         snapshot.family(Kind::Gauge, off).samples.push((Vec::new(), Value::Whole(is_off)));
-        snapshot.add_labelled_counters_of_gateway(stats);
+        add_labelled_counters(&mut snapshot, stats);
     }
     for (name, stats) in origins {
         let place = [("origin", (*name).to_owned())];
@@ -309,143 +269,22 @@ pub(super) fn text(
         let errors = ("zonal_origin_errors_total", "Requests that the origin failed, by kind");
         snapshot.add_counters(errors, ("kind", &place), stats.errors());
     }
-    snapshot.add_process(Process::look());
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(snapshot));
-    let mut text = String::new();
-    encode(&mut text, &registry)?;
-    Ok(text)
+    snapshot.into_text()
 }
 
-type Labels = Vec<(&'static str, String)>;
-
-/// All values at one moment.
-#[derive(Debug, Default)]
-struct Snapshot {
-    families: Vec<Family>,
-}
-
-/// One metric with all its labels.
-#[derive(Debug)]
-struct Family {
-    kind: Kind,
-    name: &'static str,
-    help: &'static str,
-    samples: Vec<(Labels, Value)>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Value {
-    Whole(u64),
-    Fraction(f64),
-}
-
-impl Snapshot {
-    fn family(&mut self, kind: Kind, (name, help): (&'static str, &'static str)) -> &mut Family {
-        let known = self.families.iter().position(|family| family.name == name);
-        let at = known.unwrap_or_else(|| {
-            self.families.push(Family { kind, name, help, samples: Vec::new() });
-            self.families.len() - 1
-        });
-        &mut self.families[at]
-    }
-
-    fn add_table<T>(&mut self, table: &[Metric<T>], of: &T, place: &[(&'static str, String)]) {
-        for metric in table {
-            let mut labels = place.to_vec();
-            labels.extend(metric.label.map(|(label, value)| (label, value.to_owned())));
-            let value = Value::Whole((metric.value)(of));
-            let family = self.family(metric.kind, (metric.name, metric.help));
-            family.samples.push((labels, value));
-        }
-    }
-
-    fn add_labelled_counters_of_gateway(&mut self, stats: &GatewayStats) {
-        let requests = ("zonal_gateway_requests_total", "Requests by operation and status");
-        let family = self.family(Kind::Counter, requests);
-        family.samples.extend(stats.requests().map(|(operation, class, n)| {
-            let status = format!("{class}xx");
-            let labels = vec![("operation", operation.name().to_owned()), ("status", status)];
-            (labels, Value::Whole(n))
-        }));
-        let outcomes = ("zonal_gateway_outcomes_total", "Answers by their X-Cache");
-        let by_name = stats.outcomes().map(|(outcome, n)| (outcome.name(), n));
-        self.add_counters(outcomes, ("x_cache", &[]), by_name);
-        let refusals = ("zonal_gateway_refusals_total", "Requests not let in, by error code");
-        self.add_counters(refusals, ("code", &[]), stats.refusals());
-    }
-
-    /// Counters that differ in one label, before those of their place.
-    fn add_counters(
-        &mut self,
-        named: (&'static str, &'static str),
-        (label, place): (&'static str, &[(&'static str, String)]),
-        counters: impl Iterator<Item = (&'static str, u64)>,
-    ) {
-        let sample = |(value, n): (&str, u64)| {
-            let labels = [(label, value.to_owned())].into_iter().chain(place.iter().cloned());
-            (labels.collect(), Value::Whole(n))
-        };
-        self.family(Kind::Counter, named).samples.extend(counters.map(sample));
-    }
-
-    /// Under the names that every Prometheus dashboard knows.
-    fn add_process(&mut self, process: Process) {
-        for (kind, name, help, value) in [
-            (
-                Kind::Counter,
-                "process_cpu_seconds_total",
-                "User and system CPU time",
-                Value::Fraction(process.cpu_seconds),
-            ),
-            (
-                Kind::Gauge,
-                "process_resident_memory_bytes",
-                "Resident memory",
-                Value::Whole(process.resident.0),
-            ),
-            (
-                Kind::Gauge,
-                "process_open_fds",
-                "Open file descriptors",
-                Value::Whole(process.open_fds),
-            ),
-        ] {
-            self.family(kind, (name, help)).samples.push((Vec::new(), value));
-        }
-    }
-}
-
-impl Collector for Snapshot {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        for family in &self.families {
-            let (kind, name) = match family.kind {
-                // The encoder adds what the names of counters end with.
-                Kind::Counter => (MetricType::Counter, family.name.trim_end_matches("_total")),
-                Kind::Gauge => (MetricType::Gauge, family.name),
-            };
-            let mut metric = encoder.encode_descriptor(name, family.help, None, kind)?;
-            for (labels, value) in &family.samples {
-                if labels.is_empty() {
-                    encode_value(&mut metric, family.kind, *value)?;
-                } else {
-                    encode_value(&mut metric.encode_family(labels)?, family.kind, *value)?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-fn encode_value(sample: &mut MetricEncoder<'_>, kind: Kind, value: Value) -> fmt::Result {
-    match (kind, value) {
-        (Kind::Counter, Value::Whole(n)) => sample.encode_counter::<NoLabelSet, _, u64>(&n, None),
-        (Kind::Counter, Value::Fraction(n)) => {
-            sample.encode_counter::<NoLabelSet, _, u64>(&n, None)
-        }
-        (Kind::Gauge, Value::Whole(n)) => sample.encode_gauge(&n),
-        (Kind::Gauge, Value::Fraction(n)) => sample.encode_gauge(&n),
-    }
+fn add_labelled_counters(snapshot: &mut Snapshot, stats: &GatewayStats) {
+    let requests = ("zonal_gateway_requests_total", "Requests by operation and status");
+    let family = snapshot.family(Kind::Counter, requests);
+    family.samples.extend(stats.requests().map(|(operation, class, n)| {
+        let status = format!("{class}xx");
+        let labels = vec![("operation", operation.name().to_owned()), ("status", status)];
+        (labels, Value::Whole(n))
+    }));
+    let outcomes = ("zonal_gateway_outcomes_total", "Answers by their X-Cache");
+    let by_name = stats.outcomes().map(|(outcome, n)| (outcome.name(), n));
+    snapshot.add_counters(outcomes, ("x_cache", &[]), by_name);
+    let refusals = ("zonal_gateway_refusals_total", "Requests not let in, by error code");
+    snapshot.add_counters(refusals, ("code", &[]), stats.refusals());
 }
 
 #[cfg(test)]

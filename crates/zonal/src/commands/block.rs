@@ -4,6 +4,7 @@ mod admin;
 mod disk;
 mod format;
 mod greeting;
+mod metrics;
 mod serve;
 mod stats;
 

@@ -11,7 +11,6 @@ use zonal_hostdev::DeviceSpec;
 
 use super::check::{Checked, address, given, log, parsed, text};
 use super::layers::{gathered, table};
-use super::raw;
 use super::{ConfigError, Log, variables};
 
 /// The file that shows and holds every default.
@@ -181,8 +180,6 @@ impl BlockConfig {
 
 fn check(file: &File) -> Checked<BlockConfig> {
     let File { data_dir, block, nbd, admin, log: of_log } = file;
-    let of_log =
-        raw::Log { format: of_log.format.clone(), level: of_log.level.clone(), access: None };
     let is_local = text(&nbd.listen).is_empty();
     Ok(BlockConfig {
         data_dir: given("data-dir", data_dir)?.into(),
@@ -194,7 +191,8 @@ fn check(file: &File) -> Checked<BlockConfig> {
         listen: if is_local { None } else { Some(address("nbd.listen", &nbd.listen)?) },
         connections_max: connections(&nbd.connections)?,
         admin: address("admin.listen", &admin.listen)?,
-        log: log(&of_log)?,
+        // What clients ask for is not logged.
+        log: log(&of_log.format, &of_log.level, &None)?,
     })
 }
 

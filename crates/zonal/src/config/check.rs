@@ -61,7 +61,7 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
         freshness: freshness::rules(&file.freshness)?,
         keep: keep::checked(&file.keep, text(&file.data_dir))?,
         limits: limits(&file.limits)?,
-        log: log(&file.log)?,
+        log: log(&file.log.format, &file.log.level, &file.log.access)?,
     })
 }
 
@@ -451,15 +451,19 @@ fn limits(limits: &raw::Limits) -> Checked<zonal_gateway::Limits> {
     })
 }
 
-pub(super) fn log(log: &raw::Log) -> Checked<Log> {
-    let format = match text(&log.format) {
+pub(super) fn log(
+    format: &Option<String>,
+    level: &Option<String>,
+    access: &Option<String>,
+) -> Checked<Log> {
+    let format = match text(format) {
         "text" => LogFormat::Text,
         "json" => LogFormat::Json,
         other => {
             return Err(ConfigError::new("log.format", format!("{other:?}: write text or json")));
         }
     };
-    let level = text(&log.level);
+    let level = text(level);
     // Without an equals sign `Targets` would take any word for the name of a crate.
     let words = level.split(',').filter(|word| !word.contains('='));
     let are_levels = words.map(str::parse::<LevelFilter>).all(|word| word.is_ok());
@@ -467,7 +471,7 @@ pub(super) fn log(log: &raw::Log) -> Checked<Log> {
         let why = "write error, warn, info, debug or trace, or info,zonal_host=debug";
         ConfigError::new("log.level", format!("{level:?}: {why}"))
     })?;
-    let access = match text(&log.access) {
+    let access = match text(access) {
         "" => None,
         "-" => Some(AccessTo::StandardOutput),
         path => Some(AccessTo::File(path.into())),

@@ -1,18 +1,19 @@
 //! `zonal block`: started, asked over NBD, told to stop, killed.
 
 mod crash;
+mod lost;
 mod real;
 
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Output;
 
-use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::harness::{PATIENCE, check_failure, folder, noise, run, zonal};
+use crate::harness::{Process, check_failure, folder, metric, noise, run};
+use crate::http::{self, Response};
+use crate::metrics::{documented, exported};
 use crate::nbd::{Command, Nbd};
 
 /// Small devices, on which everything that happens to large ones happens soon.
@@ -23,85 +24,52 @@ const DEVICES: [&str; 4] = [
     "file:buffer?size=16MiB&zone=2MiB",
 ];
 
-/// A running `zonal block`, its folder, and a folder with a short name for its socket.
+/// A running `zonal block`.
 struct Block {
-    child: Child,
-    greeting: String,
+    process: Process,
     socket: PathBuf,
-    log: PathBuf,
+    admin: SocketAddr,
 }
 
 impl Block {
     #[track_caller]
     fn start(place: &Place, words: &[&str]) -> Self {
-        let (log, socket) = (place.folder.path().join("log"), place.socket());
-        let stderr = File::options().create(true).append(true).open(&log).unwrap();
-        let mut child = zonal(place.folder.path())
-            .args(["block", "--admin", "127.0.0.1:0", "--socket"])
-            .arg(&socket)
-            .args(words)
-            .stdout(Stdio::piped())
-            .stderr(stderr)
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut greeting = String::new();
-        // The last line of the greeting; without it the process has ended, and its output with it.
-        while !greeting.contains("Whoever reaches it") {
-            let Some(line) = lines.next() else {
-                let _ = child.wait();
-                panic!("it ended before it was up: {}", fs::read_to_string(&log).unwrap());
-            };
-            greeting += &(line.unwrap() + "\n");
-        }
-        Self { child, greeting, socket, log }
+        let socket = place.socket();
+        let fixed = ["block", "--admin", "127.0.0.1:0", "--socket", socket.to_str().unwrap()];
+        let words = [&fixed, words].concat();
+        let process = Process::start(place.folder.path(), &words, "Whoever reaches it");
+        let admin = process.address("--admin ", &['\n']);
+        Self { process, socket, admin }
     }
 
     fn client(&self, export: &str) -> Nbd {
         Nbd::connect(&self.socket, export).unwrap()
     }
 
-    fn admin(&self) -> &str {
-        let (_, rest) = self.greeting.split_once("--admin ").unwrap();
-        rest.lines().next().unwrap()
+    fn ask(&self, path: &str) -> Response {
+        http::get(self.admin, path).unwrap()
     }
 
     fn stats(&self, folder: &Path, words: &[&str]) -> Output {
-        run(folder, &[&["block", "stats", "--admin", self.admin()], words].concat())
+        let admin = self.admin.to_string();
+        run(folder, &[&["block", "stats", "--admin", &admin], words].concat())
     }
 
     /// SIGTERM, and all is well.
     #[track_caller]
-    fn stop(mut self) {
-        let id = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
-        kill_process(id, Signal::TERM).unwrap();
-        let begin = Instant::now();
-        let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                break status;
-            }
-            assert!(begin.elapsed() < PATIENCE, "it does not stop");
-            std::thread::sleep(Duration::from_millis(2));
-        };
-        assert_eq!(status.code(), Some(0), "{}", fs::read_to_string(&self.log).unwrap());
-        assert!(!self.socket.exists(), "its socket goes with it");
+    fn stop(self) {
+        let Self { process, socket, .. } = self;
+        process.stop();
+        assert!(!socket.exists(), "its socket goes with it");
     }
 
     /// SIGKILL.
-    fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+    fn kill(self) {
+        self.process.kill();
     }
 }
 
-impl Drop for Block {
-    fn drop(&mut self) {
-        // Nothing to kill when it has ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
+/// A folder, and one with a short name for the socket.
 struct Place {
     folder: TempDir,
     /// Paths of sockets are short.
@@ -191,6 +159,14 @@ fn stats_tell_what_users_and_devices_did() {
     let to_buffer = told["devices"]["buffer_written_bytes"].as_u64().unwrap();
     assert!(80 << 20 < to_buffer && to_buffer < 84 << 20, "{told}");
     assert!(told["failure"].is_null());
+
+    assert_eq!(metric(block.admin, "zonal_block_written_bytes_total{export=\"vm\""), 80 << 20);
+    assert_eq!(metric(block.admin, "zonal_block_user_bytes_total{tenant=\"vm\""), 80 << 20);
+    assert_eq!(metric(block.admin, "zonal_block_stored_bytes"), 8 << 20);
+    assert_eq!(metric(block.admin, "zonal_block_zones{tier=\"buffer\""), 8);
+    let text = block.ask("/metrics").text();
+    let is_of_blocks = |title: &str| ["The block device", "The process"].contains(&title);
+    assert_eq!(exported(&text), documented(is_of_blocks));
 
     let text = String::from_utf8(block.stats(place.folder.path(), &[]).stdout).unwrap();
     for row in [

@@ -1,8 +1,9 @@
-//! A `zonal serve` of a test's own: a folder, free ports, and an end whatever happens.
+//! A `zonal` of a test's own: a folder, free ports, and an end whatever happens.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -52,72 +53,41 @@ pub(crate) fn check_failure(folder: &Path, words: &[&str], (code, said): (i32, &
     assert_eq!(String::from_utf8_lossy(&output.stdout), "", "of {words:?}");
 }
 
-/// A running `zonal serve`.
+/// A `zonal` that runs until it is told to stop.
 #[derive(Debug)]
-pub(crate) struct Zonal {
+pub(crate) struct Process {
     child: Child,
     /// What it printed.
     pub(crate) greeting: String,
-    pub(crate) endpoint: SocketAddr,
-    pub(crate) admin: SocketAddr,
     log: PathBuf,
 }
 
-impl Zonal {
-    /// Starts it in `folder` on free ports, and waits until it is up.
+impl Process {
+    /// Starts it, and waits until it is up: `last` is in the last line of its greeting. It logs into `folder`.
     #[track_caller]
-    pub(crate) fn start(folder: &Path, words: &[&str]) -> Self {
+    pub(crate) fn start(folder: &Path, words: &[&str], last: &str) -> Self {
         let log = folder.join("log");
         let stderr = File::options().create(true).append(true).open(&log).unwrap();
-        let mut child = zonal(folder)
-            .args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
-            .args(words)
-            .stdout(Stdio::piped())
-            .stderr(stderr)
-            .spawn()
-            .unwrap();
+        let mut child =
+            zonal(folder).args(words).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut greeting = String::new();
-        // The last line of the greeting; without it the process has ended, and its output with it.
-        while !greeting.contains("Read an object twice") {
+        // Without its last line the process has ended, and its output with it.
+        while !greeting.contains(last) {
             let Some(line) = lines.next() else {
                 let _ = child.wait();
                 panic!("it ended before it was up: {}", fs::read_to_string(&log).unwrap());
             };
             greeting += &(line.unwrap() + "\n");
         }
-        let address = |before: &str, after: &[char]| {
-            let (_, rest) = greeting.split_once(before).expect("an address is printed");
-            rest[..rest.find(after).unwrap()].parse::<SocketAddr>().unwrap()
-        };
-        let scheme = if greeting.contains("=https://") { "=https://" } else { "=http://" };
-        let endpoint = address(&format!("AWS_ENDPOINT_URL{scheme}"), &[' ', '\n']);
-        let admin = address("curl -s http://", &['/']);
-        Self { child, greeting, endpoint, admin, log }
+        Self { child, greeting, log }
     }
 
-    pub(crate) fn s3(&self) -> S3 {
-        S3::new(self.endpoint, ACCESS_KEY, SECRET_KEY)
-    }
-
-    pub(crate) fn admin(&self, path: &str) -> Response {
-        http::get(self.admin, path).unwrap()
-    }
-
-    /// The value of a metric, added up over its labels.
-    pub(crate) fn metric(&self, start: &str) -> u64 {
-        let text = self.admin("/metrics").text();
-        let lines = text.lines().filter(|line| line.starts_with(start));
-        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
-    }
-
-    /// Waits until a metric has grown to a value: what happens behind a caller's back is counted there.
+    /// An address in the greeting.
     #[track_caller]
-    pub(crate) fn await_metric(&self, start: &str, value: u64) {
-        let begin = Instant::now();
-        while self.metric(start) != value {
-            assert!(begin.elapsed() < PATIENCE, "{start} is {}", self.metric(start));
-        }
+    pub(crate) fn address(&self, before: &str, after: &[char]) -> SocketAddr {
+        let (_, rest) = self.greeting.split_once(before).expect("an address is printed");
+        rest[..rest.find(after).unwrap()].parse().unwrap()
     }
 
     /// What it logged so far.
@@ -168,11 +138,87 @@ impl Zonal {
     }
 }
 
-impl Drop for Zonal {
+impl Drop for Process {
     fn drop(&mut self) {
         // Nothing to kill when it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// The value of a metric, added up over its labels.
+pub(crate) fn metric(admin: SocketAddr, start: &str) -> u64 {
+    let text = http::get(admin, "/metrics").unwrap().text();
+    let lines = text.lines().filter(|line| line.starts_with(start));
+    lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+}
+
+/// A running `zonal serve`.
+#[derive(Debug)]
+pub(crate) struct Zonal {
+    process: Process,
+    pub(crate) endpoint: SocketAddr,
+    pub(crate) admin: SocketAddr,
+}
+
+impl Deref for Zonal {
+    type Target = Process;
+
+    fn deref(&self) -> &Process {
+        &self.process
+    }
+}
+
+impl DerefMut for Zonal {
+    fn deref_mut(&mut self) -> &mut Process {
+        &mut self.process
+    }
+}
+
+impl Zonal {
+    /// Starts it in `folder` on free ports, and waits until it is up.
+    #[track_caller]
+    pub(crate) fn start(folder: &Path, words: &[&str]) -> Self {
+        let fixed = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+        let process = Process::start(folder, &[&fixed, words].concat(), "Read an object twice");
+        let is_secure = process.greeting.contains("=https://");
+        let scheme = if is_secure { "=https://" } else { "=http://" };
+        let endpoint = process.address(&format!("AWS_ENDPOINT_URL{scheme}"), &[' ', '\n']);
+        let admin = process.address("curl -s http://", &['/']);
+        Self { process, endpoint, admin }
+    }
+
+    pub(crate) fn s3(&self) -> S3 {
+        S3::new(self.endpoint, ACCESS_KEY, SECRET_KEY)
+    }
+
+    pub(crate) fn admin(&self, path: &str) -> Response {
+        http::get(self.admin, path).unwrap()
+    }
+
+    /// The value of a metric, added up over its labels.
+    pub(crate) fn metric(&self, start: &str) -> u64 {
+        metric(self.admin, start)
+    }
+
+    /// Waits until a metric has grown to a value: what happens behind a caller's back is counted there.
+    #[track_caller]
+    pub(crate) fn await_metric(&self, start: &str, value: u64) {
+        let begin = Instant::now();
+        while self.metric(start) != value {
+            assert!(begin.elapsed() < PATIENCE, "{start} is {}", self.metric(start));
+        }
+    }
+
+    /// SIGTERM, and all is well.
+    #[track_caller]
+    pub(crate) fn stop(self) {
+        self.process.stop();
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(self) {
+        self.process.kill();
     }
 }
 

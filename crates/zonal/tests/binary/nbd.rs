@@ -54,10 +54,29 @@ impl Nbd {
 
     /// The cookie of the next answer, which must be good.
     pub(crate) fn answered(&mut self) -> io::Result<u64> {
+        let (error, cookie) = self.reply()?;
+        assert_eq!(error, 0, "an error was answered");
+        Ok(cookie)
+    }
+
+    /// The error of the next answer, 0 for none.
+    pub(crate) fn outcome(&mut self) -> io::Result<u32> {
+        self.reply().map(|(error, _)| error)
+    }
+
+    fn reply(&mut self) -> io::Result<(u32, u64)> {
         let mut reply = [0; 16];
         self.stream.read_exact(&mut reply)?;
-        assert_eq!(reply[..8], *b"\x67\x44\x66\x98\0\0\0\0", "an error was answered");
-        Ok(u64::from_be_bytes(reply[8..].try_into().unwrap()))
+        assert_eq!(reply[..4], *b"\x67\x44\x66\x98");
+        let error = u32::from_be_bytes(reply[4..8].try_into().unwrap());
+        Ok((error, u64::from_be_bytes(reply[8..].try_into().unwrap())))
+    }
+
+    /// Bytes that follow an answer.
+    pub(crate) fn take(&mut self, length: usize) -> io::Result<Vec<u8>> {
+        let mut data = vec![0; length];
+        self.stream.read_exact(&mut data)?;
+        Ok(data)
     }
 
     /// Asks and waits. Requires: nothing else is under way.
@@ -76,8 +95,6 @@ impl Nbd {
     pub(crate) fn read(&mut self, offset: u64, length: u32) -> io::Result<Vec<u8>> {
         self.ask(Command::Read, 1, (offset, length), &[])?;
         self.answered()?;
-        let mut data = vec![0; length as usize];
-        self.stream.read_exact(&mut data)?;
-        Ok(data)
+        self.take(length as usize)
     }
 }

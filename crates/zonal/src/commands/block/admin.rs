@@ -1,4 +1,4 @@
-//! The admin endpoint of a block device: health, and what it did.
+//! The admin endpoint of a block device: metrics, health, and what it did.
 
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -21,9 +21,11 @@ use zonal_export::Server;
 use zonal_host::{Block, BlockSettings};
 
 use super::disk::Disk;
+use super::metrics;
 use crate::block_stats::{
     self, BlockStats, Connections, Device, Devices, Export, Now, Recovery, Tenant, Zones,
 };
+use crate::metrics::OPEN_METRICS;
 
 /// Connections at once; more wait to be accepted. 16: a few probes, and whoever looks.
 const CONNECTIONS_MAX: usize = 16;
@@ -94,6 +96,10 @@ impl Admin {
                     let why = format!("nothing can be written: {error}\n");
                     answer(StatusCode::SERVICE_UNAVAILABLE, PLAIN, why)
                 }
+            },
+            "/metrics" => match metrics::text(&self.stats()) {
+                Ok(text) => answer(StatusCode::OK, OPEN_METRICS, text),
+                Err(error) => answer(StatusCode::INTERNAL_SERVER_ERROR, PLAIN, error.to_string()),
             },
             block_stats::PATH => {
                 let json = serde_json::to_string(&self.stats()).expect("text and numbers are JSON");
@@ -208,6 +214,7 @@ const JSON: &str = "application/json";
 
 const INDEX: &str = "\
 Zonal, a block device
+/metrics  counters and gauges for Prometheus
 /healthz  200 while the process is up
 /readyz   200 while it takes writes, 503 and why when not
 /stats    what it did since the start as JSON, see zonal block stats

@@ -1,0 +1,116 @@
+//! What a block device exports to Prometheus: what `zonal block stats` tells, a line per metric.
+
+use std::fmt;
+
+use crate::block_stats::{BlockStats, Export, Tenant, Zones};
+use crate::metrics::{Kind, Metric, Snapshot, counter, gauge, labelled};
+
+/// Of each export; labels `export` and `tenant`.
+const EXPORT: &[Metric<Export>] = &[
+    gauge("zonal_block_export_bytes", "Size of the export", |e| e.size_bytes),
+    gauge("zonal_block_connections_open", "Connections open", |e| e.connections_open),
+    counter("zonal_block_reads_total", "Reads carried out", |e| e.reads),
+    counter("zonal_block_read_bytes_total", "Bytes that they asked for", |e| e.read_bytes),
+    counter("zonal_block_writes_total", "Writes carried out", |e| e.writes),
+    counter("zonal_block_written_bytes_total", "Bytes that they brought", |e| e.written_bytes),
+    counter("zonal_block_trims_total", "Trims and zeros carried out", |e| e.trims),
+    counter("zonal_block_trimmed_bytes_total", "Bytes that they named", |e| e.trimmed_bytes),
+    counter("zonal_block_flushes_total", "Flushes carried out", |e| e.flushes),
+    counter("zonal_block_refusals_total", "Requests that were wrong", |e| e.refusals),
+    counter("zonal_block_failures_total", "Requests that were not carried out", |e| e.failures),
+];
+
+/// Of each tenant; label `tenant`.
+const TENANT: &[Metric<Tenant>] = &[
+    gauge("zonal_block_stored_bytes", "Bytes that hold data", |t| t.stored_bytes),
+    counter("zonal_block_user_bytes_total", "Bytes that users wrote, whole blocks", |t| {
+        t.user_written_bytes
+    }),
+    counter("zonal_block_buffered_bytes_total", "Data given to the buffer", |t| {
+        t.buffer_written_bytes
+    }),
+    counter("zonal_block_compacted_bytes_total", "Data moved from the buffer on", |t| {
+        t.compacted_bytes
+    }),
+    counter("zonal_block_collected_bytes_total", "Data moved within the capacity tier", |t| {
+        t.collected_bytes
+    }),
+    counter("zonal_block_map_bytes_total", "Pages of trims written", |t| t.map_bytes),
+    counter("zonal_block_metadata_bytes_total", "Headers and tables written", |t| t.metadata_bytes),
+    counter("zonal_block_capacity_bytes_total", "All that went to the capacity tier", |t| {
+        t.capacity_written_bytes
+    }),
+];
+
+const DEVICE_BYTES: (&str, &str) =
+    ("zonal_block_device_written_bytes_total", "Bytes sent to the tier's device");
+const RESETS: (&str, &str) = ("zonal_block_zones_reset_total", "Zones of the tier emptied");
+const BUFFER: (&str, &str) = ("tier", "buffer");
+const CAPACITY: (&str, &str) = ("tier", "capacity");
+
+/// Of the whole.
+const WHOLE: &[Metric<BlockStats>] = &[
+    gauge("zonal_block_failed", "1 when nothing can be written any more", |s| {
+        s.failure.is_some().into()
+    }),
+    labelled(Kind::Counter, DEVICE_BYTES, BUFFER, |s| s.devices.buffer_written_bytes),
+    labelled(Kind::Counter, DEVICE_BYTES, CAPACITY, |s| s.devices.capacity_written_bytes),
+    labelled(Kind::Counter, RESETS, BUFFER, |s| s.devices.buffer_zones_reset),
+    labelled(Kind::Counter, RESETS, CAPACITY, |s| s.devices.capacity_zones_reset),
+    counter("zonal_block_buffer_segments_total", "Device writes of the buffer", |s| {
+        s.devices.buffer_segments
+    }),
+    counter("zonal_block_device_flushes_total", "Flushes of both devices", |s| s.devices.flushes),
+    counter("zonal_block_throttled_total", "Writes that waited for compaction", |s| {
+        s.devices.throttled
+    }),
+    counter("zonal_block_lost_total", "Blocks that became errors when they were moved", |s| {
+        s.devices.blocks_lost
+    }),
+    counter("zonal_block_write_errors_total", "Writes that a device refused", |s| {
+        s.devices.write_errors
+    }),
+    counter("zonal_block_read_errors_total", "Reads that a device refused", |s| {
+        s.devices.read_errors
+    }),
+    gauge("zonal_block_queued_bytes", "Writes that wait for the buffer", |s| s.now.queued_bytes),
+    gauge("zonal_block_map_memory_bytes", "Memory of the map", |s| s.now.map_memory_bytes),
+    gauge("zonal_block_start_read_bytes", "Bytes that the start read", |s| s.recovery.read_bytes),
+    gauge("zonal_block_start_torn", "Blocks that the start found torn", |s| s.recovery.torn_blocks),
+    counter("zonal_block_connections_refused_total", "Connections beyond the limit", |s| {
+        s.connections.refused
+    }),
+    counter("zonal_block_connections_failed_total", "Connections that ended without leave", |s| {
+        s.connections.failed
+    }),
+];
+
+const ZONES: (&str, &str) = ("zonal_block_zones", "Zones of the tier by what they are used for");
+
+/// Of each tier; label `tier`.
+const TIER: &[Metric<Zones>] = &[
+    labelled(Kind::Gauge, ZONES, ("use", "empty"), |z| z.empty.into()),
+    labelled(Kind::Gauge, ZONES, ("use", "open"), |z| z.open.into()),
+    labelled(Kind::Gauge, ZONES, ("use", "full"), |z| z.full.into()),
+    labelled(Kind::Gauge, ZONES, ("use", "emptying"), |z| z.emptying.into()),
+    labelled(Kind::Gauge, ZONES, ("use", "retired"), |z| z.retired.into()),
+];
+
+/// Everything, in the OpenMetrics text format.
+pub(super) fn text(stats: &BlockStats) -> Result<String, fmt::Error> {
+    let mut snapshot = Snapshot::default();
+    for export in &stats.exports {
+        let place = [("export", export.name.clone()), ("tenant", export.tenant.clone())];
+        snapshot.add_table(EXPORT, export, &place);
+    }
+    for tenant in &stats.tenants {
+        snapshot.add_table(TENANT, tenant, &[("tenant", tenant.name.clone())]);
+    }
+    snapshot.add_table(WHOLE, stats, &[]);
+    for ((label, tier), zones) in
+        [(BUFFER, &stats.now.buffer_zones), (CAPACITY, &stats.now.capacity_zones)]
+    {
+        snapshot.add_table(TIER, zones, &[(label, tier.to_owned())]);
+    }
+    snapshot.into_text()
+}

@@ -1,0 +1,199 @@
+//! What is exported to Prometheus, in the OpenMetrics text format: tables of metrics, and their values at one moment.
+//!
+//! Counters only grow; ratios are the reader's to form. Every name is in `docs/metrics.md`, with what it
+//! is divided by.
+
+mod process;
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use process::Process;
+
+/// How `/metrics` answers.
+pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// A line of a table: a metric, or one label of it.
+pub(crate) struct Metric<T> {
+    kind: Kind,
+    name: &'static str,
+    label: Option<(&'static str, &'static str)>,
+    help: &'static str,
+    value: fn(&T) -> u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Counter,
+    Gauge,
+}
+
+/// A line of its own.
+pub(crate) const fn counter<T>(
+    name: &'static str,
+    help: &'static str,
+    value: fn(&T) -> u64,
+) -> Metric<T> {
+    Metric { kind: Kind::Counter, name, label: None, help, value }
+}
+
+/// A line of its own.
+pub(crate) const fn gauge<T>(
+    name: &'static str,
+    help: &'static str,
+    value: fn(&T) -> u64,
+) -> Metric<T> {
+    Metric { kind: Kind::Gauge, name, label: None, help, value }
+}
+
+/// One label of a metric with several.
+pub(crate) const fn labelled<T>(
+    kind: Kind,
+    (name, help): (&'static str, &'static str),
+    label: (&'static str, &'static str),
+    value: fn(&T) -> u64,
+) -> Metric<T> {
+    Metric { kind, name, label: Some(label), help, value }
+}
+
+/// Names and values.
+pub(crate) type Labels = Vec<(&'static str, String)>;
+
+/// All values at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    families: Vec<Family>,
+}
+
+/// One metric with all its labels.
+#[derive(Debug)]
+pub(crate) struct Family {
+    kind: Kind,
+    name: &'static str,
+    help: &'static str,
+    pub(crate) samples: Vec<(Labels, Value)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Value {
+    Whole(u64),
+    Fraction(f64),
+}
+
+impl Snapshot {
+    pub(crate) fn family(
+        &mut self,
+        kind: Kind,
+        (name, help): (&'static str, &'static str),
+    ) -> &mut Family {
+        let known = self.families.iter().position(|family| family.name == name);
+        let at = known.unwrap_or_else(|| {
+            self.families.push(Family { kind, name, help, samples: Vec::new() });
+            self.families.len() - 1
+        });
+        &mut self.families[at]
+    }
+
+    /// All metrics of a table, of what is at one place.
+    pub(crate) fn add_table<T>(
+        &mut self,
+        table: &[Metric<T>],
+        of: &T,
+        place: &[(&'static str, String)],
+    ) {
+        for metric in table {
+            let mut labels = place.to_vec();
+            labels.extend(metric.label.map(|(label, value)| (label, value.to_owned())));
+            let value = Value::Whole((metric.value)(of));
+            let family = self.family(metric.kind, (metric.name, metric.help));
+            family.samples.push((labels, value));
+        }
+    }
+
+    /// Counters that differ in one label, before those of their place.
+    pub(crate) fn add_counters(
+        &mut self,
+        named: (&'static str, &'static str),
+        (label, place): (&'static str, &[(&'static str, String)]),
+        counters: impl Iterator<Item = (&'static str, u64)>,
+    ) {
+        let sample = |(value, n): (&str, u64)| {
+            let labels = [(label, value.to_owned())].into_iter().chain(place.iter().cloned());
+            (labels.collect(), Value::Whole(n))
+        };
+        self.family(Kind::Counter, named).samples.extend(counters.map(sample));
+    }
+
+    /// All of it as text, and what the process takes.
+    pub(crate) fn into_text(mut self) -> Result<String, fmt::Error> {
+        self.add_process(Process::look());
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self));
+        let mut text = String::new();
+        encode(&mut text, &registry)?;
+        Ok(text)
+    }
+
+    /// Under the names that every Prometheus dashboard knows.
+    fn add_process(&mut self, process: Process) {
+        for (kind, name, help, value) in [
+            (
+                Kind::Counter,
+                "process_cpu_seconds_total",
+                "User and system CPU time",
+                Value::Fraction(process.cpu_seconds),
+            ),
+            (
+                Kind::Gauge,
+                "process_resident_memory_bytes",
+                "Resident memory",
+                Value::Whole(process.resident.0),
+            ),
+            (
+                Kind::Gauge,
+                "process_open_fds",
+                "Open file descriptors",
+                Value::Whole(process.open_fds),
+            ),
+        ] {
+            self.family(kind, (name, help)).samples.push((Vec::new(), value));
+        }
+    }
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for family in &self.families {
+            let (kind, name) = match family.kind {
+                // The encoder adds what the names of counters end with.
+                Kind::Counter => (MetricType::Counter, family.name.trim_end_matches("_total")),
+                Kind::Gauge => (MetricType::Gauge, family.name),
+            };
+            let mut metric = encoder.encode_descriptor(name, family.help, None, kind)?;
+            for (labels, value) in &family.samples {
+                if labels.is_empty() {
+                    encode_value(&mut metric, family.kind, *value)?;
+                } else {
+                    encode_value(&mut metric.encode_family(labels)?, family.kind, *value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn encode_value(sample: &mut MetricEncoder<'_>, kind: Kind, value: Value) -> fmt::Result {
+    match (kind, value) {
+        (Kind::Counter, Value::Whole(n)) => sample.encode_counter::<NoLabelSet, _, u64>(&n, None),
+        (Kind::Counter, Value::Fraction(n)) => {
+            sample.encode_counter::<NoLabelSet, _, u64>(&n, None)
+        }
+        (Kind::Gauge, Value::Whole(n)) => sample.encode_gauge(&n),
+        (Kind::Gauge, Value::Fraction(n)) => sample.encode_gauge(&n),
+    }
+}
