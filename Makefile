@@ -47,9 +47,10 @@ soak: toolchain ## hours: 215,000 simulated histories and 500 for each policy, 5
 	@ZONAL_KILL_ROUNDS=500 $(CARGO) test --package zonal --test binary crash:: -- --nocapture
 	@SLOW_TESTS=1 $(CARGO) test --profile soak --package zonal-lab --package zonal-zonelog -- --nocapture
 
-bench: toolchain ## compare with foyer, fio and nginx, half an hour; writes docs/results/first-slice.md and http.md
+bench: toolchain ## compare with foyer, fio, nginx and nbdkit, half an hour; writes docs/results/first-slice.md, http.md and block.md
 	@$(CARGO) run --release --package zonal-bench -- all
 	@$(CARGO) run --release --package zonal-bench -- http
+	@$(CARGO) run --release --package zonal-bench -- block
 
 toolchain:
 	@command -v $(CARGO) >/dev/null || { \

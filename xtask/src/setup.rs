@@ -24,7 +24,7 @@ type Tool = Result<String, String>;
 /// Sees to it that a tool is there, given the top of the checkout.
 type Install = fn(&Path) -> Tool;
 
-const INSTALLS: [(&str, Install); 12] = [
+const INSTALLS: [(&str, Install); 13] = [
     ("versitygw", origin::versitygw),
     ("clients", clients::python),
     ("openssl", debian::openssl),
@@ -34,6 +34,7 @@ const INSTALLS: [(&str, Install); 12] = [
     ("ip", debian::ip),
     ("systemd-analyze", debian::systemd_analyze),
     ("nbdinfo", debian::nbdinfo),
+    ("nbdkit", debian::nbdkit),
     ("qemu-img", debian::qemu_img),
     ("qemu", debian::qemu),
     ("guest", crate::zoned::fetch),

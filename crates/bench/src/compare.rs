@@ -3,6 +3,7 @@
 //! Every measurement takes turns (A B, B A, A B, ...) so that whatever else the machine does falls on both
 //! alike; what counts are ratios of neighbours, and medians of those.
 
+mod block;
 mod children;
 mod held_disk;
 mod http;
@@ -74,6 +75,16 @@ pub(crate) const CACHE: Comparison =
 /// The endpoint, beside nginx and fio.
 pub(crate) const HTTP: Comparison =
     Comparison { steps: HTTP_STEPS, words: &page::HTTP, out: "docs/results/http.md" };
+
+/// The block device, beside nbdkit and fio.
+pub(crate) const BLOCK: Comparison =
+    Comparison { steps: BLOCK_STEPS, words: &page::BLOCK, out: "docs/results/block.md" };
+
+const BLOCK_STEPS: &[Step] = &[
+    Step { name: "writes", run: block::writes },
+    Step { name: "reads", run: block::reads },
+    Step { name: "cpu", run: block::cpu },
+];
 
 const HTTP_STEPS: &[Step] = &[Step { name: "http", run: http::run }];
 

@@ -1,9 +1,11 @@
-//! Side by side with a peer: the same workload on foyer, and a driver that takes turns between foyer, `fio`, nginx
-//! and Zonal and writes down what it saw.
+//! Side by side with a peer: the same workload on foyer, and a driver that takes turns between foyer, `fio`, nginx,
+//! nbdkit and Zonal and writes down what it saw.
 //!
-//! Uses: `lab`, `emulator`, `device`, `base`, foyer. Knows nothing of: Zonal's insides; it runs the program as anybody would.
-//! Read in this order: `main` (the commands), `foyer_cache`, `compare`; `model`; `traces`, `policies`.
+//! Uses: `lab`, `emulator`, `device`, `host`, `base`, foyer. Knows nothing of: Zonal's insides; it runs the program as anybody would,
+//! but for the block device without NBD, which it asks itself.
+//! Read in this order: `main` (the commands), `foyer_cache`, `block_writes`, `compare`; `model`; `traces`, `policies`.
 
+mod block_writes;
 mod compare;
 mod foyer_cache;
 mod model;
@@ -36,6 +38,9 @@ struct Cli {
 enum Command {
     /// Compare the cache with foyer and fio, and write the results down
     All(compare::Args),
+    /// Compare the block device with nbdkit and fio, and write the results down
+    Block(compare::Args),
+    BlockWrites(block_writes::Args),
     Foyer(FoyerArgs),
     /// Compare the endpoint with nginx and fio, and write the results down
     Http(compare::Args),
@@ -66,6 +71,8 @@ struct FoyerArgs {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::All(args) => compare::run(&args, &compare::CACHE),
+        Command::Block(args) => compare::run(&args, &compare::BLOCK),
+        Command::BlockWrites(args) => block_writes::run(&args),
         Command::Foyer(args) => foyer(args),
         Command::Http(args) => compare::run(&args, &compare::HTTP),
         Command::Model(args) => model::run(&args),

@@ -43,6 +43,11 @@ pub(super) fn nbdinfo(_root: &Path) -> Tool {
     program_of("libnbd-bin", "nbdinfo", "--version")
 }
 
+/// An NBD server of memory and of files, beside which ours is measured.
+pub(super) fn nbdkit(_root: &Path) -> Tool {
+    program("nbdkit", "--version")
+}
+
 /// QEMU's tools for images; `qemu-io` comes with it.
 pub(super) fn qemu_img(_root: &Path) -> Tool {
     program_of("qemu-utils", "qemu-img", "--version")

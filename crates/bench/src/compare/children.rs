@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 use zonal_base::Bytes;
@@ -133,7 +133,16 @@ impl Children {
         command
     }
 
-    /// `zonal serve`.
+    /// Writes to a block device without NBD.
+    pub(crate) fn block_writes(&self, flags: &str) -> Result<Value, String> {
+        let mut command = Command::new(&self.this);
+        command.arg("block-writes").arg("--folder").arg(&self.folder);
+        command.args(flags.split_whitespace());
+        self.note(&command);
+        json_of(&mut command)
+    }
+
+    /// `zonal serve` or `zonal block`.
     pub(crate) fn serve_command(&self) -> Command {
         Command::new(&self.zonal)
     }
@@ -181,7 +190,7 @@ impl Children {
 }
 
 /// What a program printed, if it ended well.
-fn json_of(command: &mut Command) -> Result<Value, String> {
+pub(crate) fn json_of(command: &mut Command) -> Result<Value, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().map_err(|e| format!("{name}: {e}"))?;
     if !output.status.success() {
@@ -206,4 +215,15 @@ fn length_of(folder: &Path) -> u64 {
 pub(crate) fn number(report: &Value, path: &str) -> Result<f64, String> {
     let value = report.pointer(path).and_then(Value::as_f64);
     value.ok_or_else(|| format!("the report has no number at {path}"))
+}
+
+/// User and system time of a process.
+pub(crate) fn cpu_seconds(child: &Child) -> Result<f64, String> {
+    let path = format!("/proc/{}/stat", child.id());
+    let stat = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    // The name, in parentheses, may hold spaces: fields are counted from its end.
+    let rest = stat.rsplit(')').next().unwrap_or_default();
+    let fields = rest.split_whitespace().skip(11).take(2);
+    let ticks: f64 = fields.filter_map(|field| field.parse::<f64>().ok()).sum();
+    Ok(ticks / rustix::param::clock_ticks_per_second() as f64)
 }

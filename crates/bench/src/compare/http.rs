@@ -13,7 +13,7 @@ use zonal_lab::bench::machine_idle;
 use zonal_origin::sigv4::{Credentials, Signer, Timestamp};
 
 use super::Stage;
-use super::children::{Place, number};
+use super::children::{Place, cpu_seconds, number};
 use super::nginx::{self, Nginx};
 use super::samples::{Goal, Row, Samples};
 use super::scan::Scan;
@@ -360,15 +360,4 @@ fn wrk(stage: &Stage, server: &Server, size: u64, connections: u32) -> Result<As
     let (requests, seconds) = (of("/requests")?, of("/us")? / 1e6);
     let (rate, cpu_us) = (requests / seconds, spent * 1e6 / requests);
     Ok(Asked { seconds, rate, p99_us: of("/p99")?, cpu_us })
-}
-
-/// User and system time of a process.
-fn cpu_seconds(child: &Child) -> Result<f64, String> {
-    let path = format!("/proc/{}/stat", child.id());
-    let stat = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-    // The name, in parentheses, may hold spaces: fields are counted from its end.
-    let rest = stat.rsplit(')').next().unwrap_or_default();
-    let fields = rest.split_whitespace().skip(11).take(2);
-    let ticks: f64 = fields.filter_map(|field| field.parse::<f64>().ok()).sum();
-    Ok(ticks / rustix::param::clock_ticks_per_second() as f64)
 }

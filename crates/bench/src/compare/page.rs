@@ -46,6 +46,25 @@ const HTTP_NOT_CONCLUDED: &str = "\
   a core as often as a byte. nginx beside the same scan says how much of it any server would see here.
 ";
 
+const BLOCK_INTRODUCTION: &str = "\
+# The block device: measured
+
+Written by `make bench` (`cargo run --release -p zonal-bench -- block`). `zonal block` on two files, asked by fio's nbd engine over a unix socket; every
+block was written before. Medians, with the lowest and the highest in parentheses; a ratio is the median of ratios of neighbours: the
+servers take turns, so what the machine does besides falls on both. CPU is user and system time of the server.
+
+nbdkit's memory plug-in is the ceiling of NBD here: it copies blocks and stores nothing. Its file plug-in leaves them in the page cache until a
+flush. Zonal writes past the page cache, and moves what it took to the larger file meanwhile: the buffer is an eighth of what clients see.
+";
+
+const BLOCK_NOT_CONCLUDED: &str = "\
+## What is not concluded
+
+- Nothing about real NVMe drives: both devices are files on one virtual disk, so the buffer, compaction and collection share what that takes.
+- Nothing about wear: [block-device.md](../block-device.md) has the write amplification, in virtual time on models of drives.
+- Client and servers share the cores: over NBD a rate is as often a core's as a device's.
+";
+
 /// What a page says in words.
 pub(crate) struct Words {
     /// Its title, and how it came to be.
@@ -56,6 +75,10 @@ pub(crate) struct Words {
 
 /// Those about the cache.
 pub(crate) const CACHE: Words = Words { introduction: INTRODUCTION, not_concluded: NOT_CONCLUDED };
+
+/// Those about the block device.
+pub(crate) const BLOCK: Words =
+    Words { introduction: BLOCK_INTRODUCTION, not_concluded: BLOCK_NOT_CONCLUDED };
 
 /// Those about the endpoint.
 pub(crate) const HTTP: Words =

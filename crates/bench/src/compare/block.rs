@@ -1,0 +1,268 @@
+//! The measurements of the block device: fio over NBD on `zonal block` of two files, in turns with nbdkit on memory and on a
+//! file, and fio on a file itself; and writes without NBD.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use zonal_base::Bytes;
+
+use super::Stage;
+use super::children::{cpu_seconds, number};
+use super::samples::{Goal, Row, Samples};
+use super::steps::{MIB, in_turns};
+
+/// What clients see.
+const EXPORT: Bytes = Bytes::mib(1024);
+
+/// The two files: half as much again, and an eighth.
+const CAPACITY: Bytes = Bytes::mib(1536);
+const BUFFER: Bytes = Bytes::mib(128);
+
+/// The longest wait for a server to come up.
+const START: Duration = Duration::from_secs(30);
+
+/// Over NBD, and on a file where there is one.
+const RANDOM: &str = "--bs=4k --iodepth=64 --norandommap --time_based --ramp_time=0.5";
+
+/// What a reference is called.
+const MEMORY: &str = "nbdkit memory";
+const FILE: &str = "nbdkit file";
+const LOWER: &str = "the lower of nbdkit memory and of the file's own write bandwidth";
+
+/// A server of one export. It ends with this.
+struct Serving {
+    child: Child,
+    uri: String,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nothing to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What fio saw, and what the server took for it.
+struct Asked {
+    mib: f64,
+    cpu_us: f64,
+}
+
+pub(crate) fn writes(stage: &Stage) -> Result<Vec<Row>, String> {
+    let (zonal, memory) = (Serving::zonal(stage)?, Serving::memory(stage)?);
+    let file = Serving::file(stage)?;
+    for server in [&zonal, &memory, &file] {
+        fill(stage, server)?;
+    }
+    let (mut ours, mut lower) = <(Samples, Samples)>::default();
+    let (mut cpu, mut memory_cpu) = <(Samples, Samples)>::default();
+    in_turns(
+        stage.pairs,
+        || {
+            let asked = fio(stage, &zonal, "randwrite", "")?;
+            ours.push(asked.mib);
+            cpu.push(asked.cpu_us);
+            Ok(())
+        },
+        || {
+            let asked = fio(stage, &memory, "randwrite", "")?;
+            memory_cpu.push(asked.cpu_us);
+            lower.push(asked.mib.min(file_bandwidth(stage)?));
+            Ok(())
+        },
+    )?;
+    let (mut flushed, mut file_flushed) = <(Samples, Samples)>::default();
+    in_turns(
+        stage.pairs,
+        || fio(stage, &zonal, "randwrite", "--fsync=64").map(|asked| flushed.push(asked.mib)),
+        || fio(stage, &file, "randwrite", "--fsync=64").map(|asked| file_flushed.push(asked.mib)),
+    )?;
+    Ok(vec![
+        Row::new(
+            "4 KiB random writes over NBD, 64 at once",
+            "MiB/s",
+            ours,
+            Goal::RatioAtLeast(0.9),
+        )
+        .beside(LOWER, lower),
+        Row::new("CPU of the server for each of them", "us", cpu, Goal::None)
+            .beside(MEMORY, memory_cpu),
+        Row::new("the same with a flush after every 64", "MiB/s", flushed, Goal::None)
+            .beside(FILE, file_flushed),
+    ])
+}
+
+pub(crate) fn reads(stage: &Stage) -> Result<Vec<Row>, String> {
+    let (zonal, file) = (Serving::zonal(stage)?, Serving::file(stage)?);
+    for server in [&zonal, &file] {
+        fill(stage, server)?;
+    }
+    let (mut ours, mut of_fio) = <(Samples, Samples)>::default();
+    let (mut cpu, mut beside, mut of_file) = <(Samples, Samples, Samples)>::default();
+    let flags = format!("--bs=4k --iodepth=64 --ramp_time=0.5 --runtime={}", stage.seconds);
+    in_turns(
+        stage.pairs,
+        || {
+            let asked = fio(stage, &zonal, "randread", "")?;
+            ours.push(asked.mib);
+            cpu.push(asked.cpu_us);
+            Ok(())
+        },
+        || {
+            let report = stage.children.fio("capacity", &flags)?;
+            of_fio.push(number(&report, "/bw_bytes")? / MIB);
+            Ok(())
+        },
+    )?;
+    in_turns(
+        stage.pairs,
+        || fio(stage, &zonal, "randread", "").map(|asked| beside.push(asked.mib)),
+        || fio(stage, &file, "randread", "").map(|asked| of_file.push(asked.mib)),
+    )?;
+    Ok(vec![
+        Row::new("4 KiB random reads over NBD, 64 at once", "MiB/s", ours, Goal::RatioAtLeast(0.8))
+            .beside("fio on the file", of_fio),
+        Row::new("CPU of the server for each of them", "us", cpu, Goal::None),
+        Row::new("the same beside a file in the page cache", "MiB/s", beside, Goal::None)
+            .beside(FILE, of_file),
+    ])
+}
+
+/// The engine alone.
+pub(crate) fn cpu(stage: &Stage) -> Result<Vec<Row>, String> {
+    let (mut cpu, mut bytes, mut shared) = <(Samples, Samples, Samples)>::default();
+    for _ in 0..stage.pairs {
+        let report = stage.children.block_writes(&format!("--seconds {}", stage.seconds))?;
+        cpu.push(number(&report, "/cpu_us_per_write")?);
+        bytes.push(number(&report, "/device_bytes_per_byte")?);
+        shared.push(number(&report, "/blocks_per_buffer_write")?);
+    }
+    Ok(vec![
+        Row::new(
+            "CPU per 4 KiB write without NBD, zipf 0.99, 64 at once",
+            "us",
+            cpu,
+            Goal::AtMost(5.0),
+        )
+        .said("SPDK FTL: 4.2, on a core of its own that polls"),
+        Row::new("bytes to both files for each byte of these", "", bytes, Goal::None),
+        Row::new("of these, in one write to the buffer", "blocks", shared, Goal::None),
+    ])
+}
+
+impl Serving {
+    /// `zonal block` on two files that are made anew.
+    fn zonal(stage: &Stage) -> Result<Self, String> {
+        let path = |name: &str| stage.children.path(name);
+        for name in ["capacity", "buffer"] {
+            // Not there before the first time.
+            let _ = std::fs::remove_file(path(name));
+        }
+        let (socket, mut command) = (socket(stage, "zonal"), stage.children.serve_command());
+        command.args(["block", "--admin", "127.0.0.1:0", "--log-level", "warn", "--capacity"]);
+        command.arg(format!("file:{}?size={CAPACITY}&zone=16MiB", path("capacity").display()));
+        command.arg("--buffer");
+        command.arg(format!("file:{}?size={BUFFER}&zone=8MiB", path("buffer").display()));
+        command.args(["--export", &format!("disk={EXPORT}"), "--socket"]).arg(&socket);
+        Self::start(stage, command, &socket, "disk")
+    }
+
+    /// The ceiling of what NBD does here.
+    fn memory(stage: &Stage) -> Result<Self, String> {
+        Self::nbdkit(stage, "memory", &["memory".into(), EXPORT.0.to_string()])
+    }
+
+    /// A file through the page cache.
+    fn file(stage: &Stage) -> Result<Self, String> {
+        let path = stage.children.path("plain");
+        let file = std::fs::File::create(&path).and_then(|file| file.set_len(EXPORT.0));
+        file.map_err(|error| format!("{}: {error}", path.display()))?;
+        let name = format!("file={}", path.display());
+        Self::nbdkit(stage, "file", &["file".into(), name, "fadvise=random".into()])
+    }
+
+    fn nbdkit(stage: &Stage, name: &str, words: &[String]) -> Result<Self, String> {
+        let socket = socket(stage, name);
+        let mut command = Command::new("nbdkit");
+        command.args(["--foreground", "--unix"]).arg(&socket).args(words);
+        Self::start(stage, command, &socket, "")
+    }
+
+    fn start(
+        stage: &Stage,
+        mut command: Command,
+        socket: &Path,
+        export: &str,
+    ) -> Result<Self, String> {
+        // One that a killed server left.
+        let _ = std::fs::remove_file(socket);
+        stage.children.note(&command);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let name = command.get_program().to_string_lossy().into_owned();
+        let child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
+        let uri = format!("nbd+unix:///{export}?socket={}", socket.display());
+        let mut serving = Self { child, uri };
+        let begun = Instant::now();
+        while !socket.exists() {
+            if START < begun.elapsed() || !matches!(serving.child.try_wait(), Ok(None)) {
+                return Err(format!("{name} did not come up"));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(serving)
+    }
+}
+
+fn socket(stage: &Stage, name: &str) -> PathBuf {
+    stage.children.path(&format!("{name}.sock"))
+}
+
+/// Every block is written once.
+fn fill(stage: &Stage, server: &Serving) -> Result<(), String> {
+    let mut command = client(server, "--rw=write --bs=1m --iodepth=4 --end_fsync=1");
+    stage.children.note(&command);
+    super::children::json_of(&mut command).map(drop)
+}
+
+fn client(server: &Serving, flags: &str) -> Command {
+    let mut command = Command::new("fio");
+    command.args(["--name=a", "--ioengine=nbd", "--output-format=json"]);
+    command.arg(format!("--uri={}", server.uri)).arg(format!("--size={}", EXPORT.0));
+    command.args(flags.split_whitespace());
+    command
+}
+
+fn fio(stage: &Stage, server: &Serving, pattern: &str, more: &str) -> Result<Asked, String> {
+    let flags = format!("--rw={pattern} {RANDOM} --runtime={} {more}", stage.seconds);
+    let mut command = client(server, &flags);
+    stage.children.note(&command);
+    let before = cpu_seconds(&server.child)?;
+    let report = super::children::json_of(&mut command)?;
+    let spent = cpu_seconds(&server.child)? - before;
+    let job = report.pointer("/jobs/0").cloned().unwrap_or_default();
+    let direction = pattern.trim_start_matches("rand");
+    let of = |name: &str| number(&job, &format!("/{direction}/{name}"));
+    let mib = of("bw_bytes")? / MIB;
+    // CPU is counted from the start of the ramp on, what is asked only after it.
+    let share = of("runtime")? / 1e3 / (of("runtime")? / 1e3 + RAMP_SECONDS);
+    Ok(Asked { mib, cpu_us: spent * share * 1e6 / of("total_ios")? })
+}
+
+/// As it stands in [`RANDOM`].
+const RAMP_SECONDS: f64 = 0.5;
+
+/// What the file system takes, in MiB/s: large writes, past the page cache.
+fn file_bandwidth(stage: &Stage) -> Result<f64, String> {
+    let mut command = Command::new("fio");
+    let path = stage.children.path("bandwidth");
+    command.arg("--name=a").arg(format!("--filename={}", path.display()));
+    command.args(["--rw=write", "--bs=1m", "--iodepth=8", "--direct=1", "--ioengine=io_uring"]);
+    command.args(["--size=512m", "--time_based", "--output-format=json"]);
+    command.arg(format!("--runtime={}", stage.seconds));
+    stage.children.note(&command);
+    let report: Value = super::children::json_of(&mut command)?;
+    Ok(number(&report, "/jobs/0/write/bw_bytes")? / MIB)
+}
