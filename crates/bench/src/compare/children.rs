@@ -197,7 +197,9 @@ pub(crate) fn json_of(command: &mut Command) -> Result<Value, String> {
         let errors = String::from_utf8_lossy(&output.stderr);
         return Err(format!("{name}: {}: {}", output.status, errors.trim()));
     }
-    serde_json::from_slice(&output.stdout).map_err(|error| format!("{name}: {error}"))
+    // fio's nbd engine says in a line of its own that it is connected.
+    let begin = output.stdout.iter().position(|byte| *byte == b'{').unwrap_or(0);
+    serde_json::from_slice(&output.stdout[begin..]).map_err(|error| format!("{name}: {error}"))
 }
 
 fn length_of(folder: &Path) -> u64 {
