@@ -94,6 +94,18 @@ impl WriteBuffer {
         self.wait(end, slot);
     }
 
+    /// Nothing is drained for so long, or as much less than usual for longer: something else has the flash.
+    ///
+    /// Requires: everything due at `now` was popped.
+    pub(crate) fn hold_up(&mut self, now: Nanos, by: Nanos) {
+        if by == Nanos(0) || self.active_count == 0 {
+            return;
+        }
+        self.catch_up(now);
+        self.clock.hold_up(by);
+        self.first.set(None);
+    }
+
     /// Blocks of the stream that are not on flash yet.
     ///
     /// Requires: everything due now was popped.

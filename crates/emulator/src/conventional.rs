@@ -150,7 +150,7 @@ impl ConventionalDrive {
             in_flight: InFlight::new(),
             write_due: alloc::vec![Nanos(0); geometry.zone_count as usize],
             writes_in_flight: 0,
-            intake: Intake::default(),
+            intake: Intake::new(profile.drive.controller.passed_writes),
             medium,
             unreadable: Unreadable::default(),
             faults: Faults::default(),

@@ -200,7 +200,7 @@ impl ZonedDrive {
         let zone_count = self.geometry.zone_count;
         self.buffer = WriteBuffer::new(&self.profile.buffer, zone_count, rng.next_u64());
         self.timing.restart();
-        self.intake = Intake::default();
+        self.intake = Intake::new(self.profile.controller.passed_writes);
         self.forget_writes_in_flight();
     }
 

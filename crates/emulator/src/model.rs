@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use zonal_base::BLOCK_BYTES;
+use zonal_base::{BLOCK_BYTES, mix64};
 use zonal_device::Geometry;
 
 use crate::{ConventionalProfile, Profile};
@@ -52,6 +52,14 @@ impl Model {
         }
     }
 
+    /// Of all that is known about it: equal for equal constants, another one when any of them is another. What was measured on
+    /// a model holds for what has its fingerprint.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        let constants = alloc::format!("{self:?}");
+        constants.bytes().fold(0, |sum, byte| mix64(sum ^ u64::from(byte)))
+    }
+
     /// Bytes per second that it takes, written in order: as many as its flash programs, or its link brings.
     #[must_use]
     pub fn write_bytes_per_s(&self) -> u64 {
@@ -74,6 +82,19 @@ mod tests {
             assert_eq!(Model::by_name(name).map(|model| model.name()), Some(name));
         }
         assert!(Model::by_name("zn541").is_none());
+    }
+
+    #[test]
+    fn a_fingerprint_tells_any_constant_from_another() {
+        let model = |change: fn(&mut Profile)| {
+            let mut profile = Profile::zn540();
+            change(&mut profile);
+            Model::Zoned(Box::new(profile)).fingerprint()
+        };
+        let as_it_is = model(|_| ());
+        assert_eq!(as_it_is, Model::by_name("zn540").map_or(0, |model| model.fingerprint()));
+        assert_ne!(as_it_is, model(|profile| profile.nand.program.resume.0 += 1));
+        assert_ne!(as_it_is, model(|profile| profile.geometry.zone_count -= 1));
     }
 
     /// Measured on the drives, in MiB/s: see `profile/zn540.rs` and `conventional/profile.rs`.

@@ -1,8 +1,11 @@
 //! The flash: dies that each do one thing at a time.
 //!
-//! A read keeps its die for as long as its page type says, and reads of one die follow each other. Programs are
-//! not laid out one by one: the write buffer says how fast it drains, from that follows how likely a
-//! die is found programming, and then the read waits until the program is suspended.
+//! A read keeps its die for as long as its page type says, and reads of one die follow each other. Programs go round the
+//! dies: the write buffer says how much it has drained, and each unit of that is a program on the next die.
+//! What a read finds there, and how long it keeps the die from its programs, is in `die`; the drive's programs are
+//! held up by the mean over the dies.
+
+mod die;
 
 use alloc::vec::Vec;
 
@@ -10,10 +13,7 @@ use zonal_base::{Blocks, Nanos, Rng, index};
 
 use crate::controller::Server;
 use crate::profile::NandProfile;
-
-/// How long the program rate is averaged over: a few stripes (3 MiB each at 1.1 GiB/s).
-/// A guess; shorter, a single stripe would show, longer, a writer that stopped would.
-const WINDOW: Nanos = Nanos::millis(8);
+use die::{Die, PageRead};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Nand {
@@ -21,24 +21,18 @@ pub(crate) struct Nand {
     dies: Vec<Die>,
     channels: Vec<Server>,
     rng: Rng,
-    window: Window,
+    /// Units that were given to the dies, and when the last of them was.
+    programs: u64,
+    looked_at: Nanos,
 }
 
+/// A read of the flash.
 #[derive(Clone, Copy, Debug)]
-struct Die {
-    server: Server,
-    channel: usize,
-    /// Times slower than it should be.
-    slowness: u64,
-}
-
-/// What was programmed lately.
-#[derive(Clone, Copy, Debug, Default)]
-struct Window {
-    began: Nanos,
-    drained: u64,
-    /// Of a die's time, what programs took in the window before.
-    busy_per_million: u64,
+pub(crate) struct FlashRead {
+    /// When all of it is in the controller.
+    pub(crate) done: Nanos,
+    /// How long it holds up the programs of the drive.
+    pub(crate) held_up: Nanos,
 }
 
 /// Blocks that lie side by side in the flash.
@@ -55,13 +49,10 @@ pub(crate) struct Place {
 impl Nand {
     pub(crate) fn new(profile: NandProfile, seed: u64) -> Self {
         let channels = alloc::vec![Server::default(); profile.channel_count as usize];
-        let die = |number| Die {
-            server: Server::default(),
-            channel: number % channels.len(),
-            slowness: 1,
-        };
+        let die = |number| Die::new(number % channels.len());
         let dies = (0..profile.die_count as usize).map(die).collect();
-        Self { profile, dies, channels, rng: Rng::new(seed), window: Window::default() }
+        let (programs, looked_at) = (0, Nanos(0));
+        Self { profile, dies, channels, rng: Rng::new(seed), programs, looked_at }
     }
 
     /// From now on every read of the die takes so many times as long.
@@ -71,25 +62,29 @@ impl Nand {
         }
     }
 
-    /// Tells how much the write buffer has drained until now.
+    /// Tells how much the write buffer has drained until now: evenly since it was told last.
     pub(crate) fn programmed(&mut self, now: Nanos, drained: Blocks) {
-        let passed = now.since(self.window.began).0;
-        if passed < WINDOW.0 {
-            return;
+        let programs = drained.0 / u64::from(self.profile.program_blocks);
+        let count = programs.saturating_sub(self.programs);
+        let passed = now.since(self.looked_at).0;
+        let die_count = self.dies.len() as u64;
+        // More than that is done by now.
+        for number in count.saturating_sub(2 * die_count)..count {
+            let die = index((self.programs + number) % die_count);
+            let begun = self.looked_at + Nanos(passed * number / count);
+            self.dies[die].program(begun, &self.profile.program);
         }
-        let units = (drained.0 - self.window.drained) / u64::from(self.profile.program_blocks);
-        let busy = units * self.profile.program.0 / u64::from(self.profile.die_count);
-        let busy_per_million = (busy * 1_000_000 / passed).min(1_000_000);
-        self.window = Window { began: now, drained: drained.0, busy_per_million };
+        (self.programs, self.looked_at) = (programs, self.looked_at.max(now));
     }
 
     /// The write buffer begins anew, and counts what it drains from 0.
     pub(crate) fn restart(&mut self) {
-        self.window = Window { drained: 0, ..self.window };
+        self.programs = 0;
+        self.dies.iter_mut().for_each(Die::forget_programs);
     }
 
-    /// When all of the place has been read into the controller.
-    pub(crate) fn read(&mut self, now: Nanos, place: Place) -> Nanos {
+    /// Reads all of the place into the controller.
+    pub(crate) fn read(&mut self, now: Nanos, place: Place) -> FlashRead {
         let page_blocks = u64::from(self.profile.page_blocks);
         let program_blocks = u64::from(self.profile.program_blocks);
         let (mut at, end) = (place.at.0, place.at.0 + place.blocks.0);
@@ -97,10 +92,12 @@ impl Nand {
         let mut die = index((unit + place.first_die) % self.dies.len() as u64);
         let mut unit_end = (unit + 1) * program_blocks;
         let mut page_end = (at / page_blocks + 1) * page_blocks;
-        let mut done = now;
+        let (mut done, mut held_up) = (now, Nanos(0));
         while at < end {
             let part_end = page_end.min(end);
-            done = done.max(self.read_page(now, die, part_end - at));
+            let page = self.read_page(now, die, (at % page_blocks, part_end - at));
+            done = done.max(page.done);
+            held_up += page.held_up;
             at = part_end;
             page_end += page_blocks;
             while unit_end <= at {
@@ -108,32 +105,30 @@ impl Nand {
                 unit_end += program_blocks;
             }
         }
-        done
+        let straggling = self.profile.program.straggling_permille;
+        let held_up = Nanos(held_up.0 * straggling / 1000 / self.dies.len() as u64);
+        FlashRead { done, held_up }
     }
 
-    /// Reads some blocks of one page.
+    /// Reads some blocks of one page, from the block at `from` of it on.
     ///
     /// Reads leave the dies in another order than they reach them. To keep one server for each channel,
     /// its time is taken before the die is asked: the sum and the limit are the same.
-    fn read_page(&mut self, now: Nanos, die: usize, blocks: u64) -> Nanos {
+    fn read_page(&mut self, now: Nanos, die: usize, (from, blocks): (u64, u64)) -> PageRead {
         let profile = &self.profile;
         let several = if blocks == 1 { Nanos(0) } else { profile.transfer_several };
         let more = Nanos((blocks - 1) * profile.transfer_ns_per_block);
         let transfer = profile.transfer + several + more;
         let channel = &mut self.channels[self.dies[die].channel];
         let waited = channel.serve(now, transfer) - transfer;
-        let sense = profile.read[index(self.rng.below(3))] + self.wait_for_program();
-        let die = &mut self.dies[die];
+        let sense = profile.read[index(self.rng.below(3))];
+        let plane_blocks = u64::from(profile.page_blocks / profile.plane_count);
+        let (first, last) = (from / plane_blocks, (from + blocks - 1) / plane_blocks);
+        let planes = (1 << (last + 1)) - (1 << first);
         // The die keeps the page until it is transferred.
-        let busy = Nanos((sense + transfer).0 * die.slowness);
-        die.server.serve(waited, busy) + self.profile.sense_fixed
-    }
-
-    fn wait_for_program(&mut self) -> Nanos {
-        let busy_per_million = self.window.busy_per_million;
-        if busy_per_million == 0 || !crate::chance::happens(&mut self.rng, busy_per_million) {
-            return Nanos(0);
-        }
-        Nanos(self.rng.below(self.profile.suspend_max.0))
+        let busy = sense + transfer;
+        let mut read = self.dies[die].read((waited, busy), planes, &profile.program, &mut self.rng);
+        read.done += profile.sense_fixed;
+        read
     }
 }

@@ -58,6 +58,8 @@ pub struct ControllerProfile {
     /// A command that only reads or sets the controller's own memory: report, flush of a protected
     /// buffer, a refusal.
     pub administrative: Nanos,
+    /// Writes that wait for room in the buffer and that a read passes; behind more of them it waits.
+    pub passed_writes: u64,
 }
 
 /// What a write or an append costs.
@@ -127,8 +129,10 @@ pub struct NandProfile {
     pub program_blocks: u32,
     /// Blocks of one page, all planes.
     pub page_blocks: u32,
-    /// How long a program keeps its die.
-    pub program: Nanos,
+    /// Planes of a die.
+    pub plane_count: u32,
+    /// Programs, and the reads between their steps.
+    pub program: ProgramProfile,
     /// How long an erase keeps its die.
     pub erase: Nanos,
     /// How long a read keeps its die, by page type; the types are equally frequent.
@@ -143,8 +147,28 @@ pub struct NandProfile {
     pub transfer_several: Nanos,
     /// More for each block after the first.
     pub transfer_ns_per_block: u64,
-    /// The longest that a read waits for a program on its die: then the program is suspended.
-    pub suspend_max: Nanos,
+}
+
+/// A program of a die: steps, between which it can be suspended for reads.
+#[derive(Clone, Copy, Debug)]
+pub struct ProgramProfile {
+    /// Where these constants come from.
+    pub basis: Basis,
+    /// How long it keeps its die, if nothing comes between.
+    pub time: Nanos,
+    /// A step.
+    pub step: Nanos,
+    /// So many of them follow each other, and then a long one.
+    pub short_steps: u64,
+    /// A long step.
+    pub long_step: Nanos,
+    /// From the end of a step to a die that can read.
+    pub suspend: Nanos,
+    /// From the last read to the next step.
+    pub resume: Nanos,
+    /// What holds up a die holds up the drive's programs by the mean over the dies, in thousandths, or by more: they go round
+    /// in stripes, and a stripe is done when its last die is.
+    pub straggling_permille: u64,
 }
 
 /// What managing zones costs.

@@ -137,7 +137,7 @@ impl ZonedDrive {
             unreadable: Unreadable::default(),
             faults: Faults::default(),
             writes_in_flight: 0,
-            intake: Intake::default(),
+            intake: Intake::new(profile.controller.passed_writes),
             profile,
         }
     }
@@ -183,8 +183,10 @@ impl ZonedDrive {
 
     fn start_read(&mut self, now: Nanos, slot: SlotId, lba: Lba, blocks: Blocks) {
         let (zone, at) = (self.geometry.zone_of(lba), self.geometry.offset_in_zone(lba));
-        let due = self.timing.read(now, zone, at, blocks, self.buffer.drained());
-        self.in_flight.schedule(slot, due);
+        self.timing.nand.programmed(now, self.buffer.drained());
+        let read = self.timing.read(now, zone, at, blocks);
+        self.buffer.hold_up(now, read.held_up);
+        self.in_flight.schedule(slot, read.done);
     }
 
     fn begin_write(&mut self, now: Nanos, ticket: Ticket, lba: Lba, data: Vec<Payload>) {
@@ -230,6 +232,8 @@ impl ZonedDrive {
         (zone, blocks): (ZoneId, Blocks),
         operation: Operation,
     ) {
+        // Also without reads: what they meet is what was programmed lately, not on average since the last one.
+        self.timing.nand.programmed(now, self.buffer.drained());
         let earliest = self.timing.write(now, kind, zone, blocks);
         self.writes_in_flight += 1;
         let slot = self.in_flight.insert(InWork { ticket, operation, earliest });

@@ -116,6 +116,11 @@ impl DrainClock {
         self.began.0 = (self.began.0 + now.0).saturating_sub(at.0);
     }
 
+    /// The clock stands still for so long.
+    pub(super) fn hold_up(&mut self, by: Nanos) {
+        self.began += by;
+    }
+
     fn offset(&self, ends: &[u64; UNITS], grains: Grains) -> u64 {
         let unit_grains = self.stripe_grains / UNITS as u64;
         let (unit, part) = (index(grains / unit_grains), grains % unit_grains);

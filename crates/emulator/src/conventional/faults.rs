@@ -64,7 +64,7 @@ impl ConventionalDrive {
         self.unreadable.switch_off();
         self.writes_in_flight = 0;
         self.write_due.fill(Nanos(0));
-        self.intake = Intake::default();
+        self.intake = Intake::new(self.profile.drive.controller.passed_writes);
         self.work.restart(&self.profile.drive.buffer, rng);
         self.forget_zones();
     }

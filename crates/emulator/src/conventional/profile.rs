@@ -9,7 +9,8 @@ use zonal_device::{Geometry, Kind};
 
 use crate::ftl::FtlConfig;
 use crate::profile::{
-    Basis, BufferProfile, ControllerProfile, LinkProfile, NandProfile, Profile, WriteCosts,
+    Basis, BufferProfile, ControllerProfile, LinkProfile, NandProfile, Profile, ProgramProfile,
+    WriteCosts,
 };
 
 /// A drive without zones.
@@ -83,13 +84,21 @@ impl ConventionalProfile {
     #[must_use]
     pub fn p5800x_optane() -> Self {
         let guessed = guessed("p5800x-optane", 850);
+        let at_once = Nanos(0);
+        let program = ProgramProfile {
+            time: Nanos(10_000),
+            step: Nanos(1),
+            long_step: Nanos(1),
+            suspend: at_once,
+            resume: at_once,
+            ..guessed.nand.program
+        };
         let nand = NandProfile {
-            program: Nanos(10_000),
+            program,
             read: [Nanos(4_000); 3],
             transfer: Nanos(1_000),
             transfer_several: Nanos(0),
             transfer_ns_per_block: 1_000,
-            suspend_max: Nanos(1),
             ..guessed.nand
         };
         let user = Bytes(gb(800).0).blocks_ceil();
@@ -203,10 +212,12 @@ fn measured_timing() -> Profile {
         interleaved: Nanos(800),
         opens_zone: Nanos(0),
     };
+    let buffer = BufferProfile { drain_ns_per_block: 3_290, ..zn540.buffer };
     Profile {
         controller: ControllerProfile { write, append: write, ..zn540.controller },
         link: LinkProfile { write_ns_per_block: 2_400, ..zn540.link },
-        buffer: BufferProfile { drain_ns_per_block: 3_290, ..zn540.buffer },
+        nand: programming_at_the_rate_of(&buffer, zn540.nand),
+        buffer,
         zones: None,
         ..zn540
     }
@@ -216,23 +227,31 @@ fn measured_timing() -> Profile {
 fn guessed(name: &'static str, drain_ns_per_block: u64) -> Profile {
     let like = measured_timing();
     let burst = Nanos(like.buffer.stripe_blocks * drain_ns_per_block / 32 / 3);
-    let program = Nanos(like.nand.program.0 * drain_ns_per_block / like.buffer.drain_ns_per_block);
     let basis = Basis::Guess;
+    let buffer = BufferProfile {
+        basis,
+        drain_ns_per_block,
+        burst,
+        stall: Nanos(0),
+        stall_per_million: 0,
+        ..like.buffer
+    };
+    let nand = programming_at_the_rate_of(&buffer, like.nand);
     Profile {
         name,
         controller: ControllerProfile { basis, ..like.controller },
         link: LinkProfile { basis, write_ns_per_block: drain_ns_per_block / 2, ..like.link },
-        buffer: BufferProfile {
-            basis,
-            drain_ns_per_block,
-            burst,
-            stall: Nanos(0),
-            stall_per_million: 0,
-            ..like.buffer
-        },
-        nand: NandProfile { basis, program, ..like.nand },
+        nand: NandProfile { basis, program: ProgramProfile { basis, ..nand.program }, ..nand },
+        buffer,
         ..like
     }
+}
+
+/// While a buffer drains at its full rate, every die programs all of the time.
+fn programming_at_the_rate_of(buffer: &BufferProfile, nand: NandProfile) -> NandProfile {
+    let blocks = u64::from(nand.die_count * nand.program_blocks);
+    let time = Nanos(buffer.drain_ns_per_block * blocks);
+    NandProfile { program: ProgramProfile { time, ..nand.program }, ..nand }
 }
 
 /// Counts of units and zones are below 2^32: the translation layer asserts it for its own.

@@ -89,14 +89,17 @@ impl Work {
         let begun = self.server.serve(now, self.controller.read);
         let sent = self.link.send(begun, blocks);
         let (mut at, end) = (lba, lba + blocks);
-        let mut done = sent;
+        let (mut done, mut held_up) = (sent, Nanos(0));
         while at < end {
             let (place, next) = self.stretch(at, end);
             if let Some(place) = place {
-                done = done.max(self.nand.read(sent, place));
+                let read = self.nand.read(sent, place);
+                done = done.max(read.done);
+                held_up += read.held_up;
             }
             at = next;
         }
+        self.buffer.hold_up(now, held_up);
         done + self.controller.read_fixed
     }
 
@@ -190,5 +193,5 @@ fn read_permille(nand: &NandProfile) -> u64 {
     let transfer = nand.transfer.0
         + nand.transfer_several.0
         + u64::from(nand.page_blocks - 1) * nand.transfer_ns_per_block;
-    pages * (sense + transfer) * 1000 / nand.program.0.max(1)
+    pages * (sense + transfer) * 1000 / nand.program.time.0.max(1)
 }

@@ -228,6 +228,8 @@ fn reads_of_a_slow_die_are_slow_and_others_are_not() {
     for n in 0..64 {
         rig.write(start + n * 12, 12, 1).unwrap();
     }
+    // Until nothing is programmed any more.
+    rig.now += Nanos::millis(100);
     rig.drive.slow_down_die(7, 10);
     let mut slow = 0;
     for unit in 0..32 {

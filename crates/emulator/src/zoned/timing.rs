@@ -5,7 +5,7 @@ use zonal_base::{Blocks, Nanos, Rng, ZoneId, mix64};
 use crate::chance::{exponential, happens};
 use crate::controller::Server;
 use crate::link::Link;
-use crate::nand::{Nand, Place};
+use crate::nand::{FlashRead, Nand, Place};
 use crate::profile::{ControllerProfile, Profile, ZoneProfile};
 
 #[derive(Clone, Debug)]
@@ -63,20 +63,21 @@ impl Timing {
         }
     }
 
-    /// When a read is answered.
+    /// When a read is answered, and how long it holds up the programs.
+    ///
+    /// Requires: the flash was told what was programmed.
     pub(super) fn read(
         &mut self,
         now: Nanos,
         zone: ZoneId,
         at: Blocks,
         blocks: Blocks,
-        drained: Blocks,
-    ) -> Nanos {
-        self.nand.programmed(now, drained);
+    ) -> FlashRead {
         let begun = self.server.serve(now, self.controller.read);
         let sent = self.link.send(begun, blocks);
         let place = Place { at, blocks, first_die: mix64(u64::from(zone.0)) >> 32 };
-        self.nand.read(sent, place) + self.controller.read_fixed
+        let read = self.nand.read(sent, place);
+        FlashRead { done: read.done + self.controller.read_fixed, ..read }
     }
 
     /// When a write has arrived in the buffer, if there is room.

@@ -87,6 +87,8 @@ pub struct Settings {
     pub device: String,
     /// What the reader must know about it before any figure.
     pub note: Option<&'static str>,
+    /// The fingerprint of the model that it is, if it is one.
+    pub constants: Option<u64>,
     /// Which model it is, for what is published about one model only.
     pub model: &'static str,
     /// Of the places that are read.
@@ -106,6 +108,7 @@ impl Settings {
         Self {
             device: device.into(),
             note: None,
+            constants: None,
             model: "",
             seed,
             comparison: Comparison::Measured,
@@ -207,6 +210,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Lab<'a, D, C> {
         let report = Report {
             device: settings.device.clone(),
             note: settings.note,
+            constants: settings.constants,
             seed: settings.seed,
             effort: settings.effort,
             points: Vec::new(),

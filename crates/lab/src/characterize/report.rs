@@ -13,6 +13,9 @@ pub struct Report {
     /// What the reader must know about it before any figure.
     #[serde(skip)]
     pub note: Option<&'static str>,
+    /// The fingerprint of the model that it is, if it is one.
+    #[serde(skip)]
+    pub constants: Option<u64>,
     /// Where its and our chance came from.
     pub seed: u64,
     /// How long the runs were, as a multiple of the default.

@@ -61,8 +61,12 @@ impl Table<'_> {
         f: &mut fmt::Formatter<'_>,
         groups: &BTreeMap<u8, Vec<&Point>>,
     ) -> fmt::Result {
-        let Report { device, note, seed, effort, points, skipped, .. } = self.report;
-        writeln!(f, "{device}, seed {seed}: {} points", points.len())?;
+        let Report { device, note, constants, seed, effort, points, skipped, .. } = self.report;
+        write!(f, "{device}, ")?;
+        if let Some(constants) = constants {
+            write!(f, "constants {constants:016x}, ")?;
+        }
+        writeln!(f, "seed {seed}: {} points", points.len())?;
         if let Some(note) = note {
             writeln!(f, "{note}")?;
         }

@@ -98,8 +98,16 @@ fn measure(args: &Args) -> Result<Report, Failure> {
         }
     };
     let comparison = if args.no_reference { Comparison::Nothing } else { Comparison::Measured };
-    let settings =
-        Settings { effort: args.effort, comparison, ..Settings::new(name, args.seed, &[]) };
+    let constants = match &args.device {
+        Device::Emulated(Emulated { model, .. }) => Some(model.fingerprint()),
+        Device::Real(_) => None,
+    };
+    let settings = Settings {
+        effort: args.effort,
+        comparison,
+        constants,
+        ..Settings::new(name, args.seed, &[])
+    };
     let report = match args.device.clone() {
         Device::Emulated(Emulated { model: Model::Zoned(profile), .. }) => {
             measure_zoned(*profile, settings, &mut on_progress)

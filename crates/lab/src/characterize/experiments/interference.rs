@@ -64,7 +64,7 @@ fn one<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>, row: Row<'_>) -> Re
     let management = &outcomes[0].others;
     let io = merged(outcomes[1..].iter().flat_map(|outcome| [&outcome.reads, &outcome.others]));
     let what = if is_reset { "reset" } else { "finish" };
-    let of = |observation| Figures { row, name: name.clone(), observation, set: Set::Test };
+    let of = |observation| Figures { row, name: name.clone(), observation, set: set_of(row) };
     let figure = |stat: &str, unit, column| of(13).figure(&format!("{what}_{stat}"), unit, column);
     if row.text("pace") == "free" {
         lab.add(figure("per_s", "1/s", "management_per_s"), management.per_second());
@@ -80,6 +80,15 @@ fn one<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>, row: Row<'_>) -> Re
         lab.add(of(12).figure("io_latency_us.p99", "us", "io_p99_us"), io.quantile_us(0.99));
     }
     Ok(())
+}
+
+/// What reads and programs do to each other is fitted to the reads beside finishes; the rest is held out. Why:
+/// docs/decisions/reads-beside-programs.md.
+fn set_of(row: Row<'_>) -> Set {
+    match (row.text("management"), row.text("io")) {
+        ("finish", "read") => Set::Fit,
+        _ => Set::Test,
+    }
 }
 
 /// How many resets or finishes a run measures.
