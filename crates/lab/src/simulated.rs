@@ -30,7 +30,7 @@ pub use measures::{Latency, Moved};
 pub(crate) use measures::{Measures, Timed};
 pub use origin::OriginTimes;
 pub(crate) use threaded::Threaded;
-pub use threaded::{Calls, Claim, MemoryCosts, ThreadedSettings};
+pub use threaded::{Calls, Claim, Lru, MemoryCosts, ThreadedSettings};
 pub use world::Ground;
 
 /// What is simulated besides the drive.

@@ -178,8 +178,9 @@ impl Raw {
         });
         spread(&mut all, &self.seed, |one, seed| one.seed = *seed);
         for one in &mut all {
-            // So does the policy: the threads have one.
-            if 1 < self.cache.0.len() && one.cache == Engine::Zncache {
+            // So does the policy: the threads have two.
+            let is_known = Experiment::POLICIES_OF_THREADS.contains(&&*one.policy);
+            if 1 < self.cache.0.len() && one.cache == Engine::Zncache && !is_known {
                 one.policy = "zone-lru".into();
             }
         }

@@ -38,19 +38,29 @@ impl Part {
     pub(super) fn prepare(experiment: &Experiment) -> Result<Ground<Self>, String> {
         let mut seeds = Rng::new(experiment.seed);
         let seed = seeds.next_u64();
+        // Of one chunk each, or of a zone's.
+        let (mut places, mut zones) = (None, experiment.zones);
+        if experiment.has_places() {
+            let capacity = experiment.drive.model().geometry().zone_capacity;
+            places = Some(experiment.chunk.blocks_ceil());
+            zones *= zonal_base::low_u32(index(capacity.bytes().0 / experiment.chunk.0));
+        }
         let (drive, now) = match experiment.drive.model() {
             Model::Zoned(profile) => {
                 let medium = medium(experiment.cache, &profile.geometry);
                 (Whole::Zoned(Box::new(ZonedDrive::new(*profile, seed, medium))), Nanos(0))
             }
-            Model::Conventional(profile) => {
+            Model::Conventional(mut profile) => {
+                if let Some(place) = places {
+                    *profile = profile.with_zones_of(place);
+                }
                 let (drive, now) = conventional(*profile, experiment, seeds)?;
                 (Whole::Conventional(Box::new(drive)), now)
             }
         };
         let mut geometry = *drive.device().geometry();
-        assert!(experiment.zones <= geometry.zone_count);
-        geometry.zone_count = experiment.zones;
+        assert!(zones <= geometry.zone_count);
+        geometry.zone_count = zones;
         Ok(Ground { drive: Self { drive, geometry }, now })
     }
 
@@ -161,5 +171,42 @@ impl ZonedDevice for Part {
 
     fn next_event(&self) -> Option<Nanos> {
         self.drive.device().next_event()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No constant of a drive is another one because a cache runs on it; only how much of it is used is the experiment's.
+    #[test]
+    fn a_cache_runs_on_the_drive_that_was_compared_with_a_real_one() {
+        for name in ["zn540", "sn540"] {
+            let experiment = Experiment {
+                cache: Engine::Zncache,
+                drive: name.parse().expect("a model"),
+                precondition: Precondition::Nothing,
+                zones: 20,
+                chunk: Bytes::mib(1),
+                policy: "zone-lru".into(),
+                dram: Bytes(0),
+                workload: crate::Distribution::Uniform,
+                keys: 1,
+                gets: 1,
+                tasks: 1,
+                origin_latency: Nanos(0),
+                hold_zone_during_fetch: false,
+                seed: 1,
+            };
+            let part = Part::prepare(&experiment).expect("it has 20 zones").drive;
+            let model = match part.drive {
+                Whole::Zoned(drive) => Model::Zoned(Box::new(drive.profile().clone())),
+                Whole::Conventional(drive) => {
+                    Model::Conventional(Box::new(drive.profile().clone()))
+                }
+            };
+            let measured = Model::by_name(name).expect("a model");
+            assert_eq!(model.fingerprint(), measured.fingerprint(), "{name}");
+        }
     }
 }

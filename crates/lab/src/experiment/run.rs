@@ -6,10 +6,10 @@ use zonal_emulator::ftl::FtlCounters;
 
 use super::ground::Part;
 use super::outcome::{DriveBytes, STRETCH};
-use super::{Engine, Experiment, Outcome};
+use super::{Engine, Experiment, Outcome, Precondition};
 use crate::Draw;
 use crate::simulated::{
-    Calls, Claim, Ground, Measures, MemoryCosts, OriginTimes, Settings, Simulated, Threaded,
+    Calls, Claim, Ground, Lru, Measures, MemoryCosts, OriginTimes, Settings, Simulated, Threaded,
     ThreadedSettings, Timed,
 };
 
@@ -64,12 +64,18 @@ impl Experiment {
         if !is_size || !self.chunk.0.is_power_of_two() {
             return Err(format!("chunk: write a power of two from 4KiB to {most}"));
         }
+        if let Precondition::Random(piece) = self.precondition
+            && self.has_places()
+            && self.chunk < piece
+        {
+            return Err(format!("precondition: a chunk of {} has no room for {piece}", self.chunk));
+        }
         let (_, low) = free_zones(self.chunk);
         if self.cache == Engine::Zncache && self.zones <= low {
             return Err(format!("zones: zncache wants {low} free ones, and more to use"));
         }
-        if self.cache == Engine::Zncache && self.policy != "zone-lru" {
-            return Err("policy: zncache has zone-lru alone".into());
+        if self.cache == Engine::Zncache && !Self::POLICIES_OF_THREADS.contains(&&*self.policy) {
+            return Err("policy: zncache has zone-lru and chunk-lru".into());
         }
         if self.cache == Engine::Zonal && self.hold_zone_during_fetch {
             return Err("hold-zone-during-fetch: zonal never does, zncache may".into());
@@ -89,6 +95,22 @@ impl Experiment {
         Ok(())
     }
 }
+
+impl Experiment {
+    /// What a cache of threads can forget by.
+    pub(super) const POLICIES_OF_THREADS: [&str; 2] = ["zone-lru", "chunk-lru"];
+
+    /// True when every chunk has a place of its own on the drive, and is written over there: no zone has to be emptied.
+    pub(super) fn has_places(&self) -> bool {
+        self.cache == Engine::Zncache
+            && self.policy == "chunk-lru"
+            && self.drive.model().geometry().kind == Kind::Conventional
+    }
+}
+
+/// Of the room that chunks are kept in one by one in zones, what holds nothing that is wanted: as much more
+/// garbage a zone has when it is emptied. A tenth, as drives for mixed use have it; ZNCache leaves it open.
+const SPARE_PERCENT: u64 = 10;
 
 /// Zonal's gets lie within an object of this size.
 const OBJECT_MAX: Bytes = Bytes::mib(1024);
@@ -111,9 +133,18 @@ fn zncache(
         Kind::Zoned => (READS_ZONED, HOST_ZONED),
         Kind::Conventional => (1, HOST_CONVENTIONAL),
     };
+    let lru = match (&*experiment.policy, experiment.has_places()) {
+        ("chunk-lru", false) => Lru::Chunks { spare_percent: SPARE_PERCENT },
+        // A place is a zone of one chunk.
+        _ => Lru::Zones,
+    };
+    let (high, low) = free_zones(experiment.chunk);
+    let zones = ground.drive.geometry().zone_count;
+    let per_zone = zones / experiment.zones;
     let settings = ThreadedSettings {
         chunk: experiment.chunk,
-        zones: experiment.zones,
+        zones,
+        lru,
         active_zones: ACTIVE_ZONES,
         threads: experiment.tasks,
         origin_latency: experiment.origin_latency,
@@ -121,7 +152,7 @@ fn zncache(
             true => Claim::BeforeFetch,
             false => Claim::AfterFetch,
         },
-        free_zones: free_zones(experiment.chunk),
+        free_zones: (high * per_zone, low * per_zone),
         memory: MEMORY,
         calls: Calls { request: REQUEST.min(experiment.chunk), reads, host },
         seed: experiment.seed,
@@ -131,7 +162,8 @@ fn zncache(
     let threads = Threaded::new(ground, settings, (experiment.gets, draw(experiment)), STRETCH);
     let all = experiment.gets as f64;
     let (came, ground) = threads.run(&|left| on_progress(1.0 - left as f64 / all))?;
-    let written = came.measures.latency(Timed::Write).count * experiment.chunk.0;
+    let chunks = came.measures.latency(Timed::Write).count + came.moved;
+    let written = chunks * experiment.chunk.0;
     let per_zone = capacity.0 / experiment.chunk.blocks_ceil().0 * experiment.chunk.blocks_ceil().0;
     let padded = came.finished * (capacity.0 - per_zone) * zonal_base::BLOCK_BYTES as u64;
     let drive = DriveBytes { written, programmed: programmed(before, &ground, written + padded) };

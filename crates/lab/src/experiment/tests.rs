@@ -73,7 +73,8 @@ fn small(cache: Engine, drive: &str) -> Experiment {
         workload: Distribution::Zipf { theta: 0.9 },
         keys: 20 * 33 * 2,
         gets: 2_000,
-        tasks: 32,
+        // What they fetch together is less than the drive takes beside their reads.
+        tasks: 8,
         origin_latency: Nanos::millis(300),
         hold_zone_during_fetch: cache == Engine::Zncache,
         seed: 1,

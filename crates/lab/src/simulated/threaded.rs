@@ -5,12 +5,14 @@
 //! 2. Of a zone that is claimed nobody else writes anything, also while the origin is slow
 //!    ([`Claim::BeforeFetch`]): no more misses are under way than zones may be active.
 //! 3. Full zones are promoted as a whole by every read; one task empties the one that was promoted longest ago
-//!    (`evict`).
+//!    (`evict`). Or chunks are forgotten one by one ([`Lru::Chunks`]): then it moves what is left of the emptiest zones.
 //!
 //! Nothing is kept in memory, and nothing survives.
 
+mod chunks;
 mod io;
 mod map;
+mod order;
 mod spinning;
 mod zones;
 
@@ -25,10 +27,11 @@ use super::measures::{Measures, Timed};
 use super::world::{Ground, World};
 use super::{OriginTimes, Turns};
 use crate::Draw;
+use chunks::Chunks;
 pub use io::Calls;
 use io::Io;
 use map::{Map, Place};
-use zones::Zones;
+use zones::{Cut, Zones};
 
 type DevicePort = Port<Command, Completion>;
 
@@ -39,6 +42,18 @@ pub enum Claim {
     BeforeFetch,
     /// When its bytes have come.
     AfterFetch,
+}
+
+/// What is forgotten at a time: what was used longest ago.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lru {
+    /// A zone, with everything in it.
+    Zones,
+    /// A chunk. The host moves what is left in a zone before it is emptied.
+    Chunks {
+        /// Of the zones' room, what holds nothing that is wanted.
+        spare_percent: u64,
+    },
 }
 
 /// What fresh memory for a chunk costs a thread, for each MiB.
@@ -65,6 +80,8 @@ pub struct ThreadedSettings {
     pub origin_latency: Nanos,
     /// When a miss claims its zone.
     pub claim: Claim,
+    /// What is forgotten.
+    pub lru: Lru,
     /// Zones are emptied when no more than so many are free, until so many are.
     pub free_zones: (u32, u32),
     /// How calls come to the drive.
@@ -103,6 +120,8 @@ struct Shared {
     clock: Clock,
     map: Map,
     zones: Zones,
+    /// If they are forgotten one by one.
+    chunks: Option<RefCell<Chunks>>,
     io: Io,
     /// Threads that read each zone.
     readers: RefCell<Vec<u32>>,
@@ -115,6 +134,7 @@ struct Shared {
     /// When the last thread so far had nothing more to do.
     ended: Cell<Nanos>,
     hits: Cell<u64>,
+    moved: Cell<u64>,
     measures: RefCell<Measures>,
     failure: RefCell<Option<Failure>>,
 }
@@ -133,6 +153,8 @@ pub(crate) struct ThreadedOutcome {
     pub(crate) measures: Measures,
     /// Zones that were finished.
     pub(crate) finished: u64,
+    /// Chunks that were moved.
+    pub(crate) moved: u64,
 }
 
 impl<D: ZonedDevice> Threaded<D> {
@@ -148,22 +170,31 @@ impl<D: ZonedDevice> Threaded<D> {
         // Nobody asks the origin by its port: threads sleep instead.
         let world = World::new(ground, settings.calls.request, OriginTimes::each(Nanos(0)));
         let geometry = *world.geometry();
-        let chunks = geometry.zone_capacity.0 / settings.chunk.blocks_ceil().0;
-        assert!(0 < chunks && settings.zones <= geometry.zone_count);
+        let per_zone = geometry.zone_capacity.0 / settings.chunk.blocks_ceil().0;
+        assert!(0 < per_zone && settings.zones <= geometry.zone_count);
+        let per_zone = zonal_base::low_u32(index(per_zone));
         let mut seeds = Rng::new(settings.seed);
         let (device, clock) = (world.ports.device.clone(), world.executor.clock().clone());
         let limit = geometry.max_active_zones.unwrap_or(settings.active_zones);
-        let cut = (settings.zones, zonal_base::low_u32(index(chunks)));
         let has_zones = geometry.kind == Kind::Zoned;
-        let zones = Zones::new(device.clone(), has_zones, cut, limit, seeds.next_u64());
+        let chunks = match settings.lru {
+            Lru::Zones => None,
+            Lru::Chunks { spare_percent } => {
+                Some(RefCell::new(Chunks::new(settings.zones, per_zone, spare_percent)))
+            }
+        };
+        let has_collector = chunks.is_some();
+        let cut = Cut { zones: settings.zones, chunks: per_zone, limit, has_collector };
+        let zones = Zones::new(device.clone(), has_zones, cut, seeds.next_u64());
         let io = Io::new(settings.calls, device, clock.clone(), world.executor.spawner());
         let chance = Rng::new(seeds.next_u64());
         let cache = Shared {
             settings,
             geometry,
             clock,
-            map: Map::new(draw.keys(), u64::from(settings.zones) * chunks),
+            map: Map::new(draw.keys(), u64::from(settings.zones) * u64::from(per_zone)),
             zones,
+            chunks,
             io,
             readers: RefCell::new(vec![0; settings.zones as usize]),
             reader_left: Event::default(),
@@ -176,6 +207,7 @@ impl<D: ZonedDevice> Threaded<D> {
             running: Cell::new(settings.threads),
             ended: Cell::default(),
             hits: Cell::default(),
+            moved: Cell::default(),
             measures: RefCell::new(Measures::new(world.now, stretch)),
             failure: RefCell::default(),
         };
@@ -211,7 +243,8 @@ impl<D: ZonedDevice> Threaded<D> {
         let took = cache.ended.get().since(begun);
         let measures = cache.measures.replace(Measures::new(begun, Nanos::MAX));
         let (hits, finished) = (cache.hits.get(), cache.zones.finished());
-        Ok((ThreadedOutcome { hits, took, measures, finished }, self.world.into_ground()))
+        let moved = cache.moved.get();
+        Ok((ThreadedOutcome { hits, took, measures, finished, moved }, self.world.into_ground()))
     }
 }
 
@@ -258,7 +291,10 @@ impl Shared {
         let mut measures = self.measures.borrow_mut();
         measures.time(Timed::Read, now.since(begun));
         measures.stretch_at(now).read += self.settings.chunk.0;
-        self.zones.was_read(ZoneId(zonal_base::low_u32(zone)));
+        match &self.chunks {
+            Some(chunks) => chunks.borrow_mut().was_read(place),
+            None => self.zones.was_read(ZoneId(zonal_base::low_u32(zone))),
+        }
         self.readers.borrow_mut()[zone] -= 1;
         self.reader_left.notify_all();
         Ok(())
@@ -283,6 +319,9 @@ impl Shared {
         self.measures.borrow_mut().stretch_at(now).written += self.settings.chunk.0;
         self.zones.give_back(place).await?;
         self.map.insert(key, place);
+        if let Some(chunks) = &self.chunks {
+            chunks.borrow_mut().insert(place);
+        }
         Ok(())
     }
 
@@ -312,12 +351,13 @@ impl Shared {
             let free = self.zones.free_count();
             let mut interval = EVICT_INTERVAL;
             if free <= high {
-                for _ in free..low {
-                    let Some(zone) = self.zones.take_victim() else { break };
-                    if let Err(failure) = self.empty(zone).await {
-                        self.failure.borrow_mut().get_or_insert(failure);
-                        return;
-                    }
+                let emptied = match &self.chunks {
+                    Some(chunks) => self.collect(chunks, low).await,
+                    None => self.empty_oldest(low - free).await,
+                };
+                if let Err(failure) = emptied {
+                    self.failure.borrow_mut().get_or_insert(failure);
+                    return;
                 }
                 interval = EVICT_AGAIN;
             }
@@ -325,8 +365,60 @@ impl Shared {
         }
     }
 
+    async fn empty_oldest(&self, count: u32) -> Result<(), Failure> {
+        for _ in 0..count {
+            let Some(zone) = self.zones.take_victim() else { break };
+            self.map.clear(self.zones.places(zone));
+            self.empty(zone).await?;
+        }
+        Ok(())
+    }
+
+    /// Forgets what is too much, then moves what is left of the emptiest zones, until so many are free.
+    async fn collect(&self, chunks: &RefCell<Chunks>, until_free: u32) -> Result<(), Failure> {
+        while let Some(surplus) = self.take(chunks, Chunks::take_surplus) {
+            self.map.clear(surplus..surplus + 1);
+        }
+        while self.zones.free_count() < until_free {
+            let left_in = |zone| chunks.borrow().left_in(zone);
+            let Some(zone) = self.zones.take_victim_by(left_in) else { break };
+            // Nothing would be won by moving all of a zone.
+            while u64::from(left_in(zone)) == self.chunks() {
+                let Some(oldest) = self.take(chunks, Chunks::take_oldest) else { break };
+                self.map.clear(oldest..oldest + 1);
+            }
+            for place in self.zones.places(zone) {
+                self.relocate(chunks, place).await?;
+            }
+            self.empty(zone).await?;
+        }
+        Ok(())
+    }
+
+    fn take(
+        &self,
+        chunks: &RefCell<Chunks>,
+        which: fn(&mut Chunks) -> Option<Place>,
+    ) -> Option<Place> {
+        which(&mut chunks.borrow_mut())
+    }
+
+    /// Reads a chunk that is wanted and writes it elsewhere; forgets it if there is no room.
+    async fn relocate(&self, chunks: &RefCell<Chunks>, from: Place) -> Result<(), Failure> {
+        let Some(key) = self.map.key_at(from) else { return Ok(()) };
+        let blocks = self.settings.chunk.blocks_ceil();
+        self.io.read(self.lba(from), blocks).await?;
+        let to = self.zones.claim_to_move().await?.expect("a zone is kept free for this");
+        self.io.write(self.lba(to), blocks).await?;
+        self.zones.was_moved(to).await?;
+        self.map.moved(key, from, to);
+        chunks.borrow_mut().moved(from, to);
+        self.moved.set(self.moved.get() + 1);
+        Ok(())
+    }
+
+    /// Requires: nothing in the zone is found any more.
     async fn empty(&self, zone: ZoneId) -> Result<(), Failure> {
-        self.map.clear(self.zones.places(zone));
         while self.readers.borrow()[zone.0 as usize] != 0 {
             self.reader_left.wait().await;
         }

@@ -69,6 +69,19 @@ impl Map {
         }
     }
 
+    /// Which key lies there, if one does.
+    pub(super) fn key_at(&self, place: Place) -> Option<u64> {
+        let key = self.places.borrow()[place as usize];
+        (key != NOTHING).then_some(u64::from(key))
+    }
+
+    /// The key lies there now, and no longer where it was.
+    pub(super) fn moved(&self, key: u64, from: Place, to: Place) {
+        self.keys.borrow_mut()[index(key)] = to + PLACES;
+        let mut places = self.places.borrow_mut();
+        places[to as usize] = std::mem::replace(&mut places[from as usize], NOTHING);
+    }
+
     /// Nothing lies in these places any more.
     pub(super) fn clear(&self, places: std::ops::Range<Place>) {
         let (mut keys, mut held) = (self.keys.borrow_mut(), self.places.borrow_mut());

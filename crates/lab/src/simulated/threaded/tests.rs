@@ -3,7 +3,7 @@
 use zonal_base::{Bytes, Nanos};
 use zonal_emulator::{Forgetful, Profile, ZonedDrive};
 
-use super::{Calls, Claim, MemoryCosts, Threaded, ThreadedOutcome, ThreadedSettings};
+use super::{Calls, Claim, Lru, MemoryCosts, Threaded, ThreadedOutcome, ThreadedSettings};
 use crate::simulated::measures::Timed;
 use crate::{Distribution, Draw};
 
@@ -18,6 +18,7 @@ fn settings(chunk: Bytes) -> ThreadedSettings {
         threads: 64,
         origin_latency: FETCH,
         claim: Claim::BeforeFetch,
+        lru: Lru::Zones,
         free_zones: (1, 2),
         calls: Calls { request: chunk.min(Bytes::kib(1280)), reads: 256, host: Nanos(3_110) },
         memory: MemoryCosts { copying: Nanos(2_200_000), touching: Nanos(490_000) },
@@ -74,6 +75,23 @@ fn full_zones_are_finished_and_emptied_and_what_is_left_is_hit() {
     assert!((350..700).contains(&outcome.hits), "{} hits", outcome.hits);
     // The last 53 MiB of each zone are not written.
     assert!((misses / 4).abs_diff(outcome.finished) <= 14, "{} of {misses}", outcome.finished);
+}
+
+#[test]
+fn chunks_are_forgotten_one_by_one_and_what_is_left_of_a_zone_is_moved() {
+    let chunk = Bytes::mib(8);
+    let lru = Lru::Chunks { spare_percent: 20 };
+    let at_once = ThreadedSettings { origin_latency: Nanos::millis(1), ..settings(chunk) };
+    let zones = run(at_once, 60_000, 8_000);
+    let chunks = run(ThreadedSettings { lru, ..at_once }, 60_000, 8_000);
+    // 134 chunks to a zone: 26 to 38 zones are full of what is wanted, of 40; or four fifths of 40 are.
+    assert!((1..60_000).contains(&chunks.moved) && zones.moved == 0, "{} moved", chunks.moved);
+    let kept = chunks.hits as f64 / 60_000.0 * 8_000.0;
+    let most = 40.0 * 134.0 * 0.8;
+    assert!((0.85 * most..most).contains(&kept), "{kept} of {most}");
+    // Every fifth chunk of a zone that is emptied is garbage on average, of the emptiest more.
+    let misses = 60_000 - chunks.hits;
+    assert!(chunks.moved < 4 * misses, "{} moved for {misses}", chunks.moved);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use zonal_device::{Action, Command};
 use zonal_runtime::Event;
 
 use super::map::Place;
+use super::order::Order;
 use super::spinning::Spinning;
 use super::{DevicePort, Failure};
 
@@ -24,16 +25,30 @@ pub(super) struct Zones {
     pub(super) spinning: Spinning,
 }
 
-#[derive(Default)]
+/// Zones that threads use, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    pub(super) zones: u32,
+    /// Chunks of each.
+    pub(super) chunks: u32,
+    /// How many may be active.
+    pub(super) limit: u32,
+    /// Whether one of them, and one free zone, are kept for whoever moves chunks.
+    pub(super) has_collector: bool,
+}
+
 struct State {
     free: VecDeque<ZoneId>,
+    /// Free zones that a miss may not have.
+    kept_free: usize,
     active: VecDeque<ZoneId>,
     writers: u32,
     /// Chunks that were written to each.
     filled: Vec<u32>,
-    /// When each was promoted last, by a counter: 0 when it may not go.
-    promoted: Vec<u64>,
-    promotions: u64,
+    /// Full zones that may go, in the order in which they were promoted.
+    full: Order,
+    /// Where chunks are moved to.
+    collector: Option<ZoneId>,
     finishes: u64,
 }
 
@@ -46,22 +61,27 @@ enum Found {
 }
 
 impl Zones {
-    pub(super) fn new(
-        device: DevicePort,
-        has_zones: bool,
-        (zones, chunks): (u32, u32),
-        limit: u32,
-        seed: u64,
-    ) -> Self {
+    pub(super) fn new(device: DevicePort, has_zones: bool, cut: Cut, seed: u64) -> Self {
+        let kept = u32::from(cut.has_collector);
         let state = State {
-            free: (0..zones).map(ZoneId).collect(),
-            filled: vec![0; zones as usize],
-            promoted: vec![0; zones as usize],
-            ..State::default()
+            free: (0..cut.zones).map(ZoneId).collect(),
+            kept_free: kept as usize,
+            active: VecDeque::new(),
+            writers: 0,
+            filled: vec![0; cut.zones as usize],
+            full: Order::new(cut.zones),
+            collector: None,
+            finishes: 0,
         };
-        let spinning = Spinning::new(seed);
-        let state = RefCell::new(state);
-        Self { device, has_zones, chunks, limit, lock: Lock::default(), state, spinning }
+        Self {
+            device,
+            has_zones,
+            chunks: cut.chunks,
+            limit: cut.limit - kept,
+            lock: Lock::default(),
+            state: RefCell::new(state),
+            spinning: Spinning::new(seed),
+        }
     }
 
     /// Takes a zone that nobody writes to, for one chunk.
@@ -90,28 +110,63 @@ impl Zones {
         }
     }
 
+    /// Takes room for a chunk that is moved, in a zone of whoever moves them. `None`: no zone is free.
+    pub(super) async fn claim_to_move(&self) -> Result<Option<Place>, Failure> {
+        let locked = self.lock.take().await;
+        let under_way = self.state.borrow().collector;
+        let zone = match under_way {
+            Some(zone) => zone,
+            None => {
+                let Some(zone) = self.state.borrow_mut().free.pop_front() else { return Ok(None) };
+                self.manage(zone, Action::Open).await?;
+                self.state.borrow_mut().collector = Some(zone);
+                zone
+            }
+        };
+        drop(locked);
+        Ok(Some(zone.0 * self.chunks + self.state.borrow().filled[zone.0 as usize]))
+    }
+
+    /// The chunk was moved there.
+    pub(super) async fn was_moved(&self, place: Place) -> Result<(), Failure> {
+        let zone = ZoneId(place / self.chunks);
+        let locked = self.lock.take().await;
+        if self.state.borrow_mut().fill(zone, self.chunks) {
+            self.state.borrow_mut().collector = None;
+            self.finish(zone).await?;
+        }
+        drop(locked);
+        Ok(())
+    }
+
     /// The chunk was written.
     pub(super) async fn give_back(&self, place: Place) -> Result<(), Failure> {
         let zone = ZoneId(place / self.chunks);
         let locked = self.lock.take().await;
         let is_full = self.state.borrow_mut().write_ended(zone, self.chunks);
-        if is_full && self.has_zones {
+        if is_full {
+            self.finish(zone).await?;
+        }
+        drop(locked);
+        self.spinning.let_one_look();
+        Ok(())
+    }
+
+    /// Requires: the lock is held.
+    async fn finish(&self, zone: ZoneId) -> Result<(), Failure> {
+        if self.has_zones {
             self.manage(zone, Action::Finish).await?;
             self.state.borrow_mut().finishes += 1;
         }
-        drop(locked);
-        if is_full {
-            self.state.borrow_mut().promote(zone);
-        }
-        self.spinning.let_one_look();
+        self.state.borrow_mut().full.insert(zone.0);
         Ok(())
     }
 
     /// A chunk of the zone was read: the whole zone is promoted, if it is full.
     pub(super) fn was_read(&self, zone: ZoneId) {
-        let mut state = self.state.borrow_mut();
-        if state.promoted[zone.0 as usize] != 0 {
-            state.promote(zone);
+        let full = &mut self.state.borrow_mut().full;
+        if full.contains(zone.0) {
+            full.insert(zone.0);
         }
     }
 
@@ -121,11 +176,25 @@ impl Zones {
 
     /// The zone that was promoted longest ago; it may not be promoted any more.
     pub(super) fn take_victim(&self) -> Option<ZoneId> {
-        let mut state = self.state.borrow_mut();
-        let at = |(zone, promoted): (usize, &u64)| (0 < *promoted).then_some((*promoted, zone));
-        let (_, zone) = state.promoted.iter().enumerate().filter_map(at).min()?;
-        state.promoted[zone] = 0;
-        Some(ZoneId(low_u32(zone)))
+        self.take_victim_by(|_| 0)
+    }
+
+    /// The zone in which least is left, of those the one that was promoted longest ago.
+    pub(super) fn take_victim_by(&self, left: impl Fn(ZoneId) -> u32) -> Option<ZoneId> {
+        let full = &mut self.state.borrow_mut().full;
+        let mut victim: Option<(u32, u32)> = None;
+        for zone in full.iter() {
+            let left = left(ZoneId(zone));
+            if victim.is_none_or(|(least, _)| left < least) {
+                victim = Some((left, zone));
+            }
+            if left == 0 {
+                break;
+            }
+        }
+        let (_, zone) = victim?;
+        full.remove(zone);
+        Some(ZoneId(zone))
     }
 
     /// Where its chunks lie.
@@ -162,6 +231,7 @@ impl State {
         let found = if let Some(zone) = self.active.pop_front() {
             Found::Zone(zone)
         } else if self.writers < limit
+            && self.kept_free < self.free.len()
             && let Some(zone) = self.free.pop_front()
         {
             Found::Closed(zone)
@@ -174,24 +244,24 @@ impl State {
 
     /// Another one could be claimed.
     fn has_more(&self, limit: u32) -> bool {
-        !self.active.is_empty() || (self.writers < limit && !self.free.is_empty())
+        !self.active.is_empty() || (self.writers < limit && self.kept_free < self.free.len())
     }
 
     /// True when the zone is full.
     fn write_ended(&mut self, zone: ZoneId, chunks: u32) -> bool {
         self.writers -= 1;
-        let filled = &mut self.filled[zone.0 as usize];
-        *filled += 1;
-        let is_full = *filled == chunks;
+        let is_full = self.fill(zone, chunks);
         if !is_full {
             self.active.push_back(zone);
         }
         is_full
     }
 
-    fn promote(&mut self, zone: ZoneId) {
-        self.promotions += 1;
-        self.promoted[zone.0 as usize] = self.promotions;
+    /// One more chunk lies there. True when the zone is full.
+    fn fill(&mut self, zone: ZoneId, chunks: u32) -> bool {
+        let filled = &mut self.filled[zone.0 as usize];
+        *filled += 1;
+        *filled == chunks
     }
 }
 

@@ -19,8 +19,8 @@ With --out the folder has results.csv, results.json, figures (SVG) and report.ht
 the same whenever the same program makes them again, but for the date in the report. Runs that were done before,
 by the same program, are taken from OUT/runs.
 
-Examples: zonal lab run lab/experiments/chunk-size.toml
-          zonal lab run lab/experiments/chunk-size.toml --out chunk-size
+Examples: zonal lab run lab/experiments/held-zone.toml
+          zonal lab run lab/experiments/held-zone.toml --out held-zone
           zonal lab run my.toml --json > my.json")]
 pub(crate) struct Args {
     /// The file

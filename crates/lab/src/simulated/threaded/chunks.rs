@@ -1,0 +1,78 @@
+//! Chunks in the order of their last use, and how many of them lie in each zone: what a cache knows that forgets chunk by
+//! chunk.
+
+use zonal_base::ZoneId;
+
+use super::map::Place;
+use super::order::Order;
+
+pub(super) struct Chunks {
+    order: Order,
+    /// Of each zone.
+    left: Vec<u32>,
+    per_zone: u32,
+    count: u64,
+    /// More are not kept.
+    most: u64,
+}
+
+impl Chunks {
+    /// Of so many zones with `per_zone` chunks each, of which `spare_percent` hold nothing that is wanted: room
+    /// for zones that are half empty.
+    pub(super) fn new(zones: u32, per_zone: u32, spare_percent: u64) -> Self {
+        let places = u64::from(zones) * u64::from(per_zone);
+        Self {
+            order: Order::new(zones * per_zone),
+            left: vec![0; zones as usize],
+            per_zone,
+            count: 0,
+            most: places * (100 - spare_percent) / 100,
+        }
+    }
+
+    /// A chunk was written there.
+    pub(super) fn insert(&mut self, place: Place) {
+        self.order.insert(place);
+        let zone = self.zone(place);
+        self.left[zone] += 1;
+        self.count += 1;
+    }
+
+    pub(super) fn was_read(&mut self, place: Place) {
+        if self.order.contains(place) {
+            self.order.insert(place);
+        }
+    }
+
+    /// It was written once more, elsewhere, and is as old as it was.
+    pub(super) fn moved(&mut self, from: Place, to: Place) {
+        self.order.replace(from, to);
+        let (from, to) = (self.zone(from), self.zone(to));
+        self.left[from] -= 1;
+        self.left[to] += 1;
+    }
+
+    /// Forgets the oldest if there are too many.
+    pub(super) fn take_surplus(&mut self) -> Option<Place> {
+        if self.count <= self.most { None } else { self.take_oldest() }
+    }
+
+    /// Forgets the oldest.
+    pub(super) fn take_oldest(&mut self) -> Option<Place> {
+        let oldest = self.order.iter().next()?;
+        self.order.remove(oldest);
+        let zone = self.zone(oldest);
+        self.left[zone] -= 1;
+        self.count -= 1;
+        Some(oldest)
+    }
+
+    /// Chunks of the zone that are wanted.
+    pub(super) fn left_in(&self, zone: ZoneId) -> u32 {
+        self.left[zone.0 as usize]
+    }
+
+    const fn zone(&self, place: Place) -> usize {
+        (place / self.per_zone) as usize
+    }
+}
