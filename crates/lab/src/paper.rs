@@ -13,5 +13,5 @@ mod zncache;
 pub use claims::{Claim, Verdict};
 pub use ours::Ours;
 pub use published::Published;
-pub use report::{Cell, Report};
+pub use report::{Cell, DriveModel, Report};
 pub use zncache::{Part, ZnCache};

@@ -1,0 +1,40 @@
+//! What was measured on the models of drives was measured on these models: the pages name the constants.
+
+use std::path::Path;
+
+use zonal_emulator::{ConventionalProfile, Model, Profile};
+use zonal_lab::experiment::Drive;
+
+fn page(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn fitted() -> [Model; 2] {
+    [
+        Model::Zoned(Box::new(Profile::zn540())),
+        Model::Conventional(Box::new(ConventionalProfile::sn540())),
+    ]
+}
+
+#[test]
+fn the_lab_runs_on_the_drives_that_were_compared_with_real_ones() {
+    for model in fitted() {
+        let of_the_lab: Drive = model.name().parse().expect("a model has its name");
+        assert_eq!(of_the_lab.model().fingerprint(), model.fingerprint(), "{}", model.name());
+    }
+}
+
+/// When a constant changes, what was measured with it is no longer true: both commands have to be run again.
+#[test]
+fn the_pages_name_the_constants_that_they_were_measured_with() {
+    for model in fitted() {
+        let constants = format!("`{}` has constants {:016x}", model.name(), model.fingerprint());
+        for name in ["zn540.md", "papers.md"] {
+            assert!(
+                page(name).contains(&constants),
+                "docs/results/{name} is of others than: {constants}"
+            );
+        }
+    }
+}
