@@ -78,7 +78,7 @@ fn fault(error: &OriginError) -> OriginFault {
         OriginError::Denied(_) | OriginError::NotSignedIn(_) => OriginFault::Denied,
         // A range that lies outside is one of another version.
         OriginError::Changed | OriginError::RangeNotSatisfiable => OriginFault::Changed,
-        OriginError::Busy(_) => OriginFault::Busy,
+        OriginError::Busy { .. } => OriginFault::Busy,
         OriginError::Failed(refusal) => OriginFault::Status(refusal.status),
         OriginError::Elsewhere { .. } => OriginFault::Status(MOVED),
         OriginError::Unreachable { .. } | OriginError::Stalled { waited_for: Wait::Answer, .. } => {

@@ -80,7 +80,7 @@ pub(crate) fn failed(error: OriginError) -> S3Error {
             let status = StatusCode::from_u16(status).expect("one of S3's");
             S3Error { details, ..S3Error::new(status, code, cause) }
         }
-        OriginError::Busy(_) => S3Error::slow_down(),
+        OriginError::Busy { .. } => S3Error::slow_down(),
         OriginError::Unreachable { .. } | OriginError::Stalled { .. } => {
             S3Error::unavailable(error.to_string())
         }

@@ -60,7 +60,12 @@ pub enum OriginError {
     /// 416: the object is shorter than the range believes. Ask for the head again.
     RangeNotSatisfiable,
     /// 429, 503 or `SlowDown`, even after retries. Tell the client to come back later.
-    Busy(Refusal),
+    Busy {
+        /// What was said.
+        refusal: Refusal,
+        /// When the origin wants to be asked again, if it said so (`Retry-After`).
+        retry_after: Option<Duration>,
+    },
     /// A redirection: the bucket lives elsewhere. The configuration must name that region or endpoint.
     Elsewhere {
         /// The region that the origin named.
@@ -125,7 +130,7 @@ impl OriginError {
         match self {
             Self::Denied(_) => Some(0),
             Self::NotSignedIn(_) => Some(1),
-            Self::Busy(_) => Some(2),
+            Self::Busy { .. } => Some(2),
             Self::Elsewhere { .. } => Some(3),
             Self::Failed(refusal) if refusal.is_failure() => Some(4),
             Self::Unreachable { .. } => Some(5),
@@ -161,7 +166,7 @@ impl OriginError {
             Self::NotFound(refusal)
             | Self::Denied(refusal)
             | Self::NotSignedIn(refusal)
-            | Self::Busy(refusal)
+            | Self::Busy { refusal, .. }
             | Self::Failed(refusal) => Some(refusal),
             _ => None,
         }
@@ -182,6 +187,12 @@ impl OriginError {
             (400, "InvalidRequest")
         };
         Self::BadUpload { status, code, cause: causes(error), details }
+    }
+
+    /// Our own word, or one that the origin could have said.
+    pub(crate) fn slow_down(message: impl Into<String>) -> Self {
+        let (code, message) = ("SlowDown".to_owned(), message.into());
+        Self::Busy { refusal: Refusal { status: 503, code, message }, retry_after: None }
     }
 
     pub(crate) fn lied(what: impl Into<String>) -> Self {
@@ -227,7 +238,7 @@ impl fmt::Display for OriginError {
             Self::RangeNotSatisfiable => {
                 f.write_str("the range lies outside the object as the origin has it")
             }
-            Self::Busy(refusal) => write!(f, "the origin is too busy ({refusal})"),
+            Self::Busy { refusal, .. } => write!(f, "the origin is too busy ({refusal})"),
             Self::Elsewhere { region: Some(region) } => {
                 write!(f, "the bucket lives in region {region}: configure the origin for it")
             }

@@ -1,7 +1,7 @@
 //! The object stores behind the cache, and AWS Signature Version 4.
 //!
 //! Uses: `base`. Knows nothing of: the cache, its clients, flash.
-//! Read in this order: `origins`, `origin`, `object`, `error`, `body`, `s3`, `folder`, `store`, `list`; `sigv4`, `aws_chunked`,
+//! Read in this order: `origins`, `origin`, `object`, `error`, `body`, `reads`, `s3`, `folder`, `store`, `list`; `sigv4`, `aws_chunked`,
 //! `conditions`, `range` and `xml` apart; `conformance` is what tests hold every kind of origin to.
 
 mod answer;
@@ -31,6 +31,7 @@ mod places;
 mod query;
 pub mod range;
 mod reading;
+mod reads;
 mod s3;
 pub mod sigv4;
 mod stats;

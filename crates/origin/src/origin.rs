@@ -33,7 +33,7 @@ pub enum Origin {
     /// A local folder.
     Folder(FolderOrigin),
     /// One bucket of a store that speaks another protocol: it is only read.
-    Store(StoreOrigin),
+    Store(Box<StoreOrigin>),
 }
 
 impl From<S3Origin> for Origin {
@@ -50,7 +50,7 @@ impl From<FolderOrigin> for Origin {
 
 impl From<StoreOrigin> for Origin {
     fn from(origin: StoreOrigin) -> Self {
-        Self::Store(origin)
+        Self::Store(Box::new(origin))
     }
 }
 

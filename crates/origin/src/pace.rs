@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::error::{OriginError, Refusal};
+use crate::error::OriginError;
 use crate::stats::Stats;
 
 /// The first pause. As long as the first wait before a retry.
@@ -122,11 +122,7 @@ impl Pace {
     /// Our word for it. The origin is not asked.
     pub(crate) fn refuse(&self) -> OriginError {
         self.stats.reads_refused.add(1);
-        OriginError::Busy(Refusal {
-            status: 503,
-            code: "SlowDown".to_owned(),
-            message: "the origin wants to be asked less".to_owned(),
-        })
+        OriginError::slow_down("the origin wants to be asked less")
     }
 
     fn enter(&self, now: Instant) -> Entrance {

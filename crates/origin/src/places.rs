@@ -12,7 +12,7 @@ use http_body::Body;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::body::BoxBody;
-use crate::error::{OriginError, Refusal};
+use crate::error::OriginError;
 use crate::limits::Limits;
 
 /// One place; dropping it gives it back.
@@ -70,13 +70,7 @@ impl Places {
         };
         // The future holds no part of the request: others may not look at its body.
         let place = tokio::time::timeout(self.wait, places.clone().acquire_owned());
-        let full = |_| {
-            OriginError::Busy(Refusal {
-                status: 503,
-                code: "SlowDown".to_owned(),
-                message: "too many requests are under way".to_owned(),
-            })
-        };
+        let full = |_| OriginError::slow_down("too many requests are under way");
         async move { place.await.map(|place| place.expect("never closed")).map_err(full) }
     }
 }

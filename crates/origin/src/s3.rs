@@ -5,7 +5,7 @@
 //! both into their own types and write them anew.
 //!
 //! 1. `endpoint` turns a bucket and a key into a URL,
-//! 2. `client` sends signed requests, `read` again where that is safe, at the pace and within the budgets of the origin,
+//! 2. `client` sends signed requests, those that only read at the pace and within the budgets of the origin (`reads`),
 //! 3. `head` and `get` check every answer against what was asked,
 //! 4. `forward` hands on everything else, `as_signed` what its client signed for the origin, if the answer is
 //!    `fitting`,
@@ -21,7 +21,6 @@ mod forward;
 pub(crate) mod get;
 mod head;
 mod probe;
-pub(crate) mod read;
 pub(crate) mod streams;
 
 pub(crate) use answer::meaning;
@@ -29,17 +28,14 @@ pub use endpoint::{Addressing, Endpoint, EndpointError};
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use arc_swap::ArcSwapOption;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::budget::Budget;
-use crate::hedge::Hedging;
 use crate::limits::Limits;
-use crate::pace::Pace;
 use crate::places::Places;
+use crate::reads::Reads;
 use crate::sigv4::{Credentials, Signer};
 use crate::stats::Stats;
 
@@ -53,12 +49,8 @@ pub struct S3Origin {
     places: Places,
     /// When the origin last let us in where that had been in doubt.
     let_in_at: Mutex<Option<Instant>>,
-    /// State of the random waits between retries.
-    jitter: AtomicU64,
+    reads: Reads,
     stats: Arc<Stats>,
-    pace: Pace,
-    retry_budget: Budget,
-    hedging: Option<Hedging>,
 }
 
 impl fmt::Debug for S3Origin {
@@ -117,19 +109,15 @@ impl S3Origin {
             .transpose()
             .map_err(S3OpenError::UnusableCredentials)?;
         let stats = Arc::<Stats>::default();
-        // Ranges and heads.
-        let pace = Pace::new(2 * limits.concurrent_reads, limits.wait, stats.clone());
         Ok(Self {
             client: client::connect_with(roots, &limits),
             endpoint,
             signer: ArcSwapOption::new(signer.map(Arc::new)),
             places: Places::new(&limits),
-            pace,
-            retry_budget: Budget::of_retries(),
-            hedging: limits.hedge.map(Hedging::new),
+            // Ranges and heads.
+            reads: Reads::new(2 * limits.concurrent_reads, &limits, stats.clone()),
             limits,
             let_in_at: Mutex::default(),
-            jitter: AtomicU64::new(0),
             stats,
         })
     }

@@ -11,7 +11,6 @@ use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use arc_swap::ArcSwap;
 use http::header::CONTENT_LENGTH;
@@ -19,15 +18,13 @@ use http::{Response, StatusCode, response};
 
 use crate::answer::{no_such_bucket, no_such_key};
 use crate::body::{BoxBody, OriginBody, RangeHead, Source};
-use crate::budget::Budget;
 use crate::error::{OriginError, Refusal, Wait};
 use crate::limits::Limits;
 use crate::listing::Entry;
 use crate::object::{ObjectHead, ObjectName};
 use crate::places::Places;
-use crate::s3::answer::is_worth_a_retry;
+use crate::reads::Reads;
 use crate::s3::get;
-use crate::s3::read::backoff;
 use crate::stats::Stats;
 
 /// What a store is asked for, on its way.
@@ -100,9 +97,7 @@ pub struct StoreOrigin {
     bucket: String,
     limits: Limits,
     places: Places,
-    /// State of the random waits between retries.
-    jitter: AtomicU64,
-    retry_budget: Budget,
+    reads: Reads,
     stats: Arc<Stats>,
 }
 
@@ -110,14 +105,16 @@ impl StoreOrigin {
     /// Shows `store` as `bucket`.
     #[must_use]
     pub fn new(store: Box<dyn Store>, bucket: String, limits: Limits) -> Self {
+        let stats = Arc::<Stats>::default();
+        // Ranges, heads, and what clients ask besides.
+        let at_once = 2 * (limits.concurrent_reads + limits.concurrent_forwards);
         Self {
             store: ArcSwap::from_pointee(store),
             bucket,
             places: Places::new(&limits),
+            reads: Reads::new(at_once, &limits, stats.clone()),
             limits,
-            jitter: AtomicU64::new(0),
-            retry_budget: Budget::of_retries(),
-            stats: Arc::default(),
+            stats,
         }
     }
 
@@ -133,7 +130,7 @@ impl StoreOrigin {
     }
 
     pub(crate) async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
-        let _place = self.places.for_head().await;
+        let _place = self.reads.placed(self.places.for_head()).await?;
         self.checked_head(object).await
     }
 
@@ -143,7 +140,7 @@ impl StoreOrigin {
         range: Range<u64>,
         if_match: Option<&str>,
     ) -> Result<OriginBody, OriginError> {
-        let place = self.places.for_range().await;
+        let place = self.reads.placed(self.places.for_range()).await?;
         let (head, body) = self.checked_get(object, range, if_match).await?;
         let source = Source::Store { body, stall: self.limits.stall };
         Ok(OriginBody::new(source, head, self.stats.clone(), place))
@@ -206,22 +203,9 @@ impl StoreOrigin {
         object: &ObjectName,
         ask: impl Fn() -> Coming<'a, T>,
     ) -> Result<T, OriginError> {
-        self.retry_budget.earn();
-        let mut retries = 0;
-        loop {
-            match self.in_time(ask()).await {
-                Err(error) if is_worth_a_retry(&error) && retries < self.limits.retries => {
-                    if !self.retry_budget.spend() {
-                        self.stats.retries_refused.add(1);
-                        return Err(error);
-                    }
-                    tokio::time::sleep(backoff(&self.limits, retries, &self.jitter)).await;
-                    retries += 1;
-                    self.stats.retries.add(1);
-                }
-                Err(OriginError::NotFound(refusal)) => return Err(not_found(&refusal, object)),
-                result => return result,
-            }
+        match self.reads.ask(|| self.in_time(ask())).await {
+            Err(OriginError::NotFound(refusal)) => Err(not_found(&refusal, object)),
+            answer => answer,
         }
     }
 

@@ -25,7 +25,7 @@ use super::version::{SETTLING, Version};
 use super::{FolderOrigin, blocking, content_type, path};
 use crate::answer::{from_io, no_such_key, refused_key};
 use crate::body::{BodyError, OriginBody, RangeHead, Source};
-use crate::error::{OriginError, Refusal};
+use crate::error::OriginError;
 use crate::object::{ObjectHead, ObjectName};
 use crate::places::Place;
 use crate::stats::Stats;
@@ -111,11 +111,7 @@ impl FolderOrigin {
             }
             tokio::time::sleep(SETTLING).await;
         }
-        Err(OriginError::Busy(Refusal {
-            status: 503,
-            code: "SlowDown".to_owned(),
-            message: "the file is being written".to_owned(),
-        }))
+        Err(OriginError::slow_down("the file is being written"))
     }
 
     /// Whether it is the bucket or the key that is not there.

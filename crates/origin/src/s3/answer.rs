@@ -1,9 +1,11 @@
 //! Turns what went wrong into an [`OriginError`]: broken connections, and answers that say no.
 
 use std::error::Error;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::{Response, StatusCode, response};
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, Response, StatusCode, response};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 
@@ -59,7 +61,7 @@ pub(crate) fn meaning(parts: &response::Parts, document: &[u8]) -> OriginError {
         StatusCode::PRECONDITION_FAILED => OriginError::Changed,
         StatusCode::RANGE_NOT_SATISFIABLE => OriginError::RangeNotSatisfiable,
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
-            OriginError::Busy(refusal)
+            OriginError::Busy { refusal, retry_after: retry_after(&parts.headers) }
         }
         // To a question without conditions, or with those of a range.
         StatusCode::NOT_MODIFIED => OriginError::lied("304 to who has nothing"),
@@ -68,7 +70,9 @@ pub(crate) fn meaning(parts: &response::Parts, document: &[u8]) -> OriginError {
         _ if status.is_informational() => {
             OriginError::lied(format!("{status}, which ends nothing"))
         }
-        _ if refusal.code == "SlowDown" => OriginError::Busy(refusal),
+        _ if refusal.code == "SlowDown" => {
+            OriginError::Busy { refusal, retry_after: retry_after(&parts.headers) }
+        }
         _ => OriginError::Failed(refusal),
     }
 }
@@ -82,16 +86,6 @@ pub(crate) fn broken(error: &hyper_util::client::legacy::Error) -> OriginError {
     OriginError::Unreachable { cause: causes(error) }
 }
 
-/// True for failures that may pass by themselves. Silence is not among them: who waited that long
-/// for an answer should not wait three times as long.
-pub(crate) fn is_worth_a_retry(error: &OriginError) -> bool {
-    match error {
-        OriginError::Unreachable { .. } | OriginError::Busy(_) => true,
-        OriginError::Failed(refusal) => matches!(refusal.status, 500 | 502 | 504),
-        _ => false,
-    }
-}
-
 /// The answer to a bucket whose name no S3 allows; it is not asked for.
 pub(super) fn no_such_bucket(bucket: &str) -> OriginError {
     OriginError::NotFound(Refusal {
@@ -99,4 +93,35 @@ pub(super) fn no_such_bucket(bucket: &str) -> OriginError {
         code: "NoSuchBucket".to_owned(),
         message: format!("{bucket:?} is no name of a bucket"),
     })
+}
+
+/// Reads `Retry-After`: seconds, or a date.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text.parse().ok().map(Duration::from_secs);
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    date.duration_since(SystemTime::now()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn when_to_come_back_is_read_in_seconds_or_as_a_date() {
+        let read = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, text.parse().unwrap());
+            retry_after(&headers)
+        };
+        assert_eq!(read("120"), Some(Duration::from_secs(120)));
+        for text in ["", "-1", "+1", "1.5", "soon", "99999999999999999999999"] {
+            assert_eq!(read(text), None, "{text:?}");
+        }
+        let minute = SystemTime::now() + Duration::from_secs(60);
+        let read = read(&httpdate::fmt_http_date(minute)).unwrap();
+        assert!((58..=60).contains(&read.as_secs()), "{read:?}");
+    }
 }

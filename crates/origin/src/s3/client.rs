@@ -3,9 +3,8 @@
 use std::io;
 use std::time::{Duration, SystemTime};
 
-use http::header::RETRY_AFTER;
 use http::uri::Scheme;
-use http::{HeaderMap, Request, Response};
+use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
@@ -64,21 +63,20 @@ pub(crate) fn connect_with(roots: RootCertStore, limits: &Limits) -> Client {
         .build(connector)
 }
 
-/// A request that came to nothing, and when the origin wants to be asked again, if it said so.
-pub(super) struct Failed {
-    pub(super) error: OriginError,
-    pub(super) retry_after: Option<Duration>,
-}
-
-impl From<OriginError> for Failed {
-    fn from(error: OriginError) -> Self {
-        Self { error, retry_after: None }
-    }
-}
-
 impl S3Origin {
+    /// Sends a request without a body until it succeeds, must not be repeated, or was repeated often enough.
+    pub(super) async fn read(
+        &self,
+        request: impl Fn() -> Request<()>,
+    ) -> Result<Response<Incoming>, OriginError> {
+        self.reads.ask(|| self.attempt(request())).await
+    }
+
     /// Sends a request without a body once.
-    pub(super) async fn attempt(&self, request: Request<()>) -> Result<Response<Incoming>, Failed> {
+    pub(super) async fn attempt(
+        &self,
+        request: Request<()>,
+    ) -> Result<Response<Incoming>, OriginError> {
         let (mut parts, ()) = request.into_parts();
         if let Some(signer) = &*self.signer.load() {
             signer.sign(Timestamp::from_system_time(SystemTime::now()), &mut parts, EMPTY_SHA256);
@@ -90,43 +88,11 @@ impl S3Origin {
                 Ok(response)
             } else {
                 let (parts, document) = answer::read(response).await;
-                let error = answer::meaning(&parts, &document.unwrap_or_default());
-                Err(Failed { error, retry_after: retry_after(&parts.headers) })
+                Err(answer::meaning(&parts, &document.unwrap_or_default()))
             }
         };
         let after = self.limits.answer;
         let stalled = OriginError::Stalled { waited_for: Wait::Answer, after };
-        tokio::time::timeout(after, whole).await.unwrap_or_else(|_| Err(stalled.into()))
-    }
-}
-
-/// Reads `Retry-After`: seconds, or a date.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
-    if text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return text.parse().ok().map(Duration::from_secs);
-    }
-    let date = httpdate::parse_http_date(text).ok()?;
-    date.duration_since(SystemTime::now()).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn when_to_come_back_is_read_in_seconds_or_as_a_date() {
-        let read = |text: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(RETRY_AFTER, text.parse().unwrap());
-            retry_after(&headers)
-        };
-        assert_eq!(read("120"), Some(Duration::from_secs(120)));
-        for text in ["", "-1", "+1", "1.5", "soon", "99999999999999999999999"] {
-            assert_eq!(read(text), None, "{text:?}");
-        }
-        let minute = SystemTime::now() + Duration::from_secs(60);
-        let read = read(&httpdate::fmt_http_date(minute)).unwrap();
-        assert!((58..=60).contains(&read.as_secs()), "{read:?}");
+        tokio::time::timeout(after, whole).await.unwrap_or(Err(stalled))
     }
 }

@@ -28,7 +28,7 @@ impl S3Origin {
         // An ETag that no header can carry was never sent by an origin: no version has it.
         let condition = if_match.map(HeaderValue::from_str).transpose();
         let condition = condition.map_err(|_| OriginError::Changed)?;
-        let place = self.placed(self.places.for_range()).await?;
+        let place = self.reads.placed(self.places.for_range()).await?;
         let response = self
             .read(|| {
                 let range = format!("bytes={}-{}", range.start, range.end - 1);

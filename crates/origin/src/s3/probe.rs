@@ -44,9 +44,7 @@ impl S3Origin {
 
     async fn ask_for_buckets(&self) -> Result<(), OriginError> {
         let url = self.endpoint.url("", "", None).expect("every endpoint has a root");
-        let asked = self.attempt(Request::get(url).body(()).expect("made of valid parts")).await;
-        let answer = asked.map_err(|failed| failed.error);
-        match answer {
+        match self.attempt(Request::get(url).body(()).expect("made of valid parts")).await {
             // Whoever is nobody gets pages and redirections for people.
             Ok(_) | Err(OriginError::Elsewhere { .. }) if self.is_nobody() => Ok(()),
             Ok(response) => match is_list(response).await {

@@ -242,7 +242,10 @@ async fn refusals_are_told_apart_by_what_the_caller_does_next() {
     let outside = get_from([xml_error("416 Range Not Satisfiable", "InvalidRange")]).await;
     assert_eq!(outside, Err(OriginError::RangeNotSatisfiable));
     let busy = get_from([xml_error("503 Slow Down", "SlowDown")]).await;
-    assert_eq!(busy, Err(OriginError::Busy(refusal(503, "SlowDown"))));
+    assert_eq!(
+        busy,
+        Err(OriginError::Busy { refusal: refusal(503, "SlowDown"), retry_after: None })
+    );
     let failed = get_from([xml_error("400 Bad Request", "Odd")]).await;
     assert_eq!(failed, Err(OriginError::Failed(refusal(400, "Odd"))));
     let headers = "x-amz-bucket-region: eu-west-1\r\n";
@@ -283,7 +286,7 @@ async fn failures_that_may_pass_are_tried_again_before_the_first_byte() {
 async fn retries_end_and_the_last_failure_counts_once() {
     let server = Server::start((0..9).map(|_| xml_error("503 Slow Down", "SlowDown"))).await;
     let origin = origin(&server);
-    assert!(matches!(get(&origin).await, Err(OriginError::Busy(_))));
+    assert!(matches!(get(&origin).await, Err(OriginError::Busy { .. })));
     assert_eq!(server.requests().len(), 4);
     assert_eq!(counted(&origin), [("busy", 1)]);
 }

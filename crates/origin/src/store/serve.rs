@@ -89,8 +89,7 @@ impl StoreOrigin {
             }
             next = listed.next;
         }
-        let message = "the store lists nothing that could be shown".to_owned();
-        Err(OriginError::Busy(Refusal { status: 503, code: "SlowDown".to_owned(), message }))
+        Err(OriginError::slow_down("the store lists nothing that could be shown"))
     }
 
     async fn serve_read(&self, request: &Parts, object: &ObjectName, place: Place) -> Answer {
@@ -134,8 +133,9 @@ fn in_words_of_s3(error: OriginError) -> OriginError {
         OriginError::Denied(refusal) => {
             OriginError::Denied(Refusal { code: "AccessDenied".to_owned(), ..refusal })
         }
-        OriginError::Busy(refusal) => {
-            OriginError::Busy(Refusal { code: "SlowDown".to_owned(), ..refusal })
+        OriginError::Busy { refusal, retry_after } => {
+            let refusal = Refusal { code: "SlowDown".to_owned(), ..refusal };
+            OriginError::Busy { refusal, retry_after }
         }
         error => error,
     }

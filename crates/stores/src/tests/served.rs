@@ -6,9 +6,10 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, ETAG, HeaderName, HeaderValue, RANGE};
+use http::header::{CONTENT_LENGTH, ETAG, HeaderName, HeaderValue, RANGE, RETRY_AFTER};
 use http::{Request, Response, StatusCode, Uri};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
@@ -35,6 +36,9 @@ struct Manners {
     says: Vec<(&'static str, &'static str)>,
     etag: Option<Option<&'static str>>,
     refuses: Option<(StatusCode, String)>,
+    retry_after: Option<&'static str>,
+    /// Every so many answers take so long to begin.
+    is_late: Option<(u64, Duration)>,
     ignores_ranges: bool,
     stalls_after: Option<usize>,
 }
@@ -66,10 +70,14 @@ impl Served {
                 let (origin, manners, asked) = (origin.clone(), shared.clone(), counted.clone());
                 connections.spawn(async move {
                     let service = service_fn(|request| {
-                        asked.fetch_add(1, Ordering::Relaxed);
+                        let before = asked.fetch_add(1, Ordering::Relaxed);
                         let manners = manners.lock().unwrap().clone();
                         let origin = origin.clone();
                         async move {
+                            let late = manners.is_late.filter(|(of, _)| before % of == of - 1);
+                            if let Some((_, time)) = late {
+                                tokio::time::sleep(time).await;
+                            }
                             Ok::<_, Infallible>(answer(speaks, &origin, manners, request).await)
                         }
                     });
@@ -111,6 +119,16 @@ impl Served {
         self.manners.lock().unwrap().refuses = Some((status, code.to_owned()));
     }
 
+    /// Says with each refusal when it wants to be asked again.
+    pub(super) fn names_a_time(&self, retry_after: &'static str) {
+        self.manners.lock().unwrap().retry_after = Some(retry_after);
+    }
+
+    /// Begins one of so many answers after this time, and the others at once.
+    pub(super) fn is_late(&self, one_of: u64, time: Duration) {
+        self.manners.lock().unwrap().is_late = Some((one_of, time));
+    }
+
     pub(super) fn ignores_ranges(&mut self) {
         self.manners.lock().unwrap().ignores_ranges = true;
     }
@@ -135,7 +153,11 @@ async fn answer(
 ) -> Response<BoxBody> {
     if let Some((status, code)) = manners.refuses {
         let document = format!("<Error><Code>{code}</Code><Message>no</Message></Error>");
-        return Response::builder().status(status).body(full_body(document)).unwrap();
+        let mut refusal = Response::builder().status(status);
+        if let Some(time) = manners.retry_after {
+            refusal = refusal.header(RETRY_AFTER, time);
+        }
+        return refusal.body(full_body(document)).unwrap();
     }
     let (mut parts, _) = request.into_parts();
     assert!(parts.method == "GET" || parts.method == "HEAD", "nothing is written");

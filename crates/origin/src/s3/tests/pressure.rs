@@ -187,7 +187,7 @@ async fn an_origin_is_not_asked_before_the_time_that_it_named() {
     let server = Counting::start(move |_| (Duration::ZERO, after(3600))).await;
     let origin = server.origin(limits());
     for _ in 0..5 {
-        assert!(matches!(get(&origin).await, Err(OriginError::Busy(_))));
+        assert!(matches!(get(&origin).await, Err(OriginError::Busy { .. })));
     }
     assert_eq!((server.asked(), origin.stats().reads_refused.get()), (1, 5));
 }

@@ -8,31 +8,53 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
-use http::{Request, Response};
-use hyper::body::Incoming;
 use tokio::time::{Instant, timeout};
 use zonal_base::mix64;
 
-use super::S3Origin;
-use super::answer;
+use crate::budget::Budget;
 use crate::error::OriginError;
+use crate::hedge::Hedging;
 use crate::limits::Limits;
-use crate::pace::Turn;
+use crate::pace::{Pace, Turn};
 use crate::places::Place;
+use crate::stats::Stats;
 
 /// The longest wait before a retry: the doubling of the backoff ends here.
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
-type Answer = Result<Response<Incoming>, OriginError>;
+/// How the reads of one origin are asked.
+#[derive(Debug)]
+pub(crate) struct Reads {
+    limits: Limits,
+    pace: Pace,
+    retry_budget: Budget,
+    hedging: Option<Hedging>,
+    /// State of the random waits between retries.
+    jitter: AtomicU64,
+    stats: Arc<Stats>,
+}
 
-impl S3Origin {
+impl Reads {
+    /// `at_once` is how many questions may wait for an answer when all is well: as many as there are places for.
+    pub(crate) fn new(at_once: usize, limits: &Limits, stats: Arc<Stats>) -> Self {
+        Self {
+            pace: Pace::new(at_once, limits.wait, stats.clone()),
+            retry_budget: Budget::of_retries(),
+            hedging: limits.hedge.map(Hedging::new),
+            limits: limits.clone(),
+            jitter: AtomicU64::new(0),
+            stats,
+        }
+    }
+
     /// Waits for a place. While the origin wants to be asked less, places become free too slowly to wait for them for
     /// ever.
-    pub(super) async fn placed(
+    pub(crate) async fn placed(
         &self,
         place: impl Future<Output = Place>,
     ) -> Result<Place, OriginError> {
@@ -47,8 +69,13 @@ impl S3Origin {
         }
     }
 
-    /// Sends a request without a body until it succeeds, must not be repeated, or was repeated often enough.
-    pub(super) async fn read(&self, request: impl Fn() -> Request<()>) -> Answer {
+    /// Asks until there is an answer, or a refusal that must not be repeated or was repeated often enough.
+    ///
+    /// `question` asks once, and gives up in time; it is over when the answer has begun.
+    pub(crate) async fn ask<T, F>(&self, question: impl Fn() -> F) -> Result<T, OriginError>
+    where
+        F: Future<Output = Result<T, OriginError>>,
+    {
         self.retry_budget.earn();
         if let Some(hedging) = &self.hedging {
             hedging.budget.earn();
@@ -56,8 +83,8 @@ impl S3Origin {
         let mut retries = 0;
         loop {
             let turn = self.pace.turn().await?;
-            let error = match self.ask(&request, turn).await {
-                Err(error) if answer::is_worth_a_retry(&error) => error,
+            let error = match self.ask_in_turn(&question, turn).await {
+                Err(error) if is_worth_a_retry(&error) => error,
                 answer => return answer,
             };
             if self.limits.retries <= retries {
@@ -74,9 +101,16 @@ impl S3Origin {
     }
 
     /// Asks, and once more when the answer is late.
-    async fn ask(&self, request: &impl Fn() -> Request<()>, turn: Turn<'_>) -> Answer {
+    async fn ask_in_turn<T, F>(
+        &self,
+        question: &impl Fn() -> F,
+        turn: Turn<'_>,
+    ) -> Result<T, OriginError>
+    where
+        F: Future<Output = Result<T, OriginError>>,
+    {
         let began_at = Instant::now();
-        let mut first = pin!(self.ask_once(request(), turn));
+        let mut first = pin!(self.ask_once(question(), turn));
         let Some(hedging) = &self.hedging else { return first.await };
         let early = match hedging.after() {
             Some(after) => timeout(after, &mut first).await.ok(),
@@ -93,29 +127,34 @@ impl S3Origin {
             return answer;
         };
         self.stats.hedges.add(1);
-        let second = pin!(self.ask_once(request(), turn));
+        let second = pin!(self.ask_once(question(), turn));
         let (answer, is_second) = first_good(first, second).await;
         self.stats.hedges_won.add(u64::from(is_second));
         hedging.note(began_at.elapsed());
         answer
     }
 
-    async fn ask_once(&self, request: Request<()>, turn: Turn<'_>) -> Answer {
-        let answer = self.attempt(request).await;
+    /// Tells the pace what came of it.
+    async fn ask_once<T>(
+        &self,
+        asked: impl Future<Output = Result<T, OriginError>>,
+        turn: Turn<'_>,
+    ) -> Result<T, OriginError> {
+        let answer = asked.await;
         match &answer {
-            Err(failed) if matches!(failed.error, OriginError::Busy(_)) => {
+            Err(OriginError::Busy { retry_after, .. }) => {
                 self.stats.slow_downs.add(1);
-                turn.note_busy(failed.retry_after);
+                turn.note_busy(*retry_after);
             }
-            Err(failed) if failed.error.is_trouble() => {}
+            Err(error) if error.is_trouble() => {}
             Ok(_) | Err(_) => turn.note_well(),
         }
-        answer.map_err(|failed| failed.error)
+        answer
     }
 }
 
 /// A random wait ("full jitter"), so that many who failed together do not come back together. `drawn` counts the draws.
-pub(crate) fn backoff(limits: &Limits, retries: u32, drawn: &AtomicU64) -> Duration {
+fn backoff(limits: &Limits, retries: u32, drawn: &AtomicU64) -> Duration {
     let bound = limits.backoff.saturating_mul(1 << retries.min(16)).min(BACKOFF_MAX);
     // The time of day is the seed: two processes that started together differ too.
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -124,10 +163,10 @@ pub(crate) fn backoff(limits: &Limits, retries: u32, drawn: &AtomicU64) -> Durat
 }
 
 /// The first answer that a read can come to, or else the later of the two; and whether it is the second's.
-async fn first_good<F: Future<Output = Answer>, S: Future<Output = Answer>>(
-    mut first: Pin<&mut F>,
-    mut second: Pin<&mut S>,
-) -> (Answer, bool) {
+async fn first_good<T>(
+    mut first: Pin<&mut impl Future<Output = Result<T, OriginError>>>,
+    mut second: Pin<&mut impl Future<Output = Result<T, OriginError>>>,
+) -> (Result<T, OriginError>, bool) {
     let (mut is_first_over, mut is_second_over) = (false, false);
     poll_fn(|cx| {
         if !is_first_over && let Poll::Ready(answer) = first.as_mut().poll(cx) {
@@ -148,10 +187,20 @@ async fn first_good<F: Future<Output = Answer>, S: Future<Output = Answer>>(
 }
 
 /// Whether another answer would not be better: a refusal that will not pass is as good as a success.
-fn is_good(answer: &Answer) -> bool {
+fn is_good<T>(answer: &Result<T, OriginError>) -> bool {
     match answer {
         Ok(_) => true,
         Err(OriginError::Stalled { .. }) => false,
-        Err(error) => !answer::is_worth_a_retry(error),
+        Err(error) => !is_worth_a_retry(error),
+    }
+}
+
+/// True for failures that may pass by themselves. Silence is not among them: who waited that long
+/// for an answer should not wait three times as long.
+fn is_worth_a_retry(error: &OriginError) -> bool {
+    match error {
+        OriginError::Unreachable { .. } | OriginError::Busy { .. } => true,
+        OriginError::Failed(refusal) => matches!(refusal.status, 500 | 502 | 504),
+        _ => false,
     }
 }

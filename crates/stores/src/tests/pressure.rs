@@ -1,0 +1,113 @@
+//! Stores that are late or overloaded: they are asked as S3 endpoints are, with the same budgets and at the same pace.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::StatusCode;
+use tokio::task::JoinSet;
+use zonal_origin::{Hedge, Limits, Origin, OriginError};
+
+use super::served::{Served, Speaks};
+use super::{KINDS, ask, gcs, limits, object};
+
+/// One of fifty answers begins so late.
+const LATE: Duration = Duration::from_millis(400);
+
+/// So many readers, each so many ranges; how long each took, the longest last.
+async fn read_at_once(origin: &Arc<Origin>, readers: usize, times: usize) -> Vec<Duration> {
+    let mut reading = JoinSet::new();
+    for _ in 0..readers {
+        let origin = origin.clone();
+        reading.spawn(async move {
+            let mut took = Vec::new();
+            for _ in 0..times {
+                let since = Instant::now();
+                let mut body = origin.get(&object("k"), 2..6, None).await.unwrap();
+                assert_eq!(body.next().await.unwrap().unwrap(), "2345");
+                took.push(since.elapsed());
+            }
+            took
+        });
+    }
+    let mut took: Vec<_> = reading.join_all().await.into_iter().flatten().collect();
+    took.sort_unstable();
+    took
+}
+
+#[tokio::test]
+async fn what_is_late_is_asked_once_more_whatever_the_store() {
+    let p99 = |took: &[Duration]| took[took.len() * 99 / 100];
+    for (speaks, open) in KINDS {
+        let served = Served::start(speaks).await;
+        served.put("k", b"0123456789");
+        served.is_late(50, LATE);
+        let plain = p99(&read_at_once(&Arc::new(open(&served, limits())), 8, 75).await);
+        assert!(LATE <= plain, "{speaks:?}: {plain:?}");
+        println!("{speaks:?}, never asked again: p99 {plain:?}");
+        for hedge in [Hedge::Percentile(95), Hedge::After(Duration::from_millis(100))] {
+            let origin = Arc::new(open(&served, Limits { hedge: Some(hedge), ..limits() }));
+            // The share is known after the first hundred.
+            read_at_once(&origin, 8, 15).await;
+            let (asked_before, hedges_before) = (served.asked(), origin.stats().hedges.get());
+            let p99 = p99(&read_at_once(&origin, 8, 75).await);
+            let hedges = origin.stats().hedges.get() - hedges_before;
+            println!("{speaks:?}, {hedge:?}: p99 {p99:?}, {hedges} second questions for 600 reads");
+            assert!(p99 < plain / 2 + plain / 4, "{speaks:?}, {hedge:?}: {p99:?}");
+            assert!((600..=600 + hedges).contains(&(served.asked() - asked_before)));
+            assert!(0 < hedges && hedges <= 60 + 10, "{speaks:?}, {hedge:?}: {hedges}");
+            assert!(0 < origin.stats().hedges_won.get());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_slow_as_a_whole_gets_a_tenth_more_to_do() {
+    let served = Served::start(Speaks::Google).await;
+    served.put("k", b"0123456789");
+    served.is_late(1, Duration::from_millis(20));
+    let hedge = Some(Hedge::After(Duration::from_millis(1)));
+    let origin = Arc::new(gcs(&served, Limits { hedge, ..limits() }));
+    read_at_once(&origin, 20, 20).await;
+    let hedges = origin.stats().hedges.get();
+    assert!(0 < hedges && hedges <= 40 + 10, "{hedges}");
+    assert!(0 < origin.stats().hedges_refused.get());
+}
+
+/// Refusals with a time were tried again at once, and so was everything else.
+#[tokio::test]
+async fn a_store_is_not_asked_before_the_time_that_it_named() {
+    for (speaks, open) in KINDS {
+        let served = Served::start(speaks).await;
+        served.refuses(StatusCode::TOO_MANY_REQUESTS, "SlowDown");
+        served.names_a_time("3600");
+        let origin = open(&served, limits());
+        for _ in 0..5 {
+            let busy = origin.get(&object("k"), 0..1, None).await.unwrap_err();
+            assert!(matches!(busy, OriginError::Busy { .. }), "{speaks:?}: {busy:?}");
+        }
+        let (status, _, text) = ask(&origin, "/shown/k", None).await;
+        assert_eq!(status, 503, "{text}");
+        assert_eq!((served.asked(), origin.stats().reads_refused.get()), (1, 6), "{speaks:?}");
+        assert_eq!(origin.stats().slow_downs.get(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_storm_of_slow_downs_is_met_with_few_questions() {
+    const AT_ONCE: usize = 16;
+    let served = Served::start(Speaks::Google).await;
+    served.refuses(StatusCode::SERVICE_UNAVAILABLE, "SlowDown");
+    let wait = Duration::from_millis(300);
+    let origin = gcs(&served, Limits { concurrent_reads: AT_ONCE, wait, ..limits() });
+    let (origin, since) = (Arc::new(origin), Instant::now());
+    let mut reading = JoinSet::new();
+    for _ in 0..100 {
+        let origin = origin.clone();
+        reading.spawn(async move { origin.get(&object("k"), 0..1, None).await.is_err() });
+    }
+    assert!(reading.join_all().await.into_iter().all(|is_refused| is_refused));
+    // Half as many again and again, and one for each pause, of which the shortest is 100 ms.
+    let pauses = u64::try_from(since.elapsed().as_millis() / 100).unwrap() + 1;
+    let bound = 2 * AT_ONCE as u64 + pauses;
+    assert!(served.asked() <= bound, "{} of {bound}", served.asked());
+}
