@@ -21,10 +21,10 @@ test-zoned: toolchain ## ten minutes: zoned drives under two kernels, in QEMU; w
 	@$(CARGO) xtask setup
 	@$(CARGO) xtask test-zoned
 
-conformance: toolchain ## four minutes: all of an S3 server's own tests, directly and through Zonal
+conformance: toolchain ## four minutes: all of an S3 server's own tests, directly and through Zonal; writes docs/results/conformance.md
 	@$(CARGO) xtask setup
 	@$(CARGO) build --package zonal
-	@.tools/venv/bin/python tests/clients/conformance.py --zonal target/debug/zonal
+	@.tools/venv/bin/python tests/clients/conformance.py --zonal target/debug/zonal --report docs/results/conformance.md
 
 clients: toolchain ## six minutes: twelve S3 clients, under each freshness and over HTTPS; writes docs/results/clients.md
 	@$(CARGO) xtask setup

@@ -5,21 +5,25 @@
 3. A test that passes directly must pass through Zonal. One that fails directly may pass: who comes in is Zonal's to
    say, and there it is stricter than the server.
 
-A line for each test whose verdict changes, then `N the same, N better, N worse`.
+A line for each test whose verdict changes, then `N the same, N better, N worse`; with `--report` a page of it.
 """
 
 import argparse
 import collections
 import concurrent.futures
 import contextlib
+import dataclasses
+import datetime
 import os
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
+import report
 import servers
 
 # What clients use of S3, as far as an origin decides: the groups of the suite that a cache could break.
@@ -61,6 +65,7 @@ def main():
     parser.add_argument("--zonal", required=True, help="the binary")
     parser.add_argument("--core", action="store_true", help=f"only {CORE_TESTS} tests, some of each group")
     parser.add_argument("--test", action="append", help="only this test, with what it prints")
+    parser.add_argument("--report", type=pathlib.Path, help="write this page")
     arguments = parser.parse_args()
     names = arguments.test or all_names()
     if arguments.core:
@@ -69,16 +74,88 @@ def main():
         # All tests call their buckets alike: so one at a time, at both servers at once.
         with concurrent.futures.ThreadPoolExecutor(len(endpoints)) as pool:
             verdicts = [list(pool.map(lambda one, name=name: run(name, *one), endpoints)) for name in names]
-    counts = collections.Counter()
-    for name, (direct, cached) in zip(names, verdicts, strict=True):
-        outcome = {0: "the same", 1: "better", -1: "worse"}[cached[0] - direct[0]]
-        counts[outcome] += 1
-        if outcome != "the same" or arguments.test:
-            print(f"{name}: {outcome}: directly {verdict(direct)}, through Zonal {verdict(cached)}")
-    passed = sum(direct[0] for direct, _ in verdicts)
+    results = [Result(name, *both) for name, both in zip(names, verdicts, strict=True)]
+    for each in results:
+        if each.outcome != "the same" or arguments.test:
+            print(each.line())
+    summed = summary(results)
+    print(summed)
+    if arguments.report:
+        arguments.report.write_text(page(results, summed))
+    return 1 if any(each.outcome == "worse" for each in results) else 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What became of a test, directly and through Zonal: whether it passes, and what it said."""
+
+    name: str
+    direct: tuple[bool, str]
+    cached: tuple[bool, str]
+
+    @property
+    def group(self):
+        return self.name.split("_")[0]
+
+    @property
+    def outcome(self):
+        return {0: "the same", 1: "better", -1: "worse"}[self.cached[0] - self.direct[0]]
+
+    def line(self):
+        return f"{self.name}: {self.outcome}: directly {verdict(self.direct)}, through Zonal {verdict(self.cached)}"
+
+
+def summary(results):
+    counts = collections.Counter(each.outcome for each in results)
+    passed = sum(each.direct[0] for each in results)
     same, better, worse = (counts[outcome] for outcome in ("the same", "better", "worse"))
-    print(f"{len(names)} tests, {passed} pass directly: {same} the same, {better} better, {worse} worse")
-    return 0 if worse == 0 else 1
+    return f"{len(results)} tests, {passed} pass directly: {same} the same, {better} better, {worse} worse"
+
+
+PAGE = """# An S3 server's own tests, through Zonal
+
+Written by `make conformance`, from `tests/clients/conformance.py`: {date}, commit {commit}, {machine}.
+The tests are those of {origin} (`versitygw test`), each run against that server directly and against Zonal before another
+one of it, freshness `revalidate`, a debug build. **{summed}.**
+
+A test that passes directly must pass through Zonal. One that fails directly may pass: who comes in is Zonal's to say, and
+there it is stricter than the server.
+
+| group | tests | pass directly | pass through Zonal | worse |
+| --- | --- | --- | --- | --- |
+{groups}
+
+## Those that end otherwise
+
+{others}
+## What is not concluded
+
+- Nothing about operations that are not in these groups: Zonal hands them on.
+- Nothing about other servers, or about AWS: the tests are this server's idea of S3.
+- Nothing about what a test does not ask. That one fails on both ways alike says nothing of Zonal; {failing} do.
+"""
+
+
+def page(results, summed):
+    groups = {}
+    for each in results:
+        groups.setdefault(each.group, []).append(each)
+    rows = [
+        f"| {name} | {len(group)} | {sum(each.direct[0] for each in group)} | {sum(each.cached[0] for each in group)} "
+        f"| {sum(each.outcome == 'worse' for each in group)} |"
+        for name, group in groups.items()
+    ]
+    others = [f"- {each.line()}\n" for each in results if each.outcome != "the same"]
+    return PAGE.format(
+        date=datetime.datetime.now(datetime.UTC).date(),
+        commit=report.commit(),
+        machine=f"Linux {platform.release()} {platform.machine()}",
+        origin=report.origin_version(),
+        summed=summed,
+        groups="\n".join(rows),
+        others="".join(others) or "None.\n",
+        failing=sum(not each.direct[0] and not each.cached[0] for each in results),
+    )
 
 
 def all_names():
