@@ -15,6 +15,7 @@ import pathlib
 import resource
 import selectors
 import socket
+import ssl
 import sys
 import tempfile
 import threading
@@ -37,15 +38,21 @@ BUFFERS, DRAM = 96 * MIB, 64 * MIB
 # The bound of docs/serve.md, Memory, in its words and order.
 PROCESS_BYTES = 96 * MIB
 CONNECTION_BYTES = 40 << 10
+# More where the connection is HTTPS.
+SECURED_BYTES = 16 << 10
 SLOW_READER_BYTES = 512 << 10
+# More where it is HTTPS: what is encrypted and not taken yet.
+SLOW_SECURED_BYTES = 96 << 10
 FETCH_BYTES = 512 << 10
 FETCHES_MAX = 256
 
 
-def bound(connections, slow_readers=0, fetches=0):
+def bound(is_https, connections, slow_readers=0, fetches=0):
     """What may be resident at most. Heads and index are next to nothing in these scenes."""
     of_shards = SHARDS * (BUFFERS + DRAM)
     of_clients = connections * CONNECTION_BYTES + slow_readers * SLOW_READER_BYTES
+    if is_https:
+        of_clients += connections * SECURED_BYTES + slow_readers * SLOW_SECURED_BYTES
     return PROCESS_BYTES + of_shards + of_clients + fetches * FETCH_BYTES
 
 
@@ -62,7 +69,8 @@ def main():
         begin = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="memory-", dir=servers.ROOT / "target") as folder:
             scene = Scene(arguments.zonal, pathlib.Path(folder), arguments.full)
-            said = SCENES[name](scene)
+            with scene.secured() if name.startswith("https-") else contextlib.nullcontext():
+                said = SCENES[name](scene)
         print(f"{name}: {said} ({time.monotonic() - begin:.0f} s)")
         complaints += [f"{name}: {complaint}" for complaint in scene.complaints]
     for complaint in complaints:
@@ -79,10 +87,19 @@ class Scene:
     folder: pathlib.Path
     is_full: bool
     complaints: list = dataclasses.field(default_factory=list)
+    # What it shows to clients; without it, it speaks HTTP.
+    certificates: servers.Certificates | None = None
+
+    @contextlib.contextmanager
+    def secured(self):
+        """Speaks HTTPS for as long as the block lasts."""
+        with servers.certificates_made() as self.certificates:
+            yield
 
     @contextlib.contextmanager
     def running(self, origin, *words):
-        endpoint = dataclasses.replace(KEYS, port=servers.free_port())
+        ca_file = self.certificates and self.certificates.ca_file
+        endpoint = dataclasses.replace(KEYS, port=servers.free_port(), ca_file=ca_file)
         admin = f"127.0.0.1:{servers.free_port()}"
         # With the soft limit that shells come with.
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -92,7 +109,7 @@ class Scene:
         command += ["--buffers", f"{BUFFERS // MIB}MiB", "--dram", f"{DRAM // MIB}MiB"]
         command += ["--origin", origin, "--freshness", "immutable"]
         command += ["--access-key", KEYS.access_key, "--secret-key", KEYS.secret_key]
-        command += ["--data-dir", self.folder / "data", *words]
+        command += ["--data-dir", self.folder / "data", *servers.https_options(self.certificates), *words]
         log = self.folder / "zonal.log"
         with servers.process(command, {}, log, f"http://{admin}/readyz") as process:
             yield endpoint, process
@@ -128,12 +145,15 @@ def requests(endpoint, keys):
         yield head.encode()
 
 
-def connect(endpoint, receive_buffer=None):
-    client = socket.socket()
-    if receive_buffer is not None:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-    client.connect(("127.0.0.1", endpoint.port))
-    return client
+def connections(endpoint, count, receive_buffer=None):
+    """So many, one after the other, over HTTPS where the endpoint has a certificate."""
+    context = ssl.create_default_context(cafile=endpoint.ca_file) if endpoint.is_https else None
+    for _ in range(count):
+        client = socket.socket()
+        if receive_buffer is not None:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        client.connect(("127.0.0.1", endpoint.port))
+        yield context.wrap_socket(client, server_hostname="127.0.0.1") if context else client
 
 
 # --- scenes
@@ -150,11 +170,11 @@ def idle(scene):
     with scene.running(spec, "--limits-connections", count) as (endpoint, process):
         [ask] = requests(endpoint, ["small"])
         with contextlib.ExitStack() as stack:
-            for _ in range(count):
-                client = stack.enter_context(connect(endpoint))
+            for client in connections(endpoint, count):
+                stack.enter_context(client)
                 client.sendall(ask)
                 read_answer(client)
-            return f"{count} idle connections: {scene.hold(process, bound(count))}"
+            return f"{count} idle connections: {scene.hold(process, bound(scene.certificates is not None, count))}"
 
 
 def read_answer(client):
@@ -179,19 +199,18 @@ def slow(scene):
     origin, spec = made_up(GIB)
     with scene.running(spec) as (endpoint, process):
         # Ten for each object: more objects show how fast the origin is, and nothing else.
-        asks = requests(endpoint, [f"large-{n // 10}" for n in range(SLOW)])
+        asks = list(requests(endpoint, [f"large-{n // 10}" for n in range(SLOW)]))
         with contextlib.ExitStack() as stack:
-            clients = []
-            for ask in asks:
-                client = stack.enter_context(connect(endpoint, receive_buffer=16 << 10))
+            # All are there before the first asks: who asks and takes nothing for long is not slow but gone.
+            clients = [stack.enter_context(one) for one in connections(endpoint, SLOW, receive_buffer=16 << 10)]
+            for ask, client in zip(asks, clients, strict=True):
                 client.sendall(ask)
                 client.setblocking(False)
-                clients.append(client)
             taken, gone = [0] * SLOW, 0
             for _ in range(SLOW_SECONDS):
                 time.sleep(1)
                 for n, client in enumerate(clients):
-                    with contextlib.suppress(BlockingIOError):
+                    with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):
                         piece = client.recv(SLOW_BYTES)
                         taken[n] += len(piece)
                         gone += not piece
@@ -199,7 +218,7 @@ def slow(scene):
             fetched = sum(origin.asked("GET").values())
             if started != SLOW or gone:
                 scene.complaints.append(f"{started} of {SLOW} were answered, {gone} were cut")
-            limit = bound(SLOW, SLOW, FETCHES_MAX)
+            limit = bound(scene.certificates is not None, SLOW, SLOW, FETCHES_MAX)
             return (
                 f"{SLOW} readers of 1 GiB at {SLOW_BYTES} B/s: {scene.hold(process, limit)}; "
                 f"{fetched} requests to the origin"
@@ -218,7 +237,7 @@ def crowd(scene, count, object_bytes):
             scene.complaints.append(f"{asked} GET and HEAD at the origin for {stripes} stripes")
         if set(lengths) != {object_bytes}:
             scene.complaints.append(f"answers of {set(lengths)} bytes")
-        held = scene.hold(process, bound(count, count, FETCHES_MAX))
+        held = scene.hold(process, bound(False, count, count, FETCHES_MAX))
         return (
             f"{count} readers of {object_bytes // MIB} MiB: {held}; "
             f"{asked[0]} requests for {stripes} stripes"
@@ -230,7 +249,7 @@ THREADS = 4
 
 def read_together(endpoint, ask, count):
     """The lengths of the bodies that so many clients got. The kernel drops the bytes, unseen."""
-    clients = [connect(endpoint) for _ in range(count)]
+    clients = list(connections(endpoint, count))
     lengths = []
     threads = [
         threading.Thread(target=drain, args=(clients[n::THREADS], ask, lengths))
@@ -279,7 +298,15 @@ def large(scene):
     return crowd(scene, 100, GIB if scene.is_full else 96 * MIB)
 
 
-SCENES = {"idle": idle, "slow": slow, "burst": burst, "large": large}
+SCENES = {
+    "idle": idle,
+    "slow": slow,
+    "burst": burst,
+    "large": large,
+    # Those whose connections last.
+    "https-idle": idle,
+    "https-slow": slow,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -33,7 +33,7 @@ pub(super) fn nodes(root: &Path) -> Outcome {
 
 /// Idle, slow and many clients, and what the origin is asked for a crowd.
 pub(super) fn memory(root: &Path) -> Outcome {
-    run(root, &[], "memory.py", &[])
+    run(root, &["openssl"], "memory.py", &[])
 }
 
 /// Runs a script, if the tools that it needs beside Python are there.
@@ -68,7 +68,8 @@ fn run(root: &Path, tools: &[&str], script: &str, words: &[&str]) -> Outcome {
 /// The status of a script that the machine does not let do what it wants to.
 const CANNOT: i32 = 77;
 
-fn binary(root: &Path) -> PathBuf {
+/// The binary that the tests drive.
+pub(super) fn binary(root: &Path) -> PathBuf {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     root.join(target).join("debug/zonal")
