@@ -7,6 +7,7 @@
 
 mod cargo;
 mod clients;
+mod container;
 mod packaging;
 
 use std::path::Path;
@@ -44,6 +45,11 @@ const STAGES: &[Stage] = &[
     Stage { name: "planted", holds: "the simulator finds planted bugs", run: cargo::planted },
     Stage { name: "rustdoc", holds: "the documentation builds, links included", run: cargo::doc },
     Stage { name: "unit", holds: "systemd understands its unit", run: packaging::unit },
+    Stage {
+        name: "container",
+        holds: "the image can be built and started",
+        run: container::container,
+    },
     Stage { name: "zoned", holds: "a zoned drive under a real kernel, a little", run: zoned_stage },
     Stage { name: "clients", holds: "real S3 clients read and write", run: clients::reads },
     Stage { name: "https", holds: "the same clients over HTTPS, a little", run: clients::https },
