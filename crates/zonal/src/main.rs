@@ -4,8 +4,8 @@
 //! `runtime` and `device` to look at a device without a node. Knows nothing of: how objects are cached, how
 //! requests are answered.
 //! Read in this order: `commands` (one file each; `serve` and `block` are paths from start to stop), `config`,
-//! `home`, `metrics`, `listeners`, `local_socket`, `signals`, `descriptors`, `access_log`, `front`, `reload`, `admin`, `survey`; then what commands and `admin` say to each other: `wanted`, `warming`,
-//! `purging`, `stats`, `block_stats`, `switching`.
+//! `home`, `metrics`, `listeners`, `local_socket`, `signals`, `descriptors`, `access_log`, `front`, `reload`, `admin`, `survey`; then what commands and `admin` say to each other: `wanted`, `reports`, `warming`,
+//! `unpinning`, `purging`, `stats`, `block_stats`, `switching`.
 
 mod access_log;
 mod admin;
@@ -24,6 +24,7 @@ mod metrics;
 mod pins;
 mod purging;
 mod reload;
+mod reports;
 mod signals;
 mod stats;
 mod survey;

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::reports;
+
 /// Where a list is posted.
 pub(crate) const PATH: &str = "/cache/purge";
 
@@ -9,16 +11,8 @@ pub(crate) const PATH: &str = "/cache/purge";
 pub(crate) const NO_PARTS: &str =
     "a range of an object cannot be removed from the cache: name the object";
 
-/// A line of the report.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Line {
-    Object(Told),
-    /// All below a prefix.
-    Prefix(Told),
-    /// The last one.
-    Sum(Sum),
-}
+/// A line of the report; of a prefix it tells of all below it.
+pub(crate) type Line = reports::Line<Told, Told, Sum>;
 
 /// What became of one of the list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::warming::Listed;
+use crate::reports::{self, Listed};
 
 /// Where a list of what is to be pinned is posted.
 pub(crate) const PIN_PATH: &str = "/cache/pin";
@@ -11,15 +11,7 @@ pub(crate) const PIN_PATH: &str = "/cache/pin";
 pub(crate) const PATH: &str = "/cache/unpin";
 
 /// A line of the report.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Line {
-    Object(Told),
-    /// After the objects below a prefix.
-    Prefix(Listed),
-    /// The last one.
-    Sum(Sum),
-}
+pub(crate) type Line = reports::Line<Told, Listed, Sum>;
 
 /// What became of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

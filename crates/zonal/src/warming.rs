@@ -3,19 +3,13 @@
 use serde::{Deserialize, Serialize};
 use zonal_host::Whereabouts;
 
+use crate::reports::{self, Listed};
+
 /// Where a list is posted.
 pub(crate) const PATH: &str = "/cache/warm";
 
 /// A line of the report.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Line {
-    Object(Told),
-    /// After the objects below a prefix.
-    Prefix(Listed),
-    /// The last one.
-    Sum(Sum),
-}
+pub(crate) type Line = reports::Line<Told, Listed, Sum>;
 
 /// What became of one object. Sizes are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,16 +26,6 @@ pub(crate) struct Told {
     /// Of that.
     pub(crate) pinned: u64,
     /// Why not all of it is on flash, or pinned where it is to be.
-    pub(crate) why: Option<String>,
-}
-
-/// What the origin listed below a prefix.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Listed {
-    pub(crate) name: String,
-    /// They were taken up as if each had been named.
-    pub(crate) objects: u64,
-    /// Why it may have more.
     pub(crate) why: Option<String>,
 }
 

@@ -9,7 +9,7 @@ use zonal_host::ObjectName;
 use zonal_origin::Origins;
 
 use crate::wanted::{OBJECTS_MAX, Prefix, Wanted};
-use crate::warming::Listed;
+use crate::reports::Listed;
 
 /// See the module.
 pub(super) struct Names {

@@ -23,7 +23,8 @@ use zonal_host::{
 use super::Phase;
 use super::names::{Names, Next};
 use super::report::{is_serving, tell};
-use crate::warming::{Line, Listed, Sum, Told};
+use crate::reports::Listed;
+use crate::warming::{Line, Sum, Told};
 
 /// Objects that are fetched at once.
 const FETCHING_MAX: usize = 8;

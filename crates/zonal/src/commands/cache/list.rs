@@ -9,7 +9,7 @@ use zonal_base::Bytes;
 use crate::commands::print::human;
 use crate::failure::Failure;
 use crate::wanted::{self, Wanted, line_below, parse_list};
-use crate::warming::Listed;
+use crate::reports::Listed;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Named {

@@ -1,0 +1,107 @@
+//! Rules for prefixes, and what is pinned by order.
+
+use zonal_base::Nanos;
+use zonal_gateway::{Access, AccessRules, FreshnessRules, Keep, KeepRules};
+use zonal_host::Freshness;
+
+use super::{REVALIDATE, check_file, check_flags, file, load};
+
+#[test]
+fn a_prefix_may_be_kept_in_another_way() {
+    let (_directory, path) = file(
+        "[keep]\npinned = '20%'\nrules = [{ prefix = 'lake/dim/', keep = 'pin' }, \
+         { prefix = 'logs/', keep = 'never' }, { prefix = 'lake/dim/=old/', keep = 'policy' }]\n",
+    );
+    let expected = KeepRules::all(Keep::Policy)
+        .with("lake/dim/", Keep::Pin)
+        .with("logs/", Keep::Never)
+        .with("lake/dim/=old/", Keep::Policy);
+    let keep = load(&["--config", &path]).unwrap().keep;
+    assert!(!keep.pins_nothing());
+    assert_eq!((keep.pinned_percent, keep.rules), (20, expected.clone()));
+    let words = ["lake/dim/=pin", "logs/=never", "lake/dim/=old/=policy"];
+    let words = words.map(|rule| ["--keep-rule", rule]).concat();
+    let keep = load(&words).unwrap().keep;
+    assert_eq!((keep.pinned_percent, keep.rules), (50, expected));
+    let without = load(&["--keep-rule", "logs/=never"]).unwrap().keep;
+    assert!(without.pins_nothing());
+    for (words, said) in [
+        (["--keep-rule", "a/"], "keep.rules: \"a/\": write PREFIX=KEEP, such as lake/dim/=pin"),
+        (["--keep-rule", "a/=pinned"], "keep.rules: a/: \"pinned\": write pin, never or policy"),
+        (["--keep-rule", "/a=pin"], "keep.rules: the prefix \"/a\" is not of the form BUCKET/KEY"),
+        (["--keep-pinned", "80%"], "keep.pinned: \"80%\": write a share from 1% to 75%"),
+        (["--keep-pinned", "0.5"], "keep.pinned: \"0.5\": write a share from 1% to 75%"),
+    ] {
+        check_flags(&words, said);
+    }
+    check_file(
+        "[keep]\nrules = [{ prefix = 'a/', freshness = 'pin' }]\n",
+        "FILE: line 2: unknown field `freshness`, expected `prefix` or `keep`",
+    );
+}
+
+#[test]
+fn what_is_pinned_by_order_stands_in_a_file() {
+    let (directory, path) = file("");
+    let pins = directory.path().join("pins");
+    std::fs::write(&pins, "lake/a\nlake/dim/\t*\n").unwrap();
+    let named = load(&["--keep-pins-file", pins.to_str().unwrap()]).unwrap().keep;
+    assert_eq!((named.pins.object_count(), named.pins.prefix_count()), (1, 1));
+    assert!(named.is_pins_file_named && !named.pins_nothing());
+    let data_dir = directory.path().to_str().unwrap();
+    let found = load(&["--config", &path, "--data-dir", data_dir]).unwrap().keep;
+    assert_eq!((found.pins, found.pins_file), (named.pins, pins.clone()));
+    assert!(!found.is_pins_file_named);
+    std::fs::write(&pins, "lake\n").unwrap();
+    let why = load(&["--data-dir", data_dir]).unwrap_err().to_string();
+    assert!(
+        why.starts_with("keep.pins-file: ") && why.ends_with("line 1: \"lake\": write BUCKET/KEY")
+    );
+}
+
+#[test]
+fn a_prefix_may_have_a_freshness_of_its_own() {
+    let (_directory, path) = file(
+        "[freshness]\nrules = [{ prefix = 'a/', freshness = 'immutable' }, \
+         { prefix = 'a/=b/', freshness = 'ttl=5s' }]\n",
+    );
+    let expected = FreshnessRules::all(REVALIDATE.into())
+        .with("a/", Freshness::Immutable.into())
+        .with("a/=b/", Freshness::Ttl(Nanos::secs(5)).into());
+    assert_eq!(load(&["--config", &path]).unwrap().freshness, expected);
+    let words = ["--freshness-rule", "a/=immutable", "--freshness-rule", "a/=b/=ttl=5s"];
+    assert_eq!(load(&words).unwrap().freshness, expected);
+    check_flags(
+        &["--freshness-rule", "a/"],
+        "freshness.rules: \"a/\": write PREFIX=FRESHNESS, such as lake/=ttl=60s",
+    );
+    check_flags(
+        &["--freshness-rule", "/a=immutable"],
+        "freshness.rules: the prefix \"/a\" is not of the form BUCKET/KEY",
+    );
+}
+
+#[test]
+fn a_prefix_has_one_rule() {
+    let said = "the prefix \"a/\" has two rules: leave one out";
+    check_flags(
+        &["--keep-rule", "a/=pin", "--keep-rule", "a/=never"],
+        &format!("keep.rules: {said}"),
+    );
+    let words = ["--freshness-rule", "a/=immutable", "--freshness-rule", "a/=ttl=1s"];
+    check_flags(&words, &format!("freshness.rules: {said}"));
+    let words = ["--access-rule", "a/=none", "--access-rule", "a/=read"];
+    check_flags(&words, &format!("access: {said}"));
+}
+
+#[test]
+fn what_anybody_may_do_has_rules() {
+    let expected = AccessRules::all(Access::Read).with("in/=x/", Access::ReadWrite);
+    let words = ["--access", "read", "--access-rule", "in/=x/=read-write"];
+    assert_eq!(load(&words).unwrap().access, expected);
+    check_flags(
+        &["--access-rule", "a/"],
+        "access.rules: \"a/\": write PREFIX=ACCESS, such as lake/=read",
+    );
+    check_flags(&["--access", "all"], "access: \"all\": write none, read, write or read-write");
+}
