@@ -66,6 +66,13 @@ impl Bytes {
         Self(n << 20)
     }
 
+    /// The size for people, beside sizes that they wrote: in the largest unit of which there is one, and where that is not
+    /// whole with two decimals, rounded down. It cannot be read back.
+    #[must_use]
+    pub const fn rounded(self) -> Rounded {
+        Rounded(self)
+    }
+
     /// Whole blocks that hold this many bytes.
     #[must_use]
     pub const fn blocks_ceil(self) -> Blocks {
@@ -204,6 +211,22 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// A size as [`Bytes::rounded`] prints it.
+#[derive(Clone, Copy, Debug)]
+pub struct Rounded(Bytes);
+
+impl fmt::Display for Rounded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(Bytes(bytes)) = *self;
+        let unit = SIZE_UNITS[..4].iter().rev().find(|(_, n)| *n <= bytes);
+        let (name, unit) = unit.copied().unwrap_or(("B", 1));
+        match (bytes / unit, bytes % unit) {
+            (whole, 0) => write!(f, "{whole}{name}"),
+            (whole, rest) => write!(f, "{whole}.{:02}{name}", rest * 100 / unit),
+        }
+    }
+}
+
 impl fmt::Display for Nanos {
     /// The largest unit that divides the span, so that what is printed can be read back.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -277,6 +300,23 @@ mod tests {
         check("", Err("write a whole number and B, KiB, MiB, GiB or TiB"));
         check("-1KiB", Err("write a whole number and B, KiB, MiB, GiB or TiB"));
         check("99999999TiB", Err("this is more than 64 bits can hold"));
+    }
+
+    #[test]
+    fn sizes_for_people_have_two_decimals_at_most_and_are_never_too_large() {
+        for (bytes, expected) in [
+            (0, "0B"),
+            (1023, "1023B"),
+            (1 << 20, "1MiB"),
+            (325_760 << 10, "318.12MiB"),
+            (39_610_568 << 10, "37.77GiB"),
+            ((2 << 30) - 1, "1.99GiB"),
+            ((40 << 30) + 1, "40.00GiB"),
+            (100 << 40, "100TiB"),
+            (u64::MAX, "16777215.99TiB"),
+        ] {
+            assert_eq!(Bytes(bytes).rounded().to_string(), expected, "{bytes}");
+        }
     }
 
     #[test]

@@ -61,6 +61,7 @@ pub use pins::Care;
 #[cfg(feature = "planted-bugs")]
 pub use planted::Planted;
 pub use ports::{Fetch, Fetched, OriginFault, OriginHead, Ports, StreamId};
+pub use prefetch::prefetch_window;
 pub use purge::PREFIX_BYTES_MAX;
 pub use read::{Consumer, Gone, Piece, ReadError};
 pub use remove::{Doomed, RemoveError};

@@ -27,6 +27,14 @@ use crate::{Cache, Head, ObjectName};
 /// With 96 MiB it is twice the default window.
 const SHARE: u64 = 6;
 
+/// How far ahead of one reader is fetched at most, of the `window` that is asked for: all readers of a shard together have
+/// a share of its buffers, which are of `memory` in all.
+#[must_use]
+pub const fn prefetch_window(window: Bytes, memory: Bytes) -> Bytes {
+    let most = memory.0 / SHARE;
+    if window.0 < most { window } else { Bytes(most) }
+}
+
 /// Fetches ahead of readers under way at once: an object store answers as many at a time to one client without
 /// slowing each of them down, and they leave nearly all places at the origin (256) to readers.
 const FETCHES_MAX: u32 = 8;
@@ -65,7 +73,7 @@ impl Prefetched {
     pub(crate) fn new(chunk: Bytes, window: Bytes, memory: Bytes) -> Self {
         let most = memory.0 / SHARE;
         Self {
-            scans: RefCell::new(Scans::new(chunk, Bytes(window.0.min(most)))),
+            scans: RefCell::new(Scans::new(chunk, prefetch_window(window, memory))),
             unread: RefCell::default(),
             taken: Cell::new(0),
             most,

@@ -46,7 +46,7 @@ pub use reading::Reading;
 pub use stats::ShardStats;
 pub use zonal_cache::{
     Asking, Care, Found, Freshness, Head, ObjectName, OpenError, Opened, OriginFault, OriginHead,
-    PREFIX_BYTES_MAX, ReadError, RemoveError, Trust, Whereabouts,
+    PREFIX_BYTES_MAX, ReadError, RemoveError, Trust, Whereabouts, prefetch_window,
 };
 pub use zonal_shaper::{
     BlockError, Durability, Export, ExportId, OpenMode as BlockMode, Piece as BlockPiece, Run, Tier,

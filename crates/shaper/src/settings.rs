@@ -226,7 +226,9 @@ impl fmt::Display for SettingsError {
             Self::Size(name) => write!(f, "the size of {name:?} cannot be used: 4KiB to 4096TiB"),
             Self::TooMuch { wanted, offered } => write!(
                 f,
-                "the exports want {wanted} together and the capacity device can offer {offered}: make them smaller, or leave less spare space"
+                "the exports want {} together and the capacity device can offer {}: make them smaller, or leave less spare space",
+                wanted.rounded(),
+                offered.rounded()
             ),
         }
     }

@@ -174,8 +174,8 @@ impl Home {
         fitting(free).ok_or_else(|| {
             let needed = Bytes(FLASH_MIN.0 * FREE_SHARE);
             Failure::work(format!(
-                "the disk of {path} has {} MiB left and {user} wants {needed}: make room, or name a device with {flag}",
-                free.0 >> 20
+                "the disk of {path} has {} left and {user} wants {needed}: make room, or name a device with {flag}",
+                free.rounded()
             ))
         })
     }

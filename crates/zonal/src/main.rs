@@ -64,6 +64,11 @@ fn main() -> ExitCode {
             let _ = error.print();
             ExitCode::SUCCESS
         }
+        // Whoever leaves the command out wants to know which there are.
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            ExitCode::from(2)
+        }
         Err(error) => failure::Failure::Request(one_line(&error)).report(),
     }
 }

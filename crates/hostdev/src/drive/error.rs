@@ -180,13 +180,16 @@ impl fmt::Display for OpenError {
             }
             Self::SizeMismatch { found, wanted, .. } => write!(
                 f,
-                "is {found} large, not {wanted}: leave size= out to keep what it holds, \
-                 or remove the file"
+                "is {} large, not {wanted}: leave size= out to keep what it holds, \
+                 or remove the file",
+                found.rounded()
             ),
             Self::DiskTooSmall { needed, free, .. } => write!(
                 f,
-                "needs {needed} more and the file system has {free} left: \
-                 make room, or write a smaller size"
+                "needs {} more and the file system has {} left: \
+                 make room, or write a smaller size",
+                needed.rounded(),
+                free.rounded()
             ),
             Self::WrongKind { wanted, .. } => write!(
                 f,
@@ -201,20 +204,12 @@ impl fmt::Display for OpenError {
             Self::NotThisDrive { why, .. } => f.write_str(why),
             Self::MemoryTooSmall { needed, free, .. } => write!(
                 f,
-                "takes {needed} of memory when it is full, and {free} are left: ask for less \
-                 (zones=, size=), or name a file with backing=PATH"
+                "takes {} of memory when it is full, and {} are left: ask for less \
+                 (zones=, size=), or name a file with backing=PATH",
+                needed.rounded(),
+                free.rounded()
             ),
-            Self::ZoneCount { size: Bytes(0), .. } => {
-                f.write_str("is empty: say how large it shall be, for example ?size=8GiB")
-            }
-            Self::ZoneCount { size, zone, .. } if size < zone => write!(
-                f,
-                "is {size} large, which is less than a zone of {zone}: write a smaller zone=, \
-                 or name a larger device"
-            ),
-            Self::ZoneCount { size, zone, .. } => {
-                write!(f, "{size} are too many zones of {zone}: write a larger zone=")
-            }
+            Self::ZoneCount { size, zone, .. } => not_in_zones(f, *size, *zone),
             Self::TooManyShards { shards, .. } => write!(
                 f,
                 "cannot be divided among {shards} shards: take fewer (--shards), \
@@ -224,6 +219,20 @@ impl fmt::Display for OpenError {
                 write!(f, "cannot {action} it: {source}: {}", remedy(source))
             }
         }
+    }
+}
+
+/// Why a size cannot be divided into zones.
+fn not_in_zones(f: &mut fmt::Formatter<'_>, size: Bytes, zone: Bytes) -> fmt::Result {
+    match size {
+        Bytes(0) => f.write_str("is empty: say how large it shall be, for example ?size=8GiB"),
+        size if size < zone => write!(
+            f,
+            "is {} large, which is less than a zone of {zone}: write a smaller zone=, \
+             or name a larger device",
+            size.rounded()
+        ),
+        size => write!(f, "{} are too many zones of {zone}: write a larger zone=", size.rounded()),
     }
 }
 

@@ -8,8 +8,8 @@ use std::vec;
 use zonal_host::ObjectName;
 use zonal_origin::Origins;
 
-use crate::wanted::{OBJECTS_MAX, Prefix, Wanted};
 use crate::reports::Listed;
+use crate::wanted::{OBJECTS_MAX, Prefix, Wanted};
 
 /// See the module.
 pub(super) struct Names {

@@ -54,10 +54,27 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let config = Config::load(&args.flags).map_err(Failure::request)?;
     let level = logging::start(&config.log);
     descriptors::raise(&config);
+    warn_of_less_ahead(&config);
     let writer = config.log.access.as_ref().map(Writer::start).transpose()?;
     let served = super::runtime()?.block_on(serve(&config, &args.flags, (&level, writer.as_ref())));
     writer.into_iter().for_each(Writer::end);
     served
+}
+
+/// Says where less is fetched ahead of readers than the configuration has.
+fn warn_of_less_ahead(config: &Config) {
+    for Device { prefetch, buffers, .. } in &config.devices {
+        let ahead = zonal_host::prefetch_window(*prefetch, *buffers);
+        if ahead < *prefetch {
+            tracing::warn!(
+                %prefetch,
+                ahead = %ahead.rounded(),
+                %buffers,
+                "device.prefetch is more than device.buffers has room for: less is fetched ahead of a reader. Raise \
+                 device.buffers (--buffers), or lower device.prefetch (--prefetch)"
+            );
+        }
+    }
 }
 
 async fn serve(

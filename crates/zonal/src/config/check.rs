@@ -406,11 +406,8 @@ fn in_memory(key: &'static str, value: &Option<String>) -> Checked<Bytes> {
     let system = rustix::system::sysinfo();
     let memory = Bytes(system.totalram.saturating_mul(system.mem_unit.into()));
     if memory < bytes {
-        let memory = Bytes::mib(memory.0 >> 20);
-        return Err(ConfigError::new(
-            key,
-            format!("{bytes} for each shard: the machine has {memory}"),
-        ));
+        let why = format!("{bytes} for each shard: the machine has {}", memory.rounded());
+        return Err(ConfigError::new(key, why));
     }
     Ok(bytes)
 }

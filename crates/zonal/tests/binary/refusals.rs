@@ -4,7 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 
-use crate::harness::{DEVICE, Place, Zonal, check_failure, folder, zonal};
+use crate::harness::{DEVICE, Place, Zonal, check_failure, folder, run, zonal};
 
 fn entries(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
@@ -35,6 +35,38 @@ fn a_request_that_cannot_be_meant_ends_with_2_and_changes_nothing() {
     let one_address = ["serve", "--listen", "127.0.0.1:9100", "--admin", "127.0.0.1:9100"];
     check_failure(here, &one_address, (2, "admin.listen: 127.0.0.1:9100 is also the endpoint's"));
     assert_eq!(entries(here), ["zonal.toml"]);
+}
+
+/// It said in one line that something was missing, and not what there is.
+#[test]
+fn who_names_no_command_is_shown_which_there_are() {
+    let folder = folder();
+    for (words, command) in
+        [(&[][..], "serve"), (&["cache"], "warm"), (&["device"], "format"), (&["lab"], "trace")]
+    {
+        let output = run(folder.path(), words);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), &*output.stdout), (Some(2), &b""[..]), "{words:?}");
+        assert!(said.contains("\nUsage: zonal"), "{words:?}: {said}");
+        assert!(said.contains(&format!("\n  {command} ")), "{words:?}: {said}");
+    }
+}
+
+/// The window was cut to what the buffers allow, and nobody was told.
+#[test]
+fn what_can_be_had_in_part_only_is_told() {
+    let place = Place::new();
+    let words = ["--prefetch", "32MiB", "--buffers", "100MiB"];
+    let zonal = place.start(&words);
+    let log = zonal.log();
+    let told =
+        log.lines().find(|line| line.contains("device.prefetch is more than device.buffers"));
+    let told = told.unwrap_or_else(|| panic!("{log}"));
+    assert!(told.contains("prefetch=32MiB ahead=16.66MiB buffers=100MiB"), "{told}");
+    zonal.stop();
+    let zonal = place.start(&["--prefetch", "32MiB", "--buffers", "192MiB"]);
+    assert!(!zonal.log()[log.len()..].contains("device.prefetch"), "{}", zonal.log());
+    zonal.stop();
 }
 
 #[test]

@@ -8,8 +8,8 @@ use zonal_base::Bytes;
 
 use crate::commands::print::human;
 use crate::failure::Failure;
-use crate::wanted::{self, Wanted, line_below, parse_list};
 use crate::reports::Listed;
+use crate::wanted::{self, Wanted, line_below, parse_list};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Named {
