@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::fmt;
@@ -13,6 +14,7 @@ use zonal_runtime::Event;
 use zonal_zonelog::{Identity, Key, Log, OpenError as LogError, OpenMode};
 
 use crate::absences::Absences;
+use crate::chunks::{Chunk, ChunkRules};
 use crate::fetch::FillPiece;
 use crate::hashed::Hashed;
 use crate::heads::Heads;
@@ -73,8 +75,7 @@ impl Settings {
         }
     }
 
-    /// What is stored as one record: a chunk, or, of larger chunks, a segment (1 MiB) of it. Each stands
-    /// alone: it can be read as soon as it is on flash, and losing one does not lose the others.
+    /// What is stored as one record of an object that no rule cuts otherwise.
     #[must_use]
     pub fn piece(&self) -> Bytes {
         self.chunk.min(self.log.segment_bytes)
@@ -104,7 +105,7 @@ impl Settings {
     /// When the chunk size is not one that can be used, with what would be.
     pub fn check(&self, geometry: &Geometry) -> Result<(), StartError> {
         let most = geometry.zone_capacity.bytes().min(STRIPE);
-        if !self.chunk.0.is_power_of_two() || self.chunk < Bytes::kib(4) || most < self.chunk {
+        if Chunk::new(self.chunk).is_none() || most < self.chunk {
             return Err(StartError::Chunk { most });
         }
         Ok(())
@@ -158,6 +159,9 @@ pub(crate) struct Inner {
     pub(crate) started_at: Nanos,
     pub(crate) heads: RefCell<Heads>,
     pub(crate) homes: RefCell<Homes>,
+    pub(crate) chunks: RefCell<Arc<ChunkRules>>,
+    /// The largest piece: a segment, or a buffer.
+    pub(crate) piece_max: u64,
     pub(crate) roster: RefCell<Option<KeptRoster>>,
     pub(crate) versions: RefCell<Versions>,
     /// Origin lookups of heads under way: whoever comes later shares the answer.
@@ -218,10 +222,10 @@ impl Cache {
         let pins = if settings.forgets_pins { pins.forgetting_found() } else { pins };
         let holdings = Holdings::new(index, rules.policy, pins);
         orders.tell_policy(&holdings, &log, (&ports.buffers, ports.clock.now())).await;
-        let prefetched =
-            Prefetched::new(settings.chunk, settings.prefetch, ports.buffers.pool().max_bytes());
+        let prefetched = Prefetched::new(settings.prefetch, ports.buffers.pool().max_bytes());
+        let piece_max = settings.log.segment_bytes.min(largest_buffer(&ports)).0;
         let inner = Inner {
-            keys: Keys::new(log.identity().log, settings.piece()),
+            keys: Keys::new(log.identity().log),
             settings,
             holdings,
             remember_at: Cell::new(0),
@@ -230,6 +234,8 @@ impl Cache {
             started_at: ports.clock.now(),
             heads: RefCell::new(Heads::new(settings.heads)),
             homes: RefCell::default(),
+            chunks: RefCell::new(Arc::new(ChunkRules::all(None))),
+            piece_max,
             roster: RefCell::new(roster),
             versions: RefCell::new(Versions::new()),
             lookups: RefCell::default(),
@@ -334,6 +340,12 @@ impl Cache {
         let tables = self.inner.filling.borrow().len() + self.inner.lookups.borrow().len();
         self.inner.writing.get() + self.inner.fetching.get() + tables as u64
     }
+}
+
+/// The largest power of two that a buffer holds.
+fn largest_buffer(ports: &Ports) -> Bytes {
+    let largest = ports.buffers.pool().largest().bytes();
+    Bytes(1 << largest.0.ilog2())
 }
 
 /// Held by a task that a graceful stop waits for.

@@ -43,7 +43,7 @@ impl Inner {
         range: &Range<u64>,
         number: u64,
     ) -> Range<u64> {
-        let (piece, chunk) = (self.settings.piece().0, self.settings.chunk.0);
+        let (piece, chunk) = (self.piece_of(head), self.chunk_of(head));
         let chunk_start = number * piece / chunk * (chunk / piece);
         let stripe_end = (number * piece / STRIPE.0 + 1) * STRIPE.0;
         let bytes_end = range.end.next_multiple_of(chunk).min(head.size).min(stripe_end);
@@ -68,7 +68,7 @@ impl Inner {
 
     /// The bytes of a run of pieces of the version that `head` names.
     fn bytes_of(&self, head: &Head, run: &Range<u64>) -> Range<u64> {
-        let piece = self.settings.piece().0;
+        let piece = self.piece_of(head);
         run.start * piece..head.size.min(run.end * piece)
     }
 

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use zonal_base::Nanos;
 
-use crate::{ObjectName, OriginHead};
+use crate::{Chunk, ObjectName, OriginHead};
 
 /// One version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,12 +23,14 @@ pub struct Head {
     pub headers: Vec<(Box<str>, Box<str>)>,
     /// Tells what was stored before a removal from what was stored after it.
     pub salt: u64,
+    /// What it is cut into; `None`: as its shards cut everything.
+    pub chunk: Option<Chunk>,
 }
 
 impl Head {
-    pub(crate) fn new(from: OriginHead, salt: u64) -> Self {
+    pub(crate) fn new(from: OriginHead, salt: u64, chunk: Option<Chunk>) -> Self {
         let OriginHead { size, etag, last_modified, headers } = from;
-        Self { size, etag, last_modified, headers, salt }
+        Self { size, etag, last_modified, headers, salt, chunk }
     }
 
     /// True when both describe the same bytes with the same headers.
@@ -56,9 +58,12 @@ pub(crate) fn is_cacheable(head: &OriginHead) -> bool {
 pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
 
 const TEXT_BYTES_MAX: usize = 8 * 1024;
-const VERSION: u16 = 1;
 
-// 0 version, 2 header_count, 4 zeros, 8 size, 16 salt, 24 validated_at, 32 generation, 40 texts
+/// Of a head without a chunk size: programs from before there were any read it, too.
+const VERSION_WITHOUT_CHUNK: u16 = 1;
+const VERSION: u16 = 2;
+
+// 0 version, 2 header_count, 4 log2 of the chunk, 5 zeros, 8 size, 16 salt, 24 validated_at, 32 generation, 40 texts
 const FIXED_BYTES: usize = 40;
 
 /// A head as it is stored: with its name, so that no other object's head can be taken for it.
@@ -78,10 +83,11 @@ pub(crate) fn encode(
     head: &Head,
 ) -> Option<Vec<u8>> {
     let mut out = Vec::new();
-    out.extend_from_slice(&VERSION.to_le_bytes());
+    let version = if head.chunk.is_some() { VERSION } else { VERSION_WITHOUT_CHUNK };
+    out.extend_from_slice(&version.to_le_bytes());
     let headers = u16::try_from(head.headers.len()).ok()?;
     out.extend_from_slice(&headers.to_le_bytes());
-    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&[head.chunk.map_or(0, Chunk::log2), 0, 0, 0]);
     out.extend_from_slice(&head.size.to_le_bytes());
     out.extend_from_slice(&head.salt.to_le_bytes());
     out.extend_from_slice(&validated_at.0.to_le_bytes());
@@ -95,7 +101,7 @@ pub(crate) fn encode(
     (out.len() <= HEAD_BYTES_MAX).then_some(out)
 }
 
-/// `None` when the bytes are not a head of this version.
+/// `None` when the bytes are not a head of these versions.
 pub(crate) fn decode(bytes: &[u8]) -> Option<StoredHead> {
     let (fixed, mut rest) = bytes.split_first_chunk::<FIXED_BYTES>()?;
     let field = |at: usize| {
@@ -105,9 +111,11 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<StoredHead> {
     };
     let version = u16::from_le_bytes([fixed[0], fixed[1]]);
     let header_count = u16::from_le_bytes([fixed[2], fixed[3]]);
-    if version != VERSION {
-        return None;
-    }
+    let chunk = match version {
+        VERSION_WITHOUT_CHUNK => None,
+        VERSION => Some(Chunk::from_log2(fixed[4])?),
+        _ => return None,
+    };
     let mut text = || {
         let (len, after) = rest.split_first_chunk::<2>()?;
         let (text, after) = after.split_at_checked(usize::from(u16::from_le_bytes(*len)))?;
@@ -120,7 +128,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<StoredHead> {
     for _ in 0..header_count {
         headers.push((text()?.into(), text()?.into()));
     }
-    let head = Head { size: field(8), salt: field(16), etag, last_modified, headers };
+    let head = Head { size: field(8), salt: field(16), etag, last_modified, headers, chunk };
     Some(StoredHead { name, validated_at: Nanos(field(24)), generation: field(32), head })
 }
 
@@ -136,19 +144,27 @@ mod tests {
         9, 0, b't', b'e', b'x', b't', b'/', b'h', b't', b'm', b'l',
     ];
 
-    #[test]
-    fn version_1_reads_and_writes_the_golden_bytes() {
+    /// Bytes that version 2 wrote. Never edit: add a new case when `VERSION` changes.
+    const GOLDEN_V2: [u8; 80] = [
+        2, 0, 1, 0, 20, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0,
+        0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 3, 0, b'b', b'/', b'k', 3, 0, b'"', b'e', b'"', 3, 0, b'M',
+        b'o', b'n', 12, 0, b'c', b'o', b'n', b't', b'e', b'n', b't', b'-', b't', b'y', b'p', b'e',
+        9, 0, b't', b'e', b'x', b't', b'/', b'h', b't', b'm', b'l',
+    ];
+
+    fn check(golden: &[u8], chunk: Option<Chunk>) {
         let head = Head {
             size: 5,
             etag: "\"e\"".into(),
             last_modified: "Mon".into(),
             headers: Vec::from([("content-type".into(), "text/html".into())]),
             salt: 3,
+            chunk,
         };
         let object = ObjectName::new("b", "k");
         let bytes = encode(&object, (Nanos(9), 4), &head).unwrap();
-        assert_eq!(bytes, GOLDEN_V1);
-        let stored = decode(&GOLDEN_V1).unwrap();
+        assert_eq!(bytes, golden);
+        let stored = decode(golden).unwrap();
         assert_eq!(
             (stored.name.as_str(), stored.validated_at, stored.generation),
             ("b/k", Nanos(9), 4)
@@ -157,12 +173,29 @@ mod tests {
     }
 
     #[test]
+    fn version_1_reads_and_writes_the_golden_bytes_of_a_head_without_a_chunk_size() {
+        check(&GOLDEN_V1, None);
+    }
+
+    #[test]
+    fn version_2_reads_and_writes_the_golden_bytes_of_a_head_with_a_chunk_size() {
+        check(&GOLDEN_V2, Chunk::new(zonal_base::Bytes::mib(1)));
+    }
+
+    #[test]
     fn cut_or_foreign_bytes_are_no_head() {
-        for len in 0..GOLDEN_V1.len() {
-            assert!(decode(&GOLDEN_V1[..len]).is_none(), "cut at {len}");
+        for golden in [GOLDEN_V1, GOLDEN_V2] {
+            for len in 0..golden.len() {
+                assert!(decode(&golden[..len]).is_none(), "cut at {len}");
+            }
         }
         let mut other = GOLDEN_V1;
-        other[0] = 2;
-        assert!(decode(&other).is_none());
+        other[0] = 3;
+        assert!(decode(&other).is_none(), "a version that there is not yet");
+        for wrong in [0, 11, 26, 255] {
+            let mut other = GOLDEN_V2;
+            other[4] = wrong;
+            assert!(decode(&other).is_none(), "chunks of 2 to the {wrong}");
+        }
     }
 }

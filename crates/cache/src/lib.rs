@@ -2,7 +2,7 @@
 //!
 //! Uses: `zonelog`, `policy`, `runtime`, `device`, `base`. Knows nothing of: sockets, threads, files,
 //! HTTP, real time.
-//! Read in this order: `object`, `ports`, `cache`, `freshness`, then the paths: `open`, `read`, `fetch`, `fill`, `prefetch`,
+//! Read in this order: `object`, `ports`, `cache`, `chunks`, `freshness`, then the paths: `open`, `read`, `fetch`, `fill`, `prefetch`,
 //! `admit`, `memory`, `evict`, `remove`, `purge`, `missed`, `homes`, `roster`, `recover`, `remember`.
 //!
 //! What holds, always:
@@ -18,6 +18,7 @@ extern crate alloc;
 mod absences;
 mod admit;
 mod cache;
+mod chunks;
 mod evict;
 mod fetch;
 mod fill;
@@ -39,6 +40,7 @@ mod pins;
 mod planted;
 mod ports;
 mod prefetch;
+mod prefix;
 mod purge;
 mod read;
 mod records;
@@ -50,6 +52,7 @@ mod stats;
 mod versions;
 
 pub use cache::{Cache, STRIPE, Settings, StartError};
+pub use chunks::{Chunk, ChunkRules};
 pub use freshness::{Asking, Freshness, Trust};
 pub use head::Head;
 pub use homes::{BUCKETS, Homes};
@@ -62,6 +65,7 @@ pub use pins::Care;
 pub use planted::Planted;
 pub use ports::{Fetch, Fetched, OriginFault, OriginHead, Ports, StreamId};
 pub use prefetch::prefetch_window;
+pub use prefix::PrefixRules;
 pub use purge::PREFIX_BYTES_MAX;
 pub use read::{Consumer, Gone, Piece, ReadError};
 pub use remove::{Doomed, RemoveError};

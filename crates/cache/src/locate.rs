@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use core::ops::Range;
 
 use crate::cache::Inner;
+use crate::chunks::pieces_of;
 use crate::object::VersionKey;
 use crate::read::is_in_memory;
 use crate::{Cache, Care, Head, ObjectName};
@@ -31,7 +32,7 @@ impl Cache {
     #[must_use]
     pub fn is_on_flash(&self, object: &ObjectName, head: &Head, range: &Range<u64>) -> bool {
         let (_, version) = self.inner.keys_of(object, head);
-        self.inner.all_on_flash(version, range)
+        self.inner.all_on_flash(head, version, range)
     }
 
     /// Where the bytes of `range` are now.
@@ -48,7 +49,7 @@ impl Cache {
     /// Requires: the range lies within the object and within one stripe.
     pub fn set_care(&self, object: &ObjectName, head: &Head, range: &Range<u64>, care: Care) {
         let (_, version) = self.inner.keys_of(object, head);
-        for number in self.inner.pieces_of(range) {
+        for number in pieces_of(range, self.inner.piece_of(head)) {
             self.inner.holdings.set_care(version.piece(number), care, self.inner.now());
         }
     }
@@ -57,22 +58,24 @@ impl Cache {
 impl Inner {
     fn all_cached(&self, head: &Head, version: VersionKey, range: &Range<u64>) -> bool {
         let (filling, memory) = (self.filling.borrow(), self.memory.borrow());
-        let mut keys = self.pieces_of(range).map(|number| version.piece(number));
+        let pieces = pieces_of(range, self.piece_of(head));
+        let mut keys = pieces.map(|number| version.piece(number));
         keys.all(|key| {
             self.holdings.has(key) || is_in_memory(&filling, key) || memory.has(key, head)
         })
     }
 
-    fn all_on_flash(&self, version: VersionKey, range: &Range<u64>) -> bool {
-        let mut keys = self.pieces_of(range).map(|number| version.piece(number));
+    fn all_on_flash(&self, head: &Head, version: VersionKey, range: &Range<u64>) -> bool {
+        let pieces = pieces_of(range, self.piece_of(head));
+        let mut keys = pieces.map(|number| version.piece(number));
         keys.all(|key| self.holdings.has(key))
     }
 
     fn whereabouts(&self, head: &Head, version: VersionKey, range: &Range<u64>) -> Whereabouts {
         let (filling, memory) = (self.filling.borrow(), self.memory.borrow());
-        let piece = self.settings.piece().0;
+        let piece = self.piece_of(head);
         let mut found = Whereabouts::default();
-        for number in self.pieces_of(range) {
+        for number in pieces_of(range, piece) {
             let key = version.piece(number);
             let start = range.start.max(number * piece);
             let len = range.end.min((number + 1) * piece) - start;

@@ -5,7 +5,6 @@ use core::fmt;
 use core::hash::Hasher;
 
 use siphasher::sip128::{Hasher128, SipHasher24};
-use zonal_base::Bytes;
 use zonal_zonelog::Key;
 
 use crate::homes::BUCKETS;
@@ -88,8 +87,6 @@ pub const fn route(spread: u64, count: usize) -> usize {
 #[derive(Clone, Copy)]
 pub(crate) struct Keys {
     secret: [u8; 16],
-    /// Of an object. With other pieces a number means other bytes.
-    piece_bytes: u64,
 }
 
 /// The key of an object's head.
@@ -101,9 +98,8 @@ pub(crate) struct ObjectKey(pub(crate) u128);
 pub(crate) struct VersionKey(u128);
 
 impl Keys {
-    /// `piece` is what an object is cut into.
-    pub(crate) const fn new(secret: [u8; 16], piece: Bytes) -> Self {
-        Self { secret, piece_bytes: piece.0 }
+    pub(crate) const fn new(secret: [u8; 16]) -> Self {
+        Self { secret }
     }
 
     pub(crate) fn object(self, object: &ObjectName) -> ObjectKey {
@@ -112,13 +108,20 @@ impl Keys {
         ObjectKey(hasher.finish128().as_u128())
     }
 
-    /// `salt` tells contents before a removal from those after it, even under the same ETag.
-    pub(crate) fn version(self, object: ObjectKey, etag: &str, size: u64, salt: u64) -> VersionKey {
+    /// `salt` tells contents before a removal from those after it, even under the same ETag. `piece` is what the object
+    /// is cut into: with other pieces a number means other bytes.
+    pub(crate) fn version(
+        self,
+        object: ObjectKey,
+        (etag, size): (&str, u64),
+        salt: u64,
+        piece: u64,
+    ) -> VersionKey {
         let mut hasher = self.hasher(b'v');
         hasher.write_u128(object.0);
         hasher.write_u64(size);
         hasher.write_u64(salt);
-        hasher.write_u64(self.piece_bytes);
+        hasher.write_u64(piece);
         hasher.write(etag.as_bytes());
         VersionKey(hasher.finish128().as_u128() & !u128::from(u32::MAX))
     }

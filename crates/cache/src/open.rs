@@ -350,17 +350,17 @@ impl Inner {
         (epoch, asked_at): (u64, Nanos),
         care: Care,
     ) -> Arc<Head> {
-        let key = watch.key();
+        let (key, chunk) = (watch.key(), self.chunks.borrow().of(object));
         if !watch.may_publish(epoch) {
             // A salt of its own: what this caller stores under it is out of everybody else's reach.
-            return Arc::new(Head::new(from_origin, self.log.next_generation()));
+            return Arc::new(Head::new(from_origin, self.log.next_generation(), chunk));
         }
         let on_flash = self.holdings.forget(key.record());
         let in_memory = self.heads.borrow().peek(key).is_some();
         let replaces = (on_flash || in_memory).then(|| self.log.next_generation());
         let salt = replaces.or_else(|| self.log.tombstone(key.record())).unwrap_or(0);
         let salt = salt.max(self.salted_since(object));
-        let head = Arc::new(Head::new(from_origin, salt));
+        let head = Arc::new(Head::new(from_origin, salt, chunk));
         let generation = self.log.next_generation();
         let known = KnownHead::new(object.clone(), head.clone(), asked_at, generation);
         known.is_pinned.set(care == Care::Pinned);

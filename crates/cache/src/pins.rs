@@ -156,8 +156,8 @@ impl Inner {
         if self.holdings.pinned() == Bytes(0) {
             return;
         }
-        let version = self.keys.version(key, &head.etag, head.size, head.salt);
-        let pieces = head.size.div_ceil(self.settings.piece().0);
+        let version = self.version_of(key, head);
+        let pieces = head.size.div_ceil(self.piece_of(head));
         let inner = self.clone();
         self.spawn_writing(|writing| async move {
             for number in 0..pieces {

@@ -70,10 +70,10 @@ struct Unread {
 
 impl Prefetched {
     /// A window of `window` at most, out of buffers of `memory` in all.
-    pub(crate) fn new(chunk: Bytes, window: Bytes, memory: Bytes) -> Self {
+    pub(crate) fn new(window: Bytes, memory: Bytes) -> Self {
         let most = memory.0 / SHARE;
         Self {
-            scans: RefCell::new(Scans::new(chunk, prefetch_window(window, memory))),
+            scans: RefCell::new(Scans::new(prefetch_window(window, memory))),
             unread: RefCell::default(),
             taken: Cell::new(0),
             most,
@@ -117,6 +117,14 @@ impl Prefetched {
         let is_old = unread.front().is_some_and(|oldest| oldest.since <= before);
         if is_old { unread.pop_front().map(|oldest| oldest.piece) } else { None }
     }
+
+    /// The piece that waits for longest of those that fill so many blocks.
+    fn take_oldest_of(&self, blocks: Blocks) -> Option<Rc<FillPiece>> {
+        let fills = |unread: &Unread| Bytes(unread.piece.len.into()).blocks_ceil() == blocks;
+        let mut unread = self.unread.borrow_mut();
+        let at = unread.iter().position(fills)?;
+        unread.remove(at).map(|oldest| oldest.piece)
+    }
 }
 
 impl Cache {
@@ -136,7 +144,8 @@ impl Cache {
         let make = || inner.keys_of(object, head);
         let (_, version) = inner.versions.borrow_mut().keys(object, head, make);
         let mut scans = inner.prefetched.scans.borrow_mut();
-        scans.note(version.hash(), range, head.size, inner.now())
+        let least = Bytes(inner.chunk_of(head));
+        scans.note(version.hash(), range, (head.size, least), inner.now())
     }
 
     /// Starts to fetch what of `range` is missing, as far as there is room for it now. `wasted` hears of what goes
@@ -154,16 +163,16 @@ impl Cache {
         let inner = &self.inner;
         let make = || inner.keys_of(object, head);
         let keys = inner.versions.borrow_mut().keys(object, head, make);
-        let piece = inner.settings.piece().0;
+        let piece = inner.piece_of(head);
         // What the reader has asked for a part of, its own fetch brings.
         let mut next = range.start.div_ceil(piece);
         let end = range.end.div_ceil(piece);
-        while next < end && inner.may_prefetch() {
+        while next < end && inner.may_prefetch(piece) {
             if !inner.is_missing(keys.1, head, next) {
                 next += 1;
                 continue;
             }
-            let room = inner.room_to_prefetch() / piece;
+            let room = inner.room_to_prefetch(piece) / piece;
             let most = end.min(next + room);
             let mut until = next;
             while until < most && inner.is_missing(keys.1, head, until) {
@@ -193,26 +202,26 @@ impl Cache {
 }
 
 impl Inner {
-    fn may_prefetch(&self) -> bool {
+    fn may_prefetch(&self, piece: u64) -> bool {
         let Prefetched { paused_until, fetches, .. } = &self.prefetched;
         paused_until.get() <= self.now()
             && fetches.get() < FETCHES_MAX
             && !self.log.is_gone()
-            && !self.is_memory_short()
+            && !self.is_memory_short(piece)
     }
 
-    /// Others have need of the buffers that a piece fetched ahead would take.
-    pub(crate) fn is_memory_short(&self) -> bool {
-        self.ports.buffers.pool().is_short(self.settings.piece().blocks_ceil())
+    /// Others have need of the buffers that a piece of so many bytes would take.
+    pub(crate) fn is_memory_short(&self, piece: u64) -> bool {
+        self.ports.buffers.pool().is_short(Bytes(piece).blocks_ceil())
     }
 
     /// Bytes that may be fetched ahead now.
-    fn room_to_prefetch(self: &Rc<Self>) -> u64 {
+    fn room_to_prefetch(self: &Rc<Self>, piece: u64) -> u64 {
         let Prefetched { taken, most, .. } = &self.prefetched;
         let before = Nanos(self.now().0.saturating_sub(GIVES_WAY_AFTER.0));
-        while *most < taken.get() + self.settings.piece().0 {
-            let Some(piece) = self.prefetched.take_oldest(before) else { break };
-            self.end_unread(&piece);
+        while *most < taken.get() + piece {
+            let Some(unread) = self.prefetched.take_oldest(before) else { break };
+            self.end_unread(&unread);
         }
         most.saturating_sub(taken.get())
     }
@@ -271,13 +280,13 @@ impl Inner {
         self.end_filling(piece);
     }
 
-    /// A buffer for somebody who cannot go on without. When there is none, a piece that waits for its reader gives way.
+    /// A buffer for somebody who cannot go on without. When there is none, a piece that waits for its reader in one of
+    /// that size gives way.
     pub(crate) async fn buffer(self: &Rc<Self>, blocks: Blocks) -> Buffer {
         if let Some(buffer) = self.ports.buffers.try_take(blocks) {
             return buffer;
         }
-        let is_of_a_piece = blocks == self.settings.piece().blocks_ceil();
-        if is_of_a_piece && let Some(unread) = self.prefetched.take_oldest(self.now()) {
+        if let Some(unread) = self.prefetched.take_oldest_of(blocks) {
             self.end_unread(&unread);
         }
         self.ports.buffers.take(blocks).await
@@ -285,6 +294,7 @@ impl Inner {
 
     /// A buffer for what nobody has asked for: when others may need them there is none.
     pub(crate) fn spare_buffer(&self, blocks: Blocks) -> Option<Buffer> {
-        if self.is_memory_short() { None } else { self.ports.buffers.try_take(blocks) }
+        let is_short = self.ports.buffers.pool().is_short(blocks);
+        if is_short { None } else { self.ports.buffers.try_take(blocks) }
     }
 }

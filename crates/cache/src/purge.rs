@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn the_key_of_a_prefix_tells_its_length_and_no_other_key_does() {
-        let keys = Keys::new([3; 16], Bytes::kib(64));
+        let keys = Keys::new([3; 16]);
         let long = String::from("b/") + &"k".repeat(PREFIX_BYTES_MAX - 2);
         for prefix in ["b/", "b/k", &long] {
             let (key, length) = keys.prefix(prefix);

@@ -20,12 +20,12 @@ use zonal_base::{BLOCK_BYTES, Blocks, Payload, foresee, index, low_u32};
 use zonal_zonelog::{Key, Log, Reading};
 
 use crate::cache::Inner;
+use crate::chunks::pieces_of;
 use crate::fetch::{FillPiece, Listener, WINDOW_BYTES};
 use crate::hashed::Hashed;
 use crate::index::{Found, Spot};
 use crate::object::{ObjectKey, VersionKey};
 use crate::pins::Care;
-use crate::planted::Planted;
 use crate::{Cache, Head, ObjectName, OriginFault};
 
 /// What a reader is handed.
@@ -89,6 +89,8 @@ struct Read<'a> {
     head: &'a Arc<Head>,
     key: ObjectKey,
     version: VersionKey,
+    /// Bytes of a piece of the object.
+    piece: u64,
     range: Range<u64>,
     care: Care,
     consumer: Box<dyn Consumer>,
@@ -145,13 +147,15 @@ impl Cache {
         let inner = &self.inner;
         let make = || inner.keys_of(object, head);
         let (key, version) = inner.versions.borrow_mut().keys(object, head, make);
-        inner.holdings.foresee(version.piece(range.start / inner.settings.piece().0));
+        let piece = inner.piece_of(head);
+        inner.holdings.foresee(version.piece(range.start / piece));
         let mut read = Read {
             inner,
             object,
             head,
             key,
             version,
+            piece,
             range,
             care,
             consumer,
@@ -183,7 +187,7 @@ impl Read<'_> {
 
     /// Says what of the range is there, and begins to read the first piece if that is on flash.
     fn survey(&mut self) -> Piece {
-        let pieces = self.inner.pieces_of(&self.range);
+        let pieces = pieces_of(&self.range, self.piece);
         let (mut all_cached, mut all_on_flash) = (true, true);
         for number in pieces.clone() {
             let key = self.version.piece(number);
@@ -225,7 +229,7 @@ impl Read<'_> {
         let mut abandoned = 0;
         let mut at = self.range.start;
         while at < self.range.end {
-            let number = at / self.inner.settings.piece().0;
+            let number = at / self.piece;
             let wanted = self.wanted(number, at);
             let reached = match self.piece(number, &wanted).await {
                 Ok(()) => wanted.end,
@@ -342,7 +346,7 @@ impl Read<'_> {
         if Care::Usual < self.care {
             self.inner.promote(key, self.head, self.care);
         }
-        let start = number * self.inner.settings.piece().0;
+        let start = number * self.piece;
         let wanted = index(wanted.start - start)..index(wanted.end - start);
         Some(data.cut(wanted).into_bytes())
     }
@@ -397,7 +401,7 @@ impl Read<'_> {
 
     /// Starts the reads of the next pieces, as far as they are on flash and there is memory to spare.
     fn read_ahead(&mut self, number: u64) {
-        let piece = self.inner.settings.piece().0;
+        let piece = self.piece;
         let mut next = self.ahead.back().map_or(number, |ahead| ahead.number) + 1;
         while self.ahead.len() < READ_AHEAD && next * piece < self.range.end {
             let key = self.version.piece(next);
@@ -406,7 +410,7 @@ impl Read<'_> {
                 continue;
             }
             let found = self.inner.holdings.find(key);
-            let found = found.filter(|_| !self.inner.is_memory_short());
+            let found = found.filter(|_| !self.inner.is_memory_short(piece));
             let ahead = found.and_then(|found| self.start_ahead(next, next * piece, found));
             let Some(ahead) = ahead else { return };
             self.ahead.push_back(ahead);
@@ -437,13 +441,13 @@ impl Read<'_> {
 
     /// The part of piece `number` that this read wants, from `at` on.
     fn wanted(&self, number: u64, at: u64) -> Range<u64> {
-        at..self.range.end.min((number + 1) * self.inner.settings.piece().0)
+        at..self.range.end.min((number + 1) * self.piece)
     }
 
     /// `wanted` as a range of the record. `None` when the record is not the piece that it should be.
     fn within(&self, number: u64, wanted: &Range<u64>, found: &Found) -> Option<Range<u32>> {
-        let start = number * self.inner.settings.piece().0;
-        let len = self.head.size.min(start + self.inner.settings.piece().0) - start;
+        let start = number * self.piece;
+        let len = self.head.size.min(start + self.piece) - start;
         let narrow = |n: u64| low_u32(index(n));
         let is_piece = u64::from(found.extent.len) == len;
         is_piece.then(|| narrow(wanted.start - start)..narrow(wanted.end - start))
@@ -477,20 +481,6 @@ impl Read<'_> {
         ready.map_err(|Gone| Failure::Reader)?;
         self.consumer.accept(piece);
         Ok(())
-    }
-}
-
-impl Inner {
-    /// The numbers of the pieces that a range touches.
-    pub(crate) fn pieces_of(&self, range: &Range<u64>) -> Range<u64> {
-        let piece = self.settings.piece().0;
-        range.start / piece..range.end.div_ceil(piece)
-    }
-
-    pub(crate) fn keys_of(&self, object: &ObjectName, head: &Head) -> (ObjectKey, VersionKey) {
-        let salt = if self.settings.has(Planted::SaltIgnored) { 0 } else { head.salt };
-        let key = self.keys.object(object);
-        (key, self.keys.version(key, &head.etag, head.size, salt))
     }
 }
 

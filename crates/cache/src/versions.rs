@@ -3,7 +3,9 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use crate::cache::Inner;
 use crate::object::{ObjectKey, VersionKey};
+use crate::planted::Planted;
 use crate::{Head, ObjectName};
 
 /// Versions that are remembered: those that a shard serves at one time. 48 KB, and their heads. Those that share a
@@ -45,22 +47,47 @@ impl Versions {
     }
 }
 
+impl Inner {
+    /// The keys of an object and of the version of it that `head` names.
+    pub(crate) fn keys_of(&self, object: &ObjectName, head: &Head) -> (ObjectKey, VersionKey) {
+        let key = self.keys.object(object);
+        (key, self.version_of(key, head))
+    }
+
+    pub(crate) fn version_of(&self, key: ObjectKey, head: &Head) -> VersionKey {
+        let salt = if self.settings.has(Planted::SaltIgnored) { 0 } else { head.salt };
+        self.keys.version(key, (&head.etag, head.size), salt, self.piece_of(head))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::OriginHead;
     use crate::object::Keys;
 
+    /// Pieces were told apart by their number only: the short last one of an object was served as a whole one of another
+    /// size with the same number.
+    #[test]
+    fn pieces_of_one_size_have_other_keys_than_those_of_another() {
+        let keys = Keys::new([1; 16]);
+        let object = keys.object(&ObjectName::new("bucket", "a"));
+        let piece = |bytes| keys.version(object, ("\"e\"", 100_000), 0, bytes).piece(1);
+        assert_eq!(piece(1 << 16), piece(1 << 16));
+        assert_ne!(piece(1 << 16), piece(1 << 14));
+    }
+
     #[test]
     fn a_key_is_made_once_for_each_head_and_object() {
-        let keys = Keys::new([1; 16], zonal_base::Bytes::kib(64));
+        let keys = Keys::new([1; 16]);
         let mut versions = Versions::new();
-        let [one, other] = [1, 2].map(|salt| Arc::new(Head::new(OriginHead::default(), salt)));
+        let [one, other] =
+            [1, 2].map(|salt| Arc::new(Head::new(OriginHead::default(), salt, None)));
         let [a, b] = ["a", "b"].map(|key| ObjectName::new("bucket", key));
         let mut made = 0;
         let mut check = |object: &ObjectName, head: &Arc<Head>, count: u32| {
             let key = keys.object(object);
-            let expected = (key, keys.version(key, &head.etag, head.size, head.salt));
+            let expected = (key, keys.version(key, (&head.etag, head.size), head.salt, 1 << 16));
             let found = versions.keys(object, head, || {
                 made += 1;
                 expected

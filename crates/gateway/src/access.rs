@@ -9,14 +9,13 @@
 
 use http::Method;
 use http::request::Parts;
-use zonal_host::ObjectName;
+use zonal_host::{ObjectName, PrefixRules};
 use zonal_origin::Query;
 use zonal_origin::sigv4::decode_path;
 
 use crate::error::S3Error;
 use crate::gateway::Asked;
 use crate::operation::{COPY_SOURCE, LISTING, Operation, only};
-use crate::prefix::PrefixRules;
 use crate::target::Target;
 
 /// What may be done to the objects under a prefix.

@@ -54,7 +54,7 @@ pub use domains::{BadDomain, Domains};
 pub use gateway::Gateway;
 pub use operation::Operation;
 pub use pins::Pins;
-pub use prefix::{FreshnessRule, FreshnessRules, Keep, KeepRules, PrefixRules};
+pub use prefix::{FreshnessRule, FreshnessRules, Keep, KeepRules};
 pub use server::serve;
 pub use stats::{Outcome, Stats};
 pub use tls::{Certificate, CertificateError};

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 use zonal_cache::{
-    Care, Doomed, Head, ObjectName, OpenError, Opened, ReadError, RemoveError, STRIPE, Trust,
-    Whereabouts,
+    Care, ChunkRules, Doomed, Head, ObjectName, OpenError, Opened, ReadError, RemoveError, STRIPE,
+    Trust, Whereabouts,
 };
 
 use crate::ShardStats;
+use crate::chunks::{ChunkLimits, ChunkRefused};
 use crate::pipe::pipe;
 use crate::reading::{Reading, Rest};
 use crate::request::{Request, with_head};
@@ -20,6 +21,7 @@ use crate::routes::Routes;
 pub struct Client {
     shards: Arc<[mpsc::Sender<Request>]>,
     routes: Arc<Routes>,
+    chunk_limits: ChunkLimits,
 }
 
 /// Stripes of one range whose presence is looked up before the first byte: 2 GiB. Beyond that a range
@@ -27,8 +29,12 @@ pub struct Client {
 const PROBED_STRIPES_MAX: u64 = 64;
 
 impl Client {
-    pub(crate) fn new(shards: Vec<mpsc::Sender<Request>>, routes: Arc<Routes>) -> Self {
-        Self { shards: shards.into(), routes }
+    pub(crate) fn new(
+        shards: Vec<mpsc::Sender<Request>>,
+        routes: Arc<Routes>,
+        chunk_limits: ChunkLimits,
+    ) -> Self {
+        Self { shards: shards.into(), routes, chunk_limits }
     }
 
     /// The version of `object` to serve, as far as what is known of it is trusted.
@@ -148,6 +154,24 @@ impl Client {
             if to.send(Request::SetCare { object, head, range, care, reply }).await.is_ok() {
                 let _ = answer.await;
             }
+        }
+    }
+
+    /// Whether the node can follow these rules.
+    ///
+    /// # Errors
+    /// With the first that it cannot.
+    pub fn check_chunks(&self, rules: &ChunkRules) -> Result<(), ChunkRefused> {
+        self.chunk_limits.check(rules)
+    }
+
+    /// Cuts objects by these rules as soon as they come from the origin. Those that are cached stay as they are.
+    ///
+    /// Requires: [`Client::check_chunks`] has nothing against them.
+    pub async fn set_chunks(&self, rules: &Arc<ChunkRules>) {
+        for shard in self.shards.iter() {
+            // A shard that has ended fetches nothing.
+            let _ = shard.send(Request::SetChunks(rules.clone())).await;
         }
     }
 

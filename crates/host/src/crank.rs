@@ -197,6 +197,7 @@ impl Crank {
             Request::Release { reply } => self.releases.push(reply),
             Request::Rejoin(rejoin) => self.rejoin = Some(rejoin),
             Request::SetHomes(homes) => cache.set_homes(homes),
+            Request::SetChunks(rules) => cache.set_chunks(rules),
             request => return Some(request),
         }
         None
@@ -268,6 +269,7 @@ impl Crank {
             | Request::Release { .. }
             | Request::Rejoin(_)
             | Request::SetHomes(_)
+            | Request::SetChunks(_)
             | Request::Stop => {}
         }
     }

@@ -10,6 +10,7 @@
 
 mod block;
 mod checksum;
+mod chunks;
 mod client;
 mod clock;
 mod convention;
@@ -36,6 +37,7 @@ pub use block::{
     BLOCK_MEMORY, BLOCK_MEMORY_MIN, Block, BlockSettings, BlockStartError, BlockVolume,
 };
 pub use checksum::CHECKSUM;
+pub use chunks::ChunkRefused;
 pub use client::{Client, Located};
 pub use holds::{Formatted, Holds};
 pub use keeper::{PATIENCE, REJOIN};
@@ -45,8 +47,9 @@ pub use origin::{Backend, BodyStream, BoxFuture};
 pub use reading::Reading;
 pub use stats::ShardStats;
 pub use zonal_cache::{
-    Asking, Care, Found, Freshness, Head, ObjectName, OpenError, Opened, OriginFault, OriginHead,
-    PREFIX_BYTES_MAX, ReadError, RemoveError, Trust, Whereabouts, prefetch_window,
+    Asking, Care, Chunk, ChunkRules, Found, Freshness, Head, ObjectName, OpenError, Opened,
+    OriginFault, OriginHead, PREFIX_BYTES_MAX, PrefixRules, ReadError, RemoveError, Trust,
+    Whereabouts, prefetch_window,
 };
 pub use zonal_shaper::{
     BlockError, Durability, Export, ExportId, OpenMode as BlockMode, Piece as BlockPiece, Run, Tier,

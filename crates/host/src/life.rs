@@ -6,17 +6,19 @@
 //!    of and could not carry out, and takes its place. Nobody is cut off: this one serves to the end whom it serves.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use zonal_base::{Nanos, low_u32};
-use zonal_cache::{Cache, Missed, Ports, RemoveError};
+use zonal_cache::{Cache, ChunkRules, Missed, Ports, RemoveError};
 use zonal_device::{DeviceError, Geometry};
 use zonal_hostdev::{DeviceSpec, Drive, QUEUE_DEPTH, ShardOptions};
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_zonelog::{Identity, OpenError, OpenMode};
 
 use crate::CHECKSUM;
+use crate::chunks;
 use crate::clock::RealClock;
 use crate::crank::{Alarm, Crank, TASKS_MAX};
 use crate::driven::Driven;
@@ -40,6 +42,7 @@ pub(crate) struct Opening {
     spec: DeviceSpec,
     geometry: Geometry,
     settings: zonal_cache::Settings,
+    chunks: Arc<ChunkRules>,
     rules: zonal_policy::Rules,
     ports: Ports,
 }
@@ -54,8 +57,8 @@ impl Crank {
         use zonal_device::ZonedDevice;
         let executor = Executor::new(TASKS_MAX);
         executor.advance(clock.now());
-        let piece = share.settings.chunk.min(zonal_zonelog::Settings::SEGMENT);
-        let pool = classes(share.settings.buffers, piece);
+        let pieces = chunks::pieces(share.settings.chunk, &share.chunks);
+        let pool = classes(share.settings.buffers, pieces);
         let buffers = Buffers::new(executor.spawner(), &pool);
         let options = ShardOptions {
             shard: low_u32(share.place.shard),
@@ -100,7 +103,8 @@ impl Crank {
             has_told: false,
         };
         let spec = share.settings.spec.clone();
-        Ok((crank, Opening { spec, geometry, settings, rules, ports }))
+        let chunks = share.chunks.clone();
+        Ok((crank, Opening { spec, geometry, settings, chunks, rules, ports }))
     }
 
     /// Opens the cache.
@@ -110,11 +114,12 @@ impl Crank {
         drive: &Drive,
         (identity, mode): (Identity, OpenMode),
     ) -> Result<(), StartError> {
-        let Opening { spec, geometry, settings, rules, ports } = opening;
+        let Opening { spec, geometry, settings, chunks, rules, ports } = opening;
         let start = Cache::start(ports, geometry, settings, identity, (rules, mode));
         match self.carry_out(start).await {
             Ok(cache) => {
                 name_unreadable_zones(drive, self.place, &cache);
+                cache.set_chunks(chunks);
                 self.cache = Some(cache);
                 Ok(())
             }
@@ -212,6 +217,8 @@ pub(crate) async fn join_again(
     }
     life.missed.close();
     next.cache().set_homes(homes);
+    // They may have changed since the start.
+    next.cache().set_chunks(life.cache().chunks());
     if let Some(requests) = life.requests.take() {
         next.serve(requests, share.settings.patience);
     }

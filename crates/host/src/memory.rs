@@ -17,28 +17,75 @@ pub const PREFETCH_BYTES: Bytes = Bytes::mib(8);
 /// A packed record lies in two blocks at most.
 const PACKED: Blocks = Blocks(2);
 
+/// The least that a buffer for pieces holds: a stored head.
+const PIECE_MIN: Blocks = Blocks(4);
+
 /// One granule, which is what a small range reads.
 const GRANULE: Blocks = Blocks(8);
 
 /// Buffers of each size: few packed records are read at once, many granules, and most memory is for whole
-/// pieces, which readers, fetches and the way to flash share.
-pub(crate) fn classes(memory: Bytes, piece: Bytes) -> Vec<PoolClass> {
+/// pieces, which readers, fetches and the way to flash share. Where pieces have several sizes, so do their buffers, as
+/// far as memory has room for enough of each; smaller pieces have larger buffers then.
+pub(crate) fn classes(memory: Bytes, pieces: impl Iterator<Item = Bytes>) -> Vec<PoolClass> {
+    let mut sizes: Vec<Blocks> = pieces.map(|piece| piece.blocks_ceil().max(PIECE_MIN)).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    loop {
+        let classes = divided(memory, &sizes);
+        let taken = classes.iter().map(|class| class.blocks.bytes().0 * u64::from(class.count));
+        if sizes.len() == 1 || taken.sum::<u64>() <= memory.0 {
+            return classes;
+        }
+        sizes.remove(0);
+    }
+}
+
+/// Requires: the sizes of pieces rise.
+fn divided(memory: Bytes, sizes: &[Blocks]) -> Vec<PoolClass> {
     let share = |blocks: Blocks, of: u64| {
         let count = (memory.0 / of / blocks.bytes().0).max(8);
         PoolClass { blocks, count: low_u32(zonal_base::index(count)) }
     };
-    let piece = piece.blocks_ceil().max(Blocks(4));
+    let largest = *sizes.last().expect("there are pieces of some size");
     let mut classes = vec![share(PACKED, 32)];
-    if GRANULE < piece {
+    if GRANULE < largest {
         classes.push(share(GRANULE, 8));
     }
-    if Blocks(4 * GRANULE.0) < piece {
+    if Blocks(4 * GRANULE.0) < largest {
         classes.push(share(Blocks(2 * GRANULE.0), 8));
     }
-    classes.push(share(piece, 2));
-    if piece < GRANULE {
+    let shared = classes.last().map_or(Blocks(0), |class| class.blocks);
+    let own = sizes.iter().filter(|size| shared < **size).count() as u64;
+    classes.extend(sizes.iter().filter(|size| shared < **size).map(|size| share(*size, 2 * own)));
+    if largest < GRANULE {
         // Whatever its pieces are, a log is recovered granule by granule: chunks may have been larger before.
         classes.push(PoolClass { blocks: GRANULE, count: 8 });
     }
     classes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(memory: u64, pieces: &[u64], expected: &[(u64, u32)]) {
+        let classes = classes(Bytes::mib(memory), pieces.iter().map(|kib| Bytes::kib(*kib)));
+        let found: Vec<_> =
+            classes.iter().map(|class| (class.blocks.bytes().0 >> 10, class.count)).collect();
+        assert_eq!(found, expected, "{memory} MiB for pieces of {pieces:?} KiB");
+    }
+
+    #[test]
+    fn half_of_the_memory_is_for_pieces_whatever_sizes_they_have() {
+        check(96, &[256], &[(8, 384), (32, 384), (64, 192), (256, 192)]);
+        check(96, &[1024, 256, 1024], &[(8, 384), (32, 384), (64, 192), (256, 96), (1024, 24)]);
+        check(96, &[64, 1024], &[(8, 384), (32, 384), (64, 192), (1024, 48)]);
+        check(96, &[16], &[(8, 384), (16, 3072), (32, 8)]);
+    }
+
+    #[test]
+    fn the_largest_pieces_have_buffers_of_their_own_in_the_least_memory() {
+        check(16, &[128, 256, 512, 1024], &[(8, 64), (32, 64), (64, 32), (1024, 8)]);
+    }
 }

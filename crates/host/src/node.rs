@@ -10,10 +10,12 @@ use tokio::sync::mpsc::WeakSender;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use zonal_base::{Bytes, Nanos};
+use zonal_cache::ChunkRules;
 use zonal_hostdev::{DeviceSpec, Drive};
 use zonal_zonelog::{Generations, Identity, OpenMode};
 
 use crate::Client;
+use crate::chunks::{ChunkLimits, ChunkRefused};
 use crate::convention;
 use crate::keeper::Keeper;
 use crate::opened::Opened;
@@ -63,6 +65,8 @@ pub struct DeviceSettings {
 pub struct NodeSettings {
     /// Its devices: at least one.
     pub devices: Vec<DeviceSettings>,
+    /// What objects are cut into whose names begin with a prefix; all others by the chunk size of each device.
+    pub chunks: Arc<ChunkRules>,
     /// What may become of what is on them.
     pub mode: OpenMode,
 }
@@ -109,6 +113,8 @@ pub enum StartError {
         /// Why not.
         error: zonal_cache::StartError,
     },
+    /// A chunk size by prefix that the devices have no room for.
+    Chunks(ChunkRefused),
     /// Two devices were used without each other: format one of them.
     Apart {
         /// The device that was used last, by its own account, and the other.
@@ -161,6 +167,7 @@ impl fmt::Display for StartError {
                     lose(other)
                 )
             }
+            Self::Chunks(refused) => write!(f, "chunk.rules: {refused}"),
             Self::TooMany => write!(f, "a node has {} devices at most", crate::roster::DEVICES_MAX),
             Self::Roster { spec } => {
                 write!(
@@ -193,6 +200,12 @@ impl std::error::Error for StartError {}
 impl From<zonal_hostdev::OpenError> for StartError {
     fn from(error: zonal_hostdev::OpenError) -> Self {
         Self::Device(error)
+    }
+}
+
+impl From<ChunkRefused> for StartError {
+    fn from(refused: ChunkRefused) -> Self {
+        Self::Chunks(refused)
     }
 }
 
@@ -232,6 +245,7 @@ impl Node {
         front: Option<Front>,
     ) -> Result<Self, StartError> {
         let devices = open_all(settings.clone()).await?;
+        let chunk_limits = ChunkLimits::of(&devices, &settings.chunks)?;
         let (mut threads, mut starting) = (Vec::new(), Vec::new());
         let mut spawned = Ok(());
         let shards = shards_of(&devices)?;
@@ -250,6 +264,7 @@ impl Node {
                 place,
                 peers: Peers { shards: peers.clone(), routes: routes.clone(), own },
                 settings: devices[place.device].settings.clone(),
+                chunks: settings.chunks.clone(),
                 generations,
                 backend: backend.clone(),
                 standing: devices[place.device].standing.clone(),
@@ -273,7 +288,7 @@ impl Node {
             }
             starting.push(Starting { started: is_started, go });
         }
-        let client = Client::new(senders, routes.clone());
+        let client = Client::new(senders, routes.clone(), chunk_limits);
         let mut node = Self { client, keepers: JoinSet::new(), threads };
         let started = async {
             spawned?;
@@ -341,7 +356,7 @@ async fn all_started(
 /// All devices, each with its shards. Every one is judged before the first is changed.
 async fn open_all(settings: NodeSettings) -> Result<Vec<Device>, StartError> {
     let open = move || {
-        let NodeSettings { devices, mode } = settings;
+        let NodeSettings { devices, mode, .. } = settings;
         let opened = devices.iter().map(|of| Opened::open(of, mode));
         let opened = opened.collect::<Result<Vec<_>, _>>()?;
         let claimed = devices.into_iter().zip(opened).map(|(settings, opened)| {

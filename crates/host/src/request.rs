@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use zonal_cache::{
-    Care, Doomed, Head, Homes, ObjectName, OpenError, Opened, RemoveError, RosterLost, STRIPE,
-    Trust,
+    Care, ChunkRules, Doomed, Head, Homes, ObjectName, OpenError, Opened, RemoveError, RosterLost,
+    STRIPE, Trust,
 };
 use zonal_hostdev::Drive;
 use zonal_policy::Wasted;
@@ -98,6 +98,8 @@ pub(crate) enum Request {
     },
     /// Since when what lives here is at home here. Nothing was asked before.
     SetHomes(Homes),
+    /// From now on objects that come from the origin are cut by these rules.
+    SetChunks(Arc<ChunkRules>),
     /// Do without the device: it is not worth to be waited for.
     Isolate,
     /// Close the device; `reply` when it has answered all that it was asked.

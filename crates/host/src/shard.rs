@@ -6,6 +6,7 @@ use std::thread::{Builder, JoinHandle};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
+use zonal_cache::ChunkRules;
 use zonal_hostdev::Drive;
 use zonal_zonelog::{Generations, Identity, OpenMode};
 
@@ -33,6 +34,8 @@ pub(crate) struct Share {
     pub(crate) place: Place,
     pub(crate) peers: Peers,
     pub(crate) settings: DeviceSettings,
+    /// Those that the node was started with.
+    pub(crate) chunks: Arc<ChunkRules>,
     pub(crate) generations: Generations,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) standing: Arc<Standing>,

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use zonal_base::Bytes as Size;
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, Care, DeviceSettings, Freshness, Head, Node, NodeSettings,
-    ObjectName, OriginFault, OriginHead, PATIENCE, REJOIN, StartError,
+    Backend, BodyStream, BoxFuture, Care, ChunkRules, DeviceSettings, Freshness, Head, Node,
+    NodeSettings, ObjectName, OriginFault, OriginHead, PATIENCE, REJOIN, StartError,
 };
 use zonal_zonelog::OpenMode;
 
@@ -82,7 +82,8 @@ async fn start(directory: &Path, store: &Arc<Store>, names: &[&str]) -> Result<N
         rejoin: REJOIN,
     };
     let devices = names.iter().map(device).collect();
-    let settings = NodeSettings { devices, mode: OpenMode::Recover };
+    let settings =
+        NodeSettings { devices, chunks: Arc::new(ChunkRules::all(None)), mode: OpenMode::Recover };
     Node::start(&settings, store.clone(), None).await
 }
 

@@ -14,8 +14,8 @@ use tempfile::TempDir;
 use zonal_base::Bytes as Size;
 use zonal_base::Nanos;
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, Care, Client, DeviceSettings, Freshness, Head, Node,
-    NodeSettings, ObjectName, OpenError, OriginFault, OriginHead,
+    Backend, BodyStream, BoxFuture, Care, ChunkRules, Client, DeviceSettings, Freshness, Head,
+    Node, NodeSettings, ObjectName, OpenError, OriginFault, OriginHead,
 };
 use zonal_zonelog::OpenMode;
 
@@ -197,7 +197,11 @@ async fn start(directory: &Path, store: &Arc<Store>) -> Node {
         rejoin: Nanos::secs(1),
     }
     };
-    let settings = NodeSettings { devices: vec![device(0), device(1)], mode: OpenMode::Recover };
+    let settings = NodeSettings {
+        devices: vec![device(0), device(1)],
+        chunks: Arc::new(ChunkRules::all(None)),
+        mode: OpenMode::Recover,
+    };
     Node::start(&settings, store.clone(), None).await.unwrap()
 }
 

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use zonal_base::Bytes as Size;
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, Care, Client, DeviceSettings, Found, Freshness, Head, Node,
-    NodeSettings, ObjectName, OpenError, OriginFault, OriginHead, StartError,
+    Backend, BodyStream, BoxFuture, Care, Chunk, ChunkRules, Client, DeviceSettings, Found,
+    Freshness, Head, Node, NodeSettings, ObjectName, OpenError, OriginFault, OriginHead,
+    StartError,
 };
 use zonal_zonelog::OpenMode;
 
@@ -90,6 +91,7 @@ fn settings(path: &std::path::Path) -> NodeSettings {
             patience: zonal_host::PATIENCE,
             rejoin: zonal_host::REJOIN,
         }],
+        chunks: Arc::new(ChunkRules::all(None)),
         mode: OpenMode::Recover,
     }
 }
@@ -186,6 +188,27 @@ async fn a_piece_is_never_taken_for_one_of_another_chunk_size() {
         settings.devices[0].chunk = Size::kib(chunk);
         let node = Node::start(&settings, Arc::<Store>::default(), None).await.unwrap();
         read_until_cached(node.client(), &object, &[0..SHORT_BYTES, 65_000..131_073]).await;
+        node.stop().await;
+    }
+}
+
+/// The same danger, where a rule says something else at each start: an object keeps its chunks until it is removed.
+#[tokio::test]
+async fn a_piece_is_never_taken_for_one_of_another_rule() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut settings = settings(&directory.path().join("device"));
+    let object = ObjectName::new("bucket", "short");
+    for (kib, is_removed) in [(256, false), (64, true), (16, false), (1024, true), (64, false)] {
+        let rule = Chunk::new(Size::kib(kib));
+        settings.chunks = Arc::new(ChunkRules::all(None).with("bucket/sh", rule));
+        let node = Node::start(&settings, Arc::<Store>::default(), None).await.unwrap();
+        let is_new = kib == 256 || is_removed;
+        if is_removed {
+            node.client().remove(&object).await.unwrap();
+        }
+        read_until_cached(node.client(), &object, &[0..SHORT_BYTES, 65_000..131_073]).await;
+        let opened = node.client().open(&object, Freshness::Immutable, Care::Usual).await.unwrap();
+        assert_eq!(opened.head.chunk == rule, is_new, "{kib} KiB");
         node.stop().await;
     }
 }

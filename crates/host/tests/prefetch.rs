@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use zonal_base::{Bytes as Size, Rng};
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, Care, Client, DeviceSettings, Freshness, Head, Node,
-    NodeSettings, ObjectName, OriginFault, OriginHead, Reading,
+    Backend, BodyStream, BoxFuture, Care, ChunkRules, Client, DeviceSettings, Freshness, Head,
+    Node, NodeSettings, ObjectName, OriginFault, OriginHead, Reading,
 };
 use zonal_zonelog::OpenMode;
 
@@ -141,6 +141,7 @@ impl Far {
                 patience: zonal_host::PATIENCE,
                 rejoin: zonal_host::REJOIN,
             }],
+            chunks: Arc::new(ChunkRules::all(None)),
             mode: OpenMode::Recover,
         };
         let store = FarStore::default();

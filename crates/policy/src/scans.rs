@@ -45,7 +45,6 @@ const SILENCE_MAX: Nanos = Nanos::secs(60);
 /// See the module.
 #[derive(Debug)]
 pub struct Scans {
-    least: u64,
     most: u64,
     ends: Box<[u64]>,
     /// Beside `known`: looked through for each range. 0: nobody.
@@ -104,12 +103,11 @@ impl Wasted {
 }
 
 impl Scans {
-    /// Fetches ahead by `least` at first, unless the ranges are larger, and by `most` at last. 0: there are no scans.
+    /// Fetches ahead by `most` at last. 0: there are no scans.
     #[must_use]
-    pub fn new(least: Bytes, most: Bytes) -> Self {
+    pub fn new(most: Bytes) -> Self {
         let if_any = |count: usize| if most == Bytes(0) { 0 } else { count };
         Self {
-            least: least.0,
             most: most.0,
             ends: vec![0; if_any(ENDS)].into(),
             versions: vec![0; if_any(GROUPS * GROUP)].into(),
@@ -117,14 +115,15 @@ impl Scans {
         }
     }
 
-    /// Somebody asks for a range of a version of so many bytes: what to fetch beyond it.
+    /// Somebody asks for a range of a version of `size` bytes: what to fetch beyond it, by `least` at first, unless the
+    /// ranges are larger.
     ///
     /// `version`: a number that no two versions share, but by accident.
     pub fn note(
         &mut self,
         version: u64,
         range: &Range<u64>,
-        size: u64,
+        (size, least): (u64, Bytes),
         now: Nanos,
     ) -> Option<Prefetch> {
         let is_all_or_nothing = range.is_empty() || (range.start == 0 && size <= range.end);
@@ -143,7 +142,7 @@ impl Scans {
             return None;
         }
         let may_open = known.are_in_order();
-        known.scans[scan].fetch_ahead(range, may_open, (self.least, self.most), size)
+        known.scans[scan].fetch_ahead(range, may_open, (least.0, self.most), size)
     }
 
     /// Scans that are fetched ahead of.

@@ -6,6 +6,7 @@
 
 mod block;
 mod check;
+mod chunk;
 mod freshness;
 mod keep;
 mod keys;
@@ -27,6 +28,7 @@ use zonal_base::{Bytes, Nanos};
 use zonal_gateway::{
     AccessRules, Authorization, Certificate, Domains, FreshnessRules, Keep, KeepRules, Pins,
 };
+use zonal_host::ChunkRules;
 use zonal_hostdev::DeviceSpec;
 use zonal_origin::sigv4::Credentials;
 
@@ -68,6 +70,8 @@ pub(crate) struct Config {
     pub(crate) freshness: FreshnessRules,
     /// What is kept.
     pub(crate) keep: Keeping,
+    /// What objects are cut into whose names begin with a prefix.
+    pub(crate) chunks: Arc<ChunkRules>,
     /// Bounds of the endpoint.
     pub(crate) limits: zonal_gateway::Limits,
     /// How to log.

@@ -38,6 +38,7 @@ impl From<StartError> for Failure {
         match error {
             StartError::Divided { .. }
             | StartError::Unfit { .. }
+            | StartError::Chunks(_)
             | StartError::Apart { .. }
             | StartError::TooMany => Self::request(error),
             StartError::Device(_)

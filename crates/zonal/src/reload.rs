@@ -1,7 +1,7 @@
 //! SIGHUP: the configuration is read again while requests go on, and taken whole or not at all.
 //!
 //! Access keys with what each may do, the keys that origins are asked with, the certificate, domains, freshness and what is
-//! kept take effect with the next request,
+//! kept take effect with the next request, chunk sizes with the next object that comes from the origin,
 //! the level of the log at once, and the access log goes on in a new file.
 //! What is built into a running process does not change: a configuration that changes it is refused, with the keys
 //! that want a restart.

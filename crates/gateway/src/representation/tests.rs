@@ -18,6 +18,7 @@ fn head() -> Head {
             pair("x-amz-checksum-type", "FULL_OBJECT"),
         ],
         salt: 0,
+        chunk: None,
     }
 }
 

@@ -15,7 +15,7 @@ use zonal_gateway::{
     Access, AccessKeys, AccessRules, Authorization, Config, Domains, FreshnessRules, Gateway, Keep,
     KeepRules, Limits, OriginBackend, Outcome, Terms, serve,
 };
-use zonal_host::{DeviceSettings, Freshness, Node, NodeSettings};
+use zonal_host::{ChunkRules, DeviceSettings, Freshness, Node, NodeSettings};
 use zonal_origin::{FolderOrigin, Origin, Origins};
 use zonal_zonelog::OpenMode;
 
@@ -104,6 +104,7 @@ impl World {
                 patience: zonal_host::PATIENCE,
                 rejoin: zonal_host::REJOIN,
             }],
+            chunks: Arc::new(ChunkRules::all(None)),
             mode: OpenMode::Recover,
         };
         let backend = Arc::new(OriginBackend::new(origins.clone()));

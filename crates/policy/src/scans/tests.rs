@@ -5,15 +5,16 @@ use zonal_base::Rng;
 
 const MIB: u64 = 1 << 20;
 const SIZE: u64 = 1024 * MIB;
+const LEAST: Bytes = Bytes::kib(256);
 
 fn scans() -> Scans {
-    Scans::new(Bytes::kib(256), Bytes::mib(16))
+    Scans::new(Bytes::mib(16))
 }
 
 /// Asks for ranges of 1 MiB, by number.
 fn asked(scans: &mut Scans, numbers: impl IntoIterator<Item = u64>) -> Vec<Range<u64>> {
     let range = |number: u64| number * MIB..(number + 1) * MIB;
-    let note = |number| scans.note(1, &range(number), SIZE, Nanos(number));
+    let note = |number| scans.note(1, &range(number), (SIZE, LEAST), Nanos(number));
     numbers.into_iter().filter_map(note).map(|prefetch| prefetch.bytes).collect()
 }
 
@@ -81,7 +82,7 @@ fn random_ranges_are_not_fetched_ahead_of() {
         for at in 0..2000 {
             let start = rng.below(SIZE - MIB);
             let range = start..start + 1 + rng.below(MIB);
-            let prefetch = scans.note(rng.below(50), &range, SIZE, Nanos(at));
+            let prefetch = scans.note(rng.below(50), &range, (SIZE, LEAST), Nanos(at));
             assert!(prefetch.is_none(), "seed {seed}: {prefetch:?}");
         }
     }
@@ -98,9 +99,9 @@ fn memory_is_bounded_and_a_scan_is_found_among_many_objects() {
             let version = 1000 + rng.below(100_000);
             let first = rng.below(100) * MIB;
             for range in [first..first + MIB, first + MIB..first + 2 * MIB] {
-                scans.note(version, &range, SIZE, Nanos(number));
+                scans.note(version, &range, (SIZE, LEAST), Nanos(number));
             }
-            scans.note(other << 32, &(first..first + 1), SIZE, Nanos(number));
+            scans.note(other << 32, &(first..first + 1), (SIZE, LEAST), Nanos(number));
         }
         ahead += asked(&mut scans, [number]).len();
         let known: usize = scans.known.iter().map(|known| known.scans.len()).sum();
@@ -124,7 +125,7 @@ fn readers_of_one_object_have_a_scan_each() {
 fn what_was_wasted_closes_a_scan_until_it_begins_anew() {
     let mut scans = scans();
     let note = |scans: &mut Scans, number: u64| {
-        scans.note(1, &(number * MIB..(number + 1) * MIB), SIZE, Nanos(number))
+        scans.note(1, &(number * MIB..(number + 1) * MIB), (SIZE, LEAST), Nanos(number))
     };
     let opened = (0..20).filter_map(|number| note(&mut scans, number)).last().unwrap();
     opened.wasted.add(Bytes(1));
@@ -140,11 +141,16 @@ fn a_scan_ends_with_its_object_and_after_a_long_silence() {
     let mut ahead = Vec::new();
     for number in 0..=10 {
         let range = number * MIB..size.min((number + 1) * MIB);
-        ahead.extend(scans.note(1, &range, size, Nanos(number)).map(|prefetch| prefetch.bytes));
+        ahead.extend(
+            scans.note(1, &range, (size, LEAST), Nanos(number)).map(|prefetch| prefetch.bytes),
+        );
     }
     assert_eq!(ahead.last().map(|range| range.end), Some(size));
     assert_eq!(scans.open_count(Nanos(10)), 0);
-    assert_eq!(scans.note(1, &(0..size), size, Nanos(11)).map(|prefetch| prefetch.bytes), None);
+    assert_eq!(
+        scans.note(1, &(0..size), (size, LEAST), Nanos(11)).map(|prefetch| prefetch.bytes),
+        None
+    );
 
     asked(&mut scans, 0..5);
     assert_eq!(scans.open_count(Nanos(5)), 1);
@@ -153,7 +159,7 @@ fn a_scan_ends_with_its_object_and_after_a_long_silence() {
 
 #[test]
 fn without_a_window_nothing_is_looked_at() {
-    let mut scans = Scans::new(Bytes::kib(256), Bytes(0));
+    let mut scans = Scans::new(Bytes(0));
     assert_eq!(asked(&mut scans, 0..100), []);
     assert_eq!(scans.open_count(Nanos(0)), 0);
 }

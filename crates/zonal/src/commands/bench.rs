@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use zonal_base::{Bytes, Nanos};
-use zonal_host::{BUFFER_BYTES, DeviceSettings, NodeSettings};
+use zonal_host::{BUFFER_BYTES, ChunkRules, DeviceSettings, NodeSettings};
 use zonal_hostdev::{DeviceSpec, Drive};
 use zonal_lab::bench::{self, Error, Progress, Report};
 use zonal_zonelog::OpenMode;
@@ -144,6 +144,7 @@ fn node_settings(args: &Args) -> NodeSettings {
             patience: Nanos::secs(60),
             rejoin: zonal_host::REJOIN,
         }],
+        chunks: Arc::new(ChunkRules::all(None)),
         mode: if args.format { OpenMode::Format } else { OpenMode::Recover },
     }
 }

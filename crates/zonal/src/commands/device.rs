@@ -12,8 +12,8 @@ use clap::Subcommand;
 use serde::Serialize;
 use zonal_base::Bytes;
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, DeviceSettings, Head, Holds, Node, NodeSettings, ObjectName,
-    OriginFault, OriginHead,
+    Backend, BodyStream, BoxFuture, ChunkRules, DeviceSettings, Head, Holds, Node, NodeSettings,
+    ObjectName, OriginFault, OriginHead,
 };
 use zonal_hostdev::{DeviceSpec, EngineKind};
 use zonal_zonelog::{Identity, OpenMode};
@@ -258,7 +258,11 @@ fn format(spec: &DeviceSpec, shards: Option<usize>) -> Result<(), Failure> {
         patience: zonal_host::PATIENCE,
         rejoin: zonal_host::REJOIN,
     };
-    let settings = NodeSettings { devices: vec![device], mode: OpenMode::Format };
+    let settings = NodeSettings {
+        devices: vec![device],
+        chunks: Arc::new(ChunkRules::all(None)),
+        mode: OpenMode::Format,
+    };
     let runtime = super::runtime()?;
     runtime.block_on(async {
         let node = Node::start(&settings, Arc::new(NoOrigin), None).await?;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use zonal_gateway::{AccessLog, Authorization, OriginBackend};
-use zonal_host::{DeviceSettings, Node, NodeSettings, ObjectName};
+use zonal_host::{ChunkRules, Client, DeviceSettings, Node, NodeSettings, ObjectName};
 use zonal_origin::{FolderOrigin, Named, Origin, Origins, S3Origin};
 use zonal_zonelog::OpenMode;
 
@@ -120,8 +120,15 @@ async fn serve(
         match signals.next().await {
             Order::Reload if reloader.has_files() => {
                 access_log.iter().for_each(|log| log.reopen());
-                let _unchanged = pins.hold();
-                reload(&reloader, &front, level, (&origins, &found));
+                let client = node.client();
+                let taken = {
+                    let _unchanged = pins.hold();
+                    reload(&reloader, (&front, client), level, (&origins, &found))
+                };
+                if let Some(chunks) = taken {
+                    client.set_chunks(&chunks).await;
+                    tracing::info!("the configuration was read again, and holds from now on");
+                }
             }
             // The terminal of a process that has nothing to read again was closed.
             Order::Reload | Order::Stop => break,
@@ -177,7 +184,8 @@ async fn start(
     };
     let terms = reload::terms(config, own_keys.as_ref());
     let (front, listening) = Front::new(endpoint, (gateway, terms), origins.clone());
-    let settings = NodeSettings { devices: devices.clone(), mode: OpenMode::Recover };
+    let (devices, chunks) = (devices.clone(), config.chunks.clone());
+    let settings = NodeSettings { devices, chunks, mode: OpenMode::Recover };
     let backend = Arc::new(OriginBackend::new(origins.clone()));
     let node = Node::start(&settings, backend, Some(front.on_each_shard())).await?;
     if let Err(failure) = listening.everywhere(node.client().shard_count()).await {
@@ -361,12 +369,19 @@ fn greeting<'a>(
 }
 
 /// Serves on the terms that the configuration has now, and asks origins with the keys that it has now; on a mistake, as
-/// before.
-fn reload(reloader: &Reloader, front: &Front, level: &Level, (origins, found): (&Origins, &Found)) {
-    let Some(gateway) = front.gateway() else { return };
+/// before. What objects are to be cut into comes back, for the shards to be told.
+fn reload(
+    reloader: &Reloader<'_>,
+    (front, client): (&Front, &Client),
+    level: &Level,
+    (origins, found): (&Origins, &Found),
+) -> Option<Arc<ChunkRules>> {
+    let gateway = front.gateway()?;
     let read = reloader.read().and_then(|(config, terms)| {
         // Opened before anything is taken: a key that cannot be used changes nothing.
         let opened = found.open_again(&config).map_err(|failure| failure.to_string())?;
+        let refused = |refused| format!("chunk.rules: {refused}");
+        client.check_chunks(&config.chunks).map_err(refused)?;
         Ok((config, terms, opened))
     });
     match read {
@@ -376,7 +391,7 @@ fn reload(reloader: &Reloader, front: &Front, level: &Level, (origins, found): (
             }
             level.set(config.log.level);
             gateway.set_terms(terms);
-            tracing::info!("the configuration was read again, and holds from now on");
+            Some(config.chunks)
         }
         Err(why) => {
             gateway.stats().terms_refused.add(1);
@@ -384,6 +399,7 @@ fn reload(reloader: &Reloader, front: &Front, level: &Level, (origins, found): (
                 %why,
                 "the configuration was read again, and is not taken: the one from before holds"
             );
+            None
         }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tracing_subscriber::filter::LevelFilter;
@@ -13,7 +14,7 @@ use zonal_gateway::{AccessRules, Authorization, Certificate, CertificateError, D
 use zonal_policy::Spec;
 
 use super::{
-    AccessTo, Config, ConfigError, Device, Key, KeyPair, Log, LogFormat, Origin, OriginSpec,
+    AccessTo, Config, ConfigError, Device, Key, KeyPair, Log, LogFormat, Origin, OriginSpec, chunk,
     freshness, keep, keys, raw, stores,
 };
 
@@ -21,10 +22,6 @@ pub(super) type Checked<T> = Result<T, ConfigError>;
 
 /// Looks up an environment variable.
 pub(super) type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
-
-/// The largest chunk: 32 MiB, a stripe of an object, which lives on one shard. What the device allows
-/// may be less, and is checked when it is opened.
-const CHUNK_MAX: Bytes = Bytes::mib(32);
 
 /// The furthest that is fetched ahead of a reader: a stripe. At 200 ms to the origin that is 1.3 Gbit/s for one reader.
 const PREFETCH_MAX: Bytes = Bytes::mib(32);
@@ -60,6 +57,7 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
         access: access(&file.access)?,
         freshness: freshness::rules(&file.freshness)?,
         keep: keep::checked(&file.keep, text(&file.data_dir))?,
+        chunks: Arc::new(chunk::rules(&file.chunk)?),
         limits: limits(&file.limits)?,
         log: log(&file.log.format, &file.log.level, &file.log.access)?,
     })
@@ -376,11 +374,8 @@ fn device(device: &raw::Device) -> Checked<Device> {
     };
     let policy: Spec = parsed("device.policy", &device.policy)?;
     let policy = policy.on_device().map_err(|error| ConfigError::new("device.policy", error))?;
-    let chunk: Bytes = parsed("device.chunk", &device.chunk)?;
-    if !chunk.0.is_power_of_two() || chunk < Bytes::kib(4) || CHUNK_MAX < chunk {
-        let why = format!("{chunk}: write a power of two from 4KiB to {CHUNK_MAX}");
-        return Err(ConfigError::new("device.chunk", why));
-    }
+    let chunk = chunk::size(given("device.chunk", &device.chunk)?);
+    let chunk = chunk.map_err(|why| ConfigError::new("device.chunk", why))?.bytes();
     let dram = in_memory("device.dram", &device.dram)?;
     let buffers = in_memory("device.buffers", &device.buffers)?;
     if buffers < zonal_host::BUFFER_BYTES_MIN {

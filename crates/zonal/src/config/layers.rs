@@ -11,10 +11,10 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::raw::{
-    AccessFlags, AccessRule, DeviceFlags, File, Flags, FreshnessFlags, KeepFlags, KeepRule,
-    OriginFlags,
+    AccessFlags, AccessRule, ChunkFlags, DeviceFlags, File, Flags, FreshnessFlags, KeepFlags,
+    KeepRule, OriginFlags,
 };
-use super::{ConfigError, freshness};
+use super::{ConfigError, chunk, freshness};
 
 /// The file that shows and holds every default.
 pub(super) const DEFAULTS: &str = include_str!("../../../../config/zonal.toml");
@@ -34,6 +34,7 @@ pub(super) fn gather(flags: &Flags) -> Result<File, ConfigError> {
     flags.access.lay_over(&mut file)?;
     flags.freshness.lay_over(&mut file)?;
     flags.keep.lay_over(&mut file)?;
+    flags.chunk.lay_over(&mut file)?;
     Ok(file)
 }
 
@@ -180,6 +181,16 @@ impl KeepFlags {
                 Ok(KeepRule { prefix: prefix.into(), keep: keep.into() })
             });
             keep.rules = Some(rules.collect::<Result<_, _>>()?);
+        }
+        Ok(())
+    }
+}
+
+impl ChunkFlags {
+    fn lay_over(&self, file: &mut File) -> Result<(), ConfigError> {
+        if !self.rules.is_empty() {
+            let rules: Result<_, _> = self.rules.iter().map(|rule| chunk::split(rule)).collect();
+            file.chunk.rules = Some(rules?);
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ pub(crate) struct File {
     pub(crate) access: Access,
     pub(crate) freshness: Freshness,
     pub(crate) keep: Keep,
+    pub(crate) chunk: Chunk,
     pub(crate) limits: Limits,
     pub(crate) log: Log,
 }
@@ -47,6 +48,8 @@ pub(crate) struct Flags {
     pub(crate) freshness: FreshnessFlags,
     #[command(flatten)]
     pub(crate) keep: KeepFlags,
+    #[command(flatten)]
+    pub(crate) chunk: ChunkFlags,
     #[command(flatten)]
     pub(crate) limits: Limits,
     #[command(flatten)]
@@ -371,6 +374,35 @@ pub(crate) struct KeepFlags {
         long = "keep-rule",
         value_name = "PREFIX=KEEP",
         env = "ZONAL_KEEP_RULES"
+    )]
+    pub(crate) rules: Vec<String>,
+}
+
+/// What objects are cut into.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Chunk {
+    pub(crate) rules: Option<Vec<ChunkRule>>,
+}
+
+/// ... whose names begin with a prefix.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChunkRule {
+    pub(crate) prefix: String,
+    pub(crate) chunk: String,
+}
+
+/// Flags give a rule as PREFIX=SIZE.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Chunks")]
+pub(crate) struct ChunkFlags {
+    /// Another chunk size for objects whose BUCKET/KEY begins with PREFIX (may be given several times)
+    #[arg(
+        id = "chunk-rule",
+        long = "chunk-rule",
+        value_name = "PREFIX=SIZE",
+        env = "ZONAL_CHUNK_RULES"
     )]
     pub(crate) rules: Vec<String>,
 }

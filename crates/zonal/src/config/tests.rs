@@ -53,7 +53,7 @@ fn check_flags(words: &[&str], expected: &str) {
 #[test]
 fn what_a_running_process_cannot_change_is_named() {
     let before = load(&[]).unwrap();
-    let same = ["--freshness", "immutable", "--keep-rule", "logs/=pin"];
+    let same = ["--freshness", "immutable", "--keep-rule", "logs/=pin", "--chunk-rule", "a/=1MiB"];
     assert_eq!(before.fixed_that_differ(&load(&same).unwrap()), [""; 0]);
     for (words, key) in [
         (["--listen", "127.0.0.1:1"], "endpoint.listen"),

@@ -5,6 +5,7 @@
 mod access_log;
 mod block;
 mod characterize;
+mod chunks;
 mod crash;
 mod defaults;
 mod descriptors;

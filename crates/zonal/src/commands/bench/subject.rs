@@ -63,6 +63,7 @@ impl NodeSubject {
             last_modified: "".into(),
             headers: Vec::new(),
             salt: 0,
+            chunk: None,
         };
         let head = Arc::new(head);
         Ok((node, Self { client, threads, settings: settings.clone(), capacity, head, generator }))

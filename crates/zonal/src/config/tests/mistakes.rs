@@ -15,7 +15,7 @@ fn a_file_that_cannot_be_meant_is_refused_with_its_line() {
     check_file(
         "[endpoints]\n",
         "FILE: line 1: unknown field `endpoints`, expected one of `data-dir`, `endpoint`, `admin`, \
-         `origin`, `device`, `access`, `freshness`, `keep`, `limits`, `log`",
+         `origin`, `device`, `access`, `freshness`, `keep`, `chunk`, `limits`, `log`",
     );
     check_file(
         "[limits]\nidle = 75\n",
@@ -164,13 +164,14 @@ fn line() -> impl Strategy<Value = String> {
         .filter(|(key, _)| !key.starts_with('#'))
         .map(|(key, _)| key.to_owned())
         .collect();
-    let section = "\\[\\[?(origin|device|endpoint|limits|keep|access|freshness|log|admin)\\]\\]?";
+    let section =
+        "\\[\\[?(origin|device|endpoint|limits|keep|chunk|access|freshness|log|admin)\\]\\]?";
     let value = prop_oneof![
         "'[a-z0-9:/?=&.+-]{0,12}'",
         "'[0-9]{1,20}(s|ms|MiB|KiB|%|)'",
         "-?[0-9]{1,20}",
         "true|false|nan|\\[\\]|\\{\\}|\\['x'\\]",
-        "\\[\\{ ?prefix = '[a-z/]{0,4}', (keep|access|freshness) = '[a-z=0-9]{0,6}' ?\\}\\]",
+        "\\[\\{ ?prefix = '[a-z/]{0,4}', (keep|access|chunk|freshness) = '[a-z=0-9]{0,6}' ?\\}\\]",
     ];
     prop_oneof![
         section,

@@ -1,8 +1,8 @@
 //! Rules for prefixes, and what is pinned by order.
 
-use zonal_base::Nanos;
+use zonal_base::{Bytes, Nanos};
 use zonal_gateway::{Access, AccessRules, FreshnessRules, Keep, KeepRules};
-use zonal_host::Freshness;
+use zonal_host::{Chunk, ChunkRules, Freshness};
 
 use super::{REVALIDATE, check_file, check_flags, file, load};
 
@@ -82,6 +82,33 @@ fn a_prefix_may_have_a_freshness_of_its_own() {
 }
 
 #[test]
+fn a_prefix_may_be_cut_in_another_way() {
+    let (_directory, path) = file(
+        "[chunk]\nrules = [{ prefix = 'media/', chunk = '1MiB' }, \
+         { prefix = 'lake/dt=1/', chunk = '64KiB' }]\n",
+    );
+    let chunk = |kib| Chunk::new(Bytes::kib(kib));
+    let expected = ChunkRules::all(None).with("media/", chunk(1024)).with("lake/dt=1/", chunk(64));
+    assert_eq!(*load(&["--config", &path]).unwrap().chunks, expected);
+    let words = ["--chunk-rule", "media/=1MiB", "--chunk-rule", "lake/dt=1/=64KiB"];
+    assert_eq!(*load(&words).unwrap().chunks, expected);
+    for (rule, said) in [
+        ("a/", "\"a/\": write PREFIX=SIZE, such as media/=1MiB"),
+        ("/a=1MiB", "the prefix \"/a\" is not of the form BUCKET/KEY"),
+        ("a/=100KiB", "a/: 100KiB: write a power of two from 4KiB to 32MiB"),
+        ("a/=2KiB", "a/: 2KiB: write a power of two from 4KiB to 32MiB"),
+        ("a/=64MiB", "a/: 64MiB: write a power of two from 4KiB to 32MiB"),
+        ("a/=1MB", "a/: \"1MB\": this unit is ambiguous: write KiB, MiB, GiB or TiB"),
+    ] {
+        check_flags(&["--chunk-rule", rule], &format!("chunk.rules: {said}"));
+    }
+    check_file(
+        "[chunk]\nrules = [{ prefix = 'a/', size = '1MiB' }]\n",
+        "FILE: line 2: unknown field `size`, expected `prefix` or `chunk`",
+    );
+}
+
+#[test]
 fn a_prefix_has_one_rule() {
     let said = "the prefix \"a/\" has two rules: leave one out";
     check_flags(
@@ -90,6 +117,8 @@ fn a_prefix_has_one_rule() {
     );
     let words = ["--freshness-rule", "a/=immutable", "--freshness-rule", "a/=ttl=1s"];
     check_flags(&words, &format!("freshness.rules: {said}"));
+    let words = ["--chunk-rule", "a/=64KiB", "--chunk-rule", "a/=1MiB"];
+    check_flags(&words, &format!("chunk.rules: {said}"));
     let words = ["--access-rule", "a/=none", "--access-rule", "a/=read"];
     check_flags(&words, &format!("access: {said}"));
 }

@@ -1,0 +1,97 @@
+//! Chunk sizes by prefix: those that a node can take, at its start and later.
+
+use std::fmt;
+
+use zonal_base::Bytes;
+use zonal_cache::{Chunk, ChunkRules};
+
+use crate::node::{Device, DeviceSettings};
+
+/// The largest piece that the buffers of a shard are made for.
+pub(crate) fn piece_max(own: Bytes, rules: &ChunkRules) -> Bytes {
+    pieces(own, rules).fold(piece(own), Bytes::max)
+}
+
+/// The sizes of the pieces that a shard whose own chunks are of `own` has to do with.
+pub(crate) fn pieces(own: Bytes, rules: &ChunkRules) -> impl Iterator<Item = Bytes> {
+    rules.rules().map(move |chunk| piece(chunk.map_or(own, Chunk::bytes)))
+}
+
+fn piece(chunk: Bytes) -> Bytes {
+    chunk.min(zonal_zonelog::Settings::SEGMENT)
+}
+
+/// What the devices of a node and its buffers allow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChunkLimits {
+    /// The smallest zone.
+    zone: Bytes,
+    /// The largest piece that the shards have buffers for.
+    piece: Bytes,
+}
+
+impl ChunkLimits {
+    /// Of a node that starts with these rules.
+    pub(crate) fn of(devices: &[Device], rules: &ChunkRules) -> Result<Self, ChunkRefused> {
+        let zone = |device: &Device| device.drive.geometry().zone_capacity.bytes();
+        let piece = |Device { settings: DeviceSettings { chunk, .. }, .. }: &Device| {
+            piece_max(*chunk, rules)
+        };
+        let limits = Self {
+            zone: devices.iter().map(zone).min().unwrap_or(Chunk::MAX),
+            piece: devices.iter().map(piece).min().unwrap_or(Chunk::MAX),
+        };
+        limits.check(rules).map(|()| limits)
+    }
+
+    pub(crate) fn check(&self, rules: &ChunkRules) -> Result<(), ChunkRefused> {
+        for (prefix, chunk) in rules.by_prefix() {
+            let Some(chunk) = chunk.map(Chunk::bytes) else { continue };
+            let refused = |limit| Err(ChunkRefused { prefix: prefix.to_owned(), chunk, limit });
+            if self.zone < chunk {
+                return refused(Limit::Zone(self.zone));
+            }
+            if self.piece < piece(chunk) {
+                return refused(Limit::Buffers(self.piece));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A rule that the node cannot follow: write a smaller size, or do what the text says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChunkRefused {
+    prefix: String,
+    chunk: Bytes,
+    limit: Limit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Limit {
+    /// A zone holds less.
+    Zone(Bytes),
+    /// The buffers were made for smaller pieces.
+    Buffers(Bytes),
+}
+
+impl fmt::Display for ChunkRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { prefix, chunk, limit } = self;
+        write!(f, "{prefix}: {chunk}: ")?;
+        match limit {
+            Limit::Zone(most) => write!(
+                f,
+                "a chunk must fit into a zone, and the smallest of the devices hold {most}: \
+                 write a smaller power of two"
+            ),
+            Limit::Buffers(most) => write!(
+                f,
+                "the buffers were made for {most} at most when this process started: \
+                 a larger chunk takes a restart"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ChunkRefused {}

@@ -1,0 +1,37 @@
+//! What objects are cut into, as people write it.
+
+use zonal_base::Bytes;
+use zonal_host::{Chunk, ChunkRules};
+
+use super::check::{Checked, each_once, prefix_of};
+use super::{ConfigError, raw};
+
+/// All rules. What the devices allow may be less, and is checked when they are opened.
+pub(super) fn rules(chunk: &raw::Chunk) -> Checked<ChunkRules> {
+    let wrong = |why| ConfigError::new("chunk.rules", why);
+    let given = || chunk.rules.iter().flatten();
+    each_once(given().map(|rule| rule.prefix.as_str())).map_err(wrong)?;
+    let mut rules = ChunkRules::all(None);
+    for raw::ChunkRule { prefix, chunk } in given() {
+        let prefix = prefix_of(prefix).map_err(wrong)?;
+        let chunk = size(chunk).map_err(|why| wrong(format!("{prefix}: {why}")))?;
+        rules = rules.with(prefix, Some(chunk));
+    }
+    Ok(rules)
+}
+
+/// A size that objects can be cut into.
+pub(super) fn size(text: &str) -> Result<Chunk, String> {
+    let size: Bytes = text.parse().map_err(|error| format!("{error}"))?;
+    let wrong = || format!("{size}: write a power of two from {} to {}", Chunk::MIN, Chunk::MAX);
+    Chunk::new(size).ok_or_else(wrong)
+}
+
+/// `PREFIX=SIZE`.
+pub(super) fn split(text: &str) -> Result<raw::ChunkRule, ConfigError> {
+    let (prefix, chunk) = text.rsplit_once('=').ok_or_else(|| {
+        let why = format!("{text:?}: write PREFIX=SIZE, such as media/=1MiB");
+        ConfigError::new("chunk.rules", why)
+    })?;
+    Ok(raw::ChunkRule { prefix: prefix.into(), chunk: chunk.into() })
+}
