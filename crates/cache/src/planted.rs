@@ -15,6 +15,8 @@ pub enum Planted {
     GenerationIgnored,
     /// Chunks from before a removal have the same keys as those after it.
     SaltIgnored,
+    /// Pieces of one size have the same keys as those of another.
+    PieceIgnored,
     /// Fetches are not pinned to a version.
     VersionNotPinned,
     /// Fetches ahead of readers are not pinned to a version.

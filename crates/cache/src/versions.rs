@@ -56,7 +56,8 @@ impl Inner {
 
     pub(crate) fn version_of(&self, key: ObjectKey, head: &Head) -> VersionKey {
         let salt = if self.settings.has(Planted::SaltIgnored) { 0 } else { head.salt };
-        self.keys.version(key, (&head.etag, head.size), salt, self.piece_of(head))
+        let piece = if self.settings.has(Planted::PieceIgnored) { 0 } else { self.piece_of(head) };
+        self.keys.version(key, (&head.etag, head.size), salt, piece)
     }
 }
 

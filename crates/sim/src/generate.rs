@@ -7,6 +7,7 @@ use zonal_device::{Geometry, Kind};
 use zonal_emulator::{OnReset, Profile};
 use zonal_policy::Spec;
 
+use crate::cuts::cut_some;
 use crate::drive::{Fault, Model};
 use crate::history::{
     Actor, Change, Deed, Ending, History, Keeping, Life, NewObject, ReadStep, ScanStep, Setting,
@@ -80,6 +81,7 @@ impl History {
             setting.engine.prefetch = Bytes(chunk.0 * [2, 4, 16][draw(&mut rng, 3)]);
         }
         isolate_some(seed, &mut lives);
+        cut_some(seed, &mut setting, &mut objects);
         Self { seed, setting, objects, lives }
     }
 }
@@ -150,6 +152,7 @@ impl Setting {
             policy: options.policy.clone().map_or(drawn, Keeping::By),
             memory,
             origin_fault_rate: [0, 0, 40, 8][draw(rng, 4)],
+            is_cut_by_rules: false,
         }
     }
 }

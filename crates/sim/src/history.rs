@@ -33,6 +33,8 @@ pub(crate) struct Setting {
     pub(crate) memory: Bytes,
     /// One request in so many goes wrong; 0: none does.
     pub(crate) origin_fault_rate: u64,
+    /// Objects are cut into chunks by rules ([`History::chunks_of`]).
+    pub(crate) is_cut_by_rules: bool,
 }
 
 /// What is kept on flash.

@@ -23,6 +23,7 @@
 mod actors;
 mod assertion;
 pub mod block;
+mod cuts;
 mod drive;
 mod ear;
 mod ending;

@@ -156,7 +156,7 @@ impl<'a> Play<'a> {
         kept: Option<Kept>,
     ) -> Result<Result<Option<Kept>, Over>, Wrong> {
         let setting = &self.history.setting;
-        let piece = setting.engine.piece().blocks_ceil();
+        let piece = self.history.largest_piece().blocks_ceil();
         let mut rng = Rng::new(life.chance);
         let chance = (self.report.history, rng.next_u64());
         let mut world = World::new(self.now.clone(), piece, chance, self.trace.clone());
@@ -211,6 +211,7 @@ impl<'a> Play<'a> {
                 return Err(Kind::Unreadable.wrong(format!("the cache did not start: {error}")));
             }
         };
+        cache.set_chunks(self.history.chunk_rules(life, &self.names));
         let stage = self.stage(world, &cache);
         if let Some(kept) = kept.filter(|_| !self.suffered.anything) {
             kept.check(world, outside, &stage)?;

@@ -133,6 +133,9 @@ impl Lived for History {
         let mut plainer = shrunk.history.clone();
         plainer.setting.engine.prefetch = Bytes(0);
         attempt(shrunk, plainer);
+        let mut plainer = shrunk.history.clone();
+        plainer.setting.is_cut_by_rules = false;
+        attempt(shrunk, plainer);
         for life in 0..shrunk.history.lives.len() {
             for step in 0..shrunk.history.lives[life].steps.len() {
                 for plain in PLAINER {

@@ -19,11 +19,16 @@ impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.setting.fmt(f)?;
         let touched: BTreeSet<usize> = self.lives.iter().flat_map(Life::objects).collect();
-        for object in touched {
-            writeln!(f, "object {object}: {}", self.objects[object])?;
+        for object in &touched {
+            writeln!(f, "object {object}: {}", self.objects[*object])?;
         }
         for (number, life) in (1..).zip(&self.lives) {
             writeln!(f, "life {number}")?;
+            for (object, chunk) in self.chunks_of(life).into_iter().enumerate() {
+                if let Some(chunk) = chunk.filter(|_| touched.contains(&object)) {
+                    writeln!(f, "             object {object} in chunks of {}", chunk.bytes())?;
+                }
+            }
             let mut steps: Vec<&Step> = life.steps.iter().collect();
             steps.sort_by_key(|step| step.at);
             for step in steps {

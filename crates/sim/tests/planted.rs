@@ -20,7 +20,7 @@ const SEEDS_MAX: u64 = 500;
 /// Steps that a shrunk history has at most, ends of lives included: what one can read.
 const STEPS_MAX: usize = 100;
 
-static BUGS: [(&str, Options); 21] = [
+static BUGS: [(&str, Options); 22] = [
     ("early publish: on flash before the device answered", of_log(Log::PublishedEarly)),
     ("a zone is reset with a pin held", of_log(Log::PinIgnored)),
     ("reclaim loses a tombstone", of_log(Log::TombstoneLost)),
@@ -32,6 +32,7 @@ static BUGS: [(&str, Options); 21] = [
     ("a removal leaves an absence remembered", of_cache(Cache::AbsenceKept)),
     ("stale fill after a purge", of_cache(Cache::EpochIgnored)),
     ("chunks from before a removal keep their keys", of_cache(Cache::SaltIgnored)),
+    ("pieces of one size have the keys of those of another", of_cache(Cache::PieceIgnored)),
     ("a head from before a purge of its prefix is served", of_cache(Cache::PurgedHeadServed)),
     ("chunks from before a purge of a prefix keep their keys", of_cache(Cache::PurgedSaltIgnored)),
     ("stale head after a purge of a prefix", of_cache(Cache::PurgeOverlooksQuestions)),
