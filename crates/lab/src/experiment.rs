@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use zonal_base::{Bytes, Nanos};
 use zonal_emulator::Model;
 
-use crate::Distribution;
+use crate::Workload;
 pub use campaign::{Campaign, Done};
 pub use file::{File, FileError};
 pub use outcome::{DriveBytes, Outcome};
@@ -42,7 +42,8 @@ pub struct Experiment {
     pub precondition: Precondition,
     /// Zones that the cache uses, of 1077 MiB; on a drive without zones stretches of that length.
     pub zones: u32,
-    /// What a get gets. A cache of threads keeps it as one chunk; Zonal cuts it as it cuts everything.
+    /// What a get gets. A cache of threads keeps it as one chunk; Zonal cuts it as it cuts everything. Where a trace has
+    /// objects with sizes, gets get those, and this is what they are cut into.
     #[serde(with = "text")]
     pub chunk: Bytes,
     /// What is kept, and memory for it: for Zonal only.
@@ -50,16 +51,15 @@ pub struct Experiment {
     /// Memory before flash: for Zonal only.
     #[serde(with = "text")]
     pub dram: Bytes,
-    /// How often each key is asked for.
-    #[serde(with = "text")]
-    pub workload: Distribution,
-    /// Keys that there are.
+    /// What is asked for.
+    pub workload: Workload,
+    /// Keys that there are; 0 when a trace says it.
     pub keys: u64,
-    /// Gets.
+    /// Gets; 0 when a trace says it.
     pub gets: u64,
     /// Gets that are under way together.
     pub tasks: usize,
-    /// From a question to the origin to the last byte of a chunk.
+    /// From a question to the origin to the last byte of a chunk; of objects of their own, to the first.
     #[serde(with = "text")]
     pub origin_latency: Nanos,
     /// A cache of threads claims a zone for a miss before it asks the origin.
@@ -93,6 +93,8 @@ pub enum Precondition {
     Nothing,
     /// All of it is written once, in pieces of this size, in random order.
     Random(Bytes),
+    /// So is the part that the cache uses; the rest was never written, or trimmed: it is spare.
+    Used(Bytes),
 }
 
 impl Drive {
@@ -152,6 +154,9 @@ impl fmt::Display for Drive {
     }
 }
 
+const PRECONDITIONS: &str =
+    "write nothing, or random:SIZE or used:SIZE with a power of two from 4KiB to 1MiB";
+
 impl FromStr for Precondition {
     type Err = String;
 
@@ -159,13 +164,17 @@ impl FromStr for Precondition {
         if text == "nothing" {
             return Ok(Self::Nothing);
         }
-        let piece = text.strip_prefix("random:").map(str::parse::<Bytes>);
-        match piece {
+        let make = match text.split(':').next() {
+            Some("random") => Self::Random,
+            Some("used") => Self::Used,
+            _ => return Err(PRECONDITIONS.into()),
+        };
+        match text.split_once(':').map(|(_, piece)| piece.parse::<Bytes>()) {
             Some(Ok(piece)) if piece.0.is_power_of_two() && Self::PIECES.contains(&piece) => {
-                Ok(Self::Random(piece))
+                Ok(make(piece))
             }
             Some(Err(error)) => Err(error.to_string()),
-            _ => Err("write nothing, or random:SIZE with a power of two from 4KiB to 1MiB".into()),
+            _ => Err(PRECONDITIONS.into()),
         }
     }
 }
@@ -180,6 +189,7 @@ impl fmt::Display for Precondition {
         match self {
             Self::Nothing => f.write_str("nothing"),
             Self::Random(piece) => write!(f, "random:{piece}"),
+            Self::Used(piece) => write!(f, "used:{piece}"),
         }
     }
 }

@@ -2,24 +2,27 @@
 //!
 //! Uses: `cache` and what it stands on. Knows nothing of: any real device, any cache of others (each is a
 //! [`bench::Subject`]), HTTP.
-//! Read in this order: `distribution`, `zipf`, `permutation`, `value`, `bench`; `characterize`; `simulated`, `experiment`,
-//! `paper`; `trace`.
+//! Read in this order: `distribution`, `zipf`, `permutation`, `value`, `bench`; `characterize`; `trace`, `workload`; `simulated`,
+//! `experiment`, `paper`.
 
 pub mod bench;
 pub mod characterize;
 mod chart;
 mod distribution;
 pub mod experiment;
+mod page;
 pub mod paper;
 mod permutation;
 pub mod simulated;
 pub mod trace;
 mod value;
+mod workload;
 mod ycsb;
 mod zipf;
 
 pub use distribution::{Distribution, Draw};
 pub use permutation::Permutation;
 pub use value::{Check, Generator, WrongBytes};
+pub use workload::{Pace, Recorded, Workload};
 pub use ycsb::Ycsb;
 pub use zipf::Zipf;

@@ -6,6 +6,7 @@
 //! 2. The loop hands commands to the drive and questions to the origin, and their answers back (`world`).
 //! 3. When nothing is left to do now, now becomes the next thing that happens.
 
+mod feed;
 mod measures;
 mod origin;
 mod readers;
@@ -23,9 +24,11 @@ use zonal_zonelog::{Identity, OpenMode};
 
 use crate::Draw;
 use crate::bench::thread_cpu;
+use origin::Wanted;
 use readers::Readers;
 use world::World;
 
+pub(crate) use feed::{Load, Recording};
 pub use measures::{Latency, Moved};
 pub(crate) use measures::{Measures, Timed};
 pub use origin::OriginTimes;
@@ -59,6 +62,8 @@ pub struct Outcome {
     pub gets: u64,
     /// Those that asked nothing of the origin.
     pub hits: u64,
+    /// Bytes that came.
+    pub bytes: u64,
     /// How long it took, in virtual time.
     pub took: Nanos,
     /// And in CPU time of this machine.
@@ -93,7 +98,8 @@ impl<D: ZonedDevice> Simulated<D> {
         let geometry = *ground.drive.geometry();
         let mut of_cache = CacheSettings::for_device(&geometry);
         of_cache.chunk = settings.chunk;
-        let mut world = World::new(ground, of_cache.piece(), settings.origin);
+        let wanted = Wanted::default();
+        let mut world = World::new(ground, of_cache.piece(), (settings.origin, wanted.clone()));
         let rules = settings.policy.rules(&of_cache.layout(&geometry), settings.memory);
         let identity = Identity { log: *b"simulated drive\0", shard: 0, shard_count: 1 };
         let mode = (rules, OpenMode::Recover);
@@ -106,7 +112,7 @@ impl<D: ZonedDevice> Simulated<D> {
         });
         world.run(|| started.borrow().is_some());
         let cache = started.take().expect("a start has an end")?;
-        let readers = Rc::new(Readers::new(settings));
+        let readers = Rc::new(Readers::new(settings, wanted));
         Ok(Self { world, cache, readers })
     }
 
@@ -159,33 +165,32 @@ impl<D: ZonedDevice> Simulated<D> {
     /// # Errors
     /// When a get failed, or its bytes were those of another place.
     pub fn gets(&mut self, count: u64, draw: Draw) -> Result<Outcome, String> {
-        self.gets_watched(count, draw, &|_| ())
+        self.run(Load::Drawn(count, draw), &|_| ())
     }
 
-    /// As [`Simulated::gets`]; `on_left` hears now and then how many are left.
+    /// Runs all of a load; `on_progress` hears the part that is done, now and then.
     ///
     /// # Errors
-    /// As there.
-    pub(crate) fn gets_watched(
-        &mut self,
-        count: u64,
-        draw: Draw,
-        on_left: &dyn Fn(u64),
-    ) -> Result<Outcome, String> {
+    /// As [`Simulated::gets`], and when a trace cannot be read to its end.
+    pub(crate) fn run(&mut self, load: Load, on_progress: &dyn Fn(f64)) -> Result<Outcome, String> {
         let (cpu, begun) = (thread_cpu(), self.world.now);
-        let entered = self.readers.enter(&self.world.executor, &self.cache, (count, draw));
+        let entered = self.readers.enter(&self.world.executor, &self.cache, load);
         let turns = Turns::default();
         self.world.run(|| {
             if turns.is_due() {
-                on_left(entered.left.get());
+                on_progress(entered.feed.done());
             }
             entered.running.get() == 0
         });
-        let (gets, hits) = self.readers.take_tally()?;
+        if let Some(why) = entered.feed.failure() {
+            return Err(why);
+        }
+        let (gets, hits, bytes) = self.readers.take_tally()?;
         match entered.running.get() {
             0 => Ok(Outcome {
                 gets,
                 hits,
+                bytes,
                 took: self.world.now.since(begun),
                 cpu: thread_cpu().saturating_sub(cpu),
             }),

@@ -17,7 +17,7 @@ fn large_chunks(drive: &str, workload: Distribution, ratio: u64) -> Experiment {
         chunk,
         policy: "zone-lru".into(),
         dram: Bytes(0),
-        workload,
+        workload: workload.into(),
         keys: 33 * 20 * ratio,
         gets: Bytes::mib(300 << 10).0 / chunk.0,
         tasks: 64,

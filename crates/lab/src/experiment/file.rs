@@ -2,14 +2,15 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::path::Path;
 
 use serde::Deserialize;
-use serde::de::value::SeqAccessDeserializer;
-use serde::de::{Deserializer, Error, IntoDeserializer, SeqAccess, Visitor};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Deserializer, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use zonal_base::{Bytes, Nanos};
 
 use super::{Drive, Engine, Experiment, Precondition};
-use crate::Distribution;
+use crate::{Recorded, Workload};
 
 /// A file of experiments.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,10 +54,12 @@ struct Raw {
     policy: Several<String>,
     #[serde(default = "no_memory")]
     dram: Several<Text<Bytes>>,
-    workload: Several<Text<Distribution>>,
-    /// Bytes of all keys, as a multiple of the cache.
+    workload: Several<Workload>,
+    /// Bytes of all keys, as a multiple of the cache. A trace says it itself, and how much is got.
+    #[serde(default = "by_trace")]
     ratio: Several<u64>,
     /// What all gets get together.
+    #[serde(default = "by_trace_bytes")]
     bytes: Several<Text<Bytes>>,
     tasks: Several<usize>,
     origin_latency: Several<Text<Nanos>>,
@@ -79,6 +82,15 @@ fn flow() -> Several<String> {
 }
 
 fn no_memory() -> Several<Text<Bytes>> {
+    Several(vec![Text(Bytes(0))])
+}
+
+/// Only a trace can do without: [`Experiment::check`] says so of others.
+fn by_trace() -> Several<u64> {
+    Several(vec![0])
+}
+
+fn by_trace_bytes() -> Several<Text<Bytes>> {
     Several(vec![Text(Bytes(0))])
 }
 
@@ -112,6 +124,28 @@ impl File {
     }
 }
 
+impl File {
+    /// Finds the traces that the experiments name, in `folder` unless their names begin at the root, and marks them.
+    ///
+    /// # Errors
+    /// When one is not there.
+    pub fn find_traces(&mut self, folder: &Path) -> Result<(), String> {
+        let mut found: Vec<(Recorded, Recorded)> = Vec::new();
+        for experiment in &mut self.experiments {
+            let Workload::Recorded(recorded) = &mut experiment.workload else { continue };
+            // Many experiments name one file: it is read once.
+            if let Some((_, known)) = found.iter().find(|(named, _)| named == recorded) {
+                recorded.clone_from(known);
+                continue;
+            }
+            let named = recorded.clone();
+            recorded.find(folder)?;
+            found.push((named, recorded.clone()));
+        }
+        Ok(())
+    }
+}
+
 impl FileError {
     fn at(text: &str, offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
@@ -121,22 +155,25 @@ impl FileError {
     }
 }
 
-/// Where the key stands that a check has named.
+/// Where the key stands that a check has named; of one that is not there, where the workload is named.
 fn at_key(text: &str, experiment: &Experiment) -> FileError {
     let why = experiment.check().err().unwrap_or_default();
     let key = why.split(':').next().unwrap_or_default();
+    let offset = [key, "trace", "workload"].into_iter().find_map(|key| offset_of(text, key));
+    FileError::at(text, offset.unwrap_or(0))
+}
+
+/// Where a line begins with a key and what is set.
+fn offset_of(text: &str, key: &str) -> Option<usize> {
     let mut offset = 0;
     for line in text.split_inclusive('\n') {
-        if line
-            .trim_start()
-            .strip_prefix(key)
-            .is_some_and(|rest| rest.trim_start().starts_with('='))
-        {
-            return FileError::at(text, offset + line.len() - line.trim_start().len());
+        let begun = line.trim_start();
+        if begun.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('=')) {
+            return Some(offset + line.len() - begun.len());
         }
         offset += line.len();
     }
-    FileError::at(text, 0)
+    None
 }
 
 impl Raw {
@@ -149,7 +186,7 @@ impl Raw {
             chunk: self.chunk.0[0].0,
             policy: self.policy.0[0].clone(),
             dram: self.dram.0[0].0,
-            workload: self.workload.0[0].0,
+            workload: self.workload.0[0].clone(),
             keys: 0,
             gets: 0,
             tasks: self.tasks.0[0],
@@ -164,7 +201,7 @@ impl Raw {
         spread(&mut all, &self.chunk, |one, chunk| one.chunk = chunk.0);
         spread(&mut all, &self.policy, |one, policy| one.policy.clone_from(policy));
         spread(&mut all, &self.dram, |one, dram| one.dram = dram.0);
-        spread(&mut all, &self.workload, |one, workload| one.workload = workload.0);
+        spread(&mut all, &self.workload, |one, workload| one.workload.clone_from(workload));
         spread(&mut all, &self.ratio, |one, ratio| {
             one.keys = (ZONE.0 / one.chunk.0.max(1) * u64::from(one.zones)).saturating_mul(*ratio);
         });
@@ -182,6 +219,10 @@ impl Raw {
             let is_known = Experiment::POLICIES_OF_THREADS.contains(&&*one.policy);
             if 1 < self.cache.0.len() && one.cache == Engine::Zncache && !is_known {
                 one.policy = "zone-lru".into();
+            }
+            // And what a trace says of keys and gets, in a list with workloads that do not.
+            if 1 < self.workload.0.len() && matches!(one.workload, Workload::Recorded(_)) {
+                (one.keys, one.gets) = (0, 0);
             }
         }
         all
@@ -225,6 +266,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for SeveralVisitor<T> {
 
     fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
         Ok(Several(vec![T::deserialize(value.into_deserializer())?]))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Self::Value, A::Error> {
+        Ok(Several(vec![T::deserialize(MapAccessDeserializer::new(table))?]))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {

@@ -101,18 +101,28 @@ fn conventional(
     let mut drive = ConventionalDrive::new(profile, OnReset::Nothing, seeds.next_u64(), medium);
     let now = match experiment.precondition {
         Precondition::Nothing => Nanos(0),
-        Precondition::Random(piece) => overwrite(&mut drive, piece, seeds.next_u64())?,
+        Precondition::Random(piece) => {
+            let all = drive.geometry().zone_count;
+            overwrite(&mut drive, (piece, all), seeds.next_u64())?
+        }
+        Precondition::Used(piece) => {
+            overwrite(&mut drive, (piece, experiment.zones), seeds.next_u64())?
+        }
     };
     is_kept.set(true);
     Ok((drive, now))
 }
 
-/// Writes every piece of the drive once, in random order. Says when that is done.
-fn overwrite(drive: &mut ConventionalDrive, piece: Bytes, seed: u64) -> Result<Nanos, String> {
+/// Writes every piece of so many stretches of the drive once, in random order. Says when that is done.
+fn overwrite(
+    drive: &mut ConventionalDrive,
+    (piece, stretches): (Bytes, u32),
+    seed: u64,
+) -> Result<Nanos, String> {
     let geometry = *drive.geometry();
     let blocks = piece.blocks_ceil();
     let per_zone = geometry.zone_size.0 / blocks.0;
-    let pieces = per_zone * u64::from(geometry.zone_count);
+    let pieces = per_zone * u64::from(stretches);
     let order = Permutation::new(pieces, seed);
     let data = tag_of(blocks);
     let (mut now, mut written, mut under_way) = (Nanos(0), 0, 0);
@@ -190,7 +200,7 @@ mod tests {
                 chunk: Bytes::mib(1),
                 policy: "zone-lru".into(),
                 dram: Bytes(0),
-                workload: crate::Distribution::Uniform,
+                workload: crate::Distribution::Uniform.into(),
                 keys: 1,
                 gets: 1,
                 tasks: 1,

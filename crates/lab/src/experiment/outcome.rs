@@ -16,6 +16,8 @@ pub struct Outcome {
     pub gets: u64,
     /// Those that asked nothing of the origin.
     pub hits: u64,
+    /// Questions to the origin: what an object is, and for bytes of it.
+    pub origin_requests: u64,
     /// Bytes that were got.
     pub bytes: u64,
     /// How long all of it took.

@@ -1,8 +1,6 @@
 //! What the experiments of a file gave: a table, CSV, JSON, figures, and a page that has them all.
 
-mod page;
-
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::fs;
 use std::path::Path;
 
@@ -10,6 +8,8 @@ use serde::Serialize;
 
 use super::{Done, Outcome};
 use crate::chart::{Along, Chart, Line};
+use crate::page;
+use crate::simulated::Moved;
 
 /// Experiments of a file, done.
 #[derive(Clone, Debug, Serialize)]
@@ -33,8 +33,8 @@ const OF_EXPERIMENT: [Column; 14] = [
     ("policy", |done| done.experiment.policy.clone()),
     ("dram", |done| done.experiment.dram.to_string()),
     ("workload", |done| done.experiment.workload.to_string()),
-    ("keys", |done| done.experiment.keys.to_string()),
-    ("gets", |done| done.experiment.gets.to_string()),
+    ("keys", |done| unless_traced(done.experiment.keys)),
+    ("gets", |done| unless_traced(done.experiment.gets)),
     ("tasks", |done| done.experiment.tasks.to_string()),
     ("origin-latency", |done| done.experiment.origin_latency.to_string()),
     ("hold-zone-during-fetch", |done| done.experiment.hold_zone_during_fetch.to_string()),
@@ -42,8 +42,9 @@ const OF_EXPERIMENT: [Column; 14] = [
 ];
 
 /// What it gave.
-const OF_OUTCOME: [Column; 12] = [
+const OF_OUTCOME: [Column; 13] = [
     ("hit ratio", |done| format!("{:.4}", done.outcome.hit_ratio())),
+    ("origin requests", |done| done.outcome.origin_requests.to_string()),
     ("GiB/s", |done| format!("{:.4}", done.outcome.get_gib_per_s())),
     ("get mean ms", |done| millis(done.outcome.get.mean_ns)),
     ("get p50 ms", |done| millis(done.outcome.get.p50_ns)),
@@ -56,6 +57,11 @@ const OF_OUTCOME: [Column; 12] = [
     ("written/got", |done| format!("{:.4}", done.outcome.written_for_got())),
     ("device WA", |done| format!("{:.3}", done.outcome.write_amplification())),
 ];
+
+/// A trace says itself how many there are.
+fn unless_traced(count: u64) -> String {
+    if count == 0 { "trace".into() } else { count.to_string() }
+}
 
 fn millis(nanos: u64) -> String {
     format!("{:.3}", nanos as f64 / 1e6)
@@ -78,8 +84,22 @@ impl Results {
             chart.write(&path)?;
             figures.push(fs::read_to_string(&path).map_err(cannot)?);
         }
-        let page = page::page(self, &figures);
-        fs::write(folder.join("report.html"), page).map_err(cannot)
+        fs::write(folder.join("report.html"), self.page(&figures)).map_err(cannot)
+    }
+
+    fn page(&self, figures: &[String]) -> String {
+        let alike = self.alike();
+        let alike =
+            alike.iter().map(|(name, value)| format!("{name} <b>{}</b>", page::escaped(value)));
+        let body = format!(
+            "<p>A cache on the model of a drive, in virtual time. {}.</p>\n{}<h2>Figures</h2>\n{}",
+            alike.collect::<Vec<_>>().join(", "),
+            page::table(&self.rows()),
+            page::figures(figures),
+        );
+        let (commit, seeds) = (page::escaped(self.commit()), self.seeds());
+        let made = format!("<code>zonal lab run</code>, commit {commit}, seed {seeds}");
+        page::page(&self.title, &body, &made)
     }
 
     fn csv(&self) -> String {
@@ -104,6 +124,14 @@ impl Results {
         of_experiment.chain(&OF_OUTCOME).copied().collect()
     }
 
+    /// The table: names of columns first.
+    fn rows(&self) -> Vec<Vec<String>> {
+        let columns = self.columns();
+        let names = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let of = |done: &Done| columns.iter().map(|(_, of)| of(done)).collect();
+        std::iter::once(names).chain(self.done.iter().map(of)).collect()
+    }
+
     /// The keys in which all experiments are alike, with their values.
     fn alike(&self) -> Vec<(&'static str, String)> {
         let Some(first) = self.done.first() else { return Vec::new() };
@@ -120,49 +148,43 @@ impl Results {
     }
 
     fn charts(&self) -> Vec<Chart> {
-        let by_minute = |of: fn(&Outcome) -> Vec<f64>| {
-            let line = |done: &Done| {
-                let minutes = of(&done.outcome);
-                let here = (0..).map(f64::from).zip(minutes).collect();
-                Line { name: self.name(done), drive: Vec::new(), here }
-            };
-            self.done.iter().map(line).collect()
+        let throughput = self.by_minutes("throughput", "Throughput of gets", |moved| moved.got);
+        let writes = "Written to the drive by a cache of threads";
+        let writes = self.by_minutes("writes", writes, |moved| moved.written);
+        let has_writes = self.done.iter().any(|done| 0 < done.outcome.write.count);
+        let mut charts = vec![throughput, self.latencies()];
+        charts.extend(has_writes.then_some(writes));
+        charts
+    }
+
+    fn by_minutes(&self, file: &'static str, title: &'static str, of: fn(&Moved) -> u64) -> Chart {
+        let lines = self.lines(|outcome| outcome.by_minutes(of));
+        Chart { file, title, x: "minutes", y: "GiB/s", along: Along::Numbers, lines }
+    }
+
+    fn latencies(&self) -> Chart {
+        let millis = |outcome: &Outcome| {
+            let get = &outcome.get;
+            let nanos = [get.p50_ns, get.mean_ns, get.p99_ns, get.p999_ns];
+            nanos.map(|nanos| nanos as f64 / 1e6).to_vec()
         };
-        let throughput = Chart {
-            file: "throughput",
-            title: "Throughput of gets",
-            x: "minutes",
-            y: "GiB/s",
-            along: Along::Numbers,
-            lines: by_minute(|outcome| outcome.by_minutes(|moved| moved.got)),
-        };
-        let writes = Chart {
-            file: "writes",
-            title: "Written to the drive by a cache of threads",
-            x: "minutes",
-            y: "GiB/s",
-            along: Along::Numbers,
-            lines: by_minute(|outcome| outcome.by_minutes(|moved| moved.written)),
-        };
-        let latency = Chart {
+        Chart {
             file: "latency",
             title: "Latency of gets",
             x: "",
             y: "ms",
             along: Along::Places(["p50", "mean", "p99", "p99.9"].map(String::from).to_vec()),
-            lines: self.done.iter().map(|done| self.latencies(done)).collect(),
-        };
-        let has_writes = |done: &Done| 0 < done.outcome.write.count;
-        let mut charts = vec![throughput, latency];
-        charts.extend(self.done.iter().any(has_writes).then_some(writes));
-        charts
+            lines: self.lines(millis),
+        }
     }
 
-    fn latencies(&self, done: &Done) -> Line {
-        let get = &done.outcome.get;
-        let values = [get.p50_ns, get.mean_ns, get.p99_ns, get.p999_ns];
-        let here = (0..).map(f64::from).zip(values.map(|nanos| nanos as f64 / 1e6)).collect();
-        Line { name: self.name(done), drive: Vec::new(), here }
+    /// A line for each experiment, its values at 0, 1, 2, …
+    fn lines(&self, of: impl Fn(&Outcome) -> Vec<f64>) -> Vec<Line> {
+        let line = |done: &Done| {
+            let here = (0..).map(f64::from).zip(of(&done.outcome)).collect();
+            Line { name: self.name(done), drive: Vec::new(), here }
+        };
+        self.done.iter().map(line).collect()
     }
 
     /// The seeds of all experiments, each once.
@@ -182,19 +204,7 @@ impl fmt::Display for Results {
     /// A table, and what all rows have in common.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n", self.title)?;
-        let columns = self.columns();
-        let mut rows: Vec<Vec<String>> =
-            vec![columns.iter().map(|(name, _)| (*name).to_owned()).collect()];
-        rows.extend(self.done.iter().map(|done| columns.iter().map(|(_, of)| of(done)).collect()));
-        let width = |at: usize| rows.iter().map(|row| row[at].len()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..columns.len()).map(width).collect();
-        for row in &rows {
-            let mut line = String::new();
-            for (field, width) in row.iter().zip(&widths) {
-                write!(line, "{field:>width$}  ")?;
-            }
-            writeln!(f, "{}", line.trim_end())?;
-        }
+        f.write_str(&page::aligned(&self.rows()))?;
         let alike = self.alike();
         let alike = alike.iter().map(|(name, value)| format!("{name} {value}"));
         writeln!(f, "\n{}", alike.collect::<Vec<_>>().join(", "))?;

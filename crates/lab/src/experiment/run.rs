@@ -7,11 +7,11 @@ use zonal_emulator::ftl::FtlCounters;
 use super::ground::Part;
 use super::outcome::{DriveBytes, STRETCH};
 use super::{Engine, Experiment, Outcome, Precondition};
-use crate::Draw;
 use crate::simulated::{
-    Calls, Claim, Ground, Lru, Measures, MemoryCosts, OriginTimes, Settings, Simulated, Threaded,
-    ThreadedSettings, Timed,
+    Calls, Claim, Ground, Load, Lru, Measures, MemoryCosts, OriginTimes, Recording, Settings,
+    Simulated, Threaded, ThreadedSettings, Timed,
 };
+use crate::{Draw, Recorded, Workload};
 
 /// Zones that ZNCache keeps active on a drive that knows none: as many as the drive with zones has.
 const ACTIVE_ZONES: u32 = 14;
@@ -83,14 +83,46 @@ impl Experiment {
         let spec = self.policy.parse::<zonal_policy::Spec>().map_err(|error| error.to_string());
         spec.and_then(|spec| spec.on_device().map_err(|error| error.to_string()))
             .map_err(|why| format!("policy: {why}"))?;
-        for (key, value) in [("gets", self.gets), ("keys", self.keys), ("tasks", self.tasks as u64)]
-        {
+        if self.tasks == 0 {
+            return Err("tasks: there is nothing to do".into());
+        }
+        match &self.workload {
+            Workload::Drawn(_) => self.check_drawn(),
+            Workload::Recorded(recorded) => self.check_recorded(recorded),
+        }
+    }
+
+    fn check_drawn(&self) -> Result<(), String> {
+        for (key, value, made_of) in [("bytes", self.gets, "gets"), ("ratio", self.keys, "keys")] {
             if value == 0 {
-                return Err(format!("{key}: there is nothing to do"));
+                return Err(format!("{key}: without it, or with 0, there are no {made_of}"));
             }
         }
         if u64::from(u32::MAX) <= self.keys {
-            return Err(format!("keys: {} is more than 32 bits hold", self.keys));
+            return Err(format!("ratio: {} keys are more than 32 bits hold", self.keys));
+        }
+        Ok(())
+    }
+
+    fn check_recorded(&self, recorded: &Recorded) -> Result<(), String> {
+        recorded.check()?;
+        for (key, value) in [("bytes", self.gets), ("ratio", self.keys)] {
+            if value != 0 {
+                return Err(format!("{key}: a trace says it itself: leave {key} out"));
+            }
+        }
+        if recorded.size_of_all(self.chunk).is_none() {
+            if self.cache == Engine::Zncache {
+                let why = "zncache has chunks of one size: the trace has sizes, zonal takes it";
+                return Err(format!("cache: {why}"));
+            }
+            if zonal_cache::STRIPE < self.chunk {
+                let most = zonal_cache::STRIPE;
+                return Err(format!("chunk: objects of a trace are cut into {most} at most"));
+            }
+        }
+        if self.cache == Engine::Zncache && recorded.copies != 1 {
+            return Err("copies: zncache has keys, of which there are no copies".into());
         }
         Ok(())
     }
@@ -120,8 +152,26 @@ fn free_zones(chunk: Bytes) -> (u32, u32) {
     if chunk < Bytes::mib(256) { (1, 2) } else { (8, 16) }
 }
 
-fn draw(experiment: &Experiment) -> Draw {
-    Draw::new(experiment.workload, experiment.keys, experiment.seed)
+fn load(experiment: &Experiment) -> Result<Load, String> {
+    match &experiment.workload {
+        Workload::Drawn(distribution) => {
+            let draw = Draw::new(*distribution, experiment.keys, experiment.seed);
+            Ok(Load::Drawn(experiment.gets, draw))
+        }
+        Workload::Recorded(recorded) => {
+            let recording = Recording::open(recorded, experiment.chunk);
+            let recording = recording.map_err(|error| error.to_string())?;
+            Ok(Load::Recorded(Box::new(recording)))
+        }
+    }
+}
+
+/// Whether gets get objects of their own sizes, and `chunk` is what these are cut into.
+fn has_objects(experiment: &Experiment) -> bool {
+    match &experiment.workload {
+        Workload::Drawn(_) => false,
+        Workload::Recorded(recorded) => recorded.size_of_all(experiment.chunk).is_none(),
+    }
 }
 
 fn zncache(
@@ -159,15 +209,22 @@ fn zncache(
     };
     let before = ground.drive.ftl();
     let capacity = ground.drive.geometry().zone_capacity;
-    let threads = Threaded::new(ground, settings, (experiment.gets, draw(experiment)), STRETCH);
-    let all = experiment.gets as f64;
-    let (came, ground) = threads.run(&|left| on_progress(1.0 - left as f64 / all))?;
+    let threads = Threaded::new(ground, settings, load(experiment)?, STRETCH);
+    let (came, ground) = threads.run(on_progress)?;
     let chunks = came.measures.latency(Timed::Write).count + came.moved;
     let written = chunks * experiment.chunk.0;
     let per_zone = capacity.0 / experiment.chunk.blocks_ceil().0 * experiment.chunk.blocks_ceil().0;
     let padded = came.finished * (capacity.0 - per_zone) * zonal_base::BLOCK_BYTES as u64;
     let drive = DriveBytes { written, programmed: programmed(before, &ground, written + padded) };
-    Ok(outcome(experiment, (experiment.gets, came.hits), came.took, came.measures, drive))
+    let gets = came.measures.latency(Timed::Get).count;
+    let got = Got {
+        gets,
+        hits: came.hits,
+        origin_requests: gets - came.hits,
+        bytes: gets * experiment.chunk.0,
+        took: came.took,
+    };
+    Ok(outcome(got, came.measures, drive))
 }
 
 fn zonal(
@@ -176,28 +233,50 @@ fn zonal(
     on_progress: &dyn Fn(f64),
 ) -> Result<Outcome, String> {
     let policy = experiment.policy.parse().map_err(|error| format!("policy: {error}"))?;
+    let (chunk, origin) = match has_objects(experiment) {
+        true => (experiment.chunk, OriginTimes::for_objects(experiment.origin_latency)),
+        false => {
+            let origin = OriginTimes::for_chunks(experiment.chunk, experiment.origin_latency);
+            (experiment.chunk.min(ZONAL_CHUNK), origin)
+        }
+    };
     let settings = Settings {
-        chunk: experiment.chunk.min(ZONAL_CHUNK),
+        chunk,
         get: experiment.chunk,
         policy,
         memory: experiment.dram,
         tasks: experiment.tasks,
-        origin: OriginTimes::for_chunks(experiment.chunk, experiment.origin_latency),
+        origin,
         seed: experiment.seed,
     };
     let (before, begun) = (ground.drive.ftl(), ground.now);
     let started = Simulated::start(ground, &settings);
     let mut simulated = started.map_err(|error| error.to_string())?;
     simulated.measure(STRETCH);
-    let all = experiment.gets as f64;
-    let watch = |left| on_progress(1.0 - left as f64 / all);
-    let came = simulated.gets_watched(experiment.gets, draw(experiment), &watch)?;
+    let came = simulated.run(load(experiment)?, on_progress)?;
     let took = simulated.now().since(begun);
     let measures = simulated.take_measures().expect("they were asked for");
     let written = simulated.cache().log().stats().device_written_bytes;
+    let stats = simulated.cache().stats();
+    let got = Got {
+        gets: came.gets,
+        hits: came.hits,
+        origin_requests: stats.fetches + stats.head_fetches,
+        bytes: came.bytes,
+        took,
+    };
     let ground = simulated.into_ground();
     let drive = DriveBytes { written, programmed: programmed(before, &ground, written) };
-    Ok(outcome(experiment, (came.gets, came.hits), took, measures, drive))
+    Ok(outcome(got, measures, drive))
+}
+
+/// What all gets got.
+struct Got {
+    gets: u64,
+    hits: u64,
+    origin_requests: u64,
+    bytes: u64,
+    took: Nanos,
 }
 
 /// What the drive programmed since `before`; a drive with zones programs what it is given.
@@ -206,19 +285,14 @@ fn programmed(before: Option<FtlCounters>, ground: &Ground<Part>, given: u64) ->
     units.map_or(given, |units| units * ground.drive.ftl_unit().bytes().0)
 }
 
-fn outcome(
-    experiment: &Experiment,
-    (gets, hits): (u64, u64),
-    took: Nanos,
-    measures: Measures,
-    drive: DriveBytes,
-) -> Outcome {
+fn outcome(got: Got, measures: Measures, drive: DriveBytes) -> Outcome {
     let latency = |what| measures.latency(what);
     Outcome {
-        gets,
-        hits,
-        bytes: gets * experiment.chunk.0,
-        took_ns: took.0,
+        gets: got.gets,
+        hits: got.hits,
+        origin_requests: got.origin_requests,
+        bytes: got.bytes,
+        took_ns: got.took.0,
         get: latency(Timed::Get),
         hit: latency(Timed::Hit),
         miss: latency(Timed::Miss),

@@ -3,8 +3,8 @@
 use zonal_base::{Bytes, Nanos};
 
 use super::{Campaign, Engine, Experiment, File, Precondition, run};
-use crate::Distribution;
 use crate::bench::Progress;
+use crate::{Distribution, Pace, Recorded, Workload};
 
 const FILE: &str = r#"
 title = "a test"
@@ -60,6 +60,68 @@ fn what_is_wrong_with_a_file_is_said_with_line_and_column() {
     check_refused("title = \"a test\"", "title = ", 2, "");
 }
 
+const TRACED: &str = r#"
+title = "a trace"
+drive = ["zn540", "sn540"]
+zones = 40
+chunk = "64KiB"
+tasks = 64
+origin-latency = "40632us"
+[workload]
+trace = "w.oracleGeneral.bin.zst"
+pace = "10x"
+"#;
+
+#[test]
+fn a_trace_is_a_workload_and_what_is_wrong_with_it_is_said_with_line_and_column() {
+    let file = File::parse(TRACED).expect("it is right");
+    assert_eq!(file.experiments.len(), 2);
+    let Workload::Recorded(recorded) = &file.experiments[0].workload else { panic!("a trace") };
+    assert_eq!((recorded.pace, recorded.copies), (Pace::Times(10.0), 1));
+    assert_eq!((file.experiments[0].keys, file.experiments[0].gets), (0, 0));
+    let text = serde_json::to_string(&file.experiments[0]).expect("plain values");
+    assert_eq!(serde_json::from_str::<Experiment>(&text).ok().as_ref(), file.experiments.first());
+    // The same behind the key, and beside another one.
+    let table = "[workload]\ntrace = \"w.oracleGeneral.bin.zst\"\npace = \"10x\"\n";
+    let inline = "workload = { trace = \"w.oracleGeneral.bin.zst\", pace = \"10x\" }\n";
+    assert_eq!(File::parse(&TRACED.replace(table, inline)), Ok(file));
+    let both = "ratio = 2\nbytes = \"1GiB\"\nworkload = [\"uniform\", { trace = \"w.lis\" }]\n";
+    let both = File::parse(&TRACED.replace(table, both)).expect("it is right");
+    assert_eq!(
+        both.experiments.iter().map(|one| one.gets).collect::<Vec<_>>(),
+        [1 << 14, 0, 1 << 14, 0]
+    );
+    let refused = |from: &str, to: &str, line: usize, why: &str| {
+        let text = TRACED.replace(from, to);
+        let error = File::parse(&text).expect_err("it is wrong");
+        assert!(error.to_string().contains(why) && error.line == line, "{error}");
+    };
+    refused("pace =", "paces =", 10, "unknown field `paces`");
+    refused("\"10x\"", "\"tenfold\"", 10, "write full, or times as fast as it was recorded");
+    refused("\"10x\"", "\"-1x\"", 10, "write full, or times as fast as it was recorded");
+    refused("trace = \"w.oracleGeneral.bin.zst\"\n", "", 8, "missing field `trace`");
+    refused(
+        "w.oracleGeneral.bin.zst",
+        "w.log",
+        9,
+        "the name of w.log does not say it: write oracleG",
+    );
+    refused("pace = \"10x\"", "format = \"csv\"", 10, "\"csv\" is no format of traces");
+    refused("w.oracleGeneral.bin.zst", "w.lis", 10, "arc has no times: leave pace out");
+    refused("pace = \"10x\"", "copies = 0", 10, "copies: write a number from 1 to 65536");
+    refused("pace = \"10x\"", "requests = 0", 10, "requests: there is nothing to do");
+    refused("tasks = 64", "tasks = 64\nratio = 2", 7, "a trace says it itself: leave ratio out");
+    refused("\"64KiB\"", "\"64MiB\"", 5, "objects of a trace are cut into 32MiB at most");
+    let zncache = "zones = 40\ncache = \"zncache\"\npolicy = \"zone-lru\"";
+    refused("zones = 40", zncache, 5, "the trace has sizes, zonal takes it");
+    refused(
+        table,
+        "workload = \"uniform\"\n",
+        8,
+        "bytes: without it, or with 0, there are no gets",
+    );
+}
+
 /// A part of a drive, and as much as fills it a few times.
 fn small(cache: Engine, drive: &str) -> Experiment {
     Experiment {
@@ -70,7 +132,7 @@ fn small(cache: Engine, drive: &str) -> Experiment {
         chunk: Bytes::mib(32),
         policy: "zone-lru".into(),
         dram: Bytes(0),
-        workload: Distribution::Zipf { theta: 0.9 },
+        workload: Distribution::Zipf { theta: 0.9 }.into(),
         keys: 20 * 33 * 2,
         gets: 2_000,
         // What they fetch together is less than the drive takes beside their reads.
@@ -98,6 +160,96 @@ fn both_caches_run_on_both_kinds_of_drive_and_equal_experiments_have_equal_outco
             }
         }
     }
+}
+
+/// A small cache with a trace as its workload.
+fn traced(cache: Engine, name: &str, bytes: &[u8]) -> Experiment {
+    let path = std::env::temp_dir().join(format!("zonal-traced-{}-{name}", std::process::id()));
+    std::fs::write(&path, bytes).expect("a temporary file");
+    Experiment {
+        workload: Workload::Recorded(Recorded::new(path, None)),
+        chunk: Bytes::kib(64),
+        keys: 0,
+        gets: 0,
+        tasks: 1,
+        origin_latency: Nanos::millis(40),
+        ..small(cache, "zn540")
+    }
+}
+
+#[test]
+fn in_a_cache_that_holds_everything_all_but_the_first_get_of_each_object_is_a_hit() {
+    // Three objects, one of several chunks; then one that changes its size, and one that is removed.
+    let lines =
+        b"1,a,0,300000,1,get,0\n2,b,0,5000,1,get,0\n3,a,0,300000,1,get,0\n4,c,0,1,1,get,0\n\
+                  5,b,0,5000,1,get,0\n6,c,0,9000,1,get,0\n7,c,0,9000,1,get,0\n8,a,0,0,1,delete,0\n\
+                  9,a,0,300000,1,get,0\n10,a,0,300000,1,get,0\n";
+    let experiment = traced(Engine::Zonal, "all.twitter", lines);
+    let outcome = run(&experiment, &|_| ()).expect("every byte is right");
+    // Of a 3, b 2, c 3 and a 2 more gets, those of a new object or size are misses: a, b, c, c, a.
+    assert_eq!((outcome.gets, outcome.hits), (9, 4), "{outcome:?}");
+    let kib = |kib: u64| kib << 10;
+    assert_eq!(outcome.bytes, 4 * kib(296) + 2 * kib(8) + kib(4) + 2 * kib(12));
+    // A new object costs a question of what it is and one for its bytes.
+    assert!(80_000_000 <= outcome.miss.p50_ns, "{outcome:?}");
+    assert_eq!(run(&experiment, &|_| ()), Ok(outcome));
+}
+
+#[test]
+fn what_is_paced_takes_as_long_as_it_was_recorded_and_waiting_for_a_task_counts() {
+    let lines = b"0 a 4096\n10 b 4096\n20 c 4096\n20 d 4096\n";
+    let experiment = traced(Engine::Zonal, "paced.text-size", lines);
+    let Workload::Recorded(recorded) = &experiment.workload else { panic!("a trace") };
+    let paced = |tasks, pace| {
+        let recorded = Recorded { pace, ..recorded.clone() };
+        let workload = Workload::Recorded(recorded);
+        run(&Experiment { workload, tasks, ..experiment.clone() }, &|_| ()).expect("it runs")
+    };
+    let took = |outcome: &super::Outcome| outcome.took_ns as f64 / 1e9;
+    let real = paced(4, Pace::Times(1.0));
+    assert!((20.5..20.8).contains(&took(&real)), "{real:?}");
+    let fast = paced(1, Pace::Full);
+    assert!(took(&fast) < 0.4, "{fast:?}");
+    // A hundred times as fast, c and d are due while the only task is busy with b.
+    let late = paced(1, Pace::Times(1000.0));
+    assert!(
+        0.2 < late.get.p99_ns as f64 / 1e9 && late.get.mean_ns > 2 * real.get.mean_ns,
+        "{late:?}"
+    );
+}
+
+#[test]
+fn both_caches_take_keys_from_a_file_and_a_file_that_breaks_off_fails_the_run() {
+    let keys: Vec<u8> =
+        (0..4000_u32).flat_map(|n| (n.wrapping_mul(n) % 1009).to_le_bytes()).collect();
+    let mut distinct: Vec<&[u8]> = keys.chunks(4).collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    for cache in [Engine::Zncache, Engine::Zonal] {
+        let whole = traced(cache, &format!("{cache:?}.u32le"), &keys);
+        let outcome = run(&whole, &|_| ()).expect("it runs");
+        assert_eq!(outcome.gets - outcome.hits, distinct.len() as u64, "{cache:?}");
+        let cut = traced(cache, &format!("cut-{cache:?}.u32le"), &keys[..4001]);
+        let why = run(&cut, &|_| ()).expect_err("it breaks off");
+        assert!(why.ends_with("byte 4001: the file ends after 1 bytes of a record of 4"), "{why}");
+    }
+}
+
+#[test]
+fn another_file_of_the_same_name_is_another_experiment() {
+    let experiment = traced(Engine::Zonal, "marked.text", b"1\n2\n");
+    let Workload::Recorded(recorded) = experiment.workload else { panic!("a trace") };
+    let mark = |recorded: &Recorded| {
+        let mut recorded = recorded.clone();
+        recorded.find("/".as_ref()).expect("it is there");
+        recorded
+    };
+    let recorded = Recorded { format: Some("text".parse().expect("ours")), ..recorded };
+    let one = mark(&recorded);
+    std::fs::write(&recorded.trace, b"1\n3\n").expect("a temporary file");
+    assert_ne!(mark(&recorded), one);
+    let gone = Recorded { trace: "nowhere.lis".into(), ..recorded }.find("/tmp".as_ref());
+    assert!(gone.expect_err("it is not").starts_with("/tmp/nowhere.lis: cannot be read"));
 }
 
 #[test]

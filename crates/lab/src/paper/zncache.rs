@@ -126,7 +126,8 @@ impl ZnCache {
             workload: match workload {
                 "UNIF" => Distribution::Uniform,
                 _ => Distribution::YcsbZipf { theta: THETA },
-            },
+            }
+            .into(),
             keys,
             gets: bytes.0 / chunk.0,
             tasks: THREADS,

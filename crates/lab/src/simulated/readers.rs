@@ -1,24 +1,28 @@
-//! Readers in closed loops: each asks for some bytes, looks at what comes, and asks for the next.
+//! Readers: each asks for some bytes, looks at what comes, and asks for the next, at once or when it is due.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use zonal_base::{BLOCK_BYTES, Nanos, Rng, Tag};
-use zonal_cache::{Cache, Care, Consumer, Freshness, Gone, ObjectName, Piece, STRIPE};
+use zonal_base::{BLOCK_BYTES, Nanos, Rng, Tag, index};
+use zonal_cache::{
+    Cache, Care, Consumer, Found, Freshness, Gone, ObjectName, Opened, Piece, STRIPE,
+};
 use zonal_runtime::{Clock, Executor};
 
 use super::Settings;
+use super::feed::{Feed, Load, What};
 use super::measures::{Measures, Timed};
-use super::origin::{OBJECT, name_of, tag_at};
-use crate::Draw;
+use super::origin::{Called, OBJECT, Wanted};
 
 pub(super) struct Readers {
     get: u64,
     tasks: usize,
     seeds: RefCell<Rng>,
-    /// By number; made when they are first asked for.
+    wanted: Wanted,
+    /// Of objects that keys lie in, by number; made when they are first asked for.
     names: RefCell<Vec<ObjectName>>,
     tally: RefCell<Tally>,
     measures: RefCell<Option<Measures>>,
@@ -26,15 +30,18 @@ pub(super) struct Readers {
 
 /// Readers that were started together.
 pub(super) struct Entered {
-    /// Gets that nobody has begun.
-    pub(super) left: Cell<u64>,
+    pub(super) feed: Feed,
     pub(super) running: Cell<usize>,
 }
+
+/// Objects that keys lie in whose names are kept: 1 PiB of keys.
+const NAMES_MAX: u64 = 1 << 20;
 
 #[derive(Debug, Default)]
 struct Tally {
     gets: u64,
     hits: u64,
+    bytes: u64,
     /// The first thing that went wrong.
     wrong: Option<String>,
 }
@@ -44,10 +51,15 @@ struct Want {
     readers: Rc<Readers>,
     /// What the get has come to.
     seen: Rc<Cell<Seen>>,
-    object: u64,
+    object: Called,
+    /// Of its version.
+    size: u64,
     /// The next byte that is to come.
     at: u64,
 }
+
+/// Bytes that came, and whether the origin was asked nothing for them.
+type Came = (u64, bool);
 
 /// What a get has come to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,11 +70,12 @@ struct Seen {
 }
 
 impl Readers {
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &Settings, wanted: Wanted) -> Self {
         Self {
             get: settings.get.0,
             tasks: settings.tasks,
             seeds: RefCell::new(Rng::new(settings.seed)),
+            wanted,
             names: RefCell::default(),
             tally: RefCell::default(),
             measures: RefCell::default(),
@@ -77,24 +90,29 @@ impl Readers {
         self.measures.take()
     }
 
-    /// Starts all readers; together they do `count` gets.
+    /// Starts all readers; together they ask for all of the load.
     pub(super) fn enter(
         self: &Rc<Self>,
         executor: &Executor,
         cache: &Cache,
-        (count, draw): (u64, Draw),
+        load: Load,
     ) -> Rc<Entered> {
-        let (left, running) = (Cell::new(count), Cell::new(self.tasks));
-        let entered = Rc::new(Entered { left, running });
+        let entered = Rc::new(Entered { feed: Feed::new(load), running: Cell::new(self.tasks) });
+        let entered_at = executor.clock().now();
         for _ in 0..self.tasks {
             let mut rng = Rng::new(self.seeds.borrow_mut().next_u64());
             let (readers, cache) = (self.clone(), cache.clone());
             let clock = executor.clock().clone();
             let entered = entered.clone();
             executor.spawner().spawn(async move {
-                while let Some(rest) = entered.left.get().checked_sub(1) {
-                    entered.left.set(rest);
-                    readers.get(&cache, draw.key(&mut rng), &clock).await;
+                while let Some(ask) = entered.feed.next(&mut rng) {
+                    let due = ask.due.map(|due| entered_at + due);
+                    if let Some(due) = due {
+                        clock.sleep_until(due).await;
+                    }
+                    // What came late has waited since it was due: nobody else was free to ask for it.
+                    let begun = due.unwrap_or_else(|| clock.now());
+                    readers.answer(&cache, ask.what, (&clock, begun)).await;
                 }
                 entered.running.set(entered.running.get() - 1);
             });
@@ -102,56 +120,113 @@ impl Readers {
         entered
     }
 
-    /// Gets done and hits among them, since the last time.
-    pub(super) fn take_tally(&self) -> Result<(u64, u64), String> {
-        let Tally { gets, hits, wrong } = self.tally.take();
-        wrong.map_or(Ok((gets, hits)), Err)
+    /// Gets done, hits among them, and their bytes, since the last time.
+    pub(super) fn take_tally(&self) -> Result<(u64, u64, u64), String> {
+        let Tally { gets, hits, bytes, wrong } = self.tally.take();
+        wrong.map_or(Ok((gets, hits, bytes)), Err)
     }
 
-    async fn get(self: &Rc<Self>, cache: &Cache, key: u64, clock: &Clock) {
-        let begun = clock.now();
-        let per_object = OBJECT.0 / self.get;
-        let (number, at) = (key / per_object, key % per_object * self.get);
-        let object = self.name(number);
-        let head = match cache.open(&object, Freshness::Immutable, Care::Usual).await {
-            Ok(opened) => opened.head,
-            Err(error) => return self.note(&format!("{object}: {error:?}")),
+    async fn answer(self: &Rc<Self>, cache: &Cache, what: What, (clock, begun): (&Clock, Nanos)) {
+        let came = match what {
+            What::Key(key) => {
+                let per_object = OBJECT.0 / self.get;
+                let (number, at) = (key / per_object, key % per_object * self.get);
+                self.part(cache, number, at..at + self.get).await
+            }
+            What::Object(id, size) => {
+                self.wanted.enter(id, size);
+                let came = self.whole(cache, Called::Own(id), size.0).await;
+                self.wanted.leave(id);
+                came
+            }
+            What::Removal(id) => {
+                let object = Called::Own(id).name();
+                if let Err(error) = cache.remove(&object).await {
+                    self.note(&format!("{object}: {error}"));
+                }
+                return;
+            }
         };
-        let seen = Rc::new(Cell::new(Seen::default()));
-        let mut range = at..at + self.get;
-        let stripes = self.get.div_ceil(STRIPE.0);
-        while range.start < range.end {
-            let end = range.end.min((range.start / STRIPE.0 + 1) * STRIPE.0);
-            let (readers, seen) = (self.clone(), seen.clone());
-            let want = Want { readers, seen, object: number, at: range.start };
-            cache.read(&object, &head, range.start..end, Care::Usual, Box::new(want)).await;
-            range.start = end;
-        }
-        if seen.get().ended == stripes {
-            self.count(!seen.get().asked_origin, begun, clock.now());
+        if let Some(came) = came {
+            self.count(came, (begun, clock.now()));
         }
     }
 
-    fn count(&self, is_hit: bool, begun: Nanos, now: Nanos) {
+    /// All of an object of this size. When another was known, the origin is asked what it is now.
+    async fn whole(self: &Rc<Self>, cache: &Cache, object: Called, size: u64) -> Option<Came> {
+        let name = object.name();
+        let mut opened = self.open(cache, &name, Freshness::Immutable).await?;
+        if opened.head.size != size {
+            opened = self.open(cache, &name, Freshness::Revalidate).await?;
+        }
+        let range = 0..opened.head.size;
+        let (bytes, all_cached) = self.read(cache, object, (&name, &opened), range).await?;
+        Some((bytes, all_cached && opened.found == Found::Hit))
+    }
+
+    /// Some of an object that keys lie in.
+    async fn part(self: &Rc<Self>, cache: &Cache, number: u64, range: Range<u64>) -> Option<Came> {
+        let name = self.name(number);
+        let opened = self.open(cache, &name, Freshness::Immutable).await?;
+        self.read(cache, Called::OfKeys(number), (&name, &opened), range).await
+    }
+
+    async fn open(&self, cache: &Cache, name: &ObjectName, fresh: Freshness) -> Option<Opened> {
+        match cache.open(name, fresh, Care::Usual).await {
+            Ok(opened) => Some(opened),
+            Err(error) => {
+                self.note(&format!("{name}: {error:?}"));
+                None
+            }
+        }
+    }
+
+    /// `None`: something went wrong, and was noted.
+    async fn read(
+        self: &Rc<Self>,
+        cache: &Cache,
+        object: Called,
+        (name, opened): (&ObjectName, &Opened),
+        range: Range<u64>,
+    ) -> Option<Came> {
+        let seen = Rc::new(Cell::new(Seen::default()));
+        let (mut rest, mut stripes) = (range.clone(), 0);
+        while rest.start < rest.end {
+            let end = rest.end.min((rest.start / STRIPE.0 + 1) * STRIPE.0);
+            let (readers, seen) = (self.clone(), seen.clone());
+            let size = opened.head.size;
+            let want = Want { readers, seen, object, size, at: rest.start };
+            cache.read(name, &opened.head, rest.start..end, Care::Usual, Box::new(want)).await;
+            (rest.start, stripes) = (end, stripes + 1);
+        }
+        let seen = seen.get();
+        (seen.ended == stripes).then_some((range.end - range.start, !seen.asked_origin))
+    }
+
+    fn count(&self, (bytes, is_hit): Came, (begun, now): (Nanos, Nanos)) {
         let mut tally = self.tally.borrow_mut();
         tally.gets += 1;
         tally.hits += u64::from(is_hit);
+        tally.bytes += bytes;
         if let Some(measures) = &mut *self.measures.borrow_mut() {
             let took = now.since(begun);
             measures.time(Timed::Get, took);
             measures.time(if is_hit { Timed::Hit } else { Timed::Miss }, took);
-            measures.stretch_at(now).got += self.get;
+            measures.stretch_at(now).got += bytes;
         }
     }
 
     fn name(&self, object: u64) -> ObjectName {
-        if let Some(name) = self.names.borrow().get(zonal_base::index(object)) {
+        if NAMES_MAX <= object {
+            return Called::OfKeys(object).name();
+        }
+        if let Some(name) = self.names.borrow().get(index(object)) {
             return name.clone();
         }
         let mut names = self.names.borrow_mut();
         let have = names.len() as u64;
-        names.extend((have..=object).map(name_of));
-        names[zonal_base::index(object)].clone()
+        names.extend((have..=object).map(|number| Called::OfKeys(number).name()));
+        names[index(object)].clone()
     }
 
     fn note(&self, wrong: &str) {
@@ -163,8 +238,8 @@ impl Want {
     fn look_at(&mut self, bytes: &Bytes) {
         let tag = bytes.first_chunk().copied().map(Tag::decode);
         let is_whole = self.at.is_multiple_of(BLOCK_BYTES as u64);
-        if !is_whole || tag != Some(tag_at(self.object, self.at)) {
-            self.readers.note(&format!("object {}: wrong bytes at {}", self.object, self.at));
+        if !is_whole || tag != Some(self.object.tag_at(self.size, self.at)) {
+            self.readers.note(&format!("{}: wrong bytes at {}", self.object.name(), self.at));
         }
         self.at += bytes.len() as u64;
     }
@@ -182,7 +257,7 @@ impl Consumer for Want {
             Piece::Data(bytes) => self.look_at(&bytes),
             Piece::End => seen.ended += 1,
             Piece::Failed(error) => {
-                self.readers.note(&format!("object {}: {error:?}", self.object));
+                self.readers.note(&format!("{}: {error:?}", self.object.name()));
             }
         }
         self.seen.set(seen);

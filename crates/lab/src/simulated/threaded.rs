@@ -23,10 +23,11 @@ use zonal_base::{Blocks, Bytes, Lba, Nanos, Rng, ZoneId, index};
 use zonal_device::{Command, Completion, DeviceError, Geometry, Kind, ZonedDevice};
 use zonal_runtime::{Clock, Event, Port};
 
+use super::feed::{Ask, Feed, Load, What};
 use super::measures::{Measures, Timed};
+use super::origin::Wanted;
 use super::world::{Ground, World};
 use super::{OriginTimes, Turns};
-use crate::Draw;
 use chunks::Chunks;
 pub use io::Calls;
 use io::Io;
@@ -92,6 +93,9 @@ pub struct ThreadedSettings {
     pub seed: u64,
 }
 
+/// Keys are places in a table of four bytes each.
+const KEYS_MAX: u64 = 1 << 30;
+
 /// How often the free zones are counted.
 const EVICT_INTERVAL: Nanos = Nanos::millis(100);
 
@@ -126,7 +130,10 @@ struct Shared {
     /// Threads that read each zone.
     readers: RefCell<Vec<u32>>,
     reader_left: Event,
-    keys: RefCell<Keys>,
+    keys: Feed,
+    /// Draws keys.
+    key_chance: RefCell<Rng>,
+    begun: Nanos,
     /// Fetches that are found under way.
     first_fetches: Cell<u32>,
     chance: RefCell<Rng>,
@@ -137,13 +144,6 @@ struct Shared {
     moved: Cell<u64>,
     measures: RefCell<Measures>,
     failure: RefCell<Option<Failure>>,
-}
-
-/// What is asked for next.
-struct Keys {
-    draw: Draw,
-    chance: Rng,
-    left: u64,
 }
 
 /// What came of some gets.
@@ -164,11 +164,12 @@ impl<D: ZonedDevice> Threaded<D> {
     pub(crate) fn new(
         ground: Ground<D>,
         settings: ThreadedSettings,
-        (count, draw): (u64, Draw),
+        load: Load,
         stretch: Nanos,
     ) -> Self {
         // Nobody asks the origin by its port: threads sleep instead.
-        let world = World::new(ground, settings.calls.request, OriginTimes::each(Nanos(0)));
+        let nobody = (OriginTimes::each(Nanos(0)), Wanted::default());
+        let world = World::new(ground, settings.calls.request, nobody);
         let geometry = *world.geometry();
         let per_zone = geometry.zone_capacity.0 / settings.chunk.blocks_ceil().0;
         assert!(0 < per_zone && settings.zones <= geometry.zone_count);
@@ -192,13 +193,15 @@ impl<D: ZonedDevice> Threaded<D> {
             settings,
             geometry,
             clock,
-            map: Map::new(draw.keys(), u64::from(settings.zones) * u64::from(per_zone)),
+            map: Map::new(u64::from(settings.zones) * u64::from(per_zone)),
             zones,
             chunks,
             io,
             readers: RefCell::new(vec![0; settings.zones as usize]),
             reader_left: Event::default(),
-            keys: RefCell::new(Keys { draw, chance, left: count }),
+            keys: Feed::new(load),
+            key_chance: RefCell::new(chance),
+            begun: world.now,
             first_fetches: Cell::new(match settings.claim {
                 Claim::BeforeFetch => limit,
                 Claim::AfterFetch => zonal_base::low_u32(settings.threads),
@@ -214,13 +217,13 @@ impl<D: ZonedDevice> Threaded<D> {
         Self { world, cache: Rc::new(cache) }
     }
 
-    /// Gets all keys. `on_left` hears how many are left, now and then.
+    /// Gets all keys. `on_progress` hears the part that is done, now and then.
     ///
     /// # Errors
-    /// When the drive refused something.
+    /// When the drive refused something, or the keys cannot be read.
     pub(crate) fn run(
         mut self,
-        on_left: &dyn Fn(u64),
+        on_progress: &dyn Fn(f64),
     ) -> Result<(ThreadedOutcome, Ground<D>), String> {
         let (cache, begun) = (self.cache.clone(), self.world.now);
         for _ in 0..cache.settings.threads {
@@ -230,11 +233,11 @@ impl<D: ZonedDevice> Threaded<D> {
         let turns = Turns::default();
         self.world.run(|| {
             if turns.is_due() {
-                on_left(cache.keys.borrow().left);
+                on_progress(cache.keys.done());
             }
             cache.running.get() == 0 || cache.failure.borrow().is_some()
         });
-        if let Some(Failure(why)) = cache.failure.take() {
+        if let Some(why) = cache.failure.take().map(|Failure(why)| why).or(cache.keys.failure()) {
             return Err(why);
         }
         if cache.running.get() != 0 {
@@ -250,8 +253,8 @@ impl<D: ZonedDevice> Threaded<D> {
 
 impl Shared {
     async fn serve(self: Rc<Self>) {
-        while let Some(key) = self.next_key() {
-            if let Err(failure) = self.get(key).await {
+        while let Some(ask) = self.next() {
+            if let Err(failure) = self.answer(ask).await {
                 self.failure.borrow_mut().get_or_insert(failure);
                 return;
             }
@@ -260,12 +263,29 @@ impl Shared {
         self.ended.set(self.clock.now());
     }
 
-    fn next_key(&self) -> Option<u64> {
-        self.keys.borrow_mut().next()
+    fn next(&self) -> Option<Ask> {
+        self.keys.next(&mut self.key_chance.borrow_mut())
     }
 
-    async fn get(&self, key: u64) -> Result<(), Failure> {
-        let begun = self.clock.now();
+    async fn answer(&self, ask: Ask) -> Result<(), Failure> {
+        let key = match ask.what {
+            What::Key(key) if key < KEYS_MAX => key,
+            What::Key(key) => {
+                return Err(Failure(format!("key {key}: zncache takes keys below {KEYS_MAX}")));
+            }
+            What::Object(..) | What::Removal(_) => {
+                return Err(Failure("zncache has keys, no objects of their own".into()));
+            }
+        };
+        let due = ask.due.map(|due| self.begun + due);
+        if let Some(due) = due {
+            self.clock.sleep_until(due).await;
+        }
+        self.get(key, due.unwrap_or_else(|| self.clock.now())).await
+    }
+
+    /// It was asked for at `begun`.
+    async fn get(&self, key: u64, begun: Nanos) -> Result<(), Failure> {
         let pin = |place| self.readers.borrow_mut()[self.zone_of(place)] += 1;
         let found = self.map.find(key, pin).await;
         match found {
@@ -437,13 +457,6 @@ impl Shared {
         let zone = ZoneId(zonal_base::low_u32(self.zone_of(place)));
         let offset = u64::from(place) % self.chunks() * self.settings.chunk.blocks_ceil().0;
         self.geometry.zone_start(zone) + Blocks(offset)
-    }
-}
-
-impl Keys {
-    fn next(&mut self) -> Option<u64> {
-        self.left = self.left.checked_sub(1)?;
-        Some(self.draw.key(&mut self.chance))
     }
 }
 

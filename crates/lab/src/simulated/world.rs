@@ -7,7 +7,7 @@ use zonal_runtime::{Buffers, Executor, Port};
 use zonal_zonelog::Generations;
 
 use super::OriginTimes;
-use super::origin::Origin;
+use super::origin::{Origin, Wanted};
 
 /// A drive, and the moment that it has come to.
 #[derive(Debug)]
@@ -48,7 +48,11 @@ const POLLS_PER_TURN: usize = 1024;
 
 impl<D: ZonedDevice> World<D> {
     /// `piece` is the largest of what tasks need buffers for.
-    pub(super) fn new(ground: Ground<D>, piece: Bytes, origin: OriginTimes) -> Self {
+    pub(super) fn new(
+        ground: Ground<D>,
+        piece: Bytes,
+        (origin, wanted): (OriginTimes, Wanted),
+    ) -> Self {
         let Ground { drive, now } = ground;
         let executor = Executor::new(TASKS_MAX);
         executor.advance(now);
@@ -67,7 +71,7 @@ impl<D: ZonedDevice> World<D> {
             checksum: CHECKSUM,
             generations: Generations::default(),
         };
-        Self { executor, ports, now, drive, origin: Origin::new(origin) }
+        Self { executor, ports, now, drive, origin: Origin::new(origin, wanted) }
     }
 
     pub(super) fn geometry(&self) -> &Geometry {

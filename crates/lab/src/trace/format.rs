@@ -4,6 +4,9 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// How a trace is written down. The file of each format's reader says which columns it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -50,6 +53,36 @@ impl Format {
         ("u64be", Self::U64Be),
     ];
 
+    /// Whether it says how large objects are.
+    #[must_use]
+    pub const fn has_sizes(self) -> bool {
+        match self {
+            Self::OracleGeneral
+            | Self::Arc
+            | Self::Cachelib
+            | Self::Twitter
+            | Self::Msr
+            | Self::Spc
+            | Self::TextSize => true,
+            Self::Text | Self::U32Le | Self::U32Be | Self::U64Le | Self::U64Be => false,
+        }
+    }
+
+    /// Whether it may say when a request was made.
+    #[must_use]
+    pub const fn may_have_times(self) -> bool {
+        match self {
+            Self::OracleGeneral
+            | Self::Cachelib
+            | Self::Twitter
+            | Self::Msr
+            | Self::Spc
+            | Self::Text
+            | Self::TextSize => true,
+            Self::Arc | Self::U32Le | Self::U32Be | Self::U64Le | Self::U64Be => false,
+        }
+    }
+
     /// The format that the name of a file says, without what it was compressed with: `x.oracleGeneral.bin.zst` is
     /// `oracleGeneral`. Names that may mean several things mean none.
     #[must_use]
@@ -87,6 +120,18 @@ impl fmt::Display for Format {
         let name =
             Self::ALL.iter().find(|(_, format)| format == self).map_or("", |(name, _)| *name);
         f.write_str(name)
+    }
+}
+
+impl Serialize for Format {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Format {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -43,14 +43,33 @@ impl Trace {
     pub fn open(&self) -> Result<Reader, TraceError> {
         Ok(Reader::new(Input::open(&self.path)?, self.format))
     }
+
+    /// Length and checksum of the file as it lies on disk: what tells it from another of its name.
+    ///
+    /// # Errors
+    /// When there is no such file, or it cannot be read.
+    pub fn mark(&self) -> Result<String, TraceError> {
+        let fail = |why: io::Error| TraceError::unreadable(&self.path, &why);
+        let mut file = File::open(&self.path).map_err(fail)?;
+        let (mut buffer, mut checksum, mut len) = (vec![0; BUFFER], 0, 0_u64);
+        loop {
+            match file.read(&mut buffer).map_err(fail)? {
+                0 => return Ok(format!("{len}-{checksum:08x}")),
+                read => {
+                    checksum = crc32c::crc32c_append(checksum, &buffer[..read]);
+                    len += read as u64;
+                }
+            }
+        }
+    }
 }
 
 /// Where something is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     File,
-    /// Counted from 1, after unpacking.
-    Line(u64),
+    /// Line, and where in it, if that is known; counted from 1, after unpacking.
+    Line(u64, Option<usize>),
     /// Counted from 0, after unpacking.
     Byte(u64),
 }
@@ -63,12 +82,22 @@ pub struct TraceError {
     why: String,
 }
 
+impl TraceError {
+    fn unreadable(path: &Path, why: &io::Error) -> Self {
+        let why = format!("cannot be read: {why}");
+        Self { path: path.to_owned(), place: Place::File, why }
+    }
+}
+
 impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, place, why } = self;
         match place {
             Place::File => write!(f, "{}: {why}", path.display()),
-            Place::Line(line) => write!(f, "{}, line {line}: {why}", path.display()),
+            Place::Line(line, None) => write!(f, "{}, line {line}: {why}", path.display()),
+            Place::Line(line, Some(column)) => {
+                write!(f, "{}, line {line}, column {column}: {why}", path.display())
+            }
             Place::Byte(byte) => write!(f, "{}, byte {byte}: {why}", path.display()),
         }
     }
@@ -102,11 +131,7 @@ impl fmt::Debug for Input {
 
 impl Input {
     fn open(path: &Path) -> Result<Self, TraceError> {
-        let fail = |why: io::Error| TraceError {
-            path: path.to_owned(),
-            place: Place::File,
-            why: format!("cannot be read: {why}"),
-        };
+        let fail = |why: io::Error| TraceError::unreadable(path, &why);
         let file = File::open(path).map_err(fail)?;
         let file_bytes = file.metadata().map_err(fail)?.len();
         let file_bytes_read = Arc::new(AtomicU64::new(0));
@@ -142,25 +167,25 @@ impl Input {
         self.lines += 1;
         let mut bounded = (&mut self.bytes).take(LINE_MAX);
         if let Err(why) = bounded.read_until(b'\n', &mut self.line) {
-            return Err(self.in_line(format!("cannot be unpacked: {why}")));
+            return Err(self.in_line(None, format!("cannot be unpacked: {why}")));
         }
         if self.line.is_empty() {
             return Ok(None);
         }
         if self.line.last() != Some(&b'\n') && self.line.len() as u64 == LINE_MAX {
             return Err(
-                self.in_line(format!("more than {LINE_MAX} bytes without the end of a line"))
+                self.in_line(None, format!("more than {LINE_MAX} bytes without the end of a line"))
             );
         }
         match str::from_utf8(&self.line) {
             Ok(line) => Ok(Some(line.trim_ascii_end())),
-            Err(_) => Err(self.in_line("this is no text (UTF-8 was expected)".into())),
+            Err(_) => Err(self.in_line(None, "this is no text (UTF-8 was expected)".into())),
         }
     }
 
     /// Something is wrong in the line that was read last.
-    pub(super) fn in_line(&self, why: String) -> TraceError {
-        TraceError { path: self.path.clone(), place: Place::Line(self.lines), why }
+    pub(super) fn in_line(&self, column: Option<usize>, why: String) -> TraceError {
+        TraceError { path: self.path.clone(), place: Place::Line(self.lines, column), why }
     }
 
     /// Fills `records`, as far as there is something, with whole records of so many bytes, and says how many bytes

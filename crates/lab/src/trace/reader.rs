@@ -19,6 +19,8 @@ mod spc;
 mod text;
 mod twitter;
 
+use field::Wrong;
+
 use super::input::Input;
 use super::{Format, Request, TraceError};
 
@@ -40,7 +42,7 @@ impl Run {
 /// A format with a line for each run.
 trait Lines: Send {
     /// The requests of a line; `None` if it is a header. The error says what was expected.
-    fn parse(&mut self, line: &str) -> Result<Option<Run>, String>;
+    fn parse<'a>(&mut self, line: &'a str) -> Result<Option<Run>, Wrong<'a>>;
 }
 
 /// A format with records of a fixed length, a request each.
@@ -114,7 +116,10 @@ impl Reader {
                         let Some(line) = self.input.line()? else { break };
                         self.run = match lines.parse(line) {
                             Ok(run) => run,
-                            Err(why) => return Err(self.input.in_line(why)),
+                            Err(wrong) => {
+                                let (column, why) = (wrong.column(line), wrong.why);
+                                return Err(self.input.in_line(column, why));
+                            }
                         };
                     }
                     if let Some(run) = &mut self.run {
@@ -128,7 +133,7 @@ impl Reader {
     }
 
     /// Something is wrong with the trace as a whole.
-    pub(super) fn error(&self, why: String) -> TraceError {
+    pub(crate) fn error(&self, why: String) -> TraceError {
         self.input.in_file(why)
     }
 }

@@ -21,32 +21,32 @@ fn a_line_that_is_wrong_is_named_with_what_was_expected() {
         "a.lis",
         Format::Arc,
         b"1 1 0 0\nx 1 0 1\n",
-        ", line 2: a page was expected instead of \"x\"",
+        ", line 2, column 1: a page was expected instead of \"x\"",
     );
     check("b.lis", Format::Arc, b"1\n", ", line 1: the line ends where a count was expected");
     check(
         "a.twitter",
         Format::Twitter,
         b"0,k,1,1,1,fetch,0\n",
-        ", line 1: an operation (get, set, …) was expected, not \"fetch\"",
+        ", line 1, column 11: an operation (get, set, …) was expected, not \"fetch\"",
     );
     check(
         "b.twitter",
         Format::Twitter,
         b"now,k,1,1,1,get,0\n",
-        ", line 1: a time in seconds was expected instead of \"now\"",
+        ", line 1, column 1: a time in seconds was expected instead of \"now\"",
     );
     check(
         "a.msr",
         Format::Msr,
         b"1,usr,0,Read,0,4096,1\n1,usr,0,Flush,0,4096,1\n",
-        ", line 2: Read or Write was expected, not \"Flush\"",
+        ", line 2, column 9: Read or Write was expected, not \"Flush\"",
     );
     check(
         "a.spc",
         Format::Spc,
         b"0,7,-1,r,0\n",
-        ", line 1: a size in bytes was expected instead of \"-1\"",
+        ", line 1, column 5: a size in bytes was expected instead of \"-1\"",
     );
     check(
         "a.text-size",

@@ -10,7 +10,7 @@ use zonal_runtime::Event;
 /// A chunk's place on the drive: its zone times the chunks of a zone, and which of them.
 pub(super) type Place = u32;
 
-/// Four bytes for each key, and for each place.
+/// Four bytes for each key up to the largest, and for each place.
 pub(super) struct Map {
     /// [`NOWHERE`], [`UNDER_WAY`], or a place and [`PLACES`].
     keys: RefCell<Vec<u32>>,
@@ -27,24 +27,28 @@ const PLACES: u32 = 2;
 const NOTHING: u32 = u32::MAX;
 
 impl Map {
-    /// Requires: fewer than 2^32 - 2 keys and places.
-    pub(super) fn new(keys: u64, places: u64) -> Self {
-        assert!(keys < u64::from(NOTHING) && places < u64::from(u32::MAX - PLACES));
+    /// Requires: fewer than 2^32 - 2 places.
+    pub(super) fn new(places: u64) -> Self {
+        assert!(places < u64::from(u32::MAX - PLACES));
         Self {
-            keys: RefCell::new(vec![NOWHERE; index(keys)]),
+            keys: RefCell::default(),
             places: RefCell::new(vec![NOTHING; index(places)]),
             under_way: RefCell::default(),
         }
     }
 
     /// The key's place, after a fetch of somebody else's if there is one. `None`: it is the caller's to fetch and to
-    /// [`Map::insert`].
+    /// [`Map::insert`]. Requires: a key below 2^32 - 1.
     pub(super) async fn find(&self, key: u64, pin: impl Fn(Place)) -> Option<Place> {
         loop {
-            let state = self.keys.borrow()[index(key)];
+            let state = self.keys.borrow().get(index(key)).copied().unwrap_or(NOWHERE);
             match state {
                 NOWHERE => {
-                    self.keys.borrow_mut()[index(key)] = UNDER_WAY;
+                    let mut keys = self.keys.borrow_mut();
+                    if keys.len() <= index(key) {
+                        keys.resize(index(key) + 1, NOWHERE);
+                    }
+                    keys[index(key)] = UNDER_WAY;
                     return None;
                 }
                 UNDER_WAY => {

@@ -4,6 +4,7 @@ use zonal_base::{Bytes, Nanos};
 use zonal_emulator::{Forgetful, Profile, ZonedDrive};
 
 use super::{Calls, Claim, Lru, MemoryCosts, Threaded, ThreadedOutcome, ThreadedSettings};
+use crate::simulated::feed::Load;
 use crate::simulated::measures::Timed;
 use crate::{Distribution, Draw};
 
@@ -31,7 +32,8 @@ fn run(settings: ThreadedSettings, gets: u64, keys: u64) -> ThreadedOutcome {
     profile.geometry.zone_count = ZONES;
     let drive = ZonedDrive::new(profile, settings.seed, Box::new(Forgetful));
     let draw = Draw::new(Distribution::Uniform, keys, settings.seed);
-    let threads = Threaded::new(drive.into(), settings, (gets, draw), Nanos::secs(60));
+    let load = Load::Drawn(gets, draw);
+    let threads = Threaded::new(drive.into(), settings, load, Nanos::secs(60));
     threads.run(&|_| ()).expect("the drive takes everything").0
 }
 

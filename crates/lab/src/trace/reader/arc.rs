@@ -3,6 +3,7 @@
 //! Each line is `count` requests, for the pages `start` to `start + count - 1`.
 
 use super::super::{NEVER, Op, Request};
+use super::field::Wrong;
 use super::{Lines, Run, field};
 
 pub(super) struct Arc;
@@ -10,7 +11,7 @@ pub(super) struct Arc;
 const PAGE: u32 = 512;
 
 impl Lines for Arc {
-    fn parse(&mut self, line: &str) -> Result<Option<Run>, String> {
+    fn parse<'a>(&mut self, line: &'a str) -> Result<Option<Run>, Wrong<'a>> {
         let mut columns = line.split_ascii_whitespace();
         let id = field::number(field::next(&mut columns, "a page")?, "a page")?;
         let left = field::number(field::next(&mut columns, "a count")?, "a count of pages")?;

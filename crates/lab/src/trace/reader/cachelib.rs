@@ -10,6 +10,7 @@
 //! the whole block, what begins with `put` or `delete` invalidates it.
 
 use super::super::{NEVER, Op, Request};
+use super::field::Wrong;
 use super::{Lines, Run, field};
 
 /// Where the columns are, after the first line.
@@ -48,15 +49,16 @@ impl Columns {
 }
 
 impl Lines for Cachelib {
-    fn parse(&mut self, line: &str) -> Result<Option<Run>, String> {
+    fn parse<'a>(&mut self, line: &'a str) -> Result<Option<Run>, Wrong<'a>> {
         let Some(columns) = &self.columns else {
-            self.columns = Some(Columns::of_header(line)?);
+            self.columns = Some(Columns::of_header(line).map_err(Wrong::line)?);
             return Ok(None);
         };
         let fields: Vec<&str> = line.split(',').map(str::trim).collect();
         let at = |column: usize| {
             fields.get(column).copied().ok_or_else(|| {
-                format!("the line has {} columns, fewer than the first line", fields.len())
+                let count = fields.len();
+                Wrong::line(format!("the line has {count} columns, fewer than the first line"))
             })
         };
         let op = match at(columns.op)? {
@@ -65,7 +67,10 @@ impl Lines for Cachelib {
             "SET" | "ADD" | "REPLACE" | "SET_LEASE" => return Ok(None),
             name if name.starts_with("get") => Op::Read,
             name if name.starts_with("put") || name.starts_with("delete") => Op::Invalidate,
-            other => return Err(format!("an operation (GET, SET, …) was expected, not {other:?}")),
+            other => {
+                let why = format!("an operation (GET, SET, …) was expected, not {other:?}");
+                return Err(Wrong::part(other, why));
+            }
         };
         let mut size = field::size(at(columns.size)?)?;
         if let Some(key) = columns.key_size {

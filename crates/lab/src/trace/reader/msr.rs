@@ -4,6 +4,7 @@
 //! 4 KiB that it touches, a `Write` invalidates them.
 
 use super::super::{NEVER, Op, Request};
+use super::field::Wrong;
 use super::{Lines, Run, field};
 
 #[derive(Default)]
@@ -16,7 +17,7 @@ pub(super) struct Msr {
 const TICKS: u64 = 10_000_000;
 
 impl Lines for Msr {
-    fn parse(&mut self, line: &str) -> Result<Option<Run>, String> {
+    fn parse<'a>(&mut self, line: &'a str) -> Result<Option<Run>, Wrong<'a>> {
         let mut columns = line.split(',');
         let time = field::next(&mut columns, "a time")?;
         let time: u64 = field::number(time, "a time in units of 100 ns")?;
@@ -26,7 +27,10 @@ impl Lines for Msr {
         let op = match field::next(&mut columns, "Read or Write")? {
             "Read" => Op::Read,
             "Write" => Op::Invalidate,
-            other => return Err(format!("Read or Write was expected, not {other:?}")),
+            other => {
+                let why = format!("Read or Write was expected, not {other:?}");
+                return Err(Wrong::part(other, why));
+            }
         };
         let offset = field::number(field::next(&mut columns, "an offset")?, "an offset in bytes")?;
         let bytes = field::number(field::next(&mut columns, "a size")?, "a size in bytes")?;

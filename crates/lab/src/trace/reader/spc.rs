@@ -4,6 +4,7 @@
 //! them.
 
 use super::super::{NEVER, Op, Request};
+use super::field::Wrong;
 use super::{Lines, Run, field};
 
 pub(super) struct Spc;
@@ -14,7 +15,7 @@ const SECTOR: u64 = 512;
 const UNIT: u64 = 1 << 44;
 
 impl Lines for Spc {
-    fn parse(&mut self, line: &str) -> Result<Option<Run>, String> {
+    fn parse<'a>(&mut self, line: &'a str) -> Result<Option<Run>, Wrong<'a>> {
         let mut columns = line.split(',');
         let unit: u64 = field::number(field::next(&mut columns, "a unit")?, "a unit's number")?;
         let sector: u64 = field::number(field::next(&mut columns, "a block")?, "a block's number")?;
@@ -22,7 +23,9 @@ impl Lines for Spc {
         let op = match field::next(&mut columns, "r or w")? {
             "r" | "R" => Op::Read,
             "w" | "W" => Op::Invalidate,
-            other => return Err(format!("r or w was expected, not {other:?}")),
+            other => {
+                return Err(Wrong::part(other, format!("r or w was expected, not {other:?}")));
+            }
         };
         let time_s = field::seconds(field::next(&mut columns, "a time")?)?;
         let (first, left) = field::blocks(sector.saturating_mul(SECTOR), bytes);

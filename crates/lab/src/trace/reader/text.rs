@@ -4,6 +4,7 @@
 //! (files that have a sequence number there are taken at their word).
 
 use super::super::{NEVER, Op, Request, SIZE_UNKNOWN};
+use super::field::Wrong;
 use super::{Lines, Run, field};
 
 pub(super) struct Text;
@@ -14,28 +15,31 @@ fn columns(line: &str) -> Vec<&str> {
 }
 
 impl Lines for Text {
-    fn parse(&mut self, line: &str) -> Result<Option<Run>, String> {
+    fn parse<'a>(&mut self, line: &'a str) -> Result<Option<Run>, Wrong<'a>> {
         let (time, id) = match columns(line)[..] {
             [id] => ("0", id),
             [time, id] => (time, id),
-            _ => return Err("an object, or a time and an object, was expected".into()),
+            _ => return Err(Wrong::line("an object, or a time and an object, was expected")),
         };
         request(time, id, SIZE_UNKNOWN)
     }
 }
 
 impl Lines for TextSize {
-    fn parse(&mut self, line: &str) -> Result<Option<Run>, String> {
+    fn parse<'a>(&mut self, line: &'a str) -> Result<Option<Run>, Wrong<'a>> {
         let (time, id, size) = match columns(line)[..] {
             [id, size] => ("0", id, size),
             [time, id, size] => (time, id, size),
-            _ => return Err("an object and its size, or a time before them, was expected".into()),
+            _ => {
+                let why = "an object and its size, or a time before them, was expected";
+                return Err(Wrong::line(why));
+            }
         };
         request(time, id, field::size(size)?)
     }
 }
 
-fn request(time: &str, id: &str, size: u32) -> Result<Option<Run>, String> {
+fn request<'a>(time: &'a str, id: &str, size: u32) -> Result<Option<Run>, Wrong<'a>> {
     let (id, time_s) = (field::object(id), field::seconds(time)?);
     Ok(Some(Run::one(Request { id, size, time_s, next: NEVER, op: Op::Read })))
 }

@@ -5,12 +5,13 @@
 //! size is 0 in a `get` that the recorded cache missed, and stays so. Time to live is not looked at.
 
 use super::super::{NEVER, Op, Request};
+use super::field::Wrong;
 use super::{Lines, Run, field};
 
 pub(super) struct Twitter;
 
 impl Lines for Twitter {
-    fn parse(&mut self, line: &str) -> Result<Option<Run>, String> {
+    fn parse<'a>(&mut self, line: &'a str) -> Result<Option<Run>, Wrong<'a>> {
         let mut columns = line.split(',');
         let time_s = field::seconds(field::next(&mut columns, "a time")?)?;
         let id = field::object(field::next(&mut columns, "a key")?);
@@ -23,7 +24,10 @@ impl Lines for Twitter {
             "set" | "add" | "replace" | "cas" | "append" | "prepend" | "incr" | "decr" => {
                 return Ok(None);
             }
-            other => return Err(format!("an operation (get, set, …) was expected, not {other:?}")),
+            other => {
+                let why = format!("an operation (get, set, …) was expected, not {other:?}");
+                return Err(Wrong::part(other, why));
+            }
         };
         let size = key.saturating_add(value);
         Ok(Some(Run::one(Request { id, size, time_s, next: NEVER, op })))

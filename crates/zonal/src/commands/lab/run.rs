@@ -1,6 +1,6 @@
 //! `zonal lab run`: the experiments of a file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use zonal_lab::bench::Progress;
 use zonal_lab::experiment::{Campaign, File, Results};
@@ -14,6 +14,9 @@ use crate::failure::Failure;
 #[command(after_help = "\
 A file is TOML. Each key has a value or a list of values; every combination is an experiment. docs/lab.md has all keys, and
 lab/experiments/ files to begin with.
+
+A trace is a workload as well, in all formats of zonal lab trace: [workload] trace = \"w.oracleGeneral.bin.zst\", looked for beside
+the file. Objects have their sizes; it is asked as fast as it goes, or with pace = \"1x\" as it was recorded.
 
 With --out the folder has results.csv, results.json, figures (SVG) and report.html, which needs no other file; they are
 the same whenever the same program makes them again, but for the date in the report. Runs that were done before,
@@ -42,7 +45,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let text = std::fs::read_to_string(&args.file);
     let text = text.map_err(|error| Failure::request(format!("{name}: {error}")))?;
     let file = File::parse(&text);
-    let file = file.map_err(|error| Failure::request(format!("{name}: {error}")))?;
+    let mut file = file.map_err(|error| Failure::request(format!("{name}: {error}")))?;
+    let folder = args.file.parent().unwrap_or(Path::new(""));
+    file.find_traces(folder).map_err(Failure::request)?;
     let campaign = Campaign {
         experiments: file.experiments,
         at_once: at_once(args.jobs),

@@ -1,0 +1,246 @@
+//! Where gets come from: keys that are drawn, or the requests of a trace, read as they are needed.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+
+use zonal_base::{BLOCK_BYTES, Bytes, Nanos, Rng};
+
+use crate::trace::{Op, Reader, Request, TraceError};
+use crate::{Draw, Pace, Recorded};
+
+/// What is asked of a cache by all of its readers together.
+pub(crate) enum Load {
+    /// So many keys.
+    Drawn(u64, Draw),
+    /// A trace.
+    Recorded(Box<Recording>),
+}
+
+/// What a reader does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ask {
+    pub(crate) what: What,
+    /// Not before so long after the beginning. `None`: at once.
+    pub(crate) due: Option<Nanos>,
+}
+
+/// See [`Ask`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// It gets a key.
+    Key(u64),
+    /// It gets all of an object, in whole blocks.
+    Object(u64, Bytes),
+    /// It removes an object.
+    Removal(u64),
+}
+
+/// A load, while readers take from it.
+pub(crate) struct Feed(Source);
+
+enum Source {
+    Drawn { all: u64, left: Cell<u64>, draw: Draw },
+    Recorded(Box<RefCell<Recording>>),
+}
+
+impl Feed {
+    pub(crate) fn new(load: Load) -> Self {
+        Self(match load {
+            Load::Drawn(all, draw) => Source::Drawn { all, left: Cell::new(all), draw },
+            Load::Recorded(recording) => Source::Recorded(Box::new(RefCell::new(*recording))),
+        })
+    }
+
+    /// `chance` is whoever asks': keys are drawn by it.
+    pub(crate) fn next(&self, chance: &mut Rng) -> Option<Ask> {
+        match &self.0 {
+            Source::Drawn { left, draw, .. } => {
+                left.set(left.get().checked_sub(1)?);
+                Some(Ask { what: What::Key(draw.key(chance)), due: None })
+            }
+            Source::Recorded(recording) => recording.borrow_mut().next(),
+        }
+    }
+
+    /// The part that was taken: from 0 to 1.
+    pub(crate) fn done(&self) -> f64 {
+        match &self.0 {
+            Source::Drawn { all, left, .. } => 1.0 - left.get() as f64 / (*all).max(1) as f64,
+            Source::Recorded(recording) => recording.borrow().done(),
+        }
+    }
+
+    /// Why there was nothing more before the end.
+    pub(crate) fn failure(&self) -> Option<String> {
+        match &self.0 {
+            Source::Drawn { .. } => None,
+            Source::Recorded(recording) => recording.borrow().failure.clone(),
+        }
+    }
+}
+
+/// Requests that are read at a time.
+const BATCH: usize = 32 << 10;
+
+/// Requests of one second that are held at most: those of a longer one are spread over it part by part.
+const SECOND_MAX: usize = 1 << 20;
+
+/// A trace, read as far as it was asked for.
+pub(crate) struct Recording {
+    recorded: Recorded,
+    reader: Reader,
+    /// Of all objects, where the format has no sizes.
+    size_of_all: Option<Bytes>,
+    /// Requests of the file that may be read, and those of them that were not yet.
+    all: u64,
+    left: u64,
+    held: Vec<Request>,
+    /// The next of them, and its next copy.
+    at: usize,
+    copy: u32,
+    /// The second that `at` lies in, in `held`.
+    second: Range<usize>,
+    /// Of the first request, and of the one that was read last.
+    times_s: Option<(u32, u32)>,
+    /// Nobody is due before whoever came before.
+    due: Nanos,
+    failure: Option<String>,
+}
+
+impl Recording {
+    /// Where objects have no sizes, all have that of a chunk.
+    ///
+    /// # Errors
+    /// When there is no such file, or it cannot be read.
+    pub(crate) fn open(recorded: &Recorded, chunk: Bytes) -> Result<Self, TraceError> {
+        let all = recorded.requests.unwrap_or(u64::MAX);
+        Ok(Self {
+            recorded: recorded.clone(),
+            reader: recorded.file().open()?,
+            size_of_all: recorded.size_of_all(chunk),
+            all,
+            left: all,
+            held: Vec::new(),
+            at: 0,
+            copy: 0,
+            second: 0..0,
+            times_s: None,
+            due: Nanos(0),
+            failure: None,
+        })
+    }
+
+    fn next(&mut self) -> Option<Ask> {
+        loop {
+            if self.at == self.held.len() && !self.read_on() {
+                return None;
+            }
+            let due = match self.recorded.pace {
+                Pace::Full => None,
+                Pace::Times(times) => Some(self.due(times)),
+            };
+            let request = self.held[self.at];
+            let id = self.recorded.id_of(request.id, self.copy);
+            self.copy += 1;
+            if self.copy == self.recorded.copies {
+                (self.at, self.copy) = (self.at + 1, 0);
+            }
+            if let Some(id) = id {
+                return Some(Ask { what: self.what(id, &request), due });
+            }
+        }
+    }
+
+    fn what(&self, id: u64, request: &Request) -> What {
+        match (request.op, self.size_of_all) {
+            (Op::Invalidate, _) => What::Removal(id),
+            (Op::Read, Some(_)) if self.recorded.copies == 1 => What::Key(id),
+            (Op::Read, size) => What::Object(id, whole_blocks(size, request.size)),
+        }
+    }
+
+    /// When the next one is due: requests of a second are spread over it.
+    fn due(&mut self, times: f64) -> Nanos {
+        if self.second.end <= self.at {
+            self.begin_second();
+        }
+        let (first, _) = self.times_s.expect("something was read");
+        let seconds = f64::from(self.held[self.at].time_s.saturating_sub(first));
+        let part = (self.at - self.second.start) as f64 / self.second.len() as f64;
+        self.due = self.due.max(nanos((seconds + part) / times));
+        self.due
+    }
+
+    /// Reads until all of the second is there that begins with the next request.
+    fn begin_second(&mut self) {
+        let time_s = self.held[self.at].time_s;
+        let mut end = self.at;
+        loop {
+            let others = self.held[end..].iter().position(|request| request.time_s != time_s);
+            end = others.map_or(self.held.len(), |at| end + at);
+            if end < self.held.len() || SECOND_MAX <= end - self.at {
+                break;
+            }
+            let known = end - self.at;
+            let is_more = self.read_on();
+            end = self.at + known;
+            if !is_more {
+                break;
+            }
+        }
+        self.second = self.at..end;
+    }
+
+    /// Forgets what was asked, and reads more. False: there is no more.
+    fn read_on(&mut self) -> bool {
+        self.held.drain(..self.at);
+        self.at = 0;
+        self.second = 0..0;
+        let mut more = Vec::with_capacity(BATCH);
+        if let Err(failure) = self.reader.batch(&mut more, BATCH) {
+            self.failure = Some(failure.to_string());
+            more.clear();
+        }
+        more.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+        self.left -= more.len() as u64;
+        if let Some((first, last)) = more.first().zip(more.last()) {
+            let begun = self.times_s.map_or(first.time_s, |(begun, _)| begun);
+            self.times_s = Some((begun, last.time_s));
+        } else if self.failure.is_none() {
+            self.failure = self.without_times();
+        }
+        let is_more = !more.is_empty();
+        self.held.append(&mut more);
+        is_more
+    }
+
+    /// Nothing can be paced by times that are all the same.
+    fn without_times(&self) -> Option<String> {
+        let (first, last) = self.times_s.filter(|_| self.recorded.pace != Pace::Full)?;
+        let why = "all requests were made in the same second: leave pace out";
+        (first == last).then(|| self.reader.error(why.into()).to_string())
+    }
+
+    fn done(&self) -> f64 {
+        let taken = (self.all - self.left) as f64 / self.all.max(1) as f64;
+        taken.max(self.reader.done())
+    }
+}
+
+/// As objects lie on flash.
+pub(crate) fn whole_blocks(of_all: Option<Bytes>, own: u32) -> Bytes {
+    let bytes = of_all.unwrap_or(Bytes(own.into()));
+    Bytes(bytes.blocks_ceil().0.max(1) * BLOCK_BYTES as u64)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "times are not negative"
+)]
+const fn nanos(seconds: f64) -> Nanos {
+    Nanos((seconds * 1e9) as u64)
+}
+
+#[cfg(test)]
+mod tests;
