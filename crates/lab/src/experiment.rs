@@ -109,6 +109,15 @@ impl Drive {
         }
     }
 
+    /// The same with so much for the host, or with all that it has if that is less. Requires: a conventional drive, and
+    /// 8 GiB or more.
+    pub(crate) fn with_size(self, size: Bytes) -> Self {
+        let whole = Self { size: None, ..self };
+        let is_less =
+            u64::from(whole.zones()) * whole.model().geometry().zone_capacity.bytes().0 > size.0;
+        Self { size: is_less.then_some(size), ..self }
+    }
+
     /// Zones that it has.
     #[must_use]
     pub fn zones(self) -> u32 {

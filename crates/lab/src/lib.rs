@@ -3,8 +3,9 @@
 //! Uses: `cache` and what it stands on. Knows nothing of: any real device, any cache of others (each is a
 //! [`bench::Subject`]), HTTP.
 //! Read in this order: `distribution`, `zipf`, `permutation`, `value`, `bench`; `characterize`; `trace`, `workload`; `simulated`,
-//! `experiment`, `paper`.
+//! `experiment`, `paper`, `advise`.
 
+pub mod advise;
 pub mod bench;
 pub mod characterize;
 mod chart;

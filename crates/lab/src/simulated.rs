@@ -28,7 +28,7 @@ use origin::Wanted;
 use readers::Readers;
 use world::World;
 
-pub(crate) use feed::{Load, Recording};
+pub(crate) use feed::{Load, Recording, whole_blocks};
 pub use measures::{Latency, Moved};
 pub(crate) use measures::{Measures, Timed};
 pub use origin::OriginTimes;

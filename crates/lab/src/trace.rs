@@ -32,3 +32,4 @@ pub use reader::Reader;
 pub use replay::replay;
 pub use report::{Comparison, Report, Row};
 pub use request::{NEVER, Op, Request, SIZE_UNKNOWN};
+pub(crate) use spread::{NumberMap, spread};

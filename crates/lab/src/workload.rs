@@ -113,7 +113,7 @@ impl Recorded {
     pub(crate) const fn id_of(&self, id: u64, copy: u32) -> Option<u64> {
         let id = if copy == 0 { id } else { mix64(id ^ mix64(copy as u64)) };
         // Not by the bits that caches sort by.
-        let is_sampled = self.sample == 1 || mix64(id ^ SAMPLED) % self.sample as u64 == 0;
+        let is_sampled = self.sample == 1 || mix64(id ^ SAMPLED).is_multiple_of(self.sample as u64);
         if is_sampled { Some(id) } else { None }
     }
 

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// The finish of MurmurHash3: equal numbers stay equal, different ones different.
-pub(super) const fn spread(number: u64) -> u64 {
+pub(crate) const fn spread(number: u64) -> u64 {
     let number = (number ^ number >> 33).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
     let number = (number ^ number >> 33).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
     number ^ number >> 33
@@ -31,11 +31,11 @@ const fn spread_short(number: u32) -> u32 {
 }
 
 /// A map by numbers. Nobody chooses them to do harm: traces are files of one's own.
-pub(super) type NumberMap<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<Spread>>;
+pub(crate) type NumberMap<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<Spread>>;
 
 /// Hashes one number.
 #[derive(Default)]
-pub(super) struct Spread(u64);
+pub(crate) struct Spread(u64);
 
 impl Hasher for Spread {
     fn write(&mut self, bytes: &[u8]) {

@@ -1,5 +1,6 @@
 //! `zonal lab`: experiments that need no device.
 
+mod advise;
 mod paper;
 mod run;
 mod trace;
@@ -20,6 +21,7 @@ enum Experiment {
     Run(run::Args),
     Paper(paper::Args),
     Trace(trace::Args),
+    Advise(Box<advise::Args>),
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -27,6 +29,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Experiment::Run(args) => run::run(args),
         Experiment::Paper(args) => paper::run(args),
         Experiment::Trace(args) => trace::run(args),
+        Experiment::Advise(args) => advise::run(args),
     }
 }
 

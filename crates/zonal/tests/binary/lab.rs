@@ -124,6 +124,77 @@ fn experiments_are_run_and_written_down() {
     assert_eq!(again.stdout, output.stdout);
 }
 
+const OF_A_TRACE: &str = "\
+title = \"a trace\"
+drive = \"zn540\"
+zones = 8
+chunk = \"64KiB\"
+tasks = 2
+origin-latency = \"40ms\"
+[workload]
+trace = \"w.text-size\"
+pace = \"1x\"
+";
+
+#[test]
+fn a_trace_beside_the_file_is_a_workload_and_one_that_breaks_off_fails_the_run() {
+    let folder = folder();
+    let here = folder.path();
+    fs::create_dir(here.join("files")).unwrap();
+    fs::write(here.join("files/w.text-size"), TRACE).unwrap();
+    fs::write(here.join("files/w.toml"), OF_A_TRACE).unwrap();
+    let output = run(here, &["lab", "run", "files/w.toml", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let outcome = &results["done"][0]["outcome"];
+    assert_eq!((&outcome["gets"], &outcome["hits"]), (&json!(5), &json!(2)));
+    // From second 1 to second 5, and the answer.
+    assert!((4.0..4.2).contains(&(outcome["took_ns"].as_f64().unwrap() / 1e9)), "{outcome}");
+    fs::write(here.join("files/w.text-size"), "1 a 100\n2 b\n3 c x\n").unwrap();
+    let said = "files/w.text-size, line 3, column 5: a size in bytes was expected instead of \"x\"";
+    check_failure(here, &["lab", "run", "files/w.toml", "--out", "out"], (1, said));
+    assert!(!here.join("out/report.html").exists());
+    fs::remove_file(here.join("files/w.text-size")).unwrap();
+    let said = "files/w.text-size: cannot be read: No such file";
+    check_failure(here, &["lab", "run", "files/w.toml"], (2, said));
+}
+
+#[test]
+fn advice_is_sentences_tables_and_a_report() {
+    let folder = folder();
+    fs::write(folder.path().join("w.text-size"), TRACE).unwrap();
+    let words = ["lab", "advise", "--trace", "w.text-size", "--capacity", "17GiB"];
+    let output = run(folder.path(), &[&words[..], &["--html", "advice"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout).unwrap();
+    for part in ["w.text-size: 5 reads", "Take zn540", "Without zones (sn540", "Replays"] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    for file in ["advice.json", "hit-ratio.svg", "latency.svg", "report.html"] {
+        assert!(folder.path().join("advice").join(file).exists(), "{file}");
+    }
+    let advice = fs::read(folder.path().join("advice/advice.json")).unwrap();
+    let advice: Value = serde_json::from_slice(&advice).unwrap();
+    assert_eq!((&advice["survey"]["reads"], &advice["survey"]["objects"]), (&json!(5), &json!(3)));
+}
+
+#[test]
+fn advice_that_cannot_be_meant_or_given_says_why() {
+    let folder = folder();
+    let here = folder.path();
+    fs::write(here.join("w.log"), TRACE).unwrap();
+    fs::write(here.join("w.text-size"), "1 a 100\n2 b x\n").unwrap();
+    let check = |words: &[&str], failure| {
+        check_failure(here, &[&["lab", "advise", "--trace"], words].concat(), failure);
+    };
+    check(&["w.log"], (2, "the name of w.log does not say its format: write --format"));
+    check(&["no.lis"], (1, "no.lis: cannot be read: No such file"));
+    check(&["w.text-size", "--capacity", "2GiB"], (2, "a cache of 1 zones of 1077MiB leaves"));
+    check(&["w.text-size", "--drive", "zn541"], (2, "invalid value 'zn541' for '--drive <NAME>'"));
+    check(&["w.text-size", "--pace", "fast"], (2, "invalid value 'fast' for '--pace <TIMES>'"));
+    check(&["w.text-size"], (1, "w.text-size, line 2, column 5: a size in bytes was expected"));
+}
+
 #[test]
 fn experiments_that_cannot_be_meant_say_why() {
     let folder = folder();

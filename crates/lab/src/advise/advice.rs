@@ -1,0 +1,379 @@
+//! What follows: the one to take, what it costs and how long the drive lasts, and why not another.
+
+use serde::Serialize;
+
+use super::{Final, Question, Replayed, Survey, ZONE};
+
+/// An answer, and all that it rests on.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Advice {
+    /// The file.
+    pub trace: String,
+    /// What it asks for.
+    pub survey: Survey,
+    /// Reads in a second, of the trace or as they were given; `None`: nothing is said of years and months.
+    pub reads_per_s: Option<f64>,
+    /// What the cache may fill, in bytes.
+    pub capacity: u64,
+    /// Zones of it.
+    pub zones: u32,
+    /// Dollars for a million requests to the origin.
+    pub price: f64,
+    /// Drive writes per day, for five years, that years are counted by.
+    pub dwpd: f64,
+    /// What was replayed.
+    pub replayed: Vec<Replayed>,
+    /// What was run.
+    pub finals: Vec<Judged>,
+    /// Which of `finals` to take, by its number from 0.
+    pub take: usize,
+    /// Why, in sentences.
+    pub words: Vec<String>,
+    /// What the program was built from.
+    pub commit: String,
+}
+
+/// A run, and what it comes to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Judged {
+    /// The run.
+    #[serde(flatten)]
+    pub run: Final,
+    /// Bytes programmed for each read, once the cache is full.
+    pub programmed_per_read: f64,
+    /// Years that the drive lasts; `None` where reads per second are not known, or the drive is a guess.
+    pub years: Option<f64>,
+    /// Requests to the origin in a month, once the cache is full; `None` where reads per second are not known.
+    pub origin_requests_per_month: Option<f64>,
+    /// And what they cost, in dollars.
+    pub dollars_per_month: Option<f64>,
+}
+
+/// Years that drives are rated for.
+const RATED_YEARS: f64 = 5.0;
+
+const DAY_S: f64 = 86_400.0;
+const MONTH_S: f64 = 365.25 / 12.0 * DAY_S;
+
+/// Beyond this nobody would count on a drive: it dies of something else.
+pub(super) const YEARS_MAX: f64 = 99.0;
+
+/// A difference that is none: models and samples are not nearer to the drives.
+const ALIKE: f64 = 0.02;
+
+impl Advice {
+    pub(super) fn new(
+        question: &Question,
+        survey: Survey,
+        replayed: Vec<Replayed>,
+        finals: Vec<Final>,
+    ) -> Self {
+        let reads_per_s = question.reads_per_s.or(survey.reads_per_s());
+        let judge = |run: Final| Judged::new(question, reads_per_s, run);
+        let finals: Vec<Judged> = finals.into_iter().map(judge).collect();
+        let mut advice = Self {
+            trace: question.recorded.trace.display().to_string(),
+            survey,
+            reads_per_s,
+            capacity: question.room().0,
+            zones: question.zones(),
+            price: question.price,
+            dwpd: question.dwpd,
+            replayed,
+            take: best(&finals),
+            finals,
+            words: Vec::new(),
+            commit: question.commit.clone(),
+        };
+        advice.words = advice.say();
+        advice
+    }
+
+    /// The run to take.
+    #[must_use]
+    pub fn taken(&self) -> &Judged {
+        &self.finals[self.take]
+    }
+
+    fn say(&self) -> Vec<String> {
+        let mut words = vec![self.what_to_take(), self.what_it_gives()];
+        words.extend(self.what_it_costs());
+        words.extend(self.why_not_another());
+        words.extend(self.the_other_kind());
+        words.extend(self.chunks());
+        words.extend(self.capacities());
+        words.push(self.how_it_was_found());
+        words.extend(self.guess());
+        words
+    }
+
+    fn what_to_take(&self) -> String {
+        let taken = self.taken();
+        let run = &taken.run;
+        let kind = if run.is_zoned { "with zones" } else { "without zones" };
+        let spare = match run.spare {
+            0 => String::new(),
+            spare => format!(", {spare} % of it never written"),
+        };
+        format!(
+            "Take {} ({kind}): policy {}, chunks of {}, {} GiB{spare}.",
+            run.drive_name(),
+            run.replayed.policy,
+            zonal_base::Bytes(run.replayed.chunk),
+            self.capacity >> 30,
+        )
+    }
+
+    fn what_it_gives(&self) -> String {
+        let Judged { run, .. } = self.taken();
+        let replayed = &run.replayed;
+        let ms = |nanos: u64| nanos as f64 / 1e6;
+        format!(
+            "Once full it answers {:.1} % of the reads and {:.1} % of the bytes; on the model of the drive, with {} gets under \
+             way, half of all gets take {:.2} ms at most, 99 % {:.1} ms, 99.9 % {:.1} ms, at {:.0} gets/s ({:.2} GiB/s).",
+            100.0 * replayed.late_hit_ratio,
+            100.0 * replayed.late_byte_hit_ratio,
+            run.experiment.tasks,
+            ms(run.outcome.get.p50_ns),
+            ms(run.outcome.get.p99_ns),
+            ms(run.outcome.get.p999_ns),
+            run.gets_per_s(),
+            run.outcome.get_gib_per_s(),
+        )
+    }
+
+    fn what_it_costs(&self) -> Vec<String> {
+        let taken = self.taken();
+        let Some(((rate, requests), dollars)) =
+            self.reads_per_s.zip(taken.origin_requests_per_month).zip(taken.dollars_per_month)
+        else {
+            return vec![format!(
+                "The trace has no times, so nothing is said of months and years: --reads-per-s does. Each million reads is {:.0} \
+                 requests to the origin ({:.2} $) and {:.2} GiB programmed.",
+                1e6 * taken.run.replayed.late_fetches,
+                taken.run.replayed.late_fetches * self.price,
+                1e6 * taken.programmed_per_read / GIB,
+            )];
+        };
+        let mut said = vec![format!(
+            "At {rate:.1} reads/s that is {:.2} million requests to the origin in a month, {dollars:.2} $ at {} $ a million; without \
+             a cache {:.2} $.",
+            requests / 1e6,
+            self.price,
+            rate * MONTH_S / 1e6 * self.price,
+        )];
+        said.extend(taken.years.map(|years| {
+            let at_most = if YEARS_MAX <= years { "more than " } else { "" };
+            format!(
+                "The drive programs {:.1} GiB a day and lasts {at_most}{:.1} years, if it is rated for {} drive writes a day for \
+                 five years over what the cache uses of it. No data sheet of it was to be had: look yours up, and say --dwpd.",
+                rate * DAY_S * taken.programmed_per_read / GIB,
+                years.min(YEARS_MAX),
+                self.dwpd,
+            )
+        }));
+        said
+    }
+
+    /// The next best on the same kind of drive.
+    fn why_not_another(&self) -> Option<String> {
+        let taken = self.taken();
+        let is_rival = |one: &&Judged| {
+            one.run.is_zoned == taken.run.is_zoned
+                && (&one.run.replayed.policy, one.run.replayed.chunk)
+                    != (&taken.run.replayed.policy, taken.run.replayed.chunk)
+        };
+        let of = |one: &&Judged| one.run.replayed.late_fetches;
+        let rival = self.finals.iter().filter(is_rival).min_by(|a, b| of(a).total_cmp(&of(b)))?;
+        Some(format!(
+            "{} with chunks of {} would ask the origin {} and make the drive program {}; its p99 is {:.1} ms.",
+            rival.run.replayed.policy,
+            zonal_base::Bytes(rival.run.replayed.chunk),
+            compared(rival.run.replayed.late_fetches, taken.run.replayed.late_fetches),
+            compared(rival.programmed_per_read, taken.programmed_per_read),
+            rival.run.p99().0 as f64 / 1e6,
+        ))
+    }
+
+    fn the_other_kind(&self) -> Option<String> {
+        let taken = self.taken();
+        let others = self.finals.iter().filter(|one| one.run.is_zoned != taken.run.is_zoned);
+        let other = others.min_by(|a, b| order(a).total_cmp(&order(b)))?;
+        let kind = if other.run.is_zoned { "With" } else { "Without" };
+        let spare = match other.run.spare {
+            0 => "nothing left spare".into(),
+            spare => format!("{spare} % left spare"),
+        };
+        let years = other.years.map_or(String::new(), |years| {
+            format!(", and it lasts {:.1} years", years.min(YEARS_MAX))
+        });
+        Some(format!(
+            "{kind} zones ({}, {spare}) the drive writes {:.2} bytes for each of the cache's instead of {:.2}; it asks the origin {}, \
+             programs {}, gives {:.2} GiB/s instead of {:.2}, its p99 is {:.1} ms instead of {:.1}{years}.",
+            other.run.drive_name(),
+            other.run.device_amplification(),
+            taken.run.device_amplification(),
+            compared(other.run.replayed.late_fetches, taken.run.replayed.late_fetches),
+            compared(other.programmed_per_read, taken.programmed_per_read),
+            other.run.outcome.get_gib_per_s(),
+            taken.run.outcome.get_gib_per_s(),
+            other.run.p99().0 as f64 / 1e6,
+            taken.run.p99().0 as f64 / 1e6,
+        ))
+    }
+
+    fn chunks(&self) -> Option<String> {
+        let taken = &self.taken().run.replayed;
+        let same = |one: &&Replayed| {
+            one.policy == taken.policy && one.zones == taken.zones && one.sample == taken.sample
+        };
+        let others: Vec<&Replayed> = self.replayed.iter().filter(same).collect();
+        if others.len() < 2 {
+            return Some(format!(
+                "Chunk sizes make no difference here: no object is larger than {}.",
+                zonal_base::Bytes(taken.chunk)
+            ));
+        }
+        let each = others.iter().map(|one| {
+            let chunk = zonal_base::Bytes(one.chunk);
+            format!(
+                "{chunk}: {:.2} % hits, {:.0} B written",
+                100.0 * one.late_hit_ratio,
+                one.late_flash_bytes
+            )
+        });
+        let each: Vec<String> = each.collect();
+        Some(format!("Chunks, for each read: {}.", each.join("; ")))
+    }
+
+    fn capacities(&self) -> Option<String> {
+        let taken = &self.taken().run.replayed;
+        if self.survey.footprint <= self.capacity {
+            return Some(format!(
+                "All that the trace reads is {:.1} GiB: more than that buys nothing.",
+                self.survey.footprint as f64 / GIB
+            ));
+        }
+        let same = |one: &&Replayed| {
+            one.policy == taken.policy && one.zones < self.zones && one.sample == taken.sample
+        };
+        let mut less: Vec<&Replayed> = self.replayed.iter().filter(same).collect();
+        less.sort_by_key(|one| std::cmp::Reverse(one.zones));
+        let less = less.iter().map(|one| {
+            let gib = (u64::from(one.zones) * ZONE.0) >> 30;
+            format!("{gib} GiB: {:.1} %", 100.0 * one.late_hit_ratio)
+        });
+        let less: Vec<String> = less.collect();
+        (!less.is_empty()).then(|| {
+            format!(
+                "With less room it answers fewer reads: {}. All that the trace reads is {:.0} GiB.",
+                less.join(", "),
+                self.survey.footprint as f64 / GIB
+            )
+        })
+    }
+
+    fn how_it_was_found(&self) -> String {
+        let sample = self.replayed.iter().map(|one| one.sample).min().unwrap_or(1);
+        let runs = self.taken().run.replayed_sample();
+        let replays = match sample {
+            1 => "Replays were of all requests".to_owned(),
+            sample => {
+                format!("Replays were of one object in {sample}, on as small a part of the room")
+            }
+        };
+        let of_runs = match runs {
+            1 => "runs, too".to_owned(),
+            runs => format!("runs of one in {runs}"),
+        };
+        let apart = self.finals.iter().map(|one| {
+            let replayed = one.run.replayed.hit_ratio;
+            (one.run.outcome.hit_ratio() - replayed).abs()
+        });
+        let apart = apart.fold(0.0, f64::max);
+        let sampled = self.replayed.iter().find(|one| sample < one.sample).and_then(|one| {
+            let is_whole = |other: &&Replayed| {
+                (&other.policy, other.chunk, other.zones, other.sample)
+                    == (&one.policy, one.chunk, one.zones, sample)
+            };
+            let whole = self.replayed.iter().find(is_whole)?;
+            Some((one.late_hit_ratio - whole.late_hit_ratio).abs())
+        });
+        let sampled = sampled.map_or(String::new(), |error| {
+            format!(
+                " The sample of the runs alone moves the hit ratio of a replay by {:.2} points.",
+                100.0 * error
+            )
+        });
+        format!(
+            "{replays}; {of_runs}. Hit ratios of runs and replays, both from an empty cache on, differ by {:.1} points at most.{sampled} \
+             Figures of a full cache are those of the second half of the trace.",
+            100.0 * apart
+        )
+    }
+
+    fn guess(&self) -> Option<String> {
+        let is_guess = self.finals.iter().any(|one| one.run.is_guess);
+        is_guess.then(|| {
+            "Nothing of this drive was measured: of its figures only the write amplification is worth reading.".into()
+        })
+    }
+}
+
+pub(super) const GIB: f64 = (1_u64 << 30) as f64;
+
+impl Judged {
+    fn new(question: &Question, reads_per_s: Option<f64>, run: Final) -> Self {
+        let programmed_per_read = run.programmed_per_read();
+        let per_month = reads_per_s.map(|rate| rate * MONTH_S * run.replayed.late_fetches);
+        // Wear is spread over what the cache has, the spare part of it included.
+        let rated = question.dwpd * RATED_YEARS * 365.25 * question.room().0 as f64;
+        let years = reads_per_s.filter(|_| !run.is_guess).map(|rate| {
+            let a_year = rate * programmed_per_read * DAY_S * 365.25;
+            if a_year == 0.0 { f64::MAX } else { rated / a_year }
+        });
+        Self {
+            programmed_per_read,
+            years,
+            origin_requests_per_month: per_month,
+            dollars_per_month: per_month.map(|requests| requests / 1e6 * question.price),
+            run,
+        }
+    }
+}
+
+impl Final {
+    pub(super) fn drive_name(&self) -> String {
+        let name = self.experiment.drive.to_string();
+        name.split('?').next().unwrap_or_default().to_owned()
+    }
+
+    fn replayed_sample(&self) -> u32 {
+        match &self.experiment.workload {
+            crate::Workload::Recorded(recorded) => recorded.sample,
+            crate::Workload::Drawn(_) => 1,
+        }
+    }
+}
+
+/// Fewest requests to the origin; of those that are alike in that, fewest bytes programmed.
+fn best(finals: &[Judged]) -> usize {
+    let least = finals.iter().map(|one| one.run.replayed.late_fetches).fold(f64::MAX, f64::min);
+    let alike = |one: &Judged| one.run.replayed.late_fetches <= least * (1.0 + ALIKE);
+    let numbered = finals.iter().enumerate().filter(|(_, one)| alike(one));
+    numbered.min_by(|(_, a), (_, b)| order(a).total_cmp(&order(b))).map_or(0, |(at, _)| at)
+}
+
+fn order(one: &Judged) -> f64 {
+    one.programmed_per_read
+}
+
+/// What one thing is beside another.
+fn compared(this: f64, that: f64) -> String {
+    if that == 0.0 || (this / that - 1.0).abs() < 0.005 {
+        return "as much".into();
+    }
+    let percent = 100.0 * (this / that - 1.0);
+    let word = if percent < 0.0 { "less" } else { "more" };
+    format!("{:.0} % {word}", percent.abs())
+}

@@ -1,0 +1,189 @@
+//! A trace as the engine would see it, without a drive: objects are cut into chunks, copied and sampled as in a run, and
+//! take what their records take on flash.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use zonal_base::Bytes;
+
+use crate::Recorded;
+use crate::simulated::whole_blocks;
+use crate::trace::{Contender, FlashBytes, NEVER, Op, Outcome, Request, Tally};
+
+/// What was counted, of the first half of the trace and of the second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) halves: [Half; 2],
+}
+
+/// What was counted in a part of a trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Half {
+    pub(super) reads: u64,
+    /// Those of which every chunk was there.
+    pub(super) hits: u64,
+    pub(super) bytes: u64,
+    /// Of chunks that were there.
+    pub(super) hit_bytes: u64,
+    /// Requests for bytes: missing neighbours are one.
+    pub(super) fetches: u64,
+    /// Written for the first time, and again.
+    pub(super) filled: u64,
+    pub(super) moved: u64,
+}
+
+impl Counts {
+    /// All of the trace.
+    pub(super) const fn whole(&self) -> Half {
+        let [first, second] = self.halves;
+        Half {
+            reads: first.reads + second.reads,
+            hits: first.hits + second.hits,
+            bytes: first.bytes + second.bytes,
+            hit_bytes: first.hit_bytes + second.hit_bytes,
+            fetches: first.fetches + second.fetches,
+            filled: first.filled + second.filled,
+            moved: first.moved + second.moved,
+        }
+    }
+}
+
+/// A policy's cache, and what is asked of it.
+pub(super) struct Cut {
+    inner: Box<dyn Contender>,
+    recorded: Recorded,
+    size_of_all: Option<Bytes>,
+    chunk: Bytes,
+    /// Requests so far, and those of half the trace.
+    position: u64,
+    middle: u64,
+    /// Flash before the half that is being counted.
+    before: FlashBytes,
+    counts: Counts,
+    shared: Shared,
+}
+
+/// Where the counts are found afterwards.
+pub(super) type Shared = Arc<Mutex<Counts>>;
+
+/// Of a record besides its bytes: its descriptor in the segment and in the footer, each 36 bytes and 4 for each
+/// 32 KiB (docs/formats/zonelog.md).
+const fn descriptors(len: u64) -> u64 {
+    2 * (36 + 4 * len.div_ceil(32 << 10))
+}
+
+/// Of an object: its head with a name of some 40 bytes, packed, and that one's descriptors.
+const HEAD: u64 = 112 + descriptors(112);
+
+impl Cut {
+    pub(super) fn new(
+        inner: Box<dyn Contender>,
+        recorded: Recorded,
+        (size, chunk): (Bytes, Bytes),
+        requests: u64,
+    ) -> (Self, Shared) {
+        let shared = Shared::default();
+        let cut = Self {
+            inner,
+            size_of_all: recorded.size_of_all(size),
+            recorded,
+            chunk,
+            position: 0,
+            middle: requests / 2,
+            before: FlashBytes::default(),
+            counts: Counts::default(),
+            shared: shared.clone(),
+        };
+        (cut, shared)
+    }
+
+    fn chunks(&self, request: &Request) -> impl Iterator<Item = Request> + use<> {
+        let (chunk, id) = (self.chunk.0, request.id);
+        let all = whole_blocks(self.size_of_all, request.size).0;
+        (0..all.div_ceil(chunk)).map(move |number| {
+            let len = chunk.min(all - number * chunk);
+            let head = if number == 0 { HEAD } else { 0 };
+            let size = zonal_base::low_u32(zonal_base::index(len + descriptors(len) + head));
+            let id = if number == 0 { id } else { zonal_base::mix64(id ^ number << 32) };
+            Request { id, size, time_s: 0, next: NEVER, op: Op::Read }
+        })
+    }
+
+    fn get(&mut self, request: &Request) -> Outcome {
+        let per_fetch = (zonal_cache::STRIPE.0 / self.chunk.0).max(1);
+        let mut half = Half { reads: 1, ..Half::default() };
+        let (mut all, mut missing) = (true, false);
+        for (number, chunk) in (0..).zip(self.chunks(request)) {
+            half.bytes += u64::from(chunk.size);
+            match self.inner.read(&chunk) {
+                Outcome::Hit => {
+                    half.hit_bytes += u64::from(chunk.size);
+                    missing = false;
+                }
+                Outcome::Miss => {
+                    let begins = !missing || u64::is_multiple_of(number, per_fetch);
+                    half.fetches += u64::from(begins);
+                    (all, missing) = (false, true);
+                }
+            }
+        }
+        half.hits = u64::from(all);
+        let counted = &mut self.counts.halves[usize::from(self.middle <= self.position)];
+        counted.reads += half.reads;
+        counted.hits += half.hits;
+        counted.bytes += half.bytes;
+        counted.hit_bytes += half.hit_bytes;
+        counted.fetches += half.fetches;
+        if all { Outcome::Hit } else { Outcome::Miss }
+    }
+
+    /// What went to flash since this was last asked belongs to the half that `position` lies in.
+    fn note_flash(&mut self) {
+        let now = self.inner.flash();
+        let half = &mut self.counts.halves[usize::from(self.middle <= self.position)];
+        half.filled += now.filled - self.before.filled;
+        half.moved += now.moved - self.before.moved;
+        self.before = now;
+    }
+}
+
+impl Contender for Cut {
+    fn read(&mut self, request: &Request) -> Outcome {
+        self.get(request)
+    }
+
+    fn invalidate(&mut self, id: u64) {
+        self.inner.invalidate(id);
+    }
+
+    fn flash(&self) -> FlashBytes {
+        self.inner.flash()
+    }
+
+    fn run(&mut self, requests: &[Request], _: &mut Tally) {
+        for request in requests {
+            if self.recorded.requests.is_some_and(|most| most <= self.position) {
+                break;
+            }
+            for copy in 0..self.recorded.copies {
+                let Some(id) = self.recorded.id_of(request.id, copy) else { continue };
+                let of_copy = Request { id, ..*request };
+                match request.op {
+                    Op::Read => {
+                        self.get(&of_copy);
+                    }
+                    Op::Invalidate => {
+                        let chunks: Vec<u64> =
+                            self.chunks(&of_copy).map(|chunk| chunk.id).collect();
+                        chunks.into_iter().for_each(|id| self.inner.invalidate(id));
+                    }
+                }
+            }
+            if self.position + 1 == self.middle {
+                self.note_flash();
+            }
+            self.position += 1;
+        }
+        self.note_flash();
+        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = self.counts;
+    }
+}

@@ -1,0 +1,142 @@
+//! How much a trace asks for, and of what: one pass, in bounded memory.
+
+use serde::Serialize;
+use zonal_base::Bytes;
+
+use super::Question;
+use crate::bench::Progress;
+use crate::simulated::whole_blocks;
+use crate::trace::{NumberMap, Op, spread};
+
+/// What a trace asks for, all copies together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Survey {
+    /// Lines or records of the file, expanded.
+    pub requests: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Writes and deletions.
+    pub removals: u64,
+    /// Bytes that were read, in whole blocks.
+    pub read_bytes: u64,
+    /// Objects that were read. Beyond a million it is an estimate, within half a percent.
+    pub objects: u64,
+    /// Their bytes, each in its last size: a cache of this size holds everything.
+    pub footprint: u64,
+    /// The largest object.
+    pub largest: u64,
+    /// From the first request to the last; 0 where the trace has no times.
+    pub seconds: u64,
+}
+
+/// Requests that are read at a time.
+const BATCH: usize = 32 << 10;
+
+impl Survey {
+    pub(super) fn of(question: &Question, progress: &Progress) -> Result<Self, String> {
+        progress.begin("reading");
+        let recorded = &question.recorded;
+        let size_of_all = recorded.size_of_all(question.size);
+        let mut reader = recorded.file().open().map_err(|error| error.to_string())?;
+        let (mut survey, mut objects) = (Self::default(), Objects::default());
+        let (mut batch, mut times_s) = (Vec::with_capacity(BATCH), None);
+        loop {
+            reader.batch(&mut batch, BATCH).map_err(|error| error.to_string())?;
+            let left = recorded.requests.unwrap_or(u64::MAX) - survey.requests;
+            batch.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+            if batch.is_empty() {
+                break;
+            }
+            for request in &batch {
+                let (first, last) = times_s.unwrap_or((request.time_s, request.time_s));
+                times_s = Some((request.time_s.min(first), request.time_s.max(last)));
+                if request.op == Op::Invalidate {
+                    survey.removals += 1;
+                    continue;
+                }
+                let bytes = whole_blocks(size_of_all, request.size);
+                survey.reads += 1;
+                survey.read_bytes += bytes.0;
+                survey.largest = survey.largest.max(bytes.0);
+                objects.add(request.id, bytes);
+            }
+            survey.requests += batch.len() as u64;
+            progress.show_share(reader.done());
+        }
+        if survey.reads == 0 {
+            return Err(format!("{}: nothing is read in it", recorded.trace.display()));
+        }
+        survey.seconds = times_s.map_or(0, |(first, last)| u64::from(last - first));
+        (survey.objects, survey.footprint) = objects.estimate();
+        Ok(survey.times(u64::from(recorded.copies)))
+    }
+
+    const fn times(self, copies: u64) -> Self {
+        Self {
+            reads: self.reads * copies,
+            removals: self.removals * copies,
+            read_bytes: self.read_bytes * copies,
+            objects: self.objects * copies,
+            footprint: self.footprint * copies,
+            ..self
+        }
+    }
+
+    /// Of all reads.
+    #[must_use]
+    pub const fn mean(&self) -> Bytes {
+        Bytes(self.read_bytes / self.reads)
+    }
+
+    /// Reads in a second; `None` where the trace has no times.
+    #[must_use]
+    pub fn reads_per_s(&self) -> Option<f64> {
+        (self.seconds != 0).then(|| self.reads as f64 / self.seconds as f64)
+    }
+}
+
+/// Objects told apart at most: of more, those whose hash ends in enough zeros.
+const TOLD_APART: usize = 1 << 20;
+
+#[derive(Default)]
+struct Objects {
+    zeros: u32,
+    sizes: NumberMap<u64, Bytes>,
+}
+
+impl Objects {
+    fn add(&mut self, id: u64, bytes: Bytes) {
+        if spread(id).trailing_zeros() < self.zeros {
+            return;
+        }
+        self.sizes.insert(id, bytes);
+        if TOLD_APART < self.sizes.len() {
+            self.zeros += 1;
+            let zeros = self.zeros;
+            self.sizes.retain(|id, _| zeros <= spread(*id).trailing_zeros());
+        }
+    }
+
+    /// Objects, and their bytes.
+    fn estimate(&self) -> (u64, u64) {
+        let bytes: u64 = self.sizes.values().map(|bytes| bytes.0).sum();
+        ((self.sizes.len() as u64) << self.zeros, bytes << self.zeros)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_counted_exactly_up_to_a_million_and_nearly_beyond() {
+        for count in [1000, 5_000_000_u64] {
+            let mut objects = Objects::default();
+            (0..count).chain(0..1000).for_each(|id| objects.add(id * 8, Bytes(4096)));
+            let (seen, bytes) = objects.estimate();
+            let most = if count == 1000 { 0 } else { count / 200 };
+            assert!(seen.abs_diff(count) <= most, "{seen} of {count}");
+            assert_eq!(bytes, seen * 4096);
+        }
+    }
+}

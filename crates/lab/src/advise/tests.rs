@@ -1,0 +1,205 @@
+//! Advice on made traces: what is replayed agrees with what is counted by hand and with what is run.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use zonal_base::{Bytes, Nanos, Rng};
+
+use super::cut::Cut;
+use super::{Advice, Question, Survey, sweep};
+use crate::bench::Progress;
+use crate::trace::{Capacity, Room, make, replay};
+use crate::{Distribution, Draw, Recorded};
+
+fn file(name: &str, text: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("zonal-advise-{}-{name}", std::process::id()));
+    std::fs::write(&path, text).expect("a temporary file");
+    path
+}
+
+fn question(trace: PathBuf) -> Question {
+    Question {
+        recorded: Recorded::new(trace, None),
+        size: Bytes::kib(4),
+        drive: "zn540".parse().expect("ours"),
+        capacity: Some(Bytes::mib(17 << 10)),
+        dram: Bytes::mib(64),
+        // More would write more than the drive takes, which the engine refuses.
+        tasks: 4,
+        origin_latency: Nanos::millis(40),
+        price: 0.4,
+        reads_per_s: None,
+        dwpd: 1.0,
+        seed: 1,
+        at_once: 2,
+        commit: "test".into(),
+    }
+}
+
+const READS: u64 = 9_000;
+
+/// Reads of objects of 4 MiB, a hundred in a second: more than the cache holds, but not much.
+fn popular() -> String {
+    let draw = Draw::new(Distribution::Zipf { theta: 0.5 }, 8_000, 5);
+    let (mut chance, mut text) = (Rng::new(3), String::new());
+    for n in 0..READS {
+        let id = draw.key(&mut chance);
+        writeln!(text, "{} {id} {}", n / 100, 4 << 20).expect("memory");
+    }
+    text
+}
+
+#[test]
+fn what_a_trace_asks_for_is_counted() {
+    let lines =
+        "10,a,1,4095,1,get,0\n20,b,0,4097,1,get,0\n30,a,0,0,1,delete,0\n40,a,0,9000,1,get,0\n";
+    let path = file("counted.twitter", lines);
+    let of = |copies, requests| {
+        let mut question = question(path.clone());
+        question.recorded.copies = copies;
+        question.recorded.requests = requests;
+        Survey::of(&question, &Progress::hidden()).expect("it is there")
+    };
+    let blocks = |blocks: u64| blocks * 4096;
+    let once = Survey {
+        requests: 4,
+        reads: 3,
+        removals: 1,
+        read_bytes: blocks(1 + 2 + 3),
+        objects: 2,
+        footprint: blocks(2 + 3),
+        largest: blocks(3),
+        seconds: 30,
+    };
+    assert_eq!(of(1, None), once);
+    let three = of(3, None);
+    assert_eq!((three.reads, three.objects, three.seconds), (9, 6, 30));
+    assert_eq!(three.reads_per_s(), Some(0.3));
+    assert_eq!(of(1, Some(1)).reads, 1);
+    let why =
+        Survey::of(&question(file("none.twitter", "1,a,1,1,1,delete,0\n")), &Progress::hidden());
+    assert!(why.expect_err("no reads").ends_with("nothing is read in it"));
+}
+
+/// What is counted in the two halves of a trace, in a cache that holds everything.
+fn counted(name: &str, text: &str, chunk: Bytes) -> super::cut::Counts {
+    let question = question(file(name, text));
+    let survey = Survey::of(&question, &Progress::hidden()).expect("it is there");
+    let room = Room { capacity: Capacity::Bytes(Bytes::mib(1 << 10)), zones: 8 };
+    let inner = make("zone-fifo", room).expect("ours");
+    let recorded = question.recorded.clone();
+    let (cut, counts) = Cut::new(inner, recorded, (question.size, chunk), survey.requests);
+    let trace = question.recorded.file();
+    replay(&trace, vec![Box::new(cut)], &|_| ()).expect("it is there");
+    *counts.lock().expect("nobody panicked")
+}
+
+#[test]
+fn objects_are_cut_and_missing_neighbours_are_one_request() {
+    // Five chunks; the same again; a larger one of the same name, of which the first four are as they were but the first.
+    let text = "1 a 300000\n2 a 300000\n3 a 400000\n4 b 40000000\n";
+    let counts = counted("cut.text-size", text, Bytes::kib(64));
+    let [first, second] = counts.halves;
+    assert_eq!((first.reads, first.hits, first.fetches), (2, 1, 1));
+    // Of `a` the last chunk has another length, and two are new: one run at the end. `b` has more than a stripe.
+    assert_eq!((second.reads, second.hits, second.fetches), (2, 0, 1 + 2));
+    assert_eq!((first.moved, second.moved), (0, 0));
+    // 296 KiB, their descriptors, and the head.
+    let descriptors = 4 * (2 * (36 + 8)) + 2 * (36 + 8);
+    assert_eq!(first.filled, (296 << 10) + descriptors + 112 + 80);
+    assert_eq!(counts.whole().reads, 4);
+}
+
+#[test]
+fn more_room_hits_more_often() {
+    let question = question(file("rooms.text-size", &popular()));
+    let survey = Survey::of(&question, &Progress::hidden()).expect("it is there");
+    let rows = sweep::replay(&question, &survey, &Progress::hidden()).expect("it is there");
+    let (whole, half) = (&rows[0], &rows[1]);
+    let of = |row: &super::Replayed| (row.policy.clone(), row.chunk);
+    assert_eq!((of(whole), whole.zones / 2), (of(half), half.zones));
+    assert!(half.hit_ratio + 0.02 < whole.hit_ratio, "{half:?} and {whole:?}");
+    assert!(rows.iter().all(|one| one.sample == 1));
+}
+
+#[test]
+fn advice_is_of_runs_that_agree_with_replays_and_is_the_same_again() {
+    let question = question(file("popular.text-size", &popular()));
+    let folders = ["first", "second"].map(|name| {
+        let folder = format!("zonal-advice-{}-{name}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        let advice = question.advise(&Progress::hidden()).expect("it runs");
+        check(&question, &advice);
+        advice.write(&folder).expect("it can be written");
+        folder
+    });
+    // Nothing but the date tells two reports apart; the word before it is the commit.
+    let read = |folder: &PathBuf, name: &str| {
+        let text = std::fs::read_to_string(folder.join(name)).expect("it is there");
+        match text.split_once(", commit test, ") {
+            Some((before, after)) => {
+                format!("{before}{}", after.split_once(".</p>").expect("its end").1)
+            }
+            None => text,
+        }
+    };
+    let names = ["advice.json", "report.html", "hit-ratio.svg", "latency.svg", "device-wa.svg"];
+    for name in names {
+        assert_eq!(read(&folders[0], name), read(&folders[1], name), "{name}");
+    }
+    folders.iter().for_each(|folder| drop(std::fs::remove_dir_all(folder)));
+}
+
+fn check(question: &Question, advice: &Advice) {
+    for judged in &advice.finals {
+        let (run, replayed) = (judged.run.outcome.hit_ratio(), judged.run.replayed.hit_ratio);
+        // Each of 16 zones holds six points, and the engine fills and empties several at once.
+        let is_near = judged.run.spare != 0 || (run - replayed).abs() < 0.1;
+        assert!(is_near, "{run} in the run, {replayed} in the replay: {judged:?}");
+        assert_eq!(judged.run.outcome.gets, READS);
+    }
+    let kinds: Vec<(bool, u32)> =
+        advice.finals.iter().map(|one| (one.run.is_zoned, one.run.spare)).collect();
+    assert!(kinds.contains(&(true, 0)), "{kinds:?}");
+    for spare in [0, 10, 20] {
+        assert!(kinds.contains(&(false, spare)), "{kinds:?}");
+    }
+    let taken = advice.taken();
+    let fetches = |one: &super::advice::Judged| one.run.replayed.late_fetches;
+    assert!(advice.finals.iter().all(|one| fetches(taken) <= 1.02 * fetches(one)));
+    // 100 reads/s for a month of 30.4 days, and what is asked of the origin for each.
+    let requests = advice.finals[0].origin_requests_per_month.expect("the trace has times");
+    let expected = fetches(&advice.finals[0]) * advice.reads_per_s.expect("times") * 2_629_800.0;
+    assert!((requests / expected - 1.0).abs() < 1e-9);
+    let dollars = taken.dollars_per_month.expect("times");
+    let asked = taken.origin_requests_per_month.expect("times");
+    assert!((dollars - asked * question.price / 1e6).abs() < 1e-6);
+    // One drive write a day for five years, of what the cache uses.
+    let years = taken.years.expect("it was measured");
+    let a_day = advice.reads_per_s.expect("times") * taken.programmed_per_read * 86_400.0;
+    let expected = 5.0 * advice.capacity as f64 / a_day;
+    assert!((years / expected - 1.0).abs() < 1e-9, "{years} and {expected}");
+    let said = advice.to_string();
+    for part in ["Take zn540 (with zones)", "Without zones (sn540", "$ a million", "run  "] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_before_anything_is_read() {
+    let good = question("w.text-size".into());
+    assert_eq!(good.check(), Ok(()));
+    let refused = |question: Question, why: &str| {
+        let said = question.check().expect_err("it cannot be meant");
+        assert!(said.contains(why), "{said}");
+    };
+    let capacity = |gib: u64| Some(Bytes::mib(gib << 10));
+    refused(Question { capacity: capacity(2), ..good.clone() }, "--capacity 17GiB or more");
+    refused(Question { capacity: capacity(2000), ..good.clone() }, "zn540 has 950GiB");
+    refused(Question { price: f64::NAN, ..good.clone() }, "--price: write a number above 0");
+    refused(Question { dwpd: 0.0, ..good.clone() }, "--dwpd: write a number above 0");
+    refused(Question { reads_per_s: Some(-1.0), ..good.clone() }, "--reads-per-s: write a number");
+    refused(question("w.log".into()), "the name of w.log does not say it");
+    let odd = Question { size: Bytes::kib(5), ..question("w.u64le".into()) };
+    refused(odd, "--size: write a power of two from 4KiB to 1MiB");
+}
