@@ -24,7 +24,7 @@ fn question(trace: PathBuf) -> Question {
         drive: "zn540".parse().expect("ours"),
         capacity: Some(Bytes::mib(17 << 10)),
         dram: Bytes::mib(64),
-        // More would write more than the drive takes, which the engine refuses.
+        // Few: replays know no time, and so nothing of what a drive cannot take in time.
         tasks: 4,
         origin_latency: Nanos::millis(40),
         price: 0.4,
