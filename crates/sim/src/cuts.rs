@@ -23,12 +23,12 @@ pub(crate) fn cut_some(seed: u64, setting: &mut Setting, objects: &mut [NewObjec
 impl History {
     /// What each object is cut into that comes from the origin in this life; `None`: as the engine cuts everything.
     pub(crate) fn chunks_of(&self, life: &Life) -> Vec<Option<Chunk>> {
+        if !self.setting.is_cut_by_rules {
+            return vec![None; self.objects.len()];
+        }
         let mut rng = Rng::new(mix64(life.chance));
-        let mut draw = |_: &NewObject| {
-            let chunk = Chunk::new(Bytes::kib(4 << rng.below(8)));
-            chunk.filter(|_| !rng.one_in(4) && self.setting.is_cut_by_rules)
-        };
-        self.objects.iter().map(&mut draw).collect()
+        let mut draw = || Chunk::new(Bytes::kib(4 << rng.below(8))).filter(|_| !rng.one_in(4));
+        self.objects.iter().map(|_| draw()).collect()
     }
 
     /// The same as rules: each name is one of its own.
