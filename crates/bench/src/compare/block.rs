@@ -96,12 +96,12 @@ pub(crate) fn writes(stage: &Stage) -> Result<Vec<Row>, String> {
 }
 
 pub(crate) fn reads(stage: &Stage) -> Result<Vec<Row>, String> {
-    let (zonal, file) = (Serving::zonal(stage)?, Serving::file(stage)?);
-    for server in [&zonal, &file] {
+    let (zonal, memory) = (Serving::zonal(stage)?, Serving::memory(stage)?);
+    let file = Serving::file(stage)?;
+    for server in [&zonal, &memory, &file] {
         fill(stage, server)?;
     }
-    let (mut ours, mut of_fio) = <(Samples, Samples)>::default();
-    let (mut cpu, mut beside, mut of_file) = <(Samples, Samples, Samples)>::default();
+    let (mut ours, mut of_fio, mut cpu) = <(Samples, Samples, Samples)>::default();
     let flags = format!("--bs=4k --iodepth=64 --ramp_time=0.5 --runtime={}", stage.seconds);
     in_turns(
         stage.pairs,
@@ -117,16 +117,23 @@ pub(crate) fn reads(stage: &Stage) -> Result<Vec<Row>, String> {
             Ok(())
         },
     )?;
-    in_turns(
-        stage.pairs,
-        || fio(stage, &zonal, "randread", "").map(|asked| beside.push(asked.mib)),
-        || fio(stage, &file, "randread", "").map(|asked| of_file.push(asked.mib)),
-    )?;
+    let beside = |other: &Serving| {
+        let (mut ours, mut theirs) = <(Samples, Samples)>::default();
+        in_turns(
+            stage.pairs,
+            || fio(stage, &zonal, "randread", "").map(|asked| ours.push(asked.mib)),
+            || fio(stage, other, "randread", "").map(|asked| theirs.push(asked.mib)),
+        )?;
+        Ok::<_, String>((ours, theirs))
+    };
+    let ((beside_memory, of_memory), (beside_file, of_file)) = (beside(&memory)?, beside(&file)?);
     Ok(vec![
         Row::new("4 KiB random reads over NBD, 64 at once", "MiB/s", ours, Goal::RatioAtLeast(0.8))
             .beside("fio on the file", of_fio),
         Row::new("CPU of the server for each of them", "us", cpu, Goal::None),
-        Row::new("the same beside a file in the page cache", "MiB/s", beside, Goal::None)
+        Row::new("the same beside memory", "MiB/s", beside_memory, Goal::None)
+            .beside(MEMORY, of_memory),
+        Row::new("the same beside a file in the page cache", "MiB/s", beside_file, Goal::None)
             .beside(FILE, of_file),
     ])
 }
