@@ -1,11 +1,11 @@
-//! Which keys are asked for: `zipf:0.99`, `ycsb-zipf:0.99` or `uniform`.
+//! Which keys are asked for: `zipf:0.99`, `ycsb-zipf:0.99`, `ycsb-scrambled` or `uniform`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use zonal_base::Rng;
 
-use crate::{Permutation, Ycsb, Zipf};
+use crate::{Permutation, Scrambled, Ycsb, Zipf};
 
 /// How often each key is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,6 +20,8 @@ pub enum Distribution {
         /// Between 0 and 1.
         theta: f64,
     },
+    /// As YCSB's scrambled generator has it, with a theta of 0.99 that cannot be chosen: far more even than it says.
+    YcsbScrambled,
     /// All keys alike.
     Uniform,
 }
@@ -34,6 +36,9 @@ impl FromStr for Distribution {
         if text == "uniform" {
             return Ok(Self::Uniform);
         }
+        if text == "ycsb-scrambled" {
+            return Ok(Self::YcsbScrambled);
+        }
         let theta_after = |name| text.strip_prefix(name).and_then(|theta| theta.parse().ok());
         if let Some(theta) = theta_after("ycsb-zipf:").filter(|theta| 0.0 < *theta && *theta < 1.0)
         {
@@ -41,7 +46,7 @@ impl FromStr for Distribution {
         }
         match theta_after("zipf:") {
             Some(theta) if 0.0 < theta && theta <= THETA_MAX => Ok(Self::Zipf { theta }),
-            _ => Err("write uniform, zipf:THETA with THETA above 0, such as zipf:0.99, or ycsb-zipf:THETA with THETA between 0 and 1".into()),
+            _ => Err("write uniform, zipf:THETA with THETA above 0, such as zipf:0.99, ycsb-zipf:THETA with THETA between 0 and 1, or ycsb-scrambled".into()),
         }
     }
 }
@@ -52,6 +57,7 @@ impl fmt::Display for Distribution {
         match self {
             Self::Zipf { theta } => write!(f, "zipf:{theta}"),
             Self::YcsbZipf { theta } => write!(f, "ycsb-zipf:{theta}"),
+            Self::YcsbScrambled => f.write_str("ycsb-scrambled"),
             Self::Uniform => f.write_str("uniform"),
         }
     }
@@ -69,6 +75,7 @@ enum Ranks {
     /// Which key has which rank is the permutation's to say.
     Zipf(Zipf, Permutation),
     Ycsb(Ycsb),
+    Scrambled(Scrambled),
     Uniform,
 }
 
@@ -81,6 +88,7 @@ impl Draw {
                 Ranks::Zipf(Zipf::new(keys, theta), Permutation::new(keys, seed))
             }
             Distribution::YcsbZipf { theta } => Ranks::Ycsb(Ycsb::new(keys, theta)),
+            Distribution::YcsbScrambled => Ranks::Scrambled(Scrambled::new(keys)),
             Distribution::Uniform => Ranks::Uniform,
         };
         Self { keys, ranks }
@@ -97,6 +105,7 @@ impl Draw {
         match &self.ranks {
             Ranks::Zipf(zipf, permutation) => permutation.at(zipf.draw(rng) - 1),
             Ranks::Ycsb(ycsb) => ycsb.draw(rng),
+            Ranks::Scrambled(scrambled) => scrambled.draw(rng),
             Ranks::Uniform => rng.below(self.keys),
         }
     }
@@ -119,6 +128,7 @@ mod tests {
         check("uniform", Some(Distribution::Uniform));
         check("zipf:0.99", Some(Distribution::Zipf { theta: 0.99 }));
         check("zipf:1.2", Some(Distribution::Zipf { theta: 1.2 }));
+        check("ycsb-scrambled", Some(Distribution::YcsbScrambled));
         check("ycsb-zipf:0.99", Some(Distribution::YcsbZipf { theta: 0.99 }));
         for text in [
             "",

@@ -2,15 +2,17 @@
 //!
 //! Uses: `cache` and what it stands on. Knows nothing of: any real device, any cache of others (each is a
 //! [`bench::Subject`]), HTTP.
-//! Read in this order: `distribution`, `zipf`, `permutation`, `value`, `bench`; `characterize`; `trace`, `workload`; `simulated`,
-//! `experiment`, `paper`, `advise`.
+//! Read in this order: `distribution`, `zipf`, `ycsb`, `cachebench`, `permutation`, `value`, `bench`; `characterize`; `trace`, `made`,
+//! `workload`; `simulated`, `experiment`, `paper`, `advise`.
 
 pub mod advise;
 pub mod bench;
+mod cachebench;
 pub mod characterize;
 mod chart;
 mod distribution;
 pub mod experiment;
+pub mod made;
 mod page;
 pub mod paper;
 mod permutation;
@@ -21,9 +23,10 @@ mod workload;
 mod ycsb;
 mod zipf;
 
+pub use cachebench::{CacheBench, KeyGen};
 pub use distribution::{Distribution, Draw};
 pub use permutation::Permutation;
 pub use value::{Check, Generator, WrongBytes};
 pub use workload::{Pace, Recorded, Workload};
-pub use ycsb::Ycsb;
+pub use ycsb::{Scrambled, Ycsb};
 pub use zipf::Zipf;

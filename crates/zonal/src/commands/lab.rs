@@ -1,6 +1,7 @@
 //! `zonal lab`: experiments that need no device.
 
 mod advise;
+mod make;
 mod paper;
 mod run;
 mod trace;
@@ -22,6 +23,7 @@ enum Experiment {
     Paper(paper::Args),
     Trace(trace::Args),
     Advise(Box<advise::Args>),
+    Make(make::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -30,6 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Experiment::Paper(args) => paper::run(args),
         Experiment::Trace(args) => trace::run(args),
         Experiment::Advise(args) => advise::run(args),
+        Experiment::Make(args) => make::run(args),
     }
 }
 

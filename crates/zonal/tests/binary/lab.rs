@@ -207,3 +207,63 @@ fn experiments_that_cannot_be_meant_say_why() {
     check_failure(here, &["lab", "paper", "007"], (2, "invalid value '007' for '<NUMBER>'"));
     check_failure(here, &["lab", "paper", "000", "--table", "4"], (2, "invalid value '4'"));
 }
+
+#[test]
+fn a_made_workload_is_a_trace_that_is_read_again() {
+    let folder = folder();
+    let here = folder.path();
+    let make = |words: &[&str]| {
+        let output = run(here, &[&["lab", "make"], words].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    make(&["ycsb-scrambled", "--keys", "100", "--requests", "5000", "--out", "y.u32le"]);
+    assert_eq!(fs::metadata(here.join("y.u32le")).unwrap().len(), 4 * 5000);
+    let popularity = r#"{"popularityBuckets": [10, 90], "popularityWeights": [0.9, 0.1]}"#;
+    let sizes = r#"{"valSizeRange": [4096, 65536], "valSizeRangeProbability": [3, 1]}"#;
+    fs::write(here.join("pop.json"), popularity).unwrap();
+    fs::write(here.join("sizes.json"), sizes).unwrap();
+    make(&["--cachebench", ".", "--requests", "5000", "--out", "c.oracleGeneral.bin"]);
+    let tree = ["uniform", "--btree", "--keys", "100000", "--requests", "5000"];
+    make(&[&tree[..], &["--memory", "1MiB", "--chunk", "256KiB", "--out", "t.u32le"]].concat());
+    for trace in ["y.u32le", "c.oracleGeneral.bin", "t.u32le"] {
+        let words = ["lab", "trace", trace, "--policy", "lru", "--capacity", "10000", "--json"];
+        let output = run(here, &words);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let missed = report["rows"][0]["miss_ratio"].as_f64().unwrap();
+        // There is room for all: each object is missed once.
+        assert!((0.001..0.45).contains(&missed), "{trace}: {missed}");
+    }
+    let check = |words: &[&str], failure| {
+        check_failure(here, &[&["lab", "make"], words].concat(), failure);
+    };
+    fs::write(here.join("pop.json"), "{\"popularityBuckets\": [10],\n\"popularityWeights\": [-1]}")
+        .unwrap();
+    check(
+        &["--cachebench", ".", "--requests", "10", "--out", "d.u32le"],
+        (2, "./pop.json, line 2, column 25: -1 is negative: write 0 or more"),
+    );
+    check(
+        &["uniform", "--keys", "9", "--requests", "10", "--out", "d.csv"],
+        (2, "invalid value 'd.csv' for '--out <FILE>': write a name that ends in .u32le"),
+    );
+    check(
+        &[
+            "uniform",
+            "--keys",
+            "9",
+            "--requests",
+            "10",
+            "--btree",
+            "--chunk",
+            "5KiB",
+            "--out",
+            "d.u32le",
+        ],
+        (2, "a chunk is one page of 32KiB or several, below 4GiB, not 5KiB"),
+    );
+    check(
+        &["uniform", "--keys", "1000000000000", "--requests", "10", "--out", "d.u32le"],
+        (1, "d.u32le: key "),
+    );
+    assert!(!here.join("d.u32le").exists());
+}

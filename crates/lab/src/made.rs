@@ -1,0 +1,154 @@
+//! Traces that are made: a workload written to a file, which all that reads traces then reads as any other.
+//!
+//! 1. A [`Maker`] says what is asked for, one request after the other: keys whose popularity moves (`drifting`), the pages of a
+//!    B-tree (`btree`), or objects as [`CacheBench`] draws them.
+//! 2. [`Made::write`] writes them, as keys of 32 bits (`ZNCache`'s files are such) or with sizes and times.
+
+mod btree;
+mod drifting;
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use zonal_base::{Rng, index, low_u32};
+
+use crate::CacheBench;
+use crate::bench::Progress;
+use crate::trace::Format;
+pub use btree::{BTree, Shape};
+pub use drifting::Drifting;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub enum Maker {
+    /// Keys of equal size.
+    Drawn(Drifting),
+    /// Objects as CacheBench's files say.
+    CacheBench(CacheBench),
+    /// Pages of a B-tree, or what they are kept in.
+    BTree(Box<BTree>),
+}
+
+/// A trace to be made.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// What is asked for.
+    pub maker: Maker,
+    /// How many requests.
+    pub requests: u64,
+    /// How many in a second, where the format has times.
+    pub requests_per_s: u32,
+    /// Equal seeds, equal traces.
+    pub seed: u64,
+}
+
+/// The file of a trace that is made, `x.u32le` or `x.oracleGeneral.bin`: its name says how it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    path: PathBuf,
+    are_keys: bool,
+}
+
+/// Requests between two times that the progress is shown.
+const PROGRESS: u64 = 1 << 16;
+
+impl Output {
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl FromStr for Output {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let path = PathBuf::from(text);
+        match Format::of_name(&path) {
+            Some(Format::U32Le) => Ok(Self { path, are_keys: true }),
+            Some(Format::OracleGeneral) => Ok(Self { path, are_keys: false }),
+            _ => Err("write a name that ends in .u32le (keys alone) or .oracleGeneral.bin (sizes and times)".into()),
+        }
+    }
+}
+
+impl Maker {
+    /// The object of the request with this number, and its bytes.
+    fn next(&mut self, number: u64, rng: &mut Rng) -> (u64, u32) {
+        match self {
+            Self::Drawn(drifting) => drifting.next(number, rng),
+            Self::CacheBench(cachebench) => cachebench.draw(rng),
+            Self::BTree(tree) => tree.next(rng),
+        }
+    }
+}
+
+impl Made {
+    /// Writes the trace. It has its name when it is whole.
+    ///
+    /// # Errors
+    /// When a key does not fit, or the file cannot be written.
+    pub fn write(self, output: &Output, progress: &Progress) -> Result<(), String> {
+        progress.begin("requests");
+        let name = output.path.display();
+        let half = output.path.with_added_extension("half");
+        let cannot = |error: io::Error| format!("{name}: {error}");
+        let mut file = BufWriter::new(File::create(&half).map_err(cannot)?);
+        let written = self
+            .write_requests(output.are_keys, progress, &mut file)
+            .and_then(|()| file.flush().map_err(|error| error.to_string()))
+            .map_err(|why| format!("{name}: {why}"));
+        drop(file);
+        if written.is_err() {
+            // That it could not be written is what is said; what is left of it would only take room.
+            drop(fs::remove_file(&half));
+            return written;
+        }
+        fs::rename(half, &output.path).map_err(cannot)
+    }
+
+    fn write_requests(
+        mut self,
+        are_keys: bool,
+        progress: &Progress,
+        file: &mut impl Write,
+    ) -> Result<(), String> {
+        let mut rng = Rng::new(self.seed);
+        for number in 0..self.requests {
+            let (id, size) = self.maker.next(number, &mut rng);
+            let written = if are_keys {
+                let key = u32::try_from(id).map_err(|_| {
+                    format!(
+                        "key {id} has more than 32 bits: write .oracleGeneral.bin, or fewer keys"
+                    )
+                })?;
+                file.write_all(&key.to_le_bytes())
+            } else {
+                let seconds = number / u64::from(self.requests_per_s.max(1));
+                let seconds = seconds.min(u64::from(u32::MAX));
+                file.write_all(&record(low_u32(index(seconds)), id, size))
+            };
+            written.map_err(|error| error.to_string())?;
+            if number.is_multiple_of(PROGRESS) {
+                progress.show_share(number as f64 / self.requests as f64);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// As libCacheSim has it; when the object is asked for next is not said.
+fn record(seconds: u32, id: u64, size: u32) -> [u8; 24] {
+    let mut record = [0; 24];
+    record[..4].copy_from_slice(&seconds.to_le_bytes());
+    record[4..12].copy_from_slice(&id.to_le_bytes());
+    record[12..16].copy_from_slice(&size.to_le_bytes());
+    record[16..].copy_from_slice(&(-1_i64).to_le_bytes());
+    record
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! Pages that a B-tree asks for, as WiredTiger's does when its own memory is smaller than the tree: each lookup goes from the
+//! root to a leaf, and what is not among the pages used last is read.
+
+use std::collections::BTreeMap;
+
+use zonal_base::{Bytes, Rng, index, low_u32};
+
+use crate::Draw;
+use crate::trace::NumberMap;
+
+/// A tree, and the pages that its reader has in memory.
+#[derive(Clone, Debug)]
+pub struct BTree {
+    draw: Draw,
+    per_leaf: u64,
+    fanout: u64,
+    /// Pages that lie in one chunk, and the bytes of a chunk.
+    per_chunk: u64,
+    chunk: u32,
+    /// The first page of each level, leaves first, and the end of the last.
+    levels: Vec<u64>,
+    memory: Memory,
+    /// Pages of the lookup under way that have not been asked for, the next one last.
+    path: Vec<u64>,
+}
+
+/// The pages used last.
+#[derive(Clone, Debug, Default)]
+struct Memory {
+    most: usize,
+    now: u64,
+    used: NumberMap<u64, u64>,
+    order: BTreeMap<u64, u64>,
+}
+
+/// The shape of a tree.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Of every page.
+    pub page: Bytes,
+    /// Of a record, with its key.
+    pub record: Bytes,
+    /// Of a key and a pointer in a page that is no leaf.
+    pub entry: Bytes,
+    /// Of the reader.
+    pub memory: Bytes,
+    /// What the file of the tree is cut into: this is what is asked for. Pages, if it is as large as one.
+    pub chunk: Bytes,
+}
+
+impl BTree {
+    /// Lookups of the records that `draw` names, which stand in the order of their numbers.
+    ///
+    /// # Errors
+    /// When no record fits a page, fewer than two entries do, or a chunk is not so many pages.
+    pub fn new(draw: Draw, shape: Shape) -> Result<Self, String> {
+        let Shape { page, record, entry, memory, chunk } = shape;
+        let (per_leaf, fanout) = (page.0 / record.0.max(1), page.0 / entry.0.max(1));
+        if per_leaf == 0 || fanout < 2 {
+            return Err(format!("a page of {page} has room for a record and for two entries"));
+        }
+        if chunk.0 == 0 || !chunk.0.is_multiple_of(page.0) || u64::from(u32::MAX) < chunk.0 {
+            return Err(format!(
+                "a chunk is one page of {page} or several, below 4GiB, not {chunk}"
+            ));
+        }
+        let (mut levels, mut pages) = (vec![0], draw.keys().div_ceil(per_leaf));
+        loop {
+            levels.push(levels.last().copied().unwrap_or(0) + pages);
+            if pages == 1 {
+                break;
+            }
+            pages = pages.div_ceil(fanout);
+        }
+        let memory = Memory { most: index(memory.0 / page.0).max(1), ..Memory::default() };
+        let (per_chunk, chunk) = (chunk.0 / page.0, low_u32(index(chunk.0)));
+        Ok(Self { draw, per_leaf, fanout, per_chunk, chunk, levels, memory, path: Vec::new() })
+    }
+
+    /// Pages that the tree has.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        self.levels.last().copied().unwrap_or(0)
+    }
+
+    /// The chunk of the next page that is not in memory, and its bytes.
+    pub(super) fn next(&mut self, rng: &mut Rng) -> (u64, u32) {
+        (self.next_page(rng) / self.per_chunk, self.chunk)
+    }
+
+    fn next_page(&mut self, rng: &mut Rng) -> u64 {
+        loop {
+            while let Some(page) = self.path.pop() {
+                if !self.memory.has(page) {
+                    return page;
+                }
+            }
+            let mut at = self.draw.key(rng) / self.per_leaf;
+            for first in &self.levels[..self.levels.len() - 1] {
+                self.path.push(first + at);
+                at /= self.fanout;
+            }
+        }
+    }
+}
+
+impl Memory {
+    /// From here on the page was used last. False: it had to be read.
+    fn has(&mut self, page: u64) -> bool {
+        self.now += 1;
+        let before = self.used.insert(page, self.now);
+        if let Some(before) = before {
+            self.order.remove(&before);
+        }
+        self.order.insert(self.now, page);
+        if self.most < self.used.len()
+            && let Some((_, oldest)) = self.order.pop_first()
+        {
+            self.used.remove(&oldest);
+        }
+        before.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Distribution;
+
+    fn shape(memory_pages: u64) -> Shape {
+        let page = Bytes::kib(32);
+        let memory = Bytes(memory_pages * page.0);
+        Shape { page, record: Bytes::kib(1), entry: Bytes(64), memory, chunk: page }
+    }
+
+    fn tree(records: u64, shape: Shape) -> BTree {
+        BTree::new(Draw::new(Distribution::Uniform, records, 1), shape).expect("a page has room")
+    }
+
+    #[test]
+    fn a_tree_has_its_leaves_and_what_leads_to_them() {
+        // 32 records in a leaf, 512 leaves below a page.
+        assert_eq!(tree(32, shape(1)).pages(), 1);
+        assert_eq!(tree(32 * 512, shape(1)).pages(), 512 + 1);
+        assert_eq!(tree(32 * 512 * 3, shape(1)).pages(), 3 * 512 + 3 + 1);
+    }
+
+    #[test]
+    fn of_records_that_are_alike_as_many_leaves_are_read_as_do_not_fit_into_memory() {
+        // All that is no leaf stays: it is used in every lookup. Of 2048 leaves 512 - 5 fit.
+        let (mut tree, mut rng) = (tree(32 * 2048, shape(512)), Rng::new(3));
+        for _ in 0..20_000 {
+            tree.next_page(&mut rng);
+        }
+        let begun = tree.memory.now;
+        const READS: u32 = 20_000;
+        let mut others = 0;
+        for _ in 0..READS {
+            others += u32::from(2048 <= tree.next_page(&mut rng));
+        }
+        // Three pages in each lookup.
+        let lookups = (tree.memory.now - begun) as f64 / 3.0;
+        let (missed, expected) = (f64::from(READS) / lookups, 1.0 - 507.0 / 2048.0);
+        assert!((missed / expected - 1.0).abs() < 0.02, "{missed}, {expected}");
+        assert_eq!(others, 0);
+    }
+
+    #[test]
+    fn pages_that_lie_together_are_one_chunk() {
+        let (mut pages, mut rng) = (tree(32 * 2048, shape(8)), Rng::new(3));
+        let shape = Shape { chunk: Bytes::kib(256), ..shape(8) };
+        let (mut chunks, mut same) = (tree(32 * 2048, shape), Rng::new(3));
+        for _ in 0..1000 {
+            let page = pages.next(&mut rng).0;
+            assert_eq!(chunks.next(&mut same), (page / 8, 256 << 10));
+        }
+        let draw = Draw::new(Distribution::Uniform, 10, 1);
+        let odd = BTree::new(draw, Shape { chunk: Bytes::kib(48), ..shape });
+        assert!(odd.map(drop).expect_err("not whole").contains("not 48KiB"));
+        let small = BTree::new(draw, Shape { record: Bytes::kib(64), ..shape });
+        assert!(small.map(drop).expect_err("no room").contains("has room for a record"));
+    }
+}
