@@ -22,6 +22,7 @@ use zonal_base::{Bytes, Nanos};
 use zonal_emulator::Model;
 
 use crate::Workload;
+use crate::simulated::Habits;
 pub use campaign::{Campaign, Done};
 pub use file::{File, FileError};
 pub use outcome::{DriveBytes, Outcome};
@@ -64,6 +65,12 @@ pub struct Experiment {
     pub origin_latency: Nanos,
     /// A cache of threads claims a zone for a miss before it asks the origin.
     pub hold_zone_during_fetch: bool,
+    /// What ZNSCCache does as its code has it, besides what its paper describes.
+    #[serde(with = "text")]
+    pub habits: Habits,
+    /// ZNSCCache begins no get after so long.
+    #[serde(with = "text")]
+    pub limit: Nanos,
     /// Equal seeds, equal histories.
     pub seed: u64,
 }
@@ -74,6 +81,8 @@ pub struct Experiment {
 pub enum Engine {
     /// Threads that do everything themselves, as ZNCache has it, and promote whole zones (ZPLRU).
     Zncache,
+    /// One get after the other, as ZNSCCache has it; the zone whose chunks are oldest on average goes.
+    Znsccache,
     /// The engine that serves users.
     Zonal,
 }

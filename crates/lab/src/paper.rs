@@ -1,17 +1,172 @@
 //! Published experiments, run again in virtual time at full size, beside what was published.
 //!
 //! 1. `published`: the figures as they were printed.
-//! 2. One file for each paper: its experiments, which cell is which figure of which experiment, and what it claims.
-//! 3. `report`: published, here, deviation; verdicts; the same drive under Zonal's own defaults.
+//! 2. One file for each paper (`zncache`, `znsccache`): its experiments, and which cell is which figure of which experiment; what it
+//!    claims is in `claims`, or beside it.
+//! 3. `report`: published, here, deviation; verdicts; the same drive under Zonal's own defaults (`ours`).
+//! 4. `scoreboard`: how many cells of each paper came out how near.
 
 mod claims;
 mod ours;
 mod published;
 mod report;
+mod scoreboard;
 mod zncache;
+mod znsccache;
 
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+use crate::experiment::{Done, Experiment};
 pub use claims::{Claim, Verdict};
 pub use ours::Ours;
 pub use published::Published;
 pub use report::{Cell, DriveModel, Report};
+pub use scoreboard::Scoreboard;
 pub use zncache::{Part, ZnCache};
+pub use znsccache::{Kind, Variant, ZnsCCache};
+
+/// A paper whose experiments are here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paper {
+    /// "ZNCache - ZNS Workload Analysis" (Ramsden and Cheng, 2025).
+    ZnCache,
+    /// "ZNSCCACHE: ZNS Based Chunk Cache" (Ramsden, 2024).
+    ZnsCCache,
+}
+
+/// Which tables and figures of a paper; all of them if none is named.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// Numbers of tables.
+    pub tables: Vec<u32>,
+    /// Numbers of figures.
+    pub figures: Vec<u32>,
+}
+
+impl Paper {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 2] = [Self::ZnCache, Self::ZnsCCache];
+
+    /// Its number, and its title.
+    #[must_use]
+    pub const fn name(self) -> (&'static str, &'static str) {
+        match self {
+            Self::ZnCache => ("000", "ZNCache - ZNS Workload Analysis"),
+            Self::ZnsCCache => ("001", "ZNSCCACHE: ZNS Based Chunk Cache"),
+        }
+    }
+
+    /// Tables and figures that can be run again.
+    #[must_use]
+    pub fn has(self) -> Choice {
+        match self {
+            Self::ZnCache => Choice { tables: (5..=16).collect(), figures: Vec::new() },
+            Self::ZnsCCache => Choice { tables: (3..=5).collect(), figures: (5..=8).collect() },
+        }
+    }
+
+    /// # Errors
+    /// When the paper has none of these numbers here.
+    pub fn check(self, choice: &Choice) -> Result<(), String> {
+        let Choice { tables, figures } = self.has();
+        let (number, _) = self.name();
+        let unknown = |chosen: &[u32], have: &[u32]| chosen.iter().any(|one| !have.contains(one));
+        if unknown(&choice.tables, &tables) || unknown(&choice.figures, &figures) {
+            let span = |what, have: &[u32]| match have {
+                [first, .., last] => format!("{what} {first} to {last}"),
+                _ => format!("no {what}"),
+            };
+            let (tables, figures) = (span("tables", &tables), span("figures", &figures));
+            return Err(format!("paper {number} has {tables} and {figures} here"));
+        }
+        Ok(())
+    }
+
+    /// What is run for a choice. With `ours` also the same under Zonal's own defaults.
+    #[must_use]
+    pub fn experiments(self, choice: &Choice, ours: bool) -> Vec<Experiment> {
+        match self {
+            Self::ZnCache => zncache::experiments(&choice.of_tables(self), ours),
+            Self::ZnsCCache => znsccache::experiments(choice, ours),
+        }
+    }
+
+    /// From what these experiments gave.
+    ///
+    /// Requires: all of [`Paper::experiments`] are done.
+    #[must_use]
+    pub fn report(self, choice: &Choice, done: &[Done]) -> Report {
+        match self {
+            Self::ZnCache => zncache::report(&choice.of_tables(self), done),
+            Self::ZnsCCache => znsccache::report(choice, done),
+        }
+    }
+}
+
+impl Paper {
+    /// What a table or figure shows.
+    fn title(self, table: &str) -> &'static str {
+        match self {
+            Self::ZnCache => zncache::title(table),
+            Self::ZnsCCache => znsccache::title(table),
+        }
+    }
+
+    /// Rows that are counted together, and how their names begin.
+    const fn groups(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::ZnCache => &[("ZNS", "ZNS"), ("block", "Block")],
+            Self::ZnsCCache => &[("32 KiB", "small"), ("1 MiB", "large")],
+        }
+    }
+}
+
+impl Choice {
+    fn is_all(&self) -> bool {
+        self.tables.is_empty() && self.figures.is_empty()
+    }
+
+    fn of_tables(&self, paper: Paper) -> Vec<u32> {
+        if self.is_all() { paper.has().tables } else { self.tables.clone() }
+    }
+
+    /// Whether a cell of this place, `5` or `figure 6`, is asked for.
+    fn has(&self, place: &str) -> bool {
+        let is_in = |numbers: &[u32], number: &str| {
+            number.parse().is_ok_and(|number| numbers.contains(&number))
+        };
+        self.is_all()
+            || match place.strip_prefix("figure ") {
+                Some(number) => is_in(&self.figures, number),
+                None => is_in(&self.tables, place),
+            }
+    }
+}
+
+impl FromStr for Paper {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|paper| paper.name().0 == text);
+        found.ok_or_else(|| {
+            let numbers = Self::ALL.map(|paper| paper.name().0).join(", ");
+            format!("there is no paper {text:?} here: write {numbers}")
+        })
+    }
+}
+
+impl fmt::Display for Paper {
+    /// As it is read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name().0)
+    }
+}
+
+impl Serialize for Paper {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}

@@ -10,6 +10,7 @@ mod feed;
 mod measures;
 mod origin;
 mod readers;
+mod sequential;
 mod threaded;
 mod world;
 
@@ -32,6 +33,8 @@ pub(crate) use feed::{Load, Recording, whole_blocks};
 pub use measures::{Latency, Moved};
 pub(crate) use measures::{Measures, Timed};
 pub use origin::OriginTimes;
+pub use sequential::{Habit, Habits, HostCosts, SequentialSettings};
+pub(crate) use sequential::{Sequential, ZONE_USED, ZONES_LEFT};
 pub(crate) use threaded::Threaded;
 pub use threaded::{Calls, Claim, Lru, MemoryCosts, ThreadedSettings};
 pub use world::Ground;

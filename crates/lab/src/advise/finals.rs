@@ -8,6 +8,7 @@ use super::sweep::{POLICIES, Replayed, chunks, lookups};
 use super::{Question, Survey, ZONE, sweep};
 use crate::bench::Progress;
 use crate::experiment::{Campaign, Drive, Engine, Experiment, Outcome, Precondition};
+use crate::simulated::Habits;
 
 /// A cache on a drive that was run, and what it gave.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -167,6 +168,8 @@ impl Plan<'_> {
             tasks: question.tasks,
             origin_latency: question.origin_latency,
             hold_zone_during_fetch: false,
+            habits: Habits::default(),
+            limit: Nanos::MAX,
             seed: question.seed,
         }
     }

@@ -10,6 +10,7 @@ use serde::de::{Deserializer, Error, IntoDeserializer, MapAccess, SeqAccess, Vis
 use zonal_base::{Bytes, Nanos};
 
 use super::{Drive, Engine, Experiment, Precondition};
+use crate::simulated::Habits;
 use crate::{Recorded, Workload};
 
 /// A file of experiments.
@@ -65,6 +66,10 @@ struct Raw {
     origin_latency: Several<Text<Nanos>>,
     #[serde(default = "no")]
     hold_zone_during_fetch: Several<bool>,
+    #[serde(default = "no_habits")]
+    habits: Several<Text<Habits>>,
+    #[serde(default = "no_limit")]
+    limit: Several<Text<Nanos>>,
     #[serde(default = "first_seed")]
     seed: Several<u64>,
 }
@@ -96,6 +101,14 @@ fn by_trace_bytes() -> Several<Text<Bytes>> {
 
 fn no() -> Several<bool> {
     Several(vec![false])
+}
+
+fn no_habits() -> Several<Text<Habits>> {
+    Several(vec![Text(Habits::default())])
+}
+
+fn no_limit() -> Several<Text<Nanos>> {
+    Several(vec![Text(Nanos::MAX)])
 }
 
 fn first_seed() -> Several<u64> {
@@ -192,6 +205,8 @@ impl Raw {
             tasks: self.tasks.0[0],
             origin_latency: self.origin_latency.0[0].0,
             hold_zone_during_fetch: self.hold_zone_during_fetch.0[0],
+            habits: self.habits.0[0].0,
+            limit: self.limit.0[0].0,
             seed: self.seed.0[0],
         }];
         spread(&mut all, &self.cache, |one, cache| one.cache = *cache);
@@ -213,12 +228,23 @@ impl Raw {
             let is_list = 1 < self.hold_zone_during_fetch.0.len() || 1 < self.cache.0.len();
             one.hold_zone_during_fetch = *hold && !(is_list && one.cache == Engine::Zonal);
         });
+        // Neither of these has any but ZNSCCache.
+        let has_none = |one: &Experiment| 1 < self.cache.0.len() && one.cache != Engine::Znsccache;
+        spread(&mut all, &self.habits, |one, habits| {
+            one.habits = if has_none(one) { Habits::default() } else { habits.0 };
+        });
+        spread(&mut all, &self.limit, |one, limit| {
+            one.limit = if has_none(one) { Nanos::MAX } else { limit.0 };
+        });
         spread(&mut all, &self.seed, |one, seed| one.seed = *seed);
         for one in &mut all {
-            // So does the policy: the threads have two.
-            let is_known = Experiment::POLICIES_OF_THREADS.contains(&&*one.policy);
-            if 1 < self.cache.0.len() && one.cache == Engine::Zncache && !is_known {
-                one.policy = "zone-lru".into();
+            // So does the policy: the published caches have one or two.
+            let known = one.cache.policies();
+            if 1 < self.cache.0.len()
+                && let Some(first) = known.first()
+                && !known.contains(&&*one.policy)
+            {
+                one.policy = (*first).into();
             }
             // And what a trace says of keys and gets, in a list with workloads that do not.
             if 1 < self.workload.0.len() && matches!(one.workload, Workload::Recorded(_)) {

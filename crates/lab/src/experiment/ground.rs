@@ -84,7 +84,7 @@ impl Part {
 /// Zonal looks at what it reads; threads do not.
 fn medium(cache: Engine, geometry: &Geometry) -> Box<dyn Medium> {
     match cache {
-        Engine::Zncache => Box::new(Forgetful),
+        Engine::Zncache | Engine::Znsccache => Box::new(Forgetful),
         Engine::Zonal => Box::new(Tags::new(geometry)),
     }
 }
@@ -206,6 +206,8 @@ mod tests {
                 tasks: 1,
                 origin_latency: Nanos(0),
                 hold_zone_during_fetch: false,
+                habits: crate::simulated::Habits::default(),
+                limit: Nanos::MAX,
                 seed: 1,
             };
             let part = Part::prepare(&experiment).expect("it has 20 zones").drive;

@@ -32,6 +32,11 @@ pub struct Outcome {
     pub read: Latency,
     /// Chunks written to the drive by a cache of threads, likewise.
     pub write: Latency,
+    /// Zones finished by a cache that waits for it; counts 0 in others.
+    pub finish: Latency,
+    /// When the first zone that held something was emptied, in a cache that does one thing after the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_emptied_ns: Option<u64>,
     /// Bytes by minutes.
     pub moved: Vec<Moved>,
     /// What the drive did.

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use serde::Serialize;
+use zonal_base::Nanos;
 
 use super::{Done, Outcome};
 use crate::chart::{Along, Chart, Line};
@@ -24,7 +25,7 @@ pub struct Results {
 type Column = (&'static str, fn(&Done) -> String);
 
 /// What an experiment is. Those in which all are alike are left out of the table, not of the CSV.
-const OF_EXPERIMENT: [Column; 14] = [
+const OF_EXPERIMENT: [Column; 16] = [
     ("cache", |done| format!("{:?}", done.experiment.cache).to_lowercase()),
     ("drive", |done| done.experiment.drive.to_string()),
     ("precondition", |done| done.experiment.precondition.to_string()),
@@ -38,6 +39,11 @@ const OF_EXPERIMENT: [Column; 14] = [
     ("tasks", |done| done.experiment.tasks.to_string()),
     ("origin-latency", |done| done.experiment.origin_latency.to_string()),
     ("hold-zone-during-fetch", |done| done.experiment.hold_zone_during_fetch.to_string()),
+    ("habits", |done| done.experiment.habits.to_string()),
+    ("limit", |done| match done.experiment.limit {
+        Nanos::MAX => "none".into(),
+        limit => limit.to_string(),
+    }),
     ("seed", |done| done.experiment.seed.to_string()),
 ];
 

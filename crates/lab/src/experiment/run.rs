@@ -8,10 +8,11 @@ use super::ground::Part;
 use super::outcome::{DriveBytes, STRETCH};
 use super::{Engine, Experiment, Outcome, Precondition};
 use crate::simulated::{
-    Calls, Claim, Ground, Load, Lru, Measures, MemoryCosts, OriginTimes, Recording, Settings,
-    Simulated, Threaded, ThreadedSettings, Timed,
+    Calls, Claim, Ground, Habits, HostCosts, Load, Lru, Measures, MemoryCosts, OriginTimes,
+    Recording, Sequential, SequentialSettings, Settings, Simulated, Threaded, ThreadedSettings,
+    Timed, ZONE_USED, ZONES_LEFT,
 };
-use crate::{Draw, Recorded, Workload};
+use crate::{Draw, Pace, Recorded, Workload};
 
 /// Zones that ZNCache keeps active on a drive that knows none: as many as the drive with zones has.
 const ACTIVE_ZONES: u32 = 14;
@@ -34,6 +35,10 @@ const HOST_CONVENTIONAL: Nanos = Nanos(1_260);
 /// is more than the time that is left of a miss there (0.56 s of 7.44): its spread is what keeps threads apart.
 const MEMORY: MemoryCosts = MemoryCosts { copying: Nanos(2_200_000), touching: Nanos(490_000) };
 
+/// What opening the device, asking for its zones and closing it costs ZNSCCache with every read and write. Nobody published it.
+/// Fitted to one cell of paper 001, the geometric mean of smallquery-noevict in Table 5: all its other cells are predictions.
+const REOPENING: Nanos = Nanos(890_000);
+
 /// What Zonal cuts objects into, unless gets are smaller.
 const ZONAL_CHUNK: Bytes = zonal_cache::Settings::CHUNK;
 
@@ -46,6 +51,7 @@ pub fn run(experiment: &Experiment, on_progress: &dyn Fn(f64)) -> Result<Outcome
     let ground = Part::prepare(experiment)?;
     match experiment.cache {
         Engine::Zncache => zncache(experiment, ground, on_progress),
+        Engine::Znsccache => znsccache(experiment, ground, on_progress),
         Engine::Zonal => zonal(experiment, ground, on_progress),
     }
 }
@@ -59,7 +65,11 @@ impl Experiment {
             return Err(format!("zones: {} has 1 to {have}, not {}", self.drive, self.zones));
         }
         let capacity = self.drive.model().geometry().zone_capacity.bytes();
-        let most = if self.cache == Engine::Zncache { capacity } else { OBJECT_MAX };
+        let most = match self.cache {
+            Engine::Zncache => capacity,
+            Engine::Znsccache => ZONE_USED,
+            Engine::Zonal => OBJECT_MAX,
+        };
         let is_size = Bytes::kib(4) <= self.chunk && self.chunk <= most;
         if !is_size || !self.chunk.0.is_power_of_two() {
             return Err(format!("chunk: write a power of two from 4KiB to {most}"));
@@ -74,12 +84,16 @@ impl Experiment {
         if self.cache == Engine::Zncache && self.zones <= low {
             return Err(format!("zones: zncache wants {low} free ones, and more to use"));
         }
-        if self.cache == Engine::Zncache && !Self::POLICIES_OF_THREADS.contains(&&*self.policy) {
-            return Err("policy: zncache has zone-lru and chunk-lru".into());
+        let known = self.cache.policies();
+        if !known.is_empty() && !known.contains(&&*self.policy) {
+            let cache = self.cache.name();
+            return Err(format!("policy: {cache} has {}", known.join(" and ")));
         }
-        if self.cache == Engine::Zonal && self.hold_zone_during_fetch {
-            return Err("hold-zone-during-fetch: zonal never does, zncache may".into());
+        if self.cache != Engine::Zncache && self.hold_zone_during_fetch {
+            let cache = self.cache.name();
+            return Err(format!("hold-zone-during-fetch: {cache} never does, zncache may"));
         }
+        self.check_sequential()?;
         let spec = self.policy.parse::<zonal_policy::Spec>().map_err(|error| error.to_string());
         spec.and_then(|spec| spec.on_device().map_err(|error| error.to_string()))
             .map_err(|why| format!("policy: {why}"))?;
@@ -90,6 +104,31 @@ impl Experiment {
             Workload::Drawn(_) => self.check_drawn(),
             Workload::Recorded(recorded) => self.check_recorded(recorded),
         }
+    }
+
+    /// What ZNSCCache wants, and what nobody else has.
+    fn check_sequential(&self) -> Result<(), String> {
+        if self.cache != Engine::Znsccache {
+            return match (self.habits == Habits::default(), self.limit == Nanos::MAX) {
+                (true, true) => Ok(()),
+                (false, _) => Err("habits: only znsccache has any: leave habits out".into()),
+                (_, false) => Err("limit: only znsccache has one: leave limit out".into()),
+            };
+        }
+        if self.drive.model().geometry().kind != Kind::Zoned {
+            return Err(format!("drive: znsccache wants zones, and {} has none", self.drive));
+        }
+        if self.zones <= ZONES_LEFT + 1 {
+            let least = ZONES_LEFT + 2;
+            return Err(format!("zones: znsccache wants {least} or more"));
+        }
+        if self.tasks != 1 {
+            return Err("tasks: znsccache answers one get after the other: write 1".into());
+        }
+        if self.limit == Nanos(0) {
+            return Err("limit: there is nothing to do".into());
+        }
+        Ok(())
     }
 
     fn check_drawn(&self) -> Result<(), String> {
@@ -112,26 +151,48 @@ impl Experiment {
             }
         }
         if recorded.size_of_all(self.chunk).is_none() {
-            if self.cache == Engine::Zncache {
-                let why = "zncache has chunks of one size: the trace has sizes, zonal takes it";
-                return Err(format!("cache: {why}"));
+            if self.cache != Engine::Zonal {
+                let cache = self.cache.name();
+                let why = "has chunks of one size: the trace has sizes, zonal takes it";
+                return Err(format!("cache: {cache} {why}"));
             }
             if zonal_cache::STRIPE < self.chunk {
                 let most = zonal_cache::STRIPE;
                 return Err(format!("chunk: objects of a trace are cut into {most} at most"));
             }
         }
-        if self.cache == Engine::Zncache && recorded.copies != 1 {
-            return Err("copies: zncache has keys, of which there are no copies".into());
+        if self.cache != Engine::Zonal && recorded.copies != 1 {
+            let cache = self.cache.name();
+            return Err(format!("copies: {cache} has keys, of which there are no copies"));
+        }
+        if self.cache == Engine::Znsccache && recorded.pace != Pace::Full {
+            return Err("pace: znsccache has no times: leave pace out".into());
         }
         Ok(())
     }
 }
 
-impl Experiment {
-    /// What a cache of threads can forget by.
-    pub(super) const POLICIES_OF_THREADS: [&str; 2] = ["zone-lru", "chunk-lru"];
+impl Engine {
+    /// As it is written.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Zncache => "zncache",
+            Self::Znsccache => "znsccache",
+            Self::Zonal => "zonal",
+        }
+    }
 
+    /// What a published cache can forget by. Zonal has all policies, and names none here.
+    pub(super) const fn policies(self) -> &'static [&'static str] {
+        match self {
+            Self::Zncache => &["zone-lru", "chunk-lru"],
+            Self::Znsccache => &["epoch"],
+            Self::Zonal => &[],
+        }
+    }
+}
+
+impl Experiment {
     /// True when every chunk has a place of its own on the drive, and is written over there: no zone has to be emptied.
     pub(super) fn has_places(&self) -> bool {
         self.cache == Engine::Zncache
@@ -227,6 +288,43 @@ fn zncache(
     Ok(outcome(got, came.measures, drive))
 }
 
+fn znsccache(
+    experiment: &Experiment,
+    ground: Ground<Part>,
+    on_progress: &dyn Fn(f64),
+) -> Result<Outcome, String> {
+    let settings = SequentialSettings {
+        chunk: experiment.chunk,
+        zones: experiment.zones,
+        origin_latency: experiment.origin_latency,
+        limit: experiment.limit,
+        habits: experiment.habits,
+        host: HostCosts {
+            call: HOST_ZONED,
+            request: REQUEST,
+            touching: MEMORY.touching,
+            reopening: REOPENING,
+        },
+        seed: experiment.seed,
+    };
+    let capacity = ground.drive.geometry().zone_capacity.bytes().0;
+    let cache = Sequential::new(ground, settings, load(experiment)?, STRETCH);
+    let came = cache.run(on_progress)?;
+    let written = came.chunks_written * experiment.chunk.0;
+    let padded = came.zones_finished * (capacity - ZONE_USED.0);
+    let drive = DriveBytes { written, programmed: written + padded };
+    let gets = came.measures.latency(Timed::Get).count;
+    let got = Got {
+        gets,
+        hits: came.hits,
+        origin_requests: gets - came.hits,
+        bytes: gets * experiment.chunk.0,
+        took: came.took,
+    };
+    let first_emptied_ns = came.first_emptied.map(|at| at.0);
+    Ok(Outcome { first_emptied_ns, ..outcome(got, came.measures, drive) })
+}
+
 fn zonal(
     experiment: &Experiment,
     ground: Ground<Part>,
@@ -298,6 +396,8 @@ fn outcome(got: Got, measures: Measures, drive: DriveBytes) -> Outcome {
         miss: latency(Timed::Miss),
         read: latency(Timed::Read),
         write: latency(Timed::Write),
+        finish: latency(Timed::Finish),
+        first_emptied_ns: None,
         drive,
         moved: measures.moved(),
     }

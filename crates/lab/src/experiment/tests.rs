@@ -4,6 +4,7 @@ use zonal_base::{Bytes, Nanos};
 
 use super::{Campaign, Engine, Experiment, File, Precondition, run};
 use crate::bench::Progress;
+use crate::simulated::Habits;
 use crate::{Distribution, Pace, Recorded, Workload};
 
 const FILE: &str = r#"
@@ -33,6 +34,49 @@ fn every_combination_is_an_experiment_and_none_is_there_twice() {
     assert_eq!(first.precondition, Precondition::Random(Bytes::kib(64)));
     let zonal = file.experiments.iter().filter(|one| one.cache == Engine::Zonal);
     assert!(zonal.clone().count() == 8 && zonal.clone().all(|one| !one.hold_zone_during_fetch));
+}
+
+const SEQUENTIAL: &str = r#"
+title = "one after the other"
+cache = "znsccache"
+policy = "epoch"
+habits = ["none", "reopen+finish-in-line"]
+limit = "4h"
+drive = "zn540"
+zones = 10
+chunk = "1MiB"
+workload = "ycsb-scrambled"
+ratio = 2
+bytes = "1GiB"
+tasks = 1
+origin-latency = "123ms"
+"#;
+
+#[test]
+fn a_cache_that_does_one_thing_after_the_other_says_what_it_wants() {
+    let file = File::parse(SEQUENTIAL).expect("it is right");
+    assert_eq!(file.experiments.len(), 2);
+    let text = serde_json::to_string(&file.experiments[1]).expect("plain values");
+    assert_eq!(serde_json::from_str::<Experiment>(&text).ok().as_ref(), file.experiments.last());
+    let refused = |from: &str, to: &str, line: usize, why: &str| {
+        let text = SEQUENTIAL.replace(from, to);
+        let error = File::parse(&text).expect_err("it is wrong");
+        assert!(error.to_string().contains(why) && error.line == line, "{error}");
+    };
+    refused("\"epoch\"", "\"zone-lru\"", 4, "policy: znsccache has epoch");
+    refused("\"none\"", "\"smoking\"", 5, "\"smoking\" is no habit: write none, or of reopen");
+    refused("\"4h\"", "\"4d\"", 6, "write a whole number and ns, us, ms, s, min or h");
+    refused("\"4h\"", "\"0s\"", 6, "limit: there is nothing to do");
+    refused("zn540", "sn540", 7, "drive: znsccache wants zones, and sn540 has none");
+    refused("zones = 10", "zones = 2", 8, "zones: znsccache wants 3 or more");
+    refused("\"1MiB\"", "\"2GiB\"", 9, "write a power of two from 4KiB to 1GiB");
+    refused("tasks = 1", "tasks = 2", 13, "tasks: znsccache answers one get after the other");
+    let others = "cache = \"zncache\"\npolicy = \"zone-lru\"";
+    let from = "cache = \"znsccache\"\npolicy = \"epoch\"";
+    refused(from, others, 6, "limit: only znsccache has one: leave limit out");
+    let unlimited = SEQUENTIAL.replace("limit = \"4h\"\n", "").replace(from, others);
+    let error = File::parse(&unlimited).expect_err("it is wrong").to_string();
+    assert!(error.starts_with("line 5, column 1: habits: only znsccache has any"), "{error}");
 }
 
 #[track_caller]
@@ -139,6 +183,8 @@ fn small(cache: Engine, drive: &str) -> Experiment {
         tasks: 8,
         origin_latency: Nanos::millis(300),
         hold_zone_during_fetch: cache == Engine::Zncache,
+        habits: Habits::default(),
+        limit: Nanos::MAX,
         seed: 1,
     }
 }

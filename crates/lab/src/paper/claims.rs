@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::report::{Outcomes, short};
-use super::zncache::{Part, ZnCache};
+use super::report::short;
+use super::zncache::{Outcomes, Part, ZnCache};
 use crate::experiment::{Experiment, Outcome};
 
 /// A claim, and what came of it.
@@ -199,7 +199,7 @@ fn collection(outcomes: &Outcomes<'_>) -> Vec<Claim> {
 }
 
 impl Claim {
-    fn of_effect(claim: &str, published: f64, here: f64) -> Self {
+    pub(super) fn of_effect(claim: &str, published: f64, here: f64) -> Self {
         let verdict = match here / published {
             part if 0.5 <= part => Verdict::Holds,
             part if 0.0 < part => Verdict::HoldsWeaker,
@@ -210,6 +210,6 @@ impl Claim {
     }
 }
 
-fn percent(part: f64) -> String {
+pub(super) fn percent(part: f64) -> String {
     format!("{:+.1} %", part * 100.0)
 }

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use serde::Serialize;
-use zonal_base::Bytes;
+use zonal_base::{Bytes, Nanos};
 
-use super::report::{Outcomes, short};
-use super::zncache::ZnCache;
+use super::report::short;
 use crate::experiment::{Engine, Experiment, Outcome};
+use crate::simulated::Habits;
 
 /// A row of the paper, and the same under Zonal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -16,7 +16,7 @@ pub struct Ours {
     pub row: String,
     /// From a question to the origin to the last byte of a chunk.
     pub origin_latency_ms: f64,
-    /// Which cache: `zncache` or `zonal`.
+    /// Which cache: the paper's, or `zonal`.
     pub cache: &'static str,
     /// Gets that are under way together.
     pub tasks: usize,
@@ -42,15 +42,16 @@ const SMALL: Bytes = Bytes::mib(1);
 const DRAM: Bytes = Bytes::mib(64);
 
 impl Ours {
-    /// A run of the paper under Zonal: with as many gets under way as the paper had, and of small chunks with many.
-    pub(super) fn experiments(run: &ZnCache) -> Vec<Experiment> {
-        let theirs = run.experiment();
+    /// A run of a paper under Zonal: with as many gets under way as the paper had, and of small chunks with many.
+    pub(super) fn experiments(theirs: &Experiment) -> Vec<Experiment> {
         let with = |tasks| Experiment {
             cache: Engine::Zonal,
             policy: "flow".into(),
             dram: DRAM,
             tasks,
             hold_zone_during_fetch: false,
+            habits: Habits::default(),
+            limit: Nanos::MAX,
             ..theirs.clone()
         };
         let mut all = vec![with(theirs.tasks)];
@@ -60,28 +61,22 @@ impl Ours {
         all
     }
 
-    /// Nothing when Zonal was not run.
+    /// The row of this name, whose run is this. Nothing when Zonal was not run.
     pub(super) fn of<'a>(
-        run: &ZnCache,
-        outcomes: &Outcomes<'_>,
+        row: &str,
+        theirs: &Experiment,
         find: &dyn Fn(&Experiment) -> Option<&'a Outcome>,
     ) -> Vec<Self> {
-        let theirs = outcomes.get(run).map(|outcome| Self::new(run, &run.experiment(), outcome));
-        let ours: Vec<Self> = Self::experiments(run)
-            .iter()
-            .filter_map(|experiment| Some(Self::new(run, experiment, find(experiment)?)))
-            .collect();
-        if ours.is_empty() { Vec::new() } else { theirs.into_iter().chain(ours).collect() }
+        let of = |experiment: &Experiment| Some(Self::new(row, experiment, find(experiment)?));
+        let ours: Vec<Self> = Self::experiments(theirs).iter().filter_map(of).collect();
+        if ours.is_empty() { Vec::new() } else { of(theirs).into_iter().chain(ours).collect() }
     }
 
-    fn new(run: &ZnCache, experiment: &Experiment, outcome: &Outcome) -> Self {
+    fn new(row: &str, experiment: &Experiment, outcome: &Outcome) -> Self {
         Self {
-            row: run.row.into(),
+            row: row.into(),
             origin_latency_ms: experiment.origin_latency.0 as f64 / 1e6,
-            cache: match experiment.cache {
-                Engine::Zncache => "zncache",
-                Engine::Zonal => "zonal",
-            },
+            cache: experiment.cache.name(),
             tasks: experiment.tasks,
             get_gib_per_s: outcome.get_gib_per_s(),
             get_p99_ms: outcome.get.p99_ns as f64 / 1e6,
@@ -98,14 +93,14 @@ impl Ours {
         writeln!(f, "\nThe same drives and workloads under Zonal's own defaults:\n")?;
         writeln!(
             f,
-            "| {:<19} | {:>9} | cache   | tasks | {:>9} | {:>9} | hits    | written/got | WA    |",
+            "| {:<19} | {:>9} | cache     | tasks | {:>9} | {:>9} | hits    | written/got | WA    |",
             "row", "origin ms", "get GiB/s", "p99 ms"
         )?;
         writeln!(f, "| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |")?;
         rows.iter().try_for_each(|row| {
             writeln!(
                 f,
-                "| {:<19} | {:>9} | {:<7} | {:>5} | {:>9} | {:>9} | {:>5.1} % | {:>11.3} | {:>5.2} |",
+                "| {:<19} | {:>9} | {:<9} | {:>5} | {:>9} | {:>9} | {:>5.1} % | {:>11.3} | {:>5.2} |",
                 row.row,
                 short(row.origin_latency_ms),
                 row.cache,

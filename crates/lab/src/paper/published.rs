@@ -1,36 +1,38 @@
 //! Figures as they were published.
 
-/// A figure of a table.
+use super::Paper;
+
+/// A number that a paper prints.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Published {
-    /// The table's number.
-    pub table: u32,
+    /// The table's number, or `figure 6`.
+    pub table: &'static str,
     /// The row's name.
     pub row: &'static str,
     /// The column's.
     pub column: &'static str,
-    /// `ms` or `GiB/s`.
+    /// `ms` or `GiB/s`; nothing of a ratio or a count.
     pub unit: &'static str,
     /// The figure.
     pub value: f64,
 }
 
-/// "ZNCache - ZNS Workload Analysis".
-const PAPER_000: &str = include_str!("../../data/paper000.csv");
-
 impl Published {
-    /// All figures of Tables 5 to 16 of "ZNCache - ZNS Workload Analysis", in their order.
+    /// All that is compared of a paper, in the paper's order.
     #[must_use]
-    pub fn of_paper_000() -> Vec<Self> {
-        let lines = PAPER_000.lines().filter(|line| !line.starts_with('#')).skip(1);
+    pub fn of(paper: Paper) -> Vec<Self> {
+        let file = match paper {
+            Paper::ZnCache => include_str!("../../data/paper000.csv"),
+            Paper::ZnsCCache => include_str!("../../data/paper001.csv"),
+        };
+        let lines = file.lines().filter(|line| !line.starts_with('#')).skip(1);
         lines.map(|line| Self::parse(line).expect("the file is a part of this program")).collect()
     }
 
     fn parse(line: &'static str) -> Option<Self> {
         let mut fields = line.split(',');
         let mut next = || fields.next();
-        let table = next()?.parse().ok()?;
-        let (row, column, unit) = (next()?, next()?, next()?);
+        let (table, row, column, unit) = (next()?, next()?, next()?, next()?);
         let value = next()?.parse().ok()?;
         Some(Self { table, row, column, unit, value })
     }
@@ -42,11 +44,16 @@ mod tests {
 
     #[test]
     fn every_table_has_all_its_cells() {
-        let published = Published::of_paper_000();
+        let count = |paper, table: &str| {
+            let published = Published::of(paper);
+            assert!(published.iter().all(|figure| 0.0 < figure.value));
+            published.iter().filter(|figure| figure.table == table).count()
+        };
         for table in 5..=16 {
-            let cells = published.iter().filter(|figure| figure.table == table).count();
+            let cells = count(Paper::ZnCache, &table.to_string());
             assert_eq!(cells, if table <= 10 { 32 } else { 8 }, "table {table}");
         }
-        assert!(published.iter().all(|figure| 0.0 < figure.value));
+        let cells = ["3", "4", "5", "figure 6", "figure 8"];
+        assert_eq!(cells.map(|table| count(Paper::ZnsCCache, table)), [10, 4, 16, 1, 2]);
     }
 }

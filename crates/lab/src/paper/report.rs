@@ -5,15 +5,14 @@ use std::fmt;
 use serde::Serialize;
 
 use super::ours::Ours;
-use super::zncache::{self, ZnCache};
-use super::{Claim, Published, Verdict};
-use crate::experiment::{Done, Experiment, Outcome};
+use super::{Claim, Paper, Published, Variant, Verdict};
+use crate::experiment::Done;
 
 /// A paper's tables, run again.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The paper's number.
-    pub paper: &'static str,
+    pub paper: Paper,
     /// What the program was built from.
     pub commit: String,
     /// The seed of every run.
@@ -24,6 +23,9 @@ pub struct Report {
     pub cells: Vec<Cell>,
     /// What the paper says follows from them, as far as its tables were asked for.
     pub claims: Vec<Claim>,
+    /// The paper's cache with its habits and without, if that was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub variants: Vec<Variant>,
     /// The same drives and workloads under Zonal's own defaults, if that was asked for.
     pub ours: Vec<Ours>,
 }
@@ -40,7 +42,7 @@ pub struct DriveModel {
 /// A figure, as published and as it came out here.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cell {
-    /// The table's number.
+    /// The table's number, or `figure 6`.
     pub table: String,
     /// The row's name.
     pub row: String,
@@ -55,6 +57,17 @@ pub struct Cell {
 }
 
 impl Cell {
+    pub(super) fn new(figure: &Published, value: f64) -> Self {
+        Self {
+            table: figure.table.into(),
+            row: figure.row.into(),
+            column: figure.column.into(),
+            unit: figure.unit.into(),
+            published: figure.value,
+            value,
+        }
+    }
+
     /// How far it is from what was published, as a part of that.
     #[must_use]
     pub fn deviation(&self) -> f64 {
@@ -62,63 +75,18 @@ impl Cell {
     }
 }
 
-/// Outcomes by run.
-pub(super) struct Outcomes<'a>(pub(super) Vec<(ZnCache, &'a Outcome)>);
-
-impl Outcomes<'_> {
-    pub(super) fn get(&self, run: &ZnCache) -> Option<&Outcome> {
-        self.0.iter().find(|(other, _)| other == run).map(|(_, outcome)| *outcome)
-    }
-}
-
 impl Report {
-    /// The experiments of these tables of paper 000. With `ours` also those of [`Report::ours`].
-    #[must_use]
-    pub fn experiments(tables: &[u32], ours: bool) -> Vec<Experiment> {
-        let runs = ZnCache::runs(tables);
-        let mut experiments: Vec<Experiment> = runs.iter().map(ZnCache::experiment).collect();
-        if tables.iter().any(|table| *table <= 10) {
-            experiments.extend(super::claims::without_hold());
-        }
-        if ours {
-            experiments.extend(runs.iter().flat_map(Ours::experiments));
-        }
-        experiments
-    }
-
-    /// From what these experiments gave.
-    ///
-    /// Requires: all of [`Report::experiments`] are done.
-    #[must_use]
-    pub fn of_paper_000(tables: &[u32], done: &[Done]) -> Self {
-        let find = |experiment: &Experiment| {
-            let found = done.iter().find(|done| done.experiment == *experiment);
-            found.map(|done| &done.outcome)
-        };
-        let runs = ZnCache::runs(tables);
-        let outcomes = runs.iter().filter_map(|run| Some((*run, find(&run.experiment())?)));
-        let outcomes = Outcomes(outcomes.collect());
-        let figures = Published::of_paper_000();
-        let cells = figures.iter().filter(|figure| tables.contains(&figure.table));
-        let cells = cells.filter_map(|figure| {
-            let outcome = outcomes.get(&ZnCache::of(figure))?;
-            Some(Cell {
-                table: figure.table.to_string(),
-                row: figure.row.into(),
-                column: figure.column.into(),
-                unit: figure.unit.into(),
-                published: figure.value,
-                value: zncache::value(figure, outcome),
-            })
-        });
+    /// What all papers have alike. Requires: `done` are the runs of the paper.
+    pub(super) fn new(paper: Paper, cells: Vec<Cell>, claims: Vec<Claim>, done: &[Done]) -> Self {
         Self {
-            paper: "000",
+            paper,
             commit: done.first().map_or_else(String::new, |done| done.commit.clone()),
             seed: done.first().map_or(0, |done| done.experiment.seed),
             drives: drives(done),
-            cells: cells.collect(),
-            claims: super::claims::of_paper_000(&outcomes, &find),
-            ours: runs.iter().flat_map(|run| Ours::of(run, &outcomes, &find)).collect(),
+            cells,
+            claims,
+            variants: Vec::new(),
+            ours: Vec::new(),
         }
     }
 
@@ -151,20 +119,26 @@ const BOUNDS: [f64; 5] = [0.10, 0.15, 0.25, 0.30, 0.50];
 impl fmt::Display for Report {
     /// Markdown, aligned so that it can be read as it is.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let widths = self.cells.iter().map(|cell| cell.column.len());
+        let width = widths.max().unwrap_or(0).max("column".len());
         let mut table = "";
         for cell in &self.cells {
             if cell.table != table {
                 table = &cell.table;
-                writeln!(f, "\nTable {table}: {}\n", title(table))?;
+                let name = match table.parse::<u32>() {
+                    Ok(number) => format!("Table {number}"),
+                    Err(_) => table.replacen('f', "F", 1),
+                };
+                writeln!(f, "\n{name}: {}\n", self.paper.title(table))?;
                 writeln!(
                     f,
-                    "| {:<19} | column | unit  | {:>10} | {:>10} | {:>9} |",
-                    "row", "published", "here", "deviation"
+                    "| {:<19} | {:<width$} | unit  | {:>10} | {:>10} | {:>9} |",
+                    "row", "column", "published", "here", "deviation"
                 )?;
                 writeln!(
                     f,
-                    "| {:-<19} | ------ | ----- | {:->10} | {:->10} | {:->9} |",
-                    "", ":", ":", ":"
+                    "| {:-<19} | {:-<width$} | ----- | {:->10} | {:->10} | {:->9} |",
+                    "", "", ":", ":", ":"
                 )?;
             }
             let (published, here) = (short(cell.published), short(cell.value));
@@ -172,7 +146,7 @@ impl fmt::Display for Report {
             let Cell { row, column, unit, .. } = cell;
             writeln!(
                 f,
-                "| {row:<19} | {column:<6} | {unit:<5} | {published:>10} | {here:>10} | {deviation:>9} |"
+                "| {row:<19} | {column:<width$} | {unit:<5} | {published:>10} | {here:>10} | {deviation:>9} |"
             )?;
         }
         if !self.claims.is_empty() {
@@ -184,37 +158,20 @@ impl fmt::Display for Report {
             writeln!(f, "| {claim} | {published} | {here} | {verdict}{why} |")?;
         }
         writeln!(f, "\nCells within 10, 15, 25, 30 and 50 % of what was published:\n")?;
-        for (name, prefix) in [("ZNS", "ZNS"), ("block", "Block")] {
+        for (name, prefix) in self.paper.groups() {
             let (within, all) = self.within(&BOUNDS, |cell| cell.row.starts_with(prefix));
             if 0 < all {
                 let within: Vec<String> = within.iter().map(ToString::to_string).collect();
                 writeln!(f, "- {name}: {} of {all}", within.join(", "))?;
             }
         }
+        Variant::write_table(&self.variants, f)?;
         Ours::write_table(&self.ours, f)?;
         write!(f, "\nSeed {}, commit {}", self.seed, self.commit)?;
         for DriveModel { name, constants } in &self.drives {
             write!(f, ", {name} with constants {constants}")?;
         }
         writeln!(f, ".")
-    }
-}
-
-/// What a table of paper 000 shows.
-fn title(table: &str) -> &'static str {
-    match table {
-        "5" => "latency of gets",
-        "6" => "latency of writing a chunk",
-        "7" => "latency of reading a chunk",
-        "8" => "throughput of gets",
-        "9" => "throughput of reads",
-        "10" => "throughput of writes",
-        "11" => "latency of gets, whole drive, trimmed",
-        "12" => "latency of gets, whole drive, trimmed, an origin without latency",
-        "13" => "latency of writing a chunk, whole drive, trimmed",
-        "14" => "latency of writing a chunk, whole drive, trimmed, an origin without latency",
-        "15" => "latency of reading a chunk, whole drive, trimmed",
-        _ => "latency of reading a chunk, whole drive, trimmed, an origin without latency",
     }
 }
 

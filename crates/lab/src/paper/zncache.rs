@@ -7,9 +7,11 @@
 
 use zonal_base::{Bytes, Nanos};
 
-use super::Published;
+use super::report::Cell;
+use super::{Ours, Paper, Published, Report, claims};
 use crate::Distribution;
-use crate::experiment::{Drive, Engine, Experiment, Outcome, Precondition};
+use crate::experiment::{Done, Drive, Engine, Experiment, Outcome, Precondition};
+use crate::simulated::Habits;
 
 /// Which of the paper's runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,9 +71,9 @@ impl ZnCache {
     #[must_use]
     pub fn runs(tables: &[u32]) -> Vec<Self> {
         let mut runs = Vec::new();
-        for figure in Published::of_paper_000() {
+        for figure in Published::of(Paper::ZnCache) {
             let run = Self::of(&figure);
-            if tables.contains(&figure.table) && !runs.contains(&run) {
+            if tables.contains(&number(&figure)) && !runs.contains(&run) {
                 runs.push(run);
             }
         }
@@ -81,7 +83,7 @@ impl ZnCache {
     /// The run that a figure is of.
     #[must_use]
     pub fn of(figure: &Published) -> Self {
-        let part = Part::of_table(figure.table).expect("a table of this paper");
+        let part = Part::of_table(number(figure)).expect("a table of this paper");
         Self { row: figure.row, part }
     }
 
@@ -133,15 +135,81 @@ impl ZnCache {
             tasks: THREADS,
             origin_latency: if self.part == Part::CollectionAtOnce { Nanos(0) } else { fetch },
             hold_zone_during_fetch: true,
+            habits: Habits::default(),
+            limit: Nanos::MAX,
             seed: 1,
         }
     }
 }
 
+/// The experiments of these tables. With `ours` also the same under Zonal.
+pub(super) fn experiments(tables: &[u32], ours: bool) -> Vec<Experiment> {
+    let runs: Vec<Experiment> = ZnCache::runs(tables).iter().map(ZnCache::experiment).collect();
+    let mut experiments = runs.clone();
+    if tables.iter().any(|table| *table <= 10) {
+        experiments.extend(claims::without_hold());
+    }
+    if ours {
+        experiments.extend(runs.iter().flat_map(Ours::experiments));
+    }
+    experiments
+}
+
+/// What came of them.
+pub(super) fn report(tables: &[u32], done: &[Done]) -> Report {
+    let find = |experiment: &Experiment| {
+        let found = done.iter().find(|done| done.experiment == *experiment);
+        found.map(|done| &done.outcome)
+    };
+    let runs = ZnCache::runs(tables);
+    let outcomes = runs.iter().filter_map(|run| Some((*run, find(&run.experiment())?)));
+    let outcomes = Outcomes(outcomes.collect());
+    let figures = Published::of(Paper::ZnCache);
+    let figures = figures.iter().filter(|figure| tables.contains(&number(figure)));
+    let cell = |figure: &Published| {
+        Some(Cell::new(figure, value(figure, outcomes.get(&ZnCache::of(figure))?)))
+    };
+    let cells = figures.filter_map(cell).collect();
+    let claims = claims::of_paper_000(&outcomes, &find);
+    let ours = runs.iter().flat_map(|run| Ours::of(run.row, &run.experiment(), &find)).collect();
+    Report { ours, ..Report::new(Paper::ZnCache, cells, claims, done) }
+}
+
+/// Outcomes by run.
+pub(super) struct Outcomes<'a>(pub(super) Vec<(ZnCache, &'a Outcome)>);
+
+impl Outcomes<'_> {
+    pub(super) fn get(&self, run: &ZnCache) -> Option<&Outcome> {
+        self.0.iter().find(|(other, _)| other == run).map(|(_, outcome)| *outcome)
+    }
+}
+
+/// This paper's figures are all of tables.
+fn number(figure: &Published) -> u32 {
+    figure.table.parse().expect("the number of a table")
+}
+
+/// What a table of paper 000 shows.
+pub(super) fn title(table: &str) -> &'static str {
+    match table {
+        "5" => "latency of gets",
+        "6" => "latency of writing a chunk",
+        "7" => "latency of reading a chunk",
+        "8" => "throughput of gets",
+        "9" => "throughput of reads",
+        "10" => "throughput of writes",
+        "11" => "latency of gets, whole drive, trimmed",
+        "12" => "latency of gets, whole drive, trimmed, an origin without latency",
+        "13" => "latency of writing a chunk, whole drive, trimmed",
+        "14" => "latency of writing a chunk, whole drive, trimmed, an origin without latency",
+        "15" => "latency of reading a chunk, whole drive, trimmed",
+        _ => "latency of reading a chunk, whole drive, trimmed, an origin without latency",
+    }
+}
+
 /// The figure of a run that the paper published, as it came out here.
-#[must_use]
-pub(super) fn value(figure: &Published, outcome: &Outcome) -> f64 {
-    let of = match figure.table {
+fn value(figure: &Published, outcome: &Outcome) -> f64 {
+    let of = match number(figure) {
         5 | 11 | 12 => Figure::GetLatency,
         6 | 13 | 14 => Figure::WriteLatency,
         7 | 15 | 16 => Figure::ReadLatency,

@@ -23,10 +23,12 @@ pub(crate) enum Timed {
     Read,
     /// Writing one to it.
     Write,
+    /// Finishing a zone, while somebody waits for it.
+    Finish,
 }
 
 impl Timed {
-    const COUNT: usize = 5;
+    const COUNT: usize = 6;
 }
 
 /// Latencies and bytes, while they are collected.
@@ -58,6 +60,12 @@ pub struct Latency {
     pub p99_ns: u64,
     /// One in a thousand did.
     pub p999_ns: u64,
+    /// The longest; these are within a thousandth as well.
+    pub max_ns: u64,
+    /// The geometric mean.
+    pub geomean_ns: u64,
+    /// The standard deviation.
+    pub sd_ns: u64,
 }
 
 /// Bytes that moved in a stretch of time: each counts when all of its chunk had.
@@ -70,6 +78,13 @@ pub struct Moved {
     pub read: u64,
     /// To the drive.
     pub written: u64,
+}
+
+impl Latency {
+    /// How long all of them took together.
+    pub(crate) fn sum_ns(&self) -> f64 {
+        self.mean_ns as f64 * self.count as f64
+    }
 }
 
 impl Measures {
@@ -108,6 +123,9 @@ impl Measures {
             p50_ns: histogram.value_at_quantile(0.5),
             p99_ns: histogram.value_at_quantile(0.99),
             p999_ns: histogram.value_at_quantile(0.999),
+            max_ns: histogram.max(),
+            geomean_ns: geomean(histogram),
+            sd_ns: whole(histogram.stdev()),
         }
     }
 
@@ -118,6 +136,28 @@ impl Measures {
         }
         self.moved
     }
+}
+
+fn geomean(histogram: &Histogram<u64>) -> u64 {
+    if histogram.is_empty() {
+        return 0;
+    }
+    let of_value = |value: u64, count: u64| {
+        (histogram.median_equivalent(value).max(1) as f64).ln() * count as f64
+    };
+    let values = histogram.iter_recorded();
+    let sum: f64 =
+        values.map(|value| of_value(value.value_iterated_to(), value.count_at_value())).sum();
+    whole((sum / histogram.len() as f64).exp())
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "nanoseconds, not negative"
+)]
+fn whole(nanos: f64) -> u64 {
+    nanos.round() as u64
 }
 
 #[cfg(test)]
@@ -133,6 +173,10 @@ mod tests {
         let latency = measures.latency(Timed::Get);
         assert_eq!((latency.count, latency.mean_ns), (1000, 500_500_000));
         assert!(latency.p99_ns.abs_diff(990_000_000) < 1_000_000, "{latency:?}");
+        let near = |value: u64, millis: f64| (value as f64 / 1e6 / millis - 1.0).abs() < 0.002;
+        // The thousandth root of the factorial of a thousand; the root of (1000^2 - 1) / 12.
+        assert!(near(latency.geomean_ns, 369.49) && near(latency.sd_ns, 288.67), "{latency:?}");
+        assert!(near(latency.max_ns, 1000.0), "{latency:?}");
         assert_eq!(measures.latency(Timed::Read), Latency::default());
         for (at, bytes) in [(5, 1), (64, 2), (65, 4), (125, 8)] {
             measures.stretch_at(Nanos::secs(at)).got += bytes;

@@ -205,7 +205,13 @@ fn experiments_that_cannot_be_meant_say_why() {
     assert!(!here.join("held").exists());
     check_failure(here, &["lab", "run", "nowhere.toml"], (2, "nowhere.toml: No such file"));
     check_failure(here, &["lab", "paper", "007"], (2, "invalid value '007' for '<NUMBER>'"));
-    check_failure(here, &["lab", "paper", "000", "--table", "4"], (2, "invalid value '4'"));
+    let check = |words: &[&str], said| {
+        check_failure(here, &[&["lab", "paper"], words].concat(), (2, said));
+    };
+    check(&["000", "--table", "4"], "paper 000 has tables 5 to 16 and no figures here");
+    check(&["001", "--figure", "9"], "paper 001 has tables 3 to 5 and figures 5 to 8 here");
+    check(&["001", "--page", "p.md"], "--page is for the scoreboard: write zonal lab paper all");
+    check(&["all", "--table", "5"], "the scoreboard is of all tables and figures: leave --table");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! `zonal lab paper`: a paper's experiments at full drive size in virtual time.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use zonal_lab::bench::Progress;
 use zonal_lab::experiment::Campaign;
-use zonal_lab::paper::Report;
+use zonal_lab::paper::{Choice, Paper, Report, Scoreboard};
 
 use super::super::print;
 use super::at_once;
@@ -14,25 +15,36 @@ use crate::failure::Failure;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Papers: 000, \"ZNCache - ZNS Workload Analysis\" (Ramsden and Cheng, 2025), Tables 5 to 16: chunks of 64 KiB, 256 MiB and
-512 MiB, a ZNS drive and its block twin. The drives are the models zn540 and sn540; no constant of theirs
-was fitted to a cache. docs/lab.md says how the runs are made, docs/results/papers.md what came out.
+512 MiB, a ZNS drive and its block twin. 001, \"ZNSCCACHE: ZNS Based Chunk Cache\" (Ramsden, 2024), Tables 3 to 5 and Figures 5 to 8:
+as its code works, as the paper describes it, and with finishes that nobody waits for. all: how many cells of each paper
+came out how near; --page writes that into a page, between the lines that its message names.
+
+The drives are the models zn540 and sn540; no constant of theirs was fitted to a cache. docs/lab.md says how the runs
+are made, docs/results/papers.md what came out.
 
 Every run takes one core and up to 3 GiB. With --keep a run that was done before, by the same program, is not run again.
 
 Examples: zonal lab paper 000 --table 5
-          zonal lab paper 000 --keep lab-000
-          zonal lab paper 000 --keep lab-000 --ours
-          zonal lab paper 000 --table 5,6 --json")]
+          zonal lab paper 001 --figure 6,7
+          zonal lab paper 000 --keep lab-papers --ours
+          zonal lab paper 000 --table 5,6 --json
+          zonal lab paper all --keep lab-papers --page docs/results/papers.md")]
 pub(crate) struct Args {
-    /// The paper's number
-    #[arg(value_name = "NUMBER", value_parser = ["000"])]
-    paper: String,
+    /// The paper's number, or all
+    #[arg(value_name = "NUMBER")]
+    papers: Papers,
     /// These tables only, with commas between them
-    #[arg(long = "table", value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(5..=16))]
+    #[arg(long = "table", value_name = "N", value_delimiter = ',')]
     tables: Vec<u32>,
+    /// These figures only, with commas between them
+    #[arg(long = "figure", value_name = "N", value_delimiter = ',')]
+    figures: Vec<u32>,
     /// Also the same drives and workloads under Zonal's own defaults
     #[arg(long)]
     ours: bool,
+    /// Write the scoreboard of all papers into this page
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
     /// Keep what each run gave in this folder, and take from there what was run before
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -44,16 +56,58 @@ pub(crate) struct Args {
     json: bool,
 }
 
+#[derive(Clone, Copy, Debug)]
+enum Papers {
+    One(Paper),
+    All,
+}
+
+impl FromStr for Papers {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(Self::All),
+            number => number.parse().map(Self::One).map_err(|why: String| format!("{why}, or all")),
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let tables: Vec<u32> =
-        if args.tables.is_empty() { (5..=16).collect() } else { args.tables.clone() };
+    let choice = Choice { tables: args.tables.clone(), figures: args.figures.clone() };
+    match args.papers {
+        Papers::One(_) if args.page.is_some() => {
+            Err(Failure::request("--page is for the scoreboard: write zonal lab paper all"))
+        }
+        Papers::One(paper) => {
+            paper.check(&choice).map_err(Failure::request)?;
+            let report = report(paper, &choice, args)?;
+            if args.json { print::json(&report) } else { print::text(&report.to_string()) }
+        }
+        Papers::All if choice != Choice::default() || args.ours => Err(Failure::request(
+            "the scoreboard is of all tables and figures: leave --table, --figure and --ours out",
+        )),
+        Papers::All => scoreboard(args),
+    }
+}
+
+fn scoreboard(args: &Args) -> Result<(), Failure> {
+    let reports = Paper::ALL.map(|paper| report(paper, &Choice::default(), args));
+    let reports: Result<Vec<Report>, Failure> = reports.into_iter().collect();
+    let scoreboard = Scoreboard::of(&reports?);
+    if let Some(page) = &args.page {
+        scoreboard.write(page).map_err(Failure::work)?;
+    }
+    if args.json { print::json(&scoreboard) } else { print::text(&scoreboard.to_string()) }
+}
+
+fn report(paper: Paper, choice: &Choice, args: &Args) -> Result<Report, Failure> {
     let campaign = Campaign {
-        experiments: Report::experiments(&tables, args.ours),
+        experiments: paper.experiments(choice, args.ours),
         at_once: at_once(args.jobs),
         kept: args.keep.clone(),
         commit: zonal_sim::COMMIT.into(),
     };
     let done = campaign.run(&Progress::on_terminal()).map_err(Failure::work)?;
-    let report = Report::of_paper_000(&tables, &done);
-    if args.json { print::json(&report) } else { print::text(&report.to_string()) }
+    Ok(paper.report(choice, &done))
 }

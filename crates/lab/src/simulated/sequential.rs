@@ -1,0 +1,339 @@
+//! A cache that does one thing after the other, as ZNSCCache (paper 001) has it, in virtual time: it looks a chunk up, reads it,
+//! or waits for the origin and writes it, and only then takes the next get.
+//!
+//! 1. Of each zone 1 GiB is used. One zone is filled from its first chunk to its last, then it is finished (`write`).
+//! 2. After every get, when only [`ZONES_LEFT`] zone is not full, the [`ZONES_EMPTIED`] zones that are oldest on average are emptied (`evict`).
+//! 3. What the published code does besides are [`Habits`]; without them the cache is as its paper describes it, and zones are
+//!    finished in the background, which the paper leaves to others.
+
+mod habits;
+mod line;
+
+use zonal_base::{
+    BLOCK_BYTES, Blocks, Bytes, Contents, Lba, Nanos, Payload, Pool, PoolClass, Rng, ZoneId, index,
+    low_u32,
+};
+use zonal_device::{Action, Command, ZonedDevice};
+
+use super::Turns;
+use super::feed::{Ask, Feed, Load, What};
+use super::measures::{Measures, Timed};
+use super::world::Ground;
+use crate::trace::NumberMap;
+pub use habits::{Habit, Habits};
+use line::Line;
+
+/// What is simulated besides the drive.
+#[derive(Clone, Copy, Debug)]
+pub struct SequentialSettings {
+    /// What a get gets: all chunks have this size, a power of two up to 1 GiB.
+    pub chunk: Bytes,
+    /// Zones that are used, from the first on.
+    pub zones: u32,
+    /// From the question to the origin to the last byte of its answer.
+    pub origin_latency: Nanos,
+    /// No get begins after so long.
+    pub limit: Nanos,
+    /// What it does besides.
+    pub habits: Habits,
+    /// What calls cost.
+    pub host: HostCosts,
+    /// Equal seeds, equal histories.
+    pub seed: u64,
+}
+
+/// What the host's part of a read or write takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostCosts {
+    /// A call that reads or writes, beyond the drive.
+    pub call: Nanos,
+    /// The largest request that the kernel makes of a call.
+    pub request: Bytes,
+    /// Fresh memory that is read into, for each MiB.
+    pub touching: Nanos,
+    /// Opening the device, asking for its zones, and closing it.
+    pub reopening: Nanos,
+}
+
+/// What came of some gets.
+pub(crate) struct SequentialOutcome {
+    pub(crate) hits: u64,
+    pub(crate) took: Nanos,
+    pub(crate) measures: Measures,
+    pub(crate) chunks_written: u64,
+    pub(crate) zones_finished: u64,
+    /// When the first zone that held something was emptied.
+    pub(crate) first_emptied: Option<Nanos>,
+}
+
+/// What is used of a zone: the published code has trouble with more.
+pub(crate) const ZONE_USED: Bytes = Bytes::mib(1024);
+
+/// Zones that are not full, at which some are emptied, and how many.
+pub(crate) const ZONES_LEFT: u32 = 1;
+const ZONES_EMPTIED: usize = 2;
+
+/// What is written at a time by those who write little.
+const SMALL: Blocks = Blocks(1);
+
+/// A chunk's number: those of a zone follow each other.
+type Place = u32;
+
+/// A cache on a drive, and everything around it.
+pub(crate) struct Sequential<D> {
+    settings: SequentialSettings,
+    line: Line<D>,
+    pool: Pool,
+    data: Payload,
+    keys: Feed,
+    chance: Rng,
+    begun: Nanos,
+    chunks_per_zone: u32,
+    places: NumberMap<u64, Place>,
+    zones: Vec<Zone>,
+    /// Zones that are not full; the last is written next.
+    open: Vec<u32>,
+    measures: Measures,
+    hits: u64,
+    zones_finished: u64,
+    first_emptied: Option<Nanos>,
+}
+
+/// What lies in a zone.
+#[derive(Clone, Debug, Default)]
+struct Zone {
+    /// Of each chunk, and when it was inserted, or used last: after the beginning.
+    chunks: Vec<(u64, Nanos)>,
+    /// Of all these times.
+    sum: u128,
+}
+
+impl<D: ZonedDevice> Sequential<D> {
+    /// A cache with nothing in it, on a drive with zones that has come to a moment.
+    ///
+    /// Requires: more than [`ZONES_LEFT`] zones of the drive, each with [`ZONE_USED`].
+    pub(crate) fn new(
+        ground: Ground<D>,
+        settings: SequentialSettings,
+        load: Load,
+        stretch: Nanos,
+    ) -> Self {
+        let line = Line::new(ground);
+        let geometry = *line.drive().geometry();
+        assert!(ZONES_LEFT < settings.zones && settings.zones <= geometry.zone_count);
+        assert!(ZONE_USED.blocks_ceil() <= geometry.zone_capacity);
+        let blocks = settings.host.request.min(settings.chunk).blocks_ceil();
+        let classes = [PoolClass { blocks, count: 2 }];
+        let pool = Pool::holding(Contents::Tags, &classes, Box::new(|| ()));
+        let data = pool.take(blocks).expect("nobody has taken one yet");
+        let data = data.freeze(index(blocks.bytes().0));
+        let begun = line.now();
+        Self {
+            settings,
+            pool,
+            data,
+            keys: Feed::new(load),
+            chance: Rng::new(Rng::new(settings.seed).next_u64()),
+            begun,
+            chunks_per_zone: low_u32(index(ZONE_USED.0 / settings.chunk.0)),
+            places: NumberMap::default(),
+            zones: vec![Zone::default(); settings.zones as usize],
+            open: (0..settings.zones).rev().collect(),
+            measures: Measures::new(begun, stretch),
+            hits: 0,
+            zones_finished: 0,
+            first_emptied: None,
+            line,
+        }
+    }
+
+    /// Gets all keys, or as many as there is time for. `on_progress` hears the part that is done, now and then.
+    ///
+    /// # Errors
+    /// When the drive refused something, or the keys cannot be read.
+    pub(crate) fn run(mut self, on_progress: &dyn Fn(f64)) -> Result<SequentialOutcome, String> {
+        let turns = Turns::default();
+        while self.since_begun() < self.settings.limit
+            && let Some(ask) = self.keys.next(&mut self.chance)
+        {
+            let Ask { what: What::Key(key), due: None } = ask else {
+                return Err("znsccache has keys, no objects or times of their own".into());
+            };
+            self.get(key)?;
+            self.evict()?;
+            if turns.is_due() {
+                let of_time = self.since_begun().0 as f64 / self.settings.limit.0 as f64;
+                on_progress(self.keys.done().max(of_time));
+            }
+        }
+        if let Some(why) = self.keys.failure() {
+            return Err(why);
+        }
+        let took = self.since_begun();
+        Ok(SequentialOutcome {
+            hits: self.hits,
+            took,
+            chunks_written: self.measures.latency(Timed::Write).count,
+            measures: self.measures,
+            zones_finished: self.zones_finished,
+            first_emptied: self.first_emptied,
+        })
+    }
+
+    fn since_begun(&self) -> Nanos {
+        self.line.now().since(self.begun)
+    }
+
+    fn get(&mut self, key: u64) -> Result<(), String> {
+        let begun = self.line.now();
+        let found = self.places.get(&key).copied();
+        match found {
+            Some(place) => self.read(place)?,
+            None => {
+                self.line.sleep(self.settings.origin_latency)?;
+                self.write(key)?;
+            }
+        }
+        let now = self.line.now();
+        self.measures.time(Timed::Get, now.since(begun));
+        let what = if found.is_some() { Timed::Hit } else { Timed::Miss };
+        self.measures.time(what, now.since(begun));
+        self.measures.stretch_at(now).got += self.settings.chunk.0;
+        self.hits += u64::from(found.is_some());
+        Ok(())
+    }
+
+    fn read(&mut self, place: Place) -> Result<(), String> {
+        let begun = self.line.now();
+        self.reopen()?;
+        for (lba, blocks) in self.requests(place, self.settings.host.request) {
+            let buffer = self.pool.take(blocks).expect("the one before came back");
+            self.line.call(Command::Read { lba, blocks, buffer })?;
+        }
+        let touching = Nanos((self.settings.host.touching.0 * self.settings.chunk.0) >> 20);
+        self.line.sleep(self.settings.host.call + touching)?;
+        if !self.has(Habit::InsertEpoch) {
+            let (now, zone) = (self.since_begun(), index(self.zone_of(place)));
+            let zone = &mut self.zones[zone];
+            let used = &mut zone.chunks[(place % self.chunks_per_zone) as usize].1;
+            zone.sum += u128::from(now.since(*used).0);
+            *used = now;
+        }
+        let now = self.line.now();
+        self.measures.time(Timed::Read, now.since(begun));
+        self.measures.stretch_at(now).read += self.settings.chunk.0;
+        Ok(())
+    }
+
+    fn write(&mut self, key: u64) -> Result<(), String> {
+        let begun = self.line.now();
+        let number = *self.open.last().ok_or("every zone is full")?;
+        let zone = ZoneId(number);
+        let chunk = low_u32(self.zones[number as usize].chunks.len());
+        let place = number * self.chunks_per_zone + chunk;
+        self.reopen()?;
+        if self.has(Habit::Reopen) {
+            self.line.call(Command::Manage { zone, action: Action::Open })?;
+        }
+        let piece = match self.has(Habit::SmallWrites) {
+            true => SMALL.bytes(),
+            false => self.settings.host.request,
+        };
+        for (lba, blocks) in self.requests(place, piece) {
+            let data = vec![self.data.slice(0..index(blocks.bytes().0))];
+            self.line.call(Command::Write { lba, data })?;
+            self.line.sleep(self.settings.host.call)?;
+        }
+        if self.has(Habit::Reopen) {
+            self.line.call(Command::Manage { zone, action: Action::Close })?;
+        }
+        let is_last = chunk + 1 == self.chunks_per_zone;
+        if is_last {
+            self.open.pop();
+            self.finish(zone)?;
+        }
+        let now = self.line.now();
+        self.measures.time(Timed::Write, now.since(begun));
+        self.measures.stretch_at(now).written += self.settings.chunk.0;
+        let inserted = self.since_begun();
+        let held = &mut self.zones[number as usize];
+        held.chunks.push((key, inserted));
+        held.sum += u128::from(inserted.0);
+        self.places.insert(key, place);
+        Ok(())
+    }
+
+    fn finish(&mut self, zone: ZoneId) -> Result<(), String> {
+        self.zones_finished += 1;
+        if !self.has(Habit::FinishInLine) {
+            return self.line.finish_behind(zone);
+        }
+        let begun = self.line.now();
+        self.line.call(Command::Manage { zone, action: Action::Finish })?;
+        self.measures.time(Timed::Finish, self.line.now().since(begun));
+        Ok(())
+    }
+
+    /// Empties the oldest zones, if too few are not full.
+    fn evict(&mut self) -> Result<(), String> {
+        if ZONES_LEFT < low_u32(self.open.len()) {
+            return Ok(());
+        }
+        let empty_as_well = self.has(Habit::InsertEpoch);
+        let mut oldest: Vec<(u128, u32)> = (0..self.settings.zones)
+            .filter(|zone| empty_as_well || !self.open.contains(zone))
+            .map(|zone| (self.zones[zone as usize].sum, zone))
+            .collect();
+        oldest.sort_unstable();
+        self.reopen()?;
+        for (_, number) in oldest.into_iter().take(ZONES_EMPTIED) {
+            let Zone { chunks, .. } = std::mem::take(&mut self.zones[number as usize]);
+            if !chunks.is_empty() {
+                self.first_emptied.get_or_insert(self.since_begun());
+            }
+            for (key, _) in chunks {
+                self.places.remove(&key);
+            }
+            let zone = ZoneId(number);
+            self.line.settle(zone)?;
+            self.line.call(Command::Manage { zone, action: Action::Reset })?;
+            // One that was empty is written before the others, as if it had just become so.
+            self.open.retain(|open| *open != number);
+            self.open.push(number);
+        }
+        Ok(())
+    }
+
+    /// What every read and write begins with, if that is the habit.
+    fn reopen(&mut self) -> Result<(), String> {
+        match self.has(Habit::Reopen) {
+            true => self.line.sleep(self.settings.host.reopening),
+            false => Ok(()),
+        }
+    }
+
+    const fn has(&self, habit: Habit) -> bool {
+        self.settings.habits.has(habit)
+    }
+
+    fn zone_of(&self, place: Place) -> u64 {
+        u64::from(place / self.chunks_per_zone)
+    }
+
+    /// The requests of a chunk, none larger than `piece`.
+    fn requests(&self, place: Place, piece: Bytes) -> impl Iterator<Item = (Lba, Blocks)> + use<D> {
+        let (chunk, piece) = (self.settings.chunk.blocks_ceil(), piece.blocks_ceil().0);
+        let zone = ZoneId(low_u32(index(self.zone_of(place))));
+        let offset = u64::from(place % self.chunks_per_zone) * chunk.0;
+        let begin = self.line.drive().geometry().zone_start(zone) + Blocks(offset);
+        (0..chunk.0.div_ceil(piece)).map(move |number| {
+            let at = number * piece;
+            (begin + Blocks(at), Blocks(piece.min(chunk.0 - at)))
+        })
+    }
+}
+
+const _: () = assert!(SMALL.0 == 1 && BLOCK_BYTES == 4096);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! What the published code of ZNSCCache does besides what its paper describes.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A habit that a cache can be without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Habit {
+    /// Every read and every write of a chunk opens the device, asks for the state of its zones, and closes it; a write also opens
+    /// and closes its zone.
+    Reopen,
+    /// A chunk is written in pieces of 4 KiB, each with a call and an fsync of its own.
+    SmallWrites,
+    /// A chunk is as old as its insertion, whoever reads it after; and what is emptied are the zones with the smallest sum of such
+    /// times, also those that are empty already.
+    InsertEpoch,
+    /// Whoever writes the last chunk of a zone waits until it is finished.
+    FinishInLine,
+}
+
+/// Some habits, or none: `reopen+small-writes`, `none`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Habits(u8);
+
+impl Habit {
+    const ALL: [(&'static str, Self); 4] = [
+        ("reopen", Self::Reopen),
+        ("small-writes", Self::SmallWrites),
+        ("insert-epoch", Self::InsertEpoch),
+        ("finish-in-line", Self::FinishInLine),
+    ];
+}
+
+impl Habits {
+    /// Those.
+    #[must_use]
+    pub fn of(habits: &[Habit]) -> Self {
+        Self(habits.iter().fold(0, |all, habit| all | 1 << *habit as u8))
+    }
+
+    /// All that the published code has.
+    #[must_use]
+    pub fn published() -> Self {
+        Self::of(&Habit::ALL.map(|(_, habit)| habit))
+    }
+
+    /// Whether this is one of them.
+    #[must_use]
+    pub const fn has(self, habit: Habit) -> bool {
+        self.0 >> habit as u8 & 1 == 1
+    }
+}
+
+const NONE: &str = "none";
+
+impl FromStr for Habits {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == NONE {
+            return Ok(Self::default());
+        }
+        let habit = |name: &str| {
+            let known = Habit::ALL.iter().find(|(known, _)| *known == name);
+            known.map(|(_, habit)| *habit).ok_or_else(|| {
+                let names = Habit::ALL.map(|(name, _)| name).join(", ");
+                format!(
+                    "{name:?} is no habit: write {NONE}, or of {names} some with + between them"
+                )
+            })
+        };
+        let habits: Result<Vec<Habit>, String> = text.split('+').map(habit).collect();
+        Ok(Self::of(&habits?))
+    }
+}
+
+impl fmt::Display for Habits {
+    /// As it is read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = Habit::ALL
+            .iter()
+            .filter(|(_, habit)| self.has(*habit))
+            .map(|(name, _)| *name)
+            .collect();
+        f.write_str(if names.is_empty() { NONE } else { "" })?;
+        f.write_str(&names.join("+"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn habits_are_read_as_they_are_written() {
+        for text in ["none", "reopen", "small-writes+finish-in-line"] {
+            assert_eq!(text.parse::<Habits>().map(|habits| habits.to_string()), Ok(text.into()));
+        }
+        let all = "reopen+small-writes+insert-epoch+finish-in-line";
+        assert_eq!(all.parse(), Ok(Habits::published()));
+        let two = Habits::of(&[Habit::Reopen, Habit::InsertEpoch]);
+        assert!(two.has(Habit::Reopen) && !two.has(Habit::SmallWrites));
+        for text in ["", "reopen+", "none+reopen", "smoking"] {
+            assert!(text.parse::<Habits>().is_err_and(|why| why.contains("is no habit")), "{text}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! A drive of which somebody asks one thing after the other, and waits, but for what he does not wait for.
+
+use zonal_base::{Nanos, Ticket, ZoneId};
+use zonal_device::{Action, Command, ZonedDevice};
+
+use crate::simulated::Ground;
+
+pub(super) struct Line<D> {
+    drive: D,
+    now: Nanos,
+    tickets: u64,
+    /// Zones that are finished, and nobody waits for it.
+    behind: Vec<(Ticket, ZoneId)>,
+}
+
+impl<D: ZonedDevice> Line<D> {
+    pub(super) fn new(ground: Ground<D>) -> Self {
+        Self { drive: ground.drive, now: ground.now, tickets: 0, behind: Vec::new() }
+    }
+
+    pub(super) const fn now(&self) -> Nanos {
+        self.now
+    }
+
+    pub(super) const fn drive(&self) -> &D {
+        &self.drive
+    }
+
+    /// Time passes.
+    pub(super) fn sleep(&mut self, span: Nanos) -> Result<(), String> {
+        let until = self.now + span;
+        while let Some(next) = self.drive.next_event().filter(|next| *next <= until) {
+            self.now = self.now.max(next);
+            self.hear(None)?;
+        }
+        self.now = until;
+        Ok(())
+    }
+
+    /// Asks, and waits for the answer.
+    pub(super) fn call(&mut self, command: Command) -> Result<(), String> {
+        let ticket = self.submit(command)?;
+        while !self.hear(Some(ticket))? {
+            let next = self.drive.next_event().ok_or("the drive does not answer")?;
+            self.now = self.now.max(next);
+        }
+        Ok(())
+    }
+
+    /// Has a zone finished, and goes on.
+    pub(super) fn finish_behind(&mut self, zone: ZoneId) -> Result<(), String> {
+        let ticket = self.submit(Command::Manage { zone, action: Action::Finish })?;
+        self.behind.push((ticket, zone));
+        Ok(())
+    }
+
+    /// Waits until nothing that was left goes on in this zone.
+    pub(super) fn settle(&mut self, zone: ZoneId) -> Result<(), String> {
+        while self.behind.iter().any(|(_, behind)| *behind == zone) {
+            let next = self.drive.next_event().ok_or("the drive does not answer")?;
+            self.now = self.now.max(next);
+            self.hear(None)?;
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, command: Command) -> Result<Ticket, String> {
+        self.hear(None)?;
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        let submitted = self.drive.submit(self.now, ticket, command);
+        submitted.map_err(|_| "the drive's queue is shorter than a host's")?;
+        Ok(ticket)
+    }
+
+    /// Takes the answers that have come. True when that one is among them.
+    fn hear(&mut self, awaited: Option<Ticket>) -> Result<bool, String> {
+        let mut has_come = false;
+        while let Some((ticket, completion)) = self.drive.poll(self.now) {
+            completion.map_err(|error| format!("the drive refused: {error}"))?;
+            has_come |= awaited == Some(ticket);
+            self.behind.retain(|(behind, _)| *behind != ticket);
+        }
+        Ok(has_come)
+    }
+}
