@@ -30,7 +30,9 @@ fn the_lab_runs_on_the_drives_that_were_compared_with_real_ones() {
 fn the_pages_name_the_constants_that_they_were_measured_with() {
     for model in fitted() {
         let constants = format!("`{}` has constants {:016x}", model.name(), model.fingerprint());
-        for name in ["zn540.md", "papers.md"] {
+        let chunk_cache = ["paper001.md"];
+        let chunk_cache = if model.name() == "zn540" { &chunk_cache[..] } else { &[] };
+        for name in ["zn540.md", "papers.md"].iter().chain(chunk_cache) {
             assert!(
                 page(name).contains(&constants),
                 "docs/results/{name} is of others than: {constants}"

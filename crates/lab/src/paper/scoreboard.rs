@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::{Paper, Report};
+use crate::page;
 
 /// A row for each paper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -37,6 +38,9 @@ pub struct Row {
 /// Between these lines of a page stands the scoreboard.
 const BEGIN: &str = "<!-- written by zonal lab paper all --page: -->";
 const END: &str = "<!-- end of what is written -->";
+
+/// What the counts are.
+const WHAT: &str = "How many cells of each paper's tables came out how near to what was published; a cell within 10 % is one within 25 and 50 % as well.";
 
 const BOUNDS: [f64; 3] = [0.10, 0.25, 0.50];
 
@@ -72,6 +76,33 @@ impl Scoreboard {
         fs::rename(half, page).map_err(cannot)
     }
 
+    /// Writes it as a page of HTML that needs no other file.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write_html(&self, path: &Path) -> Result<(), String> {
+        let made =
+            format!("<code>zonal lab paper all</code>, commit {}", page::escaped(&self.commit));
+        let body = format!("<p>{}</p>\n{}", page::escaped(WHAT), page::table(&self.rows()));
+        let text = page::page("Published experiments, run again", &body, &made);
+        fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// As text; the first row has the names of the columns.
+    fn rows(&self) -> Vec<Vec<String>> {
+        let names =
+            ["paper", "cells", "within 10 %", "within 25 %", "within 50 %", "not reproduced"];
+        let row = |row: &Row| {
+            let (number, title) = row.paper.name();
+            let Row { cells, within_10, within_25, within_50, not_reproduced, .. } = row;
+            let counts = [cells, within_10, within_25, within_50, not_reproduced];
+            let counts = counts.into_iter().map(ToString::to_string);
+            std::iter::once(format!("{number} {title}")).chain(counts).collect()
+        };
+        let names = names.map(ToOwned::to_owned).to_vec();
+        std::iter::once(names).chain(self.papers.iter().map(row)).collect()
+    }
+
     fn put_into(&self, text: &str) -> Option<String> {
         let (before, rest) = text.split_once(BEGIN)?;
         let (_, after) = rest.split_once(END)?;
@@ -82,18 +113,11 @@ impl Scoreboard {
 impl fmt::Display for Scoreboard {
     /// Markdown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "| paper | cells | within 10 % | within 25 % | within 50 % | not reproduced |"
-        )?;
-        writeln!(f, "| --- | ---: | ---: | ---: | ---: | ---: |")?;
-        for row in &self.papers {
-            let (number, title) = row.paper.name();
-            let Row { cells, within_10, within_25, within_50, not_reproduced, .. } = row;
-            writeln!(
-                f,
-                "| {number} {title} | {cells} | {within_10} | {within_25} | {within_50} | {not_reproduced} |"
-            )?;
+        for (at, row) in self.rows().iter().enumerate() {
+            writeln!(f, "| {} |", row.join(" | "))?;
+            if at == 0 {
+                writeln!(f, "| --- |{}", " ---: |".repeat(row.len() - 1))?;
+            }
         }
         writeln!(f, "\nCommit {}.", self.commit)
     }
@@ -121,5 +145,11 @@ mod tests {
         assert!(written.contains("| 5 | 2 | 3 | 3 | 2 |") && !written.contains("old"));
         assert_eq!(scoreboard.put_into(&written).as_ref(), Some(&written));
         assert_eq!(scoreboard.put_into("no place"), None);
+        let path =
+            std::env::temp_dir().join(format!("zonal-scoreboard-{}.html", std::process::id()));
+        scoreboard.write_html(&path).expect("it can be written");
+        let html = fs::read_to_string(&path).expect("it is there");
+        assert!(html.contains("<td>5</td><td>2</td><td>3</td><td>3</td><td>2</td>"), "{html}");
+        fs::remove_file(path).expect("it was there");
     }
 }

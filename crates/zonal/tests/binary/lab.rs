@@ -210,7 +210,10 @@ fn experiments_that_cannot_be_meant_say_why() {
     };
     check(&["000", "--table", "4"], "paper 000 has tables 5 to 16 and no figures here");
     check(&["001", "--figure", "9"], "paper 001 has tables 3 to 5 and figures 5 to 8 here");
-    check(&["001", "--page", "p.md"], "--page is for the scoreboard: write zonal lab paper all");
+    check(
+        &["001", "--page", "p.md"],
+        "--page and --html are for the scoreboard: write zonal lab paper all",
+    );
     check(&["all", "--table", "5"], "the scoreboard is of all tables and figures: leave --table");
 }
 

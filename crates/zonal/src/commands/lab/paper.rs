@@ -17,7 +17,7 @@ use crate::failure::Failure;
 Papers: 000, \"ZNCache - ZNS Workload Analysis\" (Ramsden and Cheng, 2025), Tables 5 to 16: chunks of 64 KiB, 256 MiB and
 512 MiB, a ZNS drive and its block twin. 001, \"ZNSCCACHE: ZNS Based Chunk Cache\" (Ramsden, 2024), Tables 3 to 5 and Figures 5 to 8:
 as its code works, as the paper describes it, and with finishes that nobody waits for. all: how many cells of each paper
-came out how near; --page writes that into a page, between the lines that its message names.
+came out how near; --page writes that into a page, between the lines that its message names, --html makes a page of it.
 
 The drives are the models zn540 and sn540; no constant of theirs was fitted to a cache. docs/lab.md says how the runs
 are made, docs/results/papers.md what came out.
@@ -45,6 +45,9 @@ pub(crate) struct Args {
     /// Write the scoreboard of all papers into this page
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
+    /// Write the scoreboard of all papers as a page of HTML
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Keep what each run gave in this folder, and take from there what was run before
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -76,9 +79,9 @@ impl FromStr for Papers {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let choice = Choice { tables: args.tables.clone(), figures: args.figures.clone() };
     match args.papers {
-        Papers::One(_) if args.page.is_some() => {
-            Err(Failure::request("--page is for the scoreboard: write zonal lab paper all"))
-        }
+        Papers::One(_) if args.page.is_some() || args.html.is_some() => Err(Failure::request(
+            "--page and --html are for the scoreboard: write zonal lab paper all",
+        )),
         Papers::One(paper) => {
             paper.check(&choice).map_err(Failure::request)?;
             let report = report(paper, &choice, args)?;
@@ -97,6 +100,9 @@ fn scoreboard(args: &Args) -> Result<(), Failure> {
     let scoreboard = Scoreboard::of(&reports?);
     if let Some(page) = &args.page {
         scoreboard.write(page).map_err(Failure::work)?;
+    }
+    if let Some(path) = &args.html {
+        scoreboard.write_html(path).map_err(Failure::work)?;
     }
     if args.json { print::json(&scoreboard) } else { print::text(&scoreboard.to_string()) }
 }
