@@ -30,7 +30,7 @@ use crate::emulated::{Emulated, Trouble};
 use crate::engine::Engine;
 use crate::health::{Health, Loss};
 use crate::real::RealDevice;
-use crate::zoned::{Census, Queue, Zoned, ZonesError};
+use crate::zoned::{Census, Generic, Queue, Zoned, ZonesError};
 use crate::{DeviceSpec, EngineKind, Place};
 use find::Found;
 use new_file::NewFile;
@@ -85,13 +85,18 @@ impl Drive {
             return Self::open_emulated(spec, model);
         }
         let Found { file, caching, mut new_file } = find::find(&spec.place, wanted)?;
-        if let Place::Zoned { path } = &spec.place {
+        if let Place::Zoned { path, appends } = &spec.place {
             let queue = find::zoned_queue(&file, path)?;
-            if let Some(scheduler) = queue.unordered() {
+            let generic = match appends {
+                // Past the block layer there is no scheduler.
+                true => Some(Generic::of(&queue, path)?),
+                false => None,
+            };
+            if let Some(scheduler) = queue.unordered().filter(|_| generic.is_none()) {
                 let (scheduler, command) = (scheduler.into(), queue.ordering_command());
                 return Err(OpenError::zones(path, ZonesError::Scheduler { scheduler, command }));
             }
-            return Self::of_zoned(spec, (file, caching), &queue);
+            return Self::of_zoned(spec, (file, caching), &queue, generic);
         }
         let path = spec.place.path();
         let found = find::size(&file, &spec.place)?;
@@ -138,9 +143,9 @@ impl Drive {
             return Self::open_emulated_read_only(spec, model);
         }
         let (file, caching) = find::find_read_only(&spec.place, Caching::Direct)?;
-        if let Place::Zoned { path } = &spec.place {
+        if let Place::Zoned { path, .. } = &spec.place {
             let queue = find::zoned_queue(&file, path)?;
-            return Self::of_zoned(spec, (file, caching), &queue);
+            return Self::of_zoned(spec, (file, caching), &queue, None);
         }
         let size = find::size(&file, &spec.place)?;
         let caching = find::check_direct(&file, spec.place.path(), caching)?;
@@ -177,9 +182,10 @@ impl Drive {
         spec: &DeviceSpec,
         (file, caching): (File, Caching),
         queue: &Queue,
+        generic: Option<Generic>,
     ) -> Result<Self, OpenError> {
         let path = spec.place.path();
-        let zoned = Zoned::of(&file, queue, path)?;
+        let zoned = Zoned::of(&file, queue, path, generic)?;
         if caching == Caching::Buffered {
             // Through the page cache the writes of a zone come in any order.
             return Err(OpenError::io("bypass the page cache of", path, Errno::OPNOTSUPP));

@@ -52,6 +52,8 @@ pub enum Place {
     Zoned {
         /// Its path.
         path: PathBuf,
+        /// NVMe only: it is written by commands of its own, past the kernel's block layer, and appends are zone appends.
+        appends: bool,
     },
     /// A model of a drive that keeps the drive's time.
     Emulated {
@@ -71,7 +73,7 @@ impl Place {
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
-            Self::File { path, .. } | Self::Block { path } | Self::Zoned { path } => path,
+            Self::File { path, .. } | Self::Block { path } | Self::Zoned { path, .. } => path,
             Self::Emulated { backing: Some(path), .. } => path,
             Self::Emulated { model, backing: None, .. } => Path::new(model),
         }
@@ -125,9 +127,13 @@ impl fmt::Display for DeviceSpec {
                 }
             }
             Place::Block { path } => write!(f, "block:{}?", path.display())?,
-            Place::Zoned { path } => {
+            Place::Zoned { path, appends } => {
                 write!(f, "zns:{}", path.display())?;
-                return self.engine.map_or(Ok(()), |engine| write!(f, "?engine={engine}"));
+                if *appends {
+                    f.write_str("?append=on")?;
+                }
+                let before = if *appends { '&' } else { '?' };
+                return self.engine.map_or(Ok(()), |engine| write!(f, "{before}engine={engine}"));
             }
             Place::Emulated { .. } => return emulated::fmt(self, f),
         }
@@ -145,6 +151,7 @@ struct Options {
     size: Option<Bytes>,
     zone: Option<Bytes>,
     engine: Option<EngineKind>,
+    append: Option<()>,
 }
 
 fn parse(text: &str) -> Result<DeviceSpec, String> {
@@ -160,15 +167,21 @@ fn parse(text: &str) -> Result<DeviceSpec, String> {
     if path.is_empty() {
         return Err(format!("the path is missing: {WRITE}"));
     }
-    let Options { size, zone, engine } = parse_options(options)?;
+    let Options { size, zone, engine, append } = parse_options(options)?;
     if scheme == "zns" {
         if size.is_some() || zone.is_some() {
             return Err(
                 "a zoned drive has a size and zones of its own: leave size= and zone= out".into()
             );
         }
-        let place = Place::Zoned { path: PathBuf::from(path) };
+        if append.is_some() && engine == Some(EngineKind::Psync) {
+            return Err("zone appends go through io_uring: leave append= or engine= out".into());
+        }
+        let place = Place::Zoned { path: PathBuf::from(path), appends: append.is_some() };
         return Ok(DeviceSpec { place, zone: Bytes(0), engine });
+    }
+    if append.is_some() {
+        return Err("zone appends are for zoned drives: leave append= out".into());
     }
     let zone = zone.unwrap_or(ZONE_SIZE);
     check_zone(zone)?;
@@ -193,9 +206,12 @@ fn parse_options(text: &str) -> Result<Options, String> {
             "size" => options.size.replace(bytes()?).is_some(),
             "zone" => options.zone.replace(bytes()?).is_some(),
             "engine" => options.engine.replace(value.parse()?).is_some(),
+            "append" if value == "on" => options.append.replace(()).is_some(),
+            "append" => return Err(format!("append={value}: write append=on, or leave it out")),
             _ => {
                 return Err(format!(
-                    "there is no option {key:?}: the options are size, zone and engine"
+                    "there is no option {key:?}: the options are size, zone and engine, and append \
+                     of a zoned drive"
                 ));
             }
         };
@@ -248,6 +264,11 @@ mod tests {
         check("block:/dev/sda?zone=4GiB&engine=uring", Ok("block:/dev/sda?zone=4GiB&engine=uring"));
         check("zns:/dev/nvme0n2", Ok("zns:/dev/nvme0n2"));
         check("zns:/dev/sdb?engine=psync", Ok("zns:/dev/sdb?engine=psync"));
+        check("zns:/dev/nvme0n2?append=on", Ok("zns:/dev/nvme0n2?append=on"));
+        check(
+            "zns:/dev/nvme0n2?engine=uring&append=on",
+            Ok("zns:/dev/nvme0n2?append=on&engine=uring"),
+        );
     }
 
     #[test]
@@ -285,7 +306,9 @@ mod tests {
         check("block:a?size=64MiB", Err("a block device has a size of its own: leave size= out"));
         check(
             "file:a?sise=1GiB",
-            Err("there is no option \"sise\": the options are size, zone and engine"),
+            Err(
+                "there is no option \"sise\": the options are size, zone and engine, and append of a zoned drive",
+            ),
         );
         check("file:a?size=1GiB&size=1GiB", Err("size is given twice: leave one out"));
         check(
@@ -296,14 +319,24 @@ mod tests {
         check("zns:/dev/nvme0n2?zone=64MiB", Err(of_its_own));
         check("zns:/dev/nvme0n2?size=64MiB", Err(of_its_own));
         check("zns:", Err(&format!("the path is missing: {write}")));
+        check("zns:a?append=off", Err("append=off: write append=on, or leave it out"));
+        check("zns:a?append=on&append=on", Err("append is given twice: leave one out"));
+        check(
+            "zns:a?append=on&engine=psync",
+            Err("zone appends go through io_uring: leave append= or engine= out"),
+        );
+        let elsewhere = "zone appends are for zoned drives: leave append= out";
+        check("block:a?append=on", Err(elsewhere));
+        check("file:a?append=on", Err(elsewhere));
     }
 
     proptest! {
         #[test]
         fn a_spec_that_is_read_is_printed_so_that_it_is_read_again(
             text in prop_oneof![
-                "(file|block|emulator|zns):[a-z0-9/.-]{0,8}(\\?((size|zone|zones|engine|backing)=[0-9a-zA-Z/]{0,7}|&|[a-z]){0,6})?",
+                "(file|block|emulator|zns):[a-z0-9/.-]{0,8}(\\?((size|zone|zones|engine|append|backing)=[0-9a-zA-Z/]{0,7}|&|[a-z]){0,6})?",
                 "file:/[a-z]{1,4}\\?size=[0-9]{1,4}(MiB|GiB|KiB|B|)(&zone=[0-9]{1,5}MiB)?(&engine=(uring|psync|x))?",
+                "zns:/[a-z]{1,4}\\?(append=o[nf])?&?(engine=(uring|psync))?",
                 "emulator:(zn540|sn540|p5316-qlc|p5510-tlc)\\?(zones=[0-9]{1,3}|size=[0-9]{1,2}GiB)(&backing=/[a-z]{1,3})?",
                 ".*",
             ],

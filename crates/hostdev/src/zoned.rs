@@ -3,17 +3,25 @@
 //! 1. `queue` is what the kernel tells of the drive, `ioctl` its zone commands, `layout` what becomes of the zones that it
 //!    reports: a device of equal zones.
 //! 2. One thread gives the zone commands of all shards (`manager`): they block.
-//! 3. A shard has a [`ZonedBlockDevice`], which reads and writes through an engine as on any other device.
+//! 3. A shard has a [`ZonedBlockDevice`], which reads and writes through an engine as on any other device; what goes on in
+//!    a zone is a `lane`.
+//! 4. Where zone appends are asked for, it writes by NVMe commands of its own (`passthrough`) to the drive's other device
+//!    file (`generic`).
 
 mod device;
 mod error;
+mod generic;
 mod ioctl;
+mod lane;
 mod layout;
 mod manager;
+mod passthrough;
 mod queue;
+mod verdict;
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -29,6 +37,7 @@ use manager::Way;
 
 pub(crate) use device::ZonedBlockDevice;
 pub use error::ZonesError;
+pub(crate) use generic::Generic;
 pub use layout::Census;
 pub use queue::Queue;
 
@@ -41,6 +50,8 @@ pub(crate) struct Zoned {
     layout: Layout,
     census: Census,
     way: Mutex<Option<Way>>,
+    /// Through which it is written, unless it is the block layer.
+    generic: Option<Generic>,
 }
 
 impl Zoned {
@@ -48,7 +59,12 @@ impl Zoned {
     ///
     /// # Errors
     /// When it is no zoned drive, or one that cannot be used.
-    pub(crate) fn of(file: &File, queue: &Queue, path: &Path) -> Result<Self, OpenError> {
+    pub(crate) fn of(
+        file: &File,
+        queue: &Queue,
+        path: &Path,
+        generic: Option<Generic>,
+    ) -> Result<Self, OpenError> {
         match queue.zoned.as_deref() {
             Some("host-managed") => (),
             Some("host-aware") => return Err(OpenError::zones(path, ZonesError::HostAware)),
@@ -58,7 +74,7 @@ impl Zoned {
             .map_err(|errno| OpenError::io("ask for the zones of", path, errno))?;
         let unfit = |why| OpenError::zones(path, ZonesError::Unfit(why));
         let layout = Layout::of(&zones, queue).map_err(unfit)?;
-        Ok(Self { layout, census: layout.count(&zones), way: Mutex::new(None) })
+        Ok(Self { layout, census: layout.count(&zones), way: Mutex::new(None), generic })
     }
 
     pub(crate) const fn geometry(&self) -> &Geometry {
@@ -116,8 +132,12 @@ impl Zoned {
         }
         let way = way.clone().expect("it was made if it was not there");
         let start = Lba(self.base().0 + self.geometry().zone_start(first).0);
+        let writer = match &self.generic {
+            Some(generic) => Some(generic.open(queue_depth, engine.as_fd())?),
+            None => None,
+        };
         let settings = (queue_depth, way, health);
-        ZonedBlockDevice::new((geometry, start), &reports, engine, settings, first)
+        ZonedBlockDevice::new((geometry, start), &reports, (engine, writer), settings, first)
     }
 }
 

@@ -149,7 +149,7 @@ pub(super) fn leads_to(path: &Path, file: &File) -> bool {
 /// How large the device is; of a file that was just made, nothing.
 pub(super) fn size(file: &File, place: &Place) -> Result<Bytes, OpenError> {
     match place {
-        Place::Block { path } | Place::Zoned { path } => size_of_block_device(file, path),
+        Place::Block { path } | Place::Zoned { path, .. } => size_of_block_device(file, path),
         Place::File { .. } | Place::Emulated { .. } => size_of_file(file, place.path()),
     }
 }

@@ -2,8 +2,8 @@
 //! manager, answers out.
 //!
 //! 1. The table judges a command first: what the drive would refuse does not reach it.
-//! 2. Each zone has one write on its way to the drive; those behind it wait in its lane. So nothing depends on the order
-//!    in which the kernel and the drive carry out what they have.
+//! 2. Each zone has one write on its way to the drive, or any number of zone appends; those behind it wait in its lane. So
+//!    nothing depends on the order in which the kernel and the drive carry out what they have.
 //! 3. After a failed write, a failed read or a zone command the kernel is asked where the zone stands, and the table
 //!    believes that. A zone that went read-only or offline costs nobody else anything.
 
@@ -13,14 +13,17 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use zonal_base::{Blocks, Lba, Nanos, Payload, Ticket, ZoneId, index};
+use zonal_base::{BLOCK_BYTES, Blocks, Lba, Nanos, Payload, Ticket, ZoneId, index};
 use zonal_device::{
     Answer, Command, Completion, DeviceError, Geometry, ZoneReport, ZoneState, ZoneTable,
     ZonedDevice, whole_blocks,
 };
 
+use super::lane::{Lane, Write};
 use super::layout::Told;
 use super::manager::{Line, Question, Reply, Way};
+use super::passthrough::{Order, Passthrough, Placed};
+use super::verdict;
 use crate::EngineKind;
 use crate::drive::position;
 use crate::engine::{Engine, Finished};
@@ -36,6 +39,8 @@ pub(crate) struct ZonedBlockDevice {
     /// The number of its first zone on the drive.
     first: ZoneId,
     engine: Engine,
+    /// Through which it is written, unless it is the engine.
+    passthrough: Option<Passthrough>,
     queue_depth: u32,
     /// Commands that were submitted and not polled.
     unanswered_count: u32,
@@ -63,32 +68,12 @@ enum Pending {
     Flush,
 }
 
-/// What goes on in a zone.
-#[derive(Default)]
-struct Lane {
-    /// The write on its way to the drive.
-    running: Option<Write>,
-    /// It failed, and the kernel is asked what is left of the zone.
-    has_failed: bool,
-    /// Those that come after it, with their data.
-    waiting: VecDeque<(Write, Vec<Payload>)>,
-    /// Zone commands that were asked for. Writes wait for them.
-    commands: u32,
-}
-
-#[derive(Clone, Copy)]
-struct Write {
-    ticket: Ticket,
-    lba: Lba,
-    blocks: Blocks,
-}
-
 impl ZonedBlockDevice {
     /// Requires: `reports` are those of the share's zones, in order.
     pub(super) fn new(
         (geometry, start): (Geometry, Lba),
         reports: &[ZoneReport],
-        engine: Engine,
+        (engine, passthrough): (Engine, Option<Passthrough>),
         (queue_depth, way, health): (u32, Way, Health),
         first: ZoneId,
     ) -> io::Result<Self> {
@@ -98,6 +83,7 @@ impl ZonedBlockDevice {
             start,
             first,
             engine,
+            passthrough,
             queue_depth,
             unanswered_count: 0,
             in_flight: InFlight::new(queue_depth),
@@ -116,6 +102,9 @@ impl ZonedBlockDevice {
     pub(crate) fn flush_submissions(&mut self) {
         self.has_unflushed = false;
         self.engine.flush_submissions();
+        if let Some(passthrough) = &mut self.passthrough {
+            passthrough.flush_submissions();
+        }
     }
 
     pub(crate) const fn engine(&self) -> EngineKind {
@@ -141,13 +130,14 @@ impl ZonedBlockDevice {
             Command::Write { lba, data } => {
                 let blocks = whole_blocks(&data)?;
                 let zone = self.table.begin_write(lba, blocks)?;
-                self.queue_write(zone, Write { ticket, lba, blocks }, data);
+                self.queue_write(zone, Write { ticket, lba, blocks, order: Order::Write }, data);
                 Ok(())
             }
             Command::Append { zone, data } => {
                 let blocks = whole_blocks(&data)?;
                 let lba = self.table.begin_append(zone, blocks)?;
-                self.queue_write(zone, Write { ticket, lba, blocks }, data);
+                let order = self.order_of_append(blocks);
+                self.queue_write(zone, Write { ticket, lba, blocks, order }, data);
                 Ok(())
             }
             Command::Flush => {
@@ -175,6 +165,16 @@ impl ZonedBlockDevice {
         }
     }
 
+    /// What the drive does not take as one append is written at the write pointer.
+    fn order_of_append(&self, blocks: Blocks) -> Order {
+        match &self.passthrough {
+            Some(passthrough) if blocks.bytes().0 <= passthrough.bytes_max() as u64 => {
+                Order::Append
+            }
+            _ => Order::Write,
+        }
+    }
+
     const fn on_drive(&self, zone: ZoneId) -> ZoneId {
         ZoneId(self.first.0 + zone.0)
     }
@@ -199,23 +199,30 @@ impl ZonedBlockDevice {
 
     fn queue_write(&mut self, zone: ZoneId, write: Write, data: Vec<Payload>) {
         self.touch(zone);
-        self.lanes.entry(zone).or_default().waiting.push_back((write, data));
+        self.lanes.entry(zone).or_default().wait(write, data);
         self.go_on(zone);
     }
 
-    /// Starts the zone's next write, if it may begin; forgets a zone in which nothing goes on.
+    /// Starts the zone's next writes, if they may begin; forgets a zone in which nothing goes on.
     fn go_on(&mut self, zone: ZoneId) {
         let Some(lane) = self.lanes.get_mut(&zone) else { return };
-        if lane.running.is_some() || 0 < lane.commands {
-            return;
+        while let Some((write, data)) = lane.next() {
+            let slot = self.in_flight.begin(Pending::Write(zone));
+            lane.begin(slot, write);
+            let at = match write.order {
+                Order::Write => write.lba,
+                Order::Append => self.table.geometry().zone_start(zone),
+            };
+            let transfer = Transfer::write(data, position(self.start, at));
+            match &mut self.passthrough {
+                Some(passthrough) => passthrough.start(slot, write.order, transfer),
+                None => self.engine.start(slot, transfer),
+            }
+            self.has_unflushed = true;
         }
-        let Some((write, data)) = lane.waiting.pop_front() else {
+        if lane.is_over() {
             self.lanes.remove(&zone);
-            return;
-        };
-        lane.running = Some(write);
-        let transfer = Transfer::write(data, position(self.start, write.lba));
-        self.start_transfer(Pending::Write(zone), transfer);
+        }
     }
 
     fn start_flush(&mut self) {
@@ -234,7 +241,7 @@ impl ZonedBlockDevice {
         let Finished { slot, transfer, outcome } = finished;
         match self.in_flight.end(slot) {
             Pending::Read { ticket, zone } => self.finish_read(ticket, zone, transfer, outcome),
-            Pending::Write(zone) => self.finish_write(zone, outcome),
+            Pending::Write(zone) => self.finish_write(zone, slot, outcome.map(|()| None)),
             Pending::Flush => {
                 let outcome = self.health.judge_flush(outcome);
                 for ticket in self.flushes.end() {
@@ -270,40 +277,56 @@ impl ZonedBlockDevice {
         self.ready.push_back((ticket, judged.map(|()| Answer::Read(buffer))));
     }
 
-    fn finish_write(&mut self, zone: ZoneId, outcome: Result<(), Errno>) {
+    fn finish_placed(&mut self, placed: Placed) {
+        let Placed { slot, outcome } = placed;
+        let Pending::Write(zone) = self.in_flight.end(slot) else {
+            unreachable!("only writes go past the engine")
+        };
+        let start = position(self.start, Lba(0));
+        let lba = |at: u64| Lba(at.wrapping_sub(start) / BLOCK_BYTES as u64);
+        self.finish_write(zone, slot, outcome.map(|at| Some(lba(at))));
+    }
+
+    /// A write has come back; where it is on the drive, if that says so.
+    fn finish_write(&mut self, zone: ZoneId, slot: u32, outcome: Result<Option<Lba>, Errno>) {
         let lane = self.lanes.get_mut(&zone).expect("a zone with a write on its way has a lane");
         match outcome {
-            Ok(()) => {
-                let Write { ticket, lba, blocks } =
-                    lane.running.take().expect("the write was on its way");
-                self.table.end_write(zone, blocks);
-                let judged = self.health.judge(Ok(()));
-                self.ready.push_back((ticket, judged.map(|()| Answer::Written(lba))));
-                self.go_on(zone);
-            }
-            Err(errno) => {
-                lane.has_failed = true;
-                self.table.distrust(zone);
+            Ok(lba) => lane.land(slot, lba),
+            Err(errno) => lane.fail(slot, errno),
+        }
+        let start = self.table.geometry().zone_start(zone);
+        while let Some(write) = lane.landed_at(start + self.table.look(zone).written) {
+            let Write { ticket, lba, blocks, .. } = write;
+            self.table.end_write(zone, blocks);
+            let judged = self.health.judge(Ok(()));
+            self.ready.push_back((ticket, judged.map(|()| Answer::Written(lba))));
+        }
+        let lost = lane.lost();
+        if lane.has_failed() {
+            self.table.distrust(zone);
+        }
+        match lost {
+            Some(errno) => {
                 let question = Question::FailedWrite { zone: self.on_drive(zone), errno };
                 if let Err(error) = self.ask(question) {
                     self.fail_writes(zone, error);
                 }
             }
+            None => self.go_on(zone),
         }
     }
 
-    /// The zone's write on its way failed, and those behind it with it.
+    /// What has failed in the zone, and what is behind it.
     fn fail_writes(&mut self, zone: ZoneId, error: DeviceError) {
         self.table.abort_writes(zone);
         let Some(lane) = self.lanes.get_mut(&zone) else { return };
-        let first = lane.running.take();
-        lane.has_failed = false;
         let behind = match error {
             DeviceError::DeviceGone => DeviceError::DeviceGone,
             _ => DeviceError::InvalidWrite,
         };
-        self.ready.extend(first.map(|write| (write.ticket, Err(error))));
-        self.ready.extend(lane.waiting.drain(..).map(|(write, _)| (write.ticket, Err(behind))));
+        let errors = std::iter::once(error).chain(std::iter::repeat(behind));
+        let failed = lane.give_up().into_iter().zip(errors);
+        self.ready.extend(failed.map(|(write, error)| (write.ticket, Err(error))));
         self.go_on(zone);
     }
 
@@ -371,7 +394,7 @@ impl ZonedBlockDevice {
         let lane = self.lanes.get_mut(&zone).expect("a zone with a command has a lane");
         lane.commands -= 1;
         let is_last = lane.commands == 0;
-        let has_waiting = !lane.waiting.is_empty();
+        let has_waiting = lane.has_waiting();
         let before = self.table.look(zone).written;
         let stands = self.stands(zone, zones);
         let judged = outcome.map_err(|errno| self.judge(errno, before, stands.as_ref()));
@@ -413,20 +436,7 @@ impl ZonedBlockDevice {
 
     /// Why a write or a command failed in a zone of which `before` was believed to be written.
     fn judge(&mut self, errno: Errno, before: Blocks, stands: Option<&ZoneReport>) -> DeviceError {
-        match (errno, stands) {
-            (Errno::OVERFLOW | Errno::TOOMANYREFS, _) => DeviceError::TooManyZones,
-            (_, Some(ZoneReport { state: ZoneState::Offline, .. })) => DeviceError::ZoneOffline,
-            (_, Some(ZoneReport { state: ZoneState::ReadOnly, .. })) => DeviceError::ZoneReadOnly,
-            // The drive may finish a zone by itself.
-            (Errno::IO | Errno::REMOTEIO, Some(ZoneReport { state: ZoneState::Full, .. })) => {
-                DeviceError::ZoneFull
-            }
-            // Somebody else reset it or wrote to it.
-            (Errno::IO | Errno::REMOTEIO, Some(report)) if report.written < before => {
-                DeviceError::InvalidWrite
-            }
-            _ => self.failed(errno),
-        }
+        verdict::of(errno, before, stands).unwrap_or_else(|| self.failed(errno))
     }
 
     fn failed(&mut self, errno: Errno) -> DeviceError {
@@ -460,6 +470,10 @@ impl ZonedDevice for ZonedBlockDevice {
                 self.hear(reply);
             } else if let Some(finished) = self.engine.next_finished() {
                 self.finish(finished);
+            } else if let Some(placed) =
+                self.passthrough.as_mut().and_then(Passthrough::next_finished)
+            {
+                self.finish_placed(placed);
             } else {
                 // What an answer has started: the host may have nothing more to submit.
                 if self.has_unflushed {
@@ -471,7 +485,8 @@ impl ZonedDevice for ZonedBlockDevice {
     }
 
     fn next_event(&self) -> Option<Nanos> {
-        let has_work = !self.ready.is_empty() || self.engine.is_refused();
+        let is_refused = self.passthrough.as_ref().is_some_and(Passthrough::is_refused);
+        let has_work = !self.ready.is_empty() || self.engine.is_refused() || is_refused;
         has_work.then_some(Nanos(0))
     }
 }

@@ -20,6 +20,8 @@ pub enum ZonesError {
         /// What chooses another.
         command: String,
     },
+    /// It takes no zone appends from here; the text says why.
+    NoAppends(String),
 }
 
 impl fmt::Display for ZonesError {
@@ -40,6 +42,9 @@ impl fmt::Display for ZonesError {
                 "its scheduler is {scheduler}, under which this kernel may hand it the writes of a \
                  zone in any order: {command}"
             ),
+            Self::NoAppends(why) => {
+                write!(f, "takes no zone appends from here: {why}: leave append= out")
+            }
         }
     }
 }

@@ -31,6 +31,10 @@ pub struct Queue {
     pub max_active_zones: Option<u32>,
     /// The most that one zone append takes, in bytes.
     pub append_max: Option<u32>,
+    /// Pieces of memory that one command takes at most.
+    pub segments_max: Option<u32>,
+    /// Its number among the namespaces of an NVMe controller.
+    pub namespace: Option<u32>,
     /// The kernel's version, as it tells it.
     pub kernel: String,
 }
@@ -62,6 +66,8 @@ impl Queue {
             max_open_zones: positive("max_open_zones"),
             max_active_zones: positive("max_active_zones"),
             append_max: positive("zone_append_max_bytes"),
+            segments_max: positive("max_segments"),
+            namespace: read(&folder.join("nsid")).and_then(|text| text.parse().ok()),
             kernel,
         }
     }
@@ -130,6 +136,8 @@ mod tests {
             ("queue/max_open_zones", "14"),
             ("queue/max_active_zones", "0"),
             ("queue/zone_append_max_bytes", "524288"),
+            ("queue/max_segments", "127"),
+            ("nsid", "2"),
         ];
         let expected = Queue {
             name: "nvme0n2".into(),
@@ -141,6 +149,8 @@ mod tests {
             max_open_zones: Some(14),
             max_active_zones: None,
             append_max: Some(524_288),
+            segments_max: Some(127),
+            namespace: Some(2),
             kernel: "6.1.0-56-cloud-amd64".into(),
         };
         assert_eq!(queue(&files, "6.1.0-56-cloud-amd64"), expected);

@@ -1,0 +1,380 @@
+//! Writes and zone appends as NVMe commands of our own, by io_uring on a namespace's generic character device: they pass
+//! neither the kernel's block layer nor its scheduler.
+//!
+//! What keeps it sound is what keeps `engine/uring.rs` sound: the kernel is given addresses of memory in `in_flight` only. A
+//! slot is filled before its entry is queued and emptied when the kernel has answered; slots do not move, and what they
+//! own lies on the heap. When the ring is dropped first, what the kernel still holds is leaked.
+#![expect(unsafe_code, reason = "io_uring takes addresses; each use says why it may have them")]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use io_uring::squeue::{Entry128, PushError};
+use io_uring::types::Fixed;
+use io_uring::{IoUring, Probe, cqueue, opcode};
+use rustix::io::Errno;
+use zonal_base::low_u32;
+
+use super::generic::Limits;
+use crate::transfer::Transfer;
+
+/// The namespace's file is the only one registered.
+const FILE: Fixed = Fixed(0);
+
+/// The kernel's number for "an NVMe command with the addresses of several pieces": NVME_URING_CMD_IO_VEC.
+const VECTORED: u32 = 0xC048_4E81;
+
+/// What a namespace is told to do, as NVMe numbers it.
+const FLUSH: u8 = 0x00;
+const WRITE: u8 = 0x01;
+const APPEND: u8 = 0x7D;
+
+/// How NVMe says that too many zones are active, or open: its status code type and status code.
+const TOO_MANY_ACTIVE: u32 = 0x1BD;
+const TOO_MANY_OPEN: u32 = 0x1BE;
+
+/// The bits of an answer that are status code type and status code.
+const STATUS: u32 = 0x7FF;
+
+type Ring = IoUring<Entry128, cqueue::Entry32>;
+
+/// Where data go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// To the blocks that the transfer names, which begin at the zone's write pointer. As many commands as it takes, one after
+    /// the other.
+    Write,
+    /// Wherever the write pointer stands of the zone that begins where the transfer begins. One command.
+    Append,
+}
+
+/// An order that is over.
+pub(super) struct Placed {
+    /// As given to [`Passthrough::start`].
+    pub(super) slot: u32,
+    /// Where on the drive the data begin, in bytes, or an error.
+    pub(super) outcome: Result<u64, Errno>,
+}
+
+pub(super) struct Passthrough {
+    ring: Ring,
+    limits: Limits,
+    /// By slot; the length is the queue depth.
+    in_flight: Vec<Option<InFlight>>,
+    in_flight_count: u32,
+    /// Entries are queued that the kernel has not been shown.
+    has_unsubmitted: bool,
+    /// The kernel was shown entries and did not take them all, for want of memory.
+    is_refused: bool,
+}
+
+struct InFlight {
+    order: Order,
+    /// Where on the drive it began, in bytes.
+    begin: u64,
+    transfer: Transfer,
+    /// Where the pieces of the command under way lie, as the kernel reads it.
+    pieces: Pieces,
+    /// Bytes of that command.
+    bytes: usize,
+}
+
+#[derive(Default)]
+struct Pieces(Vec<libc::iovec>);
+
+// SAFETY: these addresses are never followed here; the memory behind them belongs to the transfer in the same slot, which
+// is `Send`.
+unsafe impl Send for Pieces {}
+
+impl Passthrough {
+    pub(super) fn new(
+        file: &File,
+        limits: Limits,
+        depth: u32,
+        wake: BorrowedFd<'_>,
+    ) -> io::Result<Self> {
+        let ring = build_ring(file, depth)?;
+        ring.submitter().register_eventfd(wake.as_raw_fd())?;
+        let in_flight = (0..depth).map(|_| None).collect();
+        Ok(Self {
+            ring,
+            limits,
+            in_flight,
+            in_flight_count: 0,
+            has_unsubmitted: false,
+            is_refused: false,
+        })
+    }
+
+    /// Gives the namespace a flush, which harms nobody.
+    ///
+    /// # Errors
+    /// When the kernel knows no such commands (before 5.19), or this process may not give them.
+    pub(super) fn probe(file: &File, limits: Limits) -> io::Result<()> {
+        let mut ring = build_ring(file, 1)?;
+        let entry = command(FLUSH, limits, (0, 0), &Pieces::default());
+        // SAFETY: the entry names no memory.
+        let pushed: Result<(), PushError> = unsafe { ring.submission().push(&entry) };
+        assert!(pushed.is_ok(), "the queue is empty");
+        ring.submit_and_wait(1)?;
+        let answer = ring.completion().next().ok_or(io::ErrorKind::Interrupted)?;
+        Ok(judge(answer.result())?)
+    }
+
+    /// The most that an append takes, in bytes.
+    pub(super) const fn bytes_max(&self) -> usize {
+        self.limits.bytes_max
+    }
+
+    /// Requires: the slot is free; an append takes no more than `bytes_max`.
+    pub(super) fn start(&mut self, slot: u32, order: Order, transfer: Transfer) {
+        let place = &mut self.in_flight[slot as usize];
+        assert!(place.is_none(), "the slot is free");
+        assert!(order == Order::Write || transfer.left() <= self.limits.bytes_max, "one command");
+        let (begin, pieces) = (transfer.position(), Pieces::default());
+        *place = Some(InFlight { order, begin, transfer, pieces, bytes: 0 });
+        self.in_flight_count += 1;
+        self.queue(slot);
+    }
+
+    /// Queues the slot's next command.
+    fn queue(&mut self, slot: u32) {
+        let place = self.in_flight[slot as usize].as_mut().expect("the slot is in use");
+        let entry = place.entry(self.limits).user_data(u64::from(slot));
+        // SAFETY: the memory that the entry names belongs to the slot; see the top of this file.
+        let pushed: Result<(), PushError> = unsafe { self.ring.submission().push(&entry) };
+        assert!(pushed.is_ok(), "a slot has one entry at most, and the queue holds one for each");
+        self.has_unsubmitted = true;
+    }
+
+    pub(super) fn flush_submissions(&mut self) {
+        while self.has_unsubmitted {
+            match self.ring.submit() {
+                Ok(_) => self.has_unsubmitted = !self.ring.submission().is_empty(),
+                Err(error) => {
+                    let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+                    assert!(is_passing(errno), "the ring is sound: {error}");
+                    break;
+                }
+            }
+        }
+        self.is_refused = self.has_unsubmitted;
+    }
+
+    pub(super) const fn is_refused(&self) -> bool {
+        self.is_refused
+    }
+
+    pub(super) fn next_finished(&mut self) -> Option<Placed> {
+        if self.is_refused {
+            self.flush_submissions();
+        }
+        loop {
+            let answer = self.ring.completion().next()?;
+            let slot = low_u32(zonal_base::index(answer.user_data()));
+            let place = self.in_flight[slot as usize].as_mut().expect("the kernel answers once");
+            let outcome = judge(answer.result());
+            if outcome.is_ok() {
+                place.transfer.advance(place.bytes);
+                if 0 < place.transfer.left() {
+                    self.queue(slot);
+                    self.flush_submissions();
+                    continue;
+                }
+            }
+            let begin = match place.order {
+                Order::Write => place.begin,
+                Order::Append => answer.big_cqe()[0] * u64::from(self.limits.block_bytes),
+            };
+            self.in_flight[slot as usize] = None;
+            self.in_flight_count -= 1;
+            return Some(Placed { slot, outcome: outcome.map(|()| begin) });
+        }
+    }
+}
+
+impl Drop for Passthrough {
+    /// Waits until the kernel has answered: it still has the addresses.
+    fn drop(&mut self) {
+        self.flush_submissions();
+        while 0 < self.in_flight_count {
+            let waited = self.ring.submit_and_wait(1);
+            let is_over = |error: io::Error| Errno::from_io_error(&error) != Some(Errno::INTR);
+            if waited.is_err_and(is_over) {
+                std::mem::forget(std::mem::take(&mut self.in_flight));
+                return;
+            }
+            self.in_flight_count -= low_u32(self.ring.completion().count());
+        }
+        // A ring that is closed goes away some time later, and the file with it; this is at once.
+        let _ = self.ring.submitter().unregister_files();
+    }
+}
+
+impl InFlight {
+    /// The next command: what is left of the transfer, as much of it as one takes.
+    fn entry(&mut self, limits: Limits) -> Entry128 {
+        self.bytes = self.pieces.lay(&self.transfer, limits.bytes_max);
+        let number = match self.order {
+            Order::Write => WRITE,
+            Order::Append => APPEND,
+        };
+        command(number, limits, (self.transfer.position(), self.bytes), &self.pieces)
+    }
+}
+
+impl Pieces {
+    /// The first bytes of what is left of a transfer, at most so many. How many they are.
+    fn lay(&mut self, transfer: &Transfer, bytes_max: usize) -> usize {
+        self.0.clear();
+        let mut bytes = 0;
+        for piece in transfer.pieces() {
+            let len = piece.len().min(bytes_max - bytes);
+            if len == 0 {
+                break;
+            }
+            // The kernel only reads from it.
+            self.0.push(libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: len });
+            bytes += len;
+        }
+        bytes
+    }
+}
+
+/// The entry of a command that moves so many bytes at a byte of the drive.
+fn command(number: u8, limits: Limits, span: (u64, usize), pieces: &Pieces) -> Entry128 {
+    let encoded = encode(number, limits, span, pieces);
+    opcode::UringCmd80::new(FILE, VECTORED).cmd(encoded).build()
+}
+
+/// The kernel's `struct nvme_uring_cmd`: an NVMe command, and where its data lie.
+///
+/// Offset: 0 number, 4 namespace, 24 address of the pieces, 36 their count, 40 first block, 48 blocks less one; the rest, to 72, is
+/// zero.
+#[expect(clippy::host_endian_bytes, reason = "the kernel takes integers of this machine")]
+fn encode(number: u8, limits: Limits, (at, bytes): (u64, usize), pieces: &Pieces) -> [u8; 80] {
+    let block_bytes = u64::from(limits.block_bytes);
+    let mut command = [0; 80];
+    command[0] = number;
+    command[4..8].copy_from_slice(&limits.namespace.to_ne_bytes());
+    if !pieces.0.is_empty() {
+        let address = pieces.0.as_ptr().expose_provenance() as u64;
+        let blocks = (bytes as u64 / block_bytes).saturating_sub(1);
+        command[24..32].copy_from_slice(&address.to_ne_bytes());
+        command[36..40].copy_from_slice(&low_u32(pieces.0.len()).to_ne_bytes());
+        command[40..48].copy_from_slice(&(at / block_bytes).to_ne_bytes());
+        command[48..52].copy_from_slice(&low_u32(zonal_base::index(blocks)).to_ne_bytes());
+    }
+    command
+}
+
+/// What the kernel's answer means: an error of its own, or the drive's, which is told as the block layer would.
+fn judge(result: i32) -> Result<(), Errno> {
+    match u32::try_from(result).map(|status| status & STATUS) {
+        Ok(0) => Ok(()),
+        Ok(TOO_MANY_ACTIVE) => Err(Errno::OVERFLOW),
+        Ok(TOO_MANY_OPEN) => Err(Errno::TOOMANYREFS),
+        Ok(_) => Err(Errno::IO),
+        // A command that was cancelled may have been carried out: it is not repeated.
+        Err(_) => match Errno::from_raw_os_error(-result) {
+            Errno::INTR => Err(Errno::IO),
+            errno => Err(errno),
+        },
+    }
+}
+
+/// The kernel did not take what is queued, and may later.
+fn is_passing(errno: Errno) -> bool {
+    matches!(errno, Errno::INTR | Errno::AGAIN | Errno::BUSY | Errno::NOMEM | Errno::NOBUFS)
+}
+
+/// A ring with entries that have room for an NVMe command, and answers that have room for what it answers: Linux 5.19.
+fn build_ring(file: &File, entries: u32) -> io::Result<Ring> {
+    let ring = Ring::builder().dontfork().build(entries)?;
+    let mut probe = Probe::new();
+    ring.submitter().register_probe(&mut probe)?;
+    if !probe.is_supported(opcode::UringCmd80::CODE) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    ring.submitter().register_files(&[file.as_raw_fd()])?;
+    Ok(ring)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use zonal_base::Payload;
+
+    use super::*;
+
+    const LIMITS: Limits = Limits { namespace: 3, block_bytes: 512, bytes_max: 6 * 4096 };
+
+    fn transfer(pieces: &[usize], offset: u64) -> Transfer {
+        let piece = |blocks: &usize| Payload::from(bytes::Bytes::from(vec![7; blocks * 4096]));
+        Transfer::write(pieces.iter().map(piece).collect(), offset)
+    }
+
+    /// As `linux/nvme_ioctl.h` has it.
+    #[test]
+    fn a_command_is_laid_out_as_the_kernel_reads_it() {
+        let transfer = transfer(&[1, 2], 40_960);
+        let mut pieces = Pieces::default();
+        let bytes = pieces.lay(&transfer, LIMITS.bytes_max);
+        let command = encode(APPEND, LIMITS, (transfer.position(), bytes), &pieces);
+        let address = pieces.0.as_ptr().expose_provenance() as u64;
+        let mut expected = [0; 80];
+        (expected[0], expected[4]) = (0x7D, 3);
+        expected[24..32].copy_from_slice(&address.to_le_bytes());
+        (expected[36], expected[40], expected[48]) = (2, 80, 23);
+        assert_eq!(command, expected);
+        let mut flush = [0; 80];
+        flush[4] = 3;
+        assert_eq!(encode(FLUSH, LIMITS, (0, 0), &Pieces::default()), flush);
+    }
+
+    #[test]
+    fn what_the_drive_answers_is_told_as_the_block_layer_would() {
+        let answers = [0, 0x1BD, 0x41BE, 0x1B9, -libc::EACCES, -libc::EINTR, -libc::ENODEV];
+        let expected = [
+            Ok(()),
+            Err(Errno::OVERFLOW),
+            Err(Errno::TOOMANYREFS),
+            Err(Errno::IO),
+            Err(Errno::ACCESS),
+            Err(Errno::IO),
+            Err(Errno::NODEV),
+        ];
+        assert_eq!(answers.map(judge), expected);
+    }
+
+    #[test]
+    fn a_file_takes_no_commands() {
+        let file = tempfile::tempfile().unwrap();
+        assert!(Passthrough::probe(&file, LIMITS).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn a_write_is_cut_into_commands_that_follow_each_other(
+            blocks in proptest::collection::vec(1usize..9, 1..12), first in 0u64..1000,
+        ) {
+            let mut transfer = transfer(&blocks, first * 4096);
+            let mut pieces = Pieces::default();
+            let mut told = Vec::new();
+            while 0 < transfer.left() {
+                let bytes = pieces.lay(&transfer, LIMITS.bytes_max);
+                prop_assert!(0 < bytes && bytes <= LIMITS.bytes_max && bytes.is_multiple_of(4096));
+                prop_assert_eq!(bytes, pieces.0.iter().map(|piece| piece.iov_len).sum::<usize>());
+                told.push((transfer.position(), bytes));
+                transfer.advance(bytes);
+            }
+            let mut at = first * 4096;
+            for (position, bytes) in told {
+                prop_assert_eq!(position, at);
+                at += bytes as u64;
+            }
+            prop_assert_eq!(at, (first + blocks.iter().sum::<usize>() as u64) * 4096);
+        }
+    }
+}
