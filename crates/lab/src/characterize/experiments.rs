@@ -59,6 +59,35 @@ impl Experiment {
         Self::GarbageCollection,
     ];
 
+    /// All there are.
+    pub const ALL: [Self; 9] = [
+        Self::IoGrid,
+        Self::ZoneManagement,
+        Self::OpenClose,
+        Self::ReadUnderWrites,
+        Self::MixedRatio,
+        Self::Placement,
+        Self::Interference,
+        Self::GarbageCollection,
+        Self::WriteAmplification,
+    ];
+
+    /// As it is written on a command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::IoGrid => "io",
+            Self::ZoneManagement => "zones",
+            Self::OpenClose => "opening",
+            Self::ReadUnderWrites => "under-writes",
+            Self::MixedRatio => "mixed",
+            Self::Placement => "placement",
+            Self::Interference => "interference",
+            Self::GarbageCollection => "garbage",
+            Self::WriteAmplification => "amplification",
+        }
+    }
+
     /// What a drive without zones has. The last wants a drive of its own: it fills it again and again.
     pub const CONVENTIONAL: [Self; 3] =
         [Self::IoGrid, Self::ReadUnderWrites, Self::GarbageCollection];

@@ -14,6 +14,7 @@ use zonal_base::{Blocks, Bytes};
 use zonal_emulator::{
     Basis, ConventionalDrive, ConventionalProfile, Forgetful, Model, OnReset, Profile, ZonedDrive,
 };
+use zonal_hostdev::Place;
 use zonal_lab::characterize::{
     Comparison, Detail, Experiment, Progress, Report, Settings, Table, VirtualTime, conventional,
     memory, write_plots, zoned,
@@ -36,16 +37,18 @@ only the write amplification is worth reading.
 
 A file or a block device is measured in real time and as a drive without zones: sequential writes, reads under
 writes, and an hour and a half of random overwrites, or a share of all that (--effort). It is written over from end to end.
-A file that is not there is made, and removed again.
+A file that is not there is made, and removed again. A drive that keeps its zones itself (zns:) is measured in real time as
+the models of zoned drives are; appends are its own with append=on, and writes at the write pointer without.
 
 Examples: zonal characterize --device emulator:zn540
           zonal characterize --device emulator:sn540
           zonal characterize --device emulator:zn540 --json > report.json
           zonal characterize --device emulator:zn540 --plots figures --all
           zonal characterize --device block:/dev/nvme1n1 --effort 0.1
-          zonal characterize --device 'file:scratch?size=8GiB' --effort 0.02")]
+          zonal characterize --device 'file:scratch?size=8GiB' --effort 0.02
+          zonal characterize --device 'zns:/dev/nvme0n2?append=on' --only zones,opening --effort 0.1")]
 pub(crate) struct Args {
-    /// The drive: emulator:MODEL, emulator:zn540?zones=64, file:PATH?size=SIZE or block:/dev/NAME
+    /// The drive: emulator:MODEL, emulator:zn540?zones=64, file:PATH?size=SIZE, block:/dev/NAME or zns:/dev/NAME
     #[arg(long, value_name = "SPEC")]
     device: Device,
     /// Lose what a file or block device holds [without it: asks at a terminal, and refuses elsewhere]
@@ -57,6 +60,9 @@ pub(crate) struct Args {
     /// How long each run is measured, as a multiple of the default; below 0.25 the runs are too short for percentiles
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     effort: f64,
+    /// Measure only these, of io, zones, opening, under-writes, mixed, placement, interference, garbage, amplification
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = spec::experiment)]
+    only: Vec<Experiment>,
     /// Compare with nothing: show every point
     #[arg(long)]
     no_reference: bool,
@@ -69,6 +75,22 @@ pub(crate) struct Args {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
+}
+
+impl Args {
+    /// Those of the experiments of a drive that were asked for.
+    fn chosen(&self, experiments: &[Experiment]) -> Result<Vec<Experiment>, Failure> {
+        let is_chosen = |one: &&Experiment| self.only.is_empty() || self.only.contains(one);
+        let chosen: Vec<_> = experiments.iter().filter(is_chosen).copied().collect();
+        let names = spec::names(experiments);
+        if chosen.is_empty() {
+            return Err(Failure::request(format!(
+                "{} has other experiments: {names}",
+                self.device
+            )));
+        }
+        Ok(chosen)
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -110,12 +132,20 @@ fn measure(args: &Args) -> Result<Report, Failure> {
     };
     let report = match args.device.clone() {
         Device::Emulated(Emulated { model: Model::Zoned(profile), .. }) => {
-            measure_zoned(*profile, settings, &mut on_progress)
+            let experiments = args.chosen(&Experiment::ZONED)?;
+            let settings = Settings { experiments, ..settings };
+            measure_zoned(*profile, &settings, &mut on_progress)
         }
         Device::Emulated(Emulated { model: Model::Conventional(profile), .. }) => {
-            measure_conventional(&profile, settings, &mut on_progress)
+            measure_conventional(&profile, (args, settings), &mut on_progress)
         }
-        Device::Real(spec) => real::measure(&spec, args.yes, settings, &mut on_progress),
+        Device::Real(spec) => {
+            let is_zoned = matches!(spec.place, Place::Zoned { .. });
+            let of_kind =
+                if is_zoned { &Experiment::ZONED[..] } else { &Experiment::CONVENTIONAL[..] };
+            let settings = Settings { experiments: args.chosen(of_kind)?, ..settings };
+            real::measure(&spec, args.yes, settings, &mut on_progress)
+        }
     };
     if is_watched {
         eprint!("\r\x1b[K");
@@ -125,12 +155,11 @@ fn measure(args: &Args) -> Result<Report, Failure> {
 
 fn measure_zoned(
     profile: Profile,
-    settings: Settings,
+    settings: &Settings,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Report, Failure> {
-    let settings = Settings { experiments: Experiment::ZONED.to_vec(), ..settings };
     let mut drive = ZonedDrive::new(profile, settings.seed, Box::new(Forgetful));
-    zoned((&mut drive, memory()), &mut VirtualTime::default(), &settings, on_progress)
+    zoned((&mut drive, memory()), &mut VirtualTime::default(), settings, on_progress)
         .map_err(Failure::work)
 }
 
@@ -140,7 +169,7 @@ const AMPLIFIED_ZONE: Blocks = Bytes::mib(1 << 10).blocks_ceil();
 
 fn measure_conventional(
     profile: &ConventionalProfile,
-    settings: Settings,
+    (args, settings): (&Args, Settings),
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Report, Failure> {
     let is_guess = profile.drive.controller.basis == Basis::Guess;
@@ -148,6 +177,7 @@ fn measure_conventional(
         true => (Some(A_GUESS), Comparison::Nothing, &Experiment::CONVENTIONAL[..2]),
         false => (None, settings.comparison, &Experiment::CONVENTIONAL[..]),
     };
+    let experiments = args.chosen(&[experiments, &[Experiment::WriteAmplification]].concat())?;
     let settings = Settings { note, model: profile.drive.name, ..settings };
     let mut run = |profile: ConventionalProfile, comparison, experiments: &[Experiment]| {
         let medium = Box::new(Forgetful);
@@ -158,10 +188,16 @@ fn measure_conventional(
         conventional((&mut Anywhere(drive), memory()), &mut clock, &settings, on_progress)
             .map_err(Failure::work)
     };
-    let mut report = run(profile.clone(), comparison, experiments)?;
+    let is_amplification = |one: &Experiment| *one == Experiment::WriteAmplification;
+    let (amplification, others): (Vec<_>, Vec<_>) =
+        experiments.into_iter().partition(is_amplification);
+    let mut report = run(profile.clone(), comparison, &others)?;
+    if amplification.is_empty() {
+        return Ok(report);
+    }
     // Its zones must leave nothing over: what is never written would be spare.
     let scaled = profile.clone().scaled_to(AMPLIFIED).with_zones_of(AMPLIFIED_ZONE);
-    let amplified = run(scaled, settings.comparison, &[Experiment::WriteAmplification])?;
+    let amplified = run(scaled, settings.comparison, &amplification)?;
     report.points.extend(amplified.points);
     Ok(report)
 }

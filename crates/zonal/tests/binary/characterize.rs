@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::harness::{check_failure, folder, run};
+use crate::zoned::{formatted, json};
 
 #[test]
 fn the_report_of_a_model_is_json_that_names_every_point() {
@@ -18,6 +19,40 @@ fn the_report_of_a_model_is_json_that_names_every_point() {
     assert_eq!((&point["observation"], &point["unit"]), (&3.into(), &"us".into()));
     let [reference, value] = ["reference", "value"].map(|of| point[of].as_f64().unwrap());
     assert!((value - reference).abs() < 0.1 * reference, "{value} us instead of {reference} us");
+}
+
+#[test]
+fn only_what_is_asked_for_is_measured_and_every_drive_has_its_own() {
+    let folder = folder();
+    let words = ["characterize", "--device", "emulator:zn540", "--effort", "0.01", "--only"];
+    let report = json(folder.path(), &[&words[..], &["opening,zones", "--json"]].concat());
+    let points = report["points"].as_array().unwrap();
+    let is_of = |point: &Value, starts: &[&str]| {
+        starts.iter().any(|start| point["id"].as_str().unwrap().starts_with(start))
+    };
+    let starts = ["open", "close", "first-io", "reset", "finish"];
+    let (asked, others): (Vec<_>, Vec<_>) = points.iter().partition(|point| is_of(point, &starts));
+    assert!(!asked.is_empty() && others.is_empty(), "{others:?}");
+    check_failure(folder.path(), &[&words[..], &["all"]].concat(), (2, "invalid value 'all'"));
+    let other = ["characterize", "--device", "emulator:sn540", "--only", "zones"];
+    let said = "emulator:sn540 has other experiments: io, under-writes, garbage, amplification";
+    check_failure(folder.path(), &other, (2, said));
+}
+
+/// Opening and closing alone: the whole takes a quarter of an hour at the least.
+#[test]
+fn a_zoned_drive_under_a_real_kernel_is_measured() {
+    let Some(spec) = formatted() else { return };
+    let folder = folder();
+    let words = ["characterize", "--device", &spec, "--effort", "0.01", "--only", "opening"];
+    let report = json(folder.path(), &[&words[..], &["--json"]].concat());
+    let mut measured = 0;
+    for point in report["points"].as_array().unwrap() {
+        println!("{}: {} {}", point["id"], point["value"], point["unit"]);
+        assert!(point["value"].as_f64().is_some_and(|value| 0.0 < value), "{point}");
+        measured += 1;
+    }
+    assert!(20 < measured, "{measured} points");
 }
 
 #[test]

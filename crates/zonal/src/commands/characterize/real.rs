@@ -1,11 +1,12 @@
 //! A real drive, in real time: what it takes to measure one, and to harm nobody.
 
-use zonal_base::{Nanos, Ticket};
-use zonal_device::{Command, Completion, Geometry, ZonedDevice};
-use zonal_hostdev::{DeviceSpec, Drive, HostDevice, ShardOptions};
+use std::time::Duration;
+
+use zonal_base::{Nanos, Ticket, ZoneId};
+use zonal_device::{Action, Answer, Command, Completion, Geometry, ZoneState, ZonedDevice};
+use zonal_hostdev::{DeviceSpec, Drive, HostDevice, Place, ShardOptions};
 use zonal_lab::characterize::{
-    CountsPrograms, Experiment, Progress, READS_MAX, RealTime, Report, Settings, conventional,
-    memory,
+    CountsPrograms, Progress, READS_MAX, RealTime, Report, Settings, conventional, memory, zoned,
 };
 
 use crate::commands::device::agree_to_loss;
@@ -15,7 +16,10 @@ use crate::failure::Failure;
 const NOTE: &str = "real time: io_uring, the wake-up of a sleeping thread and everything else that this machine \
                     does are in each latency; the reference was measured by polling";
 
-/// Measures the drive itself: its zones by agreement are not looked at.
+/// Between two looks at a drive that owes an answer and does not wake its host.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Measures the drive itself: zones by agreement are not looked at, zones of its own are emptied before.
 pub(super) fn measure(
     spec: &DeviceSpec,
     may_lose: bool,
@@ -27,13 +31,43 @@ pub(super) fn measure(
     let drive = Drive::open(spec).and_then(Drive::claim).map_err(Failure::work)?;
     let memory = memory();
     let options = ShardOptions { shard: 0, shard_count: 1, queue_depth: READS_MAX, pool: &memory };
-    let mut device = drive.shard(&options).map_err(Failure::work)?;
-    device.ignore_zones();
+    let mut device = Real(drive.shard(&options).map_err(Failure::work)?);
     let mut clock = RealTime::new(|device: &mut Real, span| device.0.wait(span));
-    let experiments = Experiment::CONVENTIONAL.to_vec();
-    let settings = Settings { note: Some(NOTE), experiments, ..settings };
-    conventional((&mut Real(device), memory), &mut clock, &settings, on_progress)
-        .map_err(Failure::work)
+    let settings = Settings { note: Some(NOTE), ..settings };
+    let report = match spec.place {
+        Place::Zoned { .. } => {
+            empty(&mut device.0).map_err(Failure::work)?;
+            zoned((&mut device, memory), &mut clock, &settings, on_progress)
+        }
+        _ => {
+            device.0.ignore_zones();
+            conventional((&mut device, memory), &mut clock, &settings, on_progress)
+        }
+    };
+    report.map_err(Failure::work)
+}
+
+/// Empties every zone of a drive that keeps its zones itself.
+fn empty(device: &mut HostDevice) -> Result<(), zonal_device::DeviceError> {
+    let count = device.geometry().zone_count;
+    let report = ask(device, Command::Report { first: ZoneId(0), count })?;
+    let Answer::Report(zones) = report else { unreachable!("a report is a report") };
+    for zone in zones.iter().filter(|zone| zone.state != ZoneState::Empty) {
+        ask(device, Command::Manage { zone: zone.zone, action: Action::Reset })?;
+    }
+    Ok(())
+}
+
+/// One command on a device that has nothing else to do.
+fn ask(device: &mut HostDevice, command: Command) -> Completion {
+    let taken = device.submit(Nanos(0), Ticket(0), command);
+    assert!(taken.is_ok(), "nothing else is under way");
+    loop {
+        if let Some((_, completion)) = device.poll(Nanos(0)) {
+            return completion;
+        }
+        device.wait(PATIENCE);
+    }
 }
 
 /// A drive that does not tell how much it programs.

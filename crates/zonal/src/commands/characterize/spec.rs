@@ -4,10 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use zonal_emulator::{Model, Profile};
-use zonal_hostdev::{DeviceSpec, Place, SpecError};
-
-const ZONED: &str = "a zoned drive is not measured yet: `zonal bench --device zns:/dev/NAME` measures a cache on it, \
-                     emulator:zn540 is a model of one";
+use zonal_hostdev::{DeviceSpec, SpecError};
+use zonal_lab::characterize::Experiment;
 
 /// What is measured.
 #[derive(Clone, Debug)]
@@ -22,11 +20,7 @@ impl FromStr for Device {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.starts_with("emulator:") {
             true => text.parse().map(Self::Emulated),
-            false => match text.parse() {
-                Ok(DeviceSpec { place: Place::Zoned { .. }, .. }) => Err(ZONED.into()),
-                Ok(spec) => Ok(Self::Real(spec)),
-                Err(error) => Err(SpecError::to_string(&error)),
-            },
+            false => text.parse().map(Self::Real).map_err(|error| SpecError::to_string(&error)),
         }
     }
 }
@@ -70,6 +64,18 @@ impl FromStr for Emulated {
         }
         Ok(Self { name: text.into(), model })
     }
+}
+
+/// An experiment by its name.
+pub(super) fn experiment(text: &str) -> Result<Experiment, String> {
+    let named = Experiment::ALL.into_iter().find(|experiment| experiment.name() == text);
+    named.ok_or_else(|| format!("write {}", names(&Experiment::ALL)))
+}
+
+/// The names of experiments, for people.
+pub(super) fn names(experiments: &[Experiment]) -> String {
+    let names: Vec<&str> = experiments.iter().map(|experiment| experiment.name()).collect();
+    names.join(", ")
 }
 
 /// The same drive with as many zones as the options say.
