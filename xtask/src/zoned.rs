@@ -1,9 +1,9 @@
 //! Zoned drives under real kernels, in virtual machines: `cargo xtask test-zoned`, and the stage `zoned`.
 //!
-//! Uses: `setup` for what it needs. Read in this order: `plan` (what is run on what), `guest`, `kernel`, `archive`, `page`.
+//! Uses: `setup` for what it needs. Read in this order: `plan` (what is run on what), `guest`, `kernel`, `tools`, `archive`, `page`.
 //!
 //! 1. Build the tests, and find them.
-//! 2. Boot each kernel with all drives, run every suite on every drive, and hear what became of each.
+//! 2. Boot each kernel with all drives, run the suites on them, and hear what became of each.
 //! 3. A full run writes docs/results/zoned.md.
 
 mod archive;
@@ -11,15 +11,16 @@ mod guest;
 mod kernel;
 mod page;
 mod plan;
+mod tools;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use guest::{Guest, MARK};
+use guest::{Carried, Guest, MARK, Module};
 use kernel::{RELEASES, Release};
-use plan::{DRIVES, Drive, Program, SUITES, Suite};
+use plan::{DRIVES, Drive, Needs, Program, SUITES, Suite};
 
 /// How long one kernel may take for everything: ten times what it takes on two cores that are free.
 const LIMIT: Duration = Duration::from_secs(40 * 60);
@@ -36,7 +37,7 @@ pub(crate) struct Verdict {
     took: Duration,
 }
 
-/// Fetches what a guest is made of: kernels and a shell. Where they are.
+/// Fetches what a guest is made of: kernels, a shell and programs. Where they are.
 pub(crate) fn fetch(root: &Path) -> Result<String, String> {
     if std::env::consts::ARCH != "x86_64" {
         return Err("the kernels that are booted are for x86_64".into());
@@ -45,10 +46,11 @@ pub(crate) fn fetch(root: &Path) -> Result<String, String> {
     for release in &RELEASES {
         kernel::kernel(root, release)?;
     }
+    tools::fetch(root)?;
     Ok(".tools/guest".into())
 }
 
-/// Every suite on every drive under every kernel, or those that are named; the page of results is written when all ran.
+/// All suites on their drives under every kernel, or those that are named; the page of results is written when all ran.
 pub(crate) fn named(root: &Path, names: &[&str]) -> ExitCode {
     let chosen = match Choice::of(names) {
         Ok(chosen) => chosen,
@@ -113,7 +115,7 @@ impl<'a> Choice<'a> {
         let drives = DRIVES.iter().filter(|drive| self.takes(drive.name));
         let of = |drive| {
             let suites = SUITES.iter().filter(|suite| self.takes(suite.name));
-            suites.map(move |suite| (drive, suite))
+            suites.filter(move |suite| suite.is_for(drive)).map(move |suite| (drive, suite))
         };
         drives.flat_map(of).collect()
     }
@@ -179,9 +181,10 @@ fn run_under(
     let guest = Guest {
         kernel: &kernel,
         busybox: &kernel::busybox(root)?,
-        modules: &plan::MODULES,
-        script: format!("{}{script}", plan::PREPARE),
+        modules: &programs.modules,
+        script: format!("{}{}{script}", plan::PREPARE, programs.exports),
         programs: &programs.all,
+        carried: &programs.carried,
         folders: &programs.folders,
         drives: plan::qemu_words(),
     };
@@ -216,6 +219,11 @@ struct Programs {
     binary: PathBuf,
     /// And what they need.
     all: Vec<PathBuf>,
+    /// Those of others.
+    carried: Vec<Carried>,
+    modules: Vec<Module>,
+    /// Lines of the script that tell tests what is there.
+    exports: String,
     /// Where they work.
     folders: Vec<PathBuf>,
 }
@@ -224,7 +232,7 @@ impl Programs {
     /// Builds what the steps need.
     fn build(root: &Path, steps: &[Step]) -> Result<Self, String> {
         let needs = |program| steps.iter().any(|(_, suite)| suite.program == program);
-        let mut programs = Self::default();
+        let mut programs = Self { modules: plan::MODULES.to_vec(), ..Self::default() };
         let built = built(root)?;
         let find = |name| program(&built, name).ok_or("cargo does not say where the tests are");
         if needs(Program::Devices) {
@@ -240,7 +248,27 @@ impl Programs {
             // As cargo makes one for tests.
             programs.folders.extend(profile.parent().map(|target| target.join("tmp")));
         }
+        programs.add(root, &|needed| steps.iter().any(|(_, suite)| suite.needs == needed))?;
         Ok(programs)
+    }
+
+    /// Adds what suites need beside their programs.
+    fn add(&mut self, root: &Path, needs: &dyn Fn(Needs) -> bool) -> Result<(), String> {
+        if needs(Needs::Fio) {
+            match crate::setup::ready(root, "fio").and_then(|name| on_path(&name)) {
+                Ok(fio) => {
+                    self.exports += &format!("export ZONAL_TEST_FIO={}\n", fio.display());
+                    self.all.push(fio);
+                }
+                Err(why) => println!("without fio: {why}"),
+            }
+        }
+        if needs(Needs::FileSystems) {
+            self.exports += "export ZONAL_TEST_NBD_DEVICE=/dev/nbd0\n";
+            self.modules.extend(plan::FILE_SYSTEMS);
+            self.carried = tools::carried(root)?;
+        }
+        Ok(())
     }
 
     /// Lines of the script that run a suite on a drive.
@@ -259,6 +287,13 @@ impl Programs {
             program.display()
         )
     }
+}
+
+/// Where a program lies.
+fn on_path(name: &str) -> Result<PathBuf, String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut places = std::env::split_paths(&path).map(|folder| folder.join(name));
+    places.find(|place| place.is_file()).ok_or_else(|| format!("{name} is nowhere on PATH"))
 }
 
 /// Builds all tests, those of one package with the features that all together have: as `cargo test` has built them, so
@@ -296,7 +331,10 @@ mod tests {
     #[test]
     fn what_is_named_is_run_and_everything_else_of_its_kind_is_not() {
         let all = Choice(&[]);
-        assert_eq!(all.steps().len(), DRIVES.len() * SUITES.len());
+        let pairs =
+            DRIVES.iter().map(|drive| SUITES.iter().filter(|suite| suite.is_for(drive)).count());
+        assert_eq!(all.steps().len(), pairs.sum::<usize>());
+        assert!(SUITES.iter().all(|suite| DRIVES.iter().any(|drive| suite.is_for(drive))));
         let some = Choice::of(&["6.12", "zns", "mixed", "rules"]).ok();
         let steps = some.as_ref().map(Choice::steps).unwrap_or_default();
         let names: Vec<_> = steps.iter().map(|(drive, suite)| (drive.name, suite.name)).collect();

@@ -49,16 +49,27 @@ const MACHINE: &[&str] = &[
 const WORDS: &str = "console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr clocksource=acpi_pm tsc=unstable \
                      no_timer_check random.trust_cpu=on audit=0 apparmor=0 selinux=0 cryptomgr.notests";
 
+/// A kernel module, and its parameters.
+pub(super) type Module = (&'static str, &'static str);
+
+/// A file of this machine, and where a guest has it.
+pub(super) struct Carried {
+    pub(super) from: PathBuf,
+    pub(super) to: PathBuf,
+}
+
 /// What a guest is made of.
 pub(super) struct Guest<'a> {
     pub(super) kernel: &'a Kernel,
     pub(super) busybox: &'a Path,
     /// Loaded at the start, each with its parameters.
-    pub(super) modules: &'a [(&'static str, &'static str)],
+    pub(super) modules: &'a [Module],
     /// Run once the file systems of the kernel are mounted.
     pub(super) script: String,
     /// Programs that the script runs.
     pub(super) programs: &'a [PathBuf],
+    /// Files that are there beside them.
+    pub(super) carried: &'a [Carried],
     /// Folders that they work in.
     pub(super) folders: &'a [PathBuf],
     /// QEMU's words for its drives.
@@ -116,9 +127,12 @@ impl Guest<'_> {
             let stripped = folder.join("stripped");
             run_quietly(Command::new("strip").arg("-o").arg(&stripped).arg(program))?;
             archive.file(&program.to_string_lossy(), &read(&stripped)?);
-            for library in libraries(program)? {
-                archive.file(&library, &read(Path::new(&library))?);
+            for library in libraries(program, Path::new("/"))? {
+                archive.file(&library.to_string_lossy(), &read(&library)?);
             }
+        }
+        for Carried { from, to } in self.carried {
+            archive.file(&to.to_string_lossy(), &read(from)?);
         }
         Ok(archive.finish())
     }
@@ -141,14 +155,21 @@ sync
 poweroff -f
 ";
 
-/// The libraries that a program is linked with, and its loader, by path.
-fn libraries(program: &Path) -> Result<Vec<String>, String> {
-    let listed = run_quietly(Command::new("ldd").arg(program))?;
-    let paths = listed.lines().filter_map(|line| {
-        let words = line.split_whitespace();
-        words.into_iter().find(|word| word.starts_with('/')).map(str::to_owned)
-    });
-    Ok(paths.collect())
+/// The libraries that a program is linked with, and its loader; first those below `root`, then this machine's own.
+pub(super) fn libraries(program: &Path, root: &Path) -> Result<Vec<PathBuf>, String> {
+    let folders =
+        ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"].map(|folder| root.join(folder));
+    let folders = std::env::join_paths(folders).map_err(|error| error.to_string())?;
+    let listed = run_quietly(Command::new("ldd").arg(program).env("LD_LIBRARY_PATH", folders))?;
+    match listed.lines().find(|line| line.ends_with("not found")) {
+        Some(missing) => Err(format!("{}: {}", program.display(), missing.trim())),
+        None => Ok(listed.lines().filter_map(path).collect()),
+    }
+}
+
+/// The path in a line of `ldd`: what the kernel itself gives a program has none.
+fn path(line: &str) -> Option<PathBuf> {
+    line.split_whitespace().find(|word| word.starts_with('/')).map(PathBuf::from)
 }
 
 /// A virtual machine that is ended with this.

@@ -12,14 +12,14 @@ use std::process::Command;
 use crate::setup::run_quietly;
 
 /// Where all of it is, from the top of the checkout.
-const FOLDER: &str = ".tools/guest";
+pub(super) const FOLDER: &str = ".tools/guest";
 
 /// A kernel that Debian packages.
 pub(super) struct Release {
     /// As it is named in tables.
     pub(super) version: &'static str,
     /// Of Debian.
-    suite: &'static str,
+    pub(super) suite: &'static str,
 }
 
 /// One without zone write plugging, one with.
@@ -103,7 +103,7 @@ fn needs(module: &[u8]) -> Vec<String> {
 }
 
 /// The first file below a folder whose path has `part` in it.
-fn find(folder: &Path, part: &str) -> Option<PathBuf> {
+pub(super) fn find(folder: &Path, part: &str) -> Option<PathBuf> {
     let mut entries: Vec<PathBuf> =
         fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();
     entries.sort();
@@ -114,13 +114,13 @@ fn find(folder: &Path, part: &str) -> Option<PathBuf> {
 }
 
 /// Debian's packages of one suite.
-struct Packages {
+pub(super) struct Packages {
     configuration: PathBuf,
     folder: PathBuf,
 }
 
 impl Packages {
-    fn of(root: &Path, suite: &str) -> Result<Self, String> {
+    pub(super) fn of(root: &Path, suite: &str) -> Result<Self, String> {
         let mirror = mirror()?;
         let folder = root.join(FOLDER).join("packages").join(suite);
         let write = |path: PathBuf, text: String| {
@@ -159,7 +159,7 @@ impl Packages {
         run_quietly(self.command("apt-cache").args(words))
     }
 
-    fn unpack(&self, package: &str, into: &Path) -> Result<(), String> {
+    pub(super) fn unpack(&self, package: &str, into: &Path) -> Result<(), String> {
         run_quietly(self.command("apt-get").args(["download", "--quiet", package]))?;
         let file = find(&self.folder, &format!("/{package}_"))
             .ok_or_else(|| format!("{package} was not downloaded"))?;

@@ -1,5 +1,7 @@
 //! Which drives a guest has, and what is run on each of them.
 
+use super::guest::Module;
+
 /// A zoned drive in the guest.
 pub(super) struct Drive {
     /// As it is named in tables and on command lines.
@@ -17,6 +19,26 @@ pub(super) struct Suite {
     pub(super) program: Program,
     /// Words that choose its tests.
     pub(super) tests: &'static str,
+    /// The drives that it runs on; none named: all.
+    pub(super) drives: &'static [&'static str],
+    pub(super) needs: Needs,
+}
+
+/// What a suite needs beside its program.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Needs {
+    Nothing,
+    /// fio, if this machine has it.
+    Fio,
+    /// The kernel's NBD driver with its client, file systems, and what makes and checks them.
+    FileSystems,
+}
+
+impl Suite {
+    /// Whether it is run on a drive.
+    pub(super) fn is_for(&self, drive: &Drive) -> bool {
+        self.drives.is_empty() || self.drives.contains(&drive.name)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,7 +78,7 @@ pub(super) fn qemu_words() -> Vec<String> {
 pub(super) const IMAGES: [&str; 3] = ["drive1", "drive2", "drive3"];
 
 /// The scheduler, and the drives that modules of the guest's kernel are: null_blk is told what to be by [`PREPARE`].
-pub(super) const MODULES: [(&str, &str); 4] = [
+pub(super) const MODULES: [Module; 4] = [
     ("mq-deadline", ""),
     ("null_blk", "nr_devices=0"),
     ("sd_mod", ""),
@@ -66,6 +88,9 @@ pub(super) const MODULES: [(&str, &str); 4] = [
          zone_max_open=8 delay=0",
     ),
 ];
+
+/// What [`Needs::FileSystems`] takes; ext4 is a part of the kernel.
+pub(super) const FILE_SYSTEMS: [Module; 2] = [("nbd", "nbds_max=1"), ("xfs", "")];
 
 /// Two drives of null_blk: one whose zones can be taken away, and one with conventional zones in front. Then waits until all
 /// drives are there, and names the namespaces by what they are: their numbers come as they are found.
@@ -93,12 +118,18 @@ for queue in /sys/block/*/queue; do
 done
 ";
 
-pub(super) const DRIVES: [Drive; 5] = [
+pub(super) const DRIVES: [Drive; 6] = [
     Drive {
         name: "zns",
         what: "NVMe ZNS in QEMU, 14 active zones of which all may be open",
         path: "/dev/host-managed-14",
         environment: "ZONAL_TEST_PLAIN_DEVICE=/dev/none-",
+    },
+    Drive {
+        name: "zns-append",
+        what: "the same, written by NVMe commands of its own (`append=on`)",
+        path: "/dev/host-managed-14",
+        environment: "ZONAL_TEST_ZONED_OPTIONS=append=on",
     },
     Drive {
         name: "zns-6-open",
@@ -126,29 +157,61 @@ pub(super) const DRIVES: [Drive; 5] = [
     },
 ];
 
-pub(super) const SUITES: [Suite; 4] = [
+pub(super) const SUITES: [Suite; 7] = [
     Suite {
         name: "contract",
         what: "the conformance suite of all devices: whole and one of two shards, io_uring and threads, each scheduler",
         program: Program::Devices,
         tests: "zoned::tests::a_zoned_drive_keeps zoned::tests::so_does_each",
+        drives: &[],
+        needs: Needs::Nothing,
     },
     Suite {
         name: "rules",
         what: "limits, failed writes, zones that others change or that go away, restarts, refusals",
         program: Program::Devices,
         tests: "zoned::tests:: --skip a_zoned_drive_keeps --skip so_does_each",
+        drives: &[],
+        needs: Needs::Nothing,
     },
     Suite {
         name: "crash",
         what: "`zonal serve` under traffic, killed and recovered; every answer checked",
         program: Program::Binary,
         tests: "crash::so_does_one_on_a_zoned_drive",
+        drives: &["zns", "zns-6-open", "null_blk", "mixed", "smr"],
+        needs: Needs::Nothing,
     },
     Suite {
         name: "cache",
         what: "`zonal serve`, `device info` and `format`, `inspect`; zones that go away under a cache",
         program: Program::Binary,
         tests: "zoned::",
+        drives: &["zns", "zns-6-open", "null_blk", "mixed", "smr"],
+        needs: Needs::Nothing,
+    },
+    Suite {
+        name: "block",
+        what: "`zonal block` with its capacity there: killed under writes and trims, and written by fio until zones are collected; every block checked",
+        program: Program::Binary,
+        tests: "block::zoned::",
+        drives: &["zns", "zns-append", "null_blk", "smr"],
+        needs: Needs::Fio,
+    },
+    Suite {
+        name: "linux",
+        what: "ext4 and XFS of the guest's own kernel on that, over its NBD driver: filled, trimmed, checked by their own tools, also after `kill -9`",
+        program: Program::Binary,
+        tests: "block::linux::",
+        drives: &["zns", "smr"],
+        needs: Needs::FileSystems,
+    },
+    Suite {
+        name: "cost",
+        what: "`zonal characterize`: opening and closing of zones, first and later writes and appends",
+        program: Program::Binary,
+        tests: "characterize::a_zoned_drive",
+        drives: &["zns-append"],
+        needs: Needs::Nothing,
     },
 ];

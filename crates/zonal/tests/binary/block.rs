@@ -1,8 +1,10 @@
 //! `zonal block`: started, asked over NBD, told to stop, killed.
 
 mod crash;
+mod linux;
 mod lost;
 mod real;
+mod zoned;
 
 use std::fs;
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! A cache on a zoned drive under a real kernel. `ZONAL_TEST_ZONED_DEVICE` names the drive to overwrite: `make test-zoned`
-//! boots kernels with such drives, and runs these there.
+//! A cache on a zoned drive under a real kernel. `ZONAL_TEST_ZONED_DEVICE` names the drive to overwrite, `ZONAL_TEST_ZONED_OPTIONS`
+//! what is to stand behind it in its spec: `make test-zoned` boots kernels with such drives, and runs these there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,16 @@ pub(crate) fn formatted() -> Option<String> {
         println!("skipped: ZONAL_TEST_ZONED_DEVICE names no drive to overwrite");
         return None;
     };
-    let spec = format!("zns:{path}");
+    let spec = match std::env::var("ZONAL_TEST_ZONED_OPTIONS") {
+        Ok(options) => format!("zns:{path}?{options}"),
+        Err(_) => format!("zns:{path}"),
+    };
     let folder = folder();
     json(folder.path(), &["device", "format", &spec, "--yes", "--shards", "1", "--json"]);
     Some(spec)
 }
 
-fn json(place: &Path, words: &[&str]) -> Value {
+pub(crate) fn json(place: &Path, words: &[&str]) -> Value {
     let output = run(place, words);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()

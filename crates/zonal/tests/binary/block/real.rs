@@ -8,7 +8,7 @@ use crate::harness::noise;
 
 /// Runs a client; gives what it printed.
 #[track_caller]
-fn run(place: &Place, words: &[&str]) -> String {
+pub(super) fn run(place: &Place, words: &[&str]) -> String {
     let mut command = Command::new(words[0]);
     let output = command.args(&words[1..]).current_dir(&place.folder).stdin(Stdio::null()).output();
     let output = output.unwrap_or_else(|error| panic!("{words:?}: {error}"));
