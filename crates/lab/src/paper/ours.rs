@@ -61,14 +61,14 @@ impl Ours {
         all
     }
 
-    /// The row of this name, whose run is this. Nothing when Zonal was not run.
+    /// The row of this name: the paper's run, and what Zonal was asked for in its place. Nothing when Zonal was not run.
     pub(super) fn of<'a>(
         row: &str,
-        theirs: &Experiment,
+        (theirs, asked): (&Experiment, &Experiment),
         find: &dyn Fn(&Experiment) -> Option<&'a Outcome>,
     ) -> Vec<Self> {
         let of = |experiment: &Experiment| Some(Self::new(row, experiment, find(experiment)?));
-        let ours: Vec<Self> = Self::experiments(theirs).iter().filter_map(of).collect();
+        let ours: Vec<Self> = Self::experiments(asked).iter().filter_map(of).collect();
         if ours.is_empty() { Vec::new() } else { of(theirs).into_iter().chain(ours).collect() }
     }
 

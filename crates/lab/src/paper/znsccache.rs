@@ -186,7 +186,11 @@ pub(super) fn report(choice: &Choice, done: &[Done]) -> Report {
     let variants = runs(choice).filter_map(|run| Some(Variant::new(run, find(&run.experiment())?)));
     let variants: Vec<Variant> = variants.collect();
     let claims = claims(&variants, outcome(LARGE_EVICT, Kind::Code));
-    let ours = ROWS.into_iter().flat_map(|row| Ours::of(row, &theirs(row), &find)).collect();
+    let ours = ROWS.into_iter().flat_map(|row| {
+        let code = ZnsCCache { row, kind: Kind::Code }.experiment();
+        Ours::of(row, (&code, &theirs(row)), &find)
+    });
+    let ours = ours.collect();
     Report { ours, variants, ..Report::new(Paper::ZnsCCache, cells.collect(), claims, done) }
 }
 
