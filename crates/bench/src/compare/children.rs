@@ -180,8 +180,9 @@ impl Children {
         let name = program.and_then(|program| Path::new(program).file_name()).unwrap_or_default();
         let words: Vec<_> =
             std::iter::once(name).chain(arguments).map(OsStr::to_string_lossy).collect();
-        let folder = format!("{}/", self.folder.display());
-        let text = format!("{held}{}", words.join(" ").replace(&folder, ""));
+        let folder = self.folder.display().to_string();
+        let words = words.join(" ").replace(&format!("{folder}/"), "").replace(&folder, ".");
+        let text = format!("{held}{words}");
         let mut commands = self.commands.borrow_mut();
         if !commands.contains(&text) {
             commands.push(text);
