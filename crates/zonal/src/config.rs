@@ -12,6 +12,7 @@ mod keep;
 mod keys;
 mod layers;
 mod origin_spec;
+mod prefix;
 mod raw;
 mod stores;
 #[cfg(test)]

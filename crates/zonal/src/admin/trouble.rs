@@ -97,7 +97,9 @@ fn advice(error: &OriginError) -> &'static str {
             "ExpiredToken" | "TokenRefreshRequired" => {
                 "its session token has expired: restart with a new one"
             }
-            _ => "look at origin.access-key and origin.secret-key, and restart",
+            _ => {
+                "look at origin.access-key and origin.secret-key; SIGHUP reads them again from files"
+            }
         },
         OriginError::Elsewhere { .. } => "look at the endpoint and the region of origin.spec",
         OriginError::Lied { .. } => "look whether origin.spec names an S3 endpoint",

@@ -1,6 +1,5 @@
 //! From text to numbers, addresses and paths that are valid together.
 
-use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -411,23 +410,6 @@ fn access(access: &raw::Access) -> Checked<AccessRules> {
     let default = given("access.default", &access.default)?;
     let rules = access.rules.as_deref().unwrap_or_default();
     keys::access_rules(default, rules).map_err(|why| ConfigError::new("access", why))
-}
-
-/// Of two rules for one prefix nobody would know which holds.
-pub(super) fn each_once<'a>(prefixes: impl Iterator<Item = &'a str>) -> Result<(), String> {
-    let mut seen = BTreeSet::new();
-    let mut prefixes = prefixes;
-    match prefixes.find(|prefix| !seen.insert(*prefix)) {
-        Some(prefix) => Err(format!("the prefix {prefix:?} has two rules: leave one out")),
-        None => Ok(()),
-    }
-}
-
-pub(super) fn prefix_of(prefix: &str) -> Result<&str, String> {
-    match prefix.is_empty() || prefix.starts_with('/') {
-        true => Err(format!("the prefix {prefix:?} is not of the form BUCKET/KEY")),
-        false => Ok(prefix),
-    }
 }
 
 fn limits(limits: &raw::Limits) -> Checked<zonal_gateway::Limits> {

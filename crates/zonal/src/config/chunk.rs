@@ -3,7 +3,8 @@
 use zonal_base::Bytes;
 use zonal_host::{Chunk, ChunkRules};
 
-use super::check::{Checked, each_once, prefix_of};
+use super::check::Checked;
+use super::prefix::{alone, each_once, prefix_of};
 use super::{ConfigError, raw};
 
 /// All rules. What the devices allow may be less, and is checked when they are opened.
@@ -29,9 +30,11 @@ pub(super) fn size(text: &str) -> Result<Chunk, String> {
 
 /// `PREFIX=SIZE`.
 pub(super) fn split(text: &str) -> Result<raw::ChunkRule, ConfigError> {
-    let (prefix, chunk) = text.rsplit_once('=').ok_or_else(|| {
-        let why = format!("{text:?}: write PREFIX=SIZE, such as media/=1MiB");
-        ConfigError::new("chunk.rules", why)
-    })?;
+    let is_rule = |text: &str| text.rsplit_once('=').is_some_and(|(_, chunk)| size(chunk).is_ok());
+    let (prefix, chunk) =
+        alone("chunk.rules", text, is_rule)?.rsplit_once('=').ok_or_else(|| {
+            let why = format!("{text:?}: write PREFIX=SIZE, such as media/=1MiB");
+            ConfigError::new("chunk.rules", why)
+        })?;
     Ok(raw::ChunkRule { prefix: prefix.into(), chunk: chunk.into() })
 }

@@ -4,7 +4,8 @@ use zonal_base::Nanos;
 use zonal_gateway::{FreshnessRule, FreshnessRules};
 use zonal_host::Freshness;
 
-use super::check::{Checked, each_once, given, prefix_of};
+use super::check::{Checked, given};
+use super::prefix::{alone, each_once, prefix_of};
 use super::{ConfigError, raw};
 
 const WRITE: &str = "write revalidate, ttl=TIME or immutable, and settings behind it as in \
@@ -26,13 +27,19 @@ pub(super) fn rules(freshness: &raw::Freshness) -> Checked<FreshnessRules> {
 
 /// `PREFIX=FRESHNESS`. The prefix may hold equals signs, and so does the rule.
 pub(super) fn split(text: &str) -> Result<raw::FreshnessRule, ConfigError> {
-    let begins = ["=revalidate", "=ttl=", "=immutable"].into_iter();
-    let at = begins.filter_map(|begin| text.rfind(begin)).max().or_else(|| text.rfind('='));
-    let Some(at) = at else {
+    const KEY: &str = "freshness.rules";
+    let is_rule = |text: &str| parts(text).is_some_and(|(_, freshness)| rule(freshness).is_ok());
+    let Some((prefix, freshness)) = parts(alone(KEY, text, is_rule)?) else {
         let why = format!("{text:?}: write PREFIX=FRESHNESS, such as lake/=ttl=60s");
-        return Err(ConfigError::new("freshness.rules", why));
+        return Err(ConfigError::new(KEY, why));
     };
-    Ok(raw::FreshnessRule { prefix: text[..at].into(), freshness: text[at + 1..].into() })
+    Ok(raw::FreshnessRule { prefix: prefix.into(), freshness: freshness.into() })
+}
+
+fn parts(text: &str) -> Option<(&str, &str)> {
+    let begins = ["=revalidate", "=ttl=", "=immutable"].into_iter();
+    let at = begins.filter_map(|begin| text.rfind(begin)).max().or_else(|| text.rfind('='))?;
+    Some((&text[..at], &text[at + 1..]))
 }
 
 fn rule(text: &str) -> Result<FreshnessRule, String> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use zonal_gateway::{Keep, KeepRules};
 
-use super::check::{Checked, each_once, given, prefix_of};
+use super::check::{Checked, given};
+use super::prefix::{each_once, prefix_of};
 use super::{ConfigError, Keeping, raw};
 use crate::pins;
 
@@ -17,15 +18,10 @@ pub(super) fn checked(keep: &raw::Keep, data_dir: &str) -> Checked<Keeping> {
     let prefixes = keep.rules.iter().flatten().map(|rule| rule.prefix.as_str());
     each_once(prefixes).map_err(|why| ConfigError::new("keep.rules", why))?;
     for raw::KeepRule { prefix, keep } in keep.rules.iter().flatten() {
-        let keep = match keep.as_str() {
-            "pin" => Keep::Pin,
-            "never" => Keep::Never,
-            "policy" => Keep::Policy,
-            _ => {
-                let why = format!("{prefix}: {keep:?}: write pin, never or policy");
-                return Err(ConfigError::new("keep.rules", why));
-            }
-        };
+        let keep = word(keep).ok_or_else(|| {
+            let why = format!("{prefix}: {keep:?}: write pin, never or policy");
+            ConfigError::new("keep.rules", why)
+        })?;
         let prefix = prefix_of(prefix).map_err(|why| ConfigError::new("keep.rules", why))?;
         rules = rules.with(prefix, keep);
     }
@@ -41,4 +37,14 @@ pub(super) fn checked(keep: &raw::Keep, data_dir: &str) -> Checked<Keeping> {
     let pins = pins::read(&pins_file).map_err(|why| ConfigError::new("keep.pins-file", why))?;
     let (pins, is_pins_file_named) = (Arc::new(pins), named.is_some());
     Ok(Keeping { rules, pinned_percent, pins, pins_file, is_pins_file_named })
+}
+
+/// What a rule may say.
+pub(super) fn word(word: &str) -> Option<Keep> {
+    match word {
+        "pin" => Some(Keep::Pin),
+        "never" => Some(Keep::Never),
+        "policy" => Some(Keep::Policy),
+        _ => None,
+    }
 }

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use zonal_gateway::{Access, AccessRules};
 
-use super::check::{Checked, Variables, access_key, each_once, first_line, prefix_of};
+use super::check::{Checked, Variables, access_key, first_line};
+use super::prefix::{each_once, prefix_of};
 use super::{ConfigError, KeyPair, raw};
 
 /// An access key, and what it may do.
@@ -70,7 +71,7 @@ pub(super) fn access_rules(
     Ok(all)
 }
 
-fn access(word: &str) -> Result<Access, String> {
+pub(super) fn access(word: &str) -> Result<Access, String> {
     match word {
         "none" => Ok(Access::None),
         "read" => Ok(Access::Read),

@@ -10,11 +10,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
+use super::prefix::alone;
 use super::raw::{
     AccessFlags, AccessRule, ChunkFlags, DeviceFlags, File, Flags, FreshnessFlags, KeepFlags,
     KeepRule, OriginFlags,
 };
-use super::{ConfigError, chunk, freshness};
+use super::{ConfigError, chunk, freshness, keep, keys};
 
 /// The file that shows and holds every default.
 pub(super) const DEFAULTS: &str = include_str!("../../../../config/zonal.toml");
@@ -174,6 +175,7 @@ impl KeepFlags {
         keep.pins_file = self.pins_file.clone().or(keep.pins_file.take());
         if !self.rules.is_empty() {
             let rules = self.rules.iter().map(|rule| {
+                let rule = alone("keep.rules", rule, is_keep)?;
                 let (prefix, keep) = rule.rsplit_once('=').ok_or_else(|| {
                     let why = format!("{rule:?}: write PREFIX=KEEP, such as lake/dim/=pin");
                     ConfigError::new("keep.rules", why)
@@ -202,6 +204,7 @@ impl AccessFlags {
         access.default = self.default.clone().or(access.default.take());
         if !self.rules.is_empty() {
             let rules = self.rules.iter().map(|rule| {
+                let rule = alone("access.rules", rule, is_access)?;
                 let (prefix, access) = rule.rsplit_once('=').ok_or_else(|| {
                     let why = format!("{rule:?}: write PREFIX=ACCESS, such as lake/=read");
                     ConfigError::new("access.rules", why)
@@ -212,4 +215,12 @@ impl AccessFlags {
         }
         Ok(())
     }
+}
+
+fn is_keep(rule: &str) -> bool {
+    rule.rsplit_once('=').is_some_and(|(_, word)| keep::word(word).is_some())
+}
+
+fn is_access(rule: &str) -> bool {
+    rule.rsplit_once('=').is_some_and(|(_, word)| keys::access(word).is_ok())
 }

@@ -59,7 +59,7 @@ impl Endpoint {
                 Failure::request(format!("--admin {admin:?}: write HOST:PORT"))
             }
             _ => Failure::work(format!(
-                "cannot reach the admin endpoint at {admin}: {error}: is zonal serve up, and is it its --admin (admin.listen)?"
+                "cannot reach the admin endpoint at {admin}: {error}: is it up, and is that its --admin (admin.listen)?"
             )),
         })?;
         let broken = |error| Failure::work(format!("the admin endpoint at {admin}: {error}"));

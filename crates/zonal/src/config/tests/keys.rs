@@ -84,7 +84,7 @@ fn a_mistake_in_the_file_of_keys_is_named() {
         ),
         (
             &format!("{a}secret-key = 's'\nrules = [{{ prefix = '/b', access = 'read' }}]"),
-            "FILE: key 1 (\"a\"): the prefix \"/b\" is not of the form BUCKET/KEY",
+            "FILE: key 1 (\"a\"): the prefix \"/b\" is not of the form BUCKET/KEY, such as lake/dim/: it begins with a slash",
         ),
         (
             &format!("{a}secret-key = 's'\n{a}secret-key = 's'"),

@@ -28,7 +28,10 @@ fn a_prefix_may_be_kept_in_another_way() {
     for (words, said) in [
         (["--keep-rule", "a/"], "keep.rules: \"a/\": write PREFIX=KEEP, such as lake/dim/=pin"),
         (["--keep-rule", "a/=pinned"], "keep.rules: a/: \"pinned\": write pin, never or policy"),
-        (["--keep-rule", "/a=pin"], "keep.rules: the prefix \"/a\" is not of the form BUCKET/KEY"),
+        (
+            ["--keep-rule", "/a=pin"],
+            "keep.rules: the prefix \"/a\" is not of the form BUCKET/KEY, such as lake/dim/: it begins with a slash",
+        ),
         (["--keep-pinned", "80%"], "keep.pinned: \"80%\": write a share from 1% to 75%"),
         (["--keep-pinned", "0.5"], "keep.pinned: \"0.5\": write a share from 1% to 75%"),
     ] {
@@ -77,7 +80,7 @@ fn a_prefix_may_have_a_freshness_of_its_own() {
     );
     check_flags(
         &["--freshness-rule", "/a=immutable"],
-        "freshness.rules: the prefix \"/a\" is not of the form BUCKET/KEY",
+        "freshness.rules: the prefix \"/a\" is not of the form BUCKET/KEY, such as lake/dim/: it begins with a slash",
     );
 }
 
@@ -94,7 +97,10 @@ fn a_prefix_may_be_cut_in_another_way() {
     assert_eq!(*load(&words).unwrap().chunks, expected);
     for (rule, said) in [
         ("a/", "\"a/\": write PREFIX=SIZE, such as media/=1MiB"),
-        ("/a=1MiB", "the prefix \"/a\" is not of the form BUCKET/KEY"),
+        (
+            "/a=1MiB",
+            "the prefix \"/a\" is not of the form BUCKET/KEY, such as lake/dim/: it begins with a slash",
+        ),
         ("a/=100KiB", "a/: 100KiB: write a power of two from 4KiB to 32MiB"),
         ("a/=2KiB", "a/: 2KiB: write a power of two from 4KiB to 32MiB"),
         ("a/=64MiB", "a/: 64MiB: write a power of two from 4KiB to 32MiB"),
@@ -133,4 +139,37 @@ fn what_anybody_may_do_has_rules() {
         "access.rules: \"a/\": write PREFIX=ACCESS, such as lake/=read",
     );
     check_flags(&["--access", "all"], "access: \"all\": write none, read, write or read-write");
+}
+
+/// What protects must not come to nothing without a word.
+#[test]
+fn a_rule_that_could_match_nothing_is_refused() {
+    for (flag, key, rule, value) in [
+        ("--access-rule", "access.rules", "lake/=read", "logs/=none"),
+        ("--keep-rule", "keep.rules", "lake/=pin", "logs/=never"),
+        ("--freshness-rule", "freshness.rules", "lake/=ttl=5s", "logs/=immutable"),
+        ("--chunk-rule", "chunk.rules", "lake/=1MiB", "logs/=64KiB"),
+    ] {
+        for between in [",", ";", " ", ", "] {
+            let text = [rule, value].join(between);
+            let said = format!(
+                "{key}: {text:?} is more than the rule {rule:?}: give the flag for each, or write them into the file"
+            );
+            check_flags(&[flag, &text], &said);
+        }
+    }
+    for (prefix, why) in [
+        ("s3://lake/", "leave what stands before :// out, and that"),
+        ("lake/*", "it is the beginning of names, so leave the * out"),
+        ("la ke/", "\"la ke\" is no name of a bucket"),
+        ("", "it is empty"),
+    ] {
+        let said = format!(
+            "keep.rules: the prefix {prefix:?} is not of the form BUCKET/KEY, such as lake/dim/: {why}"
+        );
+        check_flags(&["--keep-rule", &format!("{prefix}=pin")], &said);
+    }
+    for prefix in ["lake/a=b,c/", "lake/year=2026, month=1/"] {
+        assert!(load(&["--keep-rule", &format!("{prefix}=pin")]).is_ok(), "{prefix}");
+    }
 }
