@@ -6,6 +6,9 @@
 //! 2. `valSizeRange` and `valSizeRangeProbability` say how large values are: sizes with a probability each, or bounds of ranges,
 //!    one more than there are probabilities. CacheBench has a table of sizes drawn by chance; here a hash of the key
 //!    draws its size, always the same.
+//! 3. Three of its workloads, with their operations, are here themselves (`pools`).
+
+mod pools;
 
 use std::fs;
 use std::path::Path;
@@ -13,6 +16,9 @@ use std::path::Path;
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, de::DeserializeOwned};
 use zonal_base::{Rng, index, low_u32, mix64};
+
+pub use pools::CachePool;
+pub(crate) use pools::{Operation, Request, Requests};
 
 /// Popularity and sizes of objects.
 #[derive(Clone, Debug)]

@@ -23,7 +23,7 @@ use zonal_emulator::Model;
 
 use crate::Workload;
 use crate::simulated::Habits;
-pub use campaign::{Campaign, Done};
+pub use campaign::{Campaign, Done, Run};
 pub use file::{File, FileError};
 pub use outcome::{DriveBytes, Outcome};
 pub use results::Results;
@@ -213,20 +213,20 @@ impl fmt::Display for Precondition {
 }
 
 /// Values that are written as text, with their units.
-mod text {
+pub(crate) mod text {
     use std::fmt::Display;
     use std::str::FromStr;
 
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    pub(super) fn serialize<T: Display, S: Serializer>(
+    pub(crate) fn serialize<T: Display, S: Serializer>(
         value: &T,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         serializer.collect_str(value)
     }
 
-    pub(super) fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+    pub(crate) fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
     where
         T: FromStr<Err: Display>,
         D: Deserializer<'de>,

@@ -23,7 +23,7 @@ mod workload;
 mod ycsb;
 mod zipf;
 
-pub use cachebench::{CacheBench, KeyGen};
+pub use cachebench::{CacheBench, CachePool, KeyGen};
 pub use distribution::{Distribution, Draw};
 pub use permutation::Permutation;
 pub use value::{Check, Generator, WrongBytes};

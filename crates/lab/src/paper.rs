@@ -1,7 +1,7 @@
 //! Published experiments, run again in virtual time at full size, beside what was published.
 //!
 //! 1. `published`: the figures as they were printed.
-//! 2. One file for each paper (`zncache`, `znsccache`): its experiments, and which cell is which figure of which experiment; what it
+//! 2. One file for each paper (`zncache`, `znsccache`, `zcachelib`): its experiments, and which cell is which figure of which experiment; what it
 //!    claims is in `claims`, or beside it.
 //! 3. `report`: published, here, deviation; verdicts; the same drive under Zonal's own defaults (`ours`).
 //! 4. `scoreboard`: how many cells of each paper came out how near.
@@ -11,6 +11,7 @@ mod ours;
 mod published;
 mod report;
 mod scoreboard;
+mod zcachelib;
 mod zncache;
 mod znsccache;
 
@@ -19,12 +20,14 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-use crate::experiment::{Done, Experiment};
+use crate::bench::Progress;
+use crate::experiment::{Campaign, Experiment};
 pub use claims::{Claim, Verdict};
 pub use ours::Ours;
 pub use published::Published;
 pub use report::{Cell, DriveModel, Report};
 pub use scoreboard::Scoreboard;
+pub use zcachelib::{Scheme, ZCacheLib};
 pub use zncache::{Part, ZnCache};
 pub use znsccache::{Kind, Variant, ZnsCCache};
 
@@ -35,6 +38,8 @@ pub enum Paper {
     ZnCache,
     /// "ZNSCCACHE: ZNS Based Chunk Cache" (Ramsden, 2024).
     ZnsCCache,
+    /// "A Zoned Storage Optimized Flash Cache on ZNS SSDs" (Yang, Guo, Zhao and Cao, 2023).
+    ZCacheLib,
 }
 
 /// Which tables and figures of a paper; all of them if none is named.
@@ -48,7 +53,7 @@ pub struct Choice {
 
 impl Paper {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 2] = [Self::ZnCache, Self::ZnsCCache];
+    pub const ALL: [Self; 3] = [Self::ZnCache, Self::ZnsCCache, Self::ZCacheLib];
 
     /// Its number, and its title.
     #[must_use]
@@ -56,6 +61,7 @@ impl Paper {
         match self {
             Self::ZnCache => ("000", "ZNCache - ZNS Workload Analysis"),
             Self::ZnsCCache => ("001", "ZNSCCACHE: ZNS Based Chunk Cache"),
+            Self::ZCacheLib => ("002", "A Zoned Storage Optimized Flash Cache on ZNS SSDs"),
         }
     }
 
@@ -65,6 +71,7 @@ impl Paper {
         match self {
             Self::ZnCache => Choice { tables: (5..=16).collect(), figures: Vec::new() },
             Self::ZnsCCache => Choice { tables: (3..=5).collect(), figures: (5..=8).collect() },
+            Self::ZCacheLib => Choice { tables: vec![1, 2], figures: Vec::new() },
         }
     }
 
@@ -85,24 +92,37 @@ impl Paper {
         Ok(())
     }
 
-    /// What is run for a choice. With `ours` also the same under Zonal's own defaults.
-    #[must_use]
-    pub fn experiments(self, choice: &Choice, ours: bool) -> Vec<Experiment> {
-        match self {
-            Self::ZnCache => zncache::experiments(&choice.of_tables(self), ours),
-            Self::ZnsCCache => znsccache::experiments(choice, ours),
-        }
+    /// Runs what a choice needs, as a campaign has it, and shows what it gave. With `ours` also the same under Zonal's own
+    /// defaults.
+    ///
+    /// # Errors
+    /// When a run cannot be run, or what it gave cannot be kept.
+    pub fn run(
+        self,
+        (choice, ours): (&Choice, bool),
+        campaign: &Campaign,
+        progress: &Progress,
+    ) -> Result<Report, String> {
+        let run = |experiments| campaign.of::<Experiment>(experiments).run(progress);
+        Ok(match self {
+            Self::ZnCache => {
+                let tables = choice.of_tables(self);
+                zncache::report(&tables, &run(zncache::experiments(&tables, ours))?)
+            }
+            Self::ZnsCCache => {
+                znsccache::report(choice, &run(znsccache::experiments(choice, ours))?)
+            }
+            Self::ZCacheLib => {
+                let done = campaign.of(zcachelib::runs()).run(progress)?;
+                zcachelib::report(choice, &done)
+            }
+        })
     }
 
-    /// From what these experiments gave.
-    ///
-    /// Requires: all of [`Paper::experiments`] are done.
+    /// Whether its drives and workloads can be run under Zonal's own defaults.
     #[must_use]
-    pub fn report(self, choice: &Choice, done: &[Done]) -> Report {
-        match self {
-            Self::ZnCache => zncache::report(&choice.of_tables(self), done),
-            Self::ZnsCCache => znsccache::report(choice, done),
-        }
+    pub const fn has_ours(self) -> bool {
+        !matches!(self, Self::ZCacheLib)
     }
 }
 
@@ -112,6 +132,7 @@ impl Paper {
         match self {
             Self::ZnCache => zncache::title(table),
             Self::ZnsCCache => znsccache::title(table),
+            Self::ZCacheLib => zcachelib::title(table),
         }
     }
 
@@ -120,6 +141,7 @@ impl Paper {
         match self {
             Self::ZnCache => &[("ZNS", "ZNS"), ("block", "Block")],
             Self::ZnsCCache => &[("32 KiB", "small"), ("1 MiB", "large")],
+            Self::ZCacheLib => &[("in place", "Reg"), ("in zones", "Z")],
         }
     }
 }

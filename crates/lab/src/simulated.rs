@@ -6,8 +6,11 @@
 //! 2. The loop hands commands to the drive and questions to the origin, and their answers back (`world`).
 //! 3. When nothing is left to do now, now becomes the next thing that happens.
 
+pub mod cachelib;
 mod feed;
+mod io;
 mod measures;
+mod order;
 mod origin;
 mod readers;
 mod sequential;
@@ -30,13 +33,14 @@ use readers::Readers;
 use world::World;
 
 pub(crate) use feed::{Load, Recording, whole_blocks};
+pub use io::Calls;
 pub use measures::{Latency, Moved};
 pub(crate) use measures::{Measures, Timed};
 pub use origin::OriginTimes;
 pub use sequential::{Habit, Habits, HostCosts, SequentialSettings};
 pub(crate) use sequential::{Sequential, ZONE_USED, ZONES_LEFT};
 pub(crate) use threaded::Threaded;
-pub use threaded::{Calls, Claim, Lru, MemoryCosts, ThreadedSettings};
+pub use threaded::{Claim, Lru, MemoryCosts, ThreadedSettings};
 pub use world::Ground;
 
 /// What is simulated besides the drive.

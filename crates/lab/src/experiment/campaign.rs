@@ -5,16 +5,37 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{Experiment, Outcome, run};
 use crate::bench::Progress;
 
+/// What can be run, by itself, and gives the same whenever it is.
+pub trait Run: Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync {
+    /// What it gives.
+    type Outcome: Clone + PartialEq + Serialize + DeserializeOwned + Send;
+
+    /// Runs it. `on_progress` hears the part that is done, now and then.
+    ///
+    /// # Errors
+    /// When it cannot be run; the text says why.
+    fn run(&self, on_progress: &dyn Fn(f64)) -> Result<Self::Outcome, String>;
+}
+
+impl Run for Experiment {
+    type Outcome = Outcome;
+
+    fn run(&self, on_progress: &dyn Fn(f64)) -> Result<Outcome, String> {
+        run(self, on_progress)
+    }
+}
+
 /// Experiments to be run.
 #[derive(Clone, Debug)]
-pub struct Campaign {
+pub struct Campaign<E = Experiment> {
     /// Which.
-    pub experiments: Vec<Experiment>,
+    pub experiments: Vec<E>,
     /// How many at the same time: each takes one core, and at full drive size up to 3 GiB.
     pub at_once: usize,
     /// Where what each gave is kept. `None`: nowhere.
@@ -25,32 +46,41 @@ pub struct Campaign {
 
 /// An experiment and what it gave; as it is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Done {
+#[serde(deny_unknown_fields, bound = "")]
+pub struct Done<E: Run = Experiment> {
     /// What the program was built from.
     pub commit: String,
     /// Which.
-    pub experiment: Experiment,
+    pub experiment: E,
     /// What it gave.
-    pub outcome: Outcome,
+    pub outcome: E::Outcome,
 }
 
 /// Parts of an experiment in which progress is counted.
 const PARTS: f64 = 1_000_000.0;
 
-impl Campaign {
+impl<E> Campaign<E> {
+    /// The same for other experiments.
+    pub fn of<F: Run>(&self, experiments: Vec<F>) -> Campaign<F> {
+        let Self { at_once, kept, commit, .. } = self;
+        let (kept, commit) = (kept.clone(), commit.clone());
+        Campaign { experiments, at_once: *at_once, kept, commit }
+    }
+}
+
+impl<E: Run> Campaign<E> {
     /// Runs what is not there yet. The order is that of the experiments, whatever was run when.
     ///
     /// # Errors
     /// When an experiment cannot be run, or what it gave cannot be kept; those that were done by then are kept.
-    pub fn run(&self, progress: &Progress) -> Result<Vec<Done>, String> {
+    pub fn run(&self, progress: &Progress) -> Result<Vec<Done<E>>, String> {
         if let Some(folder) = &self.kept {
             let made = fs::create_dir_all(folder);
             made.map_err(|error| format!("{}: {error}", folder.display()))?;
         }
         progress.begin("experiments");
         let next = AtomicUsize::new(0);
-        let done: Vec<Mutex<Option<Done>>> =
+        let done: Vec<Mutex<Option<Done<E>>>> =
             self.experiments.iter().map(|_| Mutex::default()).collect();
         let parts: Vec<AtomicU64> = self.experiments.iter().map(|_| AtomicU64::new(0)).collect();
         let failure = Mutex::new(None);
@@ -84,12 +114,12 @@ impl Campaign {
         Ok(done.iter().filter_map(|one| locked(one).take()).collect())
     }
 
-    fn one(&self, experiment: &Experiment, on_progress: &dyn Fn(f64)) -> Result<Done, String> {
+    fn one(&self, experiment: &E, on_progress: &dyn Fn(f64)) -> Result<Done<E>, String> {
         let path = self.kept.as_ref().map(|folder| folder.join(name_of(experiment)));
         if let Some(kept) = path.as_deref().and_then(|path| self.find(path, experiment)) {
             return Ok(kept);
         }
-        let outcome = run(experiment, on_progress)?;
+        let outcome = experiment.run(on_progress)?;
         let done = Done { commit: self.commit.clone(), experiment: experiment.clone(), outcome };
         if let Some(path) = path {
             keep(&path, &done).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -98,15 +128,15 @@ impl Campaign {
     }
 
     /// What is kept of this very experiment, by this very program. Everything else is run again.
-    fn find(&self, path: &Path, experiment: &Experiment) -> Option<Done> {
+    fn find(&self, path: &Path, experiment: &E) -> Option<Done<E>> {
         let text = fs::read_to_string(path).ok()?;
-        let kept: Done = serde_json::from_str(&text).ok()?;
+        let kept: Done<E> = serde_json::from_str(&text).ok()?;
         (kept.commit == self.commit && kept.experiment == *experiment).then_some(kept)
     }
 }
 
 /// A file that is there is whole: it gets its name last.
-fn keep(path: &Path, done: &Done) -> std::io::Result<()> {
+fn keep<E: Run>(path: &Path, done: &Done<E>) -> std::io::Result<()> {
     let text = serde_json::to_string_pretty(done)?;
     let half = path.with_extension("half");
     fs::write(&half, text + "\n")?;
@@ -114,7 +144,7 @@ fn keep(path: &Path, done: &Done) -> std::io::Result<()> {
 }
 
 /// Two experiments may meet in a name: what is in the file tells them apart.
-fn name_of(experiment: &Experiment) -> String {
+fn name_of<E: Run>(experiment: &E) -> String {
     let text = serde_json::to_string(experiment).expect("an experiment is plain values");
     let (low, high) = (crc32c::crc32c(text.as_bytes()), crc32c::crc32c_append(1, text.as_bytes()));
     format!("{high:08x}{low:08x}.json")

@@ -11,7 +11,7 @@ pub struct Published {
     pub row: &'static str,
     /// The column's.
     pub column: &'static str,
-    /// `ms` or `GiB/s`; nothing of a ratio or a count.
+    /// `ms` or `GiB/s`; `MOPM`, `%` or `WA`; nothing of a ratio or a count.
     pub unit: &'static str,
     /// The figure.
     pub value: f64,
@@ -24,6 +24,7 @@ impl Published {
         let file = match paper {
             Paper::ZnCache => include_str!("../../data/paper000.csv"),
             Paper::ZnsCCache => include_str!("../../data/paper001.csv"),
+            Paper::ZCacheLib => include_str!("../../data/paper002.csv"),
         };
         let lines = file.lines().filter(|line| !line.starts_with('#')).skip(1);
         lines.map(|line| Self::parse(line).expect("the file is a part of this program")).collect()
@@ -55,5 +56,6 @@ mod tests {
         }
         let cells = ["3", "4", "5", "figure 6", "figure 8"];
         assert_eq!(cells.map(|table| count(Paper::ZnsCCache, table)), [10, 4, 16, 1, 2]);
+        assert_eq!(["1", "2"].map(|table| count(Paper::ZCacheLib, table)), [36, 12]);
     }
 }

@@ -28,6 +28,9 @@ pub struct Report {
     pub variants: Vec<Variant>,
     /// The same drives and workloads under Zonal's own defaults, if that was asked for.
     pub ours: Vec<Ours>,
+    /// What is missing, scaled, fitted and assumed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A model of a drive that was run on.
@@ -87,6 +90,7 @@ impl Report {
             claims,
             variants: Vec::new(),
             ours: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -167,6 +171,12 @@ impl fmt::Display for Report {
         }
         Variant::write_table(&self.variants, f)?;
         Ours::write_table(&self.ours, f)?;
+        if !self.notes.is_empty() {
+            writeln!(f, "\nNotes:\n")?;
+        }
+        for note in &self.notes {
+            writeln!(f, "- {note}")?;
+        }
         write!(f, "\nSeed {}, commit {}", self.seed, self.commit)?;
         for DriveModel { name, constants } in &self.drives {
             write!(f, ", {name} with constants {constants}")?;

@@ -10,9 +10,7 @@
 //! Nothing is kept in memory, and nothing survives.
 
 mod chunks;
-mod io;
 mod map;
-mod order;
 mod spinning;
 mod zones;
 
@@ -20,21 +18,18 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use zonal_base::{Blocks, Bytes, Lba, Nanos, Rng, ZoneId, index};
-use zonal_device::{Command, Completion, DeviceError, Geometry, Kind, ZonedDevice};
-use zonal_runtime::{Clock, Event, Port};
+use zonal_device::{Geometry, Kind, ZonedDevice};
+use zonal_runtime::{Clock, Event};
 
 use super::feed::{Ask, Feed, Load, What};
+use super::io::{Calls, Failure, Io};
 use super::measures::{Measures, Timed};
 use super::origin::Wanted;
 use super::world::{Ground, World};
 use super::{OriginTimes, Turns};
 use chunks::Chunks;
-pub use io::Calls;
-use io::Io;
 use map::{Map, Place};
 use zones::{Cut, Zones};
-
-type DevicePort = Port<Command, Completion>;
 
 /// When a miss claims room on the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,16 +96,6 @@ const EVICT_INTERVAL: Nanos = Nanos::millis(100);
 
 /// How soon they are counted again when no zone was full yet: the task spins.
 const EVICT_AGAIN: Nanos = Nanos::millis(1);
-
-/// What went wrong, and where.
-#[derive(Clone, Debug)]
-struct Failure(String);
-
-impl Failure {
-    fn new(what: &str, error: DeviceError) -> Self {
-        Self(format!("{what}: {error:?}"))
-    }
-}
 
 /// A cache of threads on a drive, and everything around it.
 pub(crate) struct Threaded<D> {

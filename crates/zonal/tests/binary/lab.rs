@@ -210,6 +210,8 @@ fn experiments_that_cannot_be_meant_say_why() {
     };
     check(&["000", "--table", "4"], "paper 000 has tables 5 to 16 and no figures here");
     check(&["001", "--figure", "9"], "paper 001 has tables 3 to 5 and figures 5 to 8 here");
+    check(&["002", "--table", "3"], "paper 002 has tables 1 to 2 and no figures here");
+    check(&["002", "--ours"], "--ours: paper 002 has none here; leave it out");
     check(
         &["001", "--page", "p.md"],
         "--page and --html are for the scoreboard: write zonal lab paper all",

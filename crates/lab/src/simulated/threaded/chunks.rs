@@ -4,7 +4,7 @@
 use zonal_base::ZoneId;
 
 use super::map::Place;
-use super::order::Order;
+use crate::simulated::order::Order;
 
 pub(super) struct Chunks {
     order: Order,
@@ -59,7 +59,7 @@ impl Chunks {
 
     /// Forgets the oldest.
     pub(super) fn take_oldest(&mut self) -> Option<Place> {
-        let oldest = self.order.iter().next()?;
+        let oldest = self.order.oldest()?;
         self.order.remove(oldest);
         let zone = self.zone(oldest);
         self.left[zone] -= 1;

@@ -11,9 +11,9 @@ use zonal_device::{Action, Command};
 use zonal_runtime::Event;
 
 use super::map::Place;
-use super::order::Order;
 use super::spinning::Spinning;
-use super::{DevicePort, Failure};
+use crate::simulated::io::{DevicePort, Failure};
+use crate::simulated::order::Order;
 
 pub(super) struct Zones {
     device: DevicePort,

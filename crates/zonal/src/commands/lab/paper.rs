@@ -16,8 +16,10 @@ use crate::failure::Failure;
 #[command(after_help = "\
 Papers: 000, \"ZNCache - ZNS Workload Analysis\" (Ramsden and Cheng, 2025), Tables 5 to 16: chunks of 64 KiB, 256 MiB and
 512 MiB, a ZNS drive and its block twin. 001, \"ZNSCCACHE: ZNS Based Chunk Cache\" (Ramsden, 2024), Tables 3 to 5 and Figures 5 to 8:
-as its code works, as the paper describes it, and with finishes that nobody waits for. all: how many cells of each paper
-came out how near; --page writes that into a page, between the lines that its message names, --html makes a page of it.
+as its code works, as the paper describes it, and with finishes that nobody waits for. 002, \"A Zoned Storage Optimized Flash
+Cache on ZNS SSDs\" (Yang and others, 2023), Tables 1 and 2: CacheLib on both drives, in place, a region in a zone, regions moved and
+dropped. all: how many cells of each paper came out how near; --page writes that into a page, between the lines that its
+message names, --html makes a page of it.
 
 The drives are the models zn540 and sn540; no constant of theirs was fitted to a cache. docs/lab.md says how the runs
 are made, docs/results/papers.md what came out.
@@ -26,6 +28,7 @@ Every run takes one core and up to 3 GiB. With --keep a run that was done before
 
 Examples: zonal lab paper 000 --table 5
           zonal lab paper 001 --figure 6,7
+          zonal lab paper 002 --keep lab-papers
           zonal lab paper 000 --keep lab-papers --ours
           zonal lab paper 000 --table 5,6 --json
           zonal lab paper all --keep lab-papers --page docs/results/papers.md")]
@@ -108,12 +111,15 @@ fn scoreboard(args: &Args) -> Result<(), Failure> {
 }
 
 fn report(paper: Paper, choice: &Choice, args: &Args) -> Result<Report, Failure> {
+    if args.ours && !paper.has_ours() {
+        return Err(Failure::request(format!("--ours: paper {paper} has none here; leave it out")));
+    }
     let campaign = Campaign {
-        experiments: paper.experiments(choice, args.ours),
+        experiments: Vec::new(),
         at_once: at_once(args.jobs),
         kept: args.keep.clone(),
         commit: zonal_sim::COMMIT.into(),
     };
-    let done = campaign.run(&Progress::on_terminal()).map_err(Failure::work)?;
-    Ok(paper.report(choice, &done))
+    let progress = Progress::on_terminal();
+    paper.run((choice, args.ours), &campaign, &progress).map_err(Failure::work)
 }

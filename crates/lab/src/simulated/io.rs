@@ -3,10 +3,20 @@
 use std::collections::VecDeque;
 
 use zonal_base::{Blocks, Bytes, Contents, Lba, Nanos, Payload, PoolClass, index};
-use zonal_device::{Command, Completion};
-use zonal_runtime::{Buffers, Call, Clock, Spawner};
+use zonal_device::{Command, Completion, DeviceError};
+use zonal_runtime::{Buffers, Call, Clock, Port, Spawner};
 
-use super::{DevicePort, Failure};
+pub(super) type DevicePort = Port<Command, Completion>;
+
+/// What went wrong, and where.
+#[derive(Clone, Debug)]
+pub(super) struct Failure(pub(super) String);
+
+impl Failure {
+    pub(super) fn new(what: &str, error: DeviceError) -> Self {
+        Self(format!("{what}: {error:?}"))
+    }
+}
 
 /// How a thread's calls come to the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

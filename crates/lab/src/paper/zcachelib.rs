@@ -1,0 +1,252 @@
+//! "A Zoned Storage Optimized Flash Cache on ZNS SSDs" (Yang, Guo, Zhao and Cao, 2023): which of its runs are which here,
+//! what its tables show, and what it says follows from them.
+
+mod claims;
+
+use std::fmt;
+
+use zonal_base::{Bytes, Nanos};
+use zonal_emulator::Model;
+
+use super::report::{Cell, DriveModel, Report};
+use super::{Choice, Paper, Published};
+use crate::CachePool;
+use crate::experiment::Done;
+use crate::simulated::cachelib::{Eviction, Outcome, Placing, Settings};
+
+/// How CacheLib keeps its regions on a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scheme {
+    /// In place on the SN540, first in, first out.
+    RegFifo,
+    /// In place on the SN540, least recently used.
+    RegLru,
+    /// A region is a zone.
+    ZnsDirect,
+    /// Regions are mapped to zones, and moved when a zone is emptied.
+    ZnsMiddle,
+    /// Likewise, but dropped, and old regions of zones with many old ones go first.
+    ZCacheLib,
+}
+
+/// A run: a cell of each table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZCacheLib {
+    /// How regions are kept.
+    pub scheme: Scheme,
+    /// What is asked for.
+    pub workload: CachePool,
+    /// Everything is so many times smaller: keys, memory, regions, zones.
+    pub smaller: u32,
+    /// Objects that are one item here.
+    pub objects_per_item: u32,
+    /// Requests that say which regions are used, for each that changes anything.
+    pub touches_per_change: u32,
+}
+
+/// What is written before Table 2 is made.
+const AGED: Bytes = Bytes::mib(1400 << 10);
+
+/// All regions of a cache.
+const REGIONS: Bytes = Bytes::mib(887 << 10);
+
+const REGION: Bytes = Bytes::mib(16);
+
+const ZONE: Bytes = Bytes::mib(1077);
+
+const ZONES: u32 = 904;
+
+/// The first zone is kept for what is stored when the cache stops.
+const ZONES_KEPT: u32 = 1;
+
+/// `cacheSizeMB` of the configuration of `l2_wc`; those of the two others were not published in their last state.
+const MEMORY: Bytes = Bytes::mib(24_000);
+
+impl Scheme {
+    /// All of them, in the order of the tables.
+    pub const ALL: [Self; 5] =
+        [Self::RegFifo, Self::RegLru, Self::ZnsDirect, Self::ZnsMiddle, Self::ZCacheLib];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::RegFifo => "Reg-FIFO",
+            Self::RegLru => "Reg-LRU",
+            Self::ZnsDirect => "ZNS-Direct",
+            Self::ZnsMiddle => "ZNS-Middle",
+            Self::ZCacheLib => "Z-CacheLib",
+        }
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl ZCacheLib {
+    /// The run as the tables are made from it.
+    #[must_use]
+    pub const fn new(scheme: Scheme, workload: CachePool) -> Self {
+        let (objects_per_item, touches_per_change) = match workload {
+            CachePool::L2Wc => (4, 3),
+            CachePool::L2Reg => (32, 7),
+            CachePool::Flat => (256, 15),
+        };
+        Self { scheme, workload, smaller: 1, objects_per_item, touches_per_change }
+    }
+
+    /// All of the tables' runs.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let of = |workload| Scheme::ALL.map(|scheme| Self::new(scheme, workload));
+        CachePool::ALL.into_iter().flat_map(of).collect()
+    }
+
+    /// What is simulated for it.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        let (placing, eviction) = match self.scheme {
+            Scheme::RegFifo => (Placing::InPlace, Eviction::Fifo),
+            Scheme::RegLru => (Placing::InPlace, Eviction::Lru),
+            Scheme::ZnsDirect => (Placing::Zones, Eviction::Lru),
+            Scheme::ZnsMiddle => (Placing::Moved, Eviction::Lru),
+            Scheme::ZCacheLib => (Placing::Dropped, Eviction::ZoneLru),
+        };
+        let region = if placing == Placing::Zones { ZONE } else { REGION };
+        let smaller = u64::from(self.smaller);
+        let part = |bytes: Bytes| Bytes(bytes.0 / smaller);
+        let (settle, window) = match self.workload {
+            CachePool::L2Wc => (Nanos::secs(20), Nanos::secs(120)),
+            CachePool::L2Reg => (Nanos::secs(5), Nanos::secs(20)),
+            CachePool::Flat => (Nanos::secs(3), Nanos::secs(8)),
+        };
+        Settings {
+            workload: self.workload,
+            smaller: self.smaller,
+            objects_per_item: self.objects_per_item,
+            touches_per_change: self.touches_per_change,
+            eviction,
+            placing,
+            region,
+            regions: zonal_base::low_u32(zonal_base::index(part(REGIONS).0 / region.0)),
+            zones: ZONES / self.smaller - ZONES_KEPT,
+            memory: MEMORY,
+            request_cpu: request_cpu(self.workload),
+            aged: part(AGED),
+            stable: part(Bytes(ZONE.0 * u64::from(ZONES))),
+            settle,
+            window,
+            seed: 1,
+        }
+    }
+}
+
+/// What a request costs a thread of the paper's machine, beyond the drive. Fitted to Reg-FIFO alone, one for each workload, so that
+/// its throughput is the published one; every other row is a prediction.
+const fn request_cpu(workload: CachePool) -> Nanos {
+    match workload {
+        CachePool::L2Wc => Nanos(1_065_000),
+        CachePool::L2Reg => Nanos(133_000),
+        CachePool::Flat => Nanos(36_800),
+    }
+}
+
+/// Outcomes by run.
+struct Outcomes<'a>(Vec<(ZCacheLib, &'a Outcome)>);
+
+impl Outcomes<'_> {
+    fn get(&self, scheme: Scheme, workload: CachePool) -> Option<&Outcome> {
+        let found = self.0.iter().find(|(run, _)| (run.scheme, run.workload) == (scheme, workload));
+        found.map(|(_, outcome)| *outcome)
+    }
+}
+
+/// The run that a published figure is of; none of a scheme that is not modelled.
+fn run_of(figure: &Published) -> Option<(Scheme, CachePool)> {
+    let scheme = Scheme::ALL.into_iter().find(|scheme| scheme.name() == figure.row)?;
+    Some((scheme, figure.column.parse().ok()?))
+}
+
+/// A published figure. The tables have it, as a test sees to.
+fn published(unit: &str, scheme: Scheme, workload: CachePool) -> Option<f64> {
+    let figures = Published::of(Paper::ZCacheLib);
+    let found = figures
+        .iter()
+        .find(|figure| figure.unit == unit && run_of(figure) == Some((scheme, workload)));
+    found.map(|figure| figure.value)
+}
+
+fn value(unit: &str, outcome: &Outcome) -> f64 {
+    match unit {
+        "MOPM" => outcome.mopm(),
+        "%" => outcome.hit_ratio() * 100.0,
+        _ => outcome.write_amplification(),
+    }
+}
+
+/// What is simulated for the tables: both need all of it.
+pub(super) fn runs() -> Vec<Settings> {
+    ZCacheLib::all().iter().map(ZCacheLib::settings).collect()
+}
+
+/// From what these runs gave.
+pub(super) fn report(choice: &Choice, done: &[Done<Settings>]) -> Report {
+    let find = |run: &ZCacheLib| {
+        let settings = run.settings();
+        done.iter().find(|done| done.experiment == settings).map(|done| &done.outcome)
+    };
+    let runs = ZCacheLib::all();
+    let outcomes = runs.iter().filter_map(|run| Some((*run, find(run)?)));
+    let outcomes = Outcomes(outcomes.collect());
+    let figures = Published::of(Paper::ZCacheLib);
+    let cells = figures.iter().filter(|figure| choice.has(figure.table)).filter_map(|figure| {
+        let (scheme, workload) = run_of(figure)?;
+        Some(Cell::new(figure, value(figure.unit, outcomes.get(scheme, workload)?)))
+    });
+    Report {
+        paper: Paper::ZCacheLib,
+        commit: done.first().map_or_else(String::new, |done| done.commit.clone()),
+        seed: done.first().map_or(0, |done| done.experiment.seed),
+        drives: drives(),
+        cells: cells.collect(),
+        claims: claims::of(choice, &outcomes),
+        variants: Vec::new(),
+        ours: Vec::new(),
+        notes: notes(),
+    }
+}
+
+/// What a table shows.
+pub(super) fn title(table: &str) -> &'static str {
+    match table {
+        "1" => "throughput and hits once all zones are full",
+        _ => "write amplification after 1400 GiB",
+    }
+}
+
+fn drives() -> Vec<DriveModel> {
+    let model = |name: &str| {
+        let model = Model::by_name(name)?;
+        Some(DriveModel { name: name.into(), constants: format!("{:016x}", model.fingerprint()) })
+    };
+    ["zn540", "sn540"].into_iter().filter_map(model).collect()
+}
+
+fn notes() -> Vec<String> {
+    let scale = CachePool::ALL.map(|workload| {
+        format!("{} in {workload}", ZCacheLib::new(Scheme::RegLru, workload).objects_per_item)
+    });
+    vec![
+        "ZNS-F2FS is missing: nothing here is a model of a file system, its log, its node blocks and its cleaning".into(),
+        format!(
+            "scale: drives, zones, regions and memory have their full size; an item stands for so many objects: {}",
+            scale.join(", ")
+        ),
+        "fitted: what a request costs a thread, for each workload, to the throughput of Reg-FIFO; its own throughput is no prediction".into(),
+        "assumed: 24000 MB of memory in all three workloads (published for l2_wc), and that threads wait while 64 MiB of objects wait for a region".into(),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! What paper 002 says follows from its tables, and whether it does here.
+
+use super::super::{Choice, Claim, Verdict};
+use super::{Outcome, Outcomes, Scheme, published, value};
+use crate::CachePool;
+
+/// Write amplification that is as good as none, and how far off that of ZNS-Middle may be.
+const WA_OFF: f64 = 0.1;
+const MIDDLE_OFF: f64 = 0.15;
+
+/// Points by which hit ratios differ that the paper calls similar.
+const SIMILAR: f64 = 1.0;
+
+/// Schemes that evict what was used longest ago.
+const LRU: [Scheme; 4] = [Scheme::RegLru, Scheme::ZnsDirect, Scheme::ZnsMiddle, Scheme::ZCacheLib];
+
+pub(super) fn of(choice: &Choice, outcomes: &Outcomes<'_>) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for workload in CachePool::ALL {
+        if choice.has("1") {
+            claims.extend(order(outcomes, workload));
+            claims.extend(faster(outcomes, workload));
+            claims.extend(similar(outcomes, workload));
+            claims.extend(against_fifo(outcomes, workload));
+        }
+        if choice.has("2") {
+            claims.extend(amplification(outcomes, workload));
+        }
+    }
+    claims
+}
+
+/// The schemes from the fastest to the slowest.
+fn order(outcomes: &Outcomes<'_>, workload: CachePool) -> Option<Claim> {
+    let sorted = |of: &dyn Fn(Scheme) -> Option<f64>| -> Option<Vec<Scheme>> {
+        let mut with: Vec<(Scheme, f64)> = Scheme::ALL
+            .into_iter()
+            .map(|scheme| Some((scheme, of(scheme)?)))
+            .collect::<Option<_>>()?;
+        with.sort_by(|one, other| other.1.total_cmp(&one.1));
+        Some(with.into_iter().map(|(scheme, _)| scheme).collect())
+    };
+    let published_mopm: &dyn Fn(Scheme) -> Option<f64> =
+        &|scheme| published("MOPM", scheme, workload);
+    let mopm: &dyn Fn(Scheme) -> Option<f64> =
+        &|scheme| Some(outcomes.get(scheme, workload)?.mopm());
+    let (theirs, ours) = (sorted(published_mopm)?, sorted(mopm)?);
+    let pairs = |order: &[Scheme]| -> Vec<(Scheme, Scheme)> {
+        let after = |at: usize| order[at + 1..].iter().map(move |slower| (order[at], *slower));
+        (0..order.len()).flat_map(after).collect()
+    };
+    let found = pairs(&ours);
+    let kept = pairs(&theirs).iter().filter(|pair| found.contains(pair)).count();
+    let names = |order: &[Scheme], of: &dyn Fn(Scheme) -> Option<f64>| {
+        let by_lru = |scheme| of(scheme).unwrap_or(0.0) / of(Scheme::RegLru).unwrap_or(1.0);
+        let named = order.iter().map(|scheme| format!("{scheme} {:.2}", by_lru(*scheme)));
+        named.collect::<Vec<_>>().join(", ")
+    };
+    Some(Claim {
+        claim: format!("{workload}: which scheme is faster, by Reg-LRU"),
+        published: names(&theirs, published_mopm),
+        here: names(&ours, mopm),
+        verdict: match kept {
+            10 => Verdict::Holds,
+            6..10 => Verdict::HoldsWeaker,
+            _ => Verdict::DoesNotHold,
+        },
+        why: format!("{kept} of 10 pairs are in this order"),
+    })
+}
+
+/// Z-CacheLib against Reg-LRU.
+fn faster(outcomes: &Outcomes<'_>, workload: CachePool) -> Option<Claim> {
+    let of = |scheme| Some(outcomes.get(scheme, workload)?.mopm());
+    let theirs = published("MOPM", Scheme::ZCacheLib, workload)?
+        / published("MOPM", Scheme::RegLru, workload)?;
+    let here = of(Scheme::ZCacheLib)? / of(Scheme::RegLru)?;
+    let claim = format!("{workload}: throughput of Z-CacheLib against Reg-LRU");
+    Some(Claim::of_effect(&claim, theirs - 1.0, here - 1.0))
+}
+
+fn hit_ratio(outcome: &Outcome) -> f64 {
+    value("%", outcome)
+}
+
+/// The schemes that evict by use.
+fn similar(outcomes: &Outcomes<'_>, workload: CachePool) -> Option<Claim> {
+    let spread = |values: Vec<f64>| {
+        let (low, high) = values
+            .iter()
+            .fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(*value), high.max(*value)));
+        high - low
+    };
+    let theirs: Option<Vec<f64>> =
+        LRU.into_iter().map(|scheme| published("%", scheme, workload)).collect();
+    let ours: Option<Vec<f64>> =
+        LRU.into_iter().map(|scheme| outcomes.get(scheme, workload).map(hit_ratio)).collect();
+    let (theirs, here) = (spread(theirs?), spread(ours?));
+    Some(Claim {
+        claim: format!("{workload}: hit ratios of all schemes but Reg-FIFO are similar"),
+        published: format!("{theirs:.2} points apart"),
+        here: format!("{here:.2} points apart"),
+        verdict: if here <= SIMILAR { Verdict::Holds } else { Verdict::DoesNotHold },
+        why: String::new(),
+    })
+}
+
+/// What first in, first out costs.
+fn against_fifo(outcomes: &Outcomes<'_>, workload: CachePool) -> Option<Claim> {
+    let theirs =
+        published("%", Scheme::ZCacheLib, workload)? - published("%", Scheme::RegFifo, workload)?;
+    let of = |scheme| outcomes.get(scheme, workload).map(hit_ratio);
+    let here = of(Scheme::ZCacheLib)? - of(Scheme::RegFifo)?;
+    // Below half a tenth of a point there is no difference to find again.
+    let verdict = match (theirs.abs() < 0.05, here / theirs) {
+        (true, _) if here.abs() < SIMILAR => Verdict::Holds,
+        (false, part) if 0.5 <= part => Verdict::Holds,
+        (false, part) if 0.0 < part => Verdict::HoldsWeaker,
+        _ => Verdict::DoesNotHold,
+    };
+    Some(Claim {
+        claim: format!("{workload}: hit ratio of Z-CacheLib against Reg-FIFO"),
+        published: format!("{theirs:+.2} points"),
+        here: format!("{here:+.2} points"),
+        verdict,
+        why: String::new(),
+    })
+}
+
+fn amplification(outcomes: &Outcomes<'_>, workload: CachePool) -> Vec<Claim> {
+    let of = |scheme, within: &dyn Fn(f64, f64) -> bool| {
+        let here = outcomes.get(scheme, workload)?.write_amplification();
+        let theirs = published("WA", scheme, workload)?;
+        let is_within = within(theirs, here);
+        Some(Claim {
+            claim: format!("{workload}: write amplification of {scheme}"),
+            published: format!("{theirs:.2}"),
+            here: format!("{here:.2}"),
+            verdict: if is_within { Verdict::Holds } else { Verdict::DoesNotHold },
+            why: String::new(),
+        })
+    };
+    let near = |theirs: f64, here: f64| (here - theirs).abs() <= WA_OFF;
+    let part = |theirs: f64, here: f64| (here / theirs - 1.0).abs() <= MIDDLE_OFF;
+    let claims =
+        [of(Scheme::ZnsDirect, &near), of(Scheme::ZnsMiddle, &part), of(Scheme::ZCacheLib, &near)];
+    claims.into_iter().flatten().collect()
+}

@@ -1,0 +1,173 @@
+//! Regions: what is in them, how far each is on its way from clean to evicted, and which is evicted next.
+
+use std::collections::VecDeque;
+
+use super::{Eviction, Settings};
+use crate::simulated::order::Order;
+
+/// How far a region is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Nothing is in it.
+    Clean,
+    /// In memory: objects are gathered in it, or it waits to be written, or is written.
+    InMemory,
+    /// On the drive.
+    Written,
+    /// Read once more, to know what is forgotten.
+    Evicting,
+}
+
+pub(super) struct Regions {
+    regions: Vec<Region>,
+    eviction: Eviction,
+    clean: VecDeque<u32>,
+    /// The first of those that were never used.
+    unused: u32,
+    /// Written regions, the next one first; with [`Eviction::ZoneLru`] those behind them are in `old`.
+    order: Order,
+    /// The oldest part: those that may be evicted, but are read as any other.
+    old: Order,
+    /// How many of them there are at most.
+    old_max: usize,
+    /// Of each zone, regions that are in `old` or evicted.
+    old_in_zone: Vec<u32>,
+    /// From which on all of a zone's go first.
+    old_in_zone_max: u32,
+}
+
+struct Region {
+    items: Vec<u32>,
+    stage: Stage,
+}
+
+/// The oldest part, of all regions, as the paper's code has it.
+const OLD_PART: f64 = 0.3;
+
+/// A zone with more old regions is emptied first: 48 of 67 in the paper's code.
+const OLD_IN_ZONE: f64 = 48.0 / 67.0;
+
+impl Regions {
+    pub(super) fn new(settings: &Settings, zone_regions: u32) -> Self {
+        let part = |of: f64, part: f64| zonal_base::low_u32(floor(of * part));
+        let region = || Region { items: Vec::new(), stage: Stage::Clean };
+        let old_max = part(f64::from(settings.regions), OLD_PART) as usize;
+        Self {
+            regions: (0..settings.regions).map(|_| region()).collect(),
+            eviction: settings.eviction,
+            clean: VecDeque::new(),
+            unused: 0,
+            order: Order::new(settings.regions),
+            old: Order::new(settings.regions),
+            old_max: if settings.eviction == Eviction::ZoneLru { old_max } else { 0 },
+            old_in_zone: vec![0; settings.zones as usize],
+            old_in_zone_max: part(f64::from(zone_regions), OLD_IN_ZONE),
+        }
+    }
+
+    pub(super) fn stage(&self, region: u32) -> Stage {
+        self.regions[region as usize].stage
+    }
+
+    /// A region that nothing is in; it is in memory from now on.
+    pub(super) fn take_clean(&mut self) -> Option<u32> {
+        let region = if (self.unused as usize) < self.regions.len() {
+            self.unused += 1;
+            self.unused - 1
+        } else {
+            self.clean.pop_front()?
+        };
+        self.regions[region as usize].stage = Stage::InMemory;
+        Some(region)
+    }
+
+    /// Regions that can be taken.
+    pub(super) fn clean_count(&self) -> usize {
+        self.clean.len() + self.regions.len() - self.unused as usize
+    }
+
+    pub(super) fn put(&mut self, region: u32, item: u32) {
+        self.regions[region as usize].items.push(item);
+    }
+
+    /// It was written, and can be evicted.
+    pub(super) fn was_written(&mut self, region: u32) {
+        self.regions[region as usize].stage = Stage::Written;
+        self.order.insert(region);
+    }
+
+    /// Something in it was read. Returns the zone that has one old region less.
+    pub(super) fn was_read(&mut self, region: u32, zone: Option<u32>) {
+        if self.eviction == Eviction::Fifo || self.stage(region) != Stage::Written {
+            return;
+        }
+        if self.old.remove(region)
+            && let Some(zone) = zone
+        {
+            self.old_in_zone[zone as usize] -= 1;
+        }
+        self.order.insert(region);
+    }
+
+    /// Makes the oldest part as large as it is to be; `zone_of` says where a region lies, `regions_in` what lies in a
+    /// zone.
+    pub(super) fn age(
+        &mut self,
+        zone_of: impl Fn(u32) -> Option<u32>,
+        regions_in: impl Fn(u32) -> Vec<u32>,
+    ) {
+        while self.old.len() < self.old_max.min(self.order.len()) {
+            let Some(region) = self.order.oldest() else { return };
+            self.order.remove(region);
+            self.old.insert(region);
+            let Some(zone) = zone_of(region) else { continue };
+            self.old_in_zone[zone as usize] += 1;
+            if self.old_in_zone_max < self.old_in_zone[zone as usize] {
+                for region in regions_in(zone) {
+                    if self.old.contains(region) {
+                        self.old.insert_oldest(region);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next one to go; it is being evicted from now on. Its zone counts it as old until it is reset.
+    pub(super) fn take_victim(&mut self) -> Option<u32> {
+        let victim = self.old.oldest().or_else(|| self.order.oldest())?;
+        self.take(victim);
+        Some(victim)
+    }
+
+    /// Likewise, but this one. Requires: it is written.
+    pub(super) fn take(&mut self, region: u32) {
+        assert_eq!(self.stage(region), Stage::Written);
+        self.regions[region as usize].stage = Stage::Evicting;
+        let _ = self.old.remove(region) || self.order.remove(region);
+    }
+
+    /// It is clean again. Returns what was in it.
+    pub(super) fn was_evicted(&mut self, region: u32) -> Vec<u32> {
+        let Region { items, stage } = &mut self.regions[region as usize];
+        *stage = Stage::Clean;
+        self.clean.push_back(region);
+        std::mem::take(items)
+    }
+
+    /// Nothing is in the zone any more.
+    pub(super) fn zone_was_reset(&mut self, zone: u32) {
+        self.old_in_zone[zone as usize] = 0;
+    }
+
+    /// An old region was moved from zone to zone.
+    pub(super) fn was_moved(&mut self, region: u32, to: u32) {
+        if self.old.contains(region) {
+            self.old_in_zone[to as usize] += 1;
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a count")]
+const fn floor(count: f64) -> usize {
+    count as usize
+}

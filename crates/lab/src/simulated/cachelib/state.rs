@@ -1,0 +1,324 @@
+//! What requests do to objects and regions: all of it at once, nothing waits here.
+
+use std::collections::VecDeque;
+
+use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Rng};
+
+use super::items::{Found, Items, NOWHERE, QUEUED};
+use super::layout::Layout;
+use super::regions::{Regions, Stage};
+use super::{Placing, Settings};
+use crate::cachebench::{Operation, Request, Requests};
+use crate::trace::spread;
+
+pub(super) struct State {
+    requests: Requests,
+    rng: Rng,
+    items: Items,
+    pub(super) regions: Regions,
+    pub(super) layout: Layout,
+    objects_per_item: u32,
+    touches_per_change: u32,
+    region: Bytes,
+    region_count: u32,
+    stable: Bytes,
+    /// Objects that wait for a region.
+    queue: VecDeque<u32>,
+    queued: Bytes,
+    /// The region that objects are gathered in, and how many bytes of it they take.
+    gathering: Option<u32>,
+    gathered: Bytes,
+    /// Regions that are full, or being written, and not on the drive yet.
+    pub(super) in_memory: u32,
+    in_memory_max: u32,
+    /// Full regions whose filling has not taken its time yet.
+    pub(super) to_fill: VecDeque<u32>,
+    /// Regions to be written.
+    pub(super) to_write: VecDeque<u32>,
+    pub(super) evicting: usize,
+    /// A region was taken since somebody asked.
+    took_region: bool,
+    /// Bytes of regions that were written, and of those that were moved.
+    pub(super) written: u64,
+    pub(super) moved: u64,
+    when_aged: Option<(u64, u64)>,
+    aged: Bytes,
+    pub(super) gets: u64,
+    pub(super) hits: u64,
+    pub(super) memory_hits: u64,
+}
+
+/// What a request does to the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    /// All that it does.
+    Change,
+    /// A region is read.
+    Touch,
+    Nothing,
+}
+
+/// An object to be read from a region.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FlashRead {
+    pub(super) region: u32,
+    /// From the region's beginning.
+    pub(super) offset: Blocks,
+    pub(super) blocks: Blocks,
+}
+
+/// What CacheLib stores with each object: in memory, and in a region, where objects begin at multiples of [`ALIGNED`].
+const IN_MEMORY: u32 = 32;
+const IN_REGION: u32 = 40;
+const ALIGNED: u32 = 512;
+
+/// Objects that wait for a region, in bytes; when they are more, threads wait. CacheLib has memory for 6 GB of them and then refuses
+/// more; but the published rates are those of a cache whose threads wait for its writes. How many wait changes only how soon.
+const QUEUED_MAX: Bytes = Bytes::mib(64);
+
+/// Zones that regions are written to at a time: as the paper's code has it.
+const OPEN_ZONES: u32 = 8;
+
+/// Regions in memory: twice as many as there are clean ones.
+const IN_MEMORY_MAX: u32 = 16;
+
+/// And of regions that are zones.
+const ZONES_IN_MEMORY_MAX: u32 = 2;
+
+impl State {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let share = f64::from(settings.smaller) * f64::from(settings.objects_per_item);
+        let memory =
+            settings.memory.0 / u64::from(settings.smaller) / u64::from(settings.objects_per_item);
+        let zone_regions = zonal_base::low_u32(zonal_base::index(ZONE.0 / settings.region.0));
+        let is_mapped = matches!(settings.placing, Placing::Moved | Placing::Dropped);
+        // Places of their own need no map.
+        let (mapped, zones) = if is_mapped { (settings.regions, settings.zones) } else { (0, 0) };
+        let is_zones = settings.placing == Placing::Zones;
+        Self {
+            requests: settings.workload.requests(share),
+            rng: Rng::new(settings.seed),
+            items: Items::new(memory),
+            regions: Regions::new(settings, zone_regions),
+            layout: Layout::new(mapped, zones, zone_regions, OPEN_ZONES),
+            objects_per_item: settings.objects_per_item,
+            touches_per_change: settings.touches_per_change,
+            region: settings.region,
+            region_count: settings.regions,
+            stable: settings.stable,
+            queue: VecDeque::new(),
+            queued: Bytes(0),
+            gathering: None,
+            gathered: Bytes(0),
+            in_memory: 0,
+            in_memory_max: if is_zones { ZONES_IN_MEMORY_MAX } else { IN_MEMORY_MAX },
+            to_fill: VecDeque::new(),
+            to_write: VecDeque::new(),
+            evicting: 0,
+            took_region: false,
+            written: 0,
+            moved: 0,
+            when_aged: None,
+            aged: settings.aged,
+            gets: 0,
+            hits: 0,
+            memory_hits: 0,
+        }
+    }
+
+    /// Threads wait for room.
+    pub(super) fn is_full(&self) -> bool {
+        QUEUED_MAX <= self.queued
+    }
+
+    /// True once after a region was taken, which was clean until then.
+    pub(super) const fn take_took_region(&mut self) -> bool {
+        std::mem::replace(&mut self.took_region, false)
+    }
+
+    /// More regions have to be evicted, so that so many are clean.
+    pub(super) fn wants_clean(&self, target: usize) -> bool {
+        self.regions.clean_count() + self.evicting < target.min(self.region_count as usize)
+    }
+
+    /// Bytes written and moved when so many were written as the cache is to be aged by.
+    pub(super) fn written_and_moved(&self) -> (u64, u64) {
+        self.when_aged.unwrap_or((self.written, self.moved))
+    }
+
+    /// One that changes something, and those that only say what is read.
+    pub(super) fn untimed_requests(&mut self) {
+        self.request(Effect::Change);
+        for _ in 0..self.touches_per_change {
+            self.request(Effect::Touch);
+        }
+    }
+
+    /// One of all requests: one in so many as an item stands for changes something.
+    pub(super) fn timed_request(&mut self) -> Option<FlashRead> {
+        let number = self.rng.below(u64::from(self.objects_per_item));
+        self.request(match number {
+            0 => Effect::Change,
+            number if number <= u64::from(self.touches_per_change) => Effect::Touch,
+            _ => Effect::Nothing,
+        })
+    }
+
+    /// Returns what it reads from a region.
+    fn request(&mut self, effect: Effect) -> Option<FlashRead> {
+        let Request { operation, key } = self.requests.next(&mut self.rng);
+        let found = self.items.find(key);
+        if operation == Operation::Get && self.stable.0 <= self.written {
+            self.gets += 1;
+            self.hits += u64::from(found.is_some());
+            self.memory_hits += u64::from(matches!(found, Some((_, Found::Memory))));
+        }
+        let read = match (operation, found) {
+            (Operation::Get, Some((_, Found::Region(region)))) => self.read_of(key, region),
+            _ => None,
+        };
+        match effect {
+            Effect::Change => self.change(operation, key, found),
+            Effect::Touch => {
+                if let Some(FlashRead { region, .. }) = read {
+                    self.touch(region);
+                }
+            }
+            Effect::Nothing => {}
+        }
+        read
+    }
+
+    fn touch(&mut self, region: u32) {
+        let zone = self.layout.place(region).map(|place| place.zone);
+        self.regions.was_read(region, zone);
+        self.age();
+    }
+
+    fn read_of(&self, key: u64, region: u32) -> Option<FlashRead> {
+        if region == QUEUED {
+            return None;
+        }
+        let block = BLOCK_BYTES as u64;
+        let in_region = self.region.0 / block;
+        // From wherever its 512 bytes begin in a block.
+        let begin = spread(!key) % (block / u64::from(ALIGNED)) * u64::from(ALIGNED);
+        let end = begin + u64::from(self.requests.bytes(key) + IN_REGION);
+        let blocks = end.div_ceil(block).min(in_region);
+        let offset = spread(key) % (in_region - blocks + 1);
+        Some(FlashRead { region, offset: Blocks(offset), blocks: Blocks(blocks) })
+    }
+
+    fn change(&mut self, operation: Operation, key: u64, found: Option<(u32, Found)>) {
+        let item = match found {
+            Some((item, _)) => item,
+            None => self.items.add(key, self.requests.bytes(key) + IN_MEMORY),
+        };
+        match (operation, found) {
+            (Operation::Get, Some((_, Found::Region(region)))) if region != QUEUED => {
+                self.touch(region);
+            }
+            // What is set makes what the region has worthless.
+            (Operation::Set, Some(_)) if self.items.region(item) != QUEUED => {
+                self.items.set_region(item, NOWHERE);
+            }
+            _ => {}
+        }
+        self.items.use_in_memory(item);
+        while let Some(item) = self.items.push_out() {
+            if self.items.region(item) == NOWHERE {
+                self.gather(item);
+            }
+        }
+    }
+
+    fn age(&mut self) {
+        let Self { regions, layout, .. } = self;
+        regions.age(
+            |region| layout.place(region).map(|place| place.zone),
+            |zone| layout.valid_in(zone),
+        );
+    }
+
+    /// An object goes to the region that is gathered, or waits for one.
+    fn gather(&mut self, item: u32) {
+        if self.gathering.is_none() {
+            self.gathering = self.begin_region();
+        }
+        let bytes = self.room_of(item);
+        let Some(region) = self.gathering else {
+            self.items.set_region(item, QUEUED);
+            self.queue.push_back(item);
+            self.queued.0 += bytes.0;
+            return;
+        };
+        self.items.set_region(item, region);
+        self.regions.put(region, item);
+        self.gathered.0 += bytes.0;
+        if self.region <= self.gathered {
+            // What is too much for this region is room that the next one has less: an item stands for objects of both.
+            self.gathered.0 -= self.region.0;
+            self.to_fill.push_back(region);
+            self.gathering = None;
+        }
+    }
+
+    /// As much room in a region as the objects that the item stands for.
+    fn room_of(&self, item: u32) -> Bytes {
+        let bytes = self.requests.bytes(self.items.key(item)) + IN_REGION;
+        let room = bytes.next_multiple_of(ALIGNED);
+        Bytes(u64::from(room) * u64::from(self.objects_per_item))
+    }
+
+    fn begin_region(&mut self) -> Option<u32> {
+        if self.in_memory_max <= self.in_memory {
+            return None;
+        }
+        let region = self.regions.take_clean()?;
+        self.in_memory += 1;
+        self.took_region = true;
+        Some(region)
+    }
+
+    /// There is a clean region again, or room for one in memory: objects that waited go first.
+    pub(super) fn gather_queued(&mut self) {
+        while self.gathering.is_some() || self.can_begin_region() {
+            let Some(item) = self.queue.pop_front() else { return };
+            self.queued.0 -= self.room_of(item).0;
+            // It may have been set once more meanwhile; what was sent is stored all the same.
+            self.gather(item);
+        }
+    }
+
+    fn can_begin_region(&self) -> bool {
+        self.in_memory < self.in_memory_max && 0 < self.regions.clean_count()
+    }
+
+    /// The region is on the drive.
+    pub(super) fn was_written(&mut self, region: u32) {
+        self.regions.was_written(region);
+        self.age();
+        self.in_memory -= 1;
+        self.written += self.region.0;
+        if self.when_aged.is_none() && self.aged.0 <= self.written {
+            self.when_aged = Some((self.written, self.moved));
+        }
+    }
+
+    /// Forgets what is in a region.
+    pub(super) fn was_evicted(&mut self, region: u32) {
+        for item in self.regions.was_evicted(region) {
+            if self.items.region(item) == region {
+                self.items.lose_region(item);
+            }
+        }
+    }
+
+    /// Where a region can be read on the drive.
+    pub(super) fn is_on_drive(&self, region: u32) -> bool {
+        matches!(self.regions.stage(region), Stage::Written | Stage::Evicting)
+    }
+}
+
+/// A zone of the ZN540.
+const ZONE: Bytes = Bytes::mib(1077);

@@ -1,0 +1,86 @@
+//! A sixteenth of the drives, and more spare room on them: few zones need more of it.
+
+use super::*;
+
+/// 56 zones, of which 3 are always free or being written to.
+fn settings(placing: Placing, eviction: Eviction, objects_per_item: u32) -> Settings {
+    let (region, regions) =
+        if placing == Placing::Zones { (Bytes::mib(1077), 36) } else { (Bytes::mib(16), 2400) };
+    Settings {
+        workload: CachePool::L2Wc,
+        smaller: 16,
+        objects_per_item,
+        touches_per_change: objects_per_item - 1,
+        eviction,
+        placing,
+        region,
+        regions,
+        zones: 55,
+        memory: Bytes::mib(24_000),
+        request_cpu: Nanos(1_000_000),
+        aged: Bytes::mib(90 << 10),
+        stable: Bytes::mib(58 << 10),
+        settle: Nanos::secs(2),
+        window: Nanos::secs(10),
+        seed: 1,
+    }
+}
+
+fn outcome(settings: &Settings) -> Outcome {
+    settings.run(&|_| ()).expect("it can be run")
+}
+
+#[test]
+fn zones_as_regions_and_dropped_regions_amplify_nothing_and_moved_ones_do() {
+    let direct = outcome(&settings(Placing::Zones, Eviction::Lru, 4));
+    let moved = outcome(&settings(Placing::Moved, Eviction::Lru, 4));
+    let dropped = outcome(&settings(Placing::Dropped, Eviction::ZoneLru, 4));
+    assert_eq!(direct.moved + dropped.moved, 0);
+    assert!(1.1 < moved.write_amplification(), "{moved:?}");
+    assert!(moved.mopm() < dropped.mopm(), "{moved:?}\n{dropped:?}");
+    for one in [&direct, &dropped] {
+        let off = one.hit_ratio() - moved.hit_ratio();
+        assert!(off.abs() < 0.02, "{one:?}\n{moved:?}");
+    }
+}
+
+#[test]
+fn first_in_first_out_hits_less_than_what_goes_by_use() {
+    let fifo = outcome(&settings(Placing::InPlace, Eviction::Fifo, 4));
+    let lru = outcome(&settings(Placing::InPlace, Eviction::Lru, 4));
+    assert!(fifo.hit_ratio() + 0.01 < lru.hit_ratio(), "{fifo:?}\n{lru:?}");
+}
+
+#[test]
+fn it_does_not_matter_how_many_objects_an_item_stands_for() {
+    for (placing, eviction) in
+        [(Placing::Moved, Eviction::Lru), (Placing::Dropped, Eviction::ZoneLru)]
+    {
+        let (few, many) =
+            (outcome(&settings(placing, eviction, 2)), outcome(&settings(placing, eviction, 8)));
+        let off = few.hit_ratio() - many.hit_ratio();
+        assert!(off.abs() < 0.005, "{few:?}\n{many:?}");
+        let off = few.write_amplification() / many.write_amplification() - 1.0;
+        assert!(off.abs() < 0.05, "{few:?}\n{many:?}");
+        let off = few.mopm() / many.mopm() - 1.0;
+        assert!(off.abs() < 0.05, "{few:?}\n{many:?}");
+    }
+}
+
+#[test]
+fn equal_seeds_give_equal_histories() {
+    let short = Settings {
+        aged: Bytes::mib(8 << 10),
+        stable: Bytes(0),
+        ..settings(Placing::Dropped, Eviction::ZoneLru, 8)
+    };
+    assert_eq!(outcome(&short), outcome(&short));
+    assert_ne!(outcome(&short), outcome(&Settings { seed: 2, ..short }));
+}
+
+#[test]
+fn a_drive_that_is_too_small_is_named() {
+    let large = Settings { zones: 58, ..settings(Placing::Moved, Eviction::Lru, 8) };
+    let why = large.run(&|_| ()).expect_err("of its 57 zones");
+    assert!(why.contains("the drive has 57 of 58 zones"), "{why}");
+}
