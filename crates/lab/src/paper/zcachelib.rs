@@ -90,8 +90,8 @@ impl ZCacheLib {
     pub const fn new(scheme: Scheme, workload: CachePool) -> Self {
         let (objects_per_item, touches_per_change) = match workload {
             CachePool::L2Wc => (4, 3),
-            CachePool::L2Reg => (32, 7),
-            CachePool::Flat => (256, 15),
+            CachePool::L2Reg => (32, 0),
+            CachePool::Flat => (256, 0),
         };
         Self { scheme, workload, smaller: 1, objects_per_item, touches_per_change }
     }
