@@ -116,11 +116,15 @@ impl ZCacheLib {
         let region = if placing == Placing::Zones { ZONE } else { REGION };
         let smaller = u64::from(self.smaller);
         let part = |bytes: Bytes| Bytes(bytes.0 / smaller);
-        let (settle, window) = match self.workload {
+        let (mut settle, mut window) = match self.workload {
             CachePool::L2Wc => (Nanos::secs(20), Nanos::secs(120)),
             CachePool::L2Reg => (Nanos::secs(5), Nanos::secs(20)),
             CachePool::Flat => (Nanos::secs(3), Nanos::secs(8)),
         };
+        if placing == Placing::Zones {
+            // A zone takes seconds to be filled.
+            (settle, window) = (settle.max(Nanos::secs(15)), window.max(Nanos::secs(40)));
+        }
         Settings {
             workload: self.workload,
             smaller: self.smaller,
