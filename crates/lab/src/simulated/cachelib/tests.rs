@@ -51,15 +51,16 @@ fn first_in_first_out_hits_less_than_what_goes_by_use() {
     assert!(fifo.hit_ratio() + 0.01 < lru.hit_ratio(), "{fifo:?}\n{lru:?}");
 }
 
+/// Of hits it matters a little: regions of few items differ more from each other, and the right ones go.
 #[test]
-fn it_does_not_matter_how_many_objects_an_item_stands_for() {
+fn it_hardly_matters_how_many_objects_an_item_stands_for() {
     for (placing, eviction) in
         [(Placing::Moved, Eviction::Lru), (Placing::Dropped, Eviction::ZoneLru)]
     {
         let (few, many) =
             (outcome(&settings(placing, eviction, 2)), outcome(&settings(placing, eviction, 8)));
         let off = few.hit_ratio() - many.hit_ratio();
-        assert!(off.abs() < 0.005, "{few:?}\n{many:?}");
+        assert!(off.abs() < 0.015, "{few:?}\n{many:?}");
         let off = few.write_amplification() / many.write_amplification() - 1.0;
         assert!(off.abs() < 0.05, "{few:?}\n{many:?}");
         let off = few.mopm() / many.mopm() - 1.0;
