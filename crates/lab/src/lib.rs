@@ -1,9 +1,9 @@
 //! Workloads, and what is measured while a cache or a drive runs them.
 //!
-//! Uses: `cache` and what it stands on. Knows nothing of: any real device, any cache of others (each is a
+//! Uses: `cache`, `shaper` and what they stand on. Knows nothing of: any real device, any cache of others (each is a
 //! [`bench::Subject`]), HTTP.
 //! Read in this order: `distribution`, `zipf`, `ycsb`, `cachebench`, `permutation`, `value`, `bench`; `characterize`; `trace`, `made`,
-//! `workload`; `simulated`, `experiment`, `paper`, `advise`.
+//! `workload`; `simulated`, `jobs`, `experiment`, `paper`, `advise`.
 
 pub mod advise;
 pub mod bench;
@@ -12,6 +12,7 @@ pub mod characterize;
 mod chart;
 mod distribution;
 pub mod experiment;
+pub mod jobs;
 pub mod made;
 mod page;
 pub mod paper;

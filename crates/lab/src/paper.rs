@@ -1,12 +1,13 @@
 //! Published experiments, run again in virtual time at full size, beside what was published.
 //!
 //! 1. `published`: the figures as they were printed.
-//! 2. One file for each paper (`zncache`, `znsccache`, `zcachelib`): its experiments, and which cell is which figure of which experiment; what it
-//!    claims is in `claims`, or beside it.
+//! 2. One file for each paper (`zncache`, `znsccache`, `zcachelib`, `csal`): its experiments, and which cell is which figure of which
+//!    experiment; what it claims is in `claims`, or beside it.
 //! 3. `report`: published, here, deviation; verdicts; the same drive under Zonal's own defaults (`ours`).
 //! 4. `scoreboard`: how many cells of each paper came out how near.
 
 mod claims;
+mod csal;
 mod ours;
 mod published;
 mod report;
@@ -40,6 +41,8 @@ pub enum Paper {
     ZnsCCache,
     /// "A Zoned Storage Optimized Flash Cache on ZNS SSDs" (Yang, Guo, Zhao and Cao, 2023).
     ZCacheLib,
+    /// "A Media-Aware Cloud Storage Acceleration Layer (CSAL) Cache Solution" (Zhou and others, 2023).
+    Csal,
 }
 
 /// Which tables and figures of a paper; all of them if none is named.
@@ -53,7 +56,7 @@ pub struct Choice {
 
 impl Paper {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 3] = [Self::ZnCache, Self::ZnsCCache, Self::ZCacheLib];
+    pub const ALL: [Self; 4] = [Self::ZnCache, Self::ZnsCCache, Self::ZCacheLib, Self::Csal];
 
     /// Its number, and its title.
     #[must_use]
@@ -62,6 +65,9 @@ impl Paper {
             Self::ZnCache => ("000", "ZNCache - ZNS Workload Analysis"),
             Self::ZnsCCache => ("001", "ZNSCCACHE: ZNS Based Chunk Cache"),
             Self::ZCacheLib => ("002", "A Zoned Storage Optimized Flash Cache on ZNS SSDs"),
+            Self::Csal => {
+                ("004", "A Media-Aware Cloud Storage Acceleration Layer (CSAL) Cache Solution")
+            }
         }
     }
 
@@ -72,6 +78,7 @@ impl Paper {
             Self::ZnCache => Choice { tables: (5..=16).collect(), figures: Vec::new() },
             Self::ZnsCCache => Choice { tables: (3..=5).collect(), figures: (5..=8).collect() },
             Self::ZCacheLib => Choice { tables: vec![1, 2], figures: Vec::new() },
+            Self::Csal => Choice { tables: Vec::new(), figures: (6..=9).collect() },
         }
     }
 
@@ -116,13 +123,17 @@ impl Paper {
                 let done = campaign.of(zcachelib::runs()).run(progress)?;
                 zcachelib::report(choice, &done)
             }
+            Self::Csal => {
+                let done = campaign.of(csal::experiments(choice)).run(progress)?;
+                csal::report(choice, &done)
+            }
         })
     }
 
     /// Whether its drives and workloads can be run under Zonal's own defaults.
     #[must_use]
     pub const fn has_ours(self) -> bool {
-        !matches!(self, Self::ZCacheLib)
+        !matches!(self, Self::ZCacheLib | Self::Csal)
     }
 }
 
@@ -133,6 +144,7 @@ impl Paper {
             Self::ZnCache => zncache::title(table),
             Self::ZnsCCache => znsccache::title(table),
             Self::ZCacheLib => zcachelib::title(table),
+            Self::Csal => csal::title(table),
         }
     }
 
@@ -142,6 +154,7 @@ impl Paper {
             Self::ZnCache => &[("ZNS", "ZNS"), ("block", "Block")],
             Self::ZnsCCache => &[("32 KiB", "small"), ("1 MiB", "large")],
             Self::ZCacheLib => &[("in place", "Reg"), ("in zones", "Z")],
+            Self::Csal => &[("O+Q", "O+Q"), ("QLC", "QLC"), ("TLC", "TLC")],
         }
     }
 }

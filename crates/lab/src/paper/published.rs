@@ -25,6 +25,7 @@ impl Published {
             Paper::ZnCache => include_str!("../../data/paper000.csv"),
             Paper::ZnsCCache => include_str!("../../data/paper001.csv"),
             Paper::ZCacheLib => include_str!("../../data/paper002.csv"),
+            Paper::Csal => include_str!("../../data/paper004.csv"),
         };
         let lines = file.lines().filter(|line| !line.starts_with('#')).skip(1);
         lines.map(|line| Self::parse(line).expect("the file is a part of this program")).collect()

@@ -3,10 +3,11 @@
 use std::fmt;
 
 use serde::Serialize;
+use zonal_emulator::Model;
 
 use super::ours::Ours;
 use super::{Claim, Paper, Published, Variant, Verdict};
-use crate::experiment::Done;
+use crate::experiment::{Done, Run};
 
 /// A paper's tables, run again.
 #[derive(Clone, Debug, Serialize)]
@@ -40,6 +41,17 @@ pub struct DriveModel {
     pub name: String,
     /// Its constants ([`zonal_emulator::Model::fingerprint`]), in 16 digits: those that `zonal characterize` says of the model.
     pub constants: String,
+}
+
+impl DriveModel {
+    /// Models by their names. Requires: there are such.
+    pub(super) fn named(names: &[&str]) -> Vec<Self> {
+        let model = |name: &&str| {
+            let model = Model::by_name(name).expect("a model");
+            Self { name: (*name).into(), constants: format!("{:016x}", model.fingerprint()) }
+        };
+        names.iter().map(model).collect()
+    }
 }
 
 /// A figure, as published and as it came out here.
@@ -81,11 +93,22 @@ impl Cell {
 impl Report {
     /// What all papers have alike. Requires: `done` are the runs of the paper.
     pub(super) fn new(paper: Paper, cells: Vec<Cell>, claims: Vec<Claim>, done: &[Done]) -> Self {
+        let seed = done.first().map_or(0, |done| done.experiment.seed);
+        Self::on(drives(done), paper, (cells, claims), (done, seed))
+    }
+
+    /// The same of runs that say themselves what they run on.
+    pub(super) fn on<E: Run>(
+        drives: Vec<DriveModel>,
+        paper: Paper,
+        (cells, claims): (Vec<Cell>, Vec<Claim>),
+        (done, seed): (&[Done<E>], u64),
+    ) -> Self {
         Self {
             paper,
             commit: done.first().map_or_else(String::new, |done| done.commit.clone()),
-            seed: done.first().map_or(0, |done| done.experiment.seed),
-            drives: drives(done),
+            seed,
+            drives,
             cells,
             claims,
             variants: Vec::new(),

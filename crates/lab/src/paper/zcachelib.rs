@@ -6,7 +6,6 @@ mod claims;
 use std::fmt;
 
 use zonal_base::{Bytes, Nanos};
-use zonal_emulator::Model;
 
 use super::report::{Cell, DriveModel, Report};
 use super::{Choice, Paper, Published};
@@ -208,17 +207,10 @@ pub(super) fn report(choice: &Choice, done: &[Done<Settings>]) -> Report {
         let (scheme, workload) = run_of(figure)?;
         Some(Cell::new(figure, value(figure.unit, outcomes.get(scheme, workload)?)))
     });
-    Report {
-        paper: Paper::ZCacheLib,
-        commit: done.first().map_or_else(String::new, |done| done.commit.clone()),
-        seed: done.first().map_or(0, |done| done.experiment.seed),
-        drives: drives(),
-        cells: cells.collect(),
-        claims: claims::of(choice, &outcomes),
-        variants: Vec::new(),
-        ours: Vec::new(),
-        notes: notes(),
-    }
+    let seed = done.first().map_or(0, |done| done.experiment.seed);
+    let (drives, claims) = (DriveModel::named(&["zn540", "sn540"]), claims::of(choice, &outcomes));
+    let report = Report::on(drives, Paper::ZCacheLib, (cells.collect(), claims), (done, seed));
+    Report { notes: notes(), ..report }
 }
 
 /// What a table shows.
@@ -227,14 +219,6 @@ pub(super) fn title(table: &str) -> &'static str {
         "1" => "throughput and hits once all zones are full",
         _ => "write amplification after 1400 GiB",
     }
-}
-
-fn drives() -> Vec<DriveModel> {
-    let model = |name: &str| {
-        let model = Model::by_name(name)?;
-        Some(DriveModel { name: name.into(), constants: format!("{:016x}", model.fingerprint()) })
-    };
-    ["zn540", "sn540"].into_iter().filter_map(model).collect()
 }
 
 fn notes() -> Vec<String> {

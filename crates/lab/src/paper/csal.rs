@@ -1,0 +1,189 @@
+//! "A Media-Aware Cloud Storage Acceleration Layer (CSAL)" (Zhou and others, 2023): which of its runs are which here, what its
+//! figures show, and what it says follows from them.
+
+use zonal_base::Bytes;
+
+use super::{Cell, Choice, Claim, DriveModel, Paper, Published, Report, Verdict, report::short};
+use crate::experiment::Done;
+use crate::jobs::{Device, Jobs, Outcome};
+
+/// The drives alone are so many times smaller, and their superblocks have 16 units. Smaller ones would be emptied almost for nothing.
+const DRIVE_SMALLER: u64 = 1024;
+
+/// The block device is so many times smaller.
+const SHAPED_SMALLER: u64 = 2048;
+
+/// What each job of Figure 9 wants to read in a second.
+const TARGET: Bytes = Bytes::mib(250);
+
+/// A run: the figure, and the row in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    figure: &'static str,
+    row: &'static str,
+}
+
+impl Run {
+    const fn of(published: &Published) -> Self {
+        Self { figure: published.table, row: published.row }
+    }
+
+    /// What is run for it.
+    fn jobs(self) -> Jobs {
+        let (device, rest) = self.row.split_at(3);
+        let (device, smaller) = match device {
+            "O+Q" => (Device::OptaneAndQlc, SHAPED_SMALLER),
+            "QLC" => (Device::Qlc, DRIVE_SMALLER),
+            _ => (Device::Tlc, DRIVE_SMALLER),
+        };
+        let (write, zipf) = match self.figure {
+            "figure 7" => (Bytes::kib(4), Some(1.2)),
+            "figure 8" => {
+                (Bytes::kib(64), rest.strip_prefix(" zipf ").and_then(|theta| theta.parse().ok()))
+            }
+            _ => (Bytes::kib(4), None),
+        };
+        let read_rate = if self.figure == "figure 9" { TARGET.0 } else { 0 };
+        Jobs { device, smaller, write, zipf, read_rate, seed: 1 }
+    }
+}
+
+/// The figures that were chosen.
+fn published(choice: &Choice) -> Vec<Published> {
+    let mut figures = Published::of(Paper::Csal);
+    figures.retain(|figure| choice.has(figure.table));
+    figures
+}
+
+/// What is run for a choice, each once.
+pub(super) fn experiments(choice: &Choice) -> Vec<Jobs> {
+    let mut experiments: Vec<Jobs> = Vec::new();
+    for figure in published(choice) {
+        let jobs = Run::of(&figure).jobs();
+        if !experiments.contains(&jobs) {
+            experiments.push(jobs);
+        }
+    }
+    experiments
+}
+
+pub(super) fn report(choice: &Choice, done: &[Done<Jobs>]) -> Report {
+    let outcome = |run: Run| {
+        let jobs = run.jobs();
+        done.iter().find(|done| done.experiment == jobs).map(|done| &done.outcome)
+    };
+    let cells = published(choice).into_iter().filter_map(|figure| {
+        let value = value(&figure, outcome(Run::of(&figure))?);
+        Some(Cell::new(&figure, value))
+    });
+    let find = |figure, row| choice.has(figure).then(|| outcome(Run { figure, row })).flatten();
+    let seed = done.first().map_or(0, |done| done.experiment.seed);
+    let drives = DriveModel::named(&["p5800x-optane", "p5316-qlc", "p5510-tlc"]);
+    let report = Report::on(drives, Paper::Csal, (cells.collect(), claims(&find)), (done, seed));
+    Report { notes: notes(), ..report }
+}
+
+/// What a run shows in a column.
+fn value(published: &Published, outcome: &Outcome) -> f64 {
+    match published.column {
+        "write" => outcome.write_rate(),
+        "read" => outcome.read_rate(),
+        _ => wear(published.row, outcome),
+    }
+}
+
+/// What the paper counts: of CSAL what the drive is given, of a drive what it programs.
+fn wear(row: &str, outcome: &Outcome) -> f64 {
+    match row.starts_with("O+Q") {
+        true => outcome.amplification(),
+        false => outcome.flash_amplification(),
+    }
+}
+
+fn notes() -> Vec<String> {
+    vec![
+        format!(
+            "scale: the drives alone are {DRIVE_SMALLER} times smaller, the block device {SHAPED_SMALLER} times; of zipf as many ranks are one block of the block device"
+        ),
+        "the drives' timing is a guess, not fitted to anything: their rates are not scored, and a rate says no more than what is slow beside what".into(),
+        format!(
+            "assumed: {} writes of each job under way, and in Figure 9 up to as many reads, {TARGET} a second; the paper says neither",
+            crate::jobs::DEPTH
+        ),
+        "Figure 10 is missing: it prints no numbers".into(),
+    ]
+}
+
+/// What a figure shows.
+pub(super) fn title(table: &str) -> &'static str {
+    match table {
+        "figure 6" => "writes of 4 KiB, all blocks alike",
+        "figure 7" => "writes of 4 KiB, zipf 1.2",
+        "figure 8" => "writes of 64 KiB, zipf 0.8 and 1.2",
+        _ => "writes of 4 KiB and reads of 64 KiB, all blocks alike",
+    }
+}
+
+/// What is compared, in which figure, of which rows, and what is printed of it.
+type Ratio = (&'static str, &'static str, [&'static str; 2], f64);
+
+const RATES: [Ratio; 6] = [
+    ("4 KiB, all alike: rate of O+Q over QLC", "figure 6", ["O+Q", "QLC"], 14.0),
+    ("4 KiB, zipf 1.2: rate of O+Q over TLC", "figure 7", ["O+Q", "TLC"], 2.5),
+    ("4 KiB, zipf 1.2: rate of O+Q over QLC", "figure 7", ["O+Q", "QLC"], 145.0),
+    ("64 KiB, zipf 0.8: rate of O+Q over TLC", "figure 8", ["O+Q zipf 0.8", "TLC zipf 0.8"], 0.84),
+    ("64 KiB, zipf 1.2: rate of O+Q over QLC", "figure 8", ["O+Q zipf 1.2", "QLC zipf 1.2"], 10.6),
+    ("mixed: rate of writes of O+Q over QLC", "figure 9", ["O+Q", "QLC"], 18.0),
+];
+
+const WEAR: [Ratio; 6] = [
+    ("4 KiB, all alike: amplification of O+Q over QLC", "figure 6", ["O+Q", "QLC"], 0.082),
+    ("4 KiB, zipf 1.2: amplification of O+Q over TLC", "figure 7", ["O+Q", "TLC"], 0.23),
+    ("4 KiB, zipf 1.2: amplification of O+Q over QLC", "figure 7", ["O+Q", "QLC"], 0.008),
+    (
+        "64 KiB, zipf 0.8: amplification of O+Q over QLC",
+        "figure 8",
+        ["O+Q zipf 0.8", "QLC zipf 0.8"],
+        1.02,
+    ),
+    (
+        "64 KiB, zipf 1.2: amplification of O+Q over TLC",
+        "figure 8",
+        ["O+Q zipf 1.2", "TLC zipf 1.2"],
+        0.366,
+    ),
+    ("mixed: amplification of O+Q over QLC", "figure 9", ["O+Q", "QLC"], 0.087),
+];
+
+/// What the paper says follows, as far as its runs are there.
+fn claims<'a>(find: &dyn Fn(&'static str, &'static str) -> Option<&'a Outcome>) -> Vec<Claim> {
+    let of = |(claim, figure, rows, published): Ratio, value: fn(&str, &Outcome) -> f64| {
+        let [one, other] = rows;
+        let here = value(one, find(figure, one)?) / value(other, find(figure, other)?);
+        Some(of_ratio(claim, published, here))
+    };
+    let rates = RATES.into_iter().filter_map(|ratio| of(ratio, |_, outcome| outcome.write_rate()));
+    rates.chain(WEAR.into_iter().filter_map(|ratio| of(ratio, wear))).collect()
+}
+
+/// Nearer to 1 than this two devices are alike.
+const ALIKE: f64 = 0.05;
+
+fn of_ratio(claim: &str, published: f64, here: f64) -> Claim {
+    let verdict = match here.ln() / published.ln() {
+        _ if (published - 1.0).abs() <= ALIKE && (here - 1.0).abs() <= 2.0 * ALIKE => {
+            Verdict::Holds
+        }
+        part if 0.5 <= part => Verdict::Holds,
+        part if 0.0 < part => Verdict::HoldsWeaker,
+        _ => Verdict::DoesNotHold,
+    };
+    let text = |ratio| format!("x {}", short(ratio));
+    Claim {
+        claim: claim.into(),
+        published: text(published),
+        here: text(here),
+        verdict,
+        why: String::new(),
+    }
+}
