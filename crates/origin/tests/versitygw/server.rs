@@ -1,7 +1,10 @@
 //! A real S3 server with its own folder. The tests of the gateway use this file too.
 
+use std::collections::BTreeSet;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::process::{Child, Command};
@@ -42,11 +45,12 @@ impl VersityGw {
         };
         let folder =
             std::env::temp_dir().join(format!("zonal-versitygw-{}-{name}", std::process::id()));
+        // A process of that number may have been killed before it could clear up.
+        let _ = std::fs::remove_dir_all(&folder);
         for sub in ["root", "versions", "attributes", "users"] {
             std::fs::create_dir_all(folder.join(sub)).unwrap();
         }
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let address = format!("127.0.0.1:{port}");
+        let address = format!("127.0.0.1:{}", port());
         let process = Command::new(binary)
             .env("ROOT_ACCESS_KEY", ACCESS_KEY)
             .env("ROOT_SECRET_KEY", SECRET_KEY)
@@ -92,6 +96,19 @@ impl VersityGw {
         let endpoint = self.url.parse().unwrap();
         let region = "us-east-1".to_owned();
         S3Origin::open(endpoint, region, Some(credentials), Limits::default()).unwrap().into()
+    }
+}
+
+/// A port that no other test of this process is given: it is free again until its server takes it, and two tests would talk
+/// to one server.
+fn port() -> u16 {
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        if GIVEN.lock().unwrap().insert(port) {
+            return port;
+        }
     }
 }
 
