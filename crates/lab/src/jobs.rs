@@ -18,9 +18,10 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
-use zonal_base::{Blocks, Bytes, Contents, Nanos, Payload, Pool, PoolClass, Rng, Tag, index};
+use zonal_base::{Blocks, Bytes, Nanos, Rng, index};
 
 use crate::experiment::{Run, text};
+use crate::tagged::tagged;
 use draw::Places;
 use volume::{Given, Volume};
 use world::World;
@@ -282,7 +283,7 @@ impl Running {
         place: impl FnMut(u64) -> Option<u64> + 'static,
     ) {
         let place = Rc::new(RefCell::new(place));
-        let data = tag_of(blocks);
+        let data = tagged(blocks);
         self.tally.writers.set(tasks);
         for task in 0..tasks {
             let (place, data) = (place.clone(), data.clone());
@@ -342,15 +343,6 @@ impl Running {
         }
         self.volume.check()
     }
-}
-
-/// What every write holds: nobody looks at it but those who move it.
-fn tag_of(blocks: Blocks) -> Payload {
-    let class = PoolClass { blocks, count: 1 };
-    let pool = Pool::holding(Contents::Tags, &[class], Box::new(|| ()));
-    let mut buffer = pool.take(blocks).expect("the pool has one");
-    buffer.set_tags(0..index(blocks.0), Tag { source: 1, block: Blocks(0) });
-    buffer.freeze(index(blocks.bytes().0))
 }
 
 #[cfg(test)]

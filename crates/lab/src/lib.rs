@@ -18,6 +18,7 @@ mod page;
 pub mod paper;
 mod permutation;
 pub mod simulated;
+mod tagged;
 pub mod trace;
 mod value;
 mod workload;

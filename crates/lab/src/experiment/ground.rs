@@ -2,9 +2,7 @@
 
 mod overwritten;
 
-use zonal_base::{
-    Blocks, Bytes, Contents, Lba, Nanos, Payload, Pool, PoolClass, Rng, Ticket, index,
-};
+use zonal_base::{Blocks, Bytes, Lba, Nanos, Rng, Ticket, index};
 use zonal_device::{Command, Completion, Geometry, ZonedDevice};
 use zonal_emulator::ftl::FtlCounters;
 use zonal_emulator::{
@@ -15,6 +13,7 @@ use zonal_emulator::{
 use super::{Engine, Experiment, Precondition};
 use crate::Permutation;
 use crate::simulated::Ground;
+use crate::tagged::tagged;
 use overwritten::Overwritten;
 
 /// The drive of an experiment, as far as the cache sees it.
@@ -124,7 +123,7 @@ fn overwrite(
     let per_zone = geometry.zone_size.0 / blocks.0;
     let pieces = per_zone * u64::from(stretches);
     let order = Permutation::new(pieces, seed);
-    let data = tag_of(blocks);
+    let data = tagged(blocks);
     let (mut now, mut written, mut under_way) = (Nanos(0), 0, 0);
     while written < pieces || 0 < under_way {
         while written < pieces && under_way < DEPTH {
@@ -142,13 +141,6 @@ fn overwrite(
         }
     }
     Ok(now)
-}
-
-fn tag_of(blocks: Blocks) -> Payload {
-    let class = PoolClass { blocks, count: 1 };
-    let pool = Pool::holding(Contents::Tags, &[class], Box::new(|| ()));
-    let buffer = pool.take(blocks).expect("the pool has one");
-    buffer.freeze(index(blocks.bytes().0))
 }
 
 impl Whole {
