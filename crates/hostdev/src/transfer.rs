@@ -84,7 +84,39 @@ impl Transfer {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use zonal_base::{Blocks, Pool, PoolClass};
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_the_kernel_moves_at_a_time_each_byte_is_moved_once_and_in_order(
+            pieces in proptest::collection::vec(1usize..300, 1..30),
+            moved in proptest::collection::vec(1usize..700, 1..8), offset in 0u64..1 << 40,
+        ) {
+            let bytes: Vec<u8> = (0u8..=250).cycle().take(pieces.iter().sum()).collect();
+            let mut rest = bytes::Bytes::from(bytes.clone());
+            let pieces = pieces.into_iter().map(|len| Payload::from(rest.split_to(len))).collect();
+            let pool = Pool::new(&[PoolClass { blocks: Blocks(4), count: 1 }], Box::new(|| ()));
+            let mut write = Transfer::write(pieces, offset);
+            let mut read = Transfer::read(pool.take(Blocks(4)).unwrap(), offset, bytes.len());
+            for moved in moved.into_iter().cycle() {
+                let shown: Vec<u8> = write.pieces().flatten().copied().collect();
+                prop_assert_eq!(write.position() - offset, (bytes.len() - shown.len()) as u64);
+                prop_assert_eq!((write.left(), read.left()), (shown.len(), read.target().len()));
+                let moved = moved.min(shown.len());
+                read.target()[..moved].copy_from_slice(&shown[..moved]);
+                write.advance(moved);
+                read.advance(moved);
+                if write.left() == 0 {
+                    break;
+                }
+            }
+            let Memory::Read(buffer) = read.memory else { unreachable!("it is a read") };
+            prop_assert_eq!(&buffer.bytes()[..bytes.len()], &bytes[..]);
+        }
+    }
 
     #[test]
     fn a_short_write_goes_on_where_it_stopped() {

@@ -360,8 +360,10 @@ fn build_ring(entries: u32) -> io::Result<IoUring> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use zonal_base::{Blocks, Payload, PoolClass};
+
     use super::*;
-    use zonal_base::{Blocks, PoolClass};
 
     /// A ring over a file whose every byte is 7.
     fn ring_over_sevens(pool: &Pool) -> (tempfile::TempDir, Uring) {
@@ -374,13 +376,19 @@ mod tests {
 
     fn read(ring: &mut Uring, pool: &Pool) -> u8 {
         let buffer = pool.take(Blocks(1)).unwrap();
-        ring.start(3, Transfer::read(buffer, 4096, 4096));
+        match carry_out(ring, Transfer::read(buffer, 4096, 4096)) {
+            Memory::Read(buffer) => buffer.bytes()[4095],
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn carry_out(ring: &mut Uring, transfer: Transfer) -> Memory {
+        ring.start(3, transfer);
         ring.flush_submissions();
         loop {
             if let Some(Finished { transfer, outcome, .. }) = ring.next_finished() {
                 assert_eq!(outcome, Ok(()));
-                let Memory::Read(buffer) = transfer.memory else { panic!("a read") };
-                return buffer.bytes()[4095];
+                return transfer.memory;
             }
             ring.ring.submit_and_wait(1).unwrap();
         }
@@ -414,6 +422,42 @@ mod tests {
         let (pool, other) = (small_pool(), small_pool());
         let (_folder, mut ring) = ring_over_sevens(&pool);
         assert_eq!((read(&mut ring, &pool), read(&mut ring, &other)), (7, 7));
+    }
+
+    const FILE_BYTES: usize = 128 << 10;
+
+    /// Bytes from and to where, in pieces of so many.
+    fn transfers() -> impl Strategy<Value = Vec<(bool, usize, usize, usize)>> {
+        let one = (any::<bool>(), 0..FILE_BYTES / 2, 1..FILE_BYTES / 2, 1usize..9000);
+        proptest::collection::vec(one, 1..24)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn transfers_of_any_length_move_those_bytes_and_no_others(transfers in transfers()) {
+            let pool = Pool::new(&[PoolClass { blocks: Blocks(16), count: 1 }], Box::new(|| ()));
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(FILE_BYTES as u64).unwrap();
+            let mut ring = Uring::new(file, 4, &pool).unwrap();
+            let mut expected = vec![0; FILE_BYTES];
+            for ((is_write, at, len, piece), number) in transfers.into_iter().zip(1u8..) {
+                let place = &mut expected[at..at + len];
+                if is_write {
+                    place.fill(number);
+                    let pieces = place.chunks(piece);
+                    let pieces = pieces.map(|piece| Payload::from(bytes::Bytes::copy_from_slice(piece))).collect();
+                    carry_out(&mut ring, Transfer::write(pieces, at as u64));
+                    continue;
+                }
+                let mut buffer = pool.take(Blocks(16)).unwrap();
+                buffer.bytes_mut().fill(0xFF);
+                let memory = carry_out(&mut ring, Transfer::read(buffer, at as u64, len));
+                let Memory::Read(buffer) = memory else { unreachable!("it is a read") };
+                prop_assert!(buffer.bytes()[..len] == *place);
+                prop_assert!(buffer.bytes()[len..].iter().all(|byte| *byte == 0xFF));
+            }
+        }
     }
 
     #[test]

@@ -29,6 +29,21 @@ pub(super) struct Limits {
     pub(super) bytes_max: usize,
 }
 
+/// Blocks of the drive that a command names at most: it has 16 bits for their count less one.
+pub(super) const COMMAND_BLOCKS_MAX: usize = 1 << 16;
+
+impl Limits {
+    /// Of a namespace whose appends move so many bytes, in so many pieces of memory; none, where that is less than a block of
+    /// ours.
+    fn of(namespace: u32, block_bytes: u32, (append, segments): (u32, u32)) -> Option<Self> {
+        let bytes = (append as usize).min(COMMAND_BLOCKS_MAX * block_bytes as usize);
+        // Each of our blocks may lie somewhere else in memory.
+        let blocks = (bytes / BLOCK_BYTES).min(segments as usize);
+        let bytes_max = blocks * BLOCK_BYTES;
+        (0 < blocks).then_some(Self { namespace, block_bytes, bytes_max })
+    }
+}
+
 impl Generic {
     /// Opens the namespace that the kernel tells of, and sees whether it takes commands.
     ///
@@ -48,15 +63,11 @@ impl Generic {
             .zip(queue.segments_max)
             .ok_or("the kernel does not tell its limits")?;
         let block_bytes = queue.logical_block.ok_or("the kernel does not tell its blocks")?;
-        // Each of our blocks may lie somewhere else in memory.
-        let blocks = (append as usize / BLOCK_BYTES).min(segments as usize);
-        if blocks == 0 {
-            return Err(format!("its commands move {append} bytes at most"));
-        }
+        let limits = Limits::of(namespace, block_bytes, (append, segments))
+            .ok_or_else(|| format!("its commands move {append} bytes at most"))?;
         let path = format!("/dev/ng{name}");
         let failed = |error: io::Error| format!("{path}: {error}");
         let file = File::options().read(true).write(true).open(&path).map_err(failed)?;
-        let limits = Limits { namespace, block_bytes, bytes_max: blocks * BLOCK_BYTES };
         Passthrough::probe(&file, limits).map_err(failed)?;
         Ok(Self { file, limits })
     }
@@ -64,5 +75,29 @@ impl Generic {
     /// A queue of its own, of so many commands, that raises `wake` when one was carried out.
     pub(super) fn open(&self, depth: u32, wake: BorrowedFd<'_>) -> io::Result<Passthrough> {
         Passthrough::new(&self.file, self.limits, depth, wake)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_a_kernel_tells_a_command_moves_whole_blocks_of_which_it_can_name_the_number(
+            block_bytes in prop_oneof![Just(512), Just(1024), Just(2048), Just(4096)],
+            append in any::<u32>(), segments in any::<u32>(),
+        ) {
+            let Some(limits) = Limits::of(1, block_bytes, (append, segments)) else {
+                prop_assert!(append < 4096 || segments == 0);
+                return Ok(());
+            };
+            let bytes = limits.bytes_max;
+            prop_assert!(0 < bytes && bytes.is_multiple_of(BLOCK_BYTES));
+            prop_assert!(bytes <= append as usize && bytes / BLOCK_BYTES <= segments as usize);
+            prop_assert!(bytes / block_bytes as usize <= COMMAND_BLOCKS_MAX);
+        }
     }
 }

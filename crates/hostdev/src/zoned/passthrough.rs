@@ -306,6 +306,7 @@ mod tests {
     use proptest::prelude::*;
     use zonal_base::Payload;
 
+    use super::super::generic::COMMAND_BLOCKS_MAX;
     use super::*;
 
     const LIMITS: Limits = Limits { namespace: 3, block_bytes: 512, bytes_max: 6 * 4096 };
@@ -354,7 +355,30 @@ mod tests {
         assert!(Passthrough::probe(&file, LIMITS).is_err());
     }
 
+    /// So many bytes of a command from a place on, as a number.
+    fn field(command: &[u8], at: usize, len: usize) -> u64 {
+        command[at..at + len].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+    }
+
     proptest! {
+        #[test]
+        fn a_command_names_the_blocks_that_its_bytes_are(
+            block_bytes in prop_oneof![Just(512u32), Just(1024), Just(4096)],
+            at in 0u64..1 << 40, blocks in 1usize..1 << 16, namespace in any::<u32>(),
+        ) {
+            let transfer = transfer(&[1], 0);
+            let mut pieces = Pieces::default();
+            pieces.lay(&transfer, 4096);
+            let bytes = blocks.min(COMMAND_BLOCKS_MAX * block_bytes as usize / 4096) * 4096;
+            let limits = Limits { namespace, block_bytes, bytes_max: bytes };
+            let command = encode(WRITE, limits, (at * 4096, bytes), &pieces);
+            prop_assert_eq!(field(&command, 4, 4), u64::from(namespace));
+            prop_assert_eq!(field(&command, 40, 8) * u64::from(block_bytes), at * 4096);
+            let count = field(&command, 48, 2) + 1;
+            prop_assert_eq!(count * u64::from(block_bytes), bytes as u64);
+            prop_assert!(command[50..].iter().all(|byte| *byte == 0), "flags");
+        }
+
         #[test]
         fn a_write_is_cut_into_commands_that_follow_each_other(
             blocks in proptest::collection::vec(1usize..9, 1..12), first in 0u64..1000,
