@@ -58,6 +58,7 @@ const FIELDS: &[&str] = &[
     "found_after_insert_ratio",
     "cpu_seconds",
     "cpu_us_per_flash_hit",
+    "device_written_bytes_since_open",
     "rss_bytes",
     "index_bytes_per_chunk",
 ];
@@ -85,6 +86,9 @@ fn a_read_through_run_reports_every_field_and_its_counts_add_up() {
     assert!(at("latency_us.flash_hit.p50") <= at("latency_us.flash_hit.p999"));
     // Between the windows nothing is read: what the log asked for is what the kernel saw.
     assert_eq!(at("device_read_bytes"), at("kernel_read_bytes"));
+    // The cache was filled before.
+    assert!(at("capacity_bytes") < at("device_written_bytes_since_open"));
+    assert!(at("device_written_bytes") < at("device_written_bytes_since_open"));
     // So small a device goes round within the second: what is not found any more was evicted.
     let found = at("found_after_insert_ratio");
     assert!(found == 1.0 || (0.0 < found && 0.0 < at("evicted")), "{report:#}");

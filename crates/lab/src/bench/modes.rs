@@ -67,6 +67,8 @@ pub async fn run<S: Subject>(
         Mode::Idle => idle::run(&bench).await,
     }?;
     report.open_seconds = opened.as_secs_f64();
+    bench.subject.settle().await;
+    report.device_written_bytes_since_open = bench.subject.counters().await.device_written_bytes;
     Ok(report)
 }
 
@@ -229,6 +231,7 @@ impl<S: Subject> Bench<S> {
             total: Summary::of(total),
             found_after_insert_ratio: None,
             cpu_us_per_flash_hit: None,
+            device_written_bytes_since_open: 0,
             rss_bytes: resident().0,
             records: counters.records,
             index_bytes: counters.index_bytes,

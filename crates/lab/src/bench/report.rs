@@ -42,6 +42,9 @@ pub struct Report {
     pub found_after_insert_ratio: Option<f64>,
     /// CPU time of the process over gets, in a phase in which every get is a flash hit.
     pub cpu_us_per_flash_hit: Option<f64>,
+    /// Bytes sent to the device since the cache was opened, by its own count: what the device's own count of the whole run is to
+    /// be held against.
+    pub device_written_bytes_since_open: u64,
     /// Memory of the process at the end of the last segment.
     pub rss_bytes: u64,
     /// Records in the index.

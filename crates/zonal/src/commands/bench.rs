@@ -72,6 +72,9 @@ How it is measured:
                             it is under flash_hits.by_record.
   ..._net                   without the CPU time of making values up, taken on the clock of the thread.
   kernel_..._bytes          /proc/self/io, beside the cache's own counts.
+  device_written_bytes_since_open
+                            the cache's own count of the whole run: beside what the device counts in the
+                            same time it is the write amplification of what lies between.
   hits                      a value of several chunks is a hit when nothing of it is asked of the origin.
   --rate 80%                of 1 MiB writes, four at a time, with O_DIRECT, for two seconds, to a scratch
                             file of 512 MiB beside the device file, which is removed again; of a
