@@ -5,7 +5,7 @@ CARGO ?= cargo
 RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-zoned conformance clients tables soak bench toolchain
+.PHONY: help run test test-zoned zoned-f2fs conformance clients tables soak bench toolchain
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -20,6 +20,10 @@ test: toolchain ## install the test tools under .tools/, then check everything
 test-zoned: toolchain ## ten minutes: zoned drives under two kernels, in QEMU; writes docs/results/zoned.md
 	@$(CARGO) xtask setup
 	@$(CARGO) xtask test-zoned
+
+zoned-f2fs: toolchain ## half an hour: a cache on a file of F2FS beside one on the same zoned drive, in QEMU; writes docs/results/f2fs.md
+	@$(CARGO) xtask setup
+	@$(CARGO) xtask zoned-f2fs
 
 conformance: toolchain ## four minutes: all of an S3 server's own tests, directly and through Zonal; writes docs/results/conformance.md
 	@$(CARGO) xtask setup

@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask ci`, `tidy`, `setup` and `test-zoned`.
+//! The project's own commands: `cargo xtask ci`, `tidy`, `setup`, `test-zoned` and `zoned-f2fs`.
 //!
 //! Uses: nothing, so that it compiles in seconds. Knows nothing of: how the crates work; it reads
 //! their text and runs `cargo`.
@@ -11,7 +11,7 @@ mod tidy;
 mod zoned;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
@@ -20,7 +20,8 @@ usage: cargo xtask COMMAND
   tidy           the checks of the text alone
   setup          install the test tools under .tools/ (quick when they are there)
   test-zoned [KERNEL|DRIVE|SUITE...]
-                 zoned drives under real kernels, in QEMU (all, or what is named)";
+                 zoned drives under real kernels, in QEMU (all, or what is named)
+  zoned-f2fs     a cache on a file of F2FS beside one on the same zoned drive, in QEMU";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         ["tidy"] => exit_code(tidy::run(&root)),
         ["setup"] => exit_code(setup::run(&root)),
         ["test-zoned", names @ ..] => zoned::named(&root, names),
+        ["zoned-f2fs"] => zoned::compare_with_f2fs(&root),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -41,6 +43,22 @@ fn main() -> ExitCode {
 /// The top of the checkout: the parent of this package's folder.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+/// The commit that is checked out, with its day: what a page of results was written from.
+fn commit(root: &Path) -> String {
+    let git = |words: &[&str]| {
+        let output = Command::new("git").args(words).current_dir(root).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        output.status.success().then_some(text)
+    };
+    let Some(commit) = git(&["log", "-1", "--format=%h of %cs"]) else {
+        return "no commit".into();
+    };
+    match git(&["status", "--porcelain", "--untracked-files=no"]).as_deref() {
+        Some("") => commit,
+        _ => format!("{commit}, with changes"),
+    }
 }
 
 fn exit_code(is_good: bool) -> ExitCode {

@@ -1,12 +1,14 @@
-//! Zoned drives under real kernels, in virtual machines: `cargo xtask test-zoned`, and the stage `zoned`.
+//! Zoned drives under real kernels, in virtual machines: `cargo xtask test-zoned`, the stage `zoned`, and `cargo xtask zoned-f2fs`.
 //!
-//! Uses: `setup` for what it needs. Read in this order: `plan` (what is run on what), `guest`, `kernel`, `tools`, `archive`, `page`.
+//! Uses: `setup` for what it needs. Read in this order: `plan` (what is run on what), `guest`, `kernel`, `tools`, `archive`, `page`;
+//! `f2fs` is a comparison of its own.
 //!
 //! 1. Build the tests, and find them.
 //! 2. Boot each kernel with all drives, run the suites on them, and hear what became of each.
 //! 3. A full run writes docs/results/zoned.md.
 
 mod archive;
+mod f2fs;
 mod guest;
 mod kernel;
 mod page;
@@ -18,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
+pub(crate) use f2fs::compare as compare_with_f2fs;
 use guest::{Carried, Guest, MARK, Module};
 use kernel::{RELEASES, Release};
 use plan::{DRIVES, Drive, Needs, Program, SUITES, Suite};
@@ -34,7 +37,32 @@ pub(crate) struct Verdict {
     drive: &'static str,
     suite: &'static str,
     is_good: bool,
+    /// Of the processors of this machine.
     took: Duration,
+}
+
+/// What a guest took from its start to its end.
+pub(crate) struct Cost {
+    kernel: String,
+    /// Of the processors of this machine.
+    processor: Duration,
+    /// Time in which its own processor had nothing to do.
+    idle: Duration,
+}
+
+/// What became of a kernel's suites, and what they took.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    verdicts: Vec<Verdict>,
+    costs: Vec<Cost>,
+    /// All came to their end.
+    is_whole: bool,
+}
+
+impl Outcome {
+    fn is_good(&self) -> bool {
+        self.is_whole && self.verdicts.iter().all(|verdict| verdict.is_good)
+    }
 }
 
 /// Fetches what a guest is made of: kernels, a shell and programs. Where they are.
@@ -46,7 +74,7 @@ pub(crate) fn fetch(root: &Path) -> Result<String, String> {
     for release in &RELEASES {
         kernel::kernel(root, release)?;
     }
-    tools::fetch(root)?;
+    tools::FILE_SYSTEMS.fetch(root)?;
     Ok(".tools/guest".into())
 }
 
@@ -66,16 +94,23 @@ pub(crate) fn named(root: &Path, names: &[&str]) -> ExitCode {
     }
     let releases: Vec<_> =
         RELEASES.iter().filter(|release| chosen.takes(release.version)).collect();
-    let (verdicts, mut is_whole) = run(root, &releases, &chosen.steps());
-    println!("\n{}", page::table(&verdicts));
-    if names.is_empty()
-        && is_whole
-        && let Err(error) = fs::write(root.join(page::PATH), page::text(&verdicts))
-    {
-        eprintln!("{}: {error}", page::PATH);
-        is_whole = false;
+    // Before something is changed while it runs.
+    let (commit, begin) = (crate::commit(root), Instant::now());
+    let outcome = run(root, &releases, &chosen.steps());
+    println!("\n{}\n{}", page::table(&outcome.verdicts), page::costs(&outcome.costs));
+    println!("It took {} s here.", begin.elapsed().as_secs());
+    let mut is_good = outcome.is_good();
+    if names.is_empty() && outcome.is_whole {
+        let text = page::text(&outcome, &commit);
+        is_good &= write_page(root, page::PATH, &text);
     }
-    crate::exit_code(is_whole && verdicts.iter().all(|verdict| verdict.is_good))
+    crate::exit_code(is_good)
+}
+
+/// Writes a page of results. False when it cannot be written.
+fn write_page(root: &Path, path: &str, text: &str) -> bool {
+    let written = fs::write(root.join(path), text);
+    written.inspect_err(|error| eprintln!("{path}: {error}")).is_ok()
 }
 
 /// What is to be run: of kernels, drives and suites those that are named, or all where none is.
@@ -125,8 +160,8 @@ impl<'a> Choice<'a> {
 pub(crate) fn short(root: &Path) -> Result<bool, String> {
     ready(root)?;
     let steps = Choice(&["zns", "contract", "crash"]).steps();
-    let (verdicts, is_whole) = run(root, &RELEASES.last().into_iter().collect::<Vec<_>>(), &steps);
-    Ok(is_whole && verdicts.iter().all(|verdict| verdict.is_good))
+    let newest: Vec<_> = RELEASES.last().into_iter().collect();
+    Ok(run(root, &newest, &steps).is_good())
 }
 
 fn ready(root: &Path) -> Result<(), String> {
@@ -134,13 +169,13 @@ fn ready(root: &Path) -> Result<(), String> {
     crate::setup::ready(root, "guest").map(drop)
 }
 
-/// Runs suites on drives, under all kernels at the same time. False when not all came to their end.
-fn run(root: &Path, releases: &[&Release], steps: &[Step]) -> (Vec<Verdict>, bool) {
+/// Runs suites on drives, under all kernels at the same time.
+fn run(root: &Path, releases: &[&Release], steps: &[Step]) -> Outcome {
     let programs = match Programs::build(root, steps) {
         Ok(programs) => programs,
         Err(why) => {
             eprintln!("{why}");
-            return (Vec::new(), false);
+            return Outcome::default();
         }
     };
     let outcomes: Vec<_> = std::thread::scope(|scope| {
@@ -151,17 +186,31 @@ fn run(root: &Path, releases: &[&Release], steps: &[Step]) -> (Vec<Verdict>, boo
             .collect();
         threads.into_iter().map(|(version, thread)| (version, thread.join())).collect()
     });
-    let (mut verdicts, mut is_whole) = (Vec::new(), true);
+    let mut all = Outcome { is_whole: true, ..Outcome::default() };
     for (version, outcome) in outcomes {
         match outcome.unwrap_or_else(|_| Err("the thread that watched it ended".into())) {
-            Ok(of_kernel) => verdicts.extend(of_kernel),
+            Ok((verdicts, cost)) => {
+                all.verdicts.extend(verdicts);
+                all.costs.push(cost);
+            }
             Err(why) => {
                 eprintln!("kernel {version}: {why}");
-                is_whole = false;
+                all.is_whole = false;
             }
         }
     }
-    (verdicts, is_whole)
+    all
+}
+
+/// Images of drives, as large as they are said to be; they take only what is written.
+fn make_images(folder: &Path, images: &[(&str, u64)]) -> Result<(), String> {
+    let failed = |error| format!("{}: {error}", folder.display());
+    fs::create_dir_all(folder).map_err(failed)?;
+    for (name, bytes) in images {
+        let made = fs::File::create(folder.join(name));
+        made.and_then(|file| file.set_len(*bytes)).map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// Runs suites on drives under one kernel.
@@ -169,32 +218,34 @@ fn run_under(
     root: &Path,
     release: &Release,
     (programs, steps): (&Programs, &[Step]),
-) -> Result<Vec<Verdict>, String> {
+) -> Result<(Vec<Verdict>, Cost), String> {
     let (kernel, version) = (kernel::kernel(root, release)?, release.version);
     let folder = root.join("target/zoned").join(version);
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    for image in plan::IMAGES {
-        let made = fs::File::create(folder.join(image));
-        made.and_then(|file| file.set_len(plan::IMAGE_BYTES)).map_err(|error| error.to_string())?;
-    }
+    make_images(&folder, &plan::IMAGES.map(|name| (name, plan::IMAGE_BYTES)))?;
     let script: String = steps.iter().map(|step| programs.step(step)).collect();
     let guest = Guest {
         kernel: &kernel,
         busybox: &kernel::busybox(root)?,
         modules: &programs.modules,
-        script: format!("{}{}{script}", plan::PREPARE, programs.exports),
+        script: format!("{}{}{script}{TELL_IDLE}", plan::PREPARE, programs.exports),
         programs: &programs.all,
         carried: &programs.carried,
         folders: &programs.folders,
         drives: plan::qemu_words(),
     };
     println!("{version}| kernel {}: {} suites on drives", kernel.release, steps.len());
-    let (mut verdicts, mut begun) = (Vec::new(), Instant::now());
-    guest.run(&folder, LIMIT, &mut |line| {
+    let (mut verdicts, mut begun) = (Vec::new(), Duration::ZERO);
+    let (processor, idle) = (Duration::ZERO, Duration::ZERO);
+    let mut cost = Cost { kernel: kernel.release.clone(), processor, idle };
+    guest.run(&folder, LIMIT, &mut |line, processor| {
         println!("{version}| {line}");
+        cost.processor = processor;
         let Some(rest) = line.strip_prefix(MARK) else { return };
         match rest.trim().split_once(' ') {
-            Some(("begin", _)) => begun = Instant::now(),
+            Some(("begin", _)) => begun = processor,
+            Some(("idle", seconds)) => {
+                cost.idle = seconds.parse().map_or(Duration::ZERO, Duration::from_secs_f64);
+            }
             Some(("status", status)) => {
                 let Some((drive, suite)) = steps.get(verdicts.len()) else { return };
                 verdicts.push(Verdict {
@@ -202,15 +253,18 @@ fn run_under(
                     drive: drive.name,
                     suite: suite.name,
                     is_good: status == "0",
-                    took: begun.elapsed(),
+                    took: processor - begun,
                 });
             }
             _ => (),
         }
     })?;
     let is_whole = verdicts.len() == steps.len();
-    is_whole.then_some(verdicts).ok_or_else(|| "not every suite came to its end".into())
+    is_whole.then_some((verdicts, cost)).ok_or_else(|| "not every suite came to its end".into())
 }
+
+/// Says for how long the guest's processor had nothing to do.
+const TELL_IDLE: &str = "echo \"@@ idle $(cut -d ' ' -f 2 /proc/uptime)\"\n";
 
 /// What is run in a guest.
 #[derive(Default)]
@@ -266,7 +320,7 @@ impl Programs {
         if needs(Needs::FileSystems) {
             self.exports += "export ZONAL_TEST_NBD_DEVICE=/dev/nbd0\n";
             self.modules.extend(plan::FILE_SYSTEMS);
-            self.carried = tools::carried(root)?;
+            self.carried = tools::FILE_SYSTEMS.carried(root)?;
         }
         Ok(())
     }

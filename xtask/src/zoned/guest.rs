@@ -77,7 +77,8 @@ pub(super) struct Guest<'a> {
 }
 
 impl Guest<'_> {
-    /// Boots it in `folder`, which takes what it needs on disk, and hands on every line that it prints.
+    /// Boots it in `folder`, which takes what it needs on disk, and hands on every line that it prints, with the processor
+    /// time that QEMU has taken until then.
     ///
     /// # Errors
     /// When it cannot be made or started, does not end within `limit`, or dies.
@@ -85,7 +86,7 @@ impl Guest<'_> {
         &self,
         folder: &Path,
         limit: Duration,
-        on_line: &mut dyn FnMut(&str),
+        on_line: &mut OnLine<'_>,
     ) -> Result<(), String> {
         let archive = folder.join("archive");
         let made = fs::write(&archive, self.archive(folder)?);
@@ -138,6 +139,9 @@ impl Guest<'_> {
     }
 }
 
+/// Hears a line, and what the guest has cost so far.
+pub(super) type OnLine<'a> = dyn FnMut(&str, Duration) + 'a;
+
 /// The program of a virtual machine.
 pub(super) const QEMU: &str = "qemu-system-x86_64";
 
@@ -176,7 +180,7 @@ fn path(line: &str) -> Option<PathBuf> {
 struct Running(Child);
 
 impl Running {
-    fn follow(mut self, limit: Duration, on_line: &mut dyn FnMut(&str)) -> Result<(), String> {
+    fn follow(mut self, limit: Duration, on_line: &mut OnLine<'_>) -> Result<(), String> {
         let output = self.0.stdout.take().ok_or("it has no output")?;
         let (sender, lines) = channel();
         let reader = std::thread::spawn(move || {
@@ -195,7 +199,7 @@ impl Running {
             match lines.recv_timeout(limit.saturating_sub(begin.elapsed())) {
                 Ok(line) => {
                     has_ended |= line == END;
-                    on_line(&line);
+                    on_line(&line, self.processor_time());
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
@@ -211,10 +215,38 @@ impl Running {
     }
 }
 
+impl Running {
+    /// What it has taken of the machine's processors. Nothing, where the system does not tell.
+    fn processor_time(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap_or_default();
+        processor_time(&stat).unwrap_or_default()
+    }
+}
+
+/// User and system time in a line of `/proc/PID/stat`: its 14th and 15th word, in hundredths of a second. The second one, in
+/// brackets, is a name.
+fn processor_time(stat: &str) -> Option<Duration> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut times = rest.split_whitespace().skip(11).map_while(|word| word.parse::<u64>().ok());
+    Some(Duration::from_millis(10 * (times.next()? + times.next()?)))
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         // Nothing to end when it has ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processor_time_of_a_process_is_that_of_user_and_system() {
+        let stat = "41 (a (b) 9) S 1 41 41 0 -1 4194304 1000 0 3 0 1250 75 8 9 20 0 4 0 777 1 2";
+        assert_eq!(processor_time(stat), Some(Duration::from_millis(13_250)));
+        assert_eq!(processor_time(""), None);
     }
 }

@@ -20,16 +20,22 @@ pub(super) struct Release {
     pub(super) version: &'static str,
     /// Of Debian.
     pub(super) suite: &'static str,
+    /// The package that depends on the newest kernel of that suite.
+    newest: &'static str,
 }
 
 /// One without zone write plugging, one with.
 pub(super) const RELEASES: [Release; 2] = [
-    Release { version: "6.1", suite: "bookworm" },
-    Release { version: "6.12", suite: "bookworm-backports" },
+    Release { version: "6.1", suite: "bookworm", newest: VIRTUAL },
+    Release { version: "6.12", suite: "bookworm-backports", newest: VIRTUAL },
 ];
 
-/// Depends on the newest kernel of its suite, built for virtual machines.
-const NEWEST: &str = "linux-image-cloud-amd64";
+/// One that has every file system, F2FS among them.
+pub(super) const WHOLE: Release =
+    Release { version: "6.12-whole", suite: "bookworm-backports", newest: "linux-image-amd64" };
+
+/// Kernels built for virtual machines: a third of the size.
+const VIRTUAL: &str = "linux-image-cloud-amd64";
 
 /// An unpacked kernel.
 pub(super) struct Kernel {
@@ -45,9 +51,9 @@ pub(super) fn kernel(root: &Path, release: &Release) -> Result<Kernel, String> {
     let folder = root.join(FOLDER).join(release.version);
     if find(&folder, "/boot/vmlinuz-").is_none() {
         let packages = Packages::of(root, release.suite)?;
-        let depends = packages.ask(&["depends", NEWEST])?;
+        let depends = packages.ask(&["depends", release.newest])?;
         let newest = depends.lines().find_map(|line| line.trim().strip_prefix("Depends: "));
-        let package = newest.ok_or_else(|| format!("{NEWEST} names no kernel"))?;
+        let package = newest.ok_or_else(|| format!("{} names no kernel", release.newest))?;
         println!("setup: fetching {package} (a minute)");
         packages.unpack(package, &folder)?;
     }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::Verdict;
 use super::plan::{DRIVES, SUITES};
+use super::{Cost, Outcome, Verdict};
 
 pub(super) const PATH: &str = "docs/results/zoned.md";
 
@@ -26,7 +26,7 @@ pub(super) fn table(verdicts: &[Verdict]) -> String {
                 };
                 let said = match verdicts.iter().find(of) {
                     Some(Verdict { is_good: true, took, .. }) => {
-                        format!("passed in {} s", took.as_secs())
+                        format!("passed, {} s", took.as_secs())
                     }
                     Some(_) => "FAILED".to_owned(),
                     None if suite.is_for(drive) => "not run".to_owned(),
@@ -40,15 +40,29 @@ pub(super) fn table(verdicts: &[Verdict]) -> String {
     text
 }
 
+/// What the guests took.
+pub(super) fn costs(costs: &[Cost]) -> String {
+    let mut text = String::new();
+    for Cost { kernel, processor, idle } in costs {
+        let (busy, idle) = (processor.as_secs(), idle.as_secs());
+        let _ = write!(text, "{kernel} took {busy} s of processor time and waited for {idle} s. ");
+    }
+    text
+}
+
 /// The whole page.
-pub(super) fn text(verdicts: &[Verdict]) -> String {
-    let mut text = String::from(
+pub(super) fn text(outcome: &Outcome, commit: &str) -> String {
+    let mut text = format!(
         "# Zoned drives under real kernels\n\n\
-         Written by `make test-zoned`: each kernel boots in QEMU with all drives, and the suites run on its drives; a dash says that one is not for a drive. \
-         Kernels before 6.10 have no zone write plugging. Times are those of an emulated processor that other work may have slowed down: they tell nothing \
-         of drives. What the drives do differently from our models of them stands in [zoned-linux.md](../zoned-linux.md).\n\n",
+         Written by `make test-zoned` from commit {commit}: each kernel boots in QEMU with all drives, and the suites run on its drives; a dash says that \
+         one is not for a drive. Kernels before 6.10 have no zone write plugging. Times are processor time that QEMU took, emulating one: they tell what a \
+         suite costs and nothing of drives. What the drives do differently from our models of them stands in [zoned-linux.md](../zoned-linux.md).\n\n",
     );
-    text += &table(verdicts);
+    text += &table(&outcome.verdicts);
+    text += &format!(
+        "\nThe guests ran beside each other. {} With a processor for each they are done when the slower one is: its two times together.\n",
+        costs(&outcome.costs).trim_end()
+    );
     text += "\n| drive | what it is |\n| --- | --- |\n";
     for drive in &DRIVES {
         let _ = writeln!(text, "| {} | {} |", drive.name, drive.what);
@@ -82,7 +96,7 @@ mod tests {
             lines[2],
             "| 6.1 | zns | not run | not run | not run | not run | not run | not run | - |"
         );
-        let begin = "| 6.1 | zns-append | passed in 2 s | FAILED | - | - | ";
+        let begin = "| 6.1 | zns-append | passed, 2 s | FAILED | - | - | ";
         assert_eq!(lines[3], format!("{begin}not run | - | not run |"));
     }
 }
