@@ -1,9 +1,13 @@
 //! Collection: a zone of the capacity tier in which little is left is emptied into others.
 //!
 //! 1. Wait until few zones of the capacity tier are empty.
-//! 2. Victim: the full zone with the fewest live blocks; of equal ones the one that was begun first. A zone of which emptying
-//!    would not gain a sixteenth is left alone, unless compaction waits for room.
+//! 2. Victim: the full zone that gains the most for each block that is moved, times its age (in segments since it was begun); of
+//!    equal ones the one that was begun first. A zone of which emptying would not gain a sixteenth is left alone, unless
+//!    compaction waits for room.
 //! 3. Move what is live (`relocate`), flush both tiers, reset the zone (`tier`).
+//!
+//! The age is what tells zones apart whose blocks die at different rates: by live blocks alone, zones of cold blocks wait, nearly
+//! full, for far longer than what they waste is worth.
 //!
 //! The last two empty zones are for collection alone, so it can always proceed; whatever a victim holds fits into one.
 

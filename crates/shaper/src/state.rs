@@ -2,6 +2,7 @@
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use zonal_base::{BLOCK_BYTES, index, low_u32};
 
@@ -274,20 +275,21 @@ impl State {
         0 < self.count(Tier::Capacity, ZoneUse::Emptying) || self.collection_victim(inner).is_some()
     }
 
-    /// The zone of the capacity tier with the fewest live blocks, of equal ones the oldest. None if nothing worth it would be
+    /// The zone of the capacity tier that is emptied next, by the rule of `collect`. None if nothing worth it would be
     /// gained; while compaction waits for a zone, one block is.
     pub(crate) fn collection_victim(&self, inner: &Inner) -> Option<Zone> {
         let sealed = inner.layout.zones(Tier::Capacity);
         let sealed = sealed.filter(|zone| self.usage(*zone) == ZoneUse::Sealed);
-        let best = sealed.min_by_key(|zone| {
-            let facts = self.zone(*zone);
-            (facts.live, facts.number, *zone)
-        })?;
-        let live = self.zone(best).live;
-        let moved = u64::from(live + live.div_ceil(low_u32(DATA_BLOCKS)));
-        let capacity = inner.layout.zone_capacity(best).0;
-        let gain = if self.is_waited_for { 1 } else { capacity / WORTHWHILE };
-        (moved + gain <= capacity).then_some(best)
+        let rated = sealed.filter_map(|zone| {
+            let (ZoneFacts { live, number, .. }, capacity) =
+                (self.zone(zone), inner.layout.zone_capacity(zone).0);
+            let moved = u64::from(live + live.div_ceil(low_u32(DATA_BLOCKS)));
+            let least = if self.is_waited_for { 1 } else { capacity / WORTHWHILE };
+            let gained = capacity.checked_sub(moved).filter(|gained| least <= *gained)?;
+            let worth = worth(gained, self.next_number - number, moved);
+            Some((worth, Reverse((*number, zone))))
+        });
+        rated.max().map(|(_, Reverse((_, zone)))| zone)
     }
 
     pub(crate) fn tenant_mut(&mut self, tenant: u16) -> &mut TenantStats {
@@ -310,3 +312,11 @@ impl State {
 
 /// A zone is emptied before there is need when that gains one part in so many of it.
 const WORTHWHILE: u64 = 16;
+
+/// What a zone gains when it is emptied, for each block that is moved, by how long it has gained that: what has lived for long
+/// will live on, and what died in it will not come back, while a young zone empties by itself.
+fn worth(gained: u64, age: u64, moved: u64) -> u128 {
+    let (benefit, cost) = (u128::from(gained) * u128::from(age), u128::from(moved));
+    // As a fixed-point number: of old zones with much to move a fraction is left.
+    (benefit << 32).checked_div(cost).unwrap_or(u128::MAX)
+}

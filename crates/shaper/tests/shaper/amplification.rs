@@ -129,5 +129,6 @@ fn skewed_writes_end_in_the_buffer() {
     };
     let (_, measured) = measure(shape, zipf);
     println!("amplification {:.3}", measured.amplification);
-    assert!(measured.amplification < 1.2, "{}", measured.amplification);
+    // 1.05 when the victim is the zone with the fewest live blocks, however old it is.
+    assert!(measured.amplification < 0.9, "{}", measured.amplification);
 }
