@@ -1,6 +1,7 @@
-//! A client's connection with limits on silence: nobody holds a place by doing nothing.
+//! A client's connection with limits: nobody holds a place by doing nothing, nor the thread by reading fast.
 //!
-//! 1. [`Socket`] notes what happens on the stream, [`Exchange`] when a request begins and its answer ends.
+//! 1. [`Socket`] notes what happens on the stream, and lets others send when it has sent enough; [`Exchange`] notes
+//!    when a request begins and its answer ends.
 //! 2. [`Watch`] is polled with the connection. It looks at the notes, and says when the client has been
 //!    waited for long enough.
 //!
@@ -9,14 +10,16 @@
 //! kept by the stream itself, because a server does not read again after each answer: it waits to be
 //! woken by a read that it began long before.
 
+use std::future::Future;
 use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// How long a client may be silent.
@@ -65,21 +68,39 @@ impl Drop for Exchange {
     }
 }
 
-/// A stream that takes notes.
+/// What a connection may send before others have their turn. A client that reads as fast as it can takes all that is
+/// written: without a limit it would keep the thread until its answer ends.
+const TURN_BYTES: usize = 256 << 10;
+
+/// A stream that takes notes, and turns with others.
 pub(crate) struct Socket<S> {
     stream: S,
     notes: Arc<Notes>,
+    /// Sent in this turn.
+    sent: usize,
 }
 
 impl<S> Socket<S> {
     pub(crate) const fn new(stream: S, notes: Arc<Notes>) -> Self {
-        Self { stream, notes }
+        Self { stream, notes, sent: 0 }
     }
 
-    fn note_write<T>(&self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    /// Ready with what may still be sent in this turn; pending, once, when that is nothing. The task is woken when
+    /// other tasks ran and sockets were looked at. The client is not waited for meanwhile.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
+        if self.sent < TURN_BYTES {
+            return Poll::Ready(TURN_BYTES - self.sent);
+        }
+        self.sent = 0;
+        let _ = pin!(yield_now()).poll(cx);
+        Poll::Pending
+    }
+
+    fn note_write(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         self.notes.write_waits.store(written.is_pending(), Ordering::Relaxed);
-        if written.is_ready() {
+        if let Poll::Ready(outcome) = &written {
             self.notes.writes.fetch_add(1, Ordering::Relaxed);
+            self.sent += outcome.as_ref().map_or(0, |bytes| *bytes);
         }
         written
     }
@@ -95,6 +116,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Socket<S> {
         if read.is_ready() {
             let exchange = self.notes.exchanges.load(Ordering::Relaxed);
             self.notes.read_in.store(exchange + 1, Ordering::Relaxed);
+            // It asks for something new: its turn begins anew.
+            self.sent = 0;
         }
         read
     }
@@ -106,7 +129,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        let limit = ready!(self.poll_turn(cx)).min(bytes.len());
+        let written = Pin::new(&mut self.stream).poll_write(cx, &bytes[..limit]);
         self.note_write(written)
     }
 
@@ -115,7 +139,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<S> {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        let mut limit = ready!(self.poll_turn(cx));
+        let fits = |slice: &&IoSlice<'_>| {
+            limit.checked_sub(slice.len()).map(|rest| limit = rest).is_some()
+        };
+        let whole = slices.iter().take_while(fits).count();
+        let stream = Pin::new(&mut self.stream);
+        let written = match slices.first() {
+            Some(first) if whole == 0 => stream.poll_write(cx, &first[..limit]),
+            _ => stream.poll_write_vectored(cx, &slices[..whole]),
+        };
         self.note_write(written)
     }
 

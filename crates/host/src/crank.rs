@@ -5,12 +5,13 @@
 //! task sleeps until a request, an answer or a deadline wakes it. Nothing spins.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep};
 use zonal_base::Nanos;
 use zonal_cache::{Cache, Doomed, Missed, RemoveError};
@@ -27,9 +28,12 @@ use crate::shard::Place;
 use crate::standing::{Record, Standing};
 use crate::{ReadError, ShardStats};
 
-/// Polls of engine tasks in one turn, before sockets get theirs: at about 1 us each, a quarter of a
-/// millisecond.
-const POLLS_PER_TURN: usize = 256;
+/// How long engine tasks work in one turn, before sockets get theirs.
+const TURN: Nanos = Nanos::micros(250);
+
+/// Polls of engine tasks between two looks at the clock. Most take about 1 us; one that looks at a piece's checksum
+/// or copies it, 100 us.
+const POLLS_PER_LOOK: usize = 16;
 
 /// Requests taken in one turn.
 const REQUESTS_PER_TURN: usize = 64;
@@ -112,7 +116,8 @@ impl Crank {
                 return Poll::Ready(output);
             }
             if moved || self.executor.has_ready() {
-                cx.waker().wake_by_ref();
+                // Woken when sockets were looked at: there may be more to do here for as long as they wait.
+                let _ = pin!(yield_now()).poll(cx);
                 return Poll::Pending;
             }
             self.sleep(cx)
@@ -126,11 +131,23 @@ impl Crank {
         let mut moved = self.device.take_answers(now);
         self.look_for_trouble();
         moved |= self.take_requests(cx);
-        moved |= 0 < self.executor.run(POLLS_PER_TURN);
+        moved |= self.run_tasks(now);
         self.tell_of_pins();
         moved |= self.device.submit(now);
         moved |= self.origin.start_all();
         moved
+    }
+
+    /// True when there was something to do for them.
+    fn run_tasks(&self, begun: Nanos) -> bool {
+        let mut polls = 0;
+        loop {
+            let more = self.executor.run(POLLS_PER_LOOK);
+            polls += more;
+            if more < POLLS_PER_LOOK || TURN <= self.clock.now().since(begun) {
+                return 0 < polls;
+            }
+        }
     }
 
     /// Once: from then on the metrics tell how much it is.

@@ -140,3 +140,59 @@ async fn after_the_last_byte_the_client_may_send_a_while_and_is_then_left() {
     drop(client);
     assert!(server.watched(Socket::shutdown).await.unwrap().is_ok(), "it has closed");
 }
+
+/// How often others could run while `bytes` were sent to a client that takes all of them at once, in slices of this
+/// length, and what came.
+async fn turns_of_others(bytes: &[u8], slice: usize) -> (usize, Vec<u8>) {
+    let (ours, mut client) = duplex(bytes.len());
+    let mut socket = Socket::new(ours, Arc::default());
+    let turns = Arc::new(AtomicU32::new(0));
+    let other = tokio::spawn({
+        let turns = turns.clone();
+        async move {
+            loop {
+                turns.fetch_add(1, Ordering::Relaxed);
+                yield_now().await;
+            }
+        }
+    });
+    let mut sent = 0;
+    while sent < bytes.len() {
+        let slices: Vec<_> = bytes[sent..].chunks(slice).map(IoSlice::new).collect();
+        sent += socket.write_vectored(&slices).await.unwrap();
+    }
+    other.abort();
+    drop(socket);
+    let mut came = Vec::new();
+    client.read_to_end(&mut came).await.unwrap();
+    (turns.load(Ordering::Relaxed) as usize, came)
+}
+
+#[tokio::test]
+async fn others_have_a_turn_while_a_client_takes_all_that_it_is_sent() {
+    let bytes: Vec<u8> = (0..1 << 20).map(|n: u32| (n >> 7) as u8).collect();
+    let turns = bytes.len() / TURN_BYTES - 1;
+    for slice in [1000, 65_536, TURN_BYTES, bytes.len()] {
+        let (others, came) = turns_of_others(&bytes, slice).await;
+        assert!(turns <= others, "slices of {slice}: {others} turns");
+        assert!(came == bytes, "slices of {slice}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_fits_a_turn_is_sent_in_one() {
+    let bytes = vec![0; TURN_BYTES];
+    let (others, _) = turns_of_others(&bytes, bytes.len()).await;
+    assert_eq!(others, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_is_not_waited_for_while_others_have_their_turn() {
+    let (mut server, _client) = connection();
+    server.socket.sent = TURN_BYTES;
+    let waits = poll_fn(|cx| {
+        let written = Pin::new(&mut server.socket).poll_write(cx, b"x");
+        Poll::Ready(written.is_pending() && server.notes.waiting() == Waiting::Request(0))
+    });
+    assert!(waits.await);
+}
