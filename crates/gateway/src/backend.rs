@@ -81,9 +81,9 @@ fn fault(error: &OriginError) -> OriginFault {
         OriginError::Busy { .. } => OriginFault::Busy,
         OriginError::Failed(refusal) => OriginFault::Status(refusal.status),
         OriginError::Elsewhere { .. } => OriginFault::Status(MOVED),
-        OriginError::Unreachable { .. } | OriginError::Stalled { waited_for: Wait::Answer, .. } => {
-            OriginFault::Unreachable
-        }
+        OriginError::Unreachable { .. }
+        | OriginError::Untrusted { .. }
+        | OriginError::Stalled { waited_for: Wait::Answer, .. } => OriginFault::Unreachable,
         OriginError::Stalled { waited_for: Wait::Body, .. }
         | OriginError::Short { .. }
         | OriginError::BadUpload { .. } => OriginFault::Broken,

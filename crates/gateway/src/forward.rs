@@ -89,6 +89,10 @@ pub(crate) fn failed(error: OriginError) -> S3Error {
              the cache has to mend it.",
             refusal.code
         )),
+        OriginError::Untrusted { cause } => S3Error::bad_gateway(format!(
+            "The certificate of the cache's origin is not trusted ({cause}). Nothing is wrong with this request: whoever \
+             runs the cache has to mend it."
+        )),
         _ => S3Error::bad_gateway(error.to_string()),
     }
 }

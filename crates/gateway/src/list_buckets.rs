@@ -5,7 +5,7 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Request, StatusCode};
 use zonal_origin::sigv4::EMPTY_SHA256;
 use zonal_origin::xml::{DECLARATION, NAMESPACE, element};
-use zonal_origin::{Origin, full_body};
+use zonal_origin::{Named, full_body};
 
 use crate::access::{self, AccessRules};
 use crate::delete_objects::read_whole;
@@ -34,9 +34,15 @@ pub(crate) async fn list_buckets(
     let named = named.map(|name| Bucket { name: name.clone(), created: UNKNOWN_DATE.into() });
     let mut all: Vec<Bucket> = named.collect();
     if let Some(rest) = origins.rest() {
-        let known: Vec<Bucket> = buckets_of(rest, id).await?;
-        // What another origin names is that one's.
-        all.extend(known.into_iter().filter(|bucket| origins.is_of_the_rest(&bucket.name)));
+        match buckets_of(rest, id).await {
+            // What another origin names is that one's.
+            Ok(known) => {
+                all.extend(known.into_iter().filter(|it| origins.is_of_the_rest(&it.name)));
+            }
+            Err(error) if all.is_empty() => return Err(error),
+            // Whoever uses the other origins only has nothing to do with this one.
+            Err(_) => gateway.stats().bucket_lists_cut.add(1),
+        }
     }
     let prefix = asked.query.get("prefix").unwrap_or_default();
     all.retain(|bucket| {
@@ -52,7 +58,7 @@ pub(crate) async fn list_buckets(
 }
 
 /// What an origin lists.
-async fn buckets_of(origin: &Origin, id: RequestId) -> Result<Vec<Bucket>, S3Error> {
+async fn buckets_of(origin: &Named, id: RequestId) -> Result<Vec<Bucket>, S3Error> {
     let request = Request::get("/")
         .header(PAYLOAD_HASH, EMPTY_SHA256)
         .extension(zonal_origin::RequestId(id.as_str().into()))

@@ -90,6 +90,8 @@ pub struct Stats {
     pub removals: Counter,
     /// Removals that did not reach flash. Divide by `removals`.
     pub removals_failed: Counter,
+    /// Lists of buckets without those that an origin did not tell.
+    pub bucket_lists_cut: Counter,
     /// Lines of the access log that were not written: its writer was too far behind, or could not write. Divide by
     /// all requests.
     pub access_lines_lost: Arc<Counter>,

@@ -6,7 +6,7 @@ use http::header::CONTENT_TYPE;
 use http::{Response, StatusCode};
 
 use crate::body::{BoxBody, full_body};
-use crate::error::{OriginError, Refusal, RefusalCode};
+use crate::error::{OriginError, Refusal, RefusalCode, said_by_system};
 use crate::xml::{DECLARATION, NAMESPACE, element};
 
 fn refusal(status: StatusCode, code: &str, message: String) -> Refusal {
@@ -63,7 +63,12 @@ pub(crate) fn from_io(error: &io::Error) -> OriginError {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             OriginError::Denied(refusal(StatusCode::FORBIDDEN, "AccessDenied", error.to_string()))
         }
-        _ => OriginError::Unreachable { cause: error.to_string() },
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            let message = "the disk of the origin's folder is full: nothing was stored";
+            let status = StatusCode::INSUFFICIENT_STORAGE;
+            OriginError::Failed(refusal(status, "InsufficientStorage", message.to_owned()))
+        }
+        _ => OriginError::Unreachable { cause: said_by_system(error) },
     }
 }
 
@@ -108,4 +113,29 @@ pub(crate) fn location() -> Response<BoxBody> {
     let document =
         format!("{DECLARATION}\n<LocationConstraint xmlns=\"{NAMESPACE}\"></LocationConstraint>");
     with_xml(StatusCode::OK, document)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Clients were told that the origin could not be reached, and the log to look whether it was up.
+    #[test]
+    fn a_full_disk_is_told_as_that() {
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+            let error = from_io(&kind.into());
+            assert_eq!(error.kind(), Some("failed"));
+            let answer = of_error(&error, "/b/k", "0A");
+            assert_eq!(answer.status(), StatusCode::INSUFFICIENT_STORAGE);
+            let code = answer.extensions().get();
+            assert_eq!(code, Some(&RefusalCode("InsufficientStorage".to_owned())));
+        }
+    }
+
+    #[test]
+    fn what_the_system_says_has_no_number() {
+        let said = |errno| said_by_system(&io::Error::from_raw_os_error(errno));
+        assert_eq!(said(111), "Connection refused");
+        assert_eq!(said_by_system(&io::Error::other("odd (os error 1)")), "odd (os error 1)");
+    }
 }

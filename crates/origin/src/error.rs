@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::time::Duration;
 
 use crate::aws_chunked::ChunkedError;
@@ -78,6 +79,12 @@ pub enum OriginError {
         /// What the system said.
         cause: String,
     },
+    /// What it showed is no certificate that is trusted, or none for its name: whoever looks after it or after us must act.
+    /// No request gets through.
+    Untrusted {
+        /// What is wrong with the certificate.
+        cause: String,
+    },
     /// The origin was silent for too long.
     Stalled {
         /// What we waited for.
@@ -133,7 +140,7 @@ impl OriginError {
             Self::Busy { .. } => Some(2),
             Self::Elsewhere { .. } => Some(3),
             Self::Failed(refusal) if refusal.is_failure() => Some(4),
-            Self::Unreachable { .. } => Some(5),
+            Self::Unreachable { .. } | Self::Untrusted { .. } => Some(5),
             Self::Stalled { .. } => Some(6),
             Self::Short { .. } => Some(7),
             Self::Lied { .. } => Some(8),
@@ -152,6 +159,7 @@ impl OriginError {
             Self::NotSignedIn(_)
             | Self::Elsewhere { .. }
             | Self::Unreachable { .. }
+            | Self::Untrusted { .. }
             | Self::Stalled { waited_for: Wait::Answer, .. }
             | Self::Lied { .. } => true,
             Self::Failed(refusal) => refusal.is_failure(),
@@ -195,6 +203,16 @@ impl OriginError {
         Self::Busy { refusal: Refusal { status: 503, code, message }, retry_after: None }
     }
 
+    /// The same, told to somebody who does not know which origin was asked.
+    pub(crate) fn at(self, origin: &str) -> Self {
+        match self {
+            Self::Unreachable { cause } if !origin.is_empty() => {
+                Self::Unreachable { cause: format!("{origin}: {cause}") }
+            }
+            error => error,
+        }
+    }
+
     pub(crate) fn lied(what: impl Into<String>) -> Self {
         Self::Lied { what: what.into() }
     }
@@ -213,6 +231,13 @@ pub(crate) fn causes(error: &dyn Error) -> String {
         source = cause.source();
     }
     text
+}
+
+/// What the system said, without its number.
+pub(crate) fn said_by_system(error: &io::Error) -> String {
+    let text = error.to_string();
+    let number = error.raw_os_error().map(|number| format!(" (os error {number})"));
+    number.and_then(|number| text.strip_suffix(&number).map(str::to_owned)).unwrap_or(text)
 }
 
 /// The words of [`OriginError::kind`], in the order of the counters.
@@ -247,6 +272,9 @@ impl fmt::Display for OriginError {
             }
             Self::Failed(refusal) => write!(f, "the origin failed the request ({refusal})"),
             Self::Unreachable { cause } => write!(f, "the origin cannot be reached: {cause}"),
+            Self::Untrusted { cause } => {
+                write!(f, "the origin's certificate is not trusted: {cause}")
+            }
             Self::Stalled { waited_for: Wait::Answer, after } => {
                 write!(f, "the origin did not answer within {after:?}")
             }

@@ -7,11 +7,12 @@ use http::uri::Scheme;
 use http::{Request, Response, response};
 use hyper::body::Incoming;
 
+use crate::authorities::roots_for;
 use crate::body::full_body;
 use crate::error::OriginError;
 use crate::limits::Limits;
 use crate::s3::answer;
-use crate::s3::client::{Client, connect_with, roots_for};
+use crate::s3::client::{Client, connect_with};
 
 /// Sends requests over HTTP and, with the certificates for it, HTTPS. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -25,7 +26,8 @@ impl HttpClient {
     /// # Errors
     /// HTTPS is wanted, and the system has no root certificates that could be read.
     pub fn open(scheme: &Scheme, limits: &Limits) -> io::Result<Self> {
-        Ok(Self { client: connect_with(roots_for(scheme)?, limits) })
+        let roots = roots_for(scheme, limits.authorities.as_ref())?;
+        Ok(Self { client: connect_with(roots, limits) })
     }
 
     /// Sends a request once. How long that may take is for the caller to say, by dropping it.

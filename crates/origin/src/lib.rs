@@ -1,10 +1,11 @@
 //! The object stores behind the cache, and AWS Signature Version 4.
 //!
 //! Uses: `base`. Knows nothing of: the cache, its clients, flash.
-//! Read in this order: `origins`, `origin`, `object`, `error`, `body`, `reads`, `s3`, `folder`, `store`, `list`; `sigv4`, `aws_chunked`,
+//! Read in this order: `origins`, `origin`, `object`, `error`, `body`, `reads`, `s3`, `folder`, `store`, `list`; `authorities`, `sigv4`, `aws_chunked`,
 //! `conditions`, `range` and `xml` apart; `conformance` is what tests hold every kind of origin to.
 
 mod answer;
+mod authorities;
 mod aws_chunked;
 mod body;
 mod budget;
@@ -38,6 +39,7 @@ mod stats;
 mod store;
 pub mod xml;
 
+pub use authorities::{Authorities, AuthoritiesError};
 pub use aws_chunked::Chain;
 pub use body::{BodyError, BoxBody, OriginBody, full_body};
 pub use error::{OriginError, Refusal, RefusalCode, Wait};

@@ -1,10 +1,11 @@
-//! The bounds of one origin: how much at once, how long, how often.
+//! The bounds of one origin: how much at once, how long, how often; and whom it is asked to be.
 
 use std::time::Duration;
 
+use crate::authorities::Authorities;
 use crate::hedge::Hedge;
 
-/// Bounds in number and time. Every field but the last is a bound; none can be switched off.
+/// Bounds in number and time. Every field but the last two is a bound; none can be switched off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Ranges under way at once, their bodies included, and besides them as many heads. More wait, in the order
@@ -35,6 +36,8 @@ pub struct Limits {
     pub backoff: Duration,
     /// When a HEAD or GET is asked a second time while the first waits for its answer. `None`: never.
     pub hedge: Option<Hedge>,
+    /// Those who may have signed its certificate. `None`: whom the system trusts.
+    pub authorities: Option<Authorities>,
 }
 
 impl Default for Limits {
@@ -50,6 +53,7 @@ impl Default for Limits {
             retries: 3,
             backoff: Duration::from_millis(100),
             hedge: None,
+            authorities: None,
         }
     }
 }

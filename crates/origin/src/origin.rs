@@ -55,8 +55,8 @@ impl From<StoreOrigin> for Origin {
 }
 
 impl Origin {
-    /// Shows itself from now on as `other` does, which is the same place opened with other keys. Requests under way
-    /// end as they began.
+    /// Shows itself from now on as `other` does, which is the same place opened with other keys and authorities. Requests
+    /// under way end as they began.
     pub fn sign_as(&self, other: &Self) {
         match (self, other) {
             (Self::S3(origin), Self::S3(other)) => origin.sign_as(other),

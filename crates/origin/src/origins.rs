@@ -84,8 +84,8 @@ impl Origins {
 
     /// The origin that has every bucket which no origin names.
     #[must_use]
-    pub fn rest(&self) -> Option<&Origin> {
-        self.rest.map(|place| &self.all[place].origin)
+    pub fn rest(&self) -> Option<&Named> {
+        self.rest.map(|place| &self.all[place])
     }
 
     /// Whether a bucket is one of [`rest`](Self::rest), if it is anywhere.
@@ -98,9 +98,9 @@ impl Origins {
         self.by_bucket.get(bucket).copied().or(self.rest)
     }
 
-    fn of(&self, bucket: &str) -> Result<&Origin, OriginError> {
+    fn of(&self, bucket: &str) -> Result<&Named, OriginError> {
         let place = self.place(bucket);
-        place.map(|place| &self.all[place].origin).ok_or_else(|| {
+        place.map(|place| &self.all[place]).ok_or_else(|| {
             OriginError::NotFound(Refusal {
                 status: 404,
                 code: "NoSuchBucket".to_owned(),
@@ -120,7 +120,7 @@ impl Origins {
     /// # Errors
     /// As there, and that there is no such bucket.
     pub async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
-        self.of(&object.bucket)?.head(object).await
+        self.of(&object.bucket)?.origin.head(object).await
     }
 
     /// As [`Origin::get`].
@@ -133,7 +133,7 @@ impl Origins {
         range: Range<u64>,
         if_match: Option<&str>,
     ) -> Result<OriginBody, OriginError> {
-        self.of(&object.bucket)?.get(object, range, if_match).await
+        self.of(&object.bucket)?.origin.get(object, range, if_match).await
     }
 
     /// As [`Origin::list`].
@@ -146,7 +146,8 @@ impl Origins {
         prefix: &str,
         next: Option<&str>,
     ) -> Result<Page, OriginError> {
-        self.of(bucket)?.list(bucket, prefix, next).await
+        let named = self.of(bucket)?;
+        named.origin.list(bucket, prefix, next).await.map_err(|error| error.at(&named.name))
     }
 
     /// As [`Origin::forward`].
@@ -162,8 +163,20 @@ impl Origins {
         let path = request.uri().path().trim_start_matches('/');
         let bucket = decode_path(path.split('/').next().unwrap_or_default()).unwrap_or_default();
         let signed = request.extensions().get::<AsSigned>();
-        let origin = self.of(signed.map_or(&*bucket, |signed| &*signed.bucket))?;
-        origin.forward(request).await
+        self.of(signed.map_or(&*bucket, |signed| &*signed.bucket))?.forward(request).await
+    }
+}
+
+impl Named {
+    /// As [`Origin::forward`]; where it cannot be reached, it is named.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn forward(
+        &self,
+        request: Request<BoxBody>,
+    ) -> Result<Response<BoxBody>, OriginError> {
+        self.origin.forward(request).await.map_err(|error| error.at(&self.name))
     }
 }
 

@@ -29,10 +29,11 @@ pub use endpoint::{Addressing, Endpoint, EndpointError};
 use std::fmt;
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use crate::authorities::roots_for;
 use crate::limits::Limits;
 use crate::places::Places;
 use crate::reads::Reads;
@@ -41,7 +42,7 @@ use crate::stats::Stats;
 
 /// An S3 endpoint, and what it takes to talk to it.
 pub struct S3Origin {
-    client: client::Client,
+    client: ArcSwap<client::Client>,
     endpoint: Endpoint,
     /// Empty: requests are sent anonymously.
     signer: ArcSwapOption<Signer>,
@@ -73,7 +74,11 @@ impl fmt::Display for S3OpenError {
         match self {
             Self::UnusableCredentials(error) => error.fmt(f),
             Self::NoRootCertificates(error) => {
-                write!(f, "HTTPS needs the system's root certificates (ca-certificates): {error}")
+                write!(
+                    f,
+                    "HTTPS needs the system's root certificates (ca-certificates), or those of its authority in \
+                     origin.ca-file (--origin-ca-file): {error}"
+                )
             }
         }
     }
@@ -92,8 +97,8 @@ impl S3Origin {
         credentials: Option<Credentials>,
         limits: Limits,
     ) -> Result<Self, S3OpenError> {
-        let roots =
-            client::roots_for(endpoint.scheme()).map_err(S3OpenError::NoRootCertificates)?;
+        let roots = roots_for(endpoint.scheme(), limits.authorities.as_ref());
+        let roots = roots.map_err(S3OpenError::NoRootCertificates)?;
         Self::with_roots(endpoint, region, credentials, limits, roots)
     }
 
@@ -110,7 +115,7 @@ impl S3Origin {
             .map_err(S3OpenError::UnusableCredentials)?;
         let stats = Arc::<Stats>::default();
         Ok(Self {
-            client: client::connect_with(roots, &limits),
+            client: ArcSwap::from_pointee(client::connect_with(roots, &limits)),
             endpoint,
             signer: ArcSwapOption::new(signer.map(Arc::new)),
             places: Places::new(&limits),
@@ -122,9 +127,10 @@ impl S3Origin {
         })
     }
 
-    /// Signs from now on as `other` does.
+    /// Signs from now on as `other` does, and trusts whom it trusts: the next connection is a new one.
     pub(crate) fn sign_as(&self, other: &Self) {
         self.signer.store(other.signer.load_full());
+        self.client.store(other.client.load_full());
     }
 
     /// What was asked of it so far.

@@ -121,7 +121,11 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoRootCertificates(error) => {
-                write!(f, "HTTPS needs the system's root certificates (ca-certificates): {error}")
+                write!(
+                    f,
+                    "HTTPS needs the system's root certificates (ca-certificates), or those of its authority in \
+                     origin.ca-file (--origin-ca-file): {error}"
+                )
             }
             Self::Unusable(error) => error.fmt(f),
         }
@@ -160,17 +164,25 @@ fn base(endpoint: &Uri) -> String {
 }
 
 impl Gcs {
+    /// Whether a certificate is looked at, here or where tokens are handed out.
+    #[must_use]
+    pub fn is_https(&self) -> bool {
+        self.scheme() == Scheme::HTTPS
+    }
+
+    fn scheme(&self) -> Scheme {
+        scheme_of(self.endpoint.as_ref(), self.keys != GcsKeys::Anonymous)
+    }
+
     /// Shows the bucket to clients as `name`; nothing is sent yet.
     ///
     /// # Errors
     /// A file of keys that cannot be read, or no root certificates.
     pub fn open(&self, name: String, limits: Limits) -> Result<StoreOrigin, OpenError> {
-        let asks_for_tokens = self.keys != GcsKeys::Anonymous;
-        let scheme = scheme_of(self.endpoint.as_ref(), asks_for_tokens);
         let mut builder = GoogleCloudStorageBuilder::new()
             .with_bucket_name(&self.bucket)
             .with_retry(once())
-            .with_http_connector(wire(&scheme, &limits, Encoding::AsStored)?);
+            .with_http_connector(wire(&self.scheme(), &limits, Encoding::AsStored)?);
         if let Some(endpoint) = &self.endpoint {
             builder = builder.with_base_url(&base(endpoint));
         }
@@ -190,18 +202,26 @@ impl Gcs {
 }
 
 impl Azure {
+    /// Whether a certificate is looked at, here or where tokens are handed out.
+    #[must_use]
+    pub fn is_https(&self) -> bool {
+        self.scheme() == Scheme::HTTPS
+    }
+
+    fn scheme(&self) -> Scheme {
+        scheme_of(self.endpoint.as_ref(), self.keys == AzureKeys::Machine)
+    }
+
     /// Shows the container to clients as `name`; nothing is sent yet.
     ///
     /// # Errors
     /// A key that is none, or no root certificates.
     pub fn open(&self, name: String, limits: Limits) -> Result<StoreOrigin, OpenError> {
-        let asks_for_tokens = self.keys == AzureKeys::Machine;
-        let scheme = scheme_of(self.endpoint.as_ref(), asks_for_tokens);
         let mut builder = MicrosoftAzureBuilder::new()
             .with_account(&self.account)
             .with_container_name(&self.container)
             .with_retry(once())
-            .with_http_connector(wire(&scheme, &limits, Encoding::AsAsked)?);
+            .with_http_connector(wire(&self.scheme(), &limits, Encoding::AsAsked)?);
         if let Some(endpoint) = &self.endpoint {
             builder = builder.with_endpoint(base(endpoint)).with_allow_http(true);
         }
@@ -220,16 +240,25 @@ impl Azure {
 }
 
 impl Web {
+    /// Whether a certificate is looked at.
+    #[must_use]
+    pub fn is_https(&self) -> bool {
+        self.scheme() == Scheme::HTTPS
+    }
+
+    fn scheme(&self) -> Scheme {
+        scheme_of(Some(&self.url), false)
+    }
+
     /// Shows the files to clients as objects of a bucket `name`; nothing is sent yet.
     ///
     /// # Errors
     /// No root certificates.
     pub fn open(&self, name: String, limits: Limits) -> Result<StoreOrigin, OpenError> {
-        let scheme = scheme_of(Some(&self.url), false);
         let store = HttpBuilder::new()
             .with_url(base(&self.url))
             .with_retry(once())
-            .with_http_connector(wire(&scheme, &limits, Encoding::AsAsked)?)
+            .with_http_connector(wire(&self.scheme(), &limits, Encoding::AsAsked)?)
             .build()?;
         let bucket = Bucket::new(Arc::new(store), Lists::None);
         Ok(StoreOrigin::new(Box::new(bucket), name, limits))

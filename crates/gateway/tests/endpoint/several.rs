@@ -105,6 +105,22 @@ async fn a_list_has_the_buckets_of_all_that_a_key_may_see() {
     assert_eq!(listed(&world, limited).await, ["more", "y"]);
 }
 
+/// The list was answered 503, also for who wanted nothing of that origin.
+#[tokio::test]
+async fn an_origin_that_is_away_does_not_hide_the_buckets_of_others() {
+    let world = world(true).await;
+    std::fs::rename(world.folder().join("c"), world.folder().join("away")).unwrap();
+    assert_eq!(listed(&world, Ask::new("GET", "/")).await, ["x", "y"]);
+    assert_eq!(world.gateway.stats().bucket_lists_cut.get(), 1);
+    let write = ask(world.address, Ask::new("PUT", "/z/k").body("new")).await;
+    assert_eq!(write.status, 503, "{}", write.text());
+    let said = "the origin cannot be reached: c: No such file or directory<";
+    assert!(write.text().contains(said), "{}", write.text());
+    std::fs::rename(world.folder().join("away"), world.folder().join("c")).unwrap();
+    assert_eq!(listed(&world, Ask::new("GET", "/")).await, ["x", "y", "z"]);
+    assert_eq!(world.gateway.stats().bucket_lists_cut.get(), 1);
+}
+
 #[tokio::test]
 async fn what_nobody_may_do_is_refused_to_every_key() {
     let world = world(true).await;

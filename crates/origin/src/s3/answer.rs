@@ -1,6 +1,7 @@
 //! Turns what went wrong into an [`OriginError`]: broken connections, and answers that say no.
 
 use std::error::Error;
+use std::io;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -9,7 +10,7 @@ use http::{HeaderMap, Response, StatusCode, response};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 
-use crate::error::{OriginError, Refusal, causes};
+use crate::error::{OriginError, Refusal, causes, said_by_system};
 use crate::xml;
 
 /// S3's error documents are a few KiB at most; of a longer one only the status is used.
@@ -83,7 +84,33 @@ pub(crate) fn broken(error: &hyper_util::client::legacy::Error) -> OriginError {
     if of_hyper.is_some_and(hyper::Error::is_parse) {
         return OriginError::lied(format!("not HTTP: {}", causes(error)));
     }
-    OriginError::Unreachable { cause: causes(error) }
+    if let Some(rustls::Error::InvalidCertificate(error)) = within(error) {
+        return OriginError::Untrusted { cause: of_certificate(error) };
+    }
+    let of_system = within(error).filter(|error: &&io::Error| error.raw_os_error().is_some());
+    OriginError::Unreachable { cause: of_system.map_or_else(|| causes(error), said_by_system) }
+}
+
+/// The last error of a kind among the causes of another, also where it was packed into one of the system's, among whose
+/// sources it is not.
+fn within<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+    let packed = error.downcast_ref().and_then(io::Error::get_ref);
+    let below = match packed {
+        Some(packed) => within(packed),
+        None => error.source().and_then(within),
+    };
+    below.or_else(|| error.downcast_ref())
+}
+
+/// What is wrong with a certificate, for people.
+fn of_certificate(error: &rustls::CertificateError) -> String {
+    match error {
+        // An authority of the same name is another one.
+        rustls::CertificateError::UnknownIssuer | rustls::CertificateError::BadSignature => {
+            "no authority that is known here signed it".to_owned()
+        }
+        error => error.to_string(),
+    }
 }
 
 /// The answer to a bucket whose name no S3 allows; it is not asked for.

@@ -1,9 +1,7 @@
 //! Sends signed requests within the limits.
 
-use std::io;
 use std::time::{Duration, SystemTime};
 
-use http::uri::Scheme;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -24,23 +22,6 @@ pub(crate) type Client = legacy::Client<HttpsConnector<HttpConnector>, BoxBody>;
 /// An idle connection is closed after this long: S3 and the load balancers before it close theirs after 5
 /// to 60 s, and a request on a connection that is just being closed fails.
 const IDLE_CONNECTION: Duration = Duration::from_secs(4);
-
-/// The certificates that an endpoint's own is checked with. They are read only for HTTPS: a machine
-/// may have none.
-pub(crate) fn roots_for(scheme: &Scheme) -> io::Result<RootCertStore> {
-    let mut roots = RootCertStore::empty();
-    if *scheme != Scheme::HTTPS {
-        return Ok(roots);
-    }
-    let found = rustls_native_certs::load_native_certs();
-    // Stores hold odd certificates; one that is good is enough to go on.
-    roots.add_parsable_certificates(found.certs);
-    if roots.is_empty() {
-        let cause = found.errors.into_iter().next().map(|error| error.to_string());
-        return Err(io::Error::other(cause.unwrap_or_else(|| "none were found".to_owned())));
-    }
-    Ok(roots)
-}
 
 /// A client with no connection yet.
 pub(crate) fn connect_with(roots: RootCertStore, limits: &Limits) -> Client {
@@ -83,7 +64,8 @@ impl S3Origin {
         }
         let request = Request::from_parts(parts, full_body(""));
         let whole = async {
-            let response = self.client.request(request).await.map_err(|e| answer::broken(&e))?;
+            let answer = self.client.load().request(request);
+            let response = answer.await.map_err(|error| answer::broken(&error))?;
             if response.status().is_success() {
                 Ok(response)
             } else {

@@ -75,7 +75,9 @@ impl Endpoint {
         Self { addressing, ..self }
     }
 
-    pub(super) fn scheme(&self) -> &Scheme {
+    /// HTTP or HTTPS.
+    #[must_use]
+    pub fn scheme(&self) -> &Scheme {
         &self.scheme
     }
 

@@ -132,7 +132,7 @@ impl S3Origin {
         request: Request<BoxBody>,
         progress: &Progress,
     ) -> Result<Response<Incoming>, OriginError> {
-        let mut answer = std::pin::pin!(self.client.request(request));
+        let mut answer = std::pin::pin!(self.client.load().request(request));
         let mut sent_bytes = 0;
         loop {
             let waited = tokio::time::timeout(self.limits.forward_answer, &mut answer).await;

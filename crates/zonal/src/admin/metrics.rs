@@ -202,6 +202,9 @@ const GATEWAY: &[Metric<GatewayStats>] = &[
     counter("zonal_gateway_removals_failed_total", "Of them, not durable", |s| {
         s.removals_failed.get()
     }),
+    counter("zonal_gateway_bucket_lists_cut_total", "Lists of buckets without an origin's", |s| {
+        s.bucket_lists_cut.get()
+    }),
     counter("zonal_gateway_access_lines_lost_total", "Lines of the access log not written", |s| {
         s.access_lines_lost.get()
     }),

@@ -19,7 +19,8 @@ const REMINDER: Duration = Duration::from_secs(300);
 
 /// Logs until the process ends, of one of several origins.
 pub(super) async fn tell(origins: Arc<Origins>, place: usize) {
-    let Some(Named { name, origin, .. }) = origins.iter().nth(place) else { return };
+    let Some(named @ Named { name, origin, .. }) = origins.iter().nth(place) else { return };
+    let has_others = 1 < origins.iter().count();
     let stats = origin.stats();
     let mut news = stats.watch_trouble();
     let probed = origins.clone();
@@ -37,7 +38,13 @@ pub(super) async fn tell(origins: Arc<Origins>, place: usize) {
         let said = told.say(Instant::now(), kind, errors);
         match (&trouble, said) {
             (Some(error), Some(errors)) => {
-                tracing::warn!(origin = name, %error, errors, "the origin is in trouble: {}", advice(error));
+                // Those of all others are known from the configuration.
+                let lists = match has_others && named.buckets.is_empty() {
+                    true => "; until then its buckets are missing in lists of buckets",
+                    false => "",
+                };
+                let advice = advice(error);
+                tracing::warn!(origin = name, %error, errors, "the origin is in trouble: {advice}{lists}");
             }
             (None, Some(errors)) => {
                 tracing::info!(origin = name, errors, "the origin is well again")
@@ -89,6 +96,9 @@ impl Told {
     }
 }
 
+/// What a folder answers, and some servers.
+const DISK_FULL: u16 = 507;
+
 /// What to do about it.
 fn advice(error: &OriginError) -> &'static str {
     match error {
@@ -103,7 +113,12 @@ fn advice(error: &OriginError) -> &'static str {
         },
         OriginError::Elsewhere { .. } => "look at the endpoint and the region of origin.spec",
         OriginError::Lied { .. } => "look whether origin.spec names an S3 endpoint",
+        OriginError::Failed(refusal) if refusal.status == DISK_FULL => "make room on its disk",
         OriginError::Failed(_) => "look at its own log",
+        OriginError::Untrusted { .. } => {
+            "look at its certificate, and where an authority of your own signed it, name a PEM file with that authority in \
+             origin.ca-file (--origin-ca-file)"
+        }
         _ => "look whether origin.spec names the right place, and whether it is up",
     }
 }

@@ -1,0 +1,89 @@
+//! Whose certificates an origin may show: those of the system's authorities, or of others that are named.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use http::uri::Scheme;
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+/// Authorities that were named: then no other is trusted. Cheap to clone.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Authorities(Arc<[CertificateDer<'static>]>);
+
+/// Why a text names no [`Authorities`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AuthoritiesError {
+    /// There is no certificate in PEM form.
+    None,
+    /// One of them cannot be used, counted from 1.
+    Unusable(usize),
+}
+
+impl fmt::Display for AuthoritiesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("there is no certificate in PEM form"),
+            Self::Unusable(n) => write!(f, "its certificate {n} is none of an authority"),
+        }
+    }
+}
+
+impl std::error::Error for AuthoritiesError {}
+
+impl fmt::Debug for Authorities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Authorities({})", self.0.len())
+    }
+}
+
+impl Authorities {
+    /// Reads their certificates, in PEM form.
+    ///
+    /// # Errors
+    /// There is none, or one of them is damaged.
+    pub fn from_pem(pem: &[u8]) -> Result<Self, AuthoritiesError> {
+        let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+        let all = all.ok().filter(|all| !all.is_empty()).ok_or(AuthoritiesError::None)?;
+        for (n, one) in all.iter().enumerate() {
+            let added = RootCertStore::empty().add(one.clone());
+            added.map_err(|_| AuthoritiesError::Unusable(n + 1))?;
+        }
+        Ok(Self(all.into()))
+    }
+}
+
+/// The certificates that an endpoint's own is checked with. The system's are read only for HTTPS: a machine may have none.
+pub(crate) fn roots_for(scheme: &Scheme, named: Option<&Authorities>) -> io::Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    if *scheme != Scheme::HTTPS {
+        return Ok(roots);
+    }
+    if let Some(Authorities(named)) = named {
+        roots.add_parsable_certificates(named.iter().cloned());
+        return Ok(roots);
+    }
+    let found = rustls_native_certs::load_native_certs();
+    // Stores hold odd certificates; one that is good is enough to go on.
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        let cause = found.errors.into_iter().next().map(|error| error.to_string());
+        return Err(io::Error::other(cause.unwrap_or_else(|| "none were found".to_owned())));
+    }
+    Ok(roots)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_certificate_is_refused() {
+        assert_eq!(Authorities::from_pem(b""), Err(AuthoritiesError::None));
+        assert_eq!(Authorities::from_pem(b"my notes"), Err(AuthoritiesError::None));
+        let pem = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        assert_eq!(Authorities::from_pem(pem), Err(AuthoritiesError::Unusable(1)));
+    }
+}
