@@ -11,7 +11,9 @@ mod freshness;
 mod keep;
 mod keys;
 mod layers;
+mod log;
 mod origin_spec;
+mod place;
 mod prefix;
 mod raw;
 mod stores;
@@ -106,19 +108,20 @@ pub(crate) struct Origin {
     pub(crate) credentials: Option<Credentials>,
     /// They are those that AWS's own tools would take, and nobody named them to Zonal.
     pub(crate) has_keys_of_environment: bool,
-    /// They, or their secret, stand in a file that was named.
-    pub(crate) has_keys_in_file: bool,
+    /// Keys, their secret or authorities stand in a file that was named.
+    pub(crate) has_file: bool,
     pub(crate) limits: zonal_origin::Limits,
 }
 
 impl Origin {
-    /// The same place with the same bounds, whoever asks.
+    /// The same place with the same bounds, whoever asks and whoever vouches for it.
     fn without_keys(&self) -> Self {
         Self {
+            limits: zonal_origin::Limits { authorities: None, ..self.limits.clone() },
             spec: self.spec.as_ref().map(OriginSpec::without_keys),
             credentials: None,
             has_keys_of_environment: false,
-            has_keys_in_file: false,
+            has_file: false,
             ..self.clone()
         }
     }
@@ -200,7 +203,18 @@ impl Config {
     /// Gathers and checks.
     pub(crate) fn load(flags: &Flags) -> Result<Self, ConfigError> {
         variables::refuse_unknown(std::env::vars_os())?;
-        check::check(&layers::gather(flags)?, &|name| std::env::var(name).ok())
+        Self::of(flags, &|name| std::env::var(name).ok())
+    }
+
+    fn of(flags: &Flags, variable: check::Variables<'_>) -> Result<Self, ConfigError> {
+        let all = layers::gather(flags)?;
+        check::check(&all, variable).map_err(|error| {
+            let alone = Flags { config: flags.config.clone(), ..Flags::default() };
+            match layers::gather(&alone) {
+                Ok(alone) => place::placed(error, flags.config.as_deref(), (&all, &alone)),
+                Err(_) => error,
+            }
+        })
     }
 
     /// Whether the origins are the same places with the same bounds, whoever asks there.
@@ -229,7 +243,7 @@ impl Config {
                 self.certificate.is_some() != other.certificate.is_some(),
             ),
             ("admin", self.admin != other.admin),
-            ("origin (but for its keys)", !self.has_origins_of(other)),
+            ("origin (but for its keys and authorities)", !self.has_origins_of(other)),
             ("device", self.devices != other.devices),
             ("keep.pinned", self.keep.pinned_percent != other.keep.pinned_percent),
             ("keep.pins-file", self.keep.pins_file != other.keep.pins_file),
@@ -246,6 +260,8 @@ impl Config {
 pub(crate) struct ConfigError {
     /// `section.key`; empty when the file as a whole is meant.
     key: &'static str,
+    /// Which of several sections, from 0.
+    nth: usize,
     why: String,
     /// File and line, when it is known that the value came from there.
     place: String,
@@ -253,21 +269,29 @@ pub(crate) struct ConfigError {
 
 impl ConfigError {
     fn new(key: &'static str, why: impl fmt::Display) -> Self {
-        Self { key, why: why.to_string(), place: String::new() }
+        Self { key, nth: 0, why: why.to_string(), place: String::new() }
     }
 
     /// What `toml` found in `text`, with its line.
     fn syntax(error: &toml::de::Error, text: &str) -> Self {
-        let before = error.span().and_then(|span| text.get(..span.start));
-        let place = before.map_or(String::new(), |before| {
-            let line = 1 + before.bytes().filter(|byte| *byte == b'\n').count();
-            format!("line {line}: ")
-        });
+        let at = error.span().map(|span| span.start);
+        let mut place = at.map_or(String::new(), |at| format!("line {}: ", place::line(text, at)));
         let mut why = error.message().replace('\n', " ");
+        // What is no field has told its name.
+        if let Some(key) =
+            at.filter(|_| why.starts_with("invalid")).and_then(|at| place::key_at(text, at))
+        {
+            place += &format!("{key}: ");
+        }
         if why.ends_with("map, expected a sequence") {
             why += ": write it in double brackets, as [[origin]]";
         }
-        Self { key: "", why, place }
+        Self { key: "", nth: 0, why, place }
+    }
+
+    /// The same of another of several sections.
+    fn of(self, nth: usize) -> Self {
+        Self { nth, ..self }
     }
 
     fn in_file(self, path: &Path) -> Self {

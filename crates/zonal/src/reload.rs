@@ -1,6 +1,6 @@
 //! SIGHUP: the configuration is read again while requests go on, and taken whole or not at all.
 //!
-//! Access keys with what each may do, the keys that origins are asked with, the certificate, domains, freshness and what is
+//! Access keys with what each may do, the keys that origins are asked with and the authorities that vouch for them, the certificate, domains, freshness and what is
 //! kept take effect with the next request, chunk sizes with the next object that comes from the origin,
 //! the level of the log at once, and the access log goes on in a new file.
 //! What is built into a running process does not change: a configuration that changes it is refused, with the keys
@@ -38,7 +38,7 @@ impl<'a> Reloader<'a> {
             || certificate.is_some()
             || keep.is_pins_file_named
             || !more_keys.is_empty()
-            || origins.iter().any(|origin| origin.has_keys_in_file)
+            || origins.iter().any(|origin| origin.has_file)
     }
 
     /// The configuration as it is written now, with the terms that it comes to, or why it cannot be taken.

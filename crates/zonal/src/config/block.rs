@@ -9,9 +9,10 @@ use zonal_base::{BLOCK_BYTES, Bytes};
 use zonal_host::Export;
 use zonal_hostdev::DeviceSpec;
 
-use super::check::{Checked, address, given, log, parsed, text};
+use super::check::{Checked, address, given, parsed, text};
 use super::layers::{gathered, table};
-use super::{ConfigError, Log, variables};
+use super::place::placed;
+use super::{ConfigError, Log, log, variables};
 
 /// The file that shows and holds every default.
 const DEFAULTS: &str = include_str!("../../../../config/block.toml");
@@ -174,7 +175,10 @@ impl BlockConfig {
         ];
         let mut file: File = gathered(DEFAULTS, flags.config.as_deref(), sections)?;
         file.data_dir = flags.data_dir.clone().or(file.data_dir);
-        check(&file)
+        check(&file).map_err(|error| match gathered(DEFAULTS, flags.config.as_deref(), []) {
+            Ok(alone) => placed(error, flags.config.as_deref(), (&file, &alone)),
+            Err(_) => error,
+        })
     }
 }
 
@@ -192,7 +196,7 @@ fn check(file: &File) -> Checked<BlockConfig> {
         connections_max: connections(&nbd.connections)?,
         admin: address("admin.listen", &admin.listen)?,
         // What clients ask for is not logged.
-        log: log(&of_log.format, &of_log.level, &None)?,
+        log: log::checked(&of_log.format, &of_log.level, &None)?,
     })
 }
 
@@ -287,6 +291,21 @@ mod tests {
         for (section, keys) in [("block", 5), ("nbd", 3), ("admin", 1), ("log", 2)] {
             assert_eq!(whole[section].as_table().map(toml::Table::len), Some(keys), "{section}");
         }
+    }
+
+    /// The prefixes of variables follow the sections only in part, and a reader of the file had to guess them.
+    #[test]
+    fn the_sample_names_the_flag_and_the_variable_of_each_key() {
+        let command = BlockFlags::augment_args(clap::Command::new("block"));
+        let is_key = |line: &&str| !line.starts_with('#') && line.contains(" = ");
+        let mut keys = DEFAULTS.lines().filter(is_key);
+        for flag in command.get_arguments().filter(|flag| flag.get_long() != Some("config")) {
+            let variable = flag.get_env().unwrap().to_str().unwrap();
+            let (flag, line) = (flag.get_long().unwrap(), keys.next().unwrap());
+            let is_named = line.contains(&format!("# --{flag}, ")) && line.contains(variable);
+            assert!(is_named, "--{flag} and {variable}: {line}");
+        }
+        assert_eq!(keys.next(), None);
     }
 
     #[track_caller]

@@ -7,14 +7,14 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing_subscriber::filter::LevelFilter;
 use zonal_base::{Bytes, Nanos};
 use zonal_gateway::{AccessRules, Authorization, Certificate, CertificateError, Domains};
+use zonal_origin::Authorities;
 use zonal_policy::Spec;
 
 use super::{
-    AccessTo, Config, ConfigError, Device, Key, KeyPair, Log, LogFormat, Origin, OriginSpec, chunk,
-    freshness, keep, keys, raw, stores,
+    Config, ConfigError, Device, Key, KeyPair, Origin, OriginSpec, chunk, freshness, keep, keys,
+    log, raw, stores,
 };
 
 pub(super) type Checked<T> = Result<T, ConfigError>;
@@ -58,7 +58,7 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
         keep: keep::checked(&file.keep, text(&file.data_dir))?,
         chunks: Arc::new(chunk::rules(&file.chunk)?),
         limits: limits(&file.limits)?,
-        log: log(&file.log.format, &file.log.level, &file.log.access)?,
+        log: log::checked(&file.log.format, &file.log.level, &file.log.access)?,
     })
 }
 
@@ -237,31 +237,30 @@ fn key_pair(name: &str, secret_key: Option<String>, key: &'static str) -> Checke
 }
 
 fn origins(origins: &[raw::Origin], variable: Variables<'_>) -> Checked<Vec<Origin>> {
-    let origins: Vec<Origin> =
-        origins.iter().map(|one| origin(one, variable)).collect::<Result<_, _>>()?;
+    let numbered = origins.iter().enumerate();
+    let checked = numbered.map(|(n, one)| origin(one, variable).map_err(|error| error.of(n)));
+    let origins: Vec<Origin> = checked.collect::<Result<_, _>>()?;
     if origins.is_empty() {
         return Err(ConfigError::new("origin", "there must be one at least"));
     }
     for (n, one) in origins.iter().enumerate() {
         let others = &origins[..n];
+        let wrong = |key, why: &str| Err(ConfigError::new(key, why).of(n));
         if one.spec.is_none() && 1 < origins.len() {
-            return Err(ConfigError::new(
-                "origin.spec",
-                "must not be empty: there are several origins",
-            ));
+            return wrong("origin.spec", "must not be empty: there are several origins");
         }
         if others.iter().any(|other| other.name == one.name) {
             let why = format!("{:?} is the name of two: give them names of their own", one.name);
-            return Err(ConfigError::new("origin.name", why));
+            return wrong("origin.name", &why);
         }
         if one.buckets.is_empty() && others.iter().any(|other| other.buckets.is_empty()) {
             let why = "only one origin can have all buckets that no other names: say which the others have";
-            return Err(ConfigError::new("origin.buckets", why));
+            return wrong("origin.buckets", why);
         }
         let all = others.iter().flat_map(|other| &other.buckets);
         if let Some(bucket) = all.into_iter().find(|bucket| one.buckets.contains(bucket)) {
             let why = format!("{bucket:?} is named by two origins: clients would see one of them");
-            return Err(ConfigError::new("origin.buckets", why));
+            return wrong("origin.buckets", &why);
         }
     }
     Ok(origins)
@@ -304,18 +303,29 @@ fn origin(origin: &raw::Origin, variable: Variables<'_>) -> Checked<Origin> {
         None | Some(OriginSpec::Folder(_)) => {}
     }
     has_keys_of_environment &= credentials.is_some();
-    let has_keys_in_file = spec.as_ref().is_some_and(OriginSpec::has_key_file)
-        || !text(&origin.secret_key_file).is_empty();
-    let (name, limits) = (name.to_owned(), origin_limits(origin)?);
-    Ok(Origin {
-        spec,
-        name,
-        buckets,
-        credentials,
-        has_keys_of_environment,
-        has_keys_in_file,
-        limits,
-    })
+    let has_file = spec.as_ref().is_some_and(OriginSpec::has_key_file)
+        || [&origin.secret_key_file, &origin.ca_file].into_iter().any(|it| !text(it).is_empty());
+    let authorities = authorities(text(&origin.ca_file), spec.as_ref())?;
+    let limits = zonal_origin::Limits { authorities, ..origin_limits(origin)? };
+    let name = name.to_owned();
+    Ok(Origin { spec, name, buckets, credentials, has_keys_of_environment, has_file, limits })
+}
+
+/// The authorities that an origin's certificate is checked with, where they are named.
+fn authorities(path: &str, spec: Option<&OriginSpec>) -> Checked<Option<Authorities>> {
+    const KEY: &str = "origin.ca-file";
+    if path.is_empty() {
+        return Ok(None);
+    }
+    if !spec.is_some_and(OriginSpec::is_https) {
+        let why = "only an origin that is reached by https:// shows a certificate: leave it out";
+        return Err(ConfigError::new(KEY, why));
+    }
+    let read = std::fs::read(path);
+    let read =
+        read.map_err(|error| ConfigError::new(KEY, format!("{path} cannot be read: {error}")));
+    let named = Authorities::from_pem(&read?);
+    named.map(Some).map_err(|error| ConfigError::new(KEY, format!("{path}: {error}")))
 }
 
 fn origin_limits(origin: &raw::Origin) -> Checked<zonal_origin::Limits> {
@@ -337,7 +347,9 @@ fn origin_limits(origin: &raw::Origin) -> Checked<zonal_origin::Limits> {
 }
 
 fn devices(devices: &[raw::Device]) -> Checked<Vec<Device>> {
-    let devices: Vec<Device> = devices.iter().map(device).collect::<Result<_, _>>()?;
+    let numbered = devices.iter().enumerate();
+    let checked = numbered.map(|(n, one)| device(one).map_err(|error| error.of(n)));
+    let devices: Vec<Device> = checked.collect::<Result<_, _>>()?;
     if devices.is_empty() {
         return Err(ConfigError::new("device", "there must be one at least"));
     }
@@ -350,7 +362,7 @@ fn devices(devices: &[raw::Device]) -> Checked<Vec<Device>> {
                 Some(path) => format!("{} is named twice", path.display()),
                 None => "only one device may be without a spec".to_owned(),
             };
-            return Err(ConfigError::new("device.spec", why));
+            return Err(ConfigError::new("device.spec", why).of(n));
         }
     }
     Ok(devices)
@@ -423,32 +435,4 @@ fn limits(limits: &raw::Limits) -> Checked<zonal_gateway::Limits> {
         drain: time("limits.drain", &limits.drain)?,
         ..zonal_gateway::Limits::default()
     })
-}
-
-pub(super) fn log(
-    format: &Option<String>,
-    level: &Option<String>,
-    access: &Option<String>,
-) -> Checked<Log> {
-    let format = match text(format) {
-        "text" => LogFormat::Text,
-        "json" => LogFormat::Json,
-        other => {
-            return Err(ConfigError::new("log.format", format!("{other:?}: write text or json")));
-        }
-    };
-    let level = text(level);
-    // Without an equals sign `Targets` would take any word for the name of a crate.
-    let words = level.split(',').filter(|word| !word.contains('='));
-    let are_levels = words.map(str::parse::<LevelFilter>).all(|word| word.is_ok());
-    let level = level.parse().ok().filter(|_| are_levels).ok_or_else(|| {
-        let why = "write error, warn, info, debug or trace, or info,zonal_host=debug";
-        ConfigError::new("log.level", format!("{level:?}: {why}"))
-    })?;
-    let access = match text(access) {
-        "" => None,
-        "-" => Some(AccessTo::StandardOutput),
-        path => Some(AccessTo::File(path.into())),
-    };
-    Ok(Log { format, level, access })
 }

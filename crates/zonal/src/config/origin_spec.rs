@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use http::Uri;
+use http::uri::Scheme;
 use zonal_origin::{Addressing, Endpoint, Limits, StoreOrigin};
 use zonal_stores::{Azure, AzureKeys, Gcs, GcsKeys, OpenError, Web};
 
@@ -35,6 +36,14 @@ impl StoreSpec {
             Self::Gcs(gcs) => Some(&gcs.bucket),
             Self::Azure(azure) => Some(&azure.container),
             Self::Web(_) => None,
+        }
+    }
+
+    fn is_https(&self) -> bool {
+        match self {
+            Self::Gcs(gcs) => gcs.is_https(),
+            Self::Azure(azure) => azure.is_https(),
+            Self::Web(web) => web.is_https(),
         }
     }
 
@@ -70,6 +79,15 @@ impl OriginSpec {
         match self {
             Self::Store(store) => Self::Store(store.without_keys()),
             spec => spec.clone(),
+        }
+    }
+
+    /// Whether a certificate is looked at on the way there.
+    pub(crate) fn is_https(&self) -> bool {
+        match self {
+            Self::Folder(_) => false,
+            Self::S3 { endpoint, .. } => *endpoint.scheme() == Scheme::HTTPS,
+            Self::Store(store) => store.is_https(),
         }
     }
 

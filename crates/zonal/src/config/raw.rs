@@ -145,6 +145,9 @@ pub(crate) struct Origin {
         env = "ZONAL_ORIGIN_SECRET_KEY_FILE"
     )]
     pub(crate) secret_key_file: Option<String>,
+    /// PEM file with the authorities that may have signed its certificate [without it: the system's]
+    #[arg(id = "origin-ca-file", long, value_name = "FILE", env = "ZONAL_ORIGIN_CA_FILE")]
+    pub(crate) ca_file: Option<String>,
     /// Reads under way at once
     #[arg(id = "origin-reads", long, value_name = "N", env = "ZONAL_ORIGIN_READS")]
     pub(crate) reads: Option<u32>,

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use zonal_host::Freshness;
 
-use super::{Config, ConfigError, Flags, check, layers};
+use super::{Config, ConfigError, Flags};
 
 #[derive(Debug, Parser)]
 struct Line {
@@ -26,7 +26,7 @@ fn flags(words: &[&str]) -> Flags {
 }
 
 fn load(words: &[&str]) -> Result<Config, ConfigError> {
-    check::check(&layers::gather(&flags(words))?, &|_| None)
+    Config::of(&flags(words), &|_| None)
 }
 
 fn file(text: &str) -> (tempfile::TempDir, String) {
@@ -57,7 +57,7 @@ fn what_a_running_process_cannot_change_is_named() {
     assert_eq!(before.fixed_that_differ(&load(&same).unwrap()), [""; 0]);
     for (words, key) in [
         (["--listen", "127.0.0.1:1"], "endpoint.listen"),
-        (["--origin-retries", "7"], "origin (but for its keys)"),
+        (["--origin-retries", "7"], "origin (but for its keys and authorities)"),
         (["--chunk", "64KiB"], "device"),
         (["--keep-pinned", "20%"], "keep.pinned"),
         (["--keep-pins-file", "other"], "keep.pins-file"),

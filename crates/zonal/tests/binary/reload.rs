@@ -4,13 +4,14 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::time::Instant;
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustix::process::Signal;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::harness::{ACCESS_KEY, DEVICE, Place, SECRET_KEY, Zonal};
+use crate::harness::{ACCESS_KEY, DEVICE, PATIENCE, Place, SECRET_KEY, Zonal};
 use crate::http::S3;
 
 const TAKEN: &str = "zonal_config_reloads_total";
@@ -147,6 +148,38 @@ fn ask_over_https(to: SocketAddr, trusted: &CertificateDer<'static>) -> std::io:
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
+}
+
+/// Only the environment could name an authority of one's own, and the log sent its reader to look whether the origin is up.
+#[test]
+fn the_authority_of_an_origin_is_named_in_a_file_and_read_again() {
+    let (behind, front) = (Place::new(), Place::new());
+    behind.object("a", b"hello");
+    certify(&behind);
+    let origin =
+        behind.start(&["--certificate-file", "chain.pem", "--private-key-file", "key.pem"]);
+    let spec = format!("s3:https://localhost:{}", origin.endpoint.port());
+    let keys = ["--origin-access-key", ACCESS_KEY, "--origin-secret-key", SECRET_KEY];
+    let own = ["--device", DEVICE, "--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY];
+    // Somebody else's.
+    certify(&front);
+    let of_origin = ["--origin", &spec, "--origin-ca-file", "chain.pem"];
+    let zonal = Zonal::start(front.path(), &[&of_origin[..], &keys, &own].concat());
+    let refused = zonal.s3().put("/bucket/b", b"new").unwrap();
+    let said = "is not trusted (no authority that is known here signed it)";
+    assert!(refused.status == 502 && refused.text().contains(said), "{}", refused.text());
+    let begin = Instant::now();
+    while !zonal.log().contains("in origin.ca-file (--origin-ca-file)") {
+        assert!(begin.elapsed() < PATIENCE, "{}", zonal.log());
+        std::thread::yield_now();
+    }
+    fs::copy(behind.path().join("chain.pem"), front.path().join("chain.pem")).unwrap();
+    zonal.signal(Signal::HUP);
+    zonal.await_metric(TAKEN, 1);
+    assert_eq!(zonal.s3().get("/bucket/a").unwrap().text(), "hello");
+    assert_eq!(zonal.s3().put("/bucket/b", b"new").unwrap().status, 200);
+    zonal.stop();
+    origin.stop();
 }
 
 #[test]

@@ -19,12 +19,24 @@ fn a_file_that_cannot_be_meant_is_refused_with_its_line() {
     );
     check_file(
         "[limits]\nidle = 75\n",
-        "FILE: line 2: invalid type: integer `75`, expected a string",
+        "FILE: line 2: limits.idle: invalid type: integer `75`, expected a string",
     );
     check_file(
         "[limits]\nconnections = 0\n",
-        "limits.connections: must be at least 1: no bound can be switched off",
+        "FILE: line 2: limits.connections: must be at least 1: no bound can be switched off",
     );
+    check_file(
+        "[limits]\nwrites = 1\nconnections = '4096'\n",
+        "FILE: line 3: limits.connections: invalid type: string \"4096\", expected u32",
+    );
+    check_file(
+        "[[device]]\nchunk = '64KiB'\n[[device]]\nspec = 'file:a'\nchunk = '100KiB'\n",
+        "FILE: line 5: device.chunk: 100KiB: write a power of two from 4KiB to 32MiB",
+    );
+    // What a flag says is none of the file's mistakes.
+    let (_directory, path) = file("[limits]\nidle = '1s'\n");
+    let said = load(&["--config", &path, "--limits-idle", "0s"]).unwrap_err().to_string();
+    assert!(said.starts_with("limits.idle: must be longer than 0s"), "{said}");
     check_file("[endpoint\n", "FILE: line 1: unclosed table, expected `]`");
     let said = load(&["--config", "no/such/file"]).unwrap_err().to_string();
     assert!(said.starts_with("no/such/file: cannot be read: No such file"), "{said}");

@@ -1,5 +1,7 @@
 //! Origins and their buckets.
 
+use zonal_origin::Authorities;
+
 use super::{check_file, check_flags, file, load};
 
 #[test]
@@ -13,6 +15,35 @@ fn a_second_question_leaves_after_a_time_or_a_share() {
         &["--origin-hedge", "95"],
         "origin.hedge: \"95\": write a time, such as 200ms, or p50 to p99",
     );
+}
+
+#[test]
+fn the_authorities_of_an_origin_are_in_a_file() {
+    let names = ["localhost".to_owned()];
+    let certificate = rcgen::generate_simple_self_signed(names).unwrap().cert.pem();
+    let (_directory, path) = file(&certificate);
+    let of = |spec: &str| {
+        let words = ["--origin", spec, "--origin-ca-file", &path, "--origin-bucket", "b"];
+        load(&words).map(|config| config.origins[0].limits.authorities.clone())
+    };
+    assert_eq!(
+        of("s3:https://h"),
+        Ok(Some(Authorities::from_pem(certificate.as_bytes()).unwrap()))
+    );
+    for spec in ["https://h/a", "gcs:g", "azure:c?account=a&endpoint=https://h&anonymous=true"] {
+        assert!(matches!(of(spec), Ok(Some(_))), "{spec}");
+    }
+    for spec in
+        ["s3:http://h", "file:a", "http://h", "azure:c?account=a&endpoint=http://h&anonymous=true"]
+    {
+        let why = of(spec).unwrap_err().to_string();
+        let said = "origin.ca-file: only an origin that is reached by https:// shows a certificate";
+        assert!(why.starts_with(said), "{spec}: {why}");
+    }
+    let (_directory, path) = file("my notes");
+    let why = load(&["--origin", "s3:https://h", "--origin-ca-file", &path]).unwrap_err();
+    let said = format!("origin.ca-file: {path}: there is no certificate in PEM form");
+    assert_eq!(why.to_string(), said);
 }
 
 #[test]
@@ -37,25 +68,25 @@ fn several_origins_share_the_buckets() {
     for (text, said) in [
         (
             "[[origin]]\nspec = 'file:a'\n[[origin]]\n",
-            "origin.spec: must not be empty: there are several origins",
+            "FILE: line 3: origin.spec: must not be empty: there are several origins",
         ),
         (
             "[[origin]]\nspec = 'file:a'\nbuckets=['b']\n[[origin]]\nspec = 'file:a'\n",
-            "origin.name: \"file:a\" is the name of two: give them names of their own",
+            "FILE: line 4: origin.name: \"file:a\" is the name of two: give them names of their own",
         ),
         (
             "[[origin]]\nspec = 'file:a'\n[[origin]]\nspec = 'file:b'\n",
-            "origin.buckets: only one origin can have all buckets that no other names: say which the others have",
+            "FILE: line 3: origin.buckets: only one origin can have all buckets that no other names: say which the others have",
         ),
         (
             "[[origin]]\nspec = 'file:a'\nbuckets=['b']\n[[origin]]\nspec = 'file:b'\nbuckets=['b']\n",
-            "origin.buckets: \"b\" is named by two origins: clients would see one of them",
+            "FILE: line 6: origin.buckets: \"b\" is named by two origins: clients would see one of them",
         ),
-        ("[[origin]]\nbuckets=['a/b']\n", "origin.buckets: \"a/b\" is no bucket"),
-        ("origin = []", "origin: there must be one at least"),
+        ("[[origin]]\nbuckets=['a/b']\n", "FILE: line 2: origin.buckets: \"a/b\" is no bucket"),
+        ("origin = []", "FILE: line 1: origin: there must be one at least"),
         (
             "[origin]\nspec = 'file:a'\n",
-            "FILE: line 1: invalid type: map, expected a sequence: write it in double brackets, as [[origin]]",
+            "FILE: line 1: origin: invalid type: map, expected a sequence: write it in double brackets, as [[origin]]",
         ),
     ] {
         check_file(text, said);

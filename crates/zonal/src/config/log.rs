@@ -1,0 +1,98 @@
+//! What is logged, where and how, as people write it.
+
+use tracing_subscriber::filter::{LevelFilter, Targets};
+
+use super::check::{Checked, text};
+use super::{AccessTo, ConfigError, Log, LogFormat};
+
+/// What a level can be given for: crates of ours, and those of others that log.
+const CRATES: [&str; 21] = [
+    "hyper_util",
+    "object_store",
+    "zonal",
+    "zonal_base",
+    "zonal_bench",
+    "zonal_cache",
+    "zonal_device",
+    "zonal_emulator",
+    "zonal_export",
+    "zonal_gateway",
+    "zonal_host",
+    "zonal_hostdev",
+    "zonal_lab",
+    "zonal_origin",
+    "zonal_policy",
+    "zonal_runtime",
+    "zonal_shaper",
+    "zonal_sim",
+    "zonal_slots",
+    "zonal_stores",
+    "zonal_zonelog",
+];
+
+pub(super) fn checked(
+    format: &Option<String>,
+    of_level: &Option<String>,
+    access: &Option<String>,
+) -> Checked<Log> {
+    let format = match text(format) {
+        "text" => LogFormat::Text,
+        "json" => LogFormat::Json,
+        other => {
+            return Err(ConfigError::new("log.format", format!("{other:?}: write text or json")));
+        }
+    };
+    let level = level(text(of_level)).map_err(|why| ConfigError::new("log.level", why))?;
+    let access = match text(access) {
+        "" => None,
+        "-" => Some(AccessTo::StandardOutput),
+        path => Some(AccessTo::File(path.into())),
+    };
+    Ok(Log { format, level, access })
+}
+
+fn level(text: &str) -> Result<Targets, String> {
+    // Without an equals sign `Targets` would take any word for the name of a crate.
+    let words = text.split(',').filter(|word| !word.contains('='));
+    let are_levels = words.map(str::parse::<LevelFilter>).all(|word| word.is_ok());
+    let level: Targets = text.parse().ok().filter(|_| are_levels).ok_or_else(|| {
+        format!("{text:?}: write error, warn, info, debug or trace, or info,zonal_host=debug")
+    })?;
+    for (target, _) in level.iter() {
+        let name = target.split("::").next().unwrap_or_default();
+        if !CRATES.contains(&name) {
+            let distance = |one: &&str| strsim::damerau_levenshtein(one, name);
+            let nearest = CRATES.into_iter().min_by_key(distance).expect("there are crates");
+            return Err(format!("{text:?}: nothing called {name} logs: {nearest} is the nearest"));
+        }
+    }
+    Ok(level)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_crate_of_ours_is_known() {
+        let crates = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).unwrap();
+        for name in crates.map(|entry| entry.unwrap().file_name().into_string().unwrap()) {
+            let name = if name == "zonal" { name } else { format!("zonal_{name}") };
+            assert!(CRATES.contains(&&*name), "{name}");
+        }
+    }
+
+    /// It was taken, and nothing more was logged than before.
+    #[test]
+    fn what_does_not_log_is_refused() {
+        let why = level("info,zonal_hst=debug").unwrap_err();
+        assert_eq!(
+            why,
+            "\"info,zonal_hst=debug\": nothing called zonal_hst logs: zonal_host is the nearest"
+        );
+        for text in ["info,zonal_host=debug", "zonal_host::keeper=trace", "warn,object_store=debug"]
+        {
+            assert!(level(text).is_ok(), "{text}");
+        }
+    }
+}
