@@ -27,7 +27,7 @@ use crate::outages::Outages;
 use crate::pins::Pins;
 use crate::prefetch::Prefetched;
 use crate::purge::PurgedLengths;
-use crate::recover::Recovery;
+use crate::recover::{Recovery, Regained};
 use crate::remove::{RemovedLately, Watched};
 use crate::roster::KeptRoster;
 use crate::versions::Versions;
@@ -157,6 +157,7 @@ pub(crate) struct Inner {
     pub(crate) memory: RefCell<Memory>,
     pub(crate) budget: Option<Budget>,
     pub(crate) started_at: Nanos,
+    pub(crate) regained: Regained,
     pub(crate) heads: RefCell<Heads>,
     pub(crate) homes: RefCell<Homes>,
     pub(crate) chunks: RefCell<Arc<ChunkRules>>,
@@ -217,6 +218,7 @@ impl Cache {
         let log = Log::open(log_ports, geometry, log_settings, mode, &mut note).await;
         let log = log.map_err(StartError::Log)?;
         let (index, orders, roster) = recovery.finish(&log);
+        let regained = Regained::of(&index, &log);
         let roster = roster.read(&log, &ports.buffers).await;
         let pins = Pins::new(&settings.layout(&geometry), settings.pinned_percent);
         let pins = if settings.forgets_pins { pins.forgetting_found() } else { pins };
@@ -232,6 +234,7 @@ impl Cache {
             memory: RefCell::new(Memory::new(rules.probation, rules.hot)),
             budget: rules.budget,
             started_at: ports.clock.now(),
+            regained,
             heads: RefCell::new(Heads::new(settings.heads)),
             homes: RefCell::default(),
             chunks: RefCell::new(Arc::new(ChunkRules::all(None))),
@@ -290,6 +293,12 @@ impl Cache {
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.inner.settings
+    }
+
+    /// What the start found.
+    #[must_use]
+    pub fn regained(&self) -> Regained {
+        self.inner.regained
     }
 
     /// Records in the index.

@@ -68,6 +68,7 @@ pub use prefetch::prefetch_window;
 pub use prefix::PrefixRules;
 pub use purge::PREFIX_BYTES_MAX;
 pub use read::{Consumer, Gone, Piece, ReadError};
+pub use recover::Regained;
 pub use remove::{Doomed, RemoveError};
 pub use roster::{ROSTER_BYTES_MAX, RosterLost};
 pub use stats::Stats;

@@ -113,6 +113,41 @@ impl Recovery {
     }
 }
 
+/// What a start found on flash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Regained {
+    /// Heads of objects.
+    pub heads: u64,
+    /// Pieces of objects.
+    pub pieces: u64,
+    /// Bytes of both.
+    pub bytes: u64,
+}
+
+impl Regained {
+    pub(crate) fn of(index: &Index, log: &Log) -> Self {
+        let mut all = Self::default();
+        for found in log.geometry().zones().flat_map(|zone| index.zone_records(zone)) {
+            match found.kind {
+                HEAD => all.heads += 1,
+                _ => all.pieces += 1,
+            }
+            all.bytes += u64::from(found.extent.len);
+        }
+        all
+    }
+
+    /// That of several shards.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            heads: self.heads + other.heads,
+            pieces: self.pieces + other.pieces,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

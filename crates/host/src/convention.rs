@@ -167,7 +167,7 @@ pub(crate) async fn convene(
 }
 
 impl Device {
-    fn found(&self, Begun { log, roster }: &Begun) -> Found {
+    fn found(&self, Begun { log, roster, .. }: &Begun) -> Found {
         let roster = roster.as_deref().and_then(Roster::decode);
         Found { log: *log, shard_count: self.shard_count, is_new: self.is_new, roster }
     }

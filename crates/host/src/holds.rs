@@ -6,7 +6,7 @@
 
 use zonal_base::{Bytes, ZoneId};
 use zonal_device::Kind;
-use zonal_hostdev::{Content, Drive, OpenError};
+use zonal_hostdev::{Content, DeviceSpec, Drive, OpenError};
 use zonal_zonelog::{FirstBlock, Identity};
 
 use crate::CHECKSUM;
@@ -97,7 +97,20 @@ impl Formatted {
             _ => None,
         });
         let (zone, zones_of) = told.unzip();
+        // Zones are whole MiB: what says otherwise was not written by us.
+        let zone = zone.filter(|zone| 0 < zone.0 && zone.0.is_multiple_of(Bytes::mib(1).0));
         Self { identity, zone, zones_of: zones_of.flatten() }
+    }
+
+    /// The device in the zones with which it was formatted, where its spec does not say in which it is to be used.
+    ///
+    /// # Errors
+    /// The device is not large enough for one of them any more.
+    pub fn in_its_zones(&self, drive: Drive, spec: &DeviceSpec) -> Result<Drive, OpenError> {
+        match self.zone.filter(|_| spec.zone.is_none()) {
+            Some(zone) => drive.in_zones_of(zone),
+            None => Ok(drive),
+        }
     }
 
     /// How the division of the device differs from that with which it is to be opened, and what to write

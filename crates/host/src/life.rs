@@ -129,7 +129,8 @@ impl Crank {
 
     /// What it found. Requires: it has come up.
     pub(crate) fn begun(&self) -> Begun {
-        Begun { log: self.identity().log, roster: self.cache().roster() }
+        let cache = self.cache();
+        Begun { log: self.identity().log, roster: cache.roster(), regained: cache.regained() }
     }
 
     fn identity(&self) -> Identity {

@@ -5,12 +5,15 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::sync::mpsc::WeakSender;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use zonal_base::{Bytes, Nanos};
-use zonal_cache::ChunkRules;
+use zonal_cache::{ChunkRules, Regained};
+use zonal_device::Kind;
 use zonal_hostdev::{DeviceSpec, Drive};
 use zonal_zonelog::{Generations, Identity, OpenMode};
 
@@ -97,7 +100,7 @@ pub enum StartError {
         /// Shards that were asked for.
         shards: Option<usize>,
         /// What differs, and what to write instead.
-        how: String,
+        how: Box<str>,
     },
     /// No cache can live on the device as it is to be divided: ask for something else.
     Unfit {
@@ -129,6 +132,29 @@ pub enum StartError {
     },
     /// The system refused a thread or a descriptor.
     Thread(String),
+}
+
+impl StartError {
+    /// Whether the same may go well later although nobody changes what was asked for.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Device(error) => error.may_pass(),
+            // What else is wrong with a log was found before it was opened.
+            Self::Cache { error: zonal_cache::StartError::Log(error), .. } => {
+                matches!(error, zonal_zonelog::OpenError::Device(_))
+            }
+            Self::Roster { .. } | Self::Thread(_) => true,
+            Self::Cache { error: zonal_cache::StartError::Chunk { .. }, .. }
+            | Self::Foreign { .. }
+            | Self::OtherVersion { .. }
+            | Self::Divided { .. }
+            | Self::Unfit { .. }
+            | Self::Chunks(_)
+            | Self::Apart { .. }
+            | Self::TooMany => false,
+        }
+    }
 }
 
 impl fmt::Display for StartError {
@@ -244,10 +270,10 @@ impl Node {
         backend: Arc<dyn Backend>,
         front: Option<Front>,
     ) -> Result<Self, StartError> {
+        let begin = Instant::now();
         let devices = open_all(settings.clone()).await?;
         let chunk_limits = ChunkLimits::of(&devices, &settings.chunks)?;
-        let (mut threads, mut starting) = (Vec::new(), Vec::new());
-        let mut spawned = Ok(());
+        let (mut threads, mut starting, mut spawned) = (Vec::new(), Vec::new(), Ok(()));
         let shards = shards_of(&devices)?;
         let generations: Vec<Generations> = Generations::of_node(shards.len()).collect();
         let routes = Arc::<Routes>::default();
@@ -292,7 +318,7 @@ impl Node {
         let mut node = Self { client, keepers: JoinSet::new(), threads };
         let started = async {
             spawned?;
-            let (begun, go) = all_started(starting).await?;
+            let (begun, go) = all_started(starting, (&devices, begin)).await?;
             let of_node = (&*peers, &*routes, &generations[0]);
             let convened = convention::convene(devices, begun, of_node, settings.mode).await?;
             Ok((convened, go))
@@ -340,9 +366,10 @@ impl Node {
     }
 }
 
-/// What each shard found, and who waits for the word to serve.
+/// What each shard found, which is told to the log, and who waits for the word to serve.
 async fn all_started(
     starting: Vec<Starting>,
+    (devices, begin): (&[Device], Instant),
 ) -> Result<(Vec<Begun>, Vec<oneshot::Sender<Client>>), StartError> {
     let (mut all, mut ready) = (Vec::new(), Vec::new());
     for Starting { started, go } in starting {
@@ -350,7 +377,31 @@ async fn all_started(
         all.push(started.await.map_err(|_| ended())??);
         ready.push(go);
     }
+    tell_of_recovery((devices, &all), begin.elapsed());
     Ok((all, ready))
+}
+
+/// A line of the log for each device: what a start took the time for.
+fn tell_of_recovery((devices, begun): (&[Device], &[Begun]), took: Duration) {
+    let mut shards = begun.iter();
+    for Device { settings, shard_count, is_new, .. } in devices {
+        let of_device = shards.by_ref().take((*shard_count).into());
+        let found = of_device.fold(Regained::default(), |all, one| all.and(one.regained));
+        let Regained { heads, pieces, bytes } = found;
+        let (device, seconds) = (&settings.spec, took.as_secs_f64());
+        match is_new {
+            true => tracing::info!(%device, shards = shard_count, seconds, "formatted"),
+            false => tracing::info!(
+                %device,
+                shards = shard_count,
+                objects = heads,
+                pieces,
+                bytes,
+                seconds,
+                "recovered what the device held"
+            ),
+        }
+    }
 }
 
 /// All devices, each with its shards. Every one is judged before the first is changed.
@@ -359,9 +410,13 @@ async fn open_all(settings: NodeSettings) -> Result<Vec<Device>, StartError> {
         let NodeSettings { devices, mode, .. } = settings;
         let opened = devices.iter().map(|of| Opened::open(of, mode));
         let opened = opened.collect::<Result<Vec<_>, _>>()?;
-        let claimed = devices.into_iter().zip(opened).map(|(settings, opened)| {
+        let claimed = devices.into_iter().zip(opened).map(|(mut settings, opened)| {
             let Opened { drive, shard_count, log } = opened;
             let drive = Arc::new(drive.claim()?);
+            if drive.geometry().kind == Kind::Conventional {
+                // Whatever takes its place while the node runs is divided in the same way.
+                settings.spec.zone = Some(drive.geometry().zone_capacity.bytes());
+            }
             let (is_new, standing) = (log.is_none(), Arc::default());
             Ok(Device { settings, drive, shard_count, is_new, standing })
         });

@@ -22,18 +22,21 @@ pub(crate) struct Opened {
 impl Opened {
     /// Opens the device, and refuses it when it is somebody else's, or cannot be divided as asked.
     pub(crate) fn open(of: &DeviceSettings, mode: OpenMode) -> Result<Self, StartError> {
-        let drive = Drive::open(&of.spec)?;
+        let mut drive = Drive::open(&of.spec)?;
         let formatted = match mode {
             OpenMode::Recover => log_on(&drive, of)?,
             // Its loss is meant.
             OpenMode::Format => None,
         };
+        if let Some(formatted) = &formatted {
+            drive = formatted.in_its_zones(drive, &of.spec)?;
+        }
         let shards = shard_count(of, &drive, formatted.as_ref());
         let log = formatted.as_ref().map(|formatted| formatted.identity.log);
         let differs = formatted.and_then(|formatted| formatted.difference(&drive, shards));
         if let Some(how) = differs {
             let (spec, shards) = (of.spec.clone(), of.shards);
-            return Err(StartError::Divided { spec, shards, how });
+            return Err(StartError::Divided { spec, shards, how: how.into() });
         }
         let shard_count = u16::try_from(shards).map_err(|_| OpenError::TooManyShards {
             path: drive.path().into(),

@@ -208,11 +208,23 @@ impl Drive {
         (new_file, file, caching): (Option<NewFile>, File, Caching),
         size: Bytes,
     ) -> Result<Self, OpenError> {
-        let geometry = geometry_of(size, spec.zone, spec.place.path())?;
+        let zone = spec.zone.unwrap_or(crate::ZONE_SIZE);
+        let geometry = geometry_of(size, zone, spec.place.path())?;
         let (place, engine) = (spec.place.clone(), spec.engine);
         let loss = Loss::default();
         let zones = Zones::Agreed;
         Ok(Self { new_file, file, place, size, geometry, caching, engine, loss, zones })
+    }
+
+    /// The same device in zones of another size.
+    ///
+    /// Requires: it has no zones of its own.
+    ///
+    /// # Errors
+    /// Not one such zone fits, or more than can be numbered.
+    pub fn in_zones_of(self, zone: Bytes) -> Result<Self, OpenError> {
+        let geometry = geometry_of(self.size, zone, self.place.path())?;
+        Ok(Self { geometry, ..self })
     }
 
     /// Makes the device ready to be written: a file gets all its space. What it holds is kept.

@@ -27,8 +27,9 @@ const ZONE_MAX: Bytes = Bytes::mib(4096);
 pub struct DeviceSpec {
     /// Where it is.
     pub place: Place,
-    /// Zone size, which is its capacity too: whole MiB. 0 for a zoned drive, which says itself.
-    pub zone: Bytes,
+    /// Zone size, which is its capacity too: whole MiB. `None`: that with which the device was formatted, or
+    /// [`ZONE_SIZE`]; of a zoned drive, its own.
+    pub zone: Option<Bytes>,
     /// The engine asked for. `None`: the best that the system allows.
     pub engine: Option<EngineKind>,
 }
@@ -119,29 +120,23 @@ impl FromStr for DeviceSpec {
 impl fmt::Display for DeviceSpec {
     /// As it is read.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Place::File { path, size } => {
-                write!(f, "file:{}?", path.display())?;
-                if let Some(size) = size {
-                    write!(f, "size={size}&")?;
-                }
-            }
-            Place::Block { path } => write!(f, "block:{}?", path.display())?,
-            Place::Zoned { path, appends } => {
-                write!(f, "zns:{}", path.display())?;
-                if *appends {
-                    f.write_str("?append=on")?;
-                }
-                let before = if *appends { '&' } else { '?' };
-                return self.engine.map_or(Ok(()), |engine| write!(f, "{before}engine={engine}"));
-            }
+        let (scheme, size, appends) = match &self.place {
+            Place::File { size, .. } => ("file", *size, false),
+            Place::Block { .. } => ("block", None, false),
+            Place::Zoned { appends, .. } => ("zns", None, *appends),
             Place::Emulated { .. } => return emulated::fmt(self, f),
+        };
+        write!(f, "{scheme}:{}", self.place.path().display())?;
+        let options = [
+            size.map(|size| format!("size={size}")),
+            self.zone.map(|zone| format!("zone={zone}")),
+            appends.then(|| "append=on".to_owned()),
+            self.engine.map(|engine| format!("engine={engine}")),
+        ];
+        for (n, option) in options.into_iter().flatten().enumerate() {
+            write!(f, "{}{option}", if n == 0 { '?' } else { '&' })?;
         }
-        write!(f, "zone={}", self.zone)?;
-        match self.engine {
-            Some(engine) => write!(f, "&engine={engine}"),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }
 
@@ -178,17 +173,16 @@ fn parse(text: &str) -> Result<DeviceSpec, String> {
             return Err("zone appends go through io_uring: leave append= or engine= out".into());
         }
         let place = Place::Zoned { path: PathBuf::from(path), appends: append.is_some() };
-        return Ok(DeviceSpec { place, zone: Bytes(0), engine });
+        return Ok(DeviceSpec { place, zone, engine });
     }
     if append.is_some() {
         return Err("zone appends are for zoned drives: leave append= out".into());
     }
-    let zone = zone.unwrap_or(ZONE_SIZE);
-    check_zone(zone)?;
+    zone.map_or(Ok(()), check_zone)?;
     let path = PathBuf::from(path);
     let place = match (scheme, size) {
         ("file", size) => {
-            size.map_or(Ok(()), |size| check_size(size, zone))?;
+            size.map_or(Ok(()), |size| check_size(size, zone.unwrap_or(ZONE_SIZE)))?;
             Place::File { path, size }
         }
         (_, None) => Place::Block { path },
@@ -257,10 +251,10 @@ mod tests {
 
     #[test]
     fn a_spec_names_a_file_or_a_block_device() {
-        check("file:/a/b?size=8GiB", Ok("file:/a/b?size=8GiB&zone=64MiB"));
+        check("file:/a/b?size=8GiB", Ok("file:/a/b?size=8GiB"));
         check("file:rel/b?zone=1MiB&size=3MiB", Ok("file:rel/b?size=3MiB&zone=1MiB"));
-        check("file:a?engine=psync", Ok("file:a?zone=64MiB&engine=psync"));
-        check("block:/dev/sda", Ok("block:/dev/sda?zone=64MiB"));
+        check("file:a?engine=psync", Ok("file:a?engine=psync"));
+        check("block:/dev/sda", Ok("block:/dev/sda"));
         check("block:/dev/sda?zone=4GiB&engine=uring", Ok("block:/dev/sda?zone=4GiB&engine=uring"));
         check("zns:/dev/nvme0n2", Ok("zns:/dev/nvme0n2"));
         check("zns:/dev/sdb?engine=psync", Ok("zns:/dev/sdb?engine=psync"));

@@ -30,7 +30,7 @@ impl Writer {
     pub(crate) fn start(to: &AccessTo) -> Result<Self, Failure> {
         let out = open(to).map_err(|error| {
             let why = format!("log.access: {to}: {error}: name a file that can be written, or - for standard output");
-            Failure::work(why)
+            Failure::request(why)
         })?;
         let (log, events) = AccessLog::new();
         let (to, of_thread) = (to.clone(), log.clone());

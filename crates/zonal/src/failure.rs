@@ -4,13 +4,15 @@ use std::fmt;
 use std::process::ExitCode;
 
 use zonal_host::{BlockStartError, StartError};
+use zonal_hostdev::OpenError;
 
-/// Who must act: whoever wrote the request, or whoever looks after the machine.
+/// Whether it is worth to be tried again as it is. Whoever starts Zonal anew when it ends has nothing else to go by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// Flags, configuration or device spec cannot be meant like that. Nothing was touched.
+    /// Flags, configuration, or what they name (a device, a file, a folder, an address) cannot be used as it is: somebody
+    /// must change it. What was there is as it was.
     Request(String),
-    /// The request was right, and the work failed.
+    /// What was asked for is right, and the work failed, or somebody else has now what it takes.
     Work(String),
 }
 
@@ -35,31 +37,19 @@ impl Failure {
 
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
-        match error {
-            StartError::Divided { .. }
-            | StartError::Unfit { .. }
-            | StartError::Chunks(_)
-            | StartError::Apart { .. }
-            | StartError::TooMany => Self::request(error),
-            StartError::Device(_)
-            | StartError::Foreign { .. }
-            | StartError::OtherVersion { .. }
-            | StartError::Cache { .. }
-            | StartError::Roster { .. }
-            | StartError::Thread(_) => Self::work(error),
-        }
+        if error.may_pass() { Self::work(error) } else { Self::request(error) }
     }
 }
 
 impl From<BlockStartError> for Failure {
     fn from(error: BlockStartError) -> Self {
-        match error {
-            BlockStartError::Unfit(_) => Self::request(error),
-            BlockStartError::Device(_)
-            | BlockStartError::Foreign { .. }
-            | BlockStartError::Open { .. }
-            | BlockStartError::System(_) => Self::work(error),
-        }
+        if error.may_pass() { Self::work(error) } else { Self::request(error) }
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        if error.may_pass() { Self::work(error) } else { Self::request(error) }
     }
 }
 

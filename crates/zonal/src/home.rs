@@ -59,42 +59,39 @@ pub(crate) struct Home {
 impl Home {
     /// Makes the directory if there is none, and locks it.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        let fail = |action: &str, error: io::Error| {
-            let path = path.display();
-            let advice = match error.kind() {
-                ErrorKind::NotFound => "make the folder that it lies in, or name",
-                _ => "name",
-            };
-            Failure::work(format!(
-                "cannot {action} the data directory {path}: {error}: {advice} another with --data-dir"
-            ))
-        };
         let mut made = Made::default();
         match DirBuilder::new().mode(0o700).create(path) {
-            Ok(()) => made.note(path.into()),
+            Ok(()) => {
+                tracing::info!(path = %path.display(), "made the data directory");
+                made.note(path.into());
+            }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => (),
-            Err(error) => return Err(fail("make", error)),
+            Err(error) => return Err(unusable(path, "make", &error)),
         }
         // Absolute, so that what is printed can be used from anywhere.
-        let path = path.canonicalize().map_err(|error| fail("use", error))?;
+        let path = path.canonicalize().map_err(|error| unusable(path, "use", &error))?;
         let lock_path = path.join("lock");
         let is_used = lock_path.exists();
         let lock = File::options().create(true).append(true).open(&lock_path);
-        let lock = lock.map_err(|error| fail("write to", error))?;
-        match lock.try_lock() {
-            Ok(()) => (),
-            Err(TryLockError::WouldBlock) => {
-                return Err(Failure::work(format!(
-                    "the data directory {} is in use by another zonal: stop it, or name another with --data-dir",
-                    path.display()
-                )));
-            }
-            Err(TryLockError::Error(error)) => return Err(fail("lock", error)),
-        }
+        let lock = lock.map_err(|error| unusable(&path, "write to", &error))?;
+        lock_for(&path, &lock)?;
         if !is_used {
             made.note(lock_path);
         }
         Ok(Self { path, is_used, made, _lock: lock })
+    }
+
+    /// Keeps others out of a data directory of which nothing but the file of pins is needed. There may be none, or nobody
+    /// has used it yet; then nothing is made, but it must be possible to make it.
+    pub(crate) fn keep_to_itself(path: &Path) -> Result<Option<File>, Failure> {
+        let parent = path.parent().filter(|parent| *parent != Path::new(""));
+        let parent = parent.unwrap_or(Path::new("."));
+        std::fs::metadata(parent).map_err(|error| unusable(path, "make", &error))?;
+        match File::open(path.join("lock")) {
+            Ok(lock) => lock_for(path, &lock).map(|()| Some(lock)),
+            // What cannot be opened cannot be shared either: whoever wants to pin is told why that fails.
+            Err(_) => Ok(None),
+        }
     }
 
     /// The start was good: what it made stays.
@@ -106,7 +103,7 @@ impl Home {
     pub(crate) fn keys(&mut self) -> Result<(KeyPair, KeysFrom), Failure> {
         let path = self.path.join("credentials");
         credentials::load_or_make(&path, &mut self.made)
-            .map_err(|error| Failure::work(format!("{}: {error}", path.display())))
+            .map_err(|error| Failure::request(format!("{}: {error}", path.display())))
     }
 
     /// The folder that is the origin, with sample objects when the data directory is new. One that went
@@ -117,14 +114,14 @@ impl Home {
         let is_begun = unfinished(&path).exists();
         if !path.is_dir() {
             if self.is_used && !is_begun {
-                return Err(Failure::work(format!(
+                return Err(Failure::request(format!(
                     "no origin is named, and the folder {} is gone: put it back, or make an empty one, or name \
                      an origin with --origin (origin.spec)",
                     path.display()
                 )));
             }
             samples::make(&path, &mut self.made).map_err(|error| {
-                Failure::work(format!(
+                Failure::request(format!(
                     "cannot make samples in {}: {error}: make room, or name an origin with --origin (origin.spec)",
                     path.display()
                 ))
@@ -161,24 +158,48 @@ impl Home {
         }
         let is_empty = std::fs::metadata(&path).map_or(true, |file| file.len() == 0);
         let size = if is_empty { Some(size?) } else { None };
-        Ok(DeviceSpec { place: Place::File { path, size }, zone: ZONE_SIZE, engine: None })
+        Ok(DeviceSpec { place: Place::File { path, size }, zone: None, engine: None })
     }
 
     /// What fits on the disk.
     fn flash_size(&self, user: &str, flag: &str) -> Result<Bytes, Failure> {
         let path = self.path.display();
         let disk = rustix::fs::statvfs(&self.path).map_err(|error| {
-            Failure::work(format!("cannot look at the disk of {path}: {error}"))
+            Failure::request(format!("cannot look at the disk of {path}: {error}"))
         })?;
         let free = Bytes(disk.f_bavail * disk.f_frsize);
         fitting(free).ok_or_else(|| {
             let needed = Bytes(FLASH_MIN.0 * FREE_SHARE);
-            Failure::work(format!(
+            Failure::request(format!(
                 "the disk of {path} has {} left and {user} wants {needed}: make room, or name a device with {flag}",
                 free.rounded()
             ))
         })
     }
+}
+
+/// Holds the lock of a data directory for as long as the file is open.
+fn lock_for(path: &Path, lock: &File) -> Result<(), Failure> {
+    match lock.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(Failure::work(format!(
+            "the data directory {} is in use by another zonal: stop it, or name another with --data-dir",
+            path.display()
+        ))),
+        Err(TryLockError::Error(error)) => Err(unusable(path, "lock", &error)),
+    }
+}
+
+/// Why a data directory cannot be used, and what to do.
+fn unusable(path: &Path, action: &str, error: &io::Error) -> Failure {
+    let path = path.display();
+    let advice = match error.kind() {
+        ErrorKind::NotFound => "make the folder that it lies in, or name",
+        _ => "name",
+    };
+    Failure::request(format!(
+        "cannot {action} the data directory {path}: {error}: {advice} another with --data-dir"
+    ))
 }
 
 /// The device's size on a disk with so much left.

@@ -42,7 +42,11 @@ impl Address {
                 io::ErrorKind::PermissionDenied => "ports below 1024 are for root: name another",
                 _ => "name another",
             };
-            Failure::work(format!("cannot listen on {wanted}: {error}: {advice} with {named_with}"))
+            let why = format!("cannot listen on {wanted}: {error}: {advice} with {named_with}");
+            match error.kind() {
+                io::ErrorKind::AddrInUse => Failure::work(why),
+                _ => Failure::request(why),
+            }
         })
     }
 

@@ -49,7 +49,11 @@ impl LocalSocket {
                 _ => "name another",
             };
             let path = path.display();
-            Failure::work(format!("cannot listen on {path}: {error}: {advice} with {named_with}"))
+            let why = format!("cannot listen on {path}: {error}: {advice} with {named_with}");
+            match error.kind() {
+                ErrorKind::AddrInUse => Failure::work(why),
+                _ => Failure::request(why),
+            }
         })
     }
 
@@ -102,10 +106,13 @@ mod tests {
 
     #[track_caller]
     fn check_refused(path: &Path, expected: &str) {
-        let Err(Failure::Work(why)) = LocalSocket::take(path, "--socket") else {
+        let Err(failure) = LocalSocket::take(path, "--socket") else {
             panic!("{} was taken", path.display());
         };
+        let why = failure.to_string();
         assert!(why.contains(expected) && why.ends_with("with --socket"), "{why}");
+        let is_in_use = expected.starts_with("stop whoever");
+        assert_eq!(matches!(failure, Failure::Work(_)), is_in_use, "{why}");
     }
 
     #[test]

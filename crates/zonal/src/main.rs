@@ -52,7 +52,8 @@ struct Cli {
     command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 good, 1 the work failed, 2 the request was wrong.";
+const EXIT_CODES: &str = "\
+Exit codes: 0 good; 1 the work failed, and may go well another time; 2 the request was wrong, or what it names: change it.";
 
 fn main() -> ExitCode {
     match Cli::try_parse() {

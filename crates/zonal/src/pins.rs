@@ -1,8 +1,11 @@
 //! The file of what is pinned by order: a list as `zonal cache` takes it, a line for each object or prefix.
+//!
+//! One Zonal writes it, and holds a lock on it. Each version is a file of its own that takes the place of the one before,
+//! so the next is locked before anybody can see it. What somebody wrote by hand is not written over before it was read.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -77,8 +80,11 @@ pub(crate) fn unpin(pins: &mut Pins, list: &[Wanted]) -> Vec<ObjectName> {
 #[derive(Debug)]
 pub(crate) struct PinsFile {
     path: PathBuf,
-    changing: Mutex<()>,
+    held: Mutex<Held>,
 }
+
+/// The file as it is on disk, locked; `None` while there is none.
+pub(crate) type Held = Option<File>;
 
 /// Why something is not pinned by order.
 pub(crate) enum NotPinned {
@@ -89,13 +95,48 @@ pub(crate) enum NotPinned {
 }
 
 impl PinsFile {
-    pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, changing: Mutex::default() }
+    /// Locks the file, if there is one.
+    ///
+    /// # Errors
+    /// Another process has it.
+    pub(crate) fn open(path: PathBuf) -> Result<Self, String> {
+        let file = Self { path, held: Mutex::default() };
+        file.lock(&mut file.hold())?;
+        Ok(file)
     }
 
     /// Nobody changes what is pinned meanwhile.
-    pub(crate) fn hold(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn hold(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the file that is there now, unless it is the one that is locked already.
+    fn lock(&self, held: &mut Held) -> Result<(), String> {
+        // Whoever has it may put the next one in its place between two lines of this.
+        for _ in 0..LOCKINGS_MAX {
+            let Ok(file) = File::open(&self.path) else {
+                // Why it cannot be read is said where it is read.
+                *held = None;
+                return Ok(());
+            };
+            if held.as_ref().is_some_and(|held| is_same(held, &file)) {
+                return Ok(());
+            }
+            match file.try_lock() {
+                Err(TryLockError::WouldBlock) => return Err(self.in_use()),
+                // A file system without locks: then nobody can hold one.
+                Err(TryLockError::Error(_)) | Ok(()) => *held = Some(file),
+            }
+        }
+        Err(self.in_use())
+    }
+
+    fn in_use(&self) -> String {
+        format!(
+            "the file of pins {} is in use by another zonal: stop it, or name another file with --keep-pins-file \
+             (keep.pins-file)",
+            self.path.display()
+        )
     }
 
     /// Changes what is pinned: first in the file, where it survives a crash, then for who reads.
@@ -104,23 +145,38 @@ impl PinsFile {
         gateway: &Gateway,
         change: impl FnOnce(&mut Pins) -> Result<T, String>,
     ) -> Result<T, NotPinned> {
-        let _changing = self.hold();
+        let mut held = self.hold();
         let before = gateway.terms().pins.clone();
         let mut pins = Pins::clone(&before);
         let outcome = change(&mut pins).map_err(NotPinned::Refused)?;
         if pins != *before {
-            self.write(&pins).map_err(|error| {
-                NotPinned::Failed(format!(
-                    "{} cannot be written: {error}: name another file with --keep-pins-file (keep.pins-file)",
-                    self.path.display()
-                ))
-            })?;
+            self.replace(&mut held, &before, &pins).map_err(NotPinned::Failed)?;
             gateway.set_pins(Arc::new(pins));
         }
         Ok(outcome)
     }
 
-    fn write(&self, pins: &Pins) -> io::Result<()> {
+    fn replace(&self, held: &mut Held, before: &Pins, pins: &Pins) -> Result<(), String> {
+        self.lock(held)?;
+        if read(&self.path)? != *before {
+            return Err(format!(
+                "{} was changed since it was read: send SIGHUP, or restart, and order again",
+                self.path.display()
+            ));
+        }
+        let written = self.write(pins).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock => self.in_use(),
+            _ => format!(
+                "{} cannot be written: {error}: name another file with --keep-pins-file (keep.pins-file)",
+                self.path.display()
+            ),
+        })?;
+        *held = Some(written);
+        Ok(())
+    }
+
+    /// Puts a new file in the place of the one that is there, and holds its lock from before it is there.
+    fn write(&self, pins: &Pins) -> io::Result<File> {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         match DirBuilder::new().mode(0o700).create(folder) {
@@ -128,12 +184,27 @@ impl PinsFile {
             _ => {}
         }
         let beside = self.path.with_extension("unfinished");
-        let mut file = File::create(&beside)?;
+        let mut file = File::options().create(true).truncate(false).write(true).open(&beside)?;
+        // Another may be at it: then not a byte of its is touched.
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => return Err(ErrorKind::WouldBlock.into()),
+            // A file system without locks.
+            Err(TryLockError::Error(_)) | Ok(()) => file.set_len(0)?,
+        }
         file.write_all(text(pins).as_bytes())?;
         file.sync_all()?;
         fs::rename(beside, &self.path)?;
-        File::open(folder)?.sync_all()
+        File::open(folder)?.sync_all()?;
+        Ok(file)
     }
+}
+
+/// So often the file is opened again when another took its place meanwhile. More than any order of theirs takes.
+const LOCKINGS_MAX: u32 = 8;
+
+fn is_same(one: &File, other: &File) -> bool {
+    let identity = |file: &File| file.metadata().ok().map(|of| (of.dev(), of.ino()));
+    identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 
 fn text(pins: &Pins) -> String {
@@ -154,12 +225,41 @@ mod tests {
         let mut pins = Pins::default();
         let list = wanted::parse_list("b/a\nb/p/\t*\nb/a é\n").unwrap();
         pin(&mut pins, &list).unwrap();
-        let file = PinsFile::new(path.clone());
+        let file = PinsFile::open(path.clone()).unwrap();
         file.write(&pins).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "b/a\nb/a é\nb/p/\t*\n");
         assert_eq!(read(&path).unwrap(), pins);
         file.write(&Pins::default()).unwrap();
         assert!(read(&path).unwrap().is_empty());
+    }
+
+    /// Two servers in one folder wrote over each other's pins, and neither said so.
+    #[test]
+    fn one_writes_it_at_a_time_and_not_over_what_was_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pins");
+        let open = || PinsFile::open(path.clone());
+        let (first, second) = (open().unwrap(), open().unwrap());
+        let (nothing, mut a) = (Pins::default(), Pins::default());
+        pin(&mut a, &wanted::parse_list("b/a\n").unwrap()).unwrap();
+        let replace = |file: &PinsFile, before, pins| file.replace(&mut file.hold(), before, pins);
+        replace(&first, &nothing, &a).unwrap();
+        replace(&first, &a, &nothing).unwrap();
+        let in_use = |why: String| assert!(why.contains("is in use by another zonal"), "{why}");
+        in_use(replace(&second, &nothing, &a).unwrap_err());
+        in_use(open().unwrap_err());
+        drop(first);
+        replace(&second, &nothing, &a).unwrap();
+        // By hand, in its place and over it.
+        fs::write(folder.path().join("new"), "b/c\n").unwrap();
+        fs::rename(folder.path().join("new"), &path).unwrap();
+        for _ in 0..2 {
+            let why = replace(&second, &a, &nothing).unwrap_err();
+            assert!(why.contains("was changed since it was read: send SIGHUP"), "{why}");
+            fs::write(&path, "b/c\nb/d\n").unwrap();
+        }
+        replace(&second, &read(&path).unwrap(), &a).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "b/a\n");
     }
 
     #[test]

@@ -1,8 +1,16 @@
 //! What whoever runs the process asks for by signals.
 
+use std::time::Duration;
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
 
 use crate::failure::Failure;
+
+/// Whoever sends two signals within this time means one: GNU `timeout` sends to the process and to its group, a terminal to
+/// the group and a shell to the process. 1 s: longer than any of them takes on a busy machine, shorter than a person who
+/// has waited in vain.
+const SAME_ORDER: Duration = Duration::from_secs(1);
 
 /// What signals ask for.
 pub(crate) enum Order {
@@ -39,5 +47,14 @@ impl Signals {
     /// Waits until the process is to stop.
     pub(crate) async fn stop(&mut self) {
         while !matches!(self.next().await, Order::Stop) {}
+    }
+
+    /// After it was told to stop: waits until it is told again.
+    pub(crate) async fn stop_at_once(&mut self) {
+        let told = Instant::now();
+        self.stop().await;
+        while told.elapsed() < SAME_ORDER {
+            self.stop().await;
+        }
     }
 }

@@ -41,19 +41,18 @@ impl Survey {
     /// Opens the device read-only. It may be in use. A log is shown in the zones with which it was
     /// formatted, whatever the spec says.
     pub(crate) fn open(spec: &DeviceSpec) -> Result<Self, OpenError> {
-        let drive = Drive::open_read_only(spec)?;
+        let mut drive = Drive::open_read_only(spec)?;
         let holds = Holds::of(&drive)?;
-        let formatted = match &holds {
-            Holds::Log(formatted) => formatted.zone.filter(|zone| *zone != spec.zone),
-            _ => None,
-        };
-        match formatted {
-            None => Ok(Self { drive, holds, misnamed_zone: None }),
-            Some(zone) => {
-                let drive = Drive::open_read_only(&DeviceSpec { zone, ..spec.clone() })?;
-                Ok(Self { drive, holds, misnamed_zone: Some(spec.zone) })
+        let mut misnamed_zone = None;
+        if let Holds::Log(formatted) = &holds
+            && let Some(zone) = formatted.zone
+        {
+            misnamed_zone = spec.zone.filter(|named| *named != zone);
+            if drive.geometry().zone_capacity.bytes() != zone {
+                drive = drive.in_zones_of(zone)?;
             }
         }
+        Ok(Self { drive, holds, misnamed_zone })
     }
 
     pub(crate) const fn drive(&self) -> &Drive {
@@ -118,9 +117,9 @@ impl Survey {
 pub(crate) fn refuse_foreign(spec: &DeviceSpec) -> Result<(), Failure> {
     match Survey::open(spec) {
         Ok(Survey { holds: Holds::Foreign(what), .. }) => {
-            Err(Failure::work(StartError::Foreign { spec: spec.clone(), what }))
+            Err(StartError::Foreign { spec: spec.clone(), what }.into())
         }
         Ok(_) | Err(OpenError::NotMadeYet { .. }) => Ok(()),
-        Err(error) => Err(Failure::work(error)),
+        Err(error) => Err(error.into()),
     }
 }

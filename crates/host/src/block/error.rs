@@ -34,6 +34,17 @@ pub enum BlockStartError {
 }
 
 impl BlockStartError {
+    /// Whether the same may go well later although nobody changes what was asked for.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Device(error) => error.may_pass(),
+            Self::Open { error, .. } => matches!(error, OpenError::Device(..)),
+            Self::System(_) => true,
+            Self::Foreign { .. } | Self::Unfit(_) => false,
+        }
+    }
+
     pub(super) fn open(settings: &BlockSettings, error: OpenError) -> Self {
         let tier = match &error {
             OpenError::Settings(error) => return Self::Unfit(error.clone()),

@@ -133,6 +133,36 @@ impl OpenError {
         Self::Zones { path: path.into(), why }
     }
 
+    /// Whether the same may go well later although nobody changes what was asked for: another process has the device, or
+    /// the system failed. All else waits for somebody who names another device, or mends this one.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::InUse { .. } => true,
+            Self::Io { source, .. } => !matches!(
+                source.kind(),
+                ErrorKind::PermissionDenied
+                    | ErrorKind::ReadOnlyFilesystem
+                    | ErrorKind::NotADirectory
+                    | ErrorKind::FileTooLarge
+            ),
+            Self::Missing { .. }
+            | Self::NotMadeYet { .. }
+            | Self::NoFolder { .. }
+            | Self::BrokenLink { .. }
+            | Self::NoBlockDevice { .. }
+            | Self::SizeMismatch { .. }
+            | Self::DiskTooSmall { .. }
+            | Self::WrongKind { .. }
+            | Self::LargeBlocks { .. }
+            | Self::Zones { .. }
+            | Self::NotThisDrive { .. }
+            | Self::MemoryTooSmall { .. }
+            | Self::ZoneCount { .. }
+            | Self::TooManyShards { .. } => false,
+        }
+    }
+
     fn path(&self) -> &Path {
         match self {
             Self::InUse { path }

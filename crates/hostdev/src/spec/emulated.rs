@@ -33,15 +33,16 @@ pub(super) fn parse(name: &str, options: &str) -> Result<DeviceSpec, String> {
     };
     let Options { backing, trouble, .. } = options;
     let place = Place::Emulated { model: model.name(), size, backing, trouble };
-    Ok(DeviceSpec { place, zone, engine: None })
+    Ok(DeviceSpec { place, zone: Some(zone), engine: None })
 }
 
 /// As it is read. Requires: an emulated device.
 pub(super) fn fmt(spec: &DeviceSpec, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Place::Emulated { model, size, backing, trouble } = &spec.place else { return Ok(()) };
+    let zone = spec.zone.unwrap_or(ZONE_SIZE);
     match Model::by_name(model) {
-        Some(Model::Zoned(_)) => write!(f, "emulator:{model}?zones={}", size.0 / spec.zone.0)?,
-        _ => write!(f, "emulator:{model}?size={size}&zone={}", spec.zone)?,
+        Some(Model::Zoned(_)) => write!(f, "emulator:{model}?zones={}", size.0 / zone.0)?,
+        _ => write!(f, "emulator:{model}?size={size}&zone={zone}")?,
     }
     for (key, path) in [("backing", backing), ("trouble", trouble)] {
         path.as_ref().map_or(Ok(()), |path| write!(f, "&{key}={}", path.display()))?;
@@ -132,14 +133,15 @@ impl DeviceSpec {
     /// The drive that is modelled, cut to the size that was asked for; `None` for a real device.
     pub(crate) fn model(&self) -> Option<Model> {
         let Place::Emulated { model, size, .. } = &self.place else { return None };
+        let zone = self.zone.unwrap_or(ZONE_SIZE);
         Some(match Model::by_name(model)? {
             Model::Zoned(mut profile) => {
-                let zones = u32::try_from(size.0 / self.zone.0).ok()?;
+                let zones = u32::try_from(size.0 / zone.0).ok()?;
                 profile.geometry.zone_count = zones;
                 Model::Zoned(profile)
             }
             Model::Conventional(profile) => {
-                let cut = profile.scaled_to(*size).with_zones_of(self.zone.blocks_ceil());
+                let cut = profile.scaled_to(*size).with_zones_of(zone.blocks_ceil());
                 Model::Conventional(Box::new(cut))
             }
         })

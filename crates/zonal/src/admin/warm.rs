@@ -15,9 +15,11 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
+use zonal_base::Bytes as Size;
 use zonal_gateway::{Keep, Terms};
 use zonal_host::{
-    Care, Client, Head, Located, ObjectName, OpenError, Opened, ReadError, Trust, Whereabouts,
+    Care, Client, Head, Located, ObjectName, OpenError, Opened, ReadError, ShardStats, Trust,
+    Whereabouts,
 };
 
 use super::Phase;
@@ -54,8 +56,8 @@ const MISSING_PATIENCE: Duration = Duration::from_millis(200);
 /// Until all of the list is on flash, at the end. Clients who miss all the time prolong it.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(30);
 
-const NOT_PINNED: &str =
-    "on flash, but not all of it is pinned: pins have had their share (keep.pinned)";
+/// Where bytes are that are all on flash, and not all pinned.
+const ON_FLASH: &str = "on flash, but not all of it is pinned";
 
 const REFUSED: &str = "refused: flash took no more, or gave it up for what else was warmed";
 
@@ -209,10 +211,26 @@ impl Warmer {
         }
         let is_to_be_pinned = version.as_ref().is_some_and(|version| version.care == Care::Pinned);
         let is_whole = version.is_some() && told.on_flash == told.size;
-        let not_pinned = is_whole && is_to_be_pinned && told.pinned < told.size;
-        let why = outcome.err().filter(|_| !is_whole);
-        told.why = why.or(not_pinned.then(|| NOT_PINNED.to_owned()));
+        told.why = outcome.err().filter(|_| !is_whole);
+        if is_to_be_pinned && told.pinned < told.size {
+            let but = told.why.take().unwrap_or_else(|| ON_FLASH.to_owned());
+            told.why = Some(self.not_pinned(told.size - told.pinned).await + &but);
+        }
         Done::Object(told, version)
+    }
+
+    /// What there is to say about bytes that are not pinned and were to be, besides where they are.
+    async fn not_pinned(&self, missing: u64) -> String {
+        let stats = self.client.stats().await;
+        let has_room =
+            |share: &ShardStats| share.pinned.0 + missing.min(PART_BYTES_MIN) <= share.pinned_max.0;
+        if stats.iter().all(has_room) {
+            return String::new();
+        }
+        let [pinned, most] =
+            [|share: &ShardStats| share.pinned.0, |share: &ShardStats| share.pinned_max.0]
+                .map(|of| Size(stats.iter().map(of).sum()).rounded());
+        format!("no room for pins: {pinned} of the {most} that keep.pinned gives are taken; ")
     }
 
     /// The error is why not all of it is there.

@@ -125,7 +125,7 @@ fn measure(args: Args) -> Result<Report, Failure> {
 
 /// What the device holds. Nothing is made yet.
 fn capacity_of(device: &DeviceSpec) -> Result<Bytes, Failure> {
-    let drive = Drive::open(device).map_err(Failure::work)?;
+    let drive = Drive::open(device)?;
     let geometry = drive.geometry();
     Ok(Bytes(geometry.zone_capacity.bytes().0 * u64::from(geometry.zone_count)))
 }

@@ -20,11 +20,12 @@ use crate::failure::Failure;
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Option<Action>,
-    #[command(flatten)]
-    flags: BlockFlags,
+    // Before the flags, whose last heading it would be under.
     /// Go on without what cannot be read: some blocks may be older than what was acknowledged
     #[arg(long)]
     salvage: bool,
+    #[command(flatten)]
+    flags: BlockFlags,
 }
 
 #[derive(Debug, Subcommand)]

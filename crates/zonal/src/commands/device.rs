@@ -159,7 +159,7 @@ impl LogInfo {
 
 impl Info {
     fn of(spec: &DeviceSpec) -> Result<Self, Failure> {
-        let survey = Survey::open(spec).map_err(Failure::work)?;
+        let survey = Survey::open(spec)?;
         let geometry = *survey.geometry();
         let access = survey.access()?;
         let log = match survey.holds() {
@@ -171,7 +171,9 @@ impl Info {
             (Holds::NothingSeen, _) => {
                 ("nothing-seen", "nothing where we looked: it is formatted when it is used".into())
             }
-            (Holds::Foreign(what), _) => ("foreign", format!("not Zonal's: {what}")),
+            (Holds::Foreign(what), _) => {
+                ("foreign", format!("something that is not Zonal's: {what}"))
+            }
             (Holds::OtherVersion(version), _) => {
                 ("other-version", format!("a log of format version {version}"))
             }

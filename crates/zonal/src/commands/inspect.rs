@@ -29,7 +29,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let spec = device::parse(&args.spec)?;
-    let survey = Survey::open(&spec).map_err(Failure::work)?;
+    let survey = Survey::open(&spec)?;
     if let Some(warning) = survey.warning() {
         eprintln!("zonal: {spec}: {warning}");
     }

@@ -7,6 +7,8 @@
 //! 5. Told to read the configuration again, serve on its terms, and ask origins with its keys, from then on.
 //! 6. Told to stop, let requests end, put what was admitted on flash, and go.
 
+use std::fs::File;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::process;
 use std::sync::Arc;
@@ -21,7 +23,7 @@ use zonal_zonelog::OpenMode;
 use super::print;
 use crate::access_log::Writer;
 use crate::admin::{Admin, Observed, Phase};
-use crate::config::{self, Config, Device, Flags, KeyPair, OriginSpec};
+use crate::config::{self, AccessTo, Config, Device, Flags, KeyPair, Log, LogFormat, OriginSpec};
 use crate::descriptors;
 use crate::failure::Failure;
 use crate::front::Front;
@@ -100,20 +102,17 @@ async fn serve(
         // Nothing is under way yet: what is on flash is as it was.
         () = signals.stop() => return Ok(()),
     };
-    let Started { node, front, origins, found } = started;
-    let devices: Vec<String> = found.devices.iter().map(|of| of.spec.to_string()).collect();
-    let shards = node.client().shard_count();
-    tracing::info!(endpoint = %addresses.0, admin = %addresses.1, ?devices, shards, "serving");
-    let pins = Arc::new(PinsFile::new(config.keep.pins_file.clone()));
+    let Started { node, front, origins, pins, found } = started;
+    tell_of_start(addresses, node.client(), found.devices.len()).await;
     admin.observe(Observed {
         client: node.client().clone(),
         front: front.clone(),
         origins: origins.clone(),
         pins: pins.clone(),
-        devices,
+        devices: found.devices.iter().map(|of| of.spec.to_string()).collect(),
     });
     phase.send_replace(Phase::Serving);
-    print::text(&greeting(config, &found, addresses).text())?;
+    greet(&config.log, &greeting(config, &found, addresses).text())?;
 
     let reloader = Reloader::new(flags, config, found.own_keys.clone());
     loop {
@@ -137,7 +136,7 @@ async fn serve(
     tracing::info!("told to stop: requests that are under way may end");
     phase.send_replace(Phase::Draining);
     tokio::spawn(async move {
-        signals.stop().await;
+        signals.stop_at_once().await;
         tracing::warn!("told to stop again: stopping at once");
         process::exit(1);
     });
@@ -152,6 +151,7 @@ struct Started {
     node: Node,
     front: Front,
     origins: Arc<Origins>,
+    pins: Arc<PinsFile>,
     found: Found,
 }
 
@@ -159,6 +159,8 @@ struct Started {
 struct Found {
     /// Holds the lock of the data directory.
     home: Option<Home>,
+    /// The same where nothing but the file of pins is needed of it.
+    _lock: Option<File>,
     /// A pair that is let in: the one that is shown. `None`: the origin lets in whom it knows.
     keys: Option<(KeyPair, Secret)>,
     /// The same pair, when the configuration names none.
@@ -174,6 +176,7 @@ async fn start(
     access_log: Option<&AccessLog>,
 ) -> Result<Started, Failure> {
     let mut found = Found::find(config)?;
+    let pins = PinsFile::open(config.keep.pins_file.clone()).map_err(Failure::work)?;
     let Found { own_keys, origins, devices, .. } = &found;
     let origins = Arc::new(open_origins(origins, config)?);
     let gateway = zonal_gateway::Config {
@@ -195,7 +198,7 @@ async fn start(
     if let Some(home) = &mut found.home {
         home.keep();
     }
-    Ok(Started { node, front, origins, found })
+    Ok(Started { node, front, origins, pins: Arc::new(pins), found })
 }
 
 fn open_origins(specs: &[OriginSpec], config: &Config) -> Result<Origins, Failure> {
@@ -211,7 +214,7 @@ fn open_origin(spec: &OriginSpec, config: &config::Origin) -> Result<Origin, Fai
     match spec {
         OriginSpec::Folder(root) => {
             FolderOrigin::open(root.clone(), &limits).map(Origin::from).map_err(|error| {
-                Failure::work(format!(
+                Failure::request(format!(
                     "the origin's folder {}: {error}: make it, or name another with --origin (origin.spec)",
                     root.display()
                 ))
@@ -223,12 +226,12 @@ fn open_origin(spec: &OriginSpec, config: &config::Origin) -> Result<Origin, Fai
             }
             S3Origin::open(endpoint.clone(), region.clone(), credentials, limits)
                 .map(Origin::from)
-                .map_err(|error| Failure::work(format!("the origin {endpoint}: {error}")))
+                .map_err(|error| Failure::request(format!("the origin {endpoint}: {error}")))
         }
         OriginSpec::Store(store) => store
             .open(&config.buckets[0], limits)
             .map(Origin::from)
-            .map_err(|error| Failure::work(format!("the origin {spec}: {error}"))),
+            .map_err(|error| Failure::request(format!("the origin {spec}: {error}"))),
     }
 }
 
@@ -238,9 +241,10 @@ impl Found {
         let is_all_named = (config.keys.is_some() || !config.more_keys.is_empty() || !takes_keys)
             && config.origins.iter().all(|origin| origin.spec.is_some())
             && config.devices.iter().all(|device| device.spec.is_some());
-        let mut home = match is_all_named {
-            true => None,
-            false => Some(Home::open(&config.data_dir)?),
+        let (mut home, lock) = match is_all_named {
+            true if config.keep.is_pins_file_named => (None, None),
+            true => (None, Home::keep_to_itself(&config.data_dir)?),
+            false => (Some(Home::open(&config.data_dir)?), None),
         };
         let mut devices = Vec::with_capacity(config.devices.len());
         for device in &config.devices {
@@ -295,7 +299,7 @@ impl Found {
                 None => OriginSpec::Folder(needed(&mut home).origin()?),
             });
         }
-        Ok(Self { home, keys, own_keys, origins, devices })
+        Ok(Self { home, _lock: lock, keys, own_keys, origins, devices })
     }
 
     /// The origins that are asked with keys, with those that are configured now.
@@ -342,10 +346,32 @@ fn refuse_own_keys(config: &Config, keys: &KeyPair) -> Result<(), Failure> {
     Ok(())
 }
 
+async fn tell_of_start(
+    (endpoint, admin): (SocketAddr, SocketAddr),
+    client: &Client,
+    devices: usize,
+) {
+    let (shards, stats) = (client.shard_count(), client.stats().await);
+    // How much can be pinned is not plain from keep.pinned alone.
+    let pinned_bytes: u64 = stats.iter().map(|share| share.pinned.0).sum();
+    let pinned_max_bytes: u64 = stats.iter().map(|share| share.pinned_max.0).sum();
+    tracing::info!(%endpoint, %admin, devices, shards, pinned_bytes, pinned_max_bytes, "serving");
+}
+
+/// Where standard output is the access log's, it is no place for a greeting; nor is standard error among lines of JSON.
+fn greet(log: &Log, text: &str) -> Result<(), Failure> {
+    match (&log.access, log.format) {
+        (Some(AccessTo::StandardOutput), LogFormat::Json) => {}
+        (Some(AccessTo::StandardOutput), LogFormat::Text) => eprint!("{text}"),
+        (Some(AccessTo::File(_)) | None, _) => print::text(text)?,
+    }
+    Ok(())
+}
+
 fn greeting<'a>(
     config: &'a Config,
     found: &'a Found,
-    (endpoint, admin): (std::net::SocketAddr, std::net::SocketAddr),
+    (endpoint, admin): (SocketAddr, SocketAddr),
 ) -> Greeting<'a> {
     let has_samples = config.origins.iter().any(|origin| origin.spec.is_none());
     let path = match has_samples {

@@ -1,6 +1,6 @@
 //! The access log: a line for each request, in a file that can be moved away, and no secret in it.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc;
@@ -10,8 +10,10 @@ use std::time::Instant;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{ACCESS_KEY, DEVICE, PATIENCE, Place, SECRET_KEY, Zonal, check_failure};
-use crate::http::S3;
+use crate::harness::{
+    ACCESS_KEY, DEVICE, PATIENCE, Place, SECRET_KEY, Zonal, check_failure, zonal,
+};
+use crate::http::{self, S3};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";
@@ -115,7 +117,7 @@ fn after_sighup_it_goes_on_in_a_new_file() {
 fn a_file_that_cannot_be_written_is_refused_at_the_start() {
     let place = Place::new();
     let words = ["serve", "--access-log", "none/access.json"];
-    check_failure(place.path(), &words, (1, "log.access: none/access.json: No such file"));
+    check_failure(place.path(), &words, (2, "log.access: none/access.json: No such file"));
 }
 
 #[test]
@@ -130,6 +132,43 @@ fn what_is_lost_is_counted_and_told_and_no_request_fails() {
     assert_eq!(zonal.s3().get("/bucket/a").unwrap().status, 200);
     zonal.await_metric("zonal_gateway_access_lines_lost_total", 2);
     zonal.stop();
+}
+
+/// The lines to copy stood among those of JSON, a secret in them.
+#[test]
+fn standard_output_is_the_access_logs_alone_where_it_goes_there() {
+    for format in ["text", "json"] {
+        let place = Place::new();
+        let [listen, admin] = [(); 2].map(|()| {
+            let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+            taken.local_addr().unwrap()
+        });
+        let to = |name: &str| File::create(place.path().join(name)).unwrap();
+        let mut child = zonal(place.path())
+            .args(["serve", "--listen", &listen.to_string(), "--admin", &admin.to_string()])
+            .args(["--device", DEVICE, "--origin", "file:origin"])
+            .args(["--access-log", "-", "--log-format", format])
+            .stdout(to("access"))
+            .stderr(to("log"))
+            .spawn()
+            .unwrap();
+        let begin = Instant::now();
+        while !http::get(admin, "/readyz").is_ok_and(|ready| ready.status == 200) {
+            assert!(begin.elapsed() < PATIENCE, "it does not come up");
+            thread::yield_now();
+        }
+        assert_eq!(S3::new(listen, ACCESS_KEY, SECRET_KEY).get("/bucket/a").unwrap().status, 403);
+        let id = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(id, Signal::TERM).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+        let written = lines(&place, "access");
+        assert_eq!(written.len(), 1, "{written:?}");
+        let log = fs::read_to_string(place.path().join("log")).unwrap();
+        match format {
+            "json" => assert!(!lines(&place, "log").is_empty()),
+            _ => assert!(log.contains("export AWS_ACCESS_KEY_ID="), "{log}"),
+        }
+    }
 }
 
 #[test]

@@ -212,26 +212,37 @@ fn what_cannot_be_meant_or_done_is_refused_with_what_to_do() {
     assert!(!folder.join("capacity").exists(), "nothing was made");
 
     fs::write(folder.join("capacity"), noise(128 << 20, 1)).unwrap();
-    refused(&DEVICES, (1, "capacity: holds something that is not a block device of Zonal's"));
+    refused(&DEVICES, (2, "capacity: holds something that is not a block device of Zonal's"));
     fs::remove_file(folder.join("capacity")).unwrap();
     fs::write(folder.join("file"), "of somebody").unwrap();
     let words = [&["block", "--socket", "file"], &DEVICES[..]].concat();
-    check_failure(folder, &words, (1, "cannot listen on file: "));
+    check_failure(folder, &words, (2, "cannot listen on file: "));
 
     let block = Block::start(&place, &with(&["--export", "vm=32MiB"]));
     let socket = block.socket.display().to_string();
     let words = [&["block", "--socket", &socket], &DEVICES[..]].concat();
     check_failure(folder, &words, (1, &format!("cannot listen on {socket}: ")));
     block.stop();
-    refused(&with(&["--export", "vm=16MiB"]), (1, "the export \"vm\" is larger than that already"));
-    refused(&["--capacity", DEVICES[1]], (1, ""));
+    refused(&with(&["--export", "vm=16MiB"]), (2, "the export \"vm\" is larger than that already"));
+    refused(&["--capacity", DEVICES[1]], (2, ""));
     let cache =
         ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--device", DEVICES[1]];
     check_failure(
         folder,
         &cache,
-        (1, "capacity: holds something that is not a cache (a part of a block device"),
+        (2, "capacity: holds something that is not a cache (a part of a block device"),
     );
+}
+
+/// They stood under "Log:".
+#[test]
+fn what_is_no_setting_stands_apart_from_them_in_the_help() {
+    let folder = folder();
+    for (words, flag) in [(&["block"][..], "--salvage"), (&["block", "format"], "--yes")] {
+        let help = run(folder.path(), &[words, &["--help"]].concat()).stdout;
+        let help = String::from_utf8(help).unwrap();
+        assert!(help.find(flag) < help.find("Devices and exports:"), "{help}");
+    }
 }
 
 #[test]
@@ -246,6 +257,10 @@ fn a_block_device_is_made_anew_only_when_its_loss_is_meant() {
     check_failure(folder, &format, (2, "file:buffer?size=16MiB&zone=2MiB holds"));
     let formatted = run(folder, &[&format[..], &["--yes"]].concat());
     assert_eq!(String::from_utf8(formatted.stdout).unwrap(), "vm  32MiB  of tenant vm\n");
+    let formatted = run(folder, &[&format[..], &["--yes", "--json"]].concat());
+    let formatted: serde_json::Value = serde_json::from_slice(&formatted.stdout).unwrap();
+    let made = serde_json::json!({ "name": "vm", "tenant": "vm", "size_bytes": 32 << 20 });
+    assert_eq!(formatted, serde_json::json!({ "exports": [made] }));
     let block = Block::start(&place, &DEVICES);
     assert_eq!(block.client("vm").read(0, 4096).unwrap(), [0; 4096]);
     block.stop();

@@ -125,7 +125,7 @@ fn an_origin_that_went_missing_is_not_made_again() {
     let origin = folder.path().join("zonal-data/origin");
     fs::rename(&origin, folder.path().join("elsewhere")).unwrap();
     let serve = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-    check_failure(folder.path(), &serve, (1, "no origin is named, and the folder "));
+    check_failure(folder.path(), &serve, (2, "no origin is named, and the folder "));
     assert!(!origin.exists());
     fs::create_dir(&origin).unwrap();
     Zonal::start(folder.path(), &[]).stop();

@@ -26,7 +26,7 @@ fn a_device_is_formatted_once_and_again_only_when_its_loss_is_meant() {
     let folder = folder();
     let here = folder.path();
     let said = "flash: does not exist: to make a file, say how large it shall be";
-    check_failure(here, &["device", "info", "file:flash"], (1, said));
+    check_failure(here, &["device", "info", "file:flash"], (2, said));
     let spec = "file:flash?size=64MiB&zone=4MiB";
     let info = &json(here, &["device", "format", spec, "--shards", "3", "--json"])[0];
     assert_eq!((&info["holds"], &info["log"]["shards"]), (&"log".into(), &3.into()));
@@ -130,15 +130,19 @@ fn what_lies_between_the_starts_of_zones_is_not_written_over() {
     assert_eq!(info["holds"], "foreign");
     assert!(info["about"].as_str().unwrap().contains(shown), "{info}");
     let said = format!("part: holds something that is not a cache ({shown}");
-    check_serve(here, "file:part", &[], (1, &said));
-    check_failure(here, &["bench", "--device", "file:part"], (1, &said));
-    check_failure(here, &["bench", "--device", "file:part", "--format"], (1, &said));
+    check_serve(here, "file:part", &[], (2, &said));
+    check_failure(here, &["bench", "--device", "file:part"], (2, &said));
+    check_failure(here, &["bench", "--device", "file:part", "--format"], (2, &said));
     let output = run(here, &["bench", "--device", "file:part"]);
-    let told = "or lose what it holds: zonal device format 'file:part?zone=64MiB' --yes\n";
+    let told = "or lose what it holds: zonal device format 'file:part' --yes\n";
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.ends_with(told), "{said}");
     let format = ["device", "format", "file:part"];
-    check_failure(here, &format, (2, "file:part?zone=64MiB holds not Zonal's: at byte 1048576"));
+    check_failure(
+        here,
+        &format,
+        (2, "file:part holds something that is not Zonal's: at byte 1048576"),
+    );
     assert!(fs::read(here.join("part")).unwrap() == before, "nothing was written");
 
     // As it was told.
@@ -163,7 +167,7 @@ fn a_file_system_that_was_made_over_a_cache_is_somebody_elses() {
         here,
         spec,
         &[],
-        (1, &format!("flash: holds something that is not a cache ({what})")),
+        (2, &format!("flash: holds something that is not a cache ({what})")),
     );
 }
 
@@ -185,7 +189,7 @@ fn a_start_that_fails_leaves_no_device_behind() {
     let second = ["--device", "file:nowhere/small?size=512MiB"];
     let no_folder =
         "nowhere/small: the folder nowhere does not exist: make it, or name another path";
-    check_serve(here, "file:small?size=512MiB", &second, (1, no_folder));
+    check_serve(here, "file:small?size=512MiB", &second, (2, no_folder));
     assert!(!here.join("small").exists());
     // What was there stays.
     File::create(here.join("small")).unwrap().set_len(64 << 20).unwrap();
@@ -233,6 +237,31 @@ fn a_device_that_was_divided_otherwise_says_how_and_what_to_write() {
     assert_eq!(info["idle_bytes"], 12345);
 }
 
+/// It was opened in zones of 64 MiB, and refused.
+#[test]
+fn a_device_that_is_named_without_zones_is_taken_in_those_it_was_formatted_with() {
+    let place = Place::new();
+    place.object("a", &noise(30 << 20, 1));
+    let here = place.path();
+    for (device, zone, count) in [("small", "4MiB", 32), ("large", "128MiB", 8)] {
+        let size = if device == "small" { "128MiB" } else { "1GiB" };
+        let format = format!("file:{device}?size={size}&zone={zone}");
+        json(here, &["device", "format", &format, "--shards", "1", "--json"]);
+        let spec = format!("file:{device}");
+        let info = &json(here, &["device", "info", &spec, "--json"])[0];
+        assert_eq!((&info["zone_count"], &info["holds"]), (&count.into(), &"log".into()));
+        assert_eq!(info["warnings"], serde_json::json!([]), "{info}");
+        assert_eq!(json(here, &["inspect", &spec, "--json"]).len(), count);
+        let words = ["--freshness", "immutable", "--policy", "zone-fifo"];
+        for x_cache in ["MISS", "HIT"] {
+            let zonal = place.start_on(&spec, &words);
+            let answer = zonal.s3().get("/bucket/a").unwrap();
+            assert_eq!((answer.status, answer.header("x-cache")), (200, x_cache), "{device}");
+            zonal.stop();
+        }
+    }
+}
+
 /// Zones with records do not say how large they are: opened with others, the cache was lost without a word.
 #[test]
 fn zones_with_records_are_known_by_their_places() {
@@ -256,16 +285,16 @@ fn a_device_that_is_not_there_is_explained() {
     let here = folder.path();
     let said =
         "nosuch: does not exist yet: `zonal device format`, `zonal serve` and `zonal bench` make";
-    check_failure(here, &["device", "info", "file:nosuch?size=1GiB"], (1, said));
-    check_failure(here, &["inspect", "file:nosuch?size=1GiB"], (1, said));
+    check_failure(here, &["device", "info", "file:nosuch?size=1GiB"], (2, said));
+    check_failure(here, &["inspect", "file:nosuch?size=1GiB"], (2, said));
     let said = "/dev/nosuch: does not exist: name one of the devices that `lsblk -p` lists";
-    check_failure(here, &["device", "info", "block:/dev/nosuch"], (1, said));
-    check_failure(here, &["device", "format", "block:/dev/nosuch"], (1, said));
-    check_serve(here, "block:/dev/nosuch", &[], (1, said));
+    check_failure(here, &["device", "info", "block:/dev/nosuch"], (2, said));
+    check_failure(here, &["device", "format", "block:/dev/nosuch"], (2, said));
+    check_serve(here, "block:/dev/nosuch", &[], (2, said));
     symlink("nowhere", here.join("link")).unwrap();
     let said =
         "link: is a symbolic link to nothing: make or mount what it leads to, or name another";
-    check_serve(here, "file:link?size=1GiB", &[], (1, said));
+    check_serve(here, "file:link?size=1GiB", &[], (2, said));
     let none = "--shards must be at least 1";
     check_failure(here, &["bench", "--device", "file:x?size=1GiB", "--shards", "0"], (2, none));
 }

@@ -135,7 +135,7 @@ fn a_modelled_drive_that_cannot_be_is_refused_and_nothing_is_changed() {
     check_failure(
         here,
         &["device", "info", ZONED],
-        (1, "drive: does not exist yet: `zonal device format`"),
+        (2, "drive: does not exist yet: `zonal device format`"),
     );
     check_failure(
         here,
@@ -143,17 +143,17 @@ fn a_modelled_drive_that_cannot_be_is_refused_and_nothing_is_changed() {
         (2, "emulator:zn540?zones=4 is in memory: nothing of it would stay"),
     );
     let whole = ["bench", "--device", "emulator:zn540"];
-    check_failure(here, &whole, (1, "zn540: takes 950.79GiB of memory when it is full, and "));
+    check_failure(here, &whole, (2, "zn540: takes 950.79GiB of memory when it is full, and "));
     let shown = printed(here, &["device", "info", "emulator:zn540"]);
     assert!(shown.contains("zones          904 of 1077MiB"), "looking takes no memory: {shown}");
     fs::write(here.join("drive"), "mine").unwrap();
     for command in ["info", "format"] {
         let said = "drive: is not the file of a modelled drive: name another with backing=";
-        check_failure(here, &["device", command, ZONED], (1, said));
+        check_failure(here, &["device", command, ZONED], (2, said));
     }
     assert_eq!(fs::read(here.join("drive")).unwrap(), b"mine");
     let away = format!("{}&backing=away/drive", "emulator:zn540?zones=4");
-    check_failure(here, &["device", "format", &away], (1, "away/drive: the folder away does not"));
+    check_failure(here, &["device", "format", &away], (2, "away/drive: the folder away does not"));
     assert_eq!(entries(here), ["drive"]);
 }
 

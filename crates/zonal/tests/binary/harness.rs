@@ -114,14 +114,26 @@ impl Process {
     /// Waits for the end.
     #[track_caller]
     pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.wait_with(|_| ())
+    }
+
+    #[track_caller]
+    fn wait_with(&mut self, meanwhile: fn(&Self)) -> ExitStatus {
         let begin = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
             assert!(begin.elapsed() < PATIENCE, "it does not stop: {}", self.log());
+            meanwhile(self);
             std::thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    /// SIGTERM again and again, until the end.
+    #[track_caller]
+    pub(crate) fn insist(&mut self) -> ExitStatus {
+        self.wait_with(Self::terminate)
     }
 
     /// SIGTERM, and all is well.

@@ -6,7 +6,7 @@ use std::process::Output;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{Place, Zonal, check_failure, folder, noise};
+use crate::harness::{ACCESS_KEY, Place, SECRET_KEY, Zonal, check_failure, folder, noise};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
@@ -97,13 +97,23 @@ fn what_is_not_pinned_has_its_reason() {
     let said = text(&output.stdout);
     let reasons = [
         "bucket/large: ",
-        " of 8.0 MiB pinned (0 B on flash before, 8.0 MiB fetched): on flash, but not all of it is pinned: ",
+        " of 8.0 MiB pinned (0 B on flash before, 8.0 MiB fetched): no room for pins: ",
+        " that keep.pinned gives are taken; on flash, but not all of it is pinned\n",
         "bucket/kept: 0 B of 0 B pinned (0 B on flash before, 0 B fetched): never: a rule keeps it out",
         "bucket/none: 0 B of 0 B pinned (0 B on flash before, 0 B fetched): not found\n",
     ];
     assert!(reasons.iter().all(|reason| said.contains(reason)), "{said}");
     let error = "zonal: not all of what was named is pinned: 3 of 3 objects are not, or a part of them; they stay named\n";
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(1), error));
+
+    // What the policy did not write for want of room was said to be only in memory.
+    let table = text(&place.cache(&zonal, "stats", &[]).stdout);
+    let most = zonal.metric("zonal_cache_pinned_max_bytes");
+    assert!(
+        table.contains(&format!(" of {:.1} MiB that may be, ", most as f64 / 1048576.0)),
+        "{table}"
+    );
+    assert!(zonal.log().contains(&format!("pinned_max_bytes={most}")), "{}", zonal.log());
 
     let prefixes = (0..65).map(|n| format!("bucket/{n}\t*\n")).collect::<String>();
     fs::write(place.path().join("list"), prefixes).unwrap();
@@ -136,6 +146,39 @@ fn the_file_may_be_edited_and_must_be_writable() {
     assert!(error.contains("answered 500: no/such/pins cannot be written: "), "{error}");
     assert_eq!((output.status.code(), pinned(&place, &zonal, "a")), (Some(1), 0));
     zonal.stop();
+}
+
+/// Two servers in one folder, each with a device of its own, wrote over each other's pins.
+#[test]
+fn one_server_pins_in_a_folder() {
+    let place = Place::new();
+    place.object("a", &noise(1000, 1));
+    place.object("b", &noise(1000, 2));
+    let second = |more: &[&'static str]| -> Vec<&'static str> {
+        let device = ["--device", "file:other?size=256MiB&zone=8MiB", "--origin", "file:origin"];
+        let keys = ["--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY];
+        [&device[..], &keys, more].concat()
+    };
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    // Nothing was pinned yet: both may start, and who pins first has the file.
+    let (one, other) = (place.start(&[]), Zonal::start(place.path(), &second(&[])));
+    assert_eq!(place.cache(&one, "pin", &["bucket/a"]).status.code(), Some(0));
+    let refused = place.cache(&other, "pin", &["bucket/b"]);
+    let why = "the file of pins zonal-data/pins is in use by another zonal: stop it";
+    assert!(text(&refused.stderr).contains(why), "{}", text(&refused.stderr));
+    assert_eq!((refused.status.code(), pins(&place).as_str()), (Some(1), "bucket/a\n"));
+    other.stop();
+    check_failure(place.path(), &[&serve[..], &second(&[])].concat(), (1, why));
+    let elsewhere = second(&["--keep-pins-file", "pins"]);
+    Zonal::start(place.path(), &elsewhere).stop();
+    one.stop();
+    Zonal::start(place.path(), &second(&[])).stop();
+
+    // One that keeps more in the folder has it to itself from the start.
+    let all = Zonal::start(place.path(), &[]);
+    let why = "the data directory zonal-data is in use by another zonal: stop it, or name another";
+    check_failure(place.path(), &[&serve[..], &second(&[])].concat(), (1, why));
+    all.stop();
 }
 
 #[test]

@@ -106,11 +106,15 @@ fn a_data_directory_that_cannot_be_made_is_named() {
     fs::write(folder.path().join("file"), "").unwrap();
     let words =
         ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data-dir", "file/data"];
-    check_failure(folder.path(), &words, (1, "cannot make the data directory file/data: "));
+    check_failure(folder.path(), &words, (2, "cannot make the data directory file/data: "));
     let words = [&words[..5], &["--data-dir", "no/data"]].concat();
     let said = "cannot make the data directory no/data: No such file or directory (os error 2): make \
                 the folder that it lies in, or name another with --data-dir";
-    check_failure(folder.path(), &words, (1, said));
+    check_failure(folder.path(), &words, (2, said));
+    // It was taken where nothing was needed of it yet, and the first order to pin failed.
+    let named =
+        ["--device", DEVICE, "--origin", "file:.", "--access-key", "a", "--secret-key", "b"];
+    check_failure(folder.path(), &[&words[..], &named].concat(), (2, said));
     assert_eq!(entries(folder.path()), ["file"]);
 }
 
@@ -139,7 +143,7 @@ fn a_start_that_fails_leaves_nothing_of_what_it_made() {
     check_failure(
         place.path(),
         &[&serve[..], &["--origin", "file:no"]].concat(),
-        (1, "the origin's folder no: "),
+        (2, "the origin's folder no: "),
     );
     assert_eq!(entries(&data), before);
 }
@@ -168,8 +172,8 @@ fn check_foreign(content: &[u8], position: usize, said: &str) {
         "b",
     ];
     let told = format!("flash: holds something that is not a cache ({said})");
-    check_failure(place.path(), &words, (1, &told));
-    let told = format!("{spec} holds not Zonal's: {said}: add --yes to lose it");
+    check_failure(place.path(), &words, (2, &told));
+    let told = format!("{spec} holds something that is not Zonal's: {said}: add --yes to lose it");
     check_failure(place.path(), &["device", "format", spec], (2, &told));
     assert!(fs::read(&path).unwrap() == disk, "what it held is as it was");
 }
@@ -230,7 +234,7 @@ fn an_origin_that_is_not_there_is_named() {
         folder.path(),
         &words,
         (
-            1,
+            2,
             "the origin's folder nowhere: No such file or directory (os error 2): make it, or name another",
         ),
     );

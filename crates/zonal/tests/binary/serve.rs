@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::net::TcpStream;
 
+use rustix::process::Signal;
+
 use crate::harness::{Place, noise};
 
 #[test]
@@ -59,6 +61,30 @@ fn a_prefix_may_be_trusted_more_than_the_rest() {
     }
 }
 
+/// How much of the cache came back, and what the time went into, could be seen nowhere.
+#[test]
+fn the_log_of_a_restart_says_what_was_recovered() {
+    let place = Place::new();
+    place.object("a", &noise(1 << 20, 1));
+    let words = ["--log-format", "json", "--policy", "zone-fifo", "--shards", "2"];
+    let zonal = place.start(&words);
+    assert_eq!(zonal.s3().get("/bucket/a").unwrap().status, 200);
+    zonal.stop();
+    let zonal = place.start(&words);
+    let lines: Vec<serde_json::Value> =
+        zonal.log().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut told = lines.iter().filter(|line| line["message"] == "recovered what the device held");
+    let told = told.next().unwrap();
+    assert_eq!(
+        (&told["objects"], &told["pieces"], &told["shards"]),
+        (&1.into(), &4.into(), &2.into())
+    );
+    assert!((1 << 20) < told["bytes"].as_u64().unwrap(), "{told}");
+    assert!(0.0 < told["seconds"].as_f64().unwrap(), "{told}");
+    assert_eq!(told["device"], crate::harness::DEVICE);
+    zonal.stop();
+}
+
 #[test]
 fn it_is_healthy_and_ready_while_it_serves() {
     let place = Place::new();
@@ -83,8 +109,12 @@ fn logs_may_be_json_and_say_where_it_serves_and_that_it_stopped() {
     zonal.wait();
     let events: Vec<serde_json::Value> =
         zonal.log().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(events.first().unwrap()["message"], "serving");
-    assert_eq!(events.first().unwrap()["endpoint"], zonal.endpoint.to_string());
+    let [formatted, serving, ..] = &events[..] else { panic!("{events:?}") };
+    assert_eq!((&formatted["message"], &formatted["level"]), (&"formatted".into(), &"INFO".into()));
+    assert_eq!(serving["message"], "serving");
+    assert_eq!(serving["endpoint"], zonal.endpoint.to_string());
+    // It was text, of an array.
+    assert_eq!(serving["devices"], 1);
     assert_eq!(events.last().unwrap()["message"], "stopped");
 }
 
@@ -129,9 +159,22 @@ fn a_download_that_does_not_end_is_cut_and_a_second_order_is_obeyed_at_once() {
     let mut zonal = place.start(&[]);
     let _held = zonal.s3().begin_get("/bucket/long").unwrap();
     zonal.terminate();
-    while zonal.admin("/readyz").status == 200 {}
+    assert_eq!(zonal.insist().code(), Some(1), "{}", zonal.log());
+}
+
+/// GNU `timeout` sends its signal to the process and to its group. The second took what was meant to end well for a crash.
+#[test]
+fn two_signals_at_once_are_one_order() {
+    let place = Place::new();
+    let content = noise(LONG, 7);
+    place.object("long", &content);
+    let mut zonal = place.start(&[]);
+    let download = zonal.s3().begin_get("/bucket/long").unwrap();
     zonal.terminate();
-    assert_eq!(zonal.wait().code(), Some(1), "{}", zonal.log());
+    zonal.signal(Signal::INT);
+    while zonal.admin("/readyz").status == 200 {}
+    assert!(download.finish().unwrap().body == content, "the download ended well");
+    assert_eq!(zonal.wait().code(), Some(0), "{}", zonal.log());
 }
 
 #[test]
@@ -150,9 +193,7 @@ fn a_second_order_to_stop_is_a_crash_that_brings_nothing_back() {
     assert_eq!(s3.put("/bucket/changed", b"new").unwrap().status, 200);
     assert_eq!(s3.delete("/bucket/removed").unwrap().status, 204);
     zonal.terminate();
-    while zonal.admin("/readyz").status == 200 {}
-    zonal.terminate();
-    assert_eq!(zonal.wait().code(), Some(1), "{}", zonal.log());
+    assert_eq!(zonal.insist().code(), Some(1), "{}", zonal.log());
     let zonal = place.start(&["--freshness", "immutable"]);
     let s3 = zonal.s3();
     assert_eq!(s3.get("/bucket/kept").unwrap().text(), "old");

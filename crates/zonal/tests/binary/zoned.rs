@@ -112,7 +112,9 @@ fn what_somebody_else_wrote_to_a_zoned_drive_is_foreign() {
     let info = json(here.path(), &["device", "info", &spec, "--json"]);
     assert_eq!(info["holds"], "foreign", "{info}");
     let format = ["device", "format", &spec];
-    let said = format!("{spec} holds not Zonal's: 1 of its zones are written to, first ");
+    let said = format!(
+        "{spec} holds something that is not Zonal's: 1 of its zones are written to, first "
+    );
     check_failure(here.path(), &format, (2, &said));
     let formatted = json(here.path(), &["device", "format", &spec, "--yes", "--json"]);
     assert_eq!(formatted["holds"], "nothing");

@@ -1,7 +1,8 @@
 //! `zonal block format`: an empty block device, whatever its devices held.
 
+use serde::Serialize;
 use tokio::task::LocalSet;
-use zonal_host::{Block, BlockMode, BlockSettings};
+use zonal_host::{Block, BlockMode, BlockSettings, Export};
 
 use crate::commands::device::agree_to_loss;
 use crate::commands::print;
@@ -13,11 +14,28 @@ use crate::failure::Failure;
 #[command(after_help = "\
 Example: zonal block format --capacity block:/dev/nvme1n1 --buffer block:/dev/nvme0n1 --export vm=500GiB --yes")]
 pub(super) struct Args {
-    #[command(flatten)]
-    flags: BlockFlags,
+    // Before the flags, whose last heading they would be under.
     /// Lose what the devices hold [without it: asks at a terminal, and refuses elsewhere]
     #[arg(long)]
     yes: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    flags: BlockFlags,
+}
+
+/// What was made.
+#[derive(Debug, Serialize)]
+struct Formatted {
+    exports: Vec<Made>,
+}
+
+#[derive(Debug, Serialize)]
+struct Made {
+    name: String,
+    tenant: String,
+    size_bytes: u64,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
@@ -53,6 +71,11 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         block.stop().await.map_err(Failure::work)?;
         Ok::<_, Failure>(exports)
     })?;
+    if args.json {
+        let made =
+            |Export { name, tenant, blocks }| Made { name, tenant, size_bytes: blocks.bytes().0 };
+        return print::json(&Formatted { exports: exports.into_iter().map(made).collect() });
+    }
     for export in exports {
         let size = export.blocks.bytes();
         print::text(&format!("{}  {size}  of tenant {}\n", export.name, export.tenant))?;

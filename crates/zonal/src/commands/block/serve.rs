@@ -77,7 +77,7 @@ async fn serve(config: &BlockConfig, mode: BlockMode) -> Result<(), Failure> {
     signals.stop().await;
     tracing::info!("told to stop: requests that are under way are answered");
     spawn_local(async move {
-        signals.stop().await;
+        signals.stop_at_once().await;
         tracing::warn!("told to stop again: stopping at once");
         process::exit(1);
     });

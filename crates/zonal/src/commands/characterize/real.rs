@@ -28,10 +28,10 @@ pub(super) fn measure(
 ) -> Result<Report, Failure> {
     agree_to_loss(spec, may_lose)?;
     // A file that was not there before is not there afterwards.
-    let drive = Drive::open(spec).and_then(Drive::claim).map_err(Failure::work)?;
+    let drive = Drive::open(spec).and_then(Drive::claim)?;
     let memory = memory();
     let options = ShardOptions { shard: 0, shard_count: 1, queue_depth: READS_MAX, pool: &memory };
-    let mut device = Real(drive.shard(&options).map_err(Failure::work)?);
+    let mut device = Real(drive.shard(&options)?);
     let mut clock = RealTime::new(|device: &mut Real, span| device.0.wait(span));
     let settings = Settings { note: Some(NOTE), ..settings };
     let report = match spec.place {

@@ -22,7 +22,7 @@ pub(in crate::commands) fn agree_to_loss(
         Ok(survey) => survey,
         // A file that is not there yet is made.
         Err(OpenError::NotMadeYet { .. }) => return Ok(()),
-        Err(error) => return Err(Failure::work(error)),
+        Err(error) => return Err(error.into()),
     };
     if *survey.holds() == Holds::Nothing {
         return Ok(());
