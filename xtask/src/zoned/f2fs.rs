@@ -61,8 +61,8 @@ for queue in /sys/block/nvme*/queue; do
     *) plain=$name;;
   esac
 done
-given() { awk '{ printf "%d", $7 * 512 }' /sys/block/$1/stat; }
-moved() { cat /sys/fs/f2fs/*/moved_blocks_foreground /sys/fs/f2fs/*/moved_blocks_background 2>/dev/null | awk '{ sum += $1 } END { printf "%d", sum }'; }
+given() { set -- $(cat /sys/block/$1/stat); echo $(($7 * 512)); }
+moved() { cat /sys/fs/f2fs/*/moved_blocks_foreground /sys/fs/f2fs/*/moved_blocks_background 2>/dev/null | awk '{ sum += $1 } END { print sum + 0 }'; }
 told() { tr ',{}' '\n' < /run/report | sed -n "s/^ *\"$1\": *\([0-9.]*\).*/\1/p" | head -n 1; }
 rounds() {
   total=0; flags='--format --prefill-seconds 1800 --prefill-rate max'
