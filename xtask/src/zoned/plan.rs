@@ -192,7 +192,7 @@ pub(super) const SUITES: [Suite; 7] = [
         name: "cache",
         what: "`zonal serve`, `device info` and `format`, `inspect`; zones that go away under a cache",
         program: Program::Binary,
-        tests: "zoned::",
+        tests: "zoned:: --skip block::",
         drives: &["zns", "zns-6-open", "null_blk", "smr"],
         needs: Needs::Nothing,
     },
