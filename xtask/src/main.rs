@@ -21,7 +21,9 @@ usage: cargo xtask COMMAND
   setup          install the test tools under .tools/ (quick when they are there)
   test-zoned [KERNEL|DRIVE|SUITE...]
                  zoned drives under real kernels, in QEMU (all, or what is named)
-  zoned-f2fs     a cache on a file of F2FS beside one on the same zoned drive, in QEMU";
+  zoned-f2fs [TIMES]
+                 a cache on a file of F2FS beside one on the same zoned drive, in QEMU, until each
+                 has written what the file holds so often (4)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -32,7 +34,7 @@ fn main() -> ExitCode {
         ["tidy"] => exit_code(tidy::run(&root)),
         ["setup"] => exit_code(setup::run(&root)),
         ["test-zoned", names @ ..] => zoned::named(&root, names),
-        ["zoned-f2fs"] => zoned::compare_with_f2fs(&root),
+        ["zoned-f2fs", words @ ..] => zoned::compare_with_f2fs(&root, words),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)

@@ -33,21 +33,19 @@ const PLAIN_MIB: u64 = 64;
 /// MiB that a cache on a file writes over at once: the least that it takes.
 const REGION_MIB: u64 = 2;
 
-/// Percent of what F2FS says is free that the file takes.
-const SHARE: u64 = 95;
+/// Percent of what F2FS says is free that the file takes. With 95 it cleans so much that a byte written cost ten.
+const SHARE: u64 = 80;
 
 /// Keys of the workload: values of so many times what the file holds.
 const KEYS: u64 = 8;
 
-/// A read-through by zipf, until the cache has written [`ROUNDS`] times what the file holds.
+/// A read-through by zipf.
 const WORKLOAD: &str = "--shards 1 --chunk 64KiB --value 64KiB --dist zipf:0.9 --policy zone-lru --tasks 8 \
-                        --warmup-seconds 0 --seconds 60 --segments 1 --json";
+                        --warmup-seconds 0 --seconds 30 --segments 1 --json";
 
-/// How often what the file holds is written.
-const ROUNDS: u64 = 4;
-
-/// And how often before a round counts: F2FS has cleaned for a while then.
-const BEFORE: u64 = 2;
+/// How often the cache writes what the file holds, unless the command line says otherwise. Half of it comes before what counts:
+/// F2FS has cleaned for a while then.
+const TIMES: u64 = 4;
 
 /// Waits for the drives, and names them by what they are. Then rounds of the workload, each a run of the cache: what it wrote,
 /// what the zoned drive and the other one were given meanwhile (sectors written are the seventh word of `stat`), blocks that
@@ -66,7 +64,7 @@ moved() { cat /sys/fs/f2fs/*/moved_blocks_foreground /sys/fs/f2fs/*/moved_blocks
 told() { tr ',{}' '\n' < /run/report | sed -n "s/^ *\"$1\": *\([0-9.]*\).*/\1/p" | head -n 1; }
 rounds() {
   total=0; flags='--format --prefill-seconds 1800 --prefill-rate max'
-  while [ $((total >> 20)) -lt $((ROUNDS * size)) ]; do
+  while [ $((total >> 20)) -lt $((TIMES * size)) ]; do
     sync; zoned_before=$(given $zoned); plain_before=$(given $plain)
     ZONAL bench --device "$2" --keys $((KEYS * size * 16)) WORKLOAD $flags > /run/report 2> /run/errors || { cat /run/errors; return; }
     sync
@@ -89,14 +87,23 @@ mkfs.f2fs -f -m -c /dev/$zoned /dev/$plain && mount -t f2fs /dev/$plain /run/f2f
 "#;
 
 /// Boots the guest, prints what it found, and writes the page.
-pub(crate) fn compare(root: &Path) -> ExitCode {
+pub(crate) fn compare(root: &Path, words: &[&str]) -> ExitCode {
+    let times = match words {
+        [] => Some(TIMES),
+        [times] => times.parse().ok().filter(|times| *times >= 2),
+        _ => None,
+    };
+    let Some(times) = times else {
+        eprintln!("write how often the cache is to write what it holds: 2 or more");
+        return ExitCode::from(2);
+    };
     if let Err(why) = super::ready(root) {
         println!("skipped: {why}");
         return ExitCode::SUCCESS;
     }
     // Before something is changed while it runs.
     let commit = crate::commit(root);
-    let page = measure(root).and_then(|(kernel, told)| told.page(&kernel, &commit));
+    let page = measure(root, times).and_then(|(kernel, told)| told.page(&kernel, &commit));
     match page {
         Ok(text) => {
             println!("\n{text}");
@@ -110,7 +117,7 @@ pub(crate) fn compare(root: &Path) -> ExitCode {
 }
 
 /// Runs it. The kernel's name, and what the guest told.
-fn measure(root: &Path) -> Result<(String, Told), String> {
+fn measure(root: &Path, times: u64) -> Result<(String, Told), String> {
     let kernel = kernel::kernel(root, &kernel::WHOLE)?;
     let folder = root.join("target/zoned/f2fs");
     let images = [("drive1", (ZONES * ZONE_SIZE_MIB) << 20), ("drive2", PLAIN_MIB << 20)];
@@ -125,14 +132,14 @@ fn measure(root: &Path) -> Result<(String, Told), String> {
         kernel: &kernel,
         busybox: &kernel::busybox(root)?,
         modules: &MODULES,
-        script: script(&zonal),
+        script: script(&zonal, times),
         programs: std::slice::from_ref(&zonal),
         carried: &tools::F2FS.carried(root)?,
         folders: &[],
         drives: plan::namespaces(&[&zoned, blocks]),
     };
     println!("kernel {}", kernel.release);
-    let mut told = Told::default();
+    let mut told = Told { times, ..Told::default() };
     guest.run(&folder, LIMIT, &mut |line, processor| {
         println!("{:>5} s| {line}", processor.as_secs());
         told.hear(line);
@@ -151,10 +158,10 @@ fn zonal(root: &Path) -> Result<PathBuf, String> {
     Ok(profile.join("zonal"))
 }
 
-fn script(zonal: &Path) -> String {
+fn script(zonal: &Path, times: u64) -> String {
     let words = [
         ("WORKLOAD", WORKLOAD.to_owned()),
-        ("ROUNDS", ROUNDS.to_string()),
+        ("TIMES", times.to_string()),
         ("SHARE", SHARE.to_string()),
         ("REGION", REGION_MIB.to_string()),
         ("KEYS", KEYS.to_string()),
@@ -167,6 +174,8 @@ fn script(zonal: &Path) -> String {
 /// What the guest told.
 #[derive(Default)]
 struct Told {
+    /// How often what the file holds is to be written.
+    times: u64,
     file_mib: u64,
     f2fs: Vec<Round>,
     zones: Vec<Round>,
@@ -253,7 +262,7 @@ impl Told {
         }
     }
 
-    /// Rounds that began before the file had been written [`BEFORE`] times over, and those after them.
+    /// Rounds that began before half of what is to be written was, and those after them.
     ///
     /// # Errors
     /// When the cache did not get that far.
@@ -263,12 +272,12 @@ impl Told {
         let is_early = |round: &&Round| {
             let began = wrote;
             wrote += round.wrote;
-            began < BEFORE * bytes
+            2 * began < self.times * bytes
         };
         let early = rounds.iter().take_while(is_early).count();
         let moved = rounds[..early].last().map_or(0, |round| round.moved);
         let whole: u64 = rounds.iter().map(|round| round.wrote).sum();
-        if whole < ROUNDS * bytes || bytes == 0 || early == rounds.len() {
+        if whole < self.times * bytes || bytes == 0 || early == rounds.len() {
             return Err(format!("the cache wrote {} MiB and no more", whole >> 20));
         }
         Ok((Sum::of(&rounds[..early], 0), Sum::of(&rounds[early..], moved)))
@@ -281,7 +290,7 @@ impl Told {
         );
         for (title, rounds) in [("a file of F2FS", &self.f2fs), ("the zones", &self.zones)] {
             let (early, late) = self.split(rounds)?;
-            text += &early.row(title, "it filled, and once more");
+            text += &early.row(title, "it filled, and went on");
             text += &late.row(title, "afterwards");
         }
         Ok(text)
@@ -300,11 +309,12 @@ impl Told {
             "- **A file of F2FS**: `mkfs.f2fs -m -c` as it comes, and a cache on a file of {file} MiB, {SHARE} % of what F2FS says is free and {} % of the {usable} MiB \
              that the zones hold; regions of {REGION_MIB} MiB, of which the one that was read longest ago is written over.\n\
              - **The zones**: the same namespace as `zns:`, all {usable} MiB of it, a zone in place of a region.\n\
-             - **The workload**: `zonal bench {WORKLOAD}`, the same keys on both: {KEYS} times what the file holds. Filled first; then rounds of a minute until \
-             the cache has written {ROUNDS} times what the file holds, each with a cache that is opened again.\n\
+             - **The workload**: `zonal bench {WORKLOAD}`, the same keys on both: {KEYS} times what the file holds. Filled first; then rounds of half a minute until \
+             the cache has written {} times what the file holds, each with a cache that is opened again.\n\
              - **What is counted**: bytes that the cache wrote by its own count (`device_written_bytes_since_open`), and sectors that the kernel gave the drives \
              meanwhile (`/sys/block/*/stat`), after a `sync`: F2FS's data, nodes, cleaning and checkpoints.\n\n",
-            100 * file / usable
+            100 * file / usable,
+            self.times
         );
         text += &self.table()?;
         text += &format!(
@@ -329,7 +339,7 @@ mod tests {
 
     #[test]
     fn rounds_count_from_when_the_file_has_been_written_twice() {
-        let mut told = Told::default();
+        let mut told = Told { times: 4, ..Told::default() };
         told.hear("@@ file 1");
         for line in ["2097152 2097152 4096 0 0.5", "2097152 5242880 0 512 0.625"] {
             told.hear(&format!("@@ round f2fs {line}"));
@@ -352,7 +362,7 @@ mod tests {
 
     #[test]
     fn the_script_has_no_word_left_to_fill_in() {
-        let script = script(Path::new("/z"));
+        let script = script(Path::new("/z"), 4);
         let left = script.split(|c: char| !c.is_ascii_uppercase()).find(|word| 3 < word.len());
         assert_eq!(left, None, "{script}");
     }
