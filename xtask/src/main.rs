@@ -23,7 +23,7 @@ usage: cargo xtask COMMAND
                  zoned drives under real kernels, in QEMU (all, or what is named)
   zoned-f2fs [TIMES]
                  a cache on a file of F2FS beside one on the same zoned drive, in QEMU, until each
-                 has written what the file holds so often (4)";
+                 has written what it holds so often (4)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -27,6 +27,9 @@ const ZONES: u64 = 128;
 const ZONE_SIZE_MIB: u64 = 8;
 const ZONE_CAPACITY_MIB: u64 = 6;
 
+/// MiB that the zones hold.
+const USABLE_MIB: u64 = ZONES * ZONE_CAPACITY_MIB;
+
 /// MiB of the plain drive: F2FS's metadata fill it, so that data go to the zones.
 const PLAIN_MIB: u64 = 64;
 
@@ -43,7 +46,7 @@ const KEYS: u64 = 8;
 const WORKLOAD: &str = "--shards 1 --chunk 64KiB --value 64KiB --dist zipf:0.9 --policy zone-lru --tasks 8 \
                         --warmup-seconds 0 --seconds 30 --segments 1 --json";
 
-/// How often the cache writes what the file holds, unless the command line says otherwise. Half of it comes before what counts:
+/// How often the cache writes what it holds, unless the command line says otherwise. Half of it comes before what counts:
 /// F2FS has cleaned for a while then.
 const TIMES: u64 = 4;
 
@@ -64,7 +67,7 @@ moved() { cat /sys/fs/f2fs/*/moved_blocks_foreground /sys/fs/f2fs/*/moved_blocks
 told() { tr ',{}' '\n' < /run/report | sed -n "s/^ *\"$1\": *\([0-9.]*\).*/\1/p" | head -n 1; }
 rounds() {
   total=0; flags='--format --prefill-seconds 1800 --prefill-rate max'
-  while [ $((total >> 20)) -lt $((TIMES * size)) ]; do
+  while [ $((total >> 20)) -lt $((TIMES * $3)) ]; do
     sync; zoned_before=$(given $zoned); plain_before=$(given $plain)
     ZONAL bench --device "$2" --keys $((KEYS * size * 16)) WORKLOAD $flags > /run/report 2> /run/errors || { cat /run/errors; return; }
     sync
@@ -79,10 +82,10 @@ mkfs.f2fs -f -m -c /dev/$zoned /dev/$plain && mount -t f2fs /dev/$plain /run/f2f
   size=$(($(df -m /run/f2fs | awk 'END { print $4 }') * SHARE / 100))
   df -m /run/f2fs
   echo "MARK file $size"
-  rounds f2fs "file:/run/f2fs/cache?size=${size}MiB&zone=REGIONMiB"
+  rounds f2fs "file:/run/f2fs/cache?size=${size}MiB&zone=REGIONMiB" $size
   df -m /run/f2fs
   umount /run/f2fs
-  ZONAL device format zns:/dev/$zoned --yes --shards 1 && rounds zones zns:/dev/$zoned
+  ZONAL device format zns:/dev/$zoned --yes --shards 1 && rounds zones zns:/dev/$zoned USABLE
 }
 "#;
 
@@ -163,6 +166,7 @@ fn script(zonal: &Path, times: u64) -> String {
         ("WORKLOAD", WORKLOAD.to_owned()),
         ("TIMES", times.to_string()),
         ("SHARE", SHARE.to_string()),
+        ("USABLE", USABLE_MIB.to_string()),
         ("REGION", REGION_MIB.to_string()),
         ("KEYS", KEYS.to_string()),
         ("MARK", MARK.to_owned()),
@@ -174,7 +178,7 @@ fn script(zonal: &Path, times: u64) -> String {
 /// What the guest told.
 #[derive(Default)]
 struct Told {
-    /// How often what the file holds is to be written.
+    /// How often each cache is to write what it holds.
     times: u64,
     file_mib: u64,
     f2fs: Vec<Round>,
@@ -266,8 +270,8 @@ impl Told {
     ///
     /// # Errors
     /// When the cache did not get that far.
-    fn split(&self, rounds: &[Round]) -> Result<(Sum, Sum), String> {
-        let bytes = self.file_mib << 20;
+    fn split(&self, rounds: &[Round], holds_mib: u64) -> Result<(Sum, Sum), String> {
+        let bytes = holds_mib << 20;
         let mut wrote = 0;
         let is_early = |round: &&Round| {
             let began = wrote;
@@ -288,8 +292,10 @@ impl Told {
             "| a cache on | while | it wrote | the zoned drive was given | the drive beside it | F2FS moved | given for each byte, zoned drive | \
              both | hits at the end |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
         );
-        for (title, rounds) in [("a file of F2FS", &self.f2fs), ("the zones", &self.zones)] {
-            let (early, late) = self.split(rounds)?;
+        let caches =
+            [("a file of F2FS", &self.f2fs, self.file_mib), ("the zones", &self.zones, USABLE_MIB)];
+        for (title, rounds, holds_mib) in caches {
+            let (early, late) = self.split(rounds, holds_mib)?;
             text += &early.row(title, "it filled, and went on");
             text += &late.row(title, "afterwards");
         }
@@ -297,12 +303,13 @@ impl Told {
     }
 
     fn page(&self, kernel: &str, commit: &str) -> Result<String, String> {
-        let (file, usable) = (self.file_mib, ZONES * ZONE_CAPACITY_MIB);
+        let (file, usable) = (self.file_mib, USABLE_MIB);
         let mut text = format!(
             "# A cache on zoned F2FS, beside one on the zones\n\n\
-             Written by `cargo xtask zoned-f2fs` (`make zoned-f2fs`) from commit {commit}, under Linux {kernel} in QEMU: a ZNS namespace of {ZONES} zones of \
+             Written by `cargo xtask zoned-f2fs {}` (see `make zoned-f2fs`) from commit {commit}, under Linux {kernel} in QEMU: a ZNS namespace of {ZONES} zones of \
              {ZONE_SIZE_MIB} MiB, of which {ZONE_CAPACITY_MIB} can be written, 14 of them active, and a plain namespace of {PLAIN_MIB} MiB, which F2FS needs for \
-             its metadata. It is the baseline \"ZNS-F2FS\" of a published study of caches on zones ([papers.md](papers.md)), with our cache in place of CacheLib.\n\n"
+             its metadata. It is the baseline \"ZNS-F2FS\" of a published study of caches on zones ([papers.md](papers.md)), with our cache in place of CacheLib.\n\n",
+            self.times
         );
         let _ = write!(
             text,
@@ -310,7 +317,7 @@ impl Told {
              that the zones hold; regions of {REGION_MIB} MiB, of which the one that was read longest ago is written over.\n\
              - **The zones**: the same namespace as `zns:`, all {usable} MiB of it, a zone in place of a region.\n\
              - **The workload**: `zonal bench {WORKLOAD}`, the same keys on both: {KEYS} times what the file holds. Filled first; then rounds of half a minute until \
-             the cache has written {} times what the file holds, each with a cache that is opened again.\n\
+             the cache has written {} times what it holds, each with a cache that is opened again.\n\
              - **What is counted**: bytes that the cache wrote by its own count (`device_written_bytes_since_open`), and sectors that the kernel gave the drives \
              meanwhile (`/sys/block/*/stat`), after a `sync`: F2FS's data, nodes, cleaning and checkpoints.\n\n",
             100 * file / usable,
@@ -346,7 +353,7 @@ mod tests {
         }
         told.hear("@@ round zones 1048576 1048576 0 0 0.5");
         told.hear("@@ round zones and nothing more");
-        let (early, late) = told.split(&told.f2fs).unwrap();
+        let (early, late) = told.split(&told.f2fs, told.file_mib).unwrap();
         let expected =
             Sum { wrote: 2 << 20, zoned: 2 << 20, plain: 4096, moved: 0, hit_ratio: 0.5 };
         assert_eq!(early, expected);
@@ -356,7 +363,7 @@ mod tests {
         let row =
             "| a file | afterwards | 2 MiB | 5 MiB | 0 MiB | 2 MiB | 2.50 | 2.50 | 62.5 % |\n";
         assert_eq!(late.row("a file", "afterwards"), row);
-        let short = told.split(&told.zones);
+        let short = told.split(&told.zones, 1);
         assert_eq!(short, Err("the cache wrote 1 MiB and no more".into()));
     }
 
