@@ -21,7 +21,7 @@ test-zoned: toolchain ## ten minutes: zoned drives under two kernels, in QEMU; w
 	@$(CARGO) xtask setup
 	@$(CARGO) xtask test-zoned
 
-zoned-f2fs: toolchain ## half an hour: a cache on a file of F2FS beside one on the same zoned drive, in QEMU; writes docs/results/f2fs.md
+zoned-f2fs: toolchain ## a quarter of an hour: a cache on a file of F2FS beside one on the same zoned drive, in QEMU; writes docs/results/f2fs.md
 	@$(CARGO) xtask setup
 	@$(CARGO) xtask zoned-f2fs
 
