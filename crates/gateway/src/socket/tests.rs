@@ -170,7 +170,7 @@ async fn turns_of_others(bytes: &[u8], slice: usize) -> (usize, Vec<u8>) {
 
 #[tokio::test]
 async fn others_have_a_turn_while_a_client_takes_all_that_it_is_sent() {
-    let bytes: Vec<u8> = (0..1 << 20).map(|n: u32| (n >> 7) as u8).collect();
+    let bytes: Vec<u8> = (0..1 << 20).map(|n: u32| (n >> 7).to_le_bytes()[0]).collect();
     let turns = bytes.len() / TURN_BYTES - 1;
     for slice in [1000, 65_536, TURN_BYTES, bytes.len()] {
         let (others, came) = turns_of_others(&bytes, slice).await;
