@@ -11,6 +11,7 @@ use tokio::task::{JoinSet, LocalSet};
 use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Lba, Payload, Rng};
 use zonal_host::{
     BLOCK_MEMORY, Block, BlockMode, BlockSettings, BlockVolume, Durability, Export, ExportId,
+    MapMemory,
 };
 use zonal_lab::bench::process_cpu;
 use zonal_lab::{Permutation, Zipf};
@@ -71,6 +72,7 @@ fn settings(args: &Args) -> Result<BlockSettings, String> {
         }],
         spare_percent: 10,
         memory: BLOCK_MEMORY,
+        map_memory: MapMemory::Whole,
         mode: BlockMode::Format,
     })
 }

@@ -17,7 +17,7 @@ use zonal_device::Geometry;
 use zonal_hostdev::{DeviceSpec, Drive, QUEUE_DEPTH, ShardOptions};
 use zonal_runtime::{Buffers, Port};
 use zonal_shaper::{
-    BlockError, Export, ExportId, Identity, Layout, OpenMode, Opening, Ports, Settings,
+    BlockError, Export, ExportId, Identity, Layout, MapMemory, OpenMode, Opening, Ports, Settings,
     SettingsError, Shaper, Tier,
 };
 
@@ -42,6 +42,8 @@ pub struct BlockSettings {
     pub spare_percent: u8,
     /// For what is being read.
     pub memory: Bytes,
+    /// How much of the map of blocks is in memory.
+    pub map_memory: MapMemory,
     /// What may become of what is there.
     pub mode: OpenMode,
 }
@@ -240,7 +242,8 @@ fn divided(geometry: &Geometry) -> Result<Layout, BlockStartError> {
 }
 
 fn engine_settings(settings: &BlockSettings) -> Settings {
-    Settings { spare_percent: settings.spare_percent, ..Settings::default() }
+    let BlockSettings { spare_percent, map_memory, .. } = *settings;
+    Settings { spare_percent, map_memory, ..Settings::default() }
 }
 
 /// An export of all that there is, in whole MiB.

@@ -52,5 +52,6 @@ pub use zonal_cache::{
     Whereabouts, prefetch_window,
 };
 pub use zonal_shaper::{
-    BlockError, Durability, Export, ExportId, OpenMode as BlockMode, Piece as BlockPiece, Run, Tier,
+    BlockError, Durability, Export, ExportId, MapMemory, OpenMode as BlockMode,
+    Piece as BlockPiece, Run, Tier,
 };

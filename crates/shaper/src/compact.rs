@@ -95,5 +95,7 @@ impl Inner {
         self.queued.notify_all();
         self.queue_room.notify_all();
         self.unpinned.notify_all();
+        self.map_changed.notify_all();
+        self.map_room.notify_all();
     }
 }

@@ -5,6 +5,8 @@ use core::fmt;
 
 use zonal_base::{Blocks, Lba, Payload};
 
+use crate::format::{Key, Kind, PAGE_SPAN};
+
 /// An address space of its own, from block 0 on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
@@ -19,6 +21,18 @@ pub struct Export {
 /// Names an export, in the order of [`Shaper::exports`](crate::Shaper::exports). Stays the same for the life of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExportId(pub u16);
+
+/// True when there is such a block on these exports.
+pub(crate) fn has_block(exports: &[Export], key: Key) -> bool {
+    let export = exports.get(usize::from(key.export().0));
+    match key.kind() {
+        Kind::Data | Kind::Lost | Kind::Trim => {
+            export.is_some_and(|export| key.number() < export.blocks.0)
+        }
+        Kind::Page => export.is_some_and(|export| key.number() * PAGE_SPAN < export.blocks.0),
+        Kind::Table => key == Key::TABLE,
+    }
+}
 
 /// Blocks of one export that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,12 +2,12 @@
 //!
 //! Uses: `device` (its ports), `runtime`, `base`. Knows nothing of: NBD, files, sockets, threads, real time.
 //! Read in this order: `export`, `layout`, `settings`, `format`, `map`, `state`, `shaper`; then the paths: `write`, `flush`,
-//! `read`, `trim`, `throttle`, `compact`, `collect`, `relocate`, `tier`; then `open`, `scan`, `recover`.
+//! `read`, `trim`, `pages`, `throttle`, `compact`, `collect`, `relocate`, `tier`; then `open`, `scan`, `sightings`, `recover`.
 //!
 //! Writes go to a log on the *buffer* tier, many of them in one device write, and are acknowledged when the device has
 //! answered it. Compaction takes the oldest zone of that log, leaves out what was overwritten or trimmed meanwhile, and
 //! writes the rest in large pieces to zones of the *capacity* tier, each tenant to its own. Collection empties zones of the
-//! capacity tier in which little is left. A map in memory says where each block of 4 KiB lies.
+//! capacity tier in which little is left. A map says where each block of 4 KiB lies; in memory, or in part on the capacity tier.
 //!
 //! Who turns the crank: nobody here. [`Shaper::open`] starts its tasks on the executor whose spawner it is given; the host
 //! runs that executor, carries the commands of the two ports to the two devices and brings the answers back, as it does
@@ -34,6 +34,7 @@ mod format;
 mod layout;
 mod map;
 mod open;
+mod pages;
 mod planted;
 mod ports;
 mod read;
@@ -42,6 +43,7 @@ mod relocate;
 mod scan;
 mod settings;
 mod shaper;
+mod sightings;
 mod state;
 mod stats;
 mod throttle;
@@ -57,6 +59,6 @@ pub use open::{Identity, OpenError, OpenMode, Opening};
 pub use planted::Planted;
 pub use ports::Ports;
 pub use recover::Recovery;
-pub use settings::{Settings, SettingsError};
+pub use settings::{MapMemory, Settings, SettingsError};
 pub use shaper::{Shaper, Waiting};
 pub use stats::{Stats, TenantStats};

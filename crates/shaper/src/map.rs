@@ -1,21 +1,26 @@
 //! Where each block lies.
 //!
 //! Flat: 4 bytes for each block of an export, in memory that is touched when the block is first written. 1 TiB written all
-//! over takes 1 GiB.
+//! over takes 1 GiB. Where that is too much, the map is paged (`paged`): most of it lies on flash.
+
+mod paged;
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use zonal_base::index;
 
+pub(crate) use paged::{MAP_PAGE_BLOCKS, Merge, Page, PageId, Paged, Switched, page_check};
+
 use crate::format::{Key, Kind};
-use crate::layout::Spot;
-use crate::{Export, ExportId};
+use crate::layout::{Layout, Spot};
+use crate::{Export, ExportId, Settings};
 
 /// The map of all exports.
 pub(crate) struct Map {
-    exports: Vec<Vec<Spot>>,
+    places: Places,
     /// Pages of trims and the table: one of so many.
     few: BTreeMap<Key, Spot>,
     /// Of those, the sequence of what lies there. What is written anew must win over what is only moved.
@@ -24,37 +29,82 @@ pub(crate) struct Map {
     lost: BTreeSet<Key>,
 }
 
+/// Where the blocks of users lie.
+enum Places {
+    Flat(Vec<Vec<Spot>>),
+    Paged(Paged),
+}
+
+/// What the map said of a block before it was changed.
+#[derive(Clone, Copy)]
+pub(crate) struct Was {
+    /// The block that is dead from now on. [`Spot::NONE`] when there is none, or when it is not known yet which.
+    pub(crate) spot: Spot,
+    /// True when it held data, as far as is known: a merge corrects it.
+    pub(crate) is_mapped: bool,
+}
+
+impl Was {
+    const fn known(spot: Spot) -> Self {
+        Self { spot, is_mapped: spot.0 != Spot::NONE.0 }
+    }
+}
+
 impl Map {
-    pub(crate) fn new(exports: &[Export]) -> Self {
+    /// Flat when that is no more than the map may take, and paged otherwise.
+    pub(crate) fn new(layout: &Layout, settings: &Settings, exports: &[Export]) -> Self {
         let blank = |export: &Export| vec![Spot::NONE; index(export.blocks.0)];
-        Self {
-            exports: exports.iter().map(blank).collect(),
-            few: BTreeMap::new(),
-            sequences: BTreeMap::new(),
-            lost: BTreeSet::new(),
+        let places = match settings.paged_memory(layout, exports) {
+            None => Places::Flat(exports.iter().map(blank).collect()),
+            Some(memory) => Places::Paged(Paged::new(layout, exports, memory)),
+        };
+        Self { places, few: BTreeMap::new(), sequences: BTreeMap::new(), lost: BTreeSet::new() }
+    }
+
+    pub(crate) fn paged(&self) -> Option<&Paged> {
+        match &self.places {
+            Places::Flat(_) => None,
+            Places::Paged(paged) => Some(paged),
         }
     }
 
-    /// Exports have grown, or there are new ones.
-    pub(crate) fn grow(&mut self, exports: &[Export]) {
-        self.exports.resize_with(exports.len(), Vec::new);
-        for (spots, export) in self.exports.iter_mut().zip(exports) {
-            spots.resize(index(export.blocks.0), Spot::NONE);
+    pub(crate) fn paged_mut(&mut self) -> Option<&mut Paged> {
+        match &mut self.places {
+            Places::Flat(_) => None,
+            Places::Paged(paged) => Some(paged),
         }
     }
 
-    /// Where it lies. Requires: the key is one of these exports.
-    pub(crate) fn get(&self, key: Key) -> Spot {
-        match key.kind() {
-            Kind::Data | Kind::Lost => {
-                self.exports[usize::from(key.export().0)][index(key.number())]
-            }
-            _ => self.few.get(&key).copied().unwrap_or_default(),
+    /// Where a page of trims or the table lies.
+    pub(crate) fn few(&self, key: Key) -> Spot {
+        self.few.get(&key).copied().unwrap_or_default()
+    }
+
+    /// Where a block of a user lies, or the page of the map that has to be read to know it. `held`: pages that were read.
+    /// Requires: the key is one of these exports.
+    pub(crate) fn look(&mut self, key: Key, held: &[Rc<Page>]) -> Result<Spot, PageId> {
+        let (export, number) = (usize::from(key.export().0), key.number());
+        match &mut self.places {
+            Places::Flat(exports) => Ok(exports[export][index(number)]),
+            Places::Paged(paged) => paged.look(export, number, held),
         }
     }
 
-    /// Where it lies from now on; what was said before comes back.
-    pub(crate) fn set(&mut self, key: Key, spot: Spot) -> Spot {
+    /// True when the map names `from` for this key: what lies there is live. For movers, who know what lies where. Of what a
+    /// younger place hides they learn here that it is dead; it comes back to be counted.
+    pub(crate) fn still_names(&mut self, key: Key, from: Spot) -> (bool, Spot) {
+        if !is_users(key) {
+            return (self.few(key) == from, Spot::NONE);
+        }
+        let (export, number) = (usize::from(key.export().0), key.number());
+        match &mut self.places {
+            Places::Flat(exports) => (exports[export][index(number)] == from, Spot::NONE),
+            Places::Paged(paged) => paged.still_names(export, number, from),
+        }
+    }
+
+    /// Where it lies from now on. `known`: where it lay, if that is known.
+    pub(crate) fn set(&mut self, key: Key, spot: Spot, known: Option<Spot>) -> Was {
         match key.kind() {
             kind @ (Kind::Data | Kind::Lost) => {
                 let is_lost = kind == Kind::Lost;
@@ -63,11 +113,17 @@ impl Map {
                 } else if !self.lost.is_empty() {
                     self.lost.remove(&key);
                 }
-                let place = &mut self.exports[usize::from(key.export().0)][index(key.number())];
-                core::mem::replace(place, spot)
+                let (export, number) = (usize::from(key.export().0), key.number());
+                match &mut self.places {
+                    Places::Flat(exports) => {
+                        let place = &mut exports[export][index(number)];
+                        Was::known(core::mem::replace(place, spot))
+                    }
+                    Places::Paged(paged) => paged.set((export, number), spot, known),
+                }
             }
-            _ if spot == Spot::NONE => self.few.remove(&key).unwrap_or_default(),
-            _ => self.few.insert(key, spot).unwrap_or_default(),
+            _ if spot == Spot::NONE => Was::known(self.few.remove(&key).unwrap_or_default()),
+            _ => Was::known(self.few.insert(key, spot).unwrap_or_default()),
         }
     }
 
@@ -79,36 +135,17 @@ impl Map {
         is_newer
     }
 
-    /// True when there is such a block on these exports.
-    pub(crate) fn has(&self, key: Key) -> bool {
-        match key.kind() {
-            Kind::Data | Kind::Lost | Kind::Trim => self
-                .exports
-                .get(usize::from(key.export().0))
-                .is_some_and(|export| key.number() < export.len() as u64),
-            Kind::Page => self.exports.get(usize::from(key.export().0)).is_some_and(|export| {
-                key.number() * crate::format::PAGE_SPAN < export.len() as u64
-            }),
-            Kind::Table => key == Key::TABLE,
-        }
+    /// A block that recovery found to be an error.
+    pub(crate) fn note_lost(&mut self, key: Key) {
+        self.lost.insert(key);
     }
 
     pub(crate) fn is_lost(&self, key: Key) -> bool {
         !self.lost.is_empty() && self.lost.contains(&key)
     }
 
-    /// Every place that it names.
-    pub(crate) fn spots(&self) -> impl Iterator<Item = Spot> {
-        let data = self.exports.iter().flatten().copied();
-        data.filter(|spot| *spot != Spot::NONE).chain(self.few.values().copied())
-    }
-
-    /// The blocks of an export.
-    pub(crate) fn export(&self, export: ExportId) -> &[Spot] {
-        &self.exports[usize::from(export.0)]
-    }
-
-    /// Everything that lies between two spots, by its key. Looks at the whole map: for what is lost, not for every day.
+    /// Everything that lies between two spots and is known in memory, by its key. Looks at the whole map: for what is lost, not for
+    /// every day.
     pub(crate) fn within(&self, from: Spot, to: Spot) -> Vec<(Key, Spot)> {
         let is_within = |spot: &Spot| from <= *spot && *spot < to;
         let mut found: Vec<_> = self
@@ -117,17 +154,33 @@ impl Map {
             .filter(|(_, spot)| is_within(spot))
             .map(|(key, spot)| (*key, *spot))
             .collect();
-        for (export, spots) in (0..).map(ExportId).zip(&self.exports) {
-            let numbered = (0..).zip(spots).filter(|(_, spot)| is_within(spot));
-            found.extend(numbered.map(|(number, spot)| (Key::data(export, number), *spot)));
+        if let Places::Flat(exports) = &self.places {
+            for (export, spots) in (0..).map(ExportId).zip(exports) {
+                let numbered = (0..).zip(spots).filter(|(_, spot)| is_within(spot));
+                found.extend(numbered.map(|(number, spot)| (Key::data(export, number), *spot)));
+            }
         }
         found.sort_by_key(|(_, spot)| *spot);
         found
     }
 
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        let blocks: usize = self.exports.iter().map(Vec::len).sum();
-        let few = self.few.len() * 2 * size_of::<(Key, Spot, Key, u64)>();
-        (blocks * size_of::<Spot>() + few + self.lost.len() * 2 * size_of::<Key>()) as u64
+    /// True when no more changes fit before some are on flash.
+    pub(crate) fn is_full(&self) -> bool {
+        self.paged().is_some_and(Paged::is_full)
     }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let data = match &self.places {
+            Places::Flat(exports) => {
+                exports.iter().map(Vec::len).sum::<usize>() * size_of::<Spot>()
+            }
+            Places::Paged(paged) => paged.memory_bytes(),
+        };
+        let few = self.few.len() * 2 * size_of::<(Key, Spot, Key, u64)>();
+        (data + few + self.lost.len() * 2 * size_of::<Key>()) as u64
+    }
+}
+
+fn is_users(key: Key) -> bool {
+    matches!(key.kind(), Kind::Data | Kind::Lost)
 }

@@ -7,18 +7,18 @@
 
 use alloc::rc::Rc;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::fmt;
 
-use zonal_base::{BLOCK_BYTES, Blocks, PoolClass, index};
-use zonal_device::{Action, Command, DeviceError, Kind as DeviceKind, ZoneReport, ZoneState};
+use zonal_base::{Blocks, PoolClass, index};
+use zonal_device::{DeviceError, Kind as DeviceKind, ZoneReport, ZoneState};
 use zonal_runtime::{Buffers, Event};
 
-use crate::format::{Header, Key, SEGMENT_BLOCKS, Shape};
+use crate::format::{Key, SEGMENT_BLOCKS, Shape};
 use crate::layout::{Layout, Zone};
 use crate::map::Map;
+use crate::pages::MapLog;
 use crate::recover::{Recovered, recover};
 use crate::relocate::{Cause, Mover};
 use crate::scan::{First, Scanner};
@@ -26,7 +26,7 @@ use crate::settings::tenants_of;
 use crate::shaper::Inner;
 use crate::state::{State, ZoneUse};
 use crate::tier::OpenZone;
-use crate::{BlockError, Export, Ports, Recovery, Settings, SettingsError, Shaper, Tier};
+use crate::{BlockError, Export, Ports, Settings, SettingsError, Shaper, Tier};
 
 /// Which block device: chosen at random when the devices are formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,13 @@ pub enum OpenError {
     Shape,
     /// Something on it cannot be read or makes no sense, and what that was is not known.
     Unreadable(Tier),
+    /// Too few zones of the capacity tier are empty for the map: it was all in memory before.
+    NoRoomForMap {
+        /// Those that are empty.
+        empty: u32,
+        /// Those that it needs.
+        least: u32,
+    },
     /// The export is larger on the devices than is wanted now.
     Shrunk(String),
     /// The export belongs to another tenant on the devices.
@@ -103,6 +110,10 @@ impl fmt::Display for OpenError {
                 "a part of the {} that is needed cannot be read: copy what can be read elsewhere; salvaged, some blocks may be older than what was acknowledged",
                 name(tier)
             ),
+            Self::NoRoomForMap { empty, least } => write!(
+                f,
+                "the map needs {least} zones of the capacity device and {empty} are empty: let all of it be in memory again, or trim"
+            ),
             Self::Shrunk(export) => {
                 write!(f, "the export {export:?} is larger than that already, and cannot shrink")
             }
@@ -146,13 +157,12 @@ impl Shaper {
             _ => scanner.firsts(&reports, opening.mode).await?,
         };
         match judge(&firsts, &layout)? {
-            None => format(ports, layout, opening, &reports).await,
+            None => format(ports.clone(), layout, opening, &reports).await,
             Some(identity) => {
-                let found = {
-                    let how = (opening.settings, opening.mode);
-                    recover(scanner, (&reports, &firsts), identity, how).await?
-                };
-                resume(ports, layout, (opening, identity), found).await
+                let how = (opening.settings, opening.mode);
+                let wanted = (identity, opening.exports.as_slice());
+                let found = recover(&scanner, (&reports, &firsts), wanted, how).await?;
+                resume(&scanner, how, identity, found).await
             }
         }
     }
@@ -201,9 +211,10 @@ async fn format(
     reports: &[Vec<ZoneReport>; 2],
 ) -> Result<Shaper, OpenError> {
     let Opening { settings, exports, identity, .. } = opening;
-    let state = State::new(&layout, Map::new(&exports), count_of(&exports));
-    let recovery = Recovery::default();
-    let inner = Inner::new(ports, (layout, settings), (identity, exports), (state, recovery));
+    let map = Map::new(&layout, &settings, &exports);
+    let mut state = State::new(&layout, map, count_of(&exports));
+    state.map_zones = settings.map_zones(&layout, &exports);
+    let inner = Inner::new(ports, (layout, settings), (identity, exports), state);
     inner.start_flushes();
     for (tier, reports) in Tier::ALL.into_iter().zip(reports) {
         for (zone, report) in layout.zones(tier).zip(reports) {
@@ -229,6 +240,7 @@ async fn format(
     let answer = (&mut begun.call).await;
     inner.end_segment(&begun, &answer);
     answer.map_err(|error| OpenError::Device(Tier::Buffer, error))?;
+    inner.start_map(MapLog::default());
     let mut collection = Mover::new(inner.clone(), Cause::Collection);
     inner.write_anew(&mut collection, &[], true).await?;
     let compaction = Mover::new(inner.clone(), Cause::Compaction);
@@ -237,22 +249,18 @@ async fn format(
 }
 
 async fn resume(
-    ports: Ports,
-    layout: Layout,
-    (opening, identity): (Opening, Identity),
-    found: Recovered,
+    scanner: &Scanner<'_>,
+    (settings, mode): (Settings, OpenMode),
+    identity: Identity,
+    recovered: Recovered<'_>,
 ) -> Result<Shaper, OpenError> {
-    let Recovered { exports: old, state, recovery, distrusted, half_full } = found;
-    let exports = merge(&old, &opening.exports)?;
-    opening.settings.check(&layout, &exports).map_err(OpenError::Settings)?;
-    let is_changed = exports != old;
-    let mut state = state;
-    state.map.grow(&exports);
-    state.tenant_stats.resize(count_of(&exports), Default::default());
-    let settings = opening.settings;
-    let inner = Inner::new(ports, (layout, settings), (identity, exports), (state, recovery));
-    inner.count_mapped();
+    let Recovered { exports, is_changed, state, distrusted, half_full, mut found } = recovered;
+    let (ports, layout) = (scanner.ports.clone(), *scanner.layout);
+    let inner = Inner::new(ports, (layout, settings), (identity, exports), state);
+    let map_log = found.hand_over(&inner, (identity, mode)).await?;
+    inner.recovery.set(*scanner.recovery.borrow());
     inner.start_flushes();
+    inner.start_map(map_log);
     let mut movers =
         [Cause::Collection, Cause::Compaction].map(|cause| Mover::new(inner.clone(), cause));
     let streams = index(u64::from(inner.streams_per_mover()));
@@ -266,7 +274,7 @@ async fn resume(
 }
 
 /// What is on the devices, and behind it what is new.
-fn merge(old: &[Export], wanted: &[Export]) -> Result<Vec<Export>, OpenError> {
+pub(crate) fn merge(old: &[Export], wanted: &[Export]) -> Result<Vec<Export>, OpenError> {
     let mut exports = old.to_vec();
     for export in wanted {
         match exports.iter_mut().find(|known| known.name == export.name) {
@@ -283,7 +291,7 @@ fn merge(old: &[Export], wanted: &[Export]) -> Result<Vec<Export>, OpenError> {
     Ok(exports)
 }
 
-fn count_of(exports: &[Export]) -> usize {
+pub(crate) fn count_of(exports: &[Export]) -> usize {
     index(u64::from(tenants_of(exports)))
 }
 
@@ -307,9 +315,10 @@ impl Inner {
         ports: Ports,
         (layout, settings): (Layout, Settings),
         (identity, exports): (Identity, Vec<Export>),
-        (state, recovery): (State, Recovery),
+        state: State,
     ) -> Rc<Self> {
-        let streams = layout.stream_count(tenants_of(&exports));
+        let map_zones = state.map_zones;
+        let streams = layout.stream_count(tenants_of(&exports), map_zones);
         let own = Buffers::holding(settings.contents, &ports.spawner, &own_classes(streams));
         let session = (zonal_base::mix64(ports.clock.now().0) >> 32) as u32;
         Rc::new(Self {
@@ -319,13 +328,16 @@ impl Inner {
             session,
             tenants: tenants(&exports),
             exports,
-            recovery,
+            recovery: Cell::default(),
             own,
             state: RefCell::new(state),
             flushers: Default::default(),
             queued: Event::default(),
             queue_room: Event::default(),
             unpinned: Event::default(),
+            map_changed: Event::default(),
+            map_room: Event::default(),
+            map_zones,
             work: Event::default(),
             ports,
         })
@@ -334,6 +346,13 @@ impl Inner {
     fn start_flushes(self: &Rc<Self>) {
         for tier in Tier::ALL {
             self.ports.spawner.spawn(self.clone().run_flushes(tier));
+        }
+    }
+
+    /// Nothing is merged if all of the map is in memory.
+    fn start_map(self: &Rc<Self>, log: MapLog) {
+        if 0 < self.map_zones {
+            self.ports.spawner.spawn(self.clone().run_map(log));
         }
     }
 
@@ -346,20 +365,13 @@ impl Inner {
     }
 
     async fn format_zone(&self, zone: Zone) -> Result<(), DeviceError> {
+        self.reset_on_device(zone).await?;
         let tier = self.layout.tier_of(zone);
-        let zone_id = self.layout.zone_id(zone);
-        let reset = || Command::Manage { zone: zone_id, action: Action::Reset };
-        self.port(tier).call(reset()).await?;
-        if self.layout.place(tier).geometry.kind == DeviceKind::Conventional {
-            // What an earlier format left would be found again: a header that tells of nothing takes its place.
-            let mut front = self.own.take(Blocks(1)).await;
-            self.mark(zone).encode(self.checksum(), &mut front.bytes_mut()[..BLOCK_BYTES]);
-            let lba = self.layout.lba(zone, Blocks(0));
-            let data = vec![front.freeze(BLOCK_BYTES)];
-            self.port(tier).call(Command::Write { lba, data }).await?;
-            self.port(tier).call(reset()).await?;
+        match self.layout.place(tier).geometry.kind {
+            // What an earlier format left would be found again.
+            DeviceKind::Conventional => self.mark_empty(zone).await,
+            DeviceKind::Zoned => Ok(()),
         }
-        Ok(())
     }
 
     /// Writes to the capacity tier what must be there before anything else is: the current contents of blocks of which a crash
@@ -407,38 +419,12 @@ impl Inner {
             |zone: &Zone| state.usage(*zone) == ZoneUse::Sealed && state.zone(*zone).live == 0;
         zones.filter(is_dead).collect()
     }
-
-    /// A header that tells of nothing: its zone is empty.
-    fn mark(&self, zone: Zone) -> Header {
-        Header {
-            tier: self.layout.tier_of(zone),
-            identity: self.identity,
-            shape: self.shape(),
-            zone,
-            at: 0,
-            number: 0,
-            previous: 0,
-            session: self.session,
-            durable: [0; 2],
-            next_sequence: 0,
-            entries: Vec::new(),
-        }
-    }
-
-    fn count_mapped(&self) {
-        let mut state = self.state.borrow_mut();
-        for (export, tenant) in (0..).map(crate::ExportId).zip(&self.tenants) {
-            let spots = state.map.export(export);
-            let mapped = spots.iter().filter(|spot| **spot != crate::layout::Spot::NONE).count();
-            state.tenant_mut(*tenant).mapped_blocks += mapped as u64;
-        }
-    }
 }
 
 /// Memory for headers, single blocks and stretches that are moved, and what each stream gathers.
 fn own_classes(streams: u32) -> [PoolClass; 2] {
     // A share of them is kept back by the pool.
-    let segments = streams + streams / 4 + 2 * SEGMENTS_UNDER_WAY;
+    let segments = streams + streams / 4 + 2 * SEGMENTS_UNDER_WAY + 1;
     [
         PoolClass { blocks: Blocks(1), count: FRONTS },
         PoolClass { blocks: Blocks(SEGMENT_BLOCKS), count: segments },

@@ -21,6 +21,14 @@ pub enum Planted {
     CollectionRace,
     /// A zone is reset before its copies are flushed.
     CopyNotFlushed,
+    /// A page of the map counts before the device has answered it.
+    PageEarly,
+    /// A zone of the map is reset with the pages in it.
+    PagesDropped,
+    /// What changes while a page of the map is on its way is forgotten.
+    ChangeForgotten,
+    /// A mover takes what a younger place hides for live.
+    HiddenMoved,
     /// Recovery takes what was not flushed without looking at it.
     TornTaken,
 }

@@ -1,24 +1,28 @@
 //! The read path.
 //!
-//! 1. Look the blocks up: what lies side by side in one zone is one read, what is a hole is zeros.
+//! 1. Look the blocks up, with a page of the map read where memory does not say it: what lies side by side in one zone is one read, what is a hole is zeros.
 //! 2. Pin the zones, read, unpin. One read alone is handed on as it is; several are gathered into one buffer.
 
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
-use zonal_base::{Blocks, Buffer, Payload, index};
+use zonal_base::{Blocks, Buffer, Payload, index, low_u32};
 use zonal_device::{Answer, Command, Completion, DeviceError};
 use zonal_runtime::Call;
 
 use crate::format::Key;
 use crate::layout::Spot;
+use crate::map::{Page, PageId};
 use crate::shaper::Inner;
 use crate::tier::{Pin, gone};
 use crate::{BlockError, Extent, Piece, Settings, Shaper};
 
 /// Reads of one request under way at once: scattered blocks keep this many dies of a drive busy.
 const SCATTERED_MAX: usize = 16;
+
+/// A read of no more blocks than this leaves their places in memory one by one. Of longer ones the page is worth keeping.
+const REMEMBERED_MAX: u64 = 8;
 
 /// Blocks that are neighbours on a device, or a hole.
 #[derive(Clone, Copy)]
@@ -58,7 +62,8 @@ impl Shaper {
 
 impl Inner {
     async fn read(self: &Rc<Self>, extent: Extent) -> Result<Vec<Piece>, BlockError> {
-        let stretches = self.stretches(extent)?;
+        let mut held = Vec::new();
+        let stretches = self.find(extent, &mut held).await?;
         let hole = |stretch: Option<&Stretch>| match stretch {
             Some(stretch) if stretch.is_hole() => stretch.blocks,
             _ => 0,
@@ -74,7 +79,7 @@ impl Inner {
             [stretch] => self.read_one(stretch).await?,
             _ => {
                 let first = extent.first + Blocks(before);
-                self.read_scattered(Extent { first, blocks, ..extent }).await?
+                self.read_scattered(Extent { first, blocks, ..extent }, held).await?
             }
         };
         let mut pieces = Vec::with_capacity(3);
@@ -84,22 +89,66 @@ impl Inner {
         Ok(pieces)
     }
 
-    /// Where the blocks lie now.
-    fn stretches(&self, extent: Extent) -> Result<Vec<Stretch>, BlockError> {
-        let state = self.state.borrow();
+    /// Where the blocks lie. Reads the pages of the map that are not in memory.
+    async fn find(
+        self: &Rc<Self>,
+        extent: Extent,
+        held: &mut Vec<Rc<Page>>,
+    ) -> Result<Vec<Stretch>, BlockError> {
+        loop {
+            match self.stretches(extent, held)? {
+                Ok(stretches) => {
+                    if !held.is_empty() && extent.blocks.0 <= REMEMBERED_MAX {
+                        self.remember(extent, &stretches);
+                    }
+                    return Ok(stretches);
+                }
+                Err(page) => {
+                    let buffer = self.ports.buffers.take(Blocks(1)).await;
+                    held.retain(|other| other.id() != page);
+                    held.extend(self.read_page(page, buffer).await?);
+                }
+            }
+        }
+    }
+
+    fn remember(&self, extent: Extent, stretches: &[Stretch]) {
+        let mut state = self.state.borrow_mut();
+        let Some(paged) = state.map.paged_mut() else { return };
+        let spots = stretches.iter().flat_map(|stretch| {
+            let is_hole = stretch.is_hole();
+            let plus = move |n| if is_hole { Spot::NONE } else { stretch.spot.plus(n) };
+            (0..low_u32(index(stretch.blocks))).map(plus)
+        });
+        for (number, spot) in (extent.first.0..).zip(spots) {
+            paged.remember(usize::from(extent.export.0), number, spot);
+        }
+        self.ask_for_merge(&state);
+    }
+
+    /// Where the blocks lie now, or the page of the map that has to be read first.
+    fn stretches(
+        &self,
+        extent: Extent,
+        held: &[Rc<Page>],
+    ) -> Result<Result<Vec<Stretch>, PageId>, BlockError> {
+        let mut state = self.state.borrow_mut();
         let mut stretches: Vec<Stretch> = Vec::new();
         for n in 0..extent.blocks.0 {
             let key = Key::data(extent.export, extent.first.0 + n);
             if state.map.is_lost(key) {
                 return Err(BlockError::Unreadable);
             }
-            let spot = state.map.get(key);
+            let spot = match state.map.look(key, held) {
+                Ok(spot) => spot,
+                Err(page) => return Ok(Err(page)),
+            };
             match stretches.last_mut() {
                 Some(last) if self.continues(*last, spot) => last.blocks += 1,
                 _ => stretches.push(Stretch { spot, blocks: 1 }),
             }
         }
-        Ok(stretches)
+        Ok(Ok(stretches))
     }
 
     fn continues(&self, stretch: Stretch, spot: Spot) -> bool {
@@ -121,7 +170,11 @@ impl Inner {
     }
 
     /// Reads blocks that lie in several places, and holes, into one buffer.
-    async fn read_scattered(self: &Rc<Self>, extent: Extent) -> Result<Payload, BlockError> {
+    async fn read_scattered(
+        self: &Rc<Self>,
+        extent: Extent,
+        mut held: Vec<Rc<Page>>,
+    ) -> Result<Payload, BlockError> {
         let mut whole = self.ports.buffers.take(extent.blocks).await;
         let mut under_way: VecDeque<UnderWay> = VecDeque::new();
         let mut next = 0;
@@ -140,7 +193,17 @@ impl Inner {
             };
             let rest = Blocks((extent.blocks.0 - next).min(buffer.blocks().0));
             let first = extent.first + Blocks(next);
-            let stretch = self.stretches(Extent { first, blocks: rest, ..extent })?[0];
+            let rest = Extent { first, blocks: rest, ..extent };
+            let Ok(stretches) = self.stretches(rest, &held)? else {
+                // A page of the map moved meanwhile. Whoever waits for its bytes holds none that another could wait for.
+                drop(buffer);
+                while let Some(first) = under_way.pop_front() {
+                    self.copy(first, &mut whole).await?;
+                }
+                self.find(rest, &mut held).await?;
+                continue;
+            };
+            let stretch = stretches[0];
             let at = index(Blocks(next).bytes().0);
             next += stretch.blocks;
             if stretch.is_hole() {

@@ -9,24 +9,27 @@
 //! 5. Zones of the capacity tier that end behind a whole segment are filled further, as many as there are streams. Others that
 //!    are half full are emptied when their turn comes.
 
+mod hand_over;
+mod zones;
+
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, index, low_u32};
-use zonal_device::{
-    Action, Answer, Command, DeviceError, Kind as DeviceKind, ZoneReport, ZoneState,
-};
+use zonal_device::{Answer, DeviceError, ZoneReport, ZoneState};
 
+use crate::export::has_block;
 use crate::format::{Entry, Key, Kind, PAGE_SPAN, TRIM_BLOCKS, decode_table};
-use crate::layout::{Spot, Zone};
-use crate::map::Map;
-use crate::open::Identity;
+use crate::layout::{Layout, Spot, Zone};
+use crate::map::{Map, Paged};
+use crate::open::{Identity, count_of, merge};
 use crate::planted::Planted;
 use crate::scan::{First, Scanner, Segment};
 use crate::settings::tenants_of;
+use crate::sightings::Sightings;
 use crate::state::{State, ZoneUse};
 use crate::tier::OpenZone;
-use crate::{Export, ExportId, OpenError, OpenMode, Settings, Tier};
+use crate::{Export, MapMemory, OpenError, OpenMode, Settings, Tier};
 
 /// What it took to open the devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,14 +47,17 @@ pub struct Recovery {
 }
 
 /// What was found.
-pub(crate) struct Recovered {
+pub(crate) struct Recovered<'a> {
     pub(crate) exports: Vec<Export>,
+    /// The table on flash tells of fewer, or smaller ones.
+    pub(crate) is_changed: bool,
     pub(crate) state: State,
-    pub(crate) recovery: Recovery,
     /// Of these something lies about that must never be believed.
     pub(crate) distrusted: Vec<Key>,
     /// Zones of the capacity tier that can be filled further.
     pub(crate) half_full: Vec<OpenZone>,
+    /// What is known of blocks so far.
+    pub(crate) found: Found<'a>,
 }
 
 /// What stands in the table.
@@ -69,11 +75,13 @@ struct Few {
 }
 
 /// What the headers said so far.
-struct Found<'a> {
+pub(crate) struct Found<'a> {
     scanner: &'a Scanner<'a>,
-    /// By export: of each block the sequence that counts, and where it lies. Grown as blocks are heard of.
-    sequences: Vec<Vec<u64>>,
-    spots: Vec<Vec<Spot>>,
+    sightings: Sightings,
+    /// What was read to its last byte and believed: entry, where it is, number of its segment.
+    verified: Vec<(Entry, Spot, u64)>,
+    /// Zones in which segments were found, as they were walked.
+    walked: Vec<(Zone, u32)>,
     few: BTreeMap<Key, Few>,
     lost: BTreeSet<(Key, u64)>,
     /// By zone: where its segments begin, and their numbers.
@@ -83,40 +91,27 @@ struct Found<'a> {
     trimmed: Vec<BTreeSet<Key>>,
     /// Not known to have been flushed.
     suspects: Vec<Segment>,
+    /// Zones that begin with a header that tells of nothing.
+    marked: BTreeSet<Zone>,
     distrusted: BTreeSet<Key>,
     durable: [u64; 2],
     next_sequence: u64,
     next_number: u64,
 }
 
-pub(crate) async fn recover(
-    scanner: Scanner<'_>,
+pub(crate) async fn recover<'a>(
+    scanner: &'a Scanner<'a>,
     (reports, firsts): (&[Vec<ZoneReport>; 2], &[(Zone, First)]),
-    identity: Identity,
+    (identity, wanted): (Identity, &[Export]),
     (settings, mode): (Settings, OpenMode),
-) -> Result<Recovered, OpenError> {
-    let mut zones: Vec<(u64, Zone)> = Vec::new();
-    for (zone, first) in firsts {
-        if let First::Ours { number, .. } = first {
-            zones.push((*number, *zone));
-        }
-    }
-    zones.sort_unstable_by(|a, b| b.cmp(a));
-    let mut found = Found::new(&scanner);
-    let mut walks = Vec::with_capacity(zones.len());
-    for (_, zone) in zones {
-        walks.push((zone, scanner.written(zone, scanner.report_of(reports, zone))));
-    }
-    scanner.walk(walks, (identity, mode), &mut |segment| found.hear(segment)).await?;
-    for segment in core::mem::take(&mut found.suspects) {
-        if found.is_flushed(&segment) || settings.has(Planted::TornTaken) {
-            found.believe(&segment);
-        } else {
-            found.verify(&segment).await?;
-        }
-    }
-    let Table { exports, given_up } = found.table().await?;
-    let mut state = State::new(scanner.layout, Map::new(&[]), 0);
+) -> Result<Recovered<'a>, OpenError> {
+    let mut found = survey(scanner, (reports, firsts), identity, (settings, mode)).await?;
+    let Table { exports: old, given_up } = found.table().await?;
+    let exports = merge(&old, wanted)?;
+    settings.check(scanner.layout, &exports).map_err(OpenError::Settings)?;
+    let map = Map::new(scanner.layout, &settings, &exports);
+    let mut state = State::new(scanner.layout, map, count_of(&exports));
+    state.map_zones = settings.map_zones(scanner.layout, &exports);
     state.given_up = given_up;
     for (tier, reports) in Tier::ALL.into_iter().zip(reports) {
         for (zone, report) in scanner.layout.zones(tier).zip(reports) {
@@ -128,9 +123,8 @@ pub(crate) async fn recover(
             state.is_table_stale |= is_missing;
         }
     }
-    found.make_holes(&exports).await?;
-    found.hand_over(&exports, &mut state);
-    let streams = scanner.layout.stream_count(tenants_of(&exports));
+    found.hand_over_few(&exports, &mut state);
+    let streams = scanner.layout.stream_count(tenants_of(&exports), state.map_zones);
     let mut half_full = Vec::new();
     for (tier, reports) in Tier::ALL.into_iter().zip(reports) {
         for (zone, report) in scanner.layout.zones(tier).zip(reports) {
@@ -145,21 +139,71 @@ pub(crate) async fn recover(
             }
         }
     }
+    let empty = state.count(Tier::Capacity, ZoneUse::Empty);
+    let least = settings.map_zones_least(scanner.layout, &exports);
+    if empty < least {
+        return Err(OpenError::NoRoomForMap { empty, least });
+    }
     let distrusted = found.distrusted.iter().copied();
-    let distrusted: Vec<Key> = distrusted.filter(|key| state.map.has(*key)).collect();
-    let Found { segments, .. } = found;
-    let mut recovery = scanner.recovery.into_inner();
-    recovery.segments = segments.iter().map(|of_zone| of_zone.len() as u64).sum();
-    Ok(Recovered { exports, state, recovery, distrusted, half_full })
+    let distrusted: Vec<Key> = distrusted.filter(|key| has_block(&exports, *key)).collect();
+    let segments = found.segments.iter().map(|of_zone| of_zone.len() as u64).sum();
+    scanner.recovery.borrow_mut().segments = segments;
+    let is_changed = exports != old;
+    Ok(Recovered { exports, is_changed, state, distrusted, half_full, found })
+}
+
+/// Walks all zones, and reads to its last byte what may be torn.
+async fn survey<'a>(
+    scanner: &'a Scanner<'a>,
+    (reports, firsts): (&[Vec<ZoneReport>; 2], &[(Zone, First)]),
+    identity: Identity,
+    (settings, mode): (Settings, OpenMode),
+) -> Result<Found<'a>, OpenError> {
+    let (mut zones, mut marked) = (Vec::new(), BTreeSet::new());
+    for (zone, first) in firsts {
+        match first {
+            First::Ours { number: 0, .. } => marked.extend([*zone]),
+            First::Ours { number, .. } => zones.push((*number, *zone)),
+            _ => (),
+        }
+    }
+    zones.sort_unstable_by(|a, b| b.cmp(a));
+    let mut found = Found::new(scanner, settings.map_memory != MapMemory::Whole);
+    let mut walks = Vec::with_capacity(zones.len());
+    for (_, zone) in zones {
+        walks.push((zone, scanner.written(zone, scanner.report_of(reports, zone))));
+    }
+    found.marked = marked;
+    scanner.walk(walks.clone(), (identity, mode), &mut |segment| found.hear(segment)).await?;
+    walks.retain_mut(|(zone, limit)| {
+        // What is to be written further ends there from now on.
+        *limit = found.ends[index(u64::from(zone.0))].min(*limit);
+        0 < *limit
+    });
+    found.walked = walks;
+    for segment in core::mem::take(&mut found.suspects) {
+        if found.is_flushed(&segment) {
+            found.believe(&segment);
+        } else if settings.has(Planted::TornTaken) {
+            found.verified.extend(found.placed(&segment));
+            found.believe(&segment);
+        } else {
+            found.verify(&segment).await?;
+        }
+    }
+    Ok(found)
 }
 
 impl<'a> Found<'a> {
-    fn new(scanner: &'a Scanner<'a>) -> Self {
+    fn new(scanner: &'a Scanner<'a>, is_in_turns: bool) -> Self {
         let zones = index(u64::from(scanner.layout.zone_count()));
+        let sightings =
+            if is_in_turns { Sightings::Counted(Vec::new()) } else { Sightings::Flat(Vec::new()) };
         Self {
             scanner,
-            sequences: Vec::new(),
-            spots: Vec::new(),
+            sightings,
+            verified: Vec::new(),
+            walked: Vec::new(),
             few: BTreeMap::new(),
             lost: BTreeSet::new(),
             segments: alloc::vec![Vec::new(); zones],
@@ -167,6 +211,7 @@ impl<'a> Found<'a> {
             sums: alloc::vec![0; zones],
             trimmed: alloc::vec![BTreeSet::new(); zones],
             suspects: Vec::new(),
+            marked: BTreeSet::new(),
             distrusted: BTreeSet::new(),
             durable: [0; 2],
             next_sequence: 1,
@@ -225,11 +270,11 @@ impl<'a> Found<'a> {
                 },
             };
             match (verdict, entry.key.kind()) {
-                (Verdict::Whole, _) => self.note(segment, entry, at),
+                (Verdict::Whole, _) => self.note_verified(segment, entry, at),
                 // It may have been acknowledged: an error is what is left of it.
                 (Verdict::Unreadable, Kind::Data | Kind::Lost) => {
                     let key = entry.key.as_kind(Kind::Lost);
-                    self.note(segment, Entry { key, ..entry }, at);
+                    self.note_verified(segment, Entry { key, ..entry }, at);
                 }
                 (Verdict::Torn | Verdict::Unreadable, kind) => {
                     let is_users = matches!(kind, Kind::Data | Kind::Lost);
@@ -249,27 +294,43 @@ impl<'a> Found<'a> {
         if sum == entry.check { Verdict::Whole } else { Verdict::Torn }
     }
 
+    fn note_verified(&mut self, segment: &Segment, entry: Entry, at: u32) {
+        if let Sightings::Counted(_) = self.sightings {
+            self.verified.push((entry, self.spot(segment, at), segment.header.number));
+        }
+        self.note(segment, entry, at);
+    }
+
+    fn spot(&self, segment: &Segment, at: u32) -> Spot {
+        self.scanner.layout.spot(segment.zone, Blocks(u64::from(at.min(segment.limit - 1))))
+    }
+
+    /// The entries of a segment, each with where it is and the segment's number.
+    fn placed(&self, segment: &Segment) -> Vec<(Entry, Spot, u64)> {
+        let placed = segment.places();
+        placed.map(|(entry, at)| (entry, self.spot(segment, at), segment.header.number)).collect()
+    }
+
     /// An entry counts, unless a newer one is known.
     fn note(&mut self, segment: &Segment, entry: Entry, at: u32) {
         let Entry { key, sequence, check } = entry;
         let number = segment.header.number;
-        let spot =
-            self.scanner.layout.spot(segment.zone, Blocks(u64::from(at.min(segment.limit - 1))));
+        let spot = self.spot(segment, at);
         match key.kind() {
             Kind::Trim => {
                 let blocks = u64::from(check).min(TRIM_BLOCKS);
-                for n in key.number()..key.number() + blocks {
-                    self.note_block(Key::data(key.export(), n), sequence, (Spot::NONE, number));
-                }
                 let first = key.number() / PAGE_SPAN;
                 let last = (key.number() + blocks.max(1) - 1) / PAGE_SPAN;
                 let pages = (first..=last).map(|page| Key::new(Kind::Page, key.export(), page));
                 self.trimmed[index(u64::from(segment.zone.0))].extend(pages);
+                if key.number() < self.scanner.layout.blocks() {
+                    self.sightings.count(usize::from(key.export().0), key.number(), blocks);
+                }
             }
-            Kind::Data => self.note_block(key, sequence, (spot, number)),
+            Kind::Data => self.count(key),
             Kind::Lost => {
                 self.lost.insert((key.as_kind(Kind::Data), sequence));
-                self.note_block(key, sequence, (spot, number));
+                self.count(key);
             }
             Kind::Page | Kind::Table => {
                 let known = self.few.get(&key).copied();
@@ -281,39 +342,55 @@ impl<'a> Found<'a> {
                 }
             }
         }
+        self.note_place(None, (entry, spot, number));
     }
 
-    fn note_block(&mut self, key: Key, sequence: u64, (spot, number): (Spot, u64)) {
+    fn count(&mut self, key: Key) {
+        // No export is larger than the devices.
+        if key.number() < self.scanner.layout.blocks() {
+            self.sightings.count(usize::from(key.export().0), key.number(), 1);
+        }
+    }
+
+    /// What an entry tells of blocks of users.
+    fn note_place(&mut self, paged: Option<&Paged>, (entry, spot, number): (Entry, Spot, u64)) {
+        let Entry { key, sequence, check } = entry;
+        match key.kind() {
+            _ if matches!(self.sightings, Sightings::Counted(_)) => (),
+            Kind::Trim => {
+                let blocks = u64::from(check).min(TRIM_BLOCKS);
+                for n in key.number()..key.number() + blocks {
+                    let key = Key::data(key.export(), n);
+                    self.note_block(paged, (key, sequence), (Spot::NONE, number));
+                }
+            }
+            Kind::Data | Kind::Lost => self.note_block(paged, (key, sequence), (spot, number)),
+            Kind::Page | Kind::Table => (),
+        }
+    }
+
+    fn note_block(
+        &mut self,
+        paged: Option<&Paged>,
+        (key, sequence): (Key, u64),
+        (spot, number): (Spot, u64),
+    ) {
         // No export is larger than the devices.
         if self.scanner.layout.blocks() <= key.number() {
             return;
         }
-        let (export, at) = (usize::from(key.export().0), index(key.number()));
-        if self.spots.len() <= export {
-            self.spots.resize_with(export + 1, Vec::new);
-            self.sequences.resize_with(export + 1, Vec::new);
-        }
-        if self.spots[export].len() <= at {
-            self.spots[export].resize(at + 1, Spot::NONE);
-            self.sequences[export].resize(at + 1, 0);
-        }
-        let (known, known_spot) = (self.sequences[export][at], self.spots[export][at]);
-        let is_later_copy = known == sequence && self.number_at(known_spot) < number;
-        if known < sequence || is_later_copy {
-            self.sequences[export][at] = sequence;
-            self.spots[export][at] = spot;
+        let export = usize::from(key.export().0);
+        let Some((known, known_spot)) = self.sightings.at(paged, (export, key.number())) else {
+            return;
+        };
+        let segments = (self.segments.as_slice(), self.scanner.layout);
+        if *known < sequence || (*known == sequence && number_at(segments, *known_spot) < number) {
+            (*known, *known_spot) = (sequence, spot);
         }
     }
 
-    /// The number of the segment in which a block lies.
     fn number_at(&self, spot: Spot) -> u64 {
-        if spot == Spot::NONE {
-            return 0;
-        }
-        let (zone, at) = self.scanner.layout.locate(spot);
-        let segments = &self.segments[index(u64::from(zone.0))];
-        let next = segments.partition_point(|(begin, _)| u64::from(*begin) <= at.0);
-        segments[next - 1].1
+        number_at((&self.segments, self.scanner.layout), spot)
     }
 
     /// The table of exports.
@@ -324,31 +401,6 @@ impl<'a> Found<'a> {
         let (exports, given_up) =
             decode_table(&block.bytes()[..BLOCK_BYTES]).ok_or_else(unreadable)?;
         Ok(Table { exports, given_up })
-    }
-
-    /// What a page says is a hole is one, unless it was written later.
-    async fn make_holes(&mut self, exports: &[Export]) -> Result<(), OpenError> {
-        let pages: Vec<(Key, Few)> = self.few.iter().map(|(key, few)| (*key, *few)).collect();
-        for (key, few) in pages.into_iter().filter(|(key, _)| key.kind() == Kind::Page) {
-            let export = usize::from(key.export().0);
-            if exports.len() <= export {
-                self.few.remove(&key);
-                continue;
-            }
-            let Some(page) = self.read_few(key, few).await? else {
-                return Err(OpenError::Unreadable(Tier::Capacity));
-            };
-            let Some(spots) = self.spots.get_mut(export) else { continue };
-            let first = index(key.number() * PAGE_SPAN);
-            let blocks = spots.iter_mut().zip(&self.sequences[export]).skip(first);
-            for (n, (spot, sequence)) in blocks.take(index(PAGE_SPAN)).enumerate() {
-                let is_hole = page.bytes()[n / 8] >> (n % 8) & 1 == 1;
-                if is_hole && *sequence < few.sequence {
-                    *spot = Spot::NONE;
-                }
-            }
-        }
-        Ok(())
     }
 
     async fn read_few(&self, key: Key, few: Few) -> Result<Option<Buffer>, OpenError> {
@@ -372,116 +424,17 @@ impl<'a> Found<'a> {
             _ => Ok(None),
         }
     }
+}
 
-    fn hand_over(&mut self, exports: &[Export], state: &mut State) {
-        let mut map = Map::new(exports);
-        for (export, spots) in (0..).map(ExportId).zip(core::mem::take(&mut self.spots)) {
-            for (number, spot) in (0..).zip(spots).filter(|(_, spot)| *spot != Spot::NONE) {
-                let data = Key::data(export, number);
-                let sequence = self.sequences[usize::from(export.0)][index(number)];
-                let kind = match self.lost.contains(&(data, sequence)) {
-                    true => Kind::Lost,
-                    false => Kind::Data,
-                };
-                if map.has(data) {
-                    map.set(data.as_kind(kind), spot);
-                }
-            }
-        }
-        self.sequences = Vec::new();
-        for (key, few) in &self.few {
-            if map.has(*key) {
-                map.set(*key, few.spot);
-                map.renew(*key, few.sequence);
-            }
-        }
-        state.adopt_map(self.scanner.layout, map);
-        state.next_sequence = self.next_sequence;
-        state.next_number = self.next_number;
-        state.durable = self.durable;
+/// The number of the segment in which a block lies.
+fn number_at((segments, layout): (&[Vec<(u32, u64)>], &Layout), spot: Spot) -> u64 {
+    if spot == Spot::NONE {
+        return 0;
     }
-
-    /// The zone, if it is one of the capacity tier that can be filled further.
-    fn half_full(&self, zone: Zone, report: &ZoneReport) -> Option<OpenZone> {
-        let layout = self.scanner.layout;
-        let at = index(u64::from(zone.0));
-        let tier = layout.tier_of(zone);
-        let is_in_order = match layout.place(tier).geometry.kind {
-            // The next write must be where the last segment ended.
-            DeviceKind::Zoned => {
-                report.state.is_active() && report.written.0 == u64::from(self.ends[at])
-            }
-            DeviceKind::Conventional => true,
-        };
-        let open = OpenZone::resume(zone, self.ends[at], self.sums[at]);
-        let has_room = u64::from(self.ends[at]) + 1 < layout.zone_capacity(zone).0;
-        let is_begun = !self.segments[at].is_empty();
-        (tier == Tier::Capacity && is_in_order && has_room && is_begun).then_some(open)
-    }
-
-    async fn resume(&mut self, state: &mut State, open: OpenZone) -> Result<(), OpenError> {
-        let layout = self.scanner.layout;
-        let at = index(u64::from(open.zone.0));
-        state.set_usage(layout, open.zone, ZoneUse::Open);
-        state.adopt_zone(open.zone, self.segments[at][0].1, open.at);
-        if layout.capacity.geometry.kind == DeviceKind::Zoned {
-            return Ok(());
-        }
-        let (zone, written) = (layout.zone_id(open.zone), Blocks(u64::from(open.at)));
-        let restored = self.scanner.call(Tier::Capacity, Command::Restore { zone, written }).await;
-        restored.map(drop).map_err(|error| OpenError::Device(Tier::Capacity, error))
-    }
-
-    /// Says what a zone is used for, and makes it full on its device if it is not empty.
-    async fn close(
-        &mut self,
-        state: &mut State,
-        zone: Zone,
-        report: &ZoneReport,
-    ) -> Result<(), OpenError> {
-        let layout = self.scanner.layout;
-        let at = index(u64::from(zone.0));
-        let tier = layout.tier_of(zone);
-        let geometry = &layout.place(tier).geometry;
-        // What was given up once stays so, whatever its device says of it now: the next start may do without it.
-        if state.given_up.contains(&zone) {
-            state.set_usage(layout, zone, ZoneUse::Retired);
-            return Ok(());
-        }
-        let is_zoned = geometry.kind == DeviceKind::Zoned;
-        if self.segments[at].is_empty() && (!is_zoned || report.written.0 == 0) {
-            // Opened by a write of which nothing got there: it has a place among the active ones.
-            return match is_zoned && report.state.is_active() {
-                true => self.manage(zone, Action::Reset).await,
-                false => Ok(()),
-            };
-        }
-        let number = self.segments[at].first().map_or(0, |(_, number)| *number);
-        state.set_usage(layout, zone, ZoneUse::Sealed);
-        let written = low_u32(index(geometry.zone_capacity.0)).min(self.ends[at]);
-        state.adopt_zone(zone, number, written);
-        state.zone_mut(zone).trimmed = core::mem::take(&mut self.trimmed[at]);
-        match (is_zoned, report.state.is_active()) {
-            (true, false) => Ok(()),
-            (true, true) => self.manage(zone, Action::Finish).await,
-            (false, _) => {
-                let (zone, written) = (layout.zone_id(zone), geometry.zone_capacity);
-                let restored = self.scanner.call(tier, Command::Restore { zone, written }).await;
-                restored.map(drop).map_err(|error| OpenError::Device(tier, error))
-            }
-        }
-    }
-
-    async fn manage(&self, zone: Zone, action: Action) -> Result<(), OpenError> {
-        let layout = self.scanner.layout;
-        let tier = layout.tier_of(zone);
-        let command = Command::Manage { zone: layout.zone_id(zone), action };
-        match self.scanner.call(tier, command).await {
-            Err(error @ DeviceError::DeviceGone) => Err(OpenError::Device(tier, error)),
-            // It keeps its place among the active zones until it is reset.
-            _ => Ok(()),
-        }
-    }
+    let (zone, at) = layout.locate(spot);
+    let segments = &segments[index(u64::from(zone.0))];
+    let next = segments.partition_point(|(begin, _)| u64::from(*begin) <= at.0);
+    segments[next - 1].1
 }
 
 /// What became of a block.

@@ -179,6 +179,7 @@ impl Mover {
         mut data: Payload,
     ) -> Result<(), BlockError> {
         while !moved.is_empty() {
+            self.inner.wait_for_map_room().await?;
             let room = self.open(stream).await?;
             let count = room.min(moved.len());
             let rest = moved.split_off(count);
@@ -313,11 +314,17 @@ impl Inner {
             // A page that was written anew may have been moved meanwhile: the new one counts.
             let is_few = matches!(key.kind(), Kind::Page | Kind::Table);
             let is_new = is_few && state.map.renew(key, entry.sequence);
-            let is_current = is_new || state.map.get(key) == *from;
-            if is_current || (self.has(Planted::CompactionStale) && cause == Cause::Compaction) {
-                state.publish(&self.layout, tenant, key, flying.begun.data.plus(n));
+            let is_hidden_moved = self.has(Planted::HiddenMoved)
+                && state.map.paged().is_some_and(|p| p.is_named(*from));
+            let is_current = state.still_names(&self.layout, key, *from) || is_hidden_moved;
+            let to = flying.begun.data.plus(n);
+            if is_current {
+                state.publish(&self.layout, tenant, (key, Some(*from)), to);
+            } else if is_new || (self.has(Planted::CompactionStale) && cause == Cause::Compaction) {
+                state.publish(&self.layout, tenant, (key, None), to);
             }
         }
+        self.ask_for_merge(&state);
     }
 
     pub(crate) fn tenant_of_key(&self, key: Key) -> u16 {

@@ -6,7 +6,9 @@ use core::fmt;
 use zonal_base::{Blocks, Bytes, Contents};
 
 use crate::format::{HEADER_BLOCKS, SEGMENT_BLOCKS};
-use crate::layout::Layout;
+use crate::layout::{Layout, Spot};
+use crate::map::{MAP_PAGE_BLOCKS, Paged};
+use crate::pages::zones_for;
 use crate::{Export, Tier};
 
 /// How the block device behaves. Sizes are checked against the devices by [`Settings::check`].
@@ -14,6 +16,8 @@ use crate::{Export, Tier};
 pub struct Settings {
     /// Of what the capacity tier can hold, so many percent are not given to exports. The less, the more often data are moved.
     pub spare_percent: u8,
+    /// Memory that the map may take.
+    pub map_memory: MapMemory,
     /// A tier is flushed at the latest after so many bytes: they are what recovery reads again to verify.
     pub flush_every: Bytes,
     /// What the memory of moved blocks holds: tags in a simulation whose devices keep no more.
@@ -23,10 +27,22 @@ pub struct Settings {
     pub planted: Option<crate::Planted>,
 }
 
+/// How much of the map of blocks is in memory. The rest lies in zones of the capacity tier, which exports do not get then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapMemory {
+    /// All of it: 4 bytes for each block of the exports.
+    Whole,
+    /// All of it if that is no more than this, and otherwise what this holds, all structures together.
+    AtMost(Bytes),
+    /// As little as can be, also where all of it would be less: for trials with small devices.
+    Least,
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
             spare_percent: 10,
+            map_memory: MapMemory::Whole,
             flush_every: Bytes::mib(64),
             contents: Contents::Bytes,
             #[cfg(feature = "planted-bugs")]
@@ -49,10 +65,52 @@ impl Settings {
         let capacity = layout.capacity.geometry.zone_capacity.0;
         // Headers of full segments, and of two that are not, for each zone that was emptied into it.
         let data = capacity.saturating_sub(capacity.div_ceil(SEGMENT_BLOCKS) * HEADER_BLOCKS + 2);
-        let kept = u64::from(zones_kept(layout, tenant_count));
         let zones = u64::from(layout.capacity.count);
         let offered = data * zones * u64::from(100 - self.spare_percent.min(100)) / 100;
+        let for_map = self.zones_for_map(layout, Blocks(offered), EXPORTS_MAX as u64);
+        let kept = u64::from(zones_kept(layout, tenant_count, for_map) + for_map);
         Blocks(offered.min(data * zones.saturating_sub(kept)))
+    }
+
+    /// The memory of the map, if it does not hold all of it.
+    pub(crate) fn paged_memory(&self, layout: &Layout, exports: &[Export]) -> Option<Bytes> {
+        if !self.is_paged(exports.iter().map(|export| export.blocks.0).sum()) {
+            return None;
+        }
+        match self.map_memory {
+            MapMemory::Whole => None,
+            MapMemory::AtMost(memory) => Some(memory),
+            MapMemory::Least => Some(Paged::memory_min(layout, exports)),
+        }
+    }
+
+    const fn is_paged(&self, blocks: u64) -> bool {
+        match self.map_memory {
+            MapMemory::Whole => false,
+            MapMemory::AtMost(memory) => memory.0 < blocks * size_of::<Spot>() as u64,
+            MapMemory::Least => true,
+        }
+    }
+
+    /// Zones of the capacity tier that the map may have.
+    pub(crate) fn map_zones(&self, layout: &Layout, exports: &[Export]) -> u32 {
+        let blocks = Blocks(exports.iter().map(|export| export.blocks.0).sum());
+        self.zones_for_map(layout, blocks, exports.len() as u64)
+    }
+
+    /// Zones without which the map cannot be written at all.
+    pub(crate) fn map_zones_least(&self, layout: &Layout, exports: &[Export]) -> u32 {
+        // Less than all of them: some may have been worn out.
+        self.map_zones(layout, exports) / 2
+    }
+
+    fn zones_for_map(&self, layout: &Layout, blocks: Blocks, exports: u64) -> u32 {
+        if !self.is_paged(blocks.0) {
+            return 0;
+        }
+        // Each export ends with a page of its own.
+        let pages = blocks.0.div_ceil(MAP_PAGE_BLOCKS) + exports;
+        zones_for(pages, layout.capacity.geometry.zone_capacity)
     }
 
     /// # Errors
@@ -75,7 +133,8 @@ impl Settings {
             }
         }
         let limit = layout.active_limit(Tier::Capacity);
-        let least = if layout.is_one_device { 3 } else { 2 };
+        let for_map = self.map_zones(layout, exports);
+        let least = 2 + u32::from(layout.is_one_device) + u32::from(0 < for_map);
         if limit.is_some_and(|limit| limit < least) {
             return Err(SettingsError::TooFewActive { least });
         }
@@ -83,6 +142,12 @@ impl Settings {
             return Err(SettingsError::TooLarge);
         }
         check_exports(exports)?;
+        if let Some(memory) = self.paged_memory(layout, exports) {
+            let least = Paged::memory_min(layout, exports);
+            if memory < least {
+                return Err(SettingsError::MapMemory { memory, least });
+            }
+        }
         let wanted = Blocks(exports.iter().map(|export| export.blocks.0).sum());
         let offered = self.exportable(layout, tenants_of(exports));
         if offered < wanted {
@@ -97,8 +162,8 @@ impl Settings {
 
 /// Zones of the capacity tier that are not filled with data: those that are empty before collection begins to work, one that
 /// each stream has begun, and two in which what is dead gathers.
-pub(crate) fn zones_kept(layout: &Layout, tenant_count: u32) -> u32 {
-    let streams = layout.streams_per_mover(tenant_count);
+fn zones_kept(layout: &Layout, tenant_count: u32, for_map: u32) -> u32 {
+    let streams = layout.streams_per_mover(tenant_count, for_map);
     collection_mark(streams) + 2 * streams + 3
 }
 
@@ -175,6 +240,13 @@ pub enum SettingsError {
         /// What it needs.
         least: u32,
     },
+    /// The map cannot do with so little memory.
+    MapMemory {
+        /// What it may take.
+        memory: Bytes,
+        /// What it needs.
+        least: Bytes,
+    },
     /// More blocks than 32 bits can name.
     TooLarge,
     /// More exports than the table holds.
@@ -214,6 +286,11 @@ impl fmt::Display for SettingsError {
             Self::TooFewActive { least } => write!(
                 f,
                 "the device lets too few zones be active: {least} is the least; use another device for the buffer"
+            ),
+            Self::MapMemory { memory, least } => write!(
+                f,
+                "{memory} is too little memory for the map of these exports: {} is the least, more is faster",
+                Bytes(least.0.next_multiple_of(1024))
             ),
             Self::TooLarge => f.write_str("both tiers together are too large: 16TiB is the most"),
             Self::TooManyExports => write!(f, "too many exports: {EXPORTS_MAX} is the most"),

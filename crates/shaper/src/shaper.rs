@@ -2,7 +2,7 @@
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 
 use zonal_base::Checksum;
 use zonal_device::{Command, Completion};
@@ -36,7 +36,7 @@ pub(crate) struct Inner {
     pub(crate) exports: Vec<Export>,
     /// Of each export, the number of its tenant.
     pub(crate) tenants: Vec<u16>,
-    pub(crate) recovery: Recovery,
+    pub(crate) recovery: Cell<Recovery>,
     /// Memory for what is written of our own and for what is moved: never waits behind reads of users.
     pub(crate) own: Buffers,
     pub(crate) state: RefCell<State>,
@@ -47,6 +47,12 @@ pub(crate) struct Inner {
     pub(crate) queue_room: Event,
     /// A zone lost its last pin.
     pub(crate) unpinned: Event,
+    /// Something changed that the merging of the map may wait for.
+    pub(crate) map_changed: Event,
+    /// Lists of the map are shorter than they were.
+    pub(crate) map_room: Event,
+    /// Zones of the capacity tier that the map may have; none if all of it is in memory.
+    pub(crate) map_zones: u32,
     /// Something changed that compaction or collection may wait for.
     pub(crate) work: Event,
 }
@@ -87,7 +93,7 @@ impl Shaper {
     /// What opening it took.
     #[must_use]
     pub fn recovery(&self) -> Recovery {
-        self.inner.recovery
+        self.inner.recovery.get()
     }
 
     /// The counters of the whole.
@@ -105,7 +111,10 @@ impl Shaper {
             let at = tenants.iter().position(|of| usize::from(*of) == tenant);
             self.inner.exports[at.expect("a tenant has an export")].tenant.as_str()
         };
-        state.tenant_stats.iter().enumerate().map(|(at, stats)| (name(at), *stats)).collect()
+        let mapped = state.mapped.iter().map(|mapped| u64::try_from(*mapped).unwrap_or(0));
+        let stats = state.tenant_stats.iter().zip(mapped);
+        let stats = stats.map(|(stats, mapped_blocks)| TenantStats { mapped_blocks, ..*stats });
+        stats.enumerate().map(|(at, stats)| (name(at), stats)).collect()
     }
 
     /// What is under way now.
@@ -178,7 +187,7 @@ impl Inner {
 
     pub(crate) fn streams_per_mover(&self) -> u32 {
         let tenant_count = self.tenants.iter().max().map_or(1, |last| u32::from(*last) + 1);
-        self.layout.streams_per_mover(tenant_count)
+        self.layout.streams_per_mover(tenant_count, self.map_zones)
     }
 
     fn is_settled(&self) -> bool {
@@ -202,5 +211,7 @@ impl Inner {
         self.work.notify_all();
         self.queued.notify_all();
         self.unpinned.notify_all();
+        self.map_changed.notify_all();
+        self.map_room.notify_all();
     }
 }

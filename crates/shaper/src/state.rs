@@ -8,7 +8,8 @@ use zonal_base::{BLOCK_BYTES, index, low_u32};
 
 use crate::format::{DATA_BLOCKS, Key, Kind};
 use crate::layout::{Layout, Spot, Zone};
-use crate::map::Map;
+use crate::map::{Map, Merge, Switched};
+use crate::planted::Planted;
 use crate::settings::collection_mark;
 use crate::shaper::Inner;
 use crate::write::Log;
@@ -83,6 +84,8 @@ pub(crate) struct State {
     /// What recovery did not trust is being written over: until that is done, the next one must not trust it either.
     pub(crate) is_repairing: bool,
     pub(crate) tenant_stats: Vec<TenantStats>,
+    /// By tenant: blocks that hold data. Too few while a merge has not told that what was overwritten had been a hole.
+    pub(crate) mapped: Vec<i64>,
     pub(crate) stats: Stats,
     pub(crate) failure: Option<BlockError>,
     /// Why nothing goes from the buffer to the capacity tier any more, if so.
@@ -93,6 +96,9 @@ pub(crate) struct State {
     pub(crate) given_up: BTreeSet<Zone>,
     /// The table on flash does not name all of them yet.
     pub(crate) is_table_stale: bool,
+    /// Zones of the capacity tier that the map may have, and those that it has.
+    pub(crate) map_zones: u32,
+    pub(crate) map_zones_held: u32,
 }
 
 impl State {
@@ -125,12 +131,15 @@ impl State {
             unflushed: [0; 2],
             is_repairing: false,
             tenant_stats: alloc::vec![TenantStats::default(); tenant_count],
+            mapped: alloc::vec![0; tenant_count],
             stats: Stats::default(),
             failure: None,
             halted: None,
             is_waited_for: false,
             given_up: BTreeSet::new(),
             is_table_stale: false,
+            map_zones: 0,
+            map_zones_held: 0,
         }
     }
 
@@ -154,8 +163,13 @@ impl State {
         self.counts[tier.id() as usize]
     }
 
+    /// Empty zones of the tier, but for those that are kept for the map.
     pub(crate) fn empty_count(&self, tier: Tier) -> u32 {
-        self.count(tier, ZoneUse::Empty)
+        let kept = match tier {
+            Tier::Buffer => 0,
+            Tier::Capacity => self.map_zones.saturating_sub(self.map_zones_held),
+        };
+        self.count(tier, ZoneUse::Empty).saturating_sub(kept)
     }
 
     pub(crate) fn pins(&self) -> u64 {
@@ -195,8 +209,19 @@ impl State {
 
     /// Takes the zone that has been empty longest.
     pub(crate) fn open_zone(&mut self, layout: &Layout, tier: Tier) -> Option<Zone> {
+        if self.empty_count(tier) == 0 {
+            return None;
+        }
         let zone = self.empty[usize::from(tier.id())].front().copied()?;
         self.set_usage(layout, zone, ZoneUse::Open);
+        Some(zone)
+    }
+
+    /// The same for the map, which keeps it as it is: open, and nobody's victim.
+    pub(crate) fn open_map_zone(&mut self, layout: &Layout) -> Option<Zone> {
+        let zone = self.empty[usize::from(Tier::Capacity.id())].front().copied()?;
+        self.set_usage(layout, zone, ZoneUse::Open);
+        self.map_zones_held += 1;
         Some(zone)
     }
 
@@ -206,31 +231,60 @@ impl State {
         (facts.number, facts.written) = (number, written);
     }
 
-    /// Counts what the map that recovery made names.
-    pub(crate) fn adopt_map(&mut self, layout: &Layout, map: Map) {
-        for spot in map.spots() {
-            let (zone, _) = layout.locate(spot);
-            self.zone_mut(zone).live += 1;
-        }
-        self.map = map;
+    /// Recovery found a block of a page of the map.
+    pub(crate) fn adopt_spot(&mut self, layout: &Layout, tenant: u16, spot: Spot) {
+        self.map.paged_mut().expect("it has pages").name(spot);
+        self.zone_mut(layout.locate(spot).0).live += 1;
+        self.mapped[usize::from(tenant)] += 1;
     }
 
-    /// The map says from now on that `key` lies at `spot`.
-    pub(crate) fn publish(&mut self, layout: &Layout, tenant: u16, key: Key, spot: Spot) {
-        let was = self.map.set(key, spot);
-        if was != Spot::NONE {
-            let (zone, _) = layout.locate(was);
-            self.zone_mut(zone).live -= 1;
-        }
+    /// The map says from now on that `key` lies at `spot`. `known`: where it lay, for whoever knows it.
+    pub(crate) fn publish(
+        &mut self,
+        layout: &Layout,
+        tenant: u16,
+        (key, known): (Key, Option<Spot>),
+        spot: Spot,
+    ) {
+        let was = self.map.set(key, spot, known);
+        self.release(layout, was.spot);
         if spot != Spot::NONE {
             let (zone, _) = layout.locate(spot);
             self.zone_mut(zone).live += 1;
         }
         if matches!(key.kind(), Kind::Data | Kind::Lost) {
-            let mapped = &mut self.tenant_stats[usize::from(tenant)].mapped_blocks;
-            *mapped += u64::from(spot != Spot::NONE);
-            *mapped -= u64::from(was != Spot::NONE);
+            let mapped = &mut self.mapped[usize::from(tenant)];
+            *mapped += i64::from(spot != Spot::NONE);
+            *mapped -= i64::from(was.is_mapped);
         }
+    }
+
+    /// A block is dead.
+    fn release(&mut self, layout: &Layout, spot: Spot) {
+        if spot != Spot::NONE {
+            self.zone_mut(layout.locate(spot).0).live -= 1;
+        }
+    }
+
+    /// True when what lies there is live.
+    pub(crate) fn still_names(&mut self, layout: &Layout, key: Key, from: Spot) -> bool {
+        let (is_live, released) = self.map.still_names(key, from);
+        self.release(layout, released);
+        is_live
+    }
+
+    /// A page of the map is on flash: what it hid is known now.
+    pub(crate) fn switch_page(&mut self, inner: &Inner, merge: &Merge, flash: (Spot, u32)) {
+        let paged = self.map.paged_mut().expect("it has pages");
+        if inner.has(Planted::ChangeForgotten) {
+            paged.revert(merge);
+        }
+        let (export, _) = paged.first_of(merge.page);
+        let Switched { released, holes } = paged.switch(merge, flash);
+        for spot in released {
+            self.release(&inner.layout, spot);
+        }
+        self.mapped[usize::from(inner.tenants[export])] += holes;
     }
 
     /// A segment was refused: until its zone is empty, whatever is flushed, it is not among what recovery may trust.

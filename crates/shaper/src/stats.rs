@@ -34,6 +34,10 @@ pub struct Stats {
     pub buffer_device_bytes: u64,
     /// All that was written to the capacity tier.
     pub capacity_device_bytes: u64,
+    /// Pages of the map that were written, of `capacity_device_bytes`. Numerator of write amplification, too.
+    pub map_written_bytes: u64,
+    /// Pages of the map that were read: by reads that did not find their place in memory, and to be merged.
+    pub map_read_bytes: u64,
     /// Device writes of the buffer tier: how many user writes share one.
     pub buffer_segments: u64,
     /// Flushes of both tiers.

@@ -5,7 +5,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Payload, low_u32};
-use zonal_device::{Action, Answer, Command, Completion, DeviceError, ZoneState};
+use zonal_device::{
+    Action, Answer, Command, Completion, DeviceError, Kind as DeviceKind, ZoneState,
+};
 use zonal_runtime::Call;
 
 use crate::format::{Entry, HEADER_BLOCKS, Header, Shape};
@@ -136,6 +138,12 @@ impl Inner {
 
     /// A write to the zone failed and none is under way: what was written before stays readable, and no more is written.
     pub(crate) async fn abandon(&self, zone: Zone) {
+        self.finish_zone(zone).await;
+        self.seal_zone(zone);
+    }
+
+    /// The zone takes no more, and gives up its place among the active ones.
+    pub(crate) async fn finish_zone(&self, zone: Zone) {
         let port = self.port(self.layout.tier_of(zone));
         let zone_id = self.layout.zone_id(zone);
         let state = match port.call(Command::Report { first: zone_id, count: 1 }).await {
@@ -145,7 +153,6 @@ impl Inner {
         if state.is_some_and(ZoneState::is_active) {
             let _ = port.call(Command::Manage { zone: zone_id, action: Action::Finish }).await;
         }
-        self.seal_zone(zone);
     }
 
     /// Empties a zone of which the map names nothing any more.
@@ -167,11 +174,17 @@ impl Inner {
             self.unpinned.wait().await;
         }
         let tier = self.layout.tier_of(zone);
-        let reset = Command::Manage { zone: self.layout.zone_id(zone), action: Action::Reset };
-        let outcome = self.port(tier).call(reset).await;
+        let place = self.layout.place(tier);
+        let mut outcome = self.reset_on_device(zone).await;
+        // A start has to find room for the map before it knows what lives where.
+        let is_marked = 0 < self.map_zones
+            && (tier, place.geometry.kind) == (Tier::Capacity, DeviceKind::Conventional);
+        if is_marked && outcome.is_ok() {
+            outcome = self.mark_empty(zone).await;
+        }
         let mut state = self.state.borrow_mut();
         match outcome {
-            Ok(_) => {
+            Ok(()) => {
                 state.set_usage(&self.layout, zone, ZoneUse::Empty);
                 match tier {
                     Tier::Buffer => state.stats.buffer_zones_reset += 1,
@@ -186,6 +199,38 @@ impl Inner {
         self.queued.notify_all();
         self.queue_room.notify_all();
         Ok(())
+    }
+
+    /// A header that tells of nothing: its zone is empty.
+    pub(crate) fn mark(&self, zone: Zone) -> Header {
+        Header {
+            tier: self.layout.tier_of(zone),
+            identity: self.identity,
+            shape: self.shape(),
+            zone,
+            at: 0,
+            number: 0,
+            previous: 0,
+            session: self.session,
+            durable: [0; 2],
+            next_sequence: 0,
+            entries: Vec::new(),
+        }
+    }
+
+    pub(crate) async fn reset_on_device(&self, zone: Zone) -> Result<(), DeviceError> {
+        let reset = Command::Manage { zone: self.layout.zone_id(zone), action: Action::Reset };
+        self.port(self.layout.tier_of(zone)).call(reset).await.map(drop)
+    }
+
+    /// Puts a header that tells of nothing at the begin of a zone that was reset: a device without zones does not remember it.
+    pub(crate) async fn mark_empty(&self, zone: Zone) -> Result<(), DeviceError> {
+        let mut front = self.own.take(Blocks(1)).await;
+        self.mark(zone).encode(self.checksum(), &mut front.bytes_mut()[..BLOCK_BYTES]);
+        let lba = self.layout.lba(zone, Blocks(0));
+        let data = vec![front.freeze(BLOCK_BYTES)];
+        self.port(self.layout.tier_of(zone)).call(Command::Write { lba, data }).await?;
+        self.reset_on_device(zone).await
     }
 
     /// Reads under way keep the zone.

@@ -6,9 +6,11 @@
 
 use alloc::vec::Vec;
 
-use zonal_base::{Blocks, index};
+use zonal_base::Blocks;
 
 use crate::layout::Spot;
+use crate::map::MAP_PAGE_BLOCKS;
+use crate::state::State;
 use crate::write::{Item, What};
 use crate::{BlockError, Durability, Extent, Run, Shaper};
 
@@ -44,24 +46,42 @@ impl Shaper {
     /// What is data and what is a hole, from the first block on: at most `runs_max` runs, which may end before the extent does.
     ///
     /// # Errors
-    /// When the request was wrong.
-    pub fn block_status(&self, extent: Extent, runs_max: usize) -> Result<Vec<Run>, BlockError> {
+    /// When the request was wrong, or what is to be told cannot be read.
+    pub async fn block_status(
+        &self,
+        extent: Extent,
+        runs_max: usize,
+    ) -> Result<Vec<Run>, BlockError> {
         self.check(extent)?;
-        let state = self.inner.state.borrow();
-        let first = index(extent.first.0);
-        let spots = &state.map.export(extent.export)[first..first + index(extent.blocks.0)];
         let mut runs: Vec<Run> = Vec::new();
-        for spot in spots {
-            let is_mapped = *spot != Spot::NONE;
-            if let Some(run) = runs.last_mut().filter(|run| run.is_mapped == is_mapped) {
-                run.blocks.0 += 1;
-                continue;
-            }
-            if runs.len() == runs_max {
+        let end = extent.first + extent.blocks;
+        let mut first = extent.first;
+        while first < end {
+            // As far as one page of the map tells.
+            let blocks = Blocks((MAP_PAGE_BLOCKS - first.0 % MAP_PAGE_BLOCKS).min(end.0 - first.0));
+            let part = Extent { first, blocks, ..extent };
+            let add = |_: &State, spots: &[Spot]| add_runs(&mut runs, spots, runs_max);
+            if !self.inner.places(part, add).await? {
                 break;
             }
-            runs.push(Run { blocks: Blocks(1), is_mapped });
+            first = first + blocks;
         }
         Ok(runs)
     }
+}
+
+/// Adds blocks to the runs; false when there are enough of them.
+fn add_runs(runs: &mut Vec<Run>, spots: &[Spot], runs_max: usize) -> bool {
+    for spot in spots {
+        let is_mapped = *spot != Spot::NONE;
+        if let Some(run) = runs.last_mut().filter(|run| run.is_mapped == is_mapped) {
+            run.blocks.0 += 1;
+            continue;
+        }
+        if runs.len() == runs_max {
+            return false;
+        }
+        runs.push(Run { blocks: Blocks(1), is_mapped });
+    }
+    true
 }

@@ -205,14 +205,20 @@ impl Inner {
         let has_room = open.is_some_and(|open| 0 < open.room(&self.layout));
         let has_zone = has_room || (flying == 0 && 0 < state.empty_count(Tier::Buffer));
         let is_full = DATA_BLOCKS as u64 <= state.log.queued_blocks;
+        if state.map.is_full() {
+            drop(state);
+            self.map_changed.notify_all();
+            return false;
+        }
         has_zone && (flying == 0 || (is_full && flying < FLYING_MAX))
     }
 
     /// Nothing goes to the capacity tier any more, and the buffer is full.
     fn give_up_if_full(&self) {
         let state = self.state.borrow();
-        let is_full = state.empty_count(Tier::Buffer) == 0 && !state.log.queue.is_empty();
-        if let Some(error) = state.halted.filter(|_| is_full) {
+        let is_full = state.empty_count(Tier::Buffer) == 0 || state.map.is_full();
+        let is_stuck = is_full && !state.log.queue.is_empty();
+        if let Some(error) = state.halted.filter(|_| is_stuck) {
             drop(state);
             self.fail(error);
         }
@@ -252,11 +258,14 @@ impl Inner {
         room: usize,
     ) -> (Vec<(Item, usize)>, Vec<Entry>, Vec<Payload>) {
         let (mut parts, mut entries, mut data) = (Vec::new(), Vec::new(), Vec::new());
-        let mut taken = 0;
+        let (mut taken, mut trimmed) = (0, 0);
         while let Some(first) = state.log.queue.front() {
             let fits = match first.what {
                 What::Data(_) => (room - taken).min(ENTRIES_MAX - entries.len()),
-                What::Hole => usize::from(entries.len() < ENTRIES_MAX) * index(TRIM_BLOCKS),
+                // No more than so many of one segment: the map takes all of them in at one instant.
+                What::Hole => {
+                    usize::from(entries.len() < ENTRIES_MAX) * index(TRIM_BLOCKS - trimmed)
+                }
             };
             if fits == 0 {
                 break;
@@ -275,6 +284,7 @@ impl Inner {
             match &item.what {
                 What::Hole => {
                     let key = Key::new(Kind::Trim, export, first.0);
+                    trimmed += blocks.0;
                     let check = low_u32(index(blocks.0));
                     entries.push(Entry { key, sequence: sequence(), check });
                 }
@@ -326,14 +336,15 @@ impl Inner {
                     state.tenant_mut(tenant).buffer_written_bytes += blocks.bytes().0;
                     for n in 0..blocks.0 {
                         let spot = spot.plus(low_u32(index(n)));
-                        state.publish(&self.layout, tenant, Key::data(export, first.0 + n), spot);
+                        let key = Key::data(export, first.0 + n);
+                        state.publish(&self.layout, tenant, (key, None), spot);
                     }
                 }
                 What::Hole => {
                     for n in first.0..first.0 + blocks.0 {
                         let key = Key::data(export, n);
-                        if state.map.get(key) != Spot::NONE {
-                            state.publish(&self.layout, tenant, key, Spot::NONE);
+                        if state.map.look(key, &[]) != Ok(Spot::NONE) {
+                            state.publish(&self.layout, tenant, (key, None), Spot::NONE);
                         }
                     }
                     let pages = first.0 / PAGE_SPAN..=(first.0 + blocks.0 - 1) / PAGE_SPAN;
@@ -342,6 +353,7 @@ impl Inner {
                 }
             }
         }
+        self.ask_for_merge(&state);
     }
 
     /// The first segment under way was refused. It and all behind it, which were refused, too, or must not overtake it,

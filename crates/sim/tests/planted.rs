@@ -45,13 +45,17 @@ static BUGS: [(&str, Options); 22] = [
     ("a full zone keeps its active slot", of_log(Log::SlotLeaked)),
 ];
 
-static BLOCK_BUGS: [(&str, Block); 7] = [
+static BLOCK_BUGS: [(&str, Block); 11] = [
     ("block device: a flush is acknowledged and not done", Block::FlushLost),
     ("block device: in the map before the device answered", Block::MapEarly),
     ("block device: compaction overwrites what is newer", Block::CompactionStale),
     ("block device: compaction forgets trims", Block::TrimResurrected),
     ("block device: a zone is reset under a read", Block::CollectionRace),
     ("block device: a zone is reset before its copies are flushed", Block::CopyNotFlushed),
+    ("block device: a page of the map counts before it is written", Block::PageEarly),
+    ("block device: a zone of the map is reset with its pages", Block::PagesDropped),
+    ("block device: what changes under a merge is forgotten", Block::ChangeForgotten),
+    ("block device: what is hidden by a younger place is moved", Block::HiddenMoved),
     ("block device: recovery believes what may be torn", Block::TornTaken),
 ];
 

@@ -81,6 +81,9 @@ pub(crate) struct Tenant {
 pub(crate) struct Devices {
     pub(crate) buffer_written_bytes: u64,
     pub(crate) capacity_written_bytes: u64,
+    /// Pages of the map, of `capacity_written_bytes`; none if all of it is in memory.
+    pub(crate) map_written_bytes: u64,
+    pub(crate) map_read_bytes: u64,
     /// Device writes of the buffer: how many writes of users share one.
     pub(crate) buffer_segments: u64,
     pub(crate) flushes: u64,

@@ -54,6 +54,7 @@ impl BlockStartError {
             | OpenError::Blank(tier)
             | OpenError::Unreadable(tier)
             | OpenError::Device(tier, _) => Some(*tier),
+            OpenError::NoRoomForMap { .. } => Some(Tier::Capacity),
             OpenError::Shape | OpenError::Shrunk(_) | OpenError::OtherTenant(_) => None,
         };
         let spec = tier.map(|tier| match tier {

@@ -102,14 +102,16 @@ impl BlockVolume {
     /// What is data and what is a hole: at most `runs_max` runs, from the first block on.
     ///
     /// # Errors
-    /// When there are no such blocks.
-    pub fn status(
+    /// When there are no such blocks, or the map cannot be read.
+    pub async fn status(
         &self,
         first: Lba,
         blocks: Blocks,
         runs_max: usize,
     ) -> Result<Vec<Run>, BlockError> {
-        self.shaper.block_status(self.extent(first, blocks), runs_max)
+        self.nudge
+            .while_asking(self.shaper.block_status(self.extent(first, blocks), runs_max))
+            .await
     }
 
     const fn extent(&self, first: Lba, blocks: Blocks) -> Extent {

@@ -1,15 +1,16 @@
 //! What is written that was not read where it is to be moved from: pages of trims, the table, blocks that are lost, and blocks
 //! whose header is.
 
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 
-use zonal_base::{BLOCK_BYTES, Blocks, index, low_u32};
+use zonal_base::{BLOCK_BYTES, Blocks, Lba, index, low_u32};
 
 use super::Mover;
 use crate::format::{Key, Kind, PAGE_SPAN, encode_table};
 use crate::layout::{Spot, Zone};
 use crate::shaper::Inner;
-use crate::{BlockError, Tier};
+use crate::{BlockError, Extent, Tier};
 
 /// Pages that share a flush: as many blocks of our own memory.
 const PAGES_AT_ONCE: usize = 16;
@@ -21,13 +22,15 @@ impl Mover {
             let mut pages = Vec::with_capacity(keys.len());
             for key in keys {
                 let mut page = self.inner.own.take(Blocks(1)).await;
-                let (sequence, has_holes) = self.inner.page_of_trims(*key, page.bytes_mut());
+                let (sequence, has_holes) =
+                    self.inner.page_of_trims(*key, page.bytes_mut()).await?;
                 if has_holes {
                     pages.push((*key, sequence, page));
                     continue;
                 }
                 let tenant = self.inner.tenant_of(key.export());
-                self.inner.state.borrow_mut().publish(&self.inner.layout, tenant, *key, Spot::NONE);
+                let mut state = self.inner.state.borrow_mut();
+                state.publish(&self.inner.layout, tenant, (*key, None), Spot::NONE);
             }
             if pages.is_empty() {
                 continue;
@@ -36,7 +39,7 @@ impl Mover {
             // what lay there before the hole.
             self.inner.flush_tier(Tier::Buffer).await?;
             for (key, sequence, page) in pages {
-                let from = self.inner.state.borrow().map.get(key);
+                let from = self.inner.state.borrow().map.few(key);
                 self.push_new(key, sequence, from, &page).await?;
             }
         }
@@ -45,10 +48,15 @@ impl Mover {
 
     /// Writes what the map says of a block, a page or the table, as something new: whatever older is found of it counts no more.
     pub(crate) async fn assert_current(&mut self, key: Key) -> Result<(), BlockError> {
-        let (from, sequence, is_lost) = {
+        let from = match key.kind() {
+            Kind::Table | Kind::Page => self.inner.state.borrow().map.few(key),
+            // Nobody writes yet: it does not change meanwhile.
+            Kind::Data | Kind::Trim | Kind::Lost => self.inner.place(key).await?,
+        };
+        let (sequence, is_lost) = {
             let mut state = self.inner.state.borrow_mut();
             state.next_sequence += 1;
-            (state.map.get(key), state.next_sequence - 1, state.map.is_lost(key))
+            (state.next_sequence - 1, state.map.is_lost(key))
         };
         let mut block = self.inner.own.take(Blocks(1)).await;
         match key.kind() {
@@ -57,7 +65,7 @@ impl Mover {
                 self.write_pages(&[Key::page_of(key.export(), key.number())]).await
             }
             Kind::Page => {
-                self.inner.page_of_trims(key, block.bytes_mut());
+                self.inner.page_of_trims(key, block.bytes_mut()).await?;
                 self.push_new(key, sequence, from, &block).await
             }
             Kind::Data | Kind::Trim | Kind::Lost => {
@@ -93,7 +101,7 @@ impl Mover {
         let layout = self.inner.layout;
         let first = layout.spot(zone, Blocks(0));
         let end = first.plus(low_u32(index(layout.zone_capacity(zone).0)));
-        let orphans = self.inner.state.borrow().map.within(first, end);
+        let orphans = self.inner.named_within(first, end).await?;
         for (key, from) in orphans {
             // Above everything that is in the map, and below everything that is not.
             let sequence = self.inner.state.borrow().lowest_unpublished() - 1;
@@ -129,7 +137,7 @@ impl Mover {
             encode_table(&self.inner.exports, &state.given_up, out);
             state.is_table_stale = false;
             state.next_sequence += 1;
-            (state.map.get(Key::TABLE), state.next_sequence - 1)
+            (state.map.few(Key::TABLE), state.next_sequence - 1)
         };
         self.push_new(Key::TABLE, sequence, from, &table).await
     }
@@ -137,21 +145,28 @@ impl Mover {
 
 impl Inner {
     /// Fills a block with a bit for each hole of a page. The sequence that the page has, and whether there is a hole.
-    fn page_of_trims(&self, key: Key, out: &mut [u8]) -> (u64, bool) {
-        let state = self.state.borrow();
-        let bits = &mut out[..BLOCK_BYTES];
-        bits.fill(0);
-        let spots = state.map.export(key.export());
-        let first = index(key.number() * PAGE_SPAN);
-        let end = spots.len().min(first + index(PAGE_SPAN));
-        let mut has_holes = false;
-        for (n, spot) in spots[first..end].iter().enumerate() {
-            if *spot == Spot::NONE {
-                bits[n / 8] |= 1 << (n % 8);
-                has_holes = true;
+    async fn page_of_trims(
+        self: &Rc<Self>,
+        key: Key,
+        out: &mut [u8],
+    ) -> Result<(u64, bool), BlockError> {
+        let first = key.number() * PAGE_SPAN;
+        let size = self.exports[usize::from(key.export().0)].blocks.0;
+        let blocks = Blocks(size.min(first + PAGE_SPAN) - first);
+        let extent = Extent { export: key.export(), first: Lba(first), blocks };
+        self.places(extent, |state, spots| {
+            let bits = &mut out[..BLOCK_BYTES];
+            bits.fill(0);
+            let mut has_holes = false;
+            for (n, spot) in spots.iter().enumerate() {
+                if *spot == Spot::NONE {
+                    bits[n / 8] |= 1 << (n % 8);
+                    has_holes = true;
+                }
             }
-        }
-        // What has been published has a lower one, what has not keeps its place.
-        (state.lowest_unpublished(), has_holes)
+            // What has been published has a lower one, what has not keeps its place.
+            (state.lowest_unpublished(), has_holes)
+        })
+        .await
     }
 }

@@ -11,6 +11,7 @@ use zonal_runtime::Call;
 
 use super::{Cause, Moved, Mover};
 use crate::BlockError;
+use crate::export::has_block;
 use crate::format::{Header, SEGMENT_BLOCKS};
 use crate::layout::{Spot, Zone};
 use crate::shaper::Inner;
@@ -145,13 +146,17 @@ impl Mover {
     /// What the map still names of a segment.
     fn live(&self, zone: Zone, at: u32, header: &Header) -> Vec<Moved> {
         let first = self.inner.layout.spot(zone, Blocks(u64::from(at))).plus(1);
-        let state = self.inner.state.borrow();
+        let mut state = self.inner.state.borrow_mut();
         let with_block = header.entries.iter().filter(|entry| entry.key.kind().takes_block());
         let places = (0..).map(|n| first.plus(n)).zip(with_block);
-        let is_live = |(from, entry): &(Spot, &crate::format::Entry)| {
-            state.map.has(entry.key) && state.map.get(entry.key) == *from
+        let mut is_live = |(from, entry): &(Spot, &crate::format::Entry)| {
+            has_block(&self.inner.exports, entry.key)
+                && state.still_names(&self.inner.layout, entry.key, *from)
         };
-        places.filter(is_live).map(|(from, entry)| Moved { entry: *entry, from }).collect()
+        places
+            .filter(|place| is_live(place))
+            .map(|(from, entry)| Moved { entry: *entry, from })
+            .collect()
     }
 
     /// Moves what the map still names of a segment.
@@ -197,7 +202,7 @@ impl Inner {
     ///
     /// A block that the device is late with is not lost: it is asked for again, and when it stays so, nothing is moved any more.
     /// Of several blocks whoever asks takes them one by one then.
-    pub(super) async fn read_own(
+    pub(crate) async fn read_own(
         &self,
         spot: Spot,
         blocks: u32,
@@ -216,13 +221,22 @@ impl Inner {
         Err(gone(self.layout.tier_of(zone)))
     }
 
-    fn ask_own(&self, spot: Spot, blocks: u32, buffer: Buffer) -> Call<Command, Completion> {
+    pub(crate) fn ask_own(
+        &self,
+        spot: Spot,
+        blocks: u32,
+        buffer: Buffer,
+    ) -> Call<Command, Completion> {
         let (zone, at) = self.layout.locate(spot);
         let (lba, blocks) = (self.layout.lba(zone, at), Blocks(u64::from(blocks)));
         self.port(self.layout.tier_of(zone)).call(Command::Read { lba, blocks, buffer })
     }
 
-    fn answered_own(&self, zone: Zone, answer: Completion) -> Result<Option<Buffer>, BlockError> {
+    pub(crate) fn answered_own(
+        &self,
+        zone: Zone,
+        answer: Completion,
+    ) -> Result<Option<Buffer>, BlockError> {
         match answer {
             Ok(Answer::Read(buffer)) => Ok(Some(buffer)),
             Err(DeviceError::DeviceGone) => Err(gone(self.layout.tier_of(zone))),

@@ -10,8 +10,8 @@ use zonal_emulator::{
 };
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_shaper::{
-    Durability, Export, ExportId, Identity, Layout, OpenMode, Opening, Ports, Settings, Shaper,
-    Stats, TenantStats,
+    Durability, Export, ExportId, Extent, Identity, Layout, OpenMode, Opening, Piece, Ports,
+    Settings, Shaper, Stats, TenantStats,
 };
 
 use crate::compact::Compact;
@@ -139,6 +139,33 @@ impl Rig {
                     let data = vec![buffer.freeze(zonal_base::BLOCK_BYTES)];
                     let written = shaper.write(ExportId(0), Lba(block), data, Durability::Answered);
                     written.await.expect("nothing is broken");
+                }
+                running.set(running.get() - 1);
+            });
+        }
+        run(&self.executor, (&self.ports, &mut self.drives), || running.get() == 0);
+        assert_eq!(running.get(), 0, "{:?} {:?}", self.shaper.waiting(), self.shaper.stats());
+    }
+
+    /// Reads `count` blocks that `draw` names, one after the other for each of as many users.
+    pub(crate) fn read(&mut self, count: u64, draw: impl FnMut() -> u64 + 'static) {
+        let (draw, left) = (Rc::new(RefCell::new(draw)), Rc::new(Cell::new(count)));
+        let running = Rc::new(Cell::new(WRITERS));
+        for _ in 0..WRITERS {
+            let (shaper, draw) = (self.shaper.clone(), draw.clone());
+            let (left, running) = (left.clone(), running.clone());
+            self.executor.spawner().spawn(async move {
+                while 0 < left.get() {
+                    left.set(left.get() - 1);
+                    let first = Lba(draw.borrow_mut()());
+                    let extent = Extent { export: ExportId(0), first, blocks: Blocks(1) };
+                    let pieces = shaper.read(extent).await.expect("nothing is broken");
+                    let [Piece::Data(data)] = &pieces[..] else { panic!("{first:?} is a hole") };
+                    let is_it = |bytes: &[u8]| {
+                        let tag = Tag::decode(*bytes.first_chunk().expect("a block"));
+                        tag.block.0 == first.0
+                    };
+                    assert!(is_it(data.as_bytes()), "another block in place of {first:?}");
                 }
                 running.set(running.get() - 1);
             });

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Lba, Nanos, Rng, ZoneId, index};
+use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Lba, Nanos, Rng, ZoneId, index, mix64};
 use zonal_device::ram::Crash;
 use zonal_device::{Geometry, Kind};
-use zonal_shaper::{Durability, Export, ExportId, Extent, Layout, Settings};
+use zonal_shaper::{Durability, Export, ExportId, Extent, Layout, MapMemory, Settings};
 
 use super::history::{Deed, Ending, Fault, History, Life, Setting, Step};
 use crate::drive::Model;
@@ -21,6 +21,9 @@ pub struct Options {
 /// Lives of a history at most.
 const LIVES_MAX: u64 = 4;
 
+/// Zones more of a device on which the map is, in part.
+const MAP_ZONES: u32 = 6;
+
 /// A life that crashes does so within this time.
 const CRASH_WITHIN: u64 = 400_000_000;
 
@@ -29,7 +32,12 @@ impl History {
     #[must_use]
     pub fn of_seed(seed: u64, options: &Options) -> Self {
         let mut rng = Rng::new(seed);
-        let setting = Setting::draw(&mut rng, options);
+        let mut setting = Setting::draw(&mut rng, options);
+        // Drawn apart, so that other histories stay what they were.
+        if Rng::new(mix64(seed)).one_in(3) {
+            setting.be_paged();
+        }
+        setting.size_exports(&mut rng);
         let is_faulty = rng.one_in(4);
         let lives = (0..=rng.below(LIVES_MAX)).map(|_| setting.life(&mut rng, is_faulty)).collect();
         Self { seed, setting, lives }
@@ -61,17 +69,36 @@ impl Setting {
         }
         let count = 1 + rng.below(3);
         let names = ["a", "b", "c"];
-        let mut exports: Vec<Export> = (0..count)
+        let exports: Vec<Export> = (0..count)
             .map(|n| Export {
                 name: names[index(n)].into(),
                 tenant: names[index(rng.below(n + 1))].into(),
                 blocks: Blocks(1),
             })
             .collect();
-        let offered = engine.exportable(&layout, 3).0;
-        let share = offered * (40 + rng.below(61)) / 100 / count;
-        exports.iter_mut().for_each(|export| export.blocks = Blocks(share.max(1)));
-        Self { devices, device_seed: rng.next_u64(), layout, exports, engine }
+        Self { devices, device_seed: 0, layout, exports, engine }
+    }
+
+    fn size_exports(&mut self, rng: &mut Rng) {
+        let offered = self.engine.exportable(&self.layout, 3).0;
+        let share = offered * (40 + rng.below(61)) / 100 / self.exports.len() as u64;
+        self.exports.iter_mut().for_each(|export| export.blocks = Blocks(share.max(1)));
+        self.device_seed = rng.next_u64();
+    }
+
+    /// Most of the map is on flash, in zones that there are beside the others.
+    fn be_paged(&mut self) {
+        self.engine.map_memory = MapMemory::Least;
+        let (_, geometry) = self.devices.last_mut().expect("one or two");
+        geometry.zone_count += MAP_ZONES;
+        for limit in [&mut geometry.max_active_zones, &mut geometry.max_open_zones] {
+            *limit = limit.map(|limit| limit.max(4));
+        }
+        let capacity = *geometry;
+        self.layout = match self.devices[..] {
+            [_] => Layout::one_device(capacity, self.layout.buffer.count),
+            _ => Layout::two_devices(self.devices[0].1, capacity),
+        };
     }
 
     fn life(&self, rng: &mut Rng, is_faulty: bool) -> Life {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use zonal_base::{BLOCK_BYTES, Bytes};
-use zonal_host::Export;
+use zonal_host::{Export, MapMemory};
 use zonal_hostdev::DeviceSpec;
 
 use super::check::{Checked, address, given, parsed, text};
@@ -27,6 +27,7 @@ pub(crate) struct BlockConfig {
     pub(crate) exports: Vec<Export>,
     pub(crate) spare_percent: u8,
     pub(crate) memory: Bytes,
+    pub(crate) map_memory: MapMemory,
     /// `None` with an address: none. `None` without: one in the data directory.
     pub(crate) socket: Option<PathBuf>,
     pub(crate) listen: Option<SocketAddr>,
@@ -105,6 +106,9 @@ struct Block {
     /// Memory for what is being read
     #[arg(long, value_name = "SIZE", env = "ZONAL_BLOCK_MEMORY")]
     memory: Option<String>,
+    /// Memory for the map of blocks: all, or a size; what does not fit lies on the capacity device
+    #[arg(long, value_name = "all|SIZE", env = "ZONAL_BLOCK_MAP_MEMORY")]
+    map_memory: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
@@ -191,6 +195,7 @@ fn check(file: &File) -> Checked<BlockConfig> {
         exports: exports(block.exports.as_deref().unwrap_or_default())?,
         spare_percent: spare(given("block.spare", &block.spare)?)?,
         memory: memory(&block.memory)?,
+        map_memory: map_memory(&block.map_memory)?,
         socket: Some(text(&nbd.socket)).filter(|path| !path.is_empty()).map(PathBuf::from),
         listen: if is_local { None } else { Some(address("nbd.listen", &nbd.listen)?) },
         connections_max: connections(&nbd.connections)?,
@@ -255,6 +260,13 @@ fn spare(text: &str) -> Checked<u8> {
     })
 }
 
+fn map_memory(value: &Option<String>) -> Checked<MapMemory> {
+    match given("block.map-memory", value)? {
+        "all" => Ok(MapMemory::Whole),
+        _ => parsed("block.map-memory", value).map(MapMemory::AtMost),
+    }
+}
+
 fn memory(value: &Option<String>) -> Checked<Bytes> {
     let memory: Bytes = parsed("block.memory", value)?;
     if memory < zonal_host::BLOCK_MEMORY_MIN {
@@ -288,7 +300,7 @@ mod tests {
         assert_eq!((config.socket, config.listen), (None, None));
         assert_eq!((config.spare_percent, config.connections_max), (10, 64));
         let whole = toml::Table::try_from(&file).unwrap();
-        for (section, keys) in [("block", 5), ("nbd", 3), ("admin", 1), ("log", 2)] {
+        for (section, keys) in [("block", 6), ("nbd", 3), ("admin", 1), ("log", 2)] {
             assert_eq!(whole[section].as_table().map(toml::Table::len), Some(keys), "{section}");
         }
     }

@@ -126,6 +126,8 @@ impl Admin {
             devices: Devices {
                 buffer_written_bytes: stats.buffer_device_bytes,
                 capacity_written_bytes: stats.capacity_device_bytes,
+                map_written_bytes: stats.map_written_bytes,
+                map_read_bytes: stats.map_read_bytes,
                 buffer_segments: stats.buffer_segments,
                 flushes: stats.flushes,
                 throttled: stats.throttled,

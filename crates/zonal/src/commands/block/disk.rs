@@ -58,7 +58,7 @@ impl Volume for Disk {
         blocks: Blocks,
         extents_max: usize,
     ) -> Result<Vec<Extent>, VolumeError> {
-        let runs = self.0.status(lba, blocks, extents_max).map_err(error)?;
+        let runs = self.0.status(lba, blocks, extents_max).await.map_err(error)?;
         let extent =
             |Run { blocks, is_mapped }| Extent { length: blocks.bytes(), is_stored: is_mapped };
         Ok(runs.into_iter().map(extent).collect())

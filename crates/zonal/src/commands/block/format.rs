@@ -61,6 +61,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         buffer,
         exports: config.exports,
         spare_percent: config.spare_percent,
+        map_memory: config.map_memory,
         memory: config.memory,
         mode: BlockMode::Format,
     };

@@ -55,6 +55,12 @@ const WHOLE: &[Metric<BlockStats>] = &[
     }),
     labelled(Kind::Counter, DEVICE_BYTES, BUFFER, |s| s.devices.buffer_written_bytes),
     labelled(Kind::Counter, DEVICE_BYTES, CAPACITY, |s| s.devices.capacity_written_bytes),
+    counter("zonal_block_map_pages_written_bytes_total", "Pages of the map written", |s| {
+        s.devices.map_written_bytes
+    }),
+    counter("zonal_block_map_pages_read_bytes_total", "Pages of the map read", |s| {
+        s.devices.map_read_bytes
+    }),
     labelled(Kind::Counter, RESETS, BUFFER, |s| s.devices.buffer_zones_reset),
     labelled(Kind::Counter, RESETS, CAPACITY, |s| s.devices.capacity_zones_reset),
     counter("zonal_block_buffer_segments_total", "Device writes of the buffer", |s| {

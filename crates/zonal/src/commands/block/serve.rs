@@ -149,6 +149,7 @@ fn settings(
         buffer,
         exports: config.exports.clone(),
         spare_percent: config.spare_percent,
+        map_memory: config.map_memory,
         memory: config.memory,
         mode,
     })

@@ -70,14 +70,19 @@ fn of_data(stats: &BlockStats) -> Vec<(&'static str, String)> {
         sum(|of| of.collected_bytes),
         stats.now.capacity_zones.empty
     );
-    let map = size(stats.now.map_memory_bytes);
+    let map = format!(
+        "{} of it and {} of trims written, {} in memory",
+        size(stats.devices.map_written_bytes),
+        sum(|of| of.map_bytes),
+        size(stats.now.map_memory_bytes)
+    );
     vec![
         ("users", users),
         ("stored", sum(|of| of.stored_bytes)),
         ("buffer", buffer),
         ("compaction", format!("{} moved to the capacity device", sum(|of| of.compacted_bytes))),
         ("collection", collection),
-        ("map", format!("{} written, {map} in memory", sum(|of| of.map_bytes))),
+        ("map", map),
         ("metadata", format!("{} written", sum(|of| of.metadata_bytes))),
     ]
 }

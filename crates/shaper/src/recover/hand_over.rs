@@ -1,0 +1,189 @@
+//! What recovery found is handed to the engine: all at once, or a turn after the other.
+
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+
+use zonal_base::index;
+use zonal_device::DeviceError;
+
+use super::{Few, Found};
+use crate::export::has_block;
+use crate::format::{Key, Kind, PAGE_SPAN};
+use crate::layout::Spot;
+use crate::map::MAP_PAGE_BLOCKS;
+use crate::open::Identity;
+use crate::pages::MapLog;
+use crate::scan::Segment;
+use crate::shaper::Inner;
+use crate::sightings::{Sightings, turns};
+use crate::state::State;
+use crate::{Export, ExportId, OpenError, OpenMode, Tier};
+
+impl Found<'_> {
+    /// Hands over everything but where the blocks of users lie.
+    pub(super) fn hand_over_few(&mut self, exports: &[Export], state: &mut State) {
+        self.few.retain(|key, _| has_block(exports, *key));
+        for (key, few) in &self.few {
+            state.publish(self.scanner.layout, 0, (*key, None), few.spot);
+            state.map.renew(*key, few.sequence);
+        }
+        state.next_sequence = self.next_sequence;
+        state.next_number = self.next_number;
+        state.durable = self.durable;
+    }
+
+    /// Hands over where the blocks of users lie. Requires: nothing has been written to zones in which segments were found.
+    pub(crate) async fn hand_over(
+        &mut self,
+        inner: &Rc<Inner>,
+        (identity, mode): (Identity, OpenMode),
+    ) -> Result<MapLog, OpenError> {
+        let mut log = MapLog::default();
+        let is_paged = inner.state.borrow().map.paged().is_some();
+        let counted = match &mut self.sightings {
+            Sightings::Counted(counted) => core::mem::take(counted),
+            _ => {
+                self.hand_over_flat(inner).await?;
+                return Ok(log);
+            }
+        };
+        if !is_paged {
+            self.sightings = Sightings::Flat(Vec::new());
+            self.walk_again(inner, (identity, mode)).await?;
+            self.hand_over_flat(inner).await?;
+            return Ok(log);
+        }
+        let turns = {
+            let state = inner.state.borrow();
+            turns(state.map.paged().expect("just looked at"), &counted)
+        };
+        for (first, count) in turns {
+            let pages = (0..count).map(|_| Vec::new()).collect();
+            self.sightings = Sightings::Window(first, pages);
+            self.walk_again(inner, (identity, mode)).await?;
+            self.make_holes(inner).await?;
+            self.hand_over_pages(inner, &mut log).await?;
+        }
+        Ok(log)
+    }
+
+    /// Hears everything once more that counts.
+    async fn walk_again(
+        &mut self,
+        inner: &Inner,
+        (identity, mode): (Identity, OpenMode),
+    ) -> Result<(), OpenError> {
+        let scanner = self.scanner;
+        let walked = self.walked.clone();
+        self.hear_verified(inner);
+        let hear = &mut |segment: Segment| {
+            if self.is_flushed(&segment) {
+                let state = inner.state.borrow();
+                for placed in self.placed(&segment) {
+                    self.note_place(state.map.paged(), placed);
+                }
+            }
+        };
+        scanner.walk(walked, (identity, mode), hear).await
+    }
+
+    fn hear_verified(&mut self, inner: &Inner) {
+        let state = inner.state.borrow();
+        let verified = core::mem::take(&mut self.verified);
+        for placed in &verified {
+            self.note_place(state.map.paged(), *placed);
+        }
+        self.verified = verified;
+    }
+
+    async fn hand_over_flat(&mut self, inner: &Inner) -> Result<(), OpenError> {
+        self.make_holes(inner).await?;
+        let Sightings::Flat(exports) = &mut self.sightings else { return Ok(()) };
+        let exports = core::mem::take(exports);
+        let mut state = inner.state.borrow_mut();
+        for (export, (sequences, spots)) in (0..).map(ExportId).zip(exports) {
+            for (number, (sequence, spot)) in (0..).zip(sequences.into_iter().zip(spots)) {
+                let key = Key::data(export, number);
+                if spot == Spot::NONE || !has_block(&inner.exports, key) {
+                    continue;
+                }
+                let tenant = inner.tenant_of(export);
+                let is_lost = self.lost.contains(&(key, sequence));
+                let kind = if is_lost { Kind::Lost } else { Kind::Data };
+                state.publish(&inner.layout, tenant, (key.as_kind(kind), None), spot);
+            }
+        }
+        Ok(())
+    }
+
+    async fn hand_over_pages(
+        &mut self,
+        inner: &Rc<Inner>,
+        log: &mut MapLog,
+    ) -> Result<(), OpenError> {
+        let failed = |_| OpenError::Device(Tier::Capacity, DeviceError::DeviceGone);
+        let Sightings::Window(first, pages) = &mut self.sightings else { return Ok(()) };
+        let (mut batch, mut page) = (inner.batch().await, *first);
+        for seen in core::mem::take(pages) {
+            let (export, number) = {
+                let state = inner.state.borrow();
+                state.map.paged().expect("it has pages").first_of(page)
+            };
+            let export = ExportId(u16::try_from(export).expect("few exports"));
+            let mut spots = alloc::vec![Spot::NONE; index(MAP_PAGE_BLOCKS)];
+            for one in seen.iter().filter(|one| one.spot != Spot::NONE) {
+                spots[usize::from(one.number())] = one.spot;
+                let key = Key::data(export, number + u64::from(one.number()));
+                if self.lost.contains(&(key, one.sequence)) {
+                    inner.state.borrow_mut().map.note_lost(key);
+                }
+            }
+            if spots.iter().any(|spot| *spot != Spot::NONE) {
+                inner.adopt_page(&mut batch, page, &spots);
+            }
+            if batch.is_full() {
+                inner.append(log, batch).await.map_err(failed)?;
+                batch = inner.batch().await;
+            }
+            page.0 += 1;
+        }
+        if !batch.is_empty() {
+            inner.append(log, batch).await.map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// What a page of trims says is a hole is one, unless it was written later.
+    async fn make_holes(&mut self, inner: &Inner) -> Result<(), OpenError> {
+        let pages: Vec<(Key, Few)> = self.few.iter().map(|(key, few)| (*key, *few)).collect();
+        for (key, few) in pages.into_iter().filter(|(key, _)| key.kind() == Kind::Page) {
+            let (export, first) = (usize::from(key.export().0), key.number() * PAGE_SPAN);
+            if !has_block(&inner.exports, key) || !self.is_in_turn(inner, export, first) {
+                continue;
+            }
+            let Some(page) = self.read_few(key, few).await? else {
+                return Err(OpenError::Unreadable(Tier::Capacity));
+            };
+            let state = inner.state.borrow();
+            self.sightings.each(
+                state.map.paged(),
+                (export, first..first + PAGE_SPAN),
+                |n, seen| {
+                    let n = index(n - first);
+                    let is_hole = page.bytes()[n / 8] >> (n % 8) & 1 == 1;
+                    let (sequence, spot) = seen;
+                    if is_hole && *sequence < few.sequence {
+                        *spot = Spot::NONE;
+                    }
+                },
+            );
+        }
+        Ok(())
+    }
+
+    /// True when this turn has blocks of that page of trims.
+    fn is_in_turn(&self, inner: &Inner, export: usize, first: u64) -> bool {
+        let state = inner.state.borrow();
+        self.sightings.has_some(state.map.paged(), (export, first..first + PAGE_SPAN))
+    }
+}

@@ -1,0 +1,102 @@
+//! What becomes of each zone that recovery found: filled further, emptied in its turn, or empty.
+
+use zonal_base::{Blocks, index, low_u32};
+use zonal_device::{Action, Command, DeviceError, Kind as DeviceKind, ZoneReport, ZoneState};
+
+use super::Found;
+use crate::layout::Zone;
+use crate::state::{State, ZoneUse};
+use crate::tier::OpenZone;
+use crate::{OpenError, Tier};
+
+impl Found<'_> {
+    /// The zone, if it is one of the capacity tier that can be filled further.
+    pub(super) fn half_full(&self, zone: Zone, report: &ZoneReport) -> Option<OpenZone> {
+        let layout = self.scanner.layout;
+        let at = index(u64::from(zone.0));
+        let tier = layout.tier_of(zone);
+        let is_in_order = match layout.place(tier).geometry.kind {
+            // The next write must be where the last segment ended.
+            DeviceKind::Zoned => {
+                report.state.is_active() && report.written.0 == u64::from(self.ends[at])
+            }
+            DeviceKind::Conventional => true,
+        };
+        let open = OpenZone::resume(zone, self.ends[at], self.sums[at]);
+        let has_room = u64::from(self.ends[at]) + 1 < layout.zone_capacity(zone).0;
+        let is_begun = !self.segments[at].is_empty();
+        (tier == Tier::Capacity && is_in_order && has_room && is_begun).then_some(open)
+    }
+
+    pub(super) async fn resume(
+        &mut self,
+        state: &mut State,
+        open: OpenZone,
+    ) -> Result<(), OpenError> {
+        let layout = self.scanner.layout;
+        let at = index(u64::from(open.zone.0));
+        state.set_usage(layout, open.zone, ZoneUse::Open);
+        state.adopt_zone(open.zone, self.segments[at][0].1, open.at);
+        if layout.capacity.geometry.kind == DeviceKind::Zoned {
+            return Ok(());
+        }
+        let (zone, written) = (layout.zone_id(open.zone), Blocks(u64::from(open.at)));
+        let restored = self.scanner.call(Tier::Capacity, Command::Restore { zone, written }).await;
+        restored.map(drop).map_err(|error| OpenError::Device(Tier::Capacity, error))
+    }
+
+    /// Says what a zone is used for, and makes it full on its device if it is not empty.
+    pub(super) async fn close(
+        &mut self,
+        state: &mut State,
+        zone: Zone,
+        report: &ZoneReport,
+    ) -> Result<(), OpenError> {
+        let layout = self.scanner.layout;
+        let at = index(u64::from(zone.0));
+        let tier = layout.tier_of(zone);
+        let geometry = &layout.place(tier).geometry;
+        // What was given up once stays so, whatever its device says of it now: the next start may do without it.
+        if state.given_up.contains(&zone) {
+            state.set_usage(layout, zone, ZoneUse::Retired);
+            return Ok(());
+        }
+        let is_zoned = geometry.kind == DeviceKind::Zoned;
+        // What begins with a mark is a zone of the map, or was formatted: nothing in it outlives a process.
+        if self.marked.contains(&zone) && report.state != ZoneState::ReadOnly && is_zoned {
+            return self.manage(zone, Action::Reset).await;
+        }
+        if self.segments[at].is_empty() && (!is_zoned || report.written.0 == 0) {
+            // Opened by a write of which nothing got there: it has a place among the active ones.
+            return match is_zoned && report.state.is_active() {
+                true => self.manage(zone, Action::Reset).await,
+                false => Ok(()),
+            };
+        }
+        let number = self.segments[at].first().map_or(0, |(_, number)| *number);
+        state.set_usage(layout, zone, ZoneUse::Sealed);
+        let written = low_u32(index(geometry.zone_capacity.0)).min(self.ends[at]);
+        state.adopt_zone(zone, number, written);
+        state.zone_mut(zone).trimmed = core::mem::take(&mut self.trimmed[at]);
+        match (is_zoned, report.state.is_active()) {
+            (true, false) => Ok(()),
+            (true, true) => self.manage(zone, Action::Finish).await,
+            (false, _) => {
+                let (zone, written) = (layout.zone_id(zone), geometry.zone_capacity);
+                let restored = self.scanner.call(tier, Command::Restore { zone, written }).await;
+                restored.map(drop).map_err(|error| OpenError::Device(tier, error))
+            }
+        }
+    }
+
+    async fn manage(&self, zone: Zone, action: Action) -> Result<(), OpenError> {
+        let layout = self.scanner.layout;
+        let tier = layout.tier_of(zone);
+        let command = Command::Manage { zone: layout.zone_id(zone), action };
+        match self.scanner.call(tier, command).await {
+            Err(error @ DeviceError::DeviceGone) => Err(OpenError::Device(tier, error)),
+            // It keeps its place among the active zones until it is reset.
+            _ => Ok(()),
+        }
+    }
+}

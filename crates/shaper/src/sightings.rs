@@ -1,0 +1,168 @@
+//! What recovery hears of blocks, from header to header: of each block the entry that counts.
+//!
+//! For a map that is flat, of all blocks at once. For one that is paged, in turns: first how many entries each page has, then of
+//! as many pages as fit the memory that lists will have, what lies in them. Each turn reads all headers again.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use zonal_base::{index, low_u32};
+
+use crate::layout::Spot;
+use crate::map::{MAP_PAGE_BLOCKS, PageId, Paged};
+
+/// Entries of a turn at least.
+const TURN_MIN: usize = 1024;
+
+/// A block that was heard of.
+#[derive(Clone, Copy)]
+pub(crate) struct Sighting {
+    pub(crate) sequence: u64,
+    pub(crate) spot: Spot,
+    number: u16,
+}
+
+pub(crate) enum Sightings {
+    /// By export, of each block the sequence that counts, and where it lies. Grown as blocks are heard of.
+    Flat(Vec<(Vec<u64>, Vec<Spot>)>),
+    /// By export, of each page: entries that tell of it.
+    Counted(Vec<Vec<u32>>),
+    /// Of pages from this one on, what lies in them, by number.
+    Window(PageId, Vec<Vec<Sighting>>),
+}
+
+impl Sightings {
+    /// An entry of so many blocks was heard of.
+    pub(crate) fn count(&mut self, export: usize, first: u64, blocks: u64) {
+        let Self::Counted(exports) = self else { return };
+        if exports.len() <= export {
+            exports.resize_with(export + 1, Vec::new);
+        }
+        let pages = first / MAP_PAGE_BLOCKS..=(first + blocks.max(1) - 1) / MAP_PAGE_BLOCKS;
+        let counts = &mut exports[export];
+        if counts.len() <= index(*pages.end()) {
+            counts.resize(index(*pages.end()) + 1, 0);
+        }
+        for page in pages {
+            let most = low_u32(index(blocks.min(MAP_PAGE_BLOCKS)));
+            counts[index(page)] = (counts[index(page)] + most).min(low_u32(index(MAP_PAGE_BLOCKS)));
+        }
+    }
+
+    /// What is known of a block, to be changed; `None` when it is another turn's.
+    pub(crate) fn at(
+        &mut self,
+        paged: Option<&Paged>,
+        (export, number): (usize, u64),
+    ) -> Option<(&mut u64, &mut Spot)> {
+        match self {
+            Self::Counted(_) => None,
+            Self::Flat(exports) => {
+                let at = index(number);
+                if exports.len() <= export {
+                    exports.resize_with(export + 1, Default::default);
+                }
+                let (sequences, spots) = &mut exports[export];
+                if spots.len() <= at {
+                    sequences.resize(at + 1, 0);
+                    spots.resize(at + 1, Spot::NONE);
+                }
+                Some((&mut sequences[at], &mut spots[at]))
+            }
+            Self::Window(first, pages) => {
+                let (page, n) = paged?.find_page(export, number)?;
+                let seen = pages.get_mut(index(u64::from(page.0.checked_sub(first.0)?)))?;
+                let at = seen.binary_search_by_key(&n, |seen| seen.number);
+                let at = at.unwrap_or_else(|at| {
+                    seen.insert(at, Sighting { sequence: 0, spot: Spot::NONE, number: n });
+                    at
+                });
+                let Sighting { sequence, spot, .. } = &mut seen[at];
+                Some((sequence, spot))
+            }
+        }
+    }
+}
+
+impl Sightings {
+    /// Hears, of these blocks, number, sequence and spot of each that is known.
+    pub(crate) fn each(
+        &mut self,
+        paged: Option<&Paged>,
+        (export, numbers): (usize, Range<u64>),
+        mut hear: impl FnMut(u64, (&mut u64, &mut Spot)),
+    ) {
+        match self {
+            Self::Counted(_) => (),
+            Self::Flat(exports) => {
+                let Some((sequences, spots)) = exports.get_mut(export) else { return };
+                let seen = sequences.iter_mut().zip(spots).skip(index(numbers.start));
+                for (n, seen) in numbers.zip(seen) {
+                    hear(n, seen);
+                }
+            }
+            Self::Window(first, pages) => {
+                let Some(paged) = paged else { return };
+                for start in numbers.step_by(index(MAP_PAGE_BLOCKS)) {
+                    let seen = in_window(paged, *first, (export, start));
+                    let seen = seen.and_then(|at| pages.get_mut(at));
+                    for seen in seen.into_iter().flatten() {
+                        let n = start + u64::from(seen.number);
+                        hear(n, (&mut seen.sequence, &mut seen.spot));
+                    }
+                }
+            }
+        }
+    }
+
+    /// True when some of these blocks may be known.
+    pub(crate) fn has_some(
+        &self,
+        paged: Option<&Paged>,
+        (export, numbers): (usize, Range<u64>),
+    ) -> bool {
+        match self {
+            Self::Counted(_) => false,
+            Self::Flat(exports) => exports.get(export).is_some_and(|(_, seen)| !seen.is_empty()),
+            Self::Window(first, pages) => paged.is_some_and(|paged| {
+                let mut starts = numbers.step_by(index(MAP_PAGE_BLOCKS));
+                starts.any(|start| {
+                    let at = in_window(paged, *first, (export, start));
+                    at.and_then(|at| pages.get(at)).is_some_and(|seen| !seen.is_empty())
+                })
+            }),
+        }
+    }
+}
+
+/// Where in the window the page of a block is, if it is behind its begin.
+fn in_window(paged: &Paged, first: PageId, (export, number): (usize, u64)) -> Option<usize> {
+    let (page, _) = paged.find_page(export, number)?;
+    Some(index(u64::from(page.0.checked_sub(first.0)?)))
+}
+
+/// The turns that recovery takes: of each the first page, and how many.
+pub(crate) fn turns(paged: &Paged, counted: &[Vec<u32>]) -> Vec<(PageId, u32)> {
+    let room = (paged.lists_max() / size_of::<Sighting>()).max(TURN_MIN);
+    let (mut turns, mut taken) = (vec![], room);
+    for page in (0..paged.page_count()).map(PageId) {
+        let (export, first) = paged.first_of(page);
+        let counts =
+            counted.get(export).and_then(|pages| pages.get(index(first / MAP_PAGE_BLOCKS)));
+        let count = index(u64::from(counts.copied().unwrap_or(0)));
+        if turns.is_empty() || room < taken + count {
+            turns.push((page, 0));
+            taken = 0;
+        }
+        taken += count;
+        turns.last_mut().expect("pushed before").1 += 1;
+    }
+    turns
+}
+
+impl Sighting {
+    pub(crate) const fn number(&self) -> u16 {
+        self.number
+    }
+}
