@@ -336,6 +336,7 @@ impl Inner {
             queue_room: Event::default(),
             unpinned: Event::default(),
             map_changed: Event::default(),
+            is_merging: Cell::default(),
             map_room: Event::default(),
             map_zones,
             work: Event::default(),

@@ -164,12 +164,17 @@ impl Inner {
             };
             let merged = match pages {
                 None => return,
-                Some((pages, _)) if !pages.is_empty() => self.merge(&mut log, &pages).await,
+                Some((pages, _)) if !pages.is_empty() => {
+                    self.is_merging.set(true);
+                    self.merge(&mut log, &pages).await
+                }
                 // What is in the lists can never leave them: their pages cannot be read.
                 Some((_, true)) => Err(BlockError::CapacityGone),
                 Some((_, false)) => {
                     self.map_room.notify_all();
                     self.queued.notify_all();
+                    self.is_merging.set(false);
+                    self.work.notify_all();
                     self.map_changed.wait().await;
                     continue;
                 }
@@ -185,6 +190,7 @@ impl Inner {
     /// The map has changed: its task looks whether it has to do something.
     pub(crate) fn ask_for_merge(&self, state: &State) {
         if state.map.paged().is_some_and(Paged::wants_merge) {
+            self.is_merging.set(true);
             self.map_changed.notify_all();
         }
     }

@@ -49,6 +49,8 @@ pub(crate) struct Inner {
     pub(crate) unpinned: Event,
     /// Something changed that the merging of the map may wait for.
     pub(crate) map_changed: Event,
+    /// Pages of the map are being merged, or its task was asked to look.
+    pub(crate) is_merging: Cell<bool>,
     /// Lists of the map are shorter than they were.
     pub(crate) map_room: Event,
     /// Zones of the capacity tier that the map may have; none if all of it is in memory.
@@ -141,7 +143,7 @@ impl Shaper {
         self.inner.state.borrow().map.memory_bytes()
     }
 
-    /// Waits until compaction and collection have nothing to do, and flushes: what a graceful end does. Nobody may write
+    /// Waits until compaction, collection and the map have nothing to do, and flushes: what a graceful end does. Nobody may write
     /// meanwhile.
     ///
     /// # Errors
@@ -194,6 +196,7 @@ impl Inner {
         let state = self.state.borrow();
         state.failure.or(state.halted).is_some()
             || (state.log.is_idle()
+                && !self.is_merging.get()
                 && !state.wants_compaction(self)
                 && !state.wants_collection(self))
     }

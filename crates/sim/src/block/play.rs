@@ -313,17 +313,10 @@ impl<'a> Play<'a> {
         drives: &mut [Device<'_>],
         shaper: &Shaper,
     ) -> Result<(), Wrong> {
-        let settled = Rc::new(RefCell::new(None));
-        let (inner, out) = (shaper.clone(), settled.clone());
-        world.executor.spawner().spawn(async move {
-            let result = inner.settle().await;
-            *out.borrow_mut() = Some(result);
-        });
-        if !world.run(drives, PATIENCE, || settled.borrow().is_some())? {
-            return Err(Kind::Stuck.wrong("it never settles".into()));
-        }
+        settle(world, drives, shaper)?;
         self.read_all(world, drives, shaper)?;
-        let is_whole = settled.borrow().is_some_and(|settled| settled.is_ok());
+        // Reads change a map that is paged.
+        let is_whole = settle(world, drives, shaper)?;
         let held = shaper.waiting().held;
         // Whoever moves keeps what it has gathered when its device fails.
         if is_whole && !self.oracle.borrow().may_fail && 0 < held {
@@ -335,3 +328,18 @@ impl<'a> Play<'a> {
 
 /// Blocks that are read at once after a start.
 const STRIDE: u64 = 64;
+
+/// Waits until nothing is to be done any more. True when no device failed.
+fn settle(world: &mut World, drives: &mut [Device<'_>], shaper: &Shaper) -> Result<bool, Wrong> {
+    let settled = Rc::new(RefCell::new(None));
+    let (inner, out) = (shaper.clone(), settled.clone());
+    world.executor.spawner().spawn(async move {
+        let result = inner.settle().await;
+        *out.borrow_mut() = Some(result);
+    });
+    if !world.run(drives, PATIENCE, || settled.borrow().is_some())? {
+        return Err(Kind::Stuck.wrong("it never settles".into()));
+    }
+    let settled = settled.borrow();
+    Ok(settled.is_some_and(|settled| settled.is_ok()))
+}

@@ -146,12 +146,13 @@ impl World {
         for (number, drive) in devices.iter_mut().enumerate() {
             let port = self.devices[number].clone();
             while let Some((ticket, command)) = port.take() {
-                moved = true;
                 self.trace.command(now, (ticket, &command), drive.geometry());
                 if let Err(command) = drive.submit(now, ticket, command) {
+                    self.trace.note(now, "device", format_args!("#{} comes later", ticket.0));
                     port.put_back(ticket, command);
                     break;
                 }
+                moved = true;
             }
             while let Some((ticket, completion)) = drive.poll(now) {
                 moved = true;
