@@ -42,15 +42,20 @@ fn zipf(user: u64) -> impl FnMut() -> u64 {
     }
 }
 
+/// Blocks one after the other, from the first.
+fn in_order() -> impl FnMut() -> u64 {
+    let mut next = 0;
+    move || {
+        next += 1;
+        next - 1
+    }
+}
+
 fn measure(shape: Shape, user: u64, map_memory: MapMemory) -> Took {
     let drives = Drives::new(shape, Contents::Bytes);
     let settings = Settings { map_memory, ..Settings::default() };
     let mut rig = Rig::open(drives, settings, export(Blocks(user)));
-    let mut next = 0;
-    rig.write(user, move || {
-        next += 1;
-        next - 1
-    });
+    rig.write(user, in_order());
     let draw = Rc::new(RefCell::new(zipf(user)));
     let drawn = || {
         let draw = draw.clone();
@@ -123,11 +128,7 @@ fn what_a_bounded_map_left_is_found_again_by_either_kind_of_map() {
     let settings = |map_memory| Settings { map_memory, ..Settings::default() };
     let drives = Drives::new(shape, Contents::Bytes);
     let mut rig = Rig::open(drives, settings(bounded), export(user));
-    let mut next = 0;
-    rig.write(user.0, move || {
-        next += 1;
-        next - 1
-    });
+    rig.write(user.0, in_order());
     let mut rng = Rng::new(5);
     rig.write(user.0 / 4, move || rng.below(user.0));
     for map_memory in [bounded, MapMemory::Whole, bounded] {
@@ -156,21 +157,13 @@ fn pages_outlive_the_zones_in_which_they_lie() {
     let drives = Drives::new(shape, Contents::Bytes);
     let settings = Settings { map_memory, ..Settings::default() };
     let mut rig = Rig::open(drives, settings, export(Blocks(user)));
-    let mut next = 0;
-    rig.write(user, move || {
-        next += 1;
-        next - 1
-    });
+    rig.write(user, in_order());
     let mut rng = Rng::new(11);
     rig.write(user, move || rng.below(user));
     let pages = user.div_ceil(1024);
     let written = rig.stats().0.map_written_bytes / 4096;
     assert!(10 * pages < written, "{written} blocks for {pages} pages: zones are reclaimed");
-    let mut next = 0;
-    rig.read(user, move || {
-        next += 1;
-        next - 1
-    });
+    rig.read(user, in_order());
 }
 
 #[test]
