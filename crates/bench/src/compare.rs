@@ -76,7 +76,7 @@ pub(crate) const CACHE: Comparison =
 pub(crate) const HTTP: Comparison =
     Comparison { steps: HTTP_STEPS, words: &page::HTTP, out: "docs/results/http.md" };
 
-/// The block device, beside nbdkit and fio.
+/// The block device, beside nbdkit, qemu-nbd and fio.
 pub(crate) const BLOCK: Comparison =
     Comparison { steps: BLOCK_STEPS, words: &page::BLOCK, out: "docs/results/block.md" };
 

@@ -1,5 +1,5 @@
 //! Side by side with a peer: the same workload on foyer, and a driver that takes turns between foyer, `fio`, nginx,
-//! nbdkit and Zonal and writes down what it saw.
+//! nbdkit, qemu-nbd and Zonal and writes down what it saw.
 //!
 //! Uses: `lab`, `emulator`, `device`, `host`, `base`, foyer. Knows nothing of: Zonal's insides; it runs the program as anybody would,
 //! but for the block device without NBD, which it asks itself.
@@ -38,7 +38,7 @@ struct Cli {
 enum Command {
     /// Compare the cache with foyer and fio, and write the results down
     All(compare::Args),
-    /// Compare the block device with nbdkit and fio, and write the results down
+    /// Compare the block device with nbdkit, qemu-nbd and fio, and write the results down
     Block(compare::Args),
     BlockWrites(block_writes::Args),
     Foyer(FoyerArgs),

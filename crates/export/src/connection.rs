@@ -4,7 +4,7 @@
 //! 2. Take requests as they come, carry out as many at once as there is memory for, and answer each when it is done.
 //! 3. At the client's leave, or when the server stops, answer what is under way and close.
 //!
-//! One task does it all. A turn takes every request that has come, polls every one that was woken, and sends all
+//! One task does it all. A turn takes some of the requests that have come, polls every one that was woken, and sends all
 //! answers with one system call; it sleeps when there is nothing to do, and does not read while there is no room.
 
 use std::future::{Future, poll_fn};
@@ -17,6 +17,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::stream::{FuturesUnordered, Stream};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
+use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep};
 
 use crate::export::Export;
@@ -35,6 +36,10 @@ const WINDOW_BYTES: u64 = WEIGHT_MAX;
 
 /// How long answering what is under way may take when the client has said goodbye or the server stops: 10 s.
 const GOODBYE: Duration = Duration::from_secs(10);
+
+/// Requests that are taken in one turn, before the device is given what they ask and others have their turn. With all that
+/// has come, client and server would wait for each other: all requests are sent, then all are read, then all are answered.
+const REQUESTS_PER_TURN: usize = 16;
 
 /// Pieces that are sent with one system call: 128, the replies to 64 reads.
 const SLICES_MAX: usize = 128;
@@ -103,6 +108,7 @@ pub(crate) async fn transmit<S: Wire, V: Volume>(
         if !line.is_ending && stop.as_mut().poll(cx).is_ready() {
             line.is_ending = true;
         }
+        let mut room = REQUESTS_PER_TURN;
         loop {
             while let Poll::Ready(Some((request, outcome))) = Pin::new(&mut under_way).poll_next(cx)
             {
@@ -112,13 +118,20 @@ pub(crate) async fn transmit<S: Wire, V: Volume>(
                 let carried_out = async move { (request, export.carry_out(&request, data).await) };
                 under_way.push(carried_out);
             };
-            if line.take(export, start)? {
+            let taken = line.take(export, room, start)?;
+            if 0 < taken {
                 // What was taken may be done already, and is then answered together with the rest.
+                room -= taken;
                 continue;
             }
             let moved = line.send(cx)? | line.receive(cx)?;
             if line.is_ending && under_way.is_empty() && line.outgoing.bytes() == 0 {
                 return Poll::Ready(Ok(()));
+            }
+            if room == 0 {
+                // Woken when others ran and sockets were looked at.
+                let _ = pin!(yield_now()).poll(cx);
+                break;
             }
             if !moved {
                 break;
@@ -157,18 +170,19 @@ impl<S: Wire> Line<'_, S> {
         self.replies.answer(request, outcome, &mut self.outgoing);
     }
 
-    /// Starts every request that is here as a whole and has room. True when there was one.
+    /// Starts requests that are here as a whole and have room, so many at most, and says how many there were.
     fn take<V: Volume>(
         &mut self,
         export: &Export<V>,
+        at_most: usize,
         mut start: impl FnMut(Request, Bytes),
-    ) -> io::Result<bool> {
-        let mut any = false;
-        while !self.is_ending {
+    ) -> io::Result<usize> {
+        let mut taken = 0;
+        while !self.is_ending && taken < at_most {
             let used = self.under_way_bytes + self.outgoing.bytes();
             let room = WINDOW_BYTES.saturating_sub(used);
-            let (taken, arrival) = self.incoming.advance(self.received.bytes(), room);
-            self.received.consume(taken);
+            let (bytes, arrival) = self.incoming.advance(self.received.bytes(), room);
+            self.received.consume(bytes);
             self.has_no_room = arrival == Arrival::NoRoom;
             match arrival {
                 Arrival::Request(request, data) => {
@@ -183,9 +197,9 @@ impl<S: Wire> Line<'_, S> {
                 Arrival::More | Arrival::NoRoom => break,
                 Arrival::Garbage => return Err(io::ErrorKind::InvalidData.into()),
             }
-            any = true;
+            taken += 1;
         }
-        Ok(any)
+        Ok(taken)
     }
 
     /// Sends what waits. True when the client took some of it.

@@ -48,7 +48,7 @@ pub(super) fn nbdkit(_root: &Path) -> Tool {
     program("nbdkit", "--version")
 }
 
-/// QEMU's tools for images; `qemu-io` comes with it.
+/// QEMU's tools for images; `qemu-io` and `qemu-nbd` come with it.
 pub(super) fn qemu_img(_root: &Path) -> Tool {
     program_of("qemu-utils", "qemu-img", "--version")
 }

@@ -1,5 +1,5 @@
 //! The measurements of the block device: fio over NBD on `zonal block` of two files, in turns with nbdkit on memory and on a
-//! file, and fio on a file itself; and writes without NBD.
+//! file, with qemu-nbd on a file, and fio on a file itself; and writes without NBD.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use zonal_base::Bytes;
 
 use super::Stage;
-use super::children::{cpu_seconds, number};
+use super::children::{cpu_seconds, number, written_bytes};
 use super::samples::{Goal, Row, Samples};
 use super::steps::{MIB, in_turns};
 
@@ -29,6 +29,7 @@ const RANDOM: &str = "--bs=4k --iodepth=64 --norandommap --time_based --ramp_tim
 /// What a reference is called.
 const MEMORY: &str = "nbdkit memory";
 const FILE: &str = "nbdkit file";
+const DIRECT: &str = "qemu-nbd";
 const LOWER: &str = "the lower of nbdkit memory and of the file's own write bandwidth";
 
 /// A server of one export. It ends with this.
@@ -49,22 +50,25 @@ impl Drop for Serving {
 struct Asked {
     mib: f64,
     cpu_us: f64,
+    /// What the server wrote to files for each byte that it was asked for.
+    to_files: f64,
 }
 
 pub(crate) fn writes(stage: &Stage) -> Result<Vec<Row>, String> {
     let (zonal, memory) = (Serving::zonal(stage)?, Serving::memory(stage)?);
-    let file = Serving::file(stage)?;
-    for server in [&zonal, &memory, &file] {
+    let (file, direct) = (Serving::file(stage)?, Serving::direct(stage)?);
+    for server in [&zonal, &memory, &file, &direct] {
         fill(stage, server)?;
     }
     let (mut ours, mut lower) = <(Samples, Samples)>::default();
-    let (mut cpu, mut memory_cpu) = <(Samples, Samples)>::default();
+    let (mut cpu, mut memory_cpu, mut to_files) = <(Samples, Samples, Samples)>::default();
     in_turns(
         stage.pairs,
         || {
             let asked = fio(stage, &zonal, "randwrite", "")?;
             ours.push(asked.mib);
             cpu.push(asked.cpu_us);
+            to_files.push(asked.to_files);
             Ok(())
         },
         || {
@@ -73,6 +77,12 @@ pub(crate) fn writes(stage: &Stage) -> Result<Vec<Row>, String> {
             lower.push(asked.mib.min(file_bandwidth(stage)?));
             Ok(())
         },
+    )?;
+    let (mut beside_direct, mut of_direct) = <(Samples, Samples)>::default();
+    in_turns(
+        stage.pairs,
+        || fio(stage, &zonal, "randwrite", "").map(|asked| beside_direct.push(asked.mib)),
+        || fio(stage, &direct, "randwrite", "").map(|asked| of_direct.push(asked.mib)),
     )?;
     let (mut flushed, mut file_flushed) = <(Samples, Samples)>::default();
     in_turns(
@@ -90,6 +100,9 @@ pub(crate) fn writes(stage: &Stage) -> Result<Vec<Row>, String> {
         .beside(LOWER, lower),
         Row::new("CPU of the server for each of them", "us", cpu, Goal::None)
             .beside(MEMORY, memory_cpu),
+        Row::new("bytes to both files for each byte of them", "", to_files, Goal::None),
+        Row::new("the same beside a file past the page cache", "MiB/s", beside_direct, Goal::None)
+            .beside(DIRECT, of_direct),
         Row::new("the same with a flush after every 64", "MiB/s", flushed, Goal::None)
             .beside(FILE, file_flushed),
     ])
@@ -97,8 +110,8 @@ pub(crate) fn writes(stage: &Stage) -> Result<Vec<Row>, String> {
 
 pub(crate) fn reads(stage: &Stage) -> Result<Vec<Row>, String> {
     let (zonal, memory) = (Serving::zonal(stage)?, Serving::memory(stage)?);
-    let file = Serving::file(stage)?;
-    for server in [&zonal, &memory, &file] {
+    let (file, direct) = (Serving::file(stage)?, Serving::direct(stage)?);
+    for server in [&zonal, &memory, &file, &direct] {
         fill(stage, server)?;
     }
     let (mut ours, mut of_fio, mut cpu) = <(Samples, Samples, Samples)>::default();
@@ -127,6 +140,7 @@ pub(crate) fn reads(stage: &Stage) -> Result<Vec<Row>, String> {
         Ok::<_, String>((ours, theirs))
     };
     let ((beside_memory, of_memory), (beside_file, of_file)) = (beside(&memory)?, beside(&file)?);
+    let (beside_direct, of_direct) = beside(&direct)?;
     Ok(vec![
         Row::new("4 KiB random reads over NBD, 64 at once", "MiB/s", ours, Goal::RatioAtLeast(0.8))
             .beside("fio on the file", of_fio),
@@ -135,6 +149,8 @@ pub(crate) fn reads(stage: &Stage) -> Result<Vec<Row>, String> {
             .beside(MEMORY, of_memory),
         Row::new("the same beside a file in the page cache", "MiB/s", beside_file, Goal::None)
             .beside(FILE, of_file),
+        Row::new("the same beside a file past the page cache", "MiB/s", beside_direct, Goal::None)
+            .beside(DIRECT, of_direct),
     ])
 }
 
@@ -184,11 +200,17 @@ impl Serving {
 
     /// A file through the page cache.
     fn file(stage: &Stage) -> Result<Self, String> {
-        let path = stage.children.path("plain");
-        let file = std::fs::File::create(&path).and_then(|file| file.set_len(EXPORT.0));
-        file.map_err(|error| format!("{}: {error}", path.display()))?;
-        let name = format!("file={}", path.display());
+        let name = format!("file={}", holes(stage, "plain")?.display());
         Self::nbdkit(stage, "file", &["file".into(), name, "fadvise=random".into()])
+    }
+
+    /// A file as ours are used: past the page cache, by io_uring.
+    fn direct(stage: &Stage) -> Result<Self, String> {
+        let (path, socket) = (holes(stage, "direct")?, socket(stage, "direct"));
+        let mut command = Command::new("qemu-nbd");
+        command.args(["--format=raw", "--cache=none", "--aio=io_uring", "--persistent"]);
+        command.args(["--export-name=disk", "--socket"]).arg(&socket).arg(path);
+        Self::start(stage, command, &socket, "disk")
     }
 
     fn nbdkit(stage: &Stage, name: &str, words: &[String]) -> Result<Self, String> {
@@ -223,6 +245,14 @@ impl Serving {
     }
 }
 
+/// A file of the export's size.
+fn holes(stage: &Stage, name: &str) -> Result<PathBuf, String> {
+    let path = stage.children.path(name);
+    let file = std::fs::File::create(&path).and_then(|file| file.set_len(EXPORT.0));
+    file.map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(path)
+}
+
 fn socket(stage: &Stage, name: &str) -> PathBuf {
     stage.children.path(&format!("{name}.sock"))
 }
@@ -246,16 +276,19 @@ fn fio(stage: &Stage, server: &Serving, pattern: &str, more: &str) -> Result<Ask
     let flags = format!("--rw={pattern} {RANDOM} --runtime={} {more}", stage.seconds);
     let mut command = client(server, &flags);
     stage.children.note(&command);
-    let before = cpu_seconds(&server.child)?;
+    let (before, written_before) = (cpu_seconds(&server.child)?, written_bytes(&server.child)?);
     let report = super::children::json_of(&mut command)?;
     let spent = cpu_seconds(&server.child)? - before;
+    let written = written_bytes(&server.child)? - written_before;
     let job = report.pointer("/jobs/0").cloned().unwrap_or_default();
     let direction = pattern.trim_start_matches("rand");
     let of = |name: &str| number(&job, &format!("/{direction}/{name}"));
     let mib = of("bw_bytes")? / MIB;
-    // CPU is counted from the start of the ramp on, what is asked only after it.
+    // The server's share is counted from the start of the ramp on, what is asked only after it.
     let share = of("runtime")? / 1e3 / (of("runtime")? / 1e3 + RAMP_SECONDS);
-    Ok(Asked { mib, cpu_us: spent * share * 1e6 / of("total_ios")? })
+    let (cpu_us, to_files) =
+        (spent * share * 1e6 / of("total_ios")?, written * share / of("io_bytes")?);
+    Ok(Asked { mib, cpu_us, to_files })
 }
 
 /// As it stands in [`RANDOM`].

@@ -230,3 +230,11 @@ pub(crate) fn cpu_seconds(child: &Child) -> Result<f64, String> {
     let ticks: f64 = fields.filter_map(|field| field.parse::<f64>().ok()).sum();
     Ok(ticks / rustix::param::clock_ticks_per_second() as f64)
 }
+
+/// What a process wrote to devices, or left in the page cache to be written.
+pub(crate) fn written_bytes(child: &Child) -> Result<f64, String> {
+    let path = format!("/proc/{}/io", child.id());
+    let io = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    let of_line = |line: &str| line.strip_prefix("write_bytes: ")?.parse().ok();
+    io.lines().find_map(of_line).ok_or_else(|| format!("{path} has no write_bytes"))
+}

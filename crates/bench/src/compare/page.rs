@@ -54,7 +54,8 @@ block was written before. Medians, with the lowest and the highest in parenthese
 servers take turns, so what the machine does besides falls on both. CPU is user and system time of the server.
 
 nbdkit's memory plug-in is the ceiling of NBD here: it copies blocks and stores nothing. Its file plug-in leaves them in the page cache until a
-flush. Zonal writes past the page cache, and moves what it took to the larger file meanwhile: the buffer is an eighth of what clients see.
+flush. qemu-nbd writes a file past the page cache, as Zonal does, and by io_uring too. Zonal moves what it took to the larger file meanwhile: the
+buffer is an eighth of what clients see, so nearly all that is written lands on the same disk twice.
 ";
 
 const BLOCK_NOT_CONCLUDED: &str = "\
