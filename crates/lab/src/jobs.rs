@@ -11,8 +11,10 @@
 //! keeps its size, and so does what it absorbs: the most popular blocks of a drive alone are drawn as often as they would be.
 
 mod draw;
+mod tenants;
 mod volume;
 mod world;
+mod writers;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -23,10 +25,11 @@ use zonal_base::{Blocks, Bytes, Nanos, Rng, index};
 use crate::experiment::{Run, text};
 use crate::tagged::tagged;
 use draw::Places;
-use volume::{Given, Volume};
-use world::World;
+use writers::{FILL, Turnover, Writers};
 
+pub use tenants::{Ground, Mix, TENANTS, Tenants, TenantsOutcome};
 pub use volume::Device;
+pub use writers::Outcome;
 
 /// Jobs, and the device that they run on. Equal settings, equal outcomes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,22 +59,6 @@ pub const DEPTH: u64 = 32;
 /// Bytes of a read.
 pub const READ: Bytes = Bytes::kib(64);
 
-/// What came of them, once the device was in the state that it stays in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Outcome {
-    /// How long it took, in virtual time.
-    pub took_ns: u64,
-    /// Bytes that the jobs wrote.
-    pub written: u64,
-    /// Bytes that they read.
-    pub read: u64,
-    /// Bytes that the drive was given that keeps the data.
-    pub given: u64,
-    /// Bytes of flash that it programmed.
-    pub programmed: u64,
-}
-
 impl Outcome {
     /// What a job wrote, in MiB a second.
     #[must_use]
@@ -88,26 +75,6 @@ impl Outcome {
     fn rate(&self, bytes: u64) -> f64 {
         bytes as f64 / f64::from(1 << 20) / (self.took_ns as f64 / 1e9) / JOBS as f64
     }
-
-    /// Bytes that the drive was given for each that was written.
-    #[must_use]
-    pub fn amplification(&self) -> f64 {
-        self.given as f64 / self.written as f64
-    }
-
-    /// Bytes of flash for each that was written.
-    #[must_use]
-    pub fn flash_amplification(&self) -> f64 {
-        self.programmed as f64 / self.written as f64
-    }
-}
-
-/// Until when something goes on, in parts of the device: users wrote so much, and either the drive was given so much or they wrote
-/// that much more.
-struct Turnover {
-    written: f64,
-    given: f64,
-    written_at_most: f64,
 }
 
 /// Then the state is that of these jobs, and not of what was before.
@@ -115,26 +82,8 @@ const WARM: Turnover = Turnover { written: 1.0, given: 1.5, written_at_most: 8.0
 
 const MEASURED: Turnover = Turnover { written: 0.5, given: 0.5, written_at_most: 3.0 };
 
-impl Turnover {
-    fn is_reached(&self, written: u64, given: u64, size: u64) -> bool {
-        let part = |bytes: u64| bytes as f64 / size as f64;
-        let (written, given) = (part(written), part(given));
-        self.written <= written && (self.given <= given || self.written_at_most <= written)
-    }
-
-    /// The part that is done.
-    fn done(&self, written: u64, given: u64, size: u64) -> f64 {
-        let part = |bytes: u64, whole: f64| (bytes as f64 / size as f64 / whole).min(1.0);
-        let enough = part(given, self.given).max(part(written, self.written_at_most));
-        part(written, self.written).min(enough)
-    }
-}
-
 /// The jobs run in rounds of this part of the device, and what was reached is looked at between them.
 const ROUNDS: u64 = 8;
-
-/// Bytes of a write that fills the device.
-const FILL: Bytes = Bytes::kib(256);
 
 impl Run for Jobs {
     type Outcome = Outcome;
@@ -145,9 +94,9 @@ impl Run for Jobs {
         running.round(running.size, None, 0)?;
         on_progress(0.2);
         let mut at = |(from, part): (f64, f64), until: &Turnover| {
-            let before = running.so_far();
+            let before = running.on.so_far();
             loop {
-                let now = running.so_far().since(&before);
+                let now = running.on.so_far().since(&before);
                 if until.is_reached(now.written, now.given, running.size) {
                     return Ok::<_, String>(now);
                 }
@@ -160,23 +109,9 @@ impl Run for Jobs {
     }
 }
 
-impl Outcome {
-    const fn since(&self, earlier: &Self) -> Self {
-        Self {
-            took_ns: self.took_ns - earlier.took_ns,
-            written: self.written - earlier.written,
-            read: self.read - earlier.read,
-            given: self.given - earlier.given,
-            programmed: self.programmed - earlier.programmed,
-        }
-    }
-}
-
 /// A device under way.
 struct Running {
-    world: World,
-    volume: Volume,
-    given: Box<dyn Fn() -> Given>,
+    on: Writers,
     /// What the jobs may write, in bytes: all partitions.
     size: u64,
     write: Blocks,
@@ -184,46 +119,25 @@ struct Running {
     merged: u64,
     rng: Rc<RefCell<Rng>>,
     seed: u64,
-    tally: Rc<Tally>,
-}
-
-/// What the jobs have done.
-#[derive(Default)]
-struct Tally {
-    written: Cell<u64>,
-    read: Cell<u64>,
-    /// Writers that have not come to their end.
-    writers: Cell<u64>,
-    readers: Cell<u64>,
-    failure: RefCell<Option<String>>,
-}
-
-impl Tally {
-    fn fail(&self, why: String) {
-        self.failure.borrow_mut().get_or_insert(why);
-    }
 }
 
 impl Running {
     fn start(jobs: &Jobs) -> Result<Self, String> {
         let write = jobs.write.blocks_ceil();
-        let (world, volume, offered, given) = jobs.device.open(jobs.smaller, jobs.seed)?;
+        let opened = jobs.device.open(jobs.smaller, jobs.seed)?;
         // Whole pieces of everything that is written or read.
         let piece = FILL.max(READ).max(jobs.write).blocks_ceil().0;
-        let partition = offered.0 / JOBS / piece * piece;
+        let partition = opened.offered.0 / JOBS / piece * piece;
         if partition == 0 {
             return Err(format!("the device is too small: {} times is too much", jobs.smaller));
         }
         Ok(Self {
-            world,
-            volume,
-            given,
+            on: Writers::new(opened),
             size: Blocks(partition * JOBS).bytes().0,
             write,
             merged: jobs.device.merged(jobs.smaller),
             rng: Rc::new(RefCell::new(Rng::new(jobs.seed))),
             seed: jobs.seed,
-            tally: Rc::default(),
         })
     }
 
@@ -231,28 +145,11 @@ impl Running {
         Bytes(self.size / JOBS).blocks_ceil().0
     }
 
-    fn so_far(&self) -> Outcome {
-        let Given { given, programmed } = (self.given)();
-        Outcome {
-            took_ns: self.world.now.0,
-            written: self.tally.written.get(),
-            read: self.tally.read.get(),
-            given,
-            programmed,
-        }
-    }
-
     /// Writes everything once, in order.
     fn fill(&mut self) -> Result<(), String> {
-        let piece = FILL.blocks_ceil();
-        let pieces = Bytes(self.size).blocks_ceil().0 / piece.0;
-        let next = Rc::new(Cell::new(0));
-        let place = move || {
-            let at = next.replace(next.get() + 1);
-            (at < pieces).then_some(at * piece.0)
-        };
-        self.write_from(JOBS, piece, move |_| place());
-        self.finish()
+        let piece = FILL.blocks_ceil().0;
+        let mut pieces = 0..Bytes(self.size).blocks_ceil().0 / piece;
+        self.on.fill(JOBS, move || pieces.next().map(|at| at * piece))
     }
 
     /// The jobs write so many bytes together, and read as much as they may meanwhile.
@@ -262,45 +159,17 @@ impl Running {
         let units = partition / write.0;
         let places: Vec<Places> =
             (0..JOBS).map(|job| Places::new(zipf, (units, self.merged), self.seed ^ job)).collect();
-        let rng = self.rng.clone();
-        self.write_from(JOBS * DEPTH, write, move |task| {
+        let (rng, data) = (self.rng.clone(), tagged(write));
+        self.on.write_from(JOBS * DEPTH, move |task| {
             left.set(left.get().checked_sub(1)?);
             let job = task % JOBS;
             let unit = places[index(job)].draw(&mut rng.borrow_mut());
-            Some(job * partition + unit * write.0)
+            Some((job * partition + unit * write.0, data.clone()))
         });
         if 0 < read_rate {
             self.read_beside(read_rate);
         }
-        self.finish()
-    }
-
-    /// So many tasks write where `place` says until it says no more.
-    fn write_from(
-        &self,
-        tasks: u64,
-        blocks: Blocks,
-        place: impl FnMut(u64) -> Option<u64> + 'static,
-    ) {
-        let place = Rc::new(RefCell::new(place));
-        let data = tagged(blocks);
-        self.tally.writers.set(tasks);
-        for task in 0..tasks {
-            let (place, data) = (place.clone(), data.clone());
-            let (volume, tally) = (self.volume.clone(), self.tally.clone());
-            self.world.executor.spawner().spawn(async move {
-                loop {
-                    let at = place.borrow_mut()(task);
-                    let Some(at) = at else { break };
-                    if let Err(why) = volume.write(at, data.clone()).await {
-                        tally.fail(why);
-                        break;
-                    }
-                    tally.written.set(tally.written.get() + blocks.bytes().0);
-                }
-                tally.writers.set(tally.writers.get() - 1);
-            });
-        }
+        self.on.finish()
     }
 
     /// Each job reads at random for as long as there are writers, so many bytes a second: one that is late reads on at once, and
@@ -308,11 +177,11 @@ impl Running {
     fn read_beside(&self, rate: u64) {
         let (partition, blocks) = (self.partition(), READ.blocks_ceil());
         let pause = Nanos(READ.0 * 1_000_000_000 / rate * DEPTH);
-        self.tally.readers.set(JOBS * DEPTH);
+        self.on.tally.readers.set(JOBS * DEPTH);
         for task in 0..JOBS * DEPTH {
-            let (volume, tally) = (self.volume.clone(), self.tally.clone());
-            let (clock, rng) = (self.world.executor.clock().clone(), self.rng.clone());
-            self.world.executor.spawner().spawn(async move {
+            let (volume, tally) = (self.on.volume.clone(), self.on.tally.clone());
+            let (clock, rng) = (self.on.world.executor.clock().clone(), self.rng.clone());
+            self.on.world.executor.spawner().spawn(async move {
                 // Not all of them at one instant.
                 let mut due = clock.now() + Nanos(pause.0 / DEPTH * (task / JOBS));
                 while 0 < tally.writers.get() {
@@ -329,19 +198,6 @@ impl Running {
                 tally.readers.set(tally.readers.get() - 1);
             });
         }
-    }
-
-    fn finish(&mut self) -> Result<(), String> {
-        let tally = self.tally.clone();
-        let is_done = || tally.writers.get() == 0 && tally.readers.get() == 0;
-        self.world.run(is_done);
-        if let Some(why) = self.tally.failure.take() {
-            return Err(why);
-        }
-        if !is_done() {
-            return Err("the device does not answer".into());
-        }
-        self.volume.check()
     }
 }
 

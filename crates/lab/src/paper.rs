@@ -3,15 +3,17 @@
 //! 1. `published`: the figures as they were printed.
 //! 2. One file for each paper (`zncache`, `znsccache`, `zcachelib`, `csal`): its experiments, and which cell is which figure of which
 //!    experiment; what it claims is in `claims`, or beside it.
-//! 3. `report`: published, here, deviation; verdicts; the same drive under Zonal's own defaults (`ours`).
+//! 3. `report`: published, here, deviation; verdicts; the same drive under Zonal's own defaults (`ours`); what was never printed (`exhibit`).
 //! 4. `scoreboard`: how many cells of each paper came out how near.
 
 mod claims;
 mod csal;
+mod exhibit;
 mod ours;
 mod published;
 mod report;
 mod scoreboard;
+mod tenancy;
 mod zcachelib;
 mod zncache;
 mod znsccache;
@@ -24,6 +26,7 @@ use serde::{Serialize, Serializer};
 use crate::bench::Progress;
 use crate::experiment::{Campaign, Experiment};
 pub use claims::{Claim, Verdict};
+pub use exhibit::{Exhibit, Row};
 pub use ours::Ours;
 pub use published::Published;
 pub use report::{Cell, DriveModel, Report};
@@ -78,7 +81,7 @@ impl Paper {
             Self::ZnCache => Choice { tables: (5..=16).collect(), figures: Vec::new() },
             Self::ZnsCCache => Choice { tables: (3..=5).collect(), figures: (5..=8).collect() },
             Self::ZCacheLib => Choice { tables: vec![1, 2], figures: Vec::new() },
-            Self::Csal => Choice { tables: Vec::new(), figures: (6..=9).collect() },
+            Self::Csal => Choice { tables: Vec::new(), figures: (6..=10).collect() },
         }
     }
 
@@ -125,7 +128,8 @@ impl Paper {
             }
             Self::Csal => {
                 let done = campaign.of(csal::experiments(choice)).run(progress)?;
-                csal::report(choice, &done)
+                let tenants = campaign.of(tenancy::runs(choice)).run(progress)?;
+                csal::report(choice, &done, &tenants)
             }
         })
     }

@@ -1,11 +1,11 @@
-//! What jobs run on: a drive as it is, or Zonal's block device on the models of two.
+//! What jobs and tenants run on: a drive as it is, or Zonal's block device on the models of two.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 use zonal_base::{Blocks, Bytes, Checksum, Contents, Lba, Payload, PoolClass};
-use zonal_device::{Completion, Geometry};
+use zonal_device::{Completion, ZonedDevice};
 use zonal_emulator::{
     BlockCommand, ConventionalDrive, ConventionalProfile, Forgetful, OnReset, Tags,
 };
@@ -15,7 +15,9 @@ use zonal_shaper::{
     Shaper,
 };
 
-use super::{FILL, READ, World};
+use super::READ;
+use super::world::World;
+use super::writers::FILL;
 
 /// What jobs run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -36,15 +38,22 @@ pub(super) struct Given {
     pub(super) programmed: u64,
 }
 
-/// Where blocks are written and read.
+/// Where blocks are written and read: those of a block device's exports, which are all of one size, follow each other.
 #[derive(Clone)]
 pub(super) enum Volume {
-    Shaped(Shaper),
+    Shaped(Shaper, Blocks),
     Bare(Port<BlockCommand, Completion>, Buffers),
 }
 
-/// All of it, the part that jobs may use, and what to ask about the drive.
-type Opened = (World, Volume, Blocks, Box<dyn Fn() -> Given>);
+/// All of it.
+pub(super) struct Opened {
+    pub(super) world: World,
+    pub(super) volume: Volume,
+    /// The part that may be used.
+    pub(super) offered: Blocks,
+    /// What to ask about the drive.
+    pub(super) given: Box<dyn Fn() -> Given>,
+}
 
 /// Of each drive so many percent are not used.
 const SPARE_PERCENT: u8 = 10;
@@ -55,6 +64,9 @@ const CAPACITY_ZONES: u64 = 1000;
 
 /// Zones are whole segments, and with them whole units of the largest map.
 const ZONE_MULTIPLE: u64 = 192;
+
+/// A smaller zone would be mostly headers.
+pub(super) const ZONE_BLOCKS_MIN: u64 = 2 * ZONE_MULTIPLE;
 
 impl Device {
     /// Ranks of a Zipf distribution that are one block of a device that is so many times smaller.
@@ -82,8 +94,15 @@ fn scaled(profile: ConventionalProfile, smaller: u64) -> ConventionalProfile {
     profile.scaled_to(Bytes(user.0 / smaller))
 }
 
+/// A drive alone, so many times smaller, with as much spare as the block device has.
 fn bare(profile: ConventionalProfile, smaller: u64, seed: u64) -> Opened {
-    let profile = scaled(profile, smaller);
+    let opened = alone(scaled(profile, smaller), seed);
+    let offered = Blocks(opened.offered.0 * u64::from(100 - SPARE_PERCENT) / 100);
+    Opened { offered, ..opened }
+}
+
+/// A drive as it is, all of it.
+pub(super) fn alone(profile: ConventionalProfile, seed: u64) -> Opened {
     // One zone by agreement: what is written or read lies within it.
     let all = Blocks(profile.user_blocks().0 / FILL.blocks_ceil().0 * FILL.blocks_ceil().0);
     let profile = profile.with_zones_of(all);
@@ -93,11 +112,10 @@ fn bare(profile: ConventionalProfile, smaller: u64, seed: u64) -> Opened {
     world.add_in_place(&drive, port.clone());
     let class = PoolClass { blocks: READ.blocks_ceil(), count: 512 };
     let buffers = Buffers::holding(Contents::Tags, world.executor.spawner(), &[class]);
-    let offered = Blocks(all.0 * u64::from(100 - SPARE_PERCENT) / 100);
-    (world, Volume::Bare(port, buffers), offered, given_to(&drive))
+    Opened { world, volume: Volume::Bare(port, buffers), offered: all, given: given_to(&drive) }
 }
 
-fn given_to(drive: &Rc<RefCell<ConventionalDrive>>) -> Box<dyn Fn() -> Given> {
+pub(super) fn given_to(drive: &Rc<RefCell<ConventionalDrive>>) -> Box<dyn Fn() -> Given> {
     let drive = drive.clone();
     Box::new(move || {
         let drive = drive.borrow();
@@ -116,13 +134,36 @@ fn shaped(
 ) -> Result<Opened, String> {
     let tier = |profile, zones: u64, seed| {
         let profile = scaled(profile, smaller);
-        let zone = profile.user_blocks().0 / zones / ZONE_MULTIPLE * ZONE_MULTIPLE;
-        let profile = profile.with_zones_of(Blocks(zone.max(2 * ZONE_MULTIPLE)));
-        let medium = Box::new(Tags::new(&profile.drive.geometry));
-        ConventionalDrive::new(profile, OnReset::Nothing, seed, medium)
+        in_zones(profile, zones, seed)
     };
-    let buffer = Rc::new(RefCell::new(tier(buffer, BUFFER_ZONES, seed)));
-    let capacity = Rc::new(RefCell::new(tier(capacity, CAPACITY_ZONES, seed + 1)));
+    let buffer = tier(buffer, BUFFER_ZONES, seed);
+    let capacity = tier(capacity, CAPACITY_ZONES, seed + 1);
+    let exports = |offered: Blocks| {
+        vec![Export { name: "jobs".into(), tenant: "jobs".into(), blocks: offered }]
+    };
+    let opened = on_tiers((&buffer, &capacity), 1, exports)?;
+    Ok(Opened { given: given_to(&capacity), ..opened })
+}
+
+/// A drive in so many zones by agreement, of which it knows nothing; in fewer if they were too small.
+pub(super) fn in_zones(
+    profile: ConventionalProfile,
+    zones: u64,
+    seed: u64,
+) -> Rc<RefCell<ConventionalDrive>> {
+    let zone = profile.user_blocks().0 / zones / ZONE_MULTIPLE * ZONE_MULTIPLE;
+    let profile = profile.with_zones_of(Blocks(zone.max(ZONE_BLOCKS_MIN)));
+    let medium = Box::new(Tags::new(&profile.drive.geometry));
+    Rc::new(RefCell::new(ConventionalDrive::new(profile, OnReset::Nothing, seed, medium)))
+}
+
+/// Zonal's block device on two drives: `exports` makes of the blocks that it can offer to so many tenants the exports, all of one
+/// size. What the drives were given is what the block device says of it.
+pub(super) fn on_tiers<D: ZonedDevice + 'static>(
+    (buffer, capacity): (&Rc<RefCell<ConventionalDrive>>, &Rc<RefCell<D>>),
+    tenants: u32,
+    exports: impl FnOnce(Blocks) -> Vec<Export>,
+) -> Result<Opened, String> {
     let mut world = World::new();
     let spawner = world.executor.spawner().clone();
     let classes = [
@@ -137,21 +178,16 @@ fn shaped(
         spawner: spawner.clone(),
         checksum: Checksum(crc32c::crc32c_append),
     };
-    world.add_zoned(&buffer, ports.buffer.clone());
-    world.add_zoned(&capacity, ports.capacity.clone());
-    let geometry = |drive: &Rc<RefCell<ConventionalDrive>>| -> Geometry {
-        *zonal_device::ZonedDevice::geometry(&*drive.borrow())
-    };
-    let layout = Layout::two_devices(geometry(&buffer), geometry(&capacity));
+    world.add_zoned(buffer, ports.buffer.clone());
+    world.add_zoned(capacity, ports.capacity.clone());
+    let layout = Layout::two_devices(*buffer.borrow().geometry(), *capacity.borrow().geometry());
     let settings =
         Settings { spare_percent: SPARE_PERCENT, contents: Contents::Tags, ..Settings::default() };
-    let blocks = settings.exportable(&layout, 1);
-    let opening = Opening {
-        settings,
-        exports: vec![Export { name: "jobs".into(), tenant: "jobs".into(), blocks }],
-        identity: Identity(*b"jobs of the lab\0"),
-        mode: OpenMode::Recover,
-    };
+    let exports = exports(settings.exportable(&layout, tenants));
+    let each = exports.first().map_or(Blocks(0), |export| export.blocks);
+    let offered = Blocks(each.0 * exports.len() as u64);
+    let identity = Identity(*b"jobs of the lab\0");
+    let opening = Opening { settings, exports, identity, mode: OpenMode::Recover };
     let opened = Rc::new(RefCell::new(None));
     let out = opened.clone();
     spawner.spawn(async move {
@@ -161,7 +197,12 @@ fn shaped(
     world.run(|| opened.borrow().is_some());
     let shaper = opened.take().ok_or("the block device does not open")?;
     let shaper = shaper.map_err(|error| format!("the block device does not open: {error}"))?;
-    Ok((world, Volume::Shaped(shaper), blocks, given_to(&capacity)))
+    let told = shaper.clone();
+    let given = Box::new(move || {
+        let given = told.stats().capacity_device_bytes;
+        Given { given, programmed: given }
+    });
+    Ok(Opened { world, volume: Volume::Shaped(shaper, each), offered, given })
 }
 
 impl Volume {
@@ -169,22 +210,32 @@ impl Volume {
     /// When it lost anything: what it moved would be too little.
     pub(super) fn check(&self) -> Result<(), String> {
         match self {
-            Self::Shaped(shaper) if 0 < shaper.stats().blocks_lost => {
+            Self::Shaped(shaper, _) if 0 < shaper.stats().blocks_lost => {
                 Err(format!("{} blocks were lost", shaper.stats().blocks_lost))
             }
             _ => Ok(()),
         }
     }
 
+    /// Bytes that the drive that keeps the data was given for each tenant, in the order of their exports. Nothing of a drive alone,
+    /// which knows of none.
+    pub(super) fn given_by_tenant(&self) -> Vec<u64> {
+        let Self::Shaped(shaper, _) = self else { return Vec::new() };
+        let stats = shaper.tenant_stats();
+        stats.iter().map(|(_, stats)| stats.capacity_written_bytes).collect()
+    }
+
     /// Writes blocks from `at` on.
     pub(super) async fn write(&self, at: u64, data: Payload) -> Result<(), String> {
-        let (lba, data) = (Lba(at), vec![data]);
+        let data = vec![data];
         match self {
-            Self::Shaped(shaper) => {
-                let written = shaper.write(ExportId(0), lba, data, Durability::Answered).await;
+            Self::Shaped(shaper, each) => {
+                let (export, lba) = in_export(at, *each);
+                let written = shaper.write(export, lba, data, Durability::Answered).await;
                 written.map_err(|error| format!("a write: {error}"))
             }
             Self::Bare(port, _) => {
+                let lba = Lba(at);
                 let answer = port.call(BlockCommand::Write { lba, data }).await;
                 answer.map(drop).map_err(|error| format!("a write: {error:?}"))
             }
@@ -194,8 +245,9 @@ impl Volume {
     /// Reads so many blocks from `at` on.
     pub(super) async fn read(&self, at: u64, blocks: Blocks) -> Result<(), String> {
         match self {
-            Self::Shaped(shaper) => {
-                let extent = Extent { export: ExportId(0), first: Lba(at), blocks };
+            Self::Shaped(shaper, each) => {
+                let (export, first) = in_export(at, *each);
+                let extent = Extent { export, first, blocks };
                 let pieces = shaper.read(extent).await;
                 pieces.map(drop).map_err(|error| format!("a read: {error}"))
             }
@@ -206,4 +258,10 @@ impl Volume {
             }
         }
     }
+}
+
+/// Where a block lies that stands so far from the first of the first export.
+fn in_export(at: u64, each: Blocks) -> (ExportId, Lba) {
+    let export = u16::try_from(at / each.0).expect("a block of an export");
+    (ExportId(export), Lba(at % each.0))
 }

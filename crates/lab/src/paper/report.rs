@@ -6,7 +6,7 @@ use serde::Serialize;
 use zonal_emulator::Model;
 
 use super::ours::Ours;
-use super::{Claim, Paper, Published, Variant, Verdict};
+use super::{Claim, Exhibit, Paper, Published, Variant, Verdict};
 use crate::experiment::{Done, Run};
 
 /// A paper's tables, run again.
@@ -27,6 +27,9 @@ pub struct Report {
     /// The paper's cache with its habits and without, if that was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<Variant>,
+    /// What has no published figures: those of the paper that print none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exhibits: Vec<Exhibit>,
     /// The same drives and workloads under Zonal's own defaults, if that was asked for.
     pub ours: Vec<Ours>,
     /// What is missing, scaled, fitted and assumed.
@@ -112,9 +115,30 @@ impl Report {
             cells,
             claims,
             variants: Vec::new(),
+            exhibits: Vec::new(),
             ours: Vec::new(),
             notes: Vec::new(),
         }
+    }
+
+    /// The same with what runs of another kind, on these drives, showed beside it.
+    pub(super) fn beside<E: Run>(
+        mut self,
+        exhibits: Vec<Exhibit>,
+        (done, seed): (&[Done<E>], u64),
+        drives: &[&str],
+    ) -> Self {
+        let Some(first) = done.first() else { return self };
+        if self.commit.is_empty() {
+            (self.commit, self.seed) = (first.commit.clone(), seed);
+        }
+        for drive in DriveModel::named(drives) {
+            if !self.drives.contains(&drive) {
+                self.drives.push(drive);
+            }
+        }
+        self.exhibits.extend(exhibits);
+        self
     }
 
     /// Of the cells that `which` picks, how many are within each of these deviations, and how many there are.
@@ -176,6 +200,7 @@ impl fmt::Display for Report {
                 "| {row:<19} | {column:<width$} | {unit:<5} | {published:>10} | {here:>10} | {deviation:>9} |"
             )?;
         }
+        self.exhibits.iter().try_for_each(|exhibit| write!(f, "{exhibit}"))?;
         if !self.claims.is_empty() {
             writeln!(f, "\nWhat the paper says of them:\n")?;
             writeln!(f, "| claim | published | here | verdict |\n| --- | --- | --- | --- |")?;
@@ -184,7 +209,9 @@ impl fmt::Display for Report {
             let why = if why.is_empty() { String::new() } else { format!(": {why}") };
             writeln!(f, "| {claim} | {published} | {here} | {verdict}{why} |")?;
         }
-        writeln!(f, "\nCells within 10, 15, 25, 30 and 50 % of what was published:\n")?;
+        if !self.cells.is_empty() {
+            writeln!(f, "\nCells within 10, 15, 25, 30 and 50 % of what was published:\n")?;
+        }
         for (name, prefix) in self.paper.groups() {
             let (within, all) = self.within(&BOUNDS, |cell| cell.row.starts_with(prefix));
             if 0 < all {

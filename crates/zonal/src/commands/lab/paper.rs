@@ -18,8 +18,8 @@ Papers: 000, \"ZNCache - ZNS Workload Analysis\" (Ramsden and Cheng, 2025), Tabl
 512 MiB, a ZNS drive and its block twin. 001, \"ZNSCCACHE: ZNS Based Chunk Cache\" (Ramsden, 2024), Tables 3 to 5 and Figures 5 to 8:
 as its code works, as the paper describes it, and with finishes that nobody waits for. 002, \"A Zoned Storage Optimized Flash
 Cache on ZNS SSDs\" (Yang and others, 2023), Tables 1 and 2: CacheLib on both drives, in place, a region in a zone, regions moved and
-dropped. 004, \"A Media-Aware Cloud Storage Acceleration Layer (CSAL) Cache Solution\" (Zhou and others, 2023), Figures 6 to 9: zonal
-block on an Optane drive and a QLC drive beside the QLC drive and a TLC drive alone, scaled down. all: how many cells of each paper came
+dropped. 004, \"A Media-Aware Cloud Storage Acceleration Layer (CSAL) Cache Solution\" (Zhou and others, 2023), Figures 6 to 10: zonal
+block on an Optane drive and a QLC drive beside the QLC drive and a TLC drive alone, scaled down; tenants in zones of their own. all: how many cells of each paper came
 out how near; --page writes that into a page, between the lines that its message names, --html makes a page of it.
 
 The drives are the models zn540 and sn540, and in paper 004 guesses; no constant of theirs was fitted to a cache. docs/lab.md

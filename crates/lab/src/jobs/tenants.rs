@@ -1,0 +1,388 @@
+//! Tenants on one device: four that write at once, each to an export of its own, whose data live for shorter or longer.
+//!
+//! 1. Each fills its export, in order, all four in turn.
+//! 2. They write what their [`Mix`] says until the device has been written over [`WARM`] times.
+//! 3. They go on, and what they wrote, and what the drive was given and programmed meanwhile, is the outcome.
+//!
+//! Whose turn it is follows from the bytes that each is to have of all, so the same writes come in the same order on every [`Ground`],
+//! however fast it is.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+use zonal_base::{Blocks, Bytes, Payload, Rng, low_u32};
+use zonal_device::Geometry;
+use zonal_emulator::{ConventionalProfile, Profile, Tags, ZonedDrive};
+use zonal_shaper::Export;
+
+use super::draw::Places;
+use super::volume::{Opened, ZONE_BLOCKS_MIN, alone, given_to, in_zones, on_tiers};
+use super::writers::{FILL, Turnover, Writers};
+use crate::experiment::Run;
+use crate::tagged::tagged;
+
+/// Four tenants on one device. Equal settings, equal outcomes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tenants {
+    /// What they write.
+    pub mix: Mix,
+    /// What they write to.
+    pub ground: Ground,
+    /// Blocks of a zone, in place of the 275,712 that a zone of the drive takes: everything is as much smaller.
+    pub zone_blocks: u64,
+    /// Equal seeds, equal histories.
+    pub seed: u64,
+}
+
+/// What four tenants write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mix {
+    /// All of them anywhere, as much each.
+    AllAlike,
+    /// All of them over and over in order, one eight times as fast as another.
+    InOrder,
+    /// Two of them in order, two anywhere.
+    TwoAndTwo,
+    /// One in order, one by a Zipf distribution, one anywhere; and one hardly ever.
+    AllDifferent,
+}
+
+/// What tenants write to: all have as much room for as much data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ground {
+    /// Zonal's block device on the ZN540, each tenant in zones of its own.
+    Isolated,
+    /// The same with all of them in the same zones.
+    Together,
+    /// Zonal's block device on the SN540, each tenant in zones of its own, of which that drive knows nothing.
+    OnConventional,
+    /// The SN540 alone.
+    Conventional,
+}
+
+/// What came of it, once the device was in the state that it stays in. All in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TenantsOutcome {
+    /// What each tenant wrote.
+    pub written: Vec<u64>,
+    /// What the drive was given for each, where it is known.
+    pub given_for: Vec<u64>,
+    /// What the drive was given for all of them.
+    pub given: u64,
+    /// Flash that it programmed.
+    pub programmed: u64,
+}
+
+impl TenantsOutcome {
+    /// Bytes of flash for each that was written.
+    #[must_use]
+    pub fn amplification(&self) -> f64 {
+        self.programmed as f64 / self.written.iter().sum::<u64>() as f64
+    }
+
+    /// Bytes that the drive was given for each that a tenant wrote, if it is known.
+    #[must_use]
+    pub fn amplification_of(&self, tenant: usize) -> Option<f64> {
+        let (given, written) = self.given_for.get(tenant).zip(self.written.get(tenant))?;
+        Some(*given as f64 / *written as f64)
+    }
+}
+
+/// How a tenant writes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Habit {
+    InOrder,
+    Zipf(f64),
+    Anywhere,
+}
+
+/// How many tenants there are.
+pub const TENANTS: usize = 4;
+
+/// Writes under way, of all of them together.
+const DEPTH: u64 = 128;
+
+/// What those write at a time who write in order, and the others.
+const LONG: Bytes = Bytes::kib(64);
+const SHORT: Bytes = Bytes::kib(4);
+
+/// Of the uneven one.
+const THETA: f64 = 0.9;
+
+/// Of what the SN540 offers its user so many percent hold data, on either drive: what a block device offers on the SN540 with a tenth spare.
+const DATA_PERCENT: u64 = 88;
+
+/// The buffer is so many times smaller than the drive behind it: as in Figures 6 to 9 of paper 004.
+const BUFFER_PART: u64 = 20;
+const BUFFER_ZONES: u64 = 100;
+
+const WARM: Turnover = Turnover { written: 3.0, given: 3.0, written_at_most: 6.0 };
+
+const MEASURED: Turnover = Turnover { written: 1.0, given: 1.0, written_at_most: 2.0 };
+
+/// What was reached is looked at after this part of the device.
+const ROUNDS: u64 = 8;
+
+impl Mix {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::AllAlike, Self::InOrder, Self::TwoAndTwo, Self::AllDifferent];
+
+    /// In words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AllAlike => "four anywhere",
+            Self::InOrder => "four in order, 8:4:2:1",
+            Self::TwoAndTwo => "two in order, two anywhere",
+            Self::AllDifferent => "in order, zipf 0.9, anywhere, cold",
+        }
+    }
+
+    /// Of each tenant, how it writes, and its part of all that is written.
+    const fn habits(self) -> [(Habit, u64); TENANTS] {
+        const IN_ORDER: Habit = Habit::InOrder;
+        const ANYWHERE: Habit = Habit::Anywhere;
+        match self {
+            Self::AllAlike => [(ANYWHERE, 1); TENANTS],
+            Self::InOrder => [(IN_ORDER, 8), (IN_ORDER, 4), (IN_ORDER, 2), (IN_ORDER, 1)],
+            Self::TwoAndTwo => [(IN_ORDER, 1), (IN_ORDER, 1), (ANYWHERE, 1), (ANYWHERE, 1)],
+            Self::AllDifferent => {
+                [(IN_ORDER, 33), (Habit::Zipf(THETA), 33), (ANYWHERE, 33), (ANYWHERE, 1)]
+            }
+        }
+    }
+}
+
+impl Ground {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::Isolated, Self::Together, Self::OnConventional, Self::Conventional];
+
+    /// In words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Isolated => "zones of their own",
+            Self::Together => "the same zones",
+            Self::OnConventional => "on the SN540",
+            Self::Conventional => "SN540 alone",
+        }
+    }
+}
+
+impl Run for Tenants {
+    type Outcome = TenantsOutcome;
+
+    fn run(&self, on_progress: &dyn Fn(f64)) -> Result<TenantsOutcome, String> {
+        let opened = self.open()?;
+        let size = opened.offered.bytes().0;
+        let mut writers = Writers::new(opened);
+        let each = Bytes(size / TENANTS as u64).blocks_ceil();
+        let mut pieces = 0..each.0 / FILL.blocks_ceil().0 * TENANTS as u64;
+        writers.fill(DEPTH, move || {
+            let piece = pieces.next()?;
+            let (tenant, at) = (piece % TENANTS as u64, piece / TENANTS as u64);
+            Some(tenant * each.0 + at * FILL.blocks_ceil().0)
+        })?;
+        on_progress(0.1);
+        let turns = Rc::new(RefCell::new(Turns::new(self, each)));
+        let mut at = |(from, part): (f64, f64), until: &Turnover| {
+            let (begun, before) = (writers.so_far(), so_far(&writers, &turns));
+            loop {
+                let now = writers.so_far().since(&begun);
+                if until.is_reached(now.written, now.given, size) {
+                    return Ok::<_, String>(so_far(&writers, &turns).since(&before));
+                }
+                on_progress(from + part * until.done(now.written, now.given, size));
+                let left = Cell::new(size / ROUNDS);
+                let turns = turns.clone();
+                writers.write_from(DEPTH, move |_| {
+                    let (place, data) = turns.borrow_mut().next(&left)?;
+                    Some((place, data))
+                });
+                writers.finish()?;
+            }
+        };
+        at((0.1, 0.65), &WARM)?;
+        at((0.75, 0.25), &MEASURED)
+    }
+}
+
+fn so_far(writers: &Writers, turns: &RefCell<Turns>) -> TenantsOutcome {
+    let so_far = writers.so_far();
+    TenantsOutcome {
+        written: turns.borrow().written.to_vec(),
+        given_for: writers.volume.given_by_tenant(),
+        given: so_far.given,
+        programmed: so_far.programmed,
+    }
+}
+
+impl TenantsOutcome {
+    fn since(self, earlier: &Self) -> Self {
+        let each = |now: Vec<u64>, then: &[u64]| -> Vec<u64> {
+            now.iter().zip(then).map(|(now, then)| now - then).collect()
+        };
+        // Those of one tenant say nothing of four.
+        let given_for = if self.given_for.len() == TENANTS { self.given_for } else { Vec::new() };
+        Self {
+            written: each(self.written, &earlier.written),
+            given_for: each(given_for, &earlier.given_for),
+            given: self.given - earlier.given,
+            programmed: self.programmed - earlier.programmed,
+        }
+    }
+}
+
+impl Tenants {
+    /// What they write to, with an export for each.
+    fn open(&self) -> Result<Opened, String> {
+        let zn540 = Profile::zn540();
+        let full = zn540.geometry.zone_capacity.0;
+        let zone = Blocks(self.zone_blocks);
+        let smaller = |bytes: Bytes| Bytes(bytes.0 / full * self.zone_blocks);
+        let sn540 = ConventionalProfile::sn540();
+        let user = smaller(sn540.user_blocks().bytes());
+        let sn540 = sn540.scaled_to(user);
+        // As much data everywhere.
+        let all = user.0 / 100 * DATA_PERCENT;
+        let each = Bytes(all / TENANTS as u64 / FILL.0 * FILL.0).blocks_ceil();
+        if each == Blocks(0) || self.zone_blocks < ZONE_BLOCKS_MIN {
+            return Err(format!("zones of {} blocks are too small", self.zone_blocks));
+        }
+        let buffer = || {
+            let optane = ConventionalProfile::p5800x_optane();
+            in_zones(optane.scaled_to(Bytes(user.0 / BUFFER_PART)), BUFFER_ZONES, self.seed)
+        };
+        let exports = |_| self.exports(each);
+        match self.ground {
+            Ground::Isolated | Ground::Together => {
+                let geometry = Geometry { zone_size: zone, zone_capacity: zone, ..zn540.geometry };
+                let (profile, medium) = (Profile { geometry, ..zn540 }, Tags::new(&geometry));
+                let drive = ZonedDrive::new(profile, self.seed + 1, Box::new(medium));
+                on_tiers((&buffer(), &Rc::new(RefCell::new(drive))), low_u32(TENANTS), exports)
+            }
+            Ground::OnConventional => {
+                let zones = sn540.user_blocks().0 / zone.0;
+                let drive = in_zones(sn540, zones, self.seed + 1);
+                let opened = on_tiers((&buffer(), &drive), low_u32(TENANTS), exports)?;
+                Ok(Opened { given: given_to(&drive), ..opened })
+            }
+            Ground::Conventional => {
+                let opened = alone(sn540, self.seed + 1);
+                Ok(Opened { offered: Blocks(each.0 * TENANTS as u64), ..opened })
+            }
+        }
+    }
+
+    fn exports(&self, blocks: Blocks) -> Vec<Export> {
+        let export = |at: usize| {
+            let name = format!("tenant {at}");
+            let tenant = if self.ground == Ground::Together { "all".into() } else { name.clone() };
+            Export { name, tenant, blocks }
+        };
+        (0..TENANTS).map(export).collect()
+    }
+}
+
+/// Whose turn it is, and where he writes.
+struct Turns {
+    tenants: [Tenant; TENANTS],
+    written: [u64; TENANTS],
+    rng: Rng,
+    long: Payload,
+    short: Payload,
+}
+
+struct Tenant {
+    first: u64,
+    blocks: u64,
+    share: u64,
+    next: u64,
+    /// `None`: in order.
+    places: Option<Places>,
+}
+
+impl Turns {
+    fn new(run: &Tenants, each: Blocks) -> Self {
+        let merged = Profile::zn540().geometry.zone_capacity.0 / run.zone_blocks;
+        let habits = run.mix.habits();
+        let tenant = |at: usize| {
+            let (habit, share) = habits[at];
+            let units = (each.0, merged);
+            let places = match habit {
+                Habit::InOrder => None,
+                Habit::Zipf(theta) => Some(Places::new(Some(theta), units, run.seed ^ at as u64)),
+                Habit::Anywhere => Some(Places::new(None, units, run.seed)),
+            };
+            Tenant { first: each.0 * at as u64, blocks: each.0, share, next: 0, places }
+        };
+        Self {
+            tenants: std::array::from_fn(tenant),
+            written: [0; TENANTS],
+            rng: Rng::new(run.seed),
+            long: tagged(LONG.blocks_ceil()),
+            short: tagged(SHORT.blocks_ceil()),
+        }
+    }
+
+    /// The next write, and so much less of what is left.
+    fn next(&mut self, left: &Cell<u64>) -> Option<(u64, Payload)> {
+        let due = |at: &usize| self.written[*at] / self.tenants[*at].share;
+        let at = (0..TENANTS).min_by_key(due)?;
+        let tenant = &mut self.tenants[at];
+        let (block, data) = match &tenant.places {
+            Some(places) => (places.draw(&mut self.rng), self.short.clone()),
+            None => {
+                let blocks = LONG.blocks_ceil().0;
+                let block = tenant.next;
+                tenant.next = (block + blocks) % tenant.blocks;
+                (block, self.long.clone())
+            }
+        };
+        let bytes = data.len() as u64;
+        left.set(left.get().checked_sub(bytes)?);
+        self.written[at] += bytes;
+        Some((tenant.first + block, data))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(mix: Mix, ground: Ground) -> TenantsOutcome {
+        let tenants = Tenants { mix, ground, zone_blocks: ZONE_BLOCKS_MIN, seed: 1 };
+        tenants.run(&|_| ()).expect("nothing is broken")
+    }
+
+    #[test]
+    fn tenants_of_other_lifetimes_cost_less_in_zones_of_their_own() {
+        let [isolated, together] =
+            [Ground::Isolated, Ground::Together].map(|ground| outcome(Mix::TwoAndTwo, ground));
+        let written = &isolated.written;
+        assert!(written.iter().all(|bytes| bytes.abs_diff(written[0]) <= LONG.0), "{written:?}");
+        assert!(
+            isolated.amplification() < 0.9 * together.amplification(),
+            "{isolated:?} {together:?}"
+        );
+        // Whoever writes in order leaves whole zones behind, and little to be moved.
+        assert!(isolated.amplification_of(2) > isolated.amplification_of(0), "{isolated:?}");
+        assert_eq!(together.amplification_of(0), None);
+    }
+
+    #[test]
+    fn a_drive_alone_holds_what_tenants_write_and_a_zone_may_be_too_small() {
+        let alone = outcome(Mix::TwoAndTwo, Ground::Conventional);
+        assert!(1.0 < alone.amplification(), "{alone:?}");
+        assert_eq!(alone.written, outcome(Mix::TwoAndTwo, Ground::Conventional).written);
+        let small =
+            Tenants { mix: Mix::AllAlike, ground: Ground::Isolated, zone_blocks: 8, seed: 1 };
+        assert!(small.run(&|_| ()).expect_err("too small").contains("too small"));
+    }
+}

@@ -1,0 +1,171 @@
+//! Writers on a device: what they have written, and until when they go on.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+use zonal_base::{Bytes, Payload};
+
+use super::volume::{Given, Opened, Volume};
+use super::world::World;
+use crate::tagged::tagged;
+
+/// A device under way, and those who write to it.
+pub(super) struct Writers {
+    pub(super) world: World,
+    pub(super) volume: Volume,
+    given: Box<dyn Fn() -> Given>,
+    pub(super) tally: Rc<Tally>,
+}
+
+/// What was done.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) written: Cell<u64>,
+    pub(super) read: Cell<u64>,
+    /// Writers that have not come to their end.
+    pub(super) writers: Cell<u64>,
+    pub(super) readers: Cell<u64>,
+    failure: RefCell<Option<String>>,
+}
+
+impl Tally {
+    pub(super) fn fail(&self, why: String) {
+        self.failure.borrow_mut().get_or_insert(why);
+    }
+}
+
+/// Until when something goes on, in parts of the device: users wrote so much, and either the drive was given so much or they wrote
+/// that much more.
+pub(super) struct Turnover {
+    pub(super) written: f64,
+    pub(super) given: f64,
+    pub(super) written_at_most: f64,
+}
+
+impl Turnover {
+    pub(super) fn is_reached(&self, written: u64, given: u64, size: u64) -> bool {
+        let part = |bytes: u64| bytes as f64 / size as f64;
+        let (written, given) = (part(written), part(given));
+        self.written <= written && (self.given <= given || self.written_at_most <= written)
+    }
+
+    /// The part that is done.
+    pub(super) fn done(&self, written: u64, given: u64, size: u64) -> f64 {
+        let part = |bytes: u64, whole: f64| (bytes as f64 / size as f64 / whole).min(1.0);
+        let enough = part(given, self.given).max(part(written, self.written_at_most));
+        part(written, self.written).min(enough)
+    }
+}
+
+/// What came of writers, or of those of one part of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outcome {
+    /// How long it took, in virtual time.
+    pub took_ns: u64,
+    /// Bytes that the jobs wrote.
+    pub written: u64,
+    /// Bytes that they read.
+    pub read: u64,
+    /// Bytes that the drive was given that keeps the data.
+    pub given: u64,
+    /// Bytes of flash that it programmed.
+    pub programmed: u64,
+}
+
+impl Outcome {
+    /// Bytes that the drive was given for each that was written.
+    #[must_use]
+    pub fn amplification(&self) -> f64 {
+        self.given as f64 / self.written as f64
+    }
+
+    /// Bytes of flash for each that was written.
+    #[must_use]
+    pub fn flash_amplification(&self) -> f64 {
+        self.programmed as f64 / self.written as f64
+    }
+
+    pub(super) const fn since(&self, earlier: &Self) -> Self {
+        Self {
+            took_ns: self.took_ns - earlier.took_ns,
+            written: self.written - earlier.written,
+            read: self.read - earlier.read,
+            given: self.given - earlier.given,
+            programmed: self.programmed - earlier.programmed,
+        }
+    }
+}
+
+/// Bytes of a write that fills a device.
+pub(super) const FILL: Bytes = Bytes::kib(256);
+
+impl Writers {
+    pub(super) fn new(opened: Opened) -> Self {
+        let Opened { world, volume, given, .. } = opened;
+        Self { world, volume, given, tally: Rc::default() }
+    }
+
+    pub(super) fn so_far(&self) -> Outcome {
+        let Given { given, programmed } = (self.given)();
+        Outcome {
+            took_ns: self.world.now.0,
+            written: self.tally.written.get(),
+            read: self.tally.read.get(),
+            given,
+            programmed,
+        }
+    }
+
+    /// So many tasks write where `next` says until it says no more: from which block on, and what.
+    pub(super) fn write_from(
+        &self,
+        tasks: u64,
+        next: impl FnMut(u64) -> Option<(u64, Payload)> + 'static,
+    ) {
+        let next = Rc::new(RefCell::new(next));
+        self.tally.writers.set(tasks);
+        for task in 0..tasks {
+            let (next, volume, tally) = (next.clone(), self.volume.clone(), self.tally.clone());
+            self.world.executor.spawner().spawn(async move {
+                loop {
+                    let one = next.borrow_mut()(task);
+                    let Some((at, data)) = one else { break };
+                    let bytes = data.len() as u64;
+                    if let Err(why) = volume.write(at, data).await {
+                        tally.fail(why);
+                        break;
+                    }
+                    tally.written.set(tally.written.get() + bytes);
+                }
+                tally.writers.set(tally.writers.get() - 1);
+            });
+        }
+    }
+
+    /// Writes pieces of [`FILL`], each where `place` says, so many under way.
+    pub(super) fn fill(
+        &mut self,
+        tasks: u64,
+        mut place: impl FnMut() -> Option<u64> + 'static,
+    ) -> Result<(), String> {
+        let data = tagged(FILL.blocks_ceil());
+        self.write_from(tasks, move |_| place().map(|at| (at, data.clone())));
+        self.finish()
+    }
+
+    /// Turns the world until all writers and readers have come to their end.
+    pub(super) fn finish(&mut self) -> Result<(), String> {
+        let tally = self.tally.clone();
+        let is_done = || tally.writers.get() == 0 && tally.readers.get() == 0;
+        self.world.run(is_done);
+        if let Some(why) = self.tally.failure.take() {
+            return Err(why);
+        }
+        if !is_done() {
+            return Err("the device does not answer".into());
+        }
+        self.volume.check()
+    }
+}
