@@ -27,6 +27,7 @@ pub use campaign::{Campaign, Done, Run};
 pub use file::{File, FileError};
 pub use outcome::{DriveBytes, Outcome};
 pub use results::Results;
+pub(crate) use run::ZNSCCACHE_HOST;
 pub use run::run;
 
 /// A cache on a drive under a workload. Equal experiments have equal outcomes.
@@ -63,6 +64,10 @@ pub struct Experiment {
     /// From a question to the origin to the last byte of a chunk; of objects of their own, to the first.
     #[serde(with = "text")]
     pub origin_latency: Nanos,
+    /// How far the origin's answers to ZNSCCache are spread: the standard deviation of a lognormal distribution whose geometric
+    /// mean is `origin_latency`. 0: all take as long.
+    #[serde(with = "text", default = "at_once", skip_serializing_if = "is_at_once")]
+    pub origin_sd: Nanos,
     /// A cache of threads claims a zone for a miss before it asks the origin.
     pub hold_zone_during_fetch: bool,
     /// What ZNSCCache does as its code has it, besides what its paper describes.
@@ -73,6 +78,15 @@ pub struct Experiment {
     pub limit: Nanos,
     /// Equal seeds, equal histories.
     pub seed: u64,
+}
+
+const fn at_once() -> Nanos {
+    Nanos(0)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_at_once(span: &Nanos) -> bool {
+    span.0 == 0
 }
 
 /// Which cache.

@@ -9,6 +9,7 @@
 mod claims;
 mod csal;
 mod exhibit;
+mod lookups;
 mod ours;
 mod published;
 mod report;
@@ -79,7 +80,7 @@ impl Paper {
     pub fn has(self) -> Choice {
         match self {
             Self::ZnCache => Choice { tables: (5..=16).collect(), figures: Vec::new() },
-            Self::ZnsCCache => Choice { tables: (3..=5).collect(), figures: (5..=8).collect() },
+            Self::ZnsCCache => Choice { tables: (3..=5).collect(), figures: (3..=8).collect() },
             Self::ZCacheLib => Choice { tables: vec![1, 2], figures: Vec::new() },
             Self::Csal => Choice { tables: Vec::new(), figures: (6..=10).collect() },
         }
@@ -120,7 +121,9 @@ impl Paper {
                 zncache::report(&tables, &run(zncache::experiments(&tables, ours))?)
             }
             Self::ZnsCCache => {
-                znsccache::report(choice, &run(znsccache::experiments(choice, ours))?)
+                let done = run(znsccache::experiments(choice, ours))?;
+                let lookups = campaign.of(lookups::runs(choice)).run(progress)?;
+                znsccache::report(choice, &done, &lookups)
             }
             Self::ZCacheLib => {
                 let done = campaign.of(zcachelib::runs()).run(progress)?;

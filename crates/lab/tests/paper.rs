@@ -23,6 +23,7 @@ fn large_chunks(drive: &str, workload: Distribution, ratio: u64) -> Experiment {
         gets: Bytes::mib(300 << 10).0 / chunk.0,
         tasks: 64,
         origin_latency: Nanos::millis(338),
+        origin_sd: Nanos(0),
         hold_zone_during_fetch: true,
         habits: Habits::default(),
         limit: Nanos::MAX,
@@ -37,6 +38,7 @@ fn small_chunks(drive: &str, hold_zone_during_fetch: bool) -> Experiment {
         keys: 17_232 * 20 * 10,
         gets: Bytes::mib(6 << 10).0 / chunk.0,
         origin_latency: Nanos::micros(40_632),
+        origin_sd: Nanos(0),
         hold_zone_during_fetch,
         ..large_chunks(drive, Distribution::Uniform, 10)
     }
@@ -92,6 +94,7 @@ fn chunk_cache(habits: &str) -> Experiment {
         gets: 20_000,
         tasks: 1,
         origin_latency: Nanos::millis(123),
+        origin_sd: Nanos(0),
         hold_zone_during_fetch: false,
         habits: habits.parse().expect("habits"),
         ..large_chunks(ZNS, Distribution::Uniform, 10)

@@ -167,6 +167,7 @@ impl Plan<'_> {
             gets: 0,
             tasks: question.tasks,
             origin_latency: question.origin_latency,
+            origin_sd: Nanos(0),
             hold_zone_during_fetch: false,
             habits: Habits::default(),
             limit: Nanos::MAX,

@@ -64,6 +64,8 @@ struct Raw {
     bytes: Several<Text<Bytes>>,
     tasks: Several<usize>,
     origin_latency: Several<Text<Nanos>>,
+    #[serde(default = "no_spread")]
+    origin_sd: Several<Text<Nanos>>,
     #[serde(default = "no")]
     hold_zone_during_fetch: Several<bool>,
     #[serde(default = "no_habits")]
@@ -105,6 +107,10 @@ fn no() -> Several<bool> {
 
 fn no_habits() -> Several<Text<Habits>> {
     Several(vec![Text(Habits::default())])
+}
+
+fn no_spread() -> Several<Text<Nanos>> {
+    Several(vec![Text(Nanos(0))])
 }
 
 fn no_limit() -> Several<Text<Nanos>> {
@@ -204,6 +210,7 @@ impl Raw {
             gets: 0,
             tasks: self.tasks.0[0],
             origin_latency: self.origin_latency.0[0].0,
+            origin_sd: self.origin_sd.0[0].0,
             hold_zone_during_fetch: self.hold_zone_during_fetch.0[0],
             habits: self.habits.0[0].0,
             limit: self.limit.0[0].0,
@@ -228,8 +235,11 @@ impl Raw {
             let is_list = 1 < self.hold_zone_during_fetch.0.len() || 1 < self.cache.0.len();
             one.hold_zone_during_fetch = *hold && !(is_list && one.cache == Engine::Zonal);
         });
-        // Neither of these has any but ZNSCCache.
+        // None of these has any but ZNSCCache.
         let has_none = |one: &Experiment| 1 < self.cache.0.len() && one.cache != Engine::Znsccache;
+        spread(&mut all, &self.origin_sd, |one, sd| {
+            one.origin_sd = if has_none(one) { Nanos(0) } else { sd.0 };
+        });
         spread(&mut all, &self.habits, |one, habits| {
             one.habits = if has_none(one) { Habits::default() } else { habits.0 };
         });

@@ -197,6 +197,7 @@ mod tests {
                 gets: 1,
                 tasks: 1,
                 origin_latency: Nanos(0),
+                origin_sd: Nanos(0),
                 hold_zone_during_fetch: false,
                 habits: crate::simulated::Habits::default(),
                 limit: Nanos::MAX,

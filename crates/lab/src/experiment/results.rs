@@ -25,7 +25,7 @@ pub struct Results {
 type Column = (&'static str, fn(&Done) -> String);
 
 /// What an experiment is. Those in which all are alike are left out of the table, not of the CSV.
-const OF_EXPERIMENT: [Column; 16] = [
+const OF_EXPERIMENT: [Column; 17] = [
     ("cache", |done| format!("{:?}", done.experiment.cache).to_lowercase()),
     ("drive", |done| done.experiment.drive.to_string()),
     ("precondition", |done| done.experiment.precondition.to_string()),
@@ -38,6 +38,7 @@ const OF_EXPERIMENT: [Column; 16] = [
     ("gets", |done| unless_traced(done.experiment.gets)),
     ("tasks", |done| done.experiment.tasks.to_string()),
     ("origin-latency", |done| done.experiment.origin_latency.to_string()),
+    ("origin-sd", |done| done.experiment.origin_sd.to_string()),
     ("hold-zone-during-fetch", |done| done.experiment.hold_zone_during_fetch.to_string()),
     ("habits", |done| done.experiment.habits.to_string()),
     ("limit", |done| match done.experiment.limit {

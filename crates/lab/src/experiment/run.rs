@@ -39,6 +39,14 @@ const MEMORY: MemoryCosts = MemoryCosts { copying: Nanos(2_200_000), touching: N
 /// Fitted to one cell of paper 001, the geometric mean of smallquery-noevict in Table 5: all its other cells are predictions.
 const REOPENING: Nanos = Nanos(890_000);
 
+/// What calls cost ZNSCCache.
+pub(crate) const ZNSCCACHE_HOST: HostCosts = HostCosts {
+    call: HOST_ZONED,
+    request: REQUEST,
+    touching: MEMORY.touching,
+    reopening: REOPENING,
+};
+
 /// What Zonal cuts objects into, unless gets are smaller.
 const ZONAL_CHUNK: Bytes = zonal_cache::Settings::CHUNK;
 
@@ -110,9 +118,12 @@ impl Experiment {
     fn check_sequential(&self) -> Result<(), String> {
         if self.cache != Engine::Znsccache {
             return match (self.habits == Habits::default(), self.limit == Nanos::MAX) {
-                (true, true) => Ok(()),
                 (false, _) => Err("habits: only znsccache has any: leave habits out".into()),
                 (_, false) => Err("limit: only znsccache has one: leave limit out".into()),
+                _ if self.origin_sd != Nanos(0) => {
+                    Err("origin-sd: only znsccache has one: leave origin-sd out".into())
+                }
+                _ => Ok(()),
             };
         }
         if self.drive.model().geometry().kind != Kind::Zoned {
@@ -295,16 +306,13 @@ fn znsccache(
 ) -> Result<Outcome, String> {
     let settings = SequentialSettings {
         chunk: experiment.chunk,
+        get: experiment.chunk,
         zones: experiment.zones,
         origin_latency: experiment.origin_latency,
+        origin_sd: experiment.origin_sd,
         limit: experiment.limit,
         habits: experiment.habits,
-        host: HostCosts {
-            call: HOST_ZONED,
-            request: REQUEST,
-            touching: MEMORY.touching,
-            reopening: REOPENING,
-        },
+        host: ZNSCCACHE_HOST,
         seed: experiment.seed,
     };
     let capacity = ground.drive.geometry().zone_capacity.bytes().0;

@@ -182,6 +182,7 @@ fn small(cache: Engine, drive: &str) -> Experiment {
         // What they fetch together is less than the drive takes beside their reads.
         tasks: 8,
         origin_latency: Nanos::millis(300),
+        origin_sd: Nanos(0),
         hold_zone_during_fetch: cache == Engine::Zncache,
         habits: Habits::default(),
         limit: Nanos::MAX,
@@ -219,6 +220,7 @@ fn traced(cache: Engine, name: &str, bytes: &[u8]) -> Experiment {
         gets: 0,
         tasks: 1,
         origin_latency: Nanos::millis(40),
+        origin_sd: Nanos(0),
         ..small(cache, "zn540")
     }
 }

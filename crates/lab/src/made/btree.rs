@@ -22,6 +22,7 @@ pub struct BTree {
     memory: Memory,
     /// Pages of the lookup under way that have not been asked for, the next one last.
     path: Vec<u64>,
+    lookups: u64,
 }
 
 /// The pages used last.
@@ -74,7 +75,17 @@ impl BTree {
         }
         let memory = Memory { most: index(memory.0 / page.0).max(1), ..Memory::default() };
         let (per_chunk, chunk) = (chunk.0 / page.0, low_u32(index(chunk.0)));
-        Ok(Self { draw, per_leaf, fanout, per_chunk, chunk, levels, memory, path: Vec::new() })
+        Ok(Self {
+            draw,
+            per_leaf,
+            fanout,
+            per_chunk,
+            chunk,
+            levels,
+            memory,
+            path: Vec::new(),
+            lookups: 0,
+        })
     }
 
     /// Pages that the tree has.
@@ -83,18 +94,25 @@ impl BTree {
         self.levels.last().copied().unwrap_or(0)
     }
 
+    /// Lookups that were begun.
+    pub(crate) const fn lookups(&self) -> u64 {
+        self.lookups
+    }
+
     /// The chunk of the next page that is not in memory, and its bytes.
     pub(super) fn next(&mut self, rng: &mut Rng) -> (u64, u32) {
         (self.next_page(rng) / self.per_chunk, self.chunk)
     }
 
-    fn next_page(&mut self, rng: &mut Rng) -> u64 {
+    /// The next page that is not in memory.
+    pub(crate) fn next_page(&mut self, rng: &mut Rng) -> u64 {
         loop {
             while let Some(page) = self.path.pop() {
                 if !self.memory.has(page) {
                     return page;
                 }
             }
+            self.lookups += 1;
             let mut at = self.draw.key(rng) / self.per_leaf;
             for first in &self.levels[..self.levels.len() - 1] {
                 self.path.push(first + at);

@@ -134,6 +134,7 @@ impl ZnCache {
             gets: bytes.0 / chunk.0,
             tasks: THREADS,
             origin_latency: if self.part == Part::CollectionAtOnce { Nanos(0) } else { fetch },
+            origin_sd: Nanos(0),
             hold_zone_during_fetch: true,
             habits: Habits::default(),
             limit: Nanos::MAX,

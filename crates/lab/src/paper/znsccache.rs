@@ -10,6 +10,7 @@ use serde::Serialize;
 use zonal_base::{Bytes, Nanos};
 
 use super::claims::percent;
+use super::lookups::{self, Lookups};
 use super::report::{Cell, short};
 use super::{Choice, Claim, Ours, Paper, Published, Report, Verdict};
 use crate::Distribution;
@@ -35,6 +36,10 @@ pub enum Kind {
     Described,
     /// The same, but nobody waits until a zone is finished: what the paper leaves to others.
     Background,
+    /// As its code, before an origin whose answers are as far apart as those that the paper took its mean of.
+    Spread,
+    /// As the paper describes it, with as many gets as its published script names, however long they take.
+    Long,
 }
 
 /// A run of the paper in one of its kinds.
@@ -83,18 +88,22 @@ const ZONES: u32 = 10;
 
 const GETS: u64 = 3_000_000;
 
+/// What the published script names.
+const GETS_LONG: u64 = 15_000_000;
+
 const LIMIT: Nanos = Nanos::secs(4 * 3600);
 
 /// As YCSB's generator has it unless told otherwise.
 const THETA: f64 = 0.99;
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Code, Self::Described, Self::Background];
+    const ALL: [Self; 5] =
+        [Self::Code, Self::Described, Self::Background, Self::Spread, Self::Long];
 
     fn habits(self) -> Habits {
         match self {
-            Self::Code => Habits::published(),
-            Self::Described => Habits::of(&[Habit::FinishInLine]),
+            Self::Code | Self::Spread => Habits::published(),
+            Self::Described | Self::Long => Habits::of(&[Habit::FinishInLine]),
             Self::Background => Habits::default(),
         }
     }
@@ -106,6 +115,8 @@ impl fmt::Display for Kind {
             Self::Code => "its code",
             Self::Described => "its description",
             Self::Background => "finish behind",
+            Self::Spread => "spread origin",
+            Self::Long => "15 M gets",
         })
     }
 }
@@ -114,9 +125,13 @@ impl ZnsCCache {
     /// The run as an experiment, on the ZN540.
     #[must_use]
     pub fn experiment(&self) -> Experiment {
-        let (chunk, fetch) = match self.row.starts_with("small") {
-            true => (Bytes::kib(32), Nanos::millis(39)),
-            false => (Bytes::mib(1), Nanos::millis(123)),
+        let (chunk, fetch, sd) = match self.row.starts_with("small") {
+            true => (Bytes::kib(32), Nanos::millis(39), Nanos::millis(21)),
+            false => (Bytes::mib(1), Nanos::millis(123), Nanos::millis(54)),
+        };
+        let (gets, limit) = match self.kind {
+            Kind::Long => (GETS_LONG, Nanos::MAX),
+            _ => (GETS, LIMIT),
         };
         let remote = if self.row.ends_with("noevict") { 7 } else { 400 };
         Experiment {
@@ -129,21 +144,26 @@ impl ZnsCCache {
             dram: Bytes(0),
             workload: Distribution::YcsbZipf { theta: THETA }.into(),
             keys: Bytes::mib(remote << 10).0 / chunk.0,
-            gets: GETS,
+            gets,
             tasks: 1,
             origin_latency: fetch,
+            origin_sd: if self.kind == Kind::Spread { sd } else { Nanos(0) },
             hold_zone_during_fetch: false,
             habits: self.kind.habits(),
-            limit: LIMIT,
+            limit,
             seed: 1,
         }
     }
 }
 
-/// Tables are of the published code alone; figures also show what its habits are worth.
+/// Tables are of the published code alone; figures from 5 on also show what its habits are worth. Figures 3 and 4 are of another cache.
 fn kinds(choice: &Choice) -> &'static [Kind] {
-    let is_wanted = choice.is_all() || !choice.figures.is_empty();
-    if is_wanted { &Kind::ALL } else { &Kind::ALL[..1] }
+    let is_wanted = |figure: &u32| 4 < *figure;
+    match choice {
+        _ if choice.is_all() || choice.figures.iter().any(is_wanted) => &Kind::ALL,
+        Choice { tables, .. } if tables.is_empty() => &[],
+        _ => &Kind::ALL[..1],
+    }
 }
 
 fn runs(choice: &Choice) -> impl Iterator<Item = ZnsCCache> {
@@ -172,7 +192,7 @@ fn theirs(row: &'static str) -> Experiment {
 }
 
 /// What came of them.
-pub(super) fn report(choice: &Choice, done: &[Done]) -> Report {
+pub(super) fn report(choice: &Choice, done: &[Done], lookups: &[Done<Lookups>]) -> Report {
     let find = |experiment: &Experiment| {
         let found = done.iter().find(|done| done.experiment == *experiment);
         found.map(|done| &done.outcome)
@@ -185,13 +205,16 @@ pub(super) fn report(choice: &Choice, done: &[Done]) -> Report {
     let cells = figures.iter().filter(|figure| choice.has(figure.table)).filter_map(cell);
     let variants = runs(choice).filter_map(|run| Some(Variant::new(run, find(&run.experiment())?)));
     let variants: Vec<Variant> = variants.collect();
-    let claims = claims(&variants, outcome(LARGE_EVICT, Kind::Code));
+    let mut claims = claims(&variants, outcome(LARGE_EVICT, Kind::Code));
+    claims.extend(lookups::claims(lookups));
     let ours = ROWS.into_iter().flat_map(|row| {
         let code = ZnsCCache { row, kind: Kind::Code }.experiment();
         Ours::of(row, (&code, &theirs(row)), &find)
     });
     let ours = ours.collect();
-    Report { ours, variants, ..Report::new(Paper::ZnsCCache, cells.collect(), claims, done) }
+    let report = Report::new(Paper::ZnsCCache, cells.collect(), claims, done);
+    let report = report.beside(lookups::exhibits(lookups), (lookups, lookups::SEED), &["zn540"]);
+    Report { ours, variants, ..report }
 }
 
 /// A figure of the paper, as it came out here.
@@ -242,7 +265,7 @@ impl Variant {
             get_p99_ms: millis(outcome.get.p99_ns),
             write_mean_ms: millis(outcome.write.mean_ns),
             write_max_ms: millis(outcome.write.max_ns),
-            work: Work::of(run, outcome),
+            work: Work::of(outcome),
         }
     }
 
@@ -252,7 +275,7 @@ impl Variant {
         }
         writeln!(
             f,
-            "\nThe work, as the cache's code has it, as its paper describes it, and with finishes that nobody waits for:\n"
+            "\nThe work, as the cache's code has it, as its paper describes it, with finishes that nobody waits for, before an origin whose answers are spread, and as described with 15 million gets:\n"
         )?;
         writeln!(
             f,
@@ -284,11 +307,11 @@ impl Variant {
 }
 
 impl Work {
-    fn of(run: ZnsCCache, outcome: &Outcome) -> Self {
+    fn of(outcome: &Outcome) -> Self {
         let part = |nanos: f64| nanos / outcome.took_ns.max(1) as f64;
-        let waited = outcome.origin_requests as f64 * run.experiment().origin_latency.0 as f64;
-        let (remote, read) = (part(waited), part(outcome.read.sum_ns()));
-        let write = part(outcome.write.sum_ns());
+        let (read, write) = (part(outcome.read.sum_ns()), part(outcome.write.sum_ns()));
+        // A miss waits and writes.
+        let remote = part(outcome.miss.sum_ns()) - write;
         Self { remote, read, write, other: (1.0 - remote - read - write).max(0.0) }
     }
 }
@@ -406,8 +429,8 @@ mod tests {
     #[test]
     fn rows_are_the_experiments_that_the_paper_describes() {
         let all = experiments(&Choice::default(), true);
-        // Three kinds; under Zonal with as many tasks, and of small chunks with many.
-        assert_eq!(all.len(), 4 * 3 + 2 * 2 + 2);
+        // All kinds; under Zonal with as many tasks, and of small chunks with many.
+        assert_eq!(all.len(), 4 * Kind::ALL.len() + 2 * 2 + 2);
         for experiment in &all {
             experiment.check().expect("it can be run");
         }

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use zonal_base::{BLOCK_BYTES, Bytes, Nanos, Rng};
 
+use crate::made::BTree;
 use crate::trace::{Op, Reader, Request, TraceError};
 use crate::{Draw, Pace, Recorded};
 
@@ -14,6 +15,8 @@ pub(crate) enum Load {
     Drawn(u64, Draw),
     /// A trace.
     Recorded(Box<Recording>),
+    /// The pages that a B-tree reads, without end.
+    Pages(Box<BTree>),
 }
 
 /// What a reader does next.
@@ -41,6 +44,7 @@ pub(crate) struct Feed(Source);
 enum Source {
     Drawn { all: u64, left: Cell<u64>, draw: Draw },
     Recorded(Box<RefCell<Recording>>),
+    Pages(Box<RefCell<BTree>>),
 }
 
 impl Feed {
@@ -48,6 +52,7 @@ impl Feed {
         Self(match load {
             Load::Drawn(all, draw) => Source::Drawn { all, left: Cell::new(all), draw },
             Load::Recorded(recording) => Source::Recorded(Box::new(RefCell::new(*recording))),
+            Load::Pages(tree) => Source::Pages(Box::new(RefCell::new(*tree))),
         })
     }
 
@@ -59,6 +64,10 @@ impl Feed {
                 Some(Ask { what: What::Key(draw.key(chance)), due: None })
             }
             Source::Recorded(recording) => recording.borrow_mut().next(),
+            Source::Pages(tree) => {
+                let page = tree.borrow_mut().next_page(chance);
+                Some(Ask { what: What::Key(page), due: None })
+            }
         }
     }
 
@@ -67,14 +76,23 @@ impl Feed {
         match &self.0 {
             Source::Drawn { all, left, .. } => 1.0 - left.get() as f64 / (*all).max(1) as f64,
             Source::Recorded(recording) => recording.borrow().done(),
+            Source::Pages(_) => 0.0,
         }
     }
 
     /// Why there was nothing more before the end.
     pub(crate) fn failure(&self) -> Option<String> {
         match &self.0 {
-            Source::Drawn { .. } => None,
+            Source::Drawn { .. } | Source::Pages(_) => None,
             Source::Recorded(recording) => recording.borrow().failure.clone(),
+        }
+    }
+
+    /// Lookups in the tree whose pages are read. 0 without one.
+    pub(crate) fn lookups(&self) -> u64 {
+        match &self.0 {
+            Source::Pages(tree) => tree.borrow().lookups(),
+            Source::Drawn { .. } | Source::Recorded(_) => 0,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! 3. What the published code does besides are [`Habits`]; without them the cache is as its paper describes it, and zones are
 //!    finished in the background, which the paper leaves to others.
 
+mod answers;
 mod habits;
 mod line;
 
@@ -20,18 +21,23 @@ use super::feed::{Ask, Feed, Load, What};
 use super::measures::{Measures, Timed};
 use super::world::Ground;
 use crate::trace::NumberMap;
+use answers::Answers;
 pub use habits::{Habit, Habits};
 use line::Line;
 
 /// What is simulated besides the drive.
 #[derive(Clone, Copy, Debug)]
 pub struct SequentialSettings {
-    /// What a get gets: all chunks have this size, a power of two up to 1 GiB.
+    /// All chunks have this size, a power of two up to 1 GiB.
     pub chunk: Bytes,
+    /// What a get gets: a chunk, or a part of one, of which so many follow each other in a chunk.
+    pub get: Bytes,
     /// Zones that are used, from the first on.
     pub zones: u32,
-    /// From the question to the origin to the last byte of its answer.
+    /// From the question to the origin to the last byte of its answer: the geometric mean.
     pub origin_latency: Nanos,
+    /// The standard deviation of these times, which are lognormal. 0: all of them are the same.
+    pub origin_sd: Nanos,
     /// No get begins after so long.
     pub limit: Nanos,
     /// What it does besides.
@@ -64,6 +70,8 @@ pub(crate) struct SequentialOutcome {
     pub(crate) zones_finished: u64,
     /// When the first zone that held something was emptied.
     pub(crate) first_emptied: Option<Nanos>,
+    /// Lookups in the tree whose pages were got. 0 without one.
+    pub(crate) lookups: u64,
 }
 
 /// What is used of a zone: the published code has trouble with more.
@@ -93,6 +101,7 @@ pub(crate) struct Sequential<D> {
     zones: Vec<Zone>,
     /// Zones that are not full; the last is written next.
     open: Vec<u32>,
+    origin: Answers,
     measures: Measures,
     hits: u64,
     zones_finished: u64,
@@ -139,6 +148,7 @@ impl<D: ZonedDevice> Sequential<D> {
             places: NumberMap::default(),
             zones: vec![Zone::default(); settings.zones as usize],
             open: (0..settings.zones).rev().collect(),
+            origin: Answers::new(settings.origin_latency, settings.origin_sd),
             measures: Measures::new(begun, stretch),
             hits: 0,
             zones_finished: 0,
@@ -177,6 +187,7 @@ impl<D: ZonedDevice> Sequential<D> {
             measures: self.measures,
             zones_finished: self.zones_finished,
             first_emptied: self.first_emptied,
+            lookups: self.keys.lookups(),
         })
     }
 
@@ -186,31 +197,35 @@ impl<D: ZonedDevice> Sequential<D> {
 
     fn get(&mut self, key: u64) -> Result<(), String> {
         let begun = self.line.now();
-        let found = self.places.get(&key).copied();
+        let parts = self.settings.chunk.0 / self.settings.get.0;
+        let (chunk, part) = (key / parts, key % parts);
+        let found = self.places.get(&chunk).copied();
         match found {
-            Some(place) => self.read(place)?,
+            Some(place) => self.read(place, part)?,
             None => {
-                self.line.sleep(self.settings.origin_latency)?;
-                self.write(key)?;
+                let wait = self.origin.draw(&mut self.chance);
+                self.line.sleep(wait)?;
+                self.write(chunk)?;
             }
         }
         let now = self.line.now();
         self.measures.time(Timed::Get, now.since(begun));
         let what = if found.is_some() { Timed::Hit } else { Timed::Miss };
         self.measures.time(what, now.since(begun));
-        self.measures.stretch_at(now).got += self.settings.chunk.0;
+        self.measures.stretch_at(now).got += self.settings.get.0;
         self.hits += u64::from(found.is_some());
         Ok(())
     }
 
-    fn read(&mut self, place: Place) -> Result<(), String> {
+    fn read(&mut self, place: Place, part: u64) -> Result<(), String> {
         let begun = self.line.now();
         self.reopen()?;
-        for (lba, blocks) in self.requests(place, self.settings.host.request) {
+        let get = self.settings.get;
+        for (lba, blocks) in self.requests(place, (part, get), self.settings.host.request) {
             let buffer = self.pool.take(blocks).expect("the one before came back");
             self.line.call(Command::Read { lba, blocks, buffer })?;
         }
-        let touching = Nanos((self.settings.host.touching.0 * self.settings.chunk.0) >> 20);
+        let touching = Nanos((self.settings.host.touching.0 * get.0) >> 20);
         self.line.sleep(self.settings.host.call + touching)?;
         if !self.has(Habit::InsertEpoch) {
             let (now, zone) = (self.since_begun(), index(self.zone_of(place)));
@@ -221,7 +236,7 @@ impl<D: ZonedDevice> Sequential<D> {
         }
         let now = self.line.now();
         self.measures.time(Timed::Read, now.since(begun));
-        self.measures.stretch_at(now).read += self.settings.chunk.0;
+        self.measures.stretch_at(now).read += get.0;
         Ok(())
     }
 
@@ -239,7 +254,7 @@ impl<D: ZonedDevice> Sequential<D> {
             true => SMALL.bytes(),
             false => self.settings.host.request,
         };
-        for (lba, blocks) in self.requests(place, piece) {
+        for (lba, blocks) in self.requests(place, (0, self.settings.chunk), piece) {
             let data = vec![self.data.slice(0..index(blocks.bytes().0))];
             self.line.call(Command::Write { lba, data })?;
             self.line.sleep(self.settings.host.call)?;
@@ -320,15 +335,21 @@ impl<D: ZonedDevice> Sequential<D> {
         u64::from(place / self.chunks_per_zone)
     }
 
-    /// The requests of a chunk, none larger than `piece`.
-    fn requests(&self, place: Place, piece: Bytes) -> impl Iterator<Item = (Lba, Blocks)> + use<D> {
-        let (chunk, piece) = (self.settings.chunk.blocks_ceil(), piece.blocks_ceil().0);
+    /// The requests of a part of a chunk, none larger than `piece`: parts are so long.
+    fn requests(
+        &self,
+        place: Place,
+        (part, length): (u64, Bytes),
+        piece: Bytes,
+    ) -> impl Iterator<Item = (Lba, Blocks)> + use<D> {
+        let (length, piece) = (length.blocks_ceil().0, piece.blocks_ceil().0);
         let zone = ZoneId(low_u32(index(self.zone_of(place))));
-        let offset = u64::from(place % self.chunks_per_zone) * chunk.0;
-        let begin = self.line.drive().geometry().zone_start(zone) + Blocks(offset);
-        (0..chunk.0.div_ceil(piece)).map(move |number| {
+        let chunk = u64::from(place % self.chunks_per_zone) * self.settings.chunk.blocks_ceil().0;
+        let offset = Blocks(chunk + part * length);
+        let begin = self.line.drive().geometry().zone_start(zone) + offset;
+        (0..length.div_ceil(piece)).map(move |number| {
             let at = number * piece;
-            (begin + Blocks(at), Blocks(piece.min(chunk.0 - at)))
+            (begin + Blocks(at), Blocks(piece.min(length - at)))
         })
     }
 }

@@ -209,7 +209,7 @@ fn experiments_that_cannot_be_meant_say_why() {
         check_failure(here, &[&["lab", "paper"], words].concat(), (2, said));
     };
     check(&["000", "--table", "4"], "paper 000 has tables 5 to 16 and no figures here");
-    check(&["001", "--figure", "9"], "paper 001 has tables 3 to 5 and figures 5 to 8 here");
+    check(&["001", "--figure", "9"], "paper 001 has tables 3 to 5 and figures 3 to 8 here");
     check(&["002", "--table", "3"], "paper 002 has tables 1 to 2 and no figures here");
     check(&["002", "--ours"], "--ours: paper 002 has none here; leave it out");
     check(

@@ -15,8 +15,10 @@ const REOPENING: Nanos = Nanos::micros(930);
 fn settings(habits: &[Habit]) -> SequentialSettings {
     SequentialSettings {
         chunk: Bytes::mib(16),
+        get: Bytes::mib(16),
         zones: ZONES,
         origin_latency: FETCH,
+        origin_sd: Nanos(0),
         limit: Nanos::MAX,
         habits: Habits::of(habits),
         host: HostCosts {
