@@ -15,8 +15,9 @@ use crate::failure::Failure;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Papers: 000, \"ZNCache - ZNS Workload Analysis\" (Ramsden and Cheng, 2025), Tables 5 to 16: chunks of 64 KiB, 256 MiB and
-512 MiB, a ZNS drive and its block twin. 001, \"ZNSCCACHE: ZNS Based Chunk Cache\" (Ramsden, 2024), Tables 3 to 5 and Figures 5 to 8:
-as its code works, as the paper describes it, and with finishes that nobody waits for. 002, \"A Zoned Storage Optimized Flash
+512 MiB, a ZNS drive and its block twin. 001, \"ZNSCCACHE: ZNS Based Chunk Cache\" (Ramsden, 2024), Tables 3 to 5 and Figures 3 to 8:
+as its code works, as the paper describes it, with finishes that nobody waits for, before an origin that is spread, and with 15 million
+gets; and the chunks of a B-tree. 002, \"A Zoned Storage Optimized Flash
 Cache on ZNS SSDs\" (Yang and others, 2023), Tables 1 and 2: CacheLib on both drives, in place, a region in a zone, regions moved and
 dropped. 004, \"A Media-Aware Cloud Storage Acceleration Layer (CSAL) Cache Solution\" (Zhou and others, 2023), Figures 6 to 10: zonal
 block on an Optane drive and a QLC drive beside the QLC drive and a TLC drive alone, scaled down; tenants in zones of their own. all: how many cells of each paper came
