@@ -7,7 +7,7 @@ use zonal_gateway::{Access, AccessRules};
 
 use super::check::{Checked, Variables, access_key, first_line};
 use super::prefix::{each_once, prefix_of};
-use super::{ConfigError, KeyPair, raw};
+use super::{ConfigError, KeyPair, place, raw};
 
 /// An access key, and what it may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,9 +27,10 @@ pub(super) fn load(path: &Path, variable: Variables<'_>) -> Checked<Vec<Key>> {
     let known: raw::KeysFile =
         toml::from_str(&text).map_err(|error| bad(&ConfigError::syntax(&error, &text)))?;
     let mut keys: Vec<Key> = Vec::with_capacity(known.key.len());
-    for (n, raw) in known.key.iter().enumerate() {
+    for raw in &known.key {
+        let (line, raw) = (place::line(&text, raw.span().start), raw.get_ref());
         let name = raw.access_key.as_deref().unwrap_or_default();
-        let bad = |why: &dyn Display| bad(&format!("key {} ({name:?}): {why}", n + 1));
+        let bad = |why: &dyn Display| bad(&format!("line {line}: key {name:?}: {why}"));
         access_key(name).map_err(|why| bad(&why))?;
         if keys.iter().any(|key| key.pair.access_key == name) {
             return Err(bad(&"it is named twice"));

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use toml::Spanned;
 
 /// A configuration file, or several laid over each other.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -415,7 +416,7 @@ pub(crate) struct ChunkFlags {
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeysFile {
     #[serde(default)]
-    pub(crate) key: Vec<Key>,
+    pub(crate) key: Vec<Spanned<Key>>,
 }
 
 /// One access key. Its secret stands in one of the three.

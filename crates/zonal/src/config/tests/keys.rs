@@ -69,30 +69,30 @@ fn a_mistake_in_the_file_of_keys_is_named() {
             "[[key]]\nname = 'a'\n",
             "FILE: line 2: unknown field `name`, expected one of `access-key`, `secret-key`, `secret-key-file`, `secret-key-variable`, `access`, `rules`",
         ),
-        (a, "FILE: key 1 (\"a\"): give one of secret-key, secret-key-file and secret-key-variable"),
+        (a, "FILE: line 1: key \"a\": give one of secret-key, secret-key-file and secret-key-variable"),
         (
             &format!("{a}secret-key = ''"),
-            "FILE: key 1 (\"a\"): give one of secret-key, secret-key-file and secret-key-variable",
+            "FILE: line 1: key \"a\": give one of secret-key, secret-key-file and secret-key-variable",
         ),
         (
             &format!("{a}secret-key-variable = 'NONE'"),
-            "FILE: key 1 (\"a\"): the variable NONE is not set, or empty",
+            "FILE: line 1: key \"a\": the variable NONE is not set, or empty",
         ),
         (
             &format!("{a}secret-key = 's'\naccess = 'all'"),
-            "FILE: key 1 (\"a\"): \"all\": write none, read, write or read-write",
+            "FILE: line 1: key \"a\": \"all\": write none, read, write or read-write",
         ),
         (
             &format!("{a}secret-key = 's'\nrules = [{{ prefix = '/b', access = 'read' }}]"),
-            "FILE: key 1 (\"a\"): the prefix \"/b\" is not of the form BUCKET/KEY, such as lake/dim/: it begins with a slash",
+            "FILE: line 1: key \"a\": the prefix \"/b\" is not of the form BUCKET/KEY, such as lake/dim/: it begins with a slash",
         ),
         (
             &format!("{a}secret-key = 's'\n{a}secret-key = 's'"),
-            "FILE: key 2 (\"a\"): it is named twice",
+            "FILE: line 4: key \"a\": it is named twice",
         ),
         (
             "[[key]]\nsecret-key = 's'\n",
-            "FILE: key 1 (\"\"): an access key is visible ASCII without spaces, slashes, commas and equals signs",
+            "FILE: line 1: key \"\": an access key is visible ASCII without spaces, slashes, commas and equals signs",
         ),
     ] {
         assert_eq!(load_keys(text).unwrap_err(), format!("endpoint.keys-file: {said}"), "{text}");
