@@ -22,6 +22,8 @@ pub enum CertificateError {
     NoCertificate,
     /// There is no private key in PEM form.
     NoPrivateKey,
+    /// There is one, for which a password would be needed.
+    EncryptedPrivateKey,
     /// They do not belong together, or cannot be used.
     Unusable(rustls::Error),
 }
@@ -31,6 +33,10 @@ impl fmt::Display for CertificateError {
         match self {
             Self::NoCertificate => f.write_str("there is no certificate in PEM form"),
             Self::NoPrivateKey => f.write_str("there is no private key in PEM form"),
+            Self::EncryptedPrivateKey => f.write_str(
+                "the private key is encrypted, and nobody is asked for its password: write it without one, \
+                 as openssl pkey -in FILE -out PLAIN does",
+            ),
             Self::Unusable(rustls::Error::InconsistentKeys(_)) => {
                 f.write_str("the private key is not that of the first certificate")
             }
@@ -58,8 +64,8 @@ impl Certificate {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
         let chain = chain.ok().filter(|chain| !chain.is_empty());
         let chain = chain.ok_or(CertificateError::NoCertificate)?;
-        let key = PrivateKeyDer::from_pem_slice(private_key)
-            .map_err(|_| CertificateError::NoPrivateKey)?;
+        let key =
+            PrivateKeyDer::from_pem_slice(private_key).map_err(|_| no_private_key(private_key))?;
         let provider = rustls::crypto::ring::default_provider();
         let mut config = ServerConfig::builder_with_provider(provider.into())
             .with_safe_default_protocol_versions()
@@ -74,5 +80,15 @@ impl Certificate {
     /// Shakes hands.
     pub(crate) async fn accept(self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         TlsAcceptor::from(self.0).accept(stream).await
+    }
+}
+
+/// Why there is none in a file: PKCS #8 says in its label that it is encrypted, older forms in a header.
+fn no_private_key(pem: &[u8]) -> CertificateError {
+    let says = |word: &[u8]| pem.windows(word.len()).any(|window| window == word);
+    if says(b"BEGIN ENCRYPTED PRIVATE KEY") || says(b"Proc-Type: 4,ENCRYPTED") {
+        CertificateError::EncryptedPrivateKey
+    } else {
+        CertificateError::NoPrivateKey
     }
 }

@@ -104,6 +104,13 @@ fn what_is_no_certificate_is_named() {
     assert!(matches!(load("", &one.key), Err(CertificateError::NoCertificate)));
     assert!(matches!(load(&one.key, &one.key), Err(CertificateError::NoCertificate)));
     assert!(matches!(load(&one.chain, &one.chain), Err(CertificateError::NoPrivateKey)));
+    for encrypted in [
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIF\n-----END ENCRYPTED PRIVATE KEY-----\n",
+        "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nMIIF\n-----END RSA PRIVATE KEY-----\n",
+    ] {
+        let outcome = load(&one.chain, encrypted);
+        assert!(matches!(outcome, Err(CertificateError::EncryptedPrivateKey)));
+    }
     let mixed = load(&one.chain, &other.key).unwrap_err().to_string();
     assert_eq!(mixed, "the private key is not that of the first certificate");
 }

@@ -218,7 +218,9 @@ fn certificate(endpoint: &raw::Endpoint) -> Checked<Option<Certificate>> {
     certificate.map(Some).map_err(|error| {
         let (key, path) = match error {
             CertificateError::NoCertificate => of_chain,
-            CertificateError::NoPrivateKey | CertificateError::Unusable(_) => of_key,
+            CertificateError::NoPrivateKey
+            | CertificateError::EncryptedPrivateKey
+            | CertificateError::Unusable(_) => of_key,
         };
         ConfigError::new(key, format!("{path}: {error}"))
     })

@@ -69,7 +69,10 @@ fn a_mistake_in_the_file_of_keys_is_named() {
             "[[key]]\nname = 'a'\n",
             "FILE: line 2: unknown field `name`, expected one of `access-key`, `secret-key`, `secret-key-file`, `secret-key-variable`, `access`, `rules`",
         ),
-        (a, "FILE: line 1: key \"a\": give one of secret-key, secret-key-file and secret-key-variable"),
+        (
+            a,
+            "FILE: line 1: key \"a\": give one of secret-key, secret-key-file and secret-key-variable",
+        ),
         (
             &format!("{a}secret-key = ''"),
             "FILE: line 1: key \"a\": give one of secret-key, secret-key-file and secret-key-variable",
