@@ -76,7 +76,7 @@ struct Sides {
 impl Question {
     /// # Errors
     /// When it cannot be meant so; nothing was read but the trace's name and beginning.
-    pub fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         self.recorded.check()?;
         let zones = self.zones();
         if zones < ZONES_MIN {
@@ -113,13 +113,20 @@ impl Question {
         Ok(())
     }
 
-    /// Reads, replays and runs. Equal questions to one program have equal answers.
+    /// Reads the trace to its end.
     ///
     /// # Errors
-    /// When the trace cannot be read to its end, or a run failed.
-    pub fn advise(&self, progress: &Progress) -> Result<Advice, String> {
+    /// When it cannot be, or asks for nothing.
+    pub fn survey(&self, progress: &Progress) -> Result<Survey, String> {
         self.check()?;
-        let survey = Survey::of(self, progress)?;
+        Survey::of(self, progress)
+    }
+
+    /// Replays and runs. Equal questions to one program have equal answers.
+    ///
+    /// # Errors
+    /// When a run failed.
+    pub fn advise(&self, survey: Survey, progress: &Progress) -> Result<Advice, String> {
         let replayed = sweep::replay(self, &survey, progress)?;
         let finals = finals::run(self, &survey, &replayed, progress)?;
         Ok(Advice::new(self, survey, replayed, finals))

@@ -128,7 +128,8 @@ fn advice_is_of_runs_that_agree_with_replays_and_is_the_same_again() {
     let folders = ["first", "second"].map(|name| {
         let folder = format!("zonal-advice-{}-{name}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
-        let advice = question.advise(&Progress::hidden()).expect("it runs");
+        let survey = question.survey(&Progress::hidden()).expect("it is read");
+        let advice = question.advise(survey, &Progress::hidden()).expect("it runs");
         check(&question, &advice);
         advice.write(&folder).expect("it can be written");
         folder

@@ -75,8 +75,8 @@ fn a_replay_that_cannot_be_meant_or_done_says_why() {
         &with(&["w.log", "--format", "csv"]),
         (2, "invalid value 'csv' for '--format <FORMAT>': \"csv\" is no format of traces: write "),
     );
-    check(&with(&["nowhere.lis"]), (1, "nowhere.lis: cannot be read: No such file"));
-    check(&with(&["w.lis"]), (1, "w.lis, line 2: the line ends where a count was expected"));
+    check(&with(&["nowhere.lis"]), (2, "nowhere.lis: cannot be read: No such file"));
+    check(&with(&["w.lis"]), (2, "w.lis, line 2: the line ends where a count was expected"));
     check(
         &["w.lis", "--policy", "mru", "--capacity", "10"],
         (2, "there is no policy \"mru\": write one of "),
@@ -188,11 +188,11 @@ fn advice_that_cannot_be_meant_or_given_says_why() {
         check_failure(here, &[&["lab", "advise", "--trace"], words].concat(), failure);
     };
     check(&["w.log"], (2, "the name of w.log does not say its format: write --format"));
-    check(&["no.lis"], (1, "no.lis: cannot be read: No such file"));
+    check(&["no.lis"], (2, "no.lis: cannot be read: No such file"));
     check(&["w.text-size", "--capacity", "2GiB"], (2, "a cache of 1 zones of 1077MiB leaves"));
     check(&["w.text-size", "--drive", "zn541"], (2, "invalid value 'zn541' for '--drive <NAME>'"));
     check(&["w.text-size", "--pace", "fast"], (2, "invalid value 'fast' for '--pace <TIMES>'"));
-    check(&["w.text-size"], (1, "w.text-size, line 2, column 5: a size in bytes was expected"));
+    check(&["w.text-size"], (2, "w.text-size, line 2, column 5: a size in bytes was expected"));
 }
 
 #[test]

@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let why = format!("the name of {file} does not say its format: write --format");
         return Err(Failure::request(why));
     }
-    recorded.find(Path::new("")).map_err(Failure::work)?;
+    recorded.find(Path::new("")).map_err(Failure::request)?;
     let question = Question {
         recorded,
         size: args.size,
@@ -112,8 +112,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         at_once: at_once(args.jobs),
         commit: zonal_sim::COMMIT.into(),
     };
-    question.check().map_err(Failure::request)?;
-    let advice = question.advise(&Progress::on_terminal()).map_err(Failure::work)?;
+    let progress = Progress::on_terminal();
+    let survey = question.survey(&progress).map_err(Failure::request)?;
+    let advice = question.advise(survey, &progress).map_err(Failure::work)?;
     if let Some(folder) = &args.html {
         advice.write(folder).map_err(Failure::work)?;
         eprintln!("zonal: the report is {}", folder.join("report.html").display());

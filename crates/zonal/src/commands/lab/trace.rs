@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let trace = Trace::new(args.file.clone(), format);
     let comparison = Comparison::new(trace, &args.policies, &args.capacities, args.zones);
     let comparison = comparison.map_err(Failure::request)?;
-    let report = comparison.run(&Progress::on_terminal()).map_err(Failure::work)?;
+    let report = comparison.run(&Progress::on_terminal()).map_err(Failure::request)?;
     if let Some(path) = &args.plot {
         report.write_plot(path).map_err(Failure::work)?;
         eprintln!("zonal: the plot is {}", path.display());
