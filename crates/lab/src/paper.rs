@@ -12,6 +12,7 @@ mod exhibit;
 mod lookups;
 mod ours;
 mod published;
+mod recommended;
 mod report;
 mod scoreboard;
 mod tenancy;
@@ -45,6 +46,8 @@ pub enum Paper {
     ZnsCCache,
     /// "A Zoned Storage Optimized Flash Cache on ZNS SSDs" (Yang, Guo, Zhao and Cao, 2023).
     ZCacheLib,
+    /// "Performance Characterization of NVMe Flash Devices with Zoned Namespaces (ZNS)" (Doekemeijer, Tehrany and others, 2023).
+    Zns,
     /// "A Media-Aware Cloud Storage Acceleration Layer (CSAL) Cache Solution" (Zhou and others, 2023).
     Csal,
 }
@@ -60,7 +63,8 @@ pub struct Choice {
 
 impl Paper {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 4] = [Self::ZnCache, Self::ZnsCCache, Self::ZCacheLib, Self::Csal];
+    pub const ALL: [Self; 5] =
+        [Self::ZnCache, Self::ZnsCCache, Self::ZCacheLib, Self::Zns, Self::Csal];
 
     /// Its number, and its title.
     #[must_use]
@@ -69,6 +73,10 @@ impl Paper {
             Self::ZnCache => ("000", "ZNCache - ZNS Workload Analysis"),
             Self::ZnsCCache => ("001", "ZNSCCACHE: ZNS Based Chunk Cache"),
             Self::ZCacheLib => ("002", "A Zoned Storage Optimized Flash Cache on ZNS SSDs"),
+            Self::Zns => (
+                "003",
+                "Performance Characterization of NVMe Flash Devices with Zoned Namespaces (ZNS)",
+            ),
             Self::Csal => {
                 ("004", "A Media-Aware Cloud Storage Acceleration Layer (CSAL) Cache Solution")
             }
@@ -82,6 +90,7 @@ impl Paper {
             Self::ZnCache => Choice { tables: (5..=16).collect(), figures: Vec::new() },
             Self::ZnsCCache => Choice { tables: (3..=5).collect(), figures: (3..=8).collect() },
             Self::ZCacheLib => Choice { tables: vec![1, 2], figures: Vec::new() },
+            Self::Zns => Choice::default(),
             Self::Csal => Choice { tables: Vec::new(), figures: (6..=10).collect() },
         }
     }
@@ -129,6 +138,7 @@ impl Paper {
                 let done = campaign.of(zcachelib::runs()).run(progress)?;
                 zcachelib::report(choice, &done)
             }
+            Self::Zns => recommended::report(&campaign.of(recommended::runs()).run(progress)?),
             Self::Csal => {
                 let done = campaign.of(csal::experiments(choice)).run(progress)?;
                 let tenants = campaign.of(tenancy::runs(choice)).run(progress)?;
@@ -140,7 +150,7 @@ impl Paper {
     /// Whether its drives and workloads can be run under Zonal's own defaults.
     #[must_use]
     pub const fn has_ours(self) -> bool {
-        !matches!(self, Self::ZCacheLib | Self::Csal)
+        matches!(self, Self::ZnCache | Self::ZnsCCache)
     }
 }
 
@@ -151,6 +161,7 @@ impl Paper {
             Self::ZnCache => zncache::title(table),
             Self::ZnsCCache => znsccache::title(table),
             Self::ZCacheLib => zcachelib::title(table),
+            Self::Zns => recommended::TITLE,
             Self::Csal => csal::title(table),
         }
     }
@@ -161,6 +172,7 @@ impl Paper {
             Self::ZnCache => &[("ZNS", "ZNS"), ("block", "Block")],
             Self::ZnsCCache => &[("32 KiB", "small"), ("1 MiB", "large")],
             Self::ZCacheLib => &[("in place", "Reg"), ("in zones", "Z")],
+            Self::Zns => &[],
             Self::Csal => &[("O+Q", "O+Q"), ("QLC", "QLC"), ("TLC", "TLC")],
         }
     }

@@ -25,6 +25,8 @@ impl Published {
             Paper::ZnCache => include_str!("../../data/paper000.csv"),
             Paper::ZnsCCache => include_str!("../../data/paper001.csv"),
             Paper::ZCacheLib => include_str!("../../data/paper002.csv"),
+            // Its figures are those that the drive's model is fitted to and compared with.
+            Paper::Zns => return Vec::new(),
             Paper::Csal => include_str!("../../data/paper004.csv"),
         };
         let lines = file.lines().filter(|line| !line.starts_with('#')).skip(1);

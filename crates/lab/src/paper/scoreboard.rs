@@ -56,8 +56,10 @@ impl Scoreboard {
             let not_reproduced = cells - within_50;
             Row { paper: report.paper, cells, within_10, within_25, within_50, not_reproduced }
         };
+        let reports: Vec<&Report> =
+            reports.iter().filter(|report| !report.cells.is_empty()).collect();
         let commit = reports.first().map_or_else(String::new, |report| report.commit.clone());
-        Self { papers: reports.iter().map(row).collect(), commit }
+        Self { papers: reports.into_iter().map(row).collect(), commit }
     }
 
     /// Puts the scoreboard into a page, in place of the one that is there.

@@ -19,7 +19,8 @@ Papers: 000, \"ZNCache - ZNS Workload Analysis\" (Ramsden and Cheng, 2025), Tabl
 as its code works, as the paper describes it, with finishes that nobody waits for, before an origin that is spread, and with 15 million
 gets; and the chunks of a B-tree. 002, \"A Zoned Storage Optimized Flash
 Cache on ZNS SSDs\" (Yang and others, 2023), Tables 1 and 2: CacheLib on both drives, in place, a region in a zone, regions moved and
-dropped. 004, \"A Media-Aware Cloud Storage Acceleration Layer (CSAL) Cache Solution\" (Zhou and others, 2023), Figures 6 to 10: zonal
+dropped. 003, \"Performance Characterization of NVMe Flash Devices with Zoned Namespaces (ZNS)\" (Doekemeijer, Tehrany and others,
+2023): its five recommendations, the engine as it is and against each. 004, \"A Media-Aware Cloud Storage Acceleration Layer (CSAL) Cache Solution\" (Zhou and others, 2023), Figures 6 to 10: zonal
 block on an Optane drive and a QLC drive beside the QLC drive and a TLC drive alone, scaled down; tenants in zones of their own. all: how many cells of each paper came
 out how near; --page writes that into a page, between the lines that its message names, --html makes a page of it.
 
