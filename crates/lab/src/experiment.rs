@@ -25,6 +25,7 @@ use crate::Workload;
 use crate::simulated::Habits;
 pub use campaign::{Campaign, Done, Run};
 pub use file::{File, FileError};
+pub(crate) use outcome::GIB;
 pub use outcome::{DriveBytes, Outcome};
 pub use results::Results;
 pub(crate) use run::ZNSCCACHE_HOST;

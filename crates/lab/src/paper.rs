@@ -89,10 +89,27 @@ impl Paper {
         match self {
             Self::ZnCache => Choice { tables: (5..=16).collect(), figures: Vec::new() },
             Self::ZnsCCache => Choice { tables: (3..=5).collect(), figures: (3..=8).collect() },
-            Self::ZCacheLib => Choice { tables: vec![1, 2], figures: Vec::new() },
+            Self::ZCacheLib => Choice { tables: vec![1, 2], figures: vec![2, 7, 8, 9, 10] },
             Self::Zns => Choice::default(),
             Self::Csal => Choice { tables: Vec::new(), figures: (6..=10).collect() },
         }
+    }
+
+    /// Those whose numbers are printed: what the scoreboard counts.
+    #[must_use]
+    pub fn scored(self) -> Choice {
+        let mut choice = Choice::default();
+        for figure in Published::of(self) {
+            let (numbers, number) = match figure.table.strip_prefix("figure ") {
+                Some(number) => (&mut choice.figures, number),
+                None => (&mut choice.tables, figure.table),
+            };
+            let number = number.parse().expect("a number in the paper's file");
+            if !numbers.contains(&number) {
+                numbers.push(number);
+            }
+        }
+        choice
     }
 
     /// # Errors
@@ -103,8 +120,14 @@ impl Paper {
         let unknown = |chosen: &[u32], have: &[u32]| chosen.iter().any(|one| !have.contains(one));
         if unknown(&choice.tables, &tables) || unknown(&choice.figures, &figures) {
             let span = |what, have: &[u32]| match have {
-                [first, .., last] => format!("{what} {first} to {last}"),
-                _ => format!("no {what}"),
+                [] => format!("no {what}"),
+                [first, .., last] if (last - first) as usize + 1 == have.len() => {
+                    format!("{what} {first} to {last}")
+                }
+                some => {
+                    let numbers: Vec<String> = some.iter().map(ToString::to_string).collect();
+                    format!("{what} {}", numbers.join(", "))
+                }
             };
             let (tables, figures) = (span("tables", &tables), span("figures", &figures));
             return Err(format!("paper {number} has {tables} and {figures} here"));
@@ -135,8 +158,11 @@ impl Paper {
                 znsccache::report(choice, &done, &lookups)
             }
             Self::ZCacheLib => {
-                let done = campaign.of(zcachelib::runs()).run(progress)?;
-                zcachelib::report(choice, &done)
+                let done = campaign.of(zcachelib::runs(choice)).run(progress)?;
+                let served = if ours { zcachelib::ours() } else { Vec::new() };
+                let served = campaign.of(served).run(progress)?;
+                let report = zcachelib::report(choice, &done);
+                Report { ours: zcachelib::ours_rows(&done, &served), ..report }
             }
             Self::Zns => recommended::report(&campaign.of(recommended::runs()).run(progress)?),
             Self::Csal => {
@@ -150,7 +176,7 @@ impl Paper {
     /// Whether its drives and workloads can be run under Zonal's own defaults.
     #[must_use]
     pub const fn has_ours(self) -> bool {
-        matches!(self, Self::ZnCache | Self::ZnsCCache)
+        matches!(self, Self::ZnCache | Self::ZnsCCache | Self::ZCacheLib)
     }
 }
 

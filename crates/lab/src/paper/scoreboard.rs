@@ -14,8 +14,6 @@ use crate::page;
 pub struct Scoreboard {
     /// In the order of the papers.
     pub papers: Vec<Row>,
-    /// What the program was built from.
-    pub commit: String,
 }
 
 /// The cells of a paper.
@@ -33,6 +31,8 @@ pub struct Row {
     pub within_50: usize,
     /// The others.
     pub not_reproduced: usize,
+    /// What the program was built from that ran it.
+    pub commit: String,
 }
 
 /// Between these lines of a page stands the scoreboard.
@@ -45,7 +45,7 @@ const WHAT: &str = "How many cells of each paper's tables came out how near to w
 const BOUNDS: [f64; 3] = [0.10, 0.25, 0.50];
 
 impl Scoreboard {
-    /// Of whole papers.
+    /// Of papers of which all that is compared is there.
     #[must_use]
     pub fn of(reports: &[Report]) -> Self {
         let row = |report: &Report| {
@@ -54,15 +54,14 @@ impl Scoreboard {
                 unreachable!("one for each bound")
             };
             let not_reproduced = cells - within_50;
-            Row { paper: report.paper, cells, within_10, within_25, within_50, not_reproduced }
+            let (paper, commit) = (report.paper, report.commit.clone());
+            Row { paper, cells, within_10, within_25, within_50, not_reproduced, commit }
         };
-        let reports: Vec<&Report> =
-            reports.iter().filter(|report| !report.cells.is_empty()).collect();
-        let commit = reports.first().map_or_else(String::new, |report| report.commit.clone());
-        Self { papers: reports.into_iter().map(row).collect(), commit }
+        let with_cells = reports.iter().filter(|report| !report.cells.is_empty());
+        Self { papers: with_cells.map(row).collect() }
     }
 
-    /// Puts the scoreboard into a page, in place of the one that is there.
+    /// Puts the scoreboard into a page: its rows take the place of those of the same papers, and others stay.
     ///
     /// # Errors
     /// When the page cannot be read or written, or has no place for it.
@@ -83,45 +82,68 @@ impl Scoreboard {
     /// # Errors
     /// When the file cannot be written.
     pub fn write_html(&self, path: &Path) -> Result<(), String> {
-        let made =
-            format!("<code>zonal lab paper all</code>, commit {}", page::escaped(&self.commit));
         let body = format!("<p>{}</p>\n{}", page::escaped(WHAT), page::table(&self.rows()));
-        let text = page::page("Published experiments, run again", &body, &made);
+        let made = "<code>zonal lab paper all</code>";
+        let text = page::page("Published experiments, run again", &body, made);
         fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
     /// As text; the first row has the names of the columns.
     fn rows(&self) -> Vec<Vec<String>> {
-        let names =
-            ["paper", "cells", "within 10 %", "within 25 %", "within 50 %", "not reproduced"];
         let row = |row: &Row| {
             let (number, title) = row.paper.name();
-            let Row { cells, within_10, within_25, within_50, not_reproduced, .. } = row;
+            let Row { cells, within_10, within_25, within_50, not_reproduced, commit, .. } = row;
             let counts = [cells, within_10, within_25, within_50, not_reproduced];
             let counts = counts.into_iter().map(ToString::to_string);
-            std::iter::once(format!("{number} {title}")).chain(counts).collect()
+            let name = format!("{number} {title}");
+            std::iter::once(name).chain(counts).chain([commit.clone()]).collect()
         };
-        let names = names.map(ToOwned::to_owned).to_vec();
+        let names = COLUMNS.map(ToOwned::to_owned).to_vec();
         std::iter::once(names).chain(self.papers.iter().map(row)).collect()
     }
 
     fn put_into(&self, text: &str) -> Option<String> {
         let (before, rest) = text.split_once(BEGIN)?;
-        let (_, after) = rest.split_once(END)?;
-        Some(format!("{before}{BEGIN}\n\n{self}\n{END}{after}"))
+        let (old, after) = rest.split_once(END)?;
+        let is_new = |line: &str| self.papers.iter().any(|row| line.starts_with(&begin(row.paper)));
+        let is_row = |line: &&str| Paper::ALL.iter().any(|paper| line.starts_with(&begin(*paper)));
+        let kept = old.lines().filter(is_row).filter(|line| !is_new(line)).map(ToOwned::to_owned);
+        let [names, rows @ ..] = &self.rows()[..] else { unreachable!("names are there") };
+        let mut lines: Vec<String> = kept.chain(rows.iter().map(|row| line(row))).collect();
+        // Each begins with its number.
+        lines.sort();
+        let lines = format!("{}\n{}\n{}", line(names), rule(names), lines.join("\n"));
+        Some(format!("{before}{BEGIN}\n\n{lines}\n\n{END}{after}"))
     }
+}
+
+const COLUMNS: [&str; 7] =
+    ["paper", "cells", "within 10 %", "within 25 %", "within 50 %", "not reproduced", "commit"];
+
+/// What the line of a paper begins with.
+fn begin(paper: Paper) -> String {
+    format!("| {} ", paper.name().0)
+}
+
+fn line(row: &[String]) -> String {
+    format!("| {} |", row.join(" | "))
+}
+
+/// Below the names of columns: those of counts are aligned to the right.
+fn rule(names: &[String]) -> String {
+    format!("| --- |{} --- |", " ---: |".repeat(names.len() - 2))
 }
 
 impl fmt::Display for Scoreboard {
     /// Markdown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, row) in self.rows().iter().enumerate() {
-            writeln!(f, "| {} |", row.join(" | "))?;
+            writeln!(f, "{}", line(row))?;
             if at == 0 {
-                writeln!(f, "| --- |{}", " ---: |".repeat(row.len() - 1))?;
+                writeln!(f, "{}", rule(row))?;
             }
         }
-        writeln!(f, "\nCommit {}.", self.commit)
+        Ok(())
     }
 }
 
@@ -141,10 +163,14 @@ mod tests {
             scoreboard.papers[0];
         let counts = [cells, within_10, within_25, within_50, not_reproduced];
         assert_eq!(counts, [5, 2, 3, 3, 2]);
-        let page = format!("above\n{BEGIN}\nold\n{END}\nbelow\n");
+        let other = "| 001 another | 1 | 1 | 1 | 1 | 0 | c0ffee |";
+        let page = format!("above\n{BEGIN}\nold\n{other}\n| 000 old | 1 |\n{END}\nbelow\n");
         let written = scoreboard.put_into(&page).expect("there is a place");
         assert!(written.starts_with("above\n") && written.ends_with("\nbelow\n"), "{written}");
         assert!(written.contains("| 5 | 2 | 3 | 3 | 2 |") && !written.contains("old"));
+        // What another paper came to stays, below.
+        let (first, _) = written.split_once(other).expect("it is still there");
+        assert!(first.contains("| 000 ZNCache"), "{written}");
         assert_eq!(scoreboard.put_into(&written).as_ref(), Some(&written));
         assert_eq!(scoreboard.put_into("no place"), None);
         let path =

@@ -36,7 +36,7 @@ use zonal_runtime::{Clock, Event, Spawner};
 use super::io::{Calls, DevicePort, Failure, Io};
 use super::origin::Wanted;
 use super::world::{Ground, World};
-use super::{OriginTimes, Turns};
+use super::{Latency, Measures, OriginTimes, Timed, Turns};
 use crate::cachebench::CachePool;
 use crate::experiment::Run;
 use state::{FlashRead, State};
@@ -65,6 +65,23 @@ pub enum Placing {
     Moved,
     /// Likewise, but dropped: `zDrop`.
     Dropped,
+    /// Likewise, but only the oldest part is dropped ([`Settings::old_part`]), and the rest is moved: `zDrop` with less virtual
+    /// spare room.
+    OldDropped,
+    /// Likewise while zones are free, and everything is dropped when few are: `zDrop` that goes by the load.
+    DroppedByLoad,
+    /// In a file of F2FS: one zone after the other is written, so is another with what is moved, and some are always kept free.
+    File,
+}
+
+/// What drive regions lie on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Medium {
+    /// The ZN540.
+    Zoned,
+    /// The SN540. Where regions lie in zones, these are zones by agreement, of any size.
+    Conventional,
 }
 
 /// What is simulated besides the drive.
@@ -83,6 +100,8 @@ pub struct Settings {
     pub eviction: Eviction,
     /// Where regions lie.
     pub placing: Placing,
+    /// On what.
+    pub medium: Medium,
     /// Bytes of a region.
     #[serde(with = "crate::experiment::text")]
     pub region: Bytes,
@@ -90,6 +109,15 @@ pub struct Settings {
     pub regions: u32,
     /// Zones that are used.
     pub zones: u32,
+    /// Bytes of a zone.
+    #[serde(with = "crate::experiment::text")]
+    pub zone: Bytes,
+    /// Zones are emptied once fewer than the first are free, until the second are.
+    pub free_zones: (u32, u32),
+    /// The oldest part, of all regions: that may be evicted out of turn.
+    pub old_part: f64,
+    /// With [`Eviction::ZoneLru`] regions of the oldest part go first in whose zone more are of it, or evicted.
+    pub old_in_zone: u32,
     /// Memory for objects, before it is divided by `smaller`.
     #[serde(with = "crate::experiment::text")]
     pub memory: Bytes,
@@ -131,6 +159,21 @@ pub struct Outcome {
     pub window_written: u64,
     /// Reads of objects from the drive in the window.
     pub window_reads: u64,
+    /// Bytes that were moved in it.
+    pub window_moved: u64,
+    /// Zones that were emptied in it, and for how long that went on in all.
+    pub emptied: u64,
+    /// See there.
+    #[serde(with = "crate::experiment::text")]
+    pub emptying: Nanos,
+    /// Bytes of objects that were asked for in the stable stage, and in the window.
+    pub got: u64,
+    /// See there.
+    pub window_got: u64,
+    /// Bytes written to the drive in it, with what was moved.
+    pub stable_written: u64,
+    /// How long requests in the window took beyond their time on the processor: reading, and waiting for writes.
+    pub request: Latency,
     /// How long the window was.
     #[serde(with = "crate::experiment::text")]
     pub window: Nanos,
@@ -158,7 +201,28 @@ impl Outcome {
     /// MiB of regions written in a second of the window.
     #[must_use]
     pub fn written_mib_per_s(&self) -> f64 {
-        self.window_written as f64 / (1 << 20) as f64 * 1e9 / self.window.0.max(1) as f64
+        self.window_written as f64 / MIB * 1e9 / self.window.0.max(1) as f64
+    }
+
+    /// MiB of zones that are emptied in a second, while any is.
+    #[must_use]
+    pub fn emptied_mib_per_s(&self, zone: Bytes) -> f64 {
+        self.emptied as f64 * zone.0 as f64 / MIB * 1e9 / self.emptying.0.max(1) as f64
+    }
+
+    /// Bytes written to the drive for each that was asked for.
+    #[must_use]
+    pub fn written_for_got(&self) -> f64 {
+        self.stable_written as f64 / self.got.max(1) as f64
+    }
+}
+
+const MIB: f64 = (1 << 20) as f64;
+
+impl Placing {
+    /// Whether regions are mapped to room in zones, which then have to be emptied.
+    const fn is_mapped(self) -> bool {
+        !matches!(self, Self::InPlace | Self::Zones)
     }
 }
 
@@ -186,6 +250,10 @@ struct Shared {
     is_over: Cell<bool>,
     requests: Cell<u64>,
     reads: Cell<u64>,
+    /// Of the window.
+    measures: RefCell<Measures>,
+    emptied: Cell<u64>,
+    emptying: Cell<Nanos>,
     /// The queue of objects became shorter.
     room: Event,
     /// A region may have to be evicted.
@@ -211,14 +279,15 @@ impl Run for Settings {
     /// come from the factory.
     fn run(&self, on_progress: &dyn Fn(f64)) -> Result<Outcome, String> {
         let medium = Box::new(Forgetful);
-        if self.placing == Placing::InPlace {
+        if self.medium == Medium::Conventional {
             let mut profile = ConventionalProfile::sn540();
             if 1 < self.smaller {
                 let bytes = profile.user_blocks().bytes().0 / u64::from(self.smaller);
                 profile = profile.scaled_to(Bytes(bytes));
             }
             // A region is written over as a whole, where it is: that is a zone by agreement.
-            let profile = profile.with_zones_of(self.region.blocks_ceil());
+            let place = if self.placing == Placing::InPlace { self.region } else { self.zone };
+            let profile = profile.with_zones_of(place.blocks_ceil());
             let drive = ConventionalDrive::new(profile, OnReset::Nothing, self.seed, medium);
             return run(drive, self, on_progress);
         }
@@ -239,16 +308,13 @@ fn run<D: ZonedDevice>(
 ) -> Result<Outcome, String> {
     let calls = match settings.placing {
         Placing::InPlace => CALLS_CONVENTIONAL,
-        Placing::Zones | Placing::Moved | Placing::Dropped => CALLS_ZONED,
+        _ => CALLS_ZONED,
     };
     // Nobody asks an origin: what is missed is written at once, as the benchmark does.
     let nobody = (OriginTimes::each(Nanos(0)), Wanted::default());
     let mut world = World::new(ground.into(), calls.request, nobody);
     let geometry = *world.geometry();
-    let zones = match settings.placing {
-        Placing::InPlace | Placing::Zones => settings.regions,
-        Placing::Moved | Placing::Dropped => settings.zones,
-    };
+    let zones = if settings.placing.is_mapped() { settings.zones } else { settings.regions };
     if geometry.zone_count < zones {
         return Err(format!("the drive has {} of {zones} zones, or places", geometry.zone_count));
     }
@@ -267,6 +333,9 @@ fn run<D: ZonedDevice>(
         is_over: Cell::default(),
         requests: Cell::default(),
         reads: Cell::default(),
+        measures: RefCell::new(Measures::new(Nanos(0), Nanos::MAX)),
+        emptied: Cell::default(),
+        emptying: Cell::new(Nanos(0)),
         room: Event::default(),
         few_clean: Event::default(),
         filled: Event::default(),
@@ -295,7 +364,7 @@ fn run<D: ZonedDevice>(
 impl Shared {
     fn start(self: &Rc<Self>) {
         self.start_pipeline();
-        if matches!(self.settings.placing, Placing::Moved | Placing::Dropped) {
+        if self.settings.placing.is_mapped() {
             self.spawn(|cache| async move { cache.collect().await });
         }
         self.spawn(|cache| async move {
@@ -340,7 +409,13 @@ impl Shared {
         let (written, moved) = self.state.borrow().written_and_moved();
         self.clock.sleep_until(self.clock.now() + self.settings.settle).await;
         let (begun, requests, reads) = (self.clock.now(), self.requests.get(), self.reads.get());
-        let before = self.state.borrow().written;
+        let before = {
+            let state = self.state.borrow();
+            (state.written, state.moved, state.got)
+        };
+        *self.measures.borrow_mut() = Measures::new(begun, Nanos::MAX);
+        self.emptied.set(0);
+        self.emptying.set(Nanos(0));
         self.clock.sleep_until(begun + self.settings.window).await;
         let state = self.state.borrow();
         self.outcome.set(Some(Outcome {
@@ -350,8 +425,15 @@ impl Shared {
             written,
             moved,
             requests: self.requests.get() - requests,
-            window_written: state.written - before,
+            window_written: state.written - before.0,
             window_reads: self.reads.get() - reads,
+            window_moved: state.moved - before.1,
+            emptied: self.emptied.get(),
+            emptying: self.emptying.get(),
+            got: state.got,
+            window_got: state.got - before.2,
+            stable_written: state.stable_written(),
+            request: self.measures.borrow().latency(Timed::Get),
             window: self.clock.now().since(begun),
         }));
         self.is_over.set(true);
@@ -369,13 +451,24 @@ impl Shared {
                 count += 1;
             }
             self.clock.sleep_until(self.clock.now() + Nanos(cost)).await;
+            let begun = self.clock.now();
             if let Some(read) = read {
                 self.read_object(read).await?;
             }
             self.requests.set(self.requests.get() + u64::from(count));
             self.wait_for_room().await;
+            self.time_requests(count, self.clock.now().since(begun));
         }
         Ok(())
+    }
+
+    /// Only the last of some requests had to wait.
+    fn time_requests(&self, count: u32, waited: Nanos) {
+        let mut measures = self.measures.borrow_mut();
+        for _ in 1..count {
+            measures.time(Timed::Get, Nanos(0));
+        }
+        measures.time(Timed::Get, waited);
     }
 
     async fn wait_for_room(&self) {

@@ -5,8 +5,9 @@ use std::ops::Range;
 
 use zonal_base::{BLOCK_BYTES, Bytes, Nanos, Rng};
 
+use crate::cachebench::{Operation, Request, Requests};
 use crate::made::BTree;
-use crate::trace::{Op, Reader, Request, TraceError};
+use crate::trace::{self, Op, Reader, TraceError};
 use crate::{Draw, Pace, Recorded};
 
 /// What is asked of a cache by all of its readers together.
@@ -17,6 +18,18 @@ pub(crate) enum Load {
     Recorded(Box<Recording>),
     /// The pages that a B-tree reads, without end.
     Pages(Box<BTree>),
+    /// Requests as CacheBench draws them.
+    Pool(Box<Pool>),
+}
+
+/// Requests of CacheBench: a get asks for all of an object, and what is set is written somewhere else, so it is removed here.
+pub(crate) struct Pool {
+    pub(crate) requests: Requests,
+    pub(crate) chance: Rng,
+    pub(crate) all: u64,
+    pub(crate) left: u64,
+    /// What each costs whoever asks, before it asks.
+    pub(crate) cost: Nanos,
 }
 
 /// What a reader does next.
@@ -45,6 +58,19 @@ enum Source {
     Drawn { all: u64, left: Cell<u64>, draw: Draw },
     Recorded(Box<RefCell<Recording>>),
     Pages(Box<RefCell<BTree>>),
+    Pool(Box<RefCell<Pool>>),
+}
+
+impl Pool {
+    fn next(&mut self) -> Option<Ask> {
+        self.left = self.left.checked_sub(1)?;
+        let Request { operation, key } = self.requests.next(&mut self.chance);
+        let what = match operation {
+            Operation::Get => What::Object(key, whole_blocks(None, self.requests.bytes(key))),
+            Operation::Set => What::Removal(key),
+        };
+        Some(Ask { what, due: None })
+    }
 }
 
 impl Feed {
@@ -53,6 +79,7 @@ impl Feed {
             Load::Drawn(all, draw) => Source::Drawn { all, left: Cell::new(all), draw },
             Load::Recorded(recording) => Source::Recorded(Box::new(RefCell::new(*recording))),
             Load::Pages(tree) => Source::Pages(Box::new(RefCell::new(*tree))),
+            Load::Pool(pool) => Source::Pool(Box::new(RefCell::new(*pool))),
         })
     }
 
@@ -68,6 +95,15 @@ impl Feed {
                 let page = tree.borrow_mut().next_page(chance);
                 Some(Ask { what: What::Key(page), due: None })
             }
+            Source::Pool(pool) => pool.borrow_mut().next(),
+        }
+    }
+
+    /// What each request costs whoever asks, before it asks.
+    pub(crate) fn cost(&self) -> Option<Nanos> {
+        match &self.0 {
+            Source::Pool(pool) => Some(pool.borrow().cost),
+            _ => None,
         }
     }
 
@@ -77,13 +113,17 @@ impl Feed {
             Source::Drawn { all, left, .. } => 1.0 - left.get() as f64 / (*all).max(1) as f64,
             Source::Recorded(recording) => recording.borrow().done(),
             Source::Pages(_) => 0.0,
+            Source::Pool(pool) => {
+                let Pool { all, left, .. } = &*pool.borrow();
+                1.0 - *left as f64 / (*all).max(1) as f64
+            }
         }
     }
 
     /// Why there was nothing more before the end.
     pub(crate) fn failure(&self) -> Option<String> {
         match &self.0 {
-            Source::Drawn { .. } | Source::Pages(_) => None,
+            Source::Drawn { .. } | Source::Pages(_) | Source::Pool(_) => None,
             Source::Recorded(recording) => recording.borrow().failure.clone(),
         }
     }
@@ -92,7 +132,7 @@ impl Feed {
     pub(crate) fn lookups(&self) -> u64 {
         match &self.0 {
             Source::Pages(tree) => tree.borrow().lookups(),
-            Source::Drawn { .. } | Source::Recorded(_) => 0,
+            Source::Drawn { .. } | Source::Recorded(_) | Source::Pool(_) => 0,
         }
     }
 }
@@ -112,7 +152,7 @@ pub(crate) struct Recording {
     /// Requests of the file that may be read, and those of them that were not yet.
     all: u64,
     left: u64,
-    held: Vec<Request>,
+    held: Vec<trace::Request>,
     /// The next of them, and its next copy.
     at: usize,
     copy: u32,
@@ -169,7 +209,7 @@ impl Recording {
         }
     }
 
-    fn what(&self, id: u64, request: &Request) -> What {
+    fn what(&self, id: u64, request: &trace::Request) -> What {
         match (request.op, self.size_of_all) {
             (Op::Invalidate, _) => What::Removal(id),
             (Op::Read, Some(_)) if self.recorded.copies == 1 => What::Key(id),

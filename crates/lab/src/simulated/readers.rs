@@ -110,6 +110,9 @@ impl Readers {
                     if let Some(due) = due {
                         clock.sleep_until(due).await;
                     }
+                    if let Some(cost) = entered.feed.cost() {
+                        clock.sleep_until(clock.now() + cost).await;
+                    }
                     // What came late has waited since it was due: nobody else was free to ask for it.
                     let begun = due.unwrap_or_else(|| clock.now());
                     readers.answer(&cache, ask.what, (&clock, begun)).await;

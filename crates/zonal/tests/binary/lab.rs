@@ -210,11 +210,12 @@ fn experiments_that_cannot_be_meant_say_why() {
     };
     check(&["000", "--table", "4"], "paper 000 has tables 5 to 16 and no figures here");
     check(&["001", "--figure", "9"], "paper 001 has tables 3 to 5 and figures 3 to 8 here");
-    check(&["002", "--table", "3"], "paper 002 has tables 1 to 2 and no figures here");
-    check(&["002", "--ours"], "--ours: paper 002 has none here; leave it out");
+    check(&["002", "--table", "3"], "paper 002 has tables 1 to 2 and figures 2, 7, 8, 9, 10 here");
+    check(&["004", "--ours"], "--ours: paper 004 has none here; leave it out");
+    check(&["001", "--html", "p.html"], "--html is for the scoreboard: write zonal lab paper all");
     check(
-        &["001", "--page", "p.md"],
-        "--page and --html are for the scoreboard: write zonal lab paper all",
+        &["001", "--table", "5", "--page", "p.md"],
+        "a row of the scoreboard is of all tables and figures: leave --table and --figure out",
     );
     check(&["all", "--table", "5"], "the scoreboard is of all tables and figures: leave --table");
 }

@@ -4,7 +4,7 @@ use super::super::{Choice, Claim, Verdict};
 use super::{Outcome, Outcomes, Scheme, published, value};
 use crate::CachePool;
 
-/// Write amplification that is as good as none, and how far off that of ZNS-Middle may be.
+/// Write amplification that is as good as none, and how far off that of ZNS-Middle and ZNS-F2FS may be.
 const WA_OFF: f64 = 0.1;
 const MIDDLE_OFF: f64 = 0.15;
 
@@ -12,7 +12,8 @@ const MIDDLE_OFF: f64 = 0.15;
 const SIMILAR: f64 = 1.0;
 
 /// Schemes that evict what was used longest ago.
-const LRU: [Scheme; 4] = [Scheme::RegLru, Scheme::ZnsDirect, Scheme::ZnsMiddle, Scheme::ZCacheLib];
+const LRU: [Scheme; 5] =
+    [Scheme::RegLru, Scheme::ZnsF2fs, Scheme::ZnsDirect, Scheme::ZnsMiddle, Scheme::ZCacheLib];
 
 pub(super) fn of(choice: &Choice, outcomes: &Outcomes<'_>) -> Vec<Claim> {
     let mut claims = Vec::new();
@@ -61,11 +62,11 @@ fn order(outcomes: &Outcomes<'_>, workload: CachePool) -> Option<Claim> {
         published: names(&theirs, published_mopm),
         here: names(&ours, mopm),
         verdict: match kept {
-            10 => Verdict::Holds,
-            6..10 => Verdict::HoldsWeaker,
+            15 => Verdict::Holds,
+            8..15 => Verdict::HoldsWeaker,
             _ => Verdict::DoesNotHold,
         },
-        why: format!("{kept} of 10 pairs are in this order"),
+        why: format!("{kept} of 15 pairs are in this order"),
     })
 }
 
@@ -142,7 +143,11 @@ fn amplification(outcomes: &Outcomes<'_>, workload: CachePool) -> Vec<Claim> {
     };
     let near = |theirs: f64, here: f64| (here - theirs).abs() <= WA_OFF;
     let part = |theirs: f64, here: f64| (here / theirs - 1.0).abs() <= MIDDLE_OFF;
-    let claims =
-        [of(Scheme::ZnsDirect, &near), of(Scheme::ZnsMiddle, &part), of(Scheme::ZCacheLib, &near)];
+    let claims = [
+        of(Scheme::ZnsF2fs, &part),
+        of(Scheme::ZnsDirect, &near),
+        of(Scheme::ZnsMiddle, &part),
+        of(Scheme::ZCacheLib, &near),
+    ];
     claims.into_iter().flatten().collect()
 }

@@ -5,18 +5,21 @@ use super::*;
 #[test]
 fn runs_are_as_large_as_the_paper_says() {
     let all: Vec<Settings> = ZCacheLib::all().iter().map(ZCacheLib::settings).collect();
-    assert_eq!(all.len(), 15);
+    assert_eq!(all.len(), 18);
     for settings in &all {
         let bytes = settings.region.0 * u64::from(settings.regions);
-        assert!((886..=887).contains(&(bytes >> 30)), "{settings:?}");
+        // F2FS has not as much room for a file.
+        let is_file = settings.placing == Placing::File;
+        let expected = if is_file { 850..=856 } else { 886..=887 };
+        assert!(expected.contains(&(bytes >> 30)), "{settings:?}");
     }
     let direct = ZCacheLib::new(Scheme::ZnsDirect, CachePool::Flat).settings();
     assert_eq!((direct.regions, direct.workload.threads()), (843, 48));
 }
 
 #[test]
-fn every_published_figure_has_a_run_unless_its_scheme_is_missing() {
+fn every_published_figure_has_a_run() {
     for figure in Published::of(Paper::ZCacheLib) {
-        assert_eq!(run_of(&figure).is_none(), figure.row == "ZNS-F2FS", "{figure:?}");
+        assert!(run_of(&figure).is_some(), "{figure:?}");
     }
 }

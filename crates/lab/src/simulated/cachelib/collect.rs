@@ -10,11 +10,11 @@ use super::layout::Place;
 use super::regions::Stage;
 use super::{Failure, Placing, Shared};
 
-/// A zone is emptied when fewer are free: 8 of 904 in the paper's code.
-const FREE_ZONES: usize = 8;
-
-/// How often that is looked at.
+/// How often it is looked at whether too few zones are free.
 const INTERVAL: Nanos = Nanos::millis(20);
+
+/// Ten minutes in which no zone has anything that could go: nothing will have.
+const TURNS_IN_VAIN_MAX: u32 = 30_000;
 
 /// Regions of a zone that are dropped at a time: as many as there are buffers for it.
 const DROPS: usize = 8;
@@ -28,21 +28,33 @@ struct Drops {
 impl Shared {
     pub(super) async fn collect(self: Rc<Self>) -> Result<(), Failure> {
         let mut to: Option<u32> = None;
+        let (low, high) = self.settings.free_zones;
+        let (mut is_emptying, mut turns_in_vain) = (false, 0);
         while !self.is_over.get() {
-            if self.state.borrow().layout.free_count() < FREE_ZONES
-                && let Some(zone) = self.victim()
+            let free = self.state.borrow().layout.free_count();
+            is_emptying = free < low as usize || is_emptying && free < high as usize;
+            let victim = if is_emptying { self.victim() } else { None };
+            if let Some(zone) = victim
+                && let Some((dropped, moved)) = self.fates(zone)
             {
-                if self.settings.placing == Placing::Dropped {
-                    self.drop_zone(zone).await?;
-                } else {
-                    to = self.move_zone(zone, to).await?;
-                }
+                turns_in_vain = 0;
+                let begun = self.clock.now();
+                self.drop_regions_of(zone, dropped).await?;
+                to = self.move_regions(zone, moved, to).await?;
                 self.reset(zone).await?;
+                self.emptied.set(self.emptied.get() + 1);
+                let took = self.clock.now().since(begun);
+                self.emptying.set(Nanos(self.emptying.get().0 + took.0));
                 let mut state = self.state.borrow_mut();
                 state.layout.was_reset(zone);
                 state.regions.zone_was_reset(zone);
                 drop(state);
                 self.zone.notify_all();
+            } else if is_emptying {
+                turns_in_vain += 1;
+                if TURNS_IN_VAIN_MAX < turns_in_vain {
+                    return Err(Failure("zones cannot be emptied: there is no spare room".into()));
+                }
             }
             self.clock.sleep_until(self.clock.now() + INTERVAL).await;
         }
@@ -52,20 +64,50 @@ impl Shared {
     /// The cache knows which regions it evicted; a layer below it learns that when they are written again.
     fn victim(&self) -> Option<u32> {
         let state = self.state.borrow();
-        if self.settings.placing == Placing::Moved {
-            return state.layout.victim(|zone| state.layout.valid_count(zone));
-        }
+        let count = |zone: u32, is_it: &dyn Fn(&u32) -> bool| {
+            let found = state.layout.valid_in(zone).iter().filter(|region| is_it(region)).count();
+            zonal_base::low_u32(found)
+        };
         let is_wanted = |region: &u32| state.regions.stage(*region) == Stage::Written;
-        state.layout.victim(|zone| {
-            let wanted =
-                state.layout.valid_in(zone).iter().filter(|region| is_wanted(region)).count();
-            zonal_base::low_u32(wanted)
-        })
+        let is_young = |region: &u32| is_wanted(region) && !state.regions.is_old(*region);
+        match self.settings.placing {
+            Placing::Dropped => state.layout.victim(|zone| count(zone, &is_wanted)),
+            // What may be dropped counts as nothing, unless zones are alike in the rest.
+            Placing::OldDropped | Placing::DroppedByLoad => {
+                let counts = |zone| (count(zone, &is_young), count(zone, &is_wanted));
+                state.layout.least((0, 0), counts)
+            }
+            _ => state.layout.victim(|zone| state.layout.valid_count(zone)),
+        }
+    }
+
+    /// Which of a zone's regions are dropped, and which are moved; none, if emptying it would make no room.
+    fn fates(&self, zone: u32) -> Option<(Vec<u32>, Vec<u32>)> {
+        let state = self.state.borrow();
+        let all = state.layout.valid_in(zone).into_iter();
+        let (low, _) = self.settings.free_zones;
+        let are_few_free = state.layout.free_count() < low as usize / 2;
+        // Somebody else may be evicting one of them: whoever knows waits for that, and moves nothing that is evicted.
+        let is_dropped = |region: &u32| {
+            let is_young =
+                state.regions.stage(*region) == Stage::Written && !state.regions.is_old(*region);
+            match self.settings.placing {
+                Placing::OldDropped => !is_young,
+                Placing::DroppedByLoad => !is_young || are_few_free,
+                placing => placing == Placing::Dropped,
+            }
+        };
+        let (dropped, moved): (Vec<u32>, Vec<u32>) = all.partition(is_dropped);
+        (moved.len() < state.layout.slots() as usize).then_some((dropped, moved))
     }
 
     /// Region by region, to `to` or to another zone once that is full. Returns the zone that is written to then.
-    async fn move_zone(&self, zone: u32, mut to: Option<u32>) -> Result<Option<u32>, Failure> {
-        let regions = self.state.borrow().layout.valid_in(zone);
+    async fn move_regions(
+        &self,
+        zone: u32,
+        regions: Vec<u32>,
+        mut to: Option<u32>,
+    ) -> Result<Option<u32>, Failure> {
         for region in regions {
             let is_there = |place: Option<Place>| place.is_some_and(|place| place.zone == zone);
             let from = self.state.borrow().layout.place(region);
@@ -97,8 +139,10 @@ impl Shared {
         Ok(to)
     }
 
-    async fn drop_zone(self: &Rc<Self>, zone: u32) -> Result<(), Failure> {
-        let regions = self.state.borrow().layout.valid_in(zone);
+    async fn drop_regions_of(self: &Rc<Self>, zone: u32, regions: Vec<u32>) -> Result<(), Failure> {
+        if regions.is_empty() {
+            return Ok(());
+        }
         // Somebody else may be reading one of them for the last time.
         for region in &regions {
             while self.state.borrow().regions.stage(*region) == Stage::Evicting {

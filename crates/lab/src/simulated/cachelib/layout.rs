@@ -23,15 +23,20 @@ pub(super) struct Layout {
     /// Begun or written to.
     open: u32,
     open_max: u32,
+    /// Free zones that only the collector may have.
+    kept_free: usize,
     full: Vec<bool>,
 }
 
-/// Free zones that only the collector may have.
-const KEPT_FREE: usize = 1;
-
 impl Layout {
-    /// Of `zones` zones with so many slots each, of which `open_max` are written to at a time.
-    pub(super) fn new(regions: u32, zones: u32, slots: u32, open_max: u32) -> Self {
+    /// Of so many zones with so many slots each, of which `open_max` are written to at a time, and `kept_free` are for the
+    /// collector.
+    pub(super) fn new(
+        regions: u32,
+        (zones, slots): (u32, u32),
+        open_max: u32,
+        kept_free: u32,
+    ) -> Self {
         Self {
             places: vec![None; regions as usize],
             written: vec![Vec::new(); zones as usize],
@@ -41,6 +46,7 @@ impl Layout {
             begun: Vec::new(),
             open: 0,
             open_max,
+            kept_free: kept_free as usize,
             full: vec![false; zones as usize],
         }
     }
@@ -57,7 +63,7 @@ impl Layout {
     pub(super) fn take_slot(&mut self) -> Option<Place> {
         let zone = match self.begun.pop() {
             Some(zone) => zone,
-            None if self.open < self.open_max && KEPT_FREE < self.free.len() => {
+            None if self.open < self.open_max && self.kept_free < self.free.len() => {
                 self.open += 1;
                 self.free.pop_front()?
             }
@@ -120,10 +126,19 @@ impl Layout {
 
     /// A full zone: the first of which less than half is valid by `count`, else the one with the least.
     pub(super) fn victim(&self, count: impl Fn(u32) -> u32) -> Option<u32> {
+        self.least(self.slots / 2, count)
+    }
+
+    /// A full zone: the first with less than `enough` by `count`, else the one with the least.
+    pub(super) fn least<C: Ord>(&self, enough: C, count: impl Fn(u32) -> C) -> Option<u32> {
         let full = (0..).zip(&self.full).filter(|(_, is_full)| **is_full).map(|(zone, _)| zone);
-        let counted: Vec<(u32, u32)> = full.map(|zone| (count(zone), zone)).collect();
-        let first = counted.iter().find(|(count, _)| *count < self.slots / 2);
+        let counted: Vec<(C, u32)> = full.map(|zone| (count(zone), zone)).collect();
+        let first = counted.iter().find(|(count, _)| *count < enough);
         first.or_else(|| counted.iter().min()).map(|(_, zone)| *zone)
+    }
+
+    pub(super) const fn slots(&self) -> u32 {
+        self.slots
     }
 
     pub(super) fn valid_count(&self, zone: u32) -> u32 {

@@ -4,13 +4,11 @@ use std::rc::Rc;
 
 use zonal_base::{Bytes, Nanos};
 
-use super::{Failure, Placing, Shared};
+use super::state::clean_regions;
+use super::{Failure, Shared};
 
-/// Clean regions that there are to be, tasks that write regions, and tasks that evict them: as the paper's configuration has
-/// them, and of regions as large as a zone, of which there is one.
-const CLEAN: usize = 8;
+/// Tasks that write regions, at most: as the paper's configuration has them.
 const WRITERS: usize = 8;
-const EVICTORS: usize = 8;
 
 /// How long CacheLib takes to fill a region once regions are evicted, as the paper says: 7 ms for 16 MiB, 4 s for "1 GiB", which
 /// is a zone.
@@ -27,9 +25,9 @@ fn fill_time(region: Bytes) -> Nanos {
 
 impl Shared {
     pub(super) fn start_pipeline(self: &Rc<Self>) {
-        let is_zones = self.settings.placing == Placing::Zones;
-        let (clean, writers, evictors) =
-            if is_zones { (1, 2, 1) } else { (CLEAN, WRITERS, EVICTORS) };
+        // As many tasks evict regions as clean ones are wanted, and eight at most write them.
+        let clean = clean_regions(self.settings.region) as usize;
+        let (writers, evictors) = ((2 * clean).min(WRITERS), clean);
         self.spawn(|cache| async move { cache.fill_regions().await });
         for _ in 0..writers {
             self.spawn(|cache| async move { cache.write_regions().await });

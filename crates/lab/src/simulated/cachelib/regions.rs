@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Eviction, Settings};
+use super::{Eviction, Placing, Settings};
 use crate::simulated::order::Order;
 
 /// How far a region is.
@@ -24,7 +24,7 @@ pub(super) struct Regions {
     clean: VecDeque<u32>,
     /// The first of those that were never used.
     unused: u32,
-    /// Written regions, the next one first; with [`Eviction::ZoneLru`] those behind them are in `old`.
+    /// Written regions, the next one first; where somebody asks for them, those behind them are in `old`.
     order: Order,
     /// The oldest part: those that may be evicted, but are read as any other.
     old: Order,
@@ -41,17 +41,12 @@ struct Region {
     stage: Stage,
 }
 
-/// The oldest part, of all regions, as the paper's code has it.
-const OLD_PART: f64 = 0.3;
-
-/// A zone with more old regions is emptied first: 48 of 67 in the paper's code.
-const OLD_IN_ZONE: f64 = 48.0 / 67.0;
-
 impl Regions {
-    pub(super) fn new(settings: &Settings, zone_regions: u32) -> Self {
-        let part = |of: f64, part: f64| zonal_base::low_u32(floor(of * part));
+    pub(super) fn new(settings: &Settings) -> Self {
         let region = || Region { items: Vec::new(), stage: Stage::Clean };
-        let old_max = part(f64::from(settings.regions), OLD_PART) as usize;
+        let old_max = floor(f64::from(settings.regions) * settings.old_part);
+        let has_old = settings.eviction == Eviction::ZoneLru
+            || matches!(settings.placing, Placing::OldDropped | Placing::DroppedByLoad);
         Self {
             regions: (0..settings.regions).map(|_| region()).collect(),
             eviction: settings.eviction,
@@ -59,9 +54,9 @@ impl Regions {
             unused: 0,
             order: Order::new(settings.regions),
             old: Order::new(settings.regions),
-            old_max: if settings.eviction == Eviction::ZoneLru { old_max } else { 0 },
+            old_max: if has_old { old_max } else { 0 },
             old_in_zone: vec![0; settings.zones as usize],
-            old_in_zone_max: part(f64::from(zone_regions), OLD_IN_ZONE),
+            old_in_zone_max: settings.old_in_zone,
         }
     }
 
@@ -116,13 +111,16 @@ impl Regions {
         zone_of: impl Fn(u32) -> Option<u32>,
         regions_in: impl Fn(u32) -> Vec<u32>,
     ) {
-        while self.old.len() < self.old_max.min(self.order.len()) {
+        // While the cache fills, no more than a half is old, unless more is to be.
+        let is_most = self.regions.len() < 2 * self.old_max;
+        while self.old.len() < self.old_max && (is_most || self.old.len() < self.order.len()) {
             let Some(region) = self.order.oldest() else { return };
             self.order.remove(region);
             self.old.insert(region);
             let Some(zone) = zone_of(region) else { continue };
             self.old_in_zone[zone as usize] += 1;
-            if self.old_in_zone_max < self.old_in_zone[zone as usize] {
+            let is_mostly_old = self.old_in_zone_max < self.old_in_zone[zone as usize];
+            if self.eviction == Eviction::ZoneLru && is_mostly_old {
                 for region in regions_in(zone) {
                     if self.old.contains(region) {
                         self.old.insert_oldest(region);
@@ -157,6 +155,11 @@ impl Regions {
     /// Nothing is in the zone any more.
     pub(super) fn zone_was_reset(&mut self, zone: u32) {
         self.old_in_zone[zone as usize] = 0;
+    }
+
+    /// It is of the oldest part.
+    pub(super) fn is_old(&self, region: u32) -> bool {
+        self.old.contains(region)
     }
 
     /// An old region was moved from zone to zone.

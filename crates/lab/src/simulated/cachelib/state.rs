@@ -46,6 +46,9 @@ pub(super) struct State {
     pub(super) gets: u64,
     pub(super) hits: u64,
     pub(super) memory_hits: u64,
+    /// Bytes of objects that gets asked for in the stable stage, and what had been written before it.
+    pub(super) got: u64,
+    when_stable: Option<u64>,
 }
 
 /// What a request does to the cache.
@@ -79,28 +82,37 @@ const QUEUED_MAX: Bytes = Bytes::mib(64);
 /// Zones that regions are written to at a time: as the paper's code has it.
 const OPEN_ZONES: u32 = 8;
 
-/// Regions in memory: twice as many as there are clean ones.
-const IN_MEMORY_MAX: u32 = 16;
+/// Free zones that only the collector may have.
+const KEPT_FREE: u32 = 1;
 
-/// And of regions that are zones.
-const ZONES_IN_MEMORY_MAX: u32 = 2;
+/// Clean regions that there are to be: eight, as the paper's configuration has it, and of regions as large as a zone one, as it
+/// has that. In between as many as a gigabyte holds: nobody published it. Twice as many are in memory at most.
+pub(super) fn clean_regions(region: Bytes) -> u32 {
+    let fit = Bytes::mib(1024).0 / region.0.max(1);
+    zonal_base::low_u32(zonal_base::index(fit.clamp(1, 8)))
+}
 
 impl State {
     pub(super) fn new(settings: &Settings) -> Self {
         let share = f64::from(settings.smaller) * f64::from(settings.objects_per_item);
         let memory =
             settings.memory.0 / u64::from(settings.smaller) / u64::from(settings.objects_per_item);
-        let zone_regions = zonal_base::low_u32(zonal_base::index(ZONE.0 / settings.region.0));
-        let is_mapped = matches!(settings.placing, Placing::Moved | Placing::Dropped);
+        let zone = settings.zone.0 / settings.region.0;
+        let zone_regions = zonal_base::low_u32(zonal_base::index(zone));
+        let is_mapped = settings.placing.is_mapped();
         // Places of their own need no map.
         let (mapped, zones) = if is_mapped { (settings.regions, settings.zones) } else { (0, 0) };
-        let is_zones = settings.placing == Placing::Zones;
+        let (open, kept_free) = match settings.placing {
+            // What is kept free is so for what is moved alone.
+            Placing::File => (1, settings.free_zones.0.saturating_sub(1)),
+            _ => (OPEN_ZONES, KEPT_FREE),
+        };
         Self {
             requests: settings.workload.requests(share),
             rng: Rng::new(settings.seed),
             items: Items::new(memory),
-            regions: Regions::new(settings, zone_regions),
-            layout: Layout::new(mapped, zones, zone_regions, OPEN_ZONES),
+            regions: Regions::new(settings),
+            layout: Layout::new(mapped, (zones, zone_regions), open, kept_free),
             objects_per_item: settings.objects_per_item,
             touches_per_change: settings.touches_per_change,
             region: settings.region,
@@ -111,7 +123,7 @@ impl State {
             gathering: None,
             gathered: Bytes(0),
             in_memory: 0,
-            in_memory_max: if is_zones { ZONES_IN_MEMORY_MAX } else { IN_MEMORY_MAX },
+            in_memory_max: 2 * clean_regions(settings.region),
             to_fill: VecDeque::new(),
             to_write: VecDeque::new(),
             evicting: 0,
@@ -123,7 +135,14 @@ impl State {
             gets: 0,
             hits: 0,
             memory_hits: 0,
+            got: 0,
+            when_stable: None,
         }
+    }
+
+    /// Bytes written to the drive since the stable stage began.
+    pub(super) fn stable_written(&self) -> u64 {
+        self.when_stable.map_or(0, |before| self.written + self.moved - before)
     }
 
     /// Threads wait for room.
@@ -148,10 +167,14 @@ impl State {
 
     /// One that changes something, and those that only say what is read.
     pub(super) fn untimed_requests(&mut self) {
+        let got = self.got;
         self.request(Effect::Change);
         for _ in 0..self.touches_per_change {
             self.request(Effect::Touch);
         }
+        // They stand for as many as an item stands for objects.
+        let all = u64::from(self.objects_per_item) / u64::from(1 + self.touches_per_change);
+        self.got = got + (self.got - got) * all;
     }
 
     /// One of all requests: one in so many as an item stands for changes something.
@@ -172,6 +195,7 @@ impl State {
             self.gets += 1;
             self.hits += u64::from(found.is_some());
             self.memory_hits += u64::from(matches!(found, Some((_, Found::Memory))));
+            self.got += u64::from(self.requests.bytes(key));
         }
         let read = match (operation, found) {
             (Operation::Get, Some((_, Found::Region(region)))) => self.read_of(key, region),
@@ -300,6 +324,9 @@ impl State {
         self.age();
         self.in_memory -= 1;
         self.written += self.region.0;
+        if self.stable.0 <= self.written {
+            self.when_stable.get_or_insert(self.written + self.moved);
+        }
         if self.when_aged.is_none() && self.aged.0 <= self.written {
             self.when_aged = Some((self.written, self.moved));
         }
@@ -319,6 +346,3 @@ impl State {
         matches!(self.regions.stage(region), Stage::Written | Stage::Evicting)
     }
 }
-
-/// A zone of the ZN540.
-const ZONE: Bytes = Bytes::mib(1077);

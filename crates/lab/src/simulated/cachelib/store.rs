@@ -4,7 +4,7 @@ use zonal_base::{Blocks, Lba, ZoneId};
 use zonal_device::{Action, Command};
 
 use super::layout::Place;
-use super::{Failure, Placing, Shared};
+use super::{Failure, Shared};
 
 impl Shared {
     /// Where a region can be read; nowhere while it is in memory.
@@ -13,9 +13,9 @@ impl Shared {
         if !state.is_on_drive(region) {
             return None;
         }
-        match self.settings.placing {
-            Placing::InPlace | Placing::Zones => Some(Place { zone: region, slot: 0 }),
-            Placing::Moved | Placing::Dropped => state.layout.place(region),
+        match self.settings.placing.is_mapped() {
+            false => Some(Place { zone: region, slot: 0 }),
+            true => state.layout.place(region),
         }
     }
 
@@ -52,7 +52,7 @@ impl Shared {
     }
 
     pub(super) async fn write_region(&self, region: u32) -> Result<(), Failure> {
-        if matches!(self.settings.placing, Placing::InPlace | Placing::Zones) {
+        if !self.settings.placing.is_mapped() {
             let place = Place { zone: region, slot: 0 };
             self.reset(region).await?;
             return self.write(place).await;

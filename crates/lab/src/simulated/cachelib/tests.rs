@@ -13,9 +13,17 @@ fn settings(placing: Placing, eviction: Eviction, objects_per_item: u32) -> Sett
         touches_per_change: objects_per_item - 1,
         eviction,
         placing,
+        medium: match placing {
+            Placing::InPlace => Medium::Conventional,
+            _ => Medium::Zoned,
+        },
         region,
         regions,
         zones: 55,
+        zone: Bytes::mib(1077),
+        free_zones: (8, 8),
+        old_part: 0.3,
+        old_in_zone: 48,
         memory: Bytes::mib(24_000),
         request_cpu: Nanos(1_000_000),
         aged: Bytes::mib(90 << 10),
@@ -66,6 +74,46 @@ fn it_hardly_matters_how_many_objects_an_item_stands_for() {
         let off = few.mopm() / many.mopm() - 1.0;
         assert!(off.abs() < 0.05, "{few:?}\n{many:?}");
     }
+}
+
+/// A half of what a run above writes.
+fn short(placing: Placing, eviction: Eviction) -> Settings {
+    Settings {
+        aged: Bytes::mib(70 << 10),
+        window: Nanos::secs(5),
+        ..settings(placing, eviction, 8)
+    }
+}
+
+#[test]
+fn the_more_may_be_dropped_the_less_is_moved() {
+    let moved = |old_part| {
+        let settings = short(Placing::OldDropped, Eviction::Lru);
+        outcome(&Settings { old_part, ..settings }).moved
+    };
+    let by_part = [0.0, 0.3, 1.0].map(moved);
+    assert!(by_part[1] < by_part[0] && by_part[2] == 0, "{by_part:?}");
+    // A third is old: while zones are free the rest is moved, and at worst as much as if all of it always were.
+    let by_load = outcome(&short(Placing::DroppedByLoad, Eviction::Lru)).moved;
+    assert!(by_load <= by_part[0], "{by_load}, {by_part:?}");
+}
+
+#[test]
+fn a_file_system_that_keeps_zones_free_moves_more() {
+    let moved = outcome(&short(Placing::Moved, Eviction::Lru));
+    let file = |kept: u32| {
+        let settings = short(Placing::File, Eviction::Lru);
+        outcome(&Settings { free_zones: (kept, kept), ..settings })
+    };
+    assert!(moved.moved < file(14).moved, "{moved:?}");
+    assert!(file(4).moved < file(14).moved);
+}
+
+#[test]
+fn a_cache_without_spare_room_says_so() {
+    let full = Settings { regions: 54 * 67, ..short(Placing::Moved, Eviction::Lru) };
+    let why = full.run(&|_| ()).expect_err("no zone can be emptied");
+    assert!(why.contains("there is no spare room"), "{why}");
 }
 
 #[test]

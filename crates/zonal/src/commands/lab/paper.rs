@@ -18,11 +18,12 @@ Papers: 000, \"ZNCache - ZNS Workload Analysis\" (Ramsden and Cheng, 2025), Tabl
 512 MiB, a ZNS drive and its block twin. 001, \"ZNSCCACHE: ZNS Based Chunk Cache\" (Ramsden, 2024), Tables 3 to 5 and Figures 3 to 8:
 as its code works, as the paper describes it, with finishes that nobody waits for, before an origin that is spread, and with 15 million
 gets; and the chunks of a B-tree. 002, \"A Zoned Storage Optimized Flash
-Cache on ZNS SSDs\" (Yang and others, 2023), Tables 1 and 2: CacheLib on both drives, in place, a region in a zone, regions moved and
-dropped. 003, \"Performance Characterization of NVMe Flash Devices with Zoned Namespaces (ZNS)\" (Doekemeijer, Tehrany and others,
+Cache on ZNS SSDs\" (Yang and others, 2023), Tables 1 and 2 and Figures 2 and 7 to 10: CacheLib on both drives, in place, a region in
+a zone, in a file, regions moved and dropped. 003, \"Performance Characterization of NVMe Flash Devices with Zoned Namespaces (ZNS)\" (Doekemeijer, Tehrany and others,
 2023): its five recommendations, the engine as it is and against each. 004, \"A Media-Aware Cloud Storage Acceleration Layer (CSAL) Cache Solution\" (Zhou and others, 2023), Figures 6 to 10: zonal
 block on an Optane drive and a QLC drive beside the QLC drive and a TLC drive alone, scaled down; tenants in zones of their own. all: how many cells of each paper came
-out how near; --page writes that into a page, between the lines that its message names, --html makes a page of it.
+out how near. --page writes that into a page, between the lines that its message names, of one paper as well; --html makes a page
+of all.
 
 The drives are the models zn540 and sn540, and in paper 004 guesses; no constant of theirs was fitted to a cache. docs/lab.md
 says how the runs are made, docs/results/papers.md what came out.
@@ -31,7 +32,7 @@ Every run takes one core and up to 3 GiB. With --keep a run that was done before
 
 Examples: zonal lab paper 000 --table 5
           zonal lab paper 001 --figure 6,7
-          zonal lab paper 002 --keep lab-papers
+          zonal lab paper 002 --table 1,2 --keep lab-papers
           zonal lab paper 004 --figure 6,7
           zonal lab paper 000 --keep lab-papers --ours
           zonal lab paper 000 --table 5,6 --json
@@ -49,7 +50,7 @@ pub(crate) struct Args {
     /// Also the same drives and workloads under Zonal's own defaults
     #[arg(long)]
     ours: bool,
-    /// Write the scoreboard of all papers into this page
+    /// Write how many cells came out how near into this page, in place of what it says of the same papers
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
     /// Write the scoreboard of all papers as a page of HTML
@@ -86,12 +87,21 @@ impl FromStr for Papers {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let choice = Choice { tables: args.tables.clone(), figures: args.figures.clone() };
     match args.papers {
-        Papers::One(_) if args.page.is_some() || args.html.is_some() => Err(Failure::request(
-            "--page and --html are for the scoreboard: write zonal lab paper all",
-        )),
+        Papers::One(_) if args.html.is_some() => {
+            Err(Failure::request("--html is for the scoreboard: write zonal lab paper all"))
+        }
+        Papers::One(_) if args.page.is_some() && choice != Choice::default() => {
+            Err(Failure::request(
+                "a row of the scoreboard is of all tables and figures: leave --table and --figure out",
+            ))
+        }
         Papers::One(paper) => {
             paper.check(&choice).map_err(Failure::request)?;
             let report = report(paper, &choice, args)?;
+            if let Some(page) = &args.page {
+                let scoreboard = Scoreboard::of(std::slice::from_ref(&report));
+                scoreboard.write(page).map_err(Failure::work)?;
+            }
             if args.json { print::json(&report) } else { print::text(&report.to_string()) }
         }
         Papers::All if choice != Choice::default() || args.ours => Err(Failure::request(
@@ -102,7 +112,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn scoreboard(args: &Args) -> Result<(), Failure> {
-    let reports = Paper::ALL.map(|paper| report(paper, &Choice::default(), args));
+    let reports = Paper::ALL.map(|paper| report(paper, &paper.scored(), args));
     let reports: Result<Vec<Report>, Failure> = reports.into_iter().collect();
     let scoreboard = Scoreboard::of(&reports?);
     if let Some(page) = &args.page {

@@ -1,0 +1,175 @@
+//! The engine that serves users under paper 002's workloads, on its drive: what of the paper is Zonal's to do.
+//!
+//! CacheBench writes to the cache; Zonal is written to by nobody, it fetches what it misses. So a get asks for an object, which is one
+//! chunk of its own size if it has no more than 256 KiB, and comes from an origin that takes no time; and what CacheBench sets is
+//! written to the origin, so it is removed here. As many threads ask as there, and a request costs them what it cost
+//! CacheLib's, so that both are asked as much.
+
+use serde::{Deserialize, Serialize};
+use zonal_base::{Bytes, Nanos, Rng};
+use zonal_emulator::{Profile, Tags, ZonedDrive};
+
+use super::super::Ours;
+use super::{Done, MEMORY, Room, Scheme, Settings, ZCacheLib, request_cpu};
+use crate::CachePool;
+use crate::experiment::{GIB, Run};
+use crate::simulated::cachelib;
+use crate::simulated::{
+    Latency, Load, Measures, OriginTimes, Pool, Settings as OfCache, Simulated, Timed,
+};
+
+/// A workload under Zonal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) struct Served {
+    workload: CachePool,
+    /// The zones, the memory and the keys are so many times fewer.
+    smaller: u32,
+    /// Requests before anything is measured, and those that are.
+    requests: (u64, u64),
+    seed: u64,
+}
+
+/// What came of the requests that are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) struct Came {
+    gets: u64,
+    hits: u64,
+    got: u64,
+    /// Bytes written to the drive.
+    written: u64,
+    /// And before.
+    written_before: u64,
+    took_ns: u64,
+    get: Latency,
+}
+
+const SMALLER: u32 = 16;
+
+/// What Zonal keeps unless it is told otherwise.
+const POLICY: &str = "flow";
+
+/// Workloads whose objects are worth a chunk. Those of `flat` have 335 bytes on average, and a chunk takes 4 KiB of flash at least:
+/// a drive would hold a twelfth of them.
+const WORKLOADS: [CachePool; 2] = [CachePool::L2Wc, CachePool::L2Reg];
+
+/// What is run.
+pub(in super::super) fn experiments() -> Vec<Served> {
+    let of = |workload| Served {
+        workload,
+        smaller: SMALLER,
+        requests: match workload {
+            CachePool::L2Wc => (6_000_000, 2_000_000),
+            _ => (10_000_000, 2_000_000),
+        },
+        seed: 1,
+    };
+    WORKLOADS.map(of).to_vec()
+}
+
+impl Run for Served {
+    type Outcome = Came;
+
+    fn run(&self, on_progress: &dyn Fn(f64)) -> Result<Came, String> {
+        let mut profile = Profile::zn540();
+        profile.geometry.zone_count = Room::WHOLE.zones / self.smaller;
+        let medium = Box::new(Tags::new(&profile.geometry));
+        let drive = ZonedDrive::new(profile, self.seed, medium);
+        let chunk = zonal_cache::Settings::CHUNK;
+        let settings = OfCache {
+            chunk,
+            get: chunk,
+            policy: POLICY.parse().map_err(|error| format!("{POLICY}: {error}"))?,
+            memory: Bytes(MEMORY.0 / u64::from(self.smaller)),
+            tasks: self.workload.threads(),
+            origin: OriginTimes::each(Nanos(0)),
+            seed: self.seed,
+        };
+        let started = Simulated::start(drive, &settings);
+        let mut simulated = started.map_err(|error| error.to_string())?;
+        let (before, after) = self.requests;
+        let load = |count: u64, seed: u64| {
+            Load::Pool(Box::new(Pool {
+                requests: self.workload.requests(f64::from(self.smaller)),
+                chance: Rng::new(seed),
+                all: count,
+                left: count,
+                cost: request_cpu(self.workload),
+            }))
+        };
+        let part = before as f64 / (before + after) as f64;
+        simulated.run(load(before, self.seed), &|done| on_progress(done * part))?;
+        let written_before = simulated.cache().log().stats().device_written_bytes;
+        simulated.measure(Nanos::MAX);
+        let rest = |done: f64| on_progress(part + done * (1.0 - part));
+        let came = simulated.run(load(after, self.seed + 1), &rest)?;
+        let measures: Measures = simulated.take_measures().expect("they were asked for");
+        Ok(Came {
+            gets: came.gets,
+            hits: came.hits,
+            got: came.bytes,
+            written: simulated.cache().log().stats().device_written_bytes - written_before,
+            written_before,
+            took_ns: came.took.0,
+            get: measures.latency(Timed::Get),
+        })
+    }
+}
+
+/// Each workload under Z-CacheLib and under Zonal.
+pub(in super::super) fn rows(done: &[Done<Settings>], served: &[Done<Served>]) -> Vec<Ours> {
+    let of = |one: &Done<Served>| {
+        let Served { workload, .. } = one.experiment;
+        let theirs = ZCacheLib::new(Scheme::ZCacheLib, workload).settings();
+        let theirs = done.iter().find(|done| done.experiment == theirs);
+        let theirs = theirs.map(|done| of_theirs(workload, &done.outcome));
+        theirs.into_iter().chain([of_ours(workload, &one.outcome)])
+    };
+    served.iter().flat_map(of).collect()
+}
+
+fn of_theirs(workload: CachePool, outcome: &cachelib::Outcome) -> Ours {
+    Ours {
+        row: workload.to_string(),
+        origin_latency_ms: 0.0,
+        cache: "z-cachelib",
+        tasks: workload.threads(),
+        get_gib_per_s: outcome.window_got as f64 / GIB * 1e9 / outcome.window.0.max(1) as f64,
+        get_p99_ms: outcome.request.p99_ns as f64 / 1e6,
+        hit_ratio: outcome.hit_ratio(),
+        written_for_got: outcome.written_for_got(),
+        write_amplification: outcome.write_amplification(),
+    }
+}
+
+fn of_ours(workload: CachePool, came: &Came) -> Ours {
+    Ours {
+        row: workload.to_string(),
+        origin_latency_ms: 0.0,
+        cache: "zonal",
+        tasks: workload.threads(),
+        get_gib_per_s: came.got as f64 / GIB * 1e9 / came.took_ns.max(1) as f64,
+        get_p99_ms: came.get.p99_ns as f64 / 1e6,
+        hit_ratio: came.hits as f64 / came.gets.max(1) as f64,
+        written_for_got: came.written as f64 / came.got.max(1) as f64,
+        // A drive with zones programs what it is given.
+        write_amplification: 1.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A 226th of the drive: 4 zones, and requests enough to go round.
+    #[test]
+    fn zonal_serves_what_cachebench_asks_for() {
+        let served =
+            Served { workload: CachePool::L2Wc, smaller: 150, requests: (60_000, 20_000), seed: 1 };
+        let came = served.run(&|_| ()).expect("it can be run");
+        // 74 of 100 requests are gets; the others are of objects that nobody asks for.
+        let part = came.gets as f64 / served.requests.1 as f64;
+        assert!((0.72..0.76).contains(&part), "{came:?}");
+        assert!(came.gets / 2 < came.hits && 0 < came.written, "{came:?}");
+        assert_eq!(served.run(&|_| ()), Ok(came));
+    }
+}
