@@ -2,11 +2,11 @@
 //!
 //! Uses: `device` (its ports), `runtime`, `base`. Knows nothing of: NBD, files, sockets, threads, real time.
 //! Read in this order: `export`, `layout`, `settings`, `format`, `map`, `state`, `shaper`; then the paths: `write`, `flush`,
-//! `read`, `trim`, `pages`, `throttle`, `compact`, `collect`, `relocate`, `tier`; then `open`, `scan`, `sightings`, `recover`.
+//! `read`, `trim`, `pages`, `throttle`, `compact`, `again`, `collect`, `relocate`, `tier`; then `open`, `scan`, `sightings`, `recover`.
 //!
 //! Writes go to a log on the *buffer* tier, many of them in one device write, and are acknowledged when the device has
-//! answered it. Compaction takes the oldest zone of that log, leaves out what was overwritten or trimmed meanwhile, and
-//! writes the rest in large pieces to zones of the *capacity* tier, each tenant to its own. Collection empties zones of the
+//! answered it. Compaction takes the oldest zone of that log, leaves out what was overwritten or trimmed meanwhile, lets
+//! go round once more what is written often, and writes the rest in large pieces to zones of the *capacity* tier, each tenant to its own. Collection empties zones of the
 //! capacity tier in which little is left. A map says where each block of 4 KiB lies; in memory, or in part on the capacity tier.
 //!
 //! Who turns the crank: nobody here. [`Shaper::open`] starts its tasks on the executor whose spawner it is given; the host
@@ -26,6 +26,7 @@
 
 extern crate alloc;
 
+mod again;
 mod collect;
 mod compact;
 mod export;

@@ -15,6 +15,8 @@ pub enum Planted {
     MapEarly,
     /// Compaction puts what it moved into the map, whatever was written meanwhile.
     CompactionStale,
+    /// A block that went round in the buffer comes into the map, whatever was written meanwhile.
+    RoundStale,
     /// A zone of the buffer is reset with the trims in it.
     TrimResurrected,
     /// A zone is reset while reads from it are under way.

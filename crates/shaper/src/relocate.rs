@@ -16,6 +16,7 @@ use alloc::vec::Vec;
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Contents, Payload, index};
 use zonal_device::DeviceError;
 
+use crate::again::Sender;
 use crate::format::{DATA_BLOCKS, Entry, Key, Kind, SEGMENT_BLOCKS};
 use crate::layout::Spot;
 use crate::planted::Planted;
@@ -41,6 +42,8 @@ pub(crate) struct Mover {
     inner: Rc<Inner>,
     cause: Cause,
     streams: Vec<Stream>,
+    /// What stays in the buffer.
+    again: Sender,
     flying: VecDeque<Flying>,
     /// Segments that the device refused, to be written again.
     refused: VecDeque<Flying>,
@@ -61,10 +64,10 @@ struct Gathered {
 
 /// One block on its way.
 #[derive(Clone, Copy)]
-struct Moved {
-    entry: Entry,
+pub(crate) struct Moved {
+    pub(crate) entry: Entry,
     /// Where the map must still say that it lies.
-    from: Spot,
+    pub(crate) from: Spot,
 }
 
 struct Flying {
@@ -78,7 +81,15 @@ impl Mover {
     pub(crate) fn new(inner: Rc<Inner>, cause: Cause) -> Self {
         let streams = (0..inner.streams_per_mover()).map(|_| Stream::default()).collect();
         let (flying, refused) = (VecDeque::new(), VecDeque::new());
-        Self { inner, cause, streams, flying, refused, refused_in_a_row: 0 }
+        Self {
+            inner,
+            cause,
+            streams,
+            again: Sender::default(),
+            flying,
+            refused,
+            refused_in_a_row: 0,
+        }
     }
 
     /// Goes on with zones that an earlier opening left half full. Requires: nothing was moved yet, and there are no more of them than
@@ -117,6 +128,9 @@ impl Mover {
             key.kind() == Kind::Lost || buffer.checksum(self.inner.checksum(), &seed, part) == check
         };
         match found.filter(fits) {
+            Some(found) if self.again.wants(&self.inner, &moved) => {
+                self.again.push(&self.inner, moved, found).await
+            }
             Some((buffer, at)) => self.push(moved, buffer, at).await,
             None => self.move_lost(key, sequence, moved.from).await,
         }

@@ -6,6 +6,7 @@ use core::cmp::Reverse;
 
 use zonal_base::{BLOCK_BYTES, index, low_u32};
 
+use crate::again::Rounds;
 use crate::format::{DATA_BLOCKS, Key, Kind};
 use crate::layout::{Layout, Spot, Zone};
 use crate::map::{Map, Merge, Switched};
@@ -54,6 +55,8 @@ pub(crate) struct ZoneFacts {
     pub(crate) written: u32,
     /// Blocks that the map names.
     pub(crate) live: u32,
+    /// Of the capacity tier: how many had been begun then, this one included; 0 if an earlier opening did.
+    pub(crate) begun: u64,
     /// Reads under way.
     pub(crate) pins: u32,
     /// Of the buffer: pages in which blocks were trimmed by entries that stand here.
@@ -69,6 +72,9 @@ pub(crate) struct State {
     counts: [[u32; USES]; 2],
     pub(crate) map: Map,
     pub(crate) log: Log,
+    pub(crate) rounds: Rounds,
+    /// Zones of the capacity tier that were begun.
+    pub(crate) zones_begun: u64,
     /// Blocks that may yet be taken in while compaction is behind; below 0 for what was taken beyond.
     pub(crate) grants: i64,
     /// All that was granted has been used: nobody is let in before there is enough for a segment.
@@ -108,6 +114,7 @@ impl State {
             number: 0,
             written: 0,
             live: 0,
+            begun: 0,
             pins: 0,
             trimmed: BTreeSet::new(),
             torn: Vec::new(),
@@ -122,6 +129,8 @@ impl State {
             counts,
             map,
             log: Log::default(),
+            rounds: Rounds::new(layout),
+            zones_begun: 0,
             grants: 0,
             is_paused: true,
             next_sequence: 1,
@@ -214,6 +223,10 @@ impl State {
         }
         let zone = self.empty[usize::from(tier.id())].front().copied()?;
         self.set_usage(layout, zone, ZoneUse::Open);
+        if tier == Tier::Capacity {
+            self.zones_begun += 1;
+            self.zone_mut(zone).begun = self.zones_begun;
+        }
         Some(zone)
     }
 
@@ -238,14 +251,15 @@ impl State {
         self.mapped[usize::from(tenant)] += 1;
     }
 
-    /// The map says from now on that `key` lies at `spot`. `known`: where it lay, for whoever knows it.
+    /// The map says from now on that `key` lies at `spot`. `known`: where it lay, for whoever knows it. What is dead from now on, if
+    /// that is known, comes back.
     pub(crate) fn publish(
         &mut self,
         layout: &Layout,
         tenant: u16,
         (key, known): (Key, Option<Spot>),
         spot: Spot,
-    ) {
+    ) -> Spot {
         let was = self.map.set(key, spot, known);
         self.release(layout, was.spot);
         if spot != Spot::NONE {
@@ -257,6 +271,7 @@ impl State {
             *mapped += i64::from(spot != Spot::NONE);
             *mapped -= i64::from(was.is_mapped);
         }
+        was.spot
     }
 
     /// A block is dead.

@@ -11,6 +11,8 @@ pub struct TenantStats {
     pub user_trimmed_bytes: u64,
     /// Data that the buffer tier was given.
     pub buffer_written_bytes: u64,
+    /// Data that compaction wrote to the buffer tier again, not in `buffer_written_bytes`: it had been written often.
+    pub second_round_bytes: u64,
     /// Data that compaction wrote to the capacity tier. What is missing to `buffer_written_bytes` was overwritten or trimmed
     /// in time, or is still in the buffer.
     pub compacted_bytes: u64,

@@ -18,6 +18,7 @@ use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Lba, Payload, index, low_u32};
 use zonal_device::{Completion, DeviceError, whole_blocks};
 use zonal_runtime::Event;
 
+use crate::again::Copied;
 use crate::format::{DATA_BLOCKS, ENTRIES_MAX, Entry, Key, Kind, PAGE_SPAN, TRIM_BLOCKS};
 use crate::layout::Spot;
 use crate::planted::Planted;
@@ -35,7 +36,7 @@ pub(crate) const WRITE_TRIES: u32 = 8;
 /// What waits for the buffer device.
 #[derive(Default)]
 pub(crate) struct Log {
-    queue: VecDeque<Item>,
+    pub(crate) queue: VecDeque<Item>,
     /// Blocks of it, and of those who are about to enter.
     pub(crate) queued_blocks: u64,
     /// Of each segment under way, the first sequence.
@@ -45,7 +46,7 @@ pub(crate) struct Log {
 /// A part of somebody's write or trim.
 pub(crate) struct Item {
     extent: Extent,
-    what: What,
+    pub(crate) what: What,
     /// What it takes of the queue's room: its blocks, of a trim one, however often that is split.
     room: u64,
     ticket: Rc<Ticket>,
@@ -53,6 +54,8 @@ pub(crate) struct Item {
 
 pub(crate) enum What {
     Data(Payload),
+    /// A block that goes round in the buffer.
+    Again(Copied),
     Hole,
 }
 
@@ -138,8 +141,7 @@ impl Inner {
         let ticket = Rc::new(Ticket::default());
         let mut state = self.state.borrow_mut();
         for mut item in items {
-            ticket.parts_left.set(ticket.parts_left.get() + 1);
-            item.ticket = ticket.clone();
+            item.share(&ticket);
             state.log.queue.push_back(item);
         }
         if let Some(error) = state.failure {
@@ -170,6 +172,7 @@ impl Inner {
                 return;
             }
             let Some(first) = flying.front_mut() else {
+                self.turn_back(open.as_ref());
                 self.give_up_if_full();
                 self.queued.wait().await;
                 continue;
@@ -261,7 +264,7 @@ impl Inner {
         let (mut taken, mut trimmed) = (0, 0);
         while let Some(first) = state.log.queue.front() {
             let fits = match first.what {
-                What::Data(_) => (room - taken).min(ENTRIES_MAX - entries.len()),
+                What::Data(_) | What::Again(_) => (room - taken).min(ENTRIES_MAX - entries.len()),
                 // No more than so many of one segment: the map takes all of them in at one instant.
                 What::Hole => {
                     usize::from(entries.len() < ENTRIES_MAX) * index(TRIM_BLOCKS - trimmed)
@@ -287,6 +290,11 @@ impl Inner {
                     trimmed += blocks.0;
                     let check = low_u32(index(blocks.0));
                     entries.push(Entry { key, sequence: sequence(), check });
+                }
+                What::Again(Copied { moved, data: block }) => {
+                    entries.push(moved.entry);
+                    taken += 1;
+                    data.push(block.clone());
                 }
                 What::Data(payload) => {
                     for n in 0..blocks.0 {
@@ -317,7 +325,7 @@ impl Inner {
         drop(state);
         self.queue_room.notify_one();
         for (item, _) in flying.parts {
-            item.ticket.end_part();
+            item.end();
         }
     }
 
@@ -331,13 +339,14 @@ impl Inner {
         for (item, spot) in &flying.parts {
             let Extent { export, first, blocks } = item.extent;
             let tenant = self.tenant_of(export);
-            match item.what {
+            match &item.what {
+                What::Again(copied) => self.publish_again(&mut state, &copied.moved, *spot),
                 What::Data(_) => {
                     state.tenant_mut(tenant).buffer_written_bytes += blocks.bytes().0;
                     for n in 0..blocks.0 {
                         let spot = spot.plus(low_u32(index(n)));
                         let key = Key::data(export, first.0 + n);
-                        state.publish(&self.layout, tenant, (key, None), spot);
+                        state.publish_written(&self.layout, tenant, key, spot);
                     }
                 }
                 What::Hole => {
@@ -418,8 +427,21 @@ impl Item {
         let room = match what {
             What::Data(_) => extent.blocks.0,
             What::Hole => 1,
+            // No user waits for room on its account.
+            What::Again(_) => 0,
         };
         Self { extent, what, room, ticket: Rc::default() }
+    }
+
+    /// It is a part of what this one waits for.
+    pub(crate) fn share(&mut self, ticket: &Rc<Ticket>) {
+        ticket.parts_left.set(ticket.parts_left.get() + 1);
+        self.ticket = ticket.clone();
+    }
+
+    /// Whoever waits for it is told.
+    pub(crate) fn end(self) {
+        self.ticket.end_part();
     }
 
     /// Leaves its first blocks, and returns the rest if there is any.
@@ -430,6 +452,7 @@ impl Item {
         let Extent { export, first, blocks: all } = self.extent;
         let (what, room) = match &mut self.what {
             What::Hole => (What::Hole, 0),
+            What::Again(_) => return None,
             What::Data(payload) => {
                 let at = index(blocks.bytes().0);
                 let rest = payload.slice(at..payload.len());

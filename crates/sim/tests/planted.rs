@@ -45,10 +45,11 @@ static BUGS: [(&str, Options); 22] = [
     ("a full zone keeps its active slot", of_log(Log::SlotLeaked)),
 ];
 
-static BLOCK_BUGS: [(&str, Block); 11] = [
+static BLOCK_BUGS: [(&str, Block); 12] = [
     ("block device: a flush is acknowledged and not done", Block::FlushLost),
     ("block device: in the map before the device answered", Block::MapEarly),
     ("block device: compaction overwrites what is newer", Block::CompactionStale),
+    ("block device: a second round overwrites what is newer", Block::RoundStale),
     ("block device: compaction forgets trims", Block::TrimResurrected),
     ("block device: a zone is reset under a read", Block::CollectionRace),
     ("block device: a zone is reset before its copies are flushed", Block::CopyNotFlushed),

@@ -67,6 +67,8 @@ pub(crate) struct Tenant {
     pub(crate) user_read_bytes: u64,
     pub(crate) user_trimmed_bytes: u64,
     pub(crate) buffer_written_bytes: u64,
+    /// Data that went round in the buffer in place of being moved on.
+    pub(crate) second_round_bytes: u64,
     pub(crate) compacted_bytes: u64,
     pub(crate) collected_bytes: u64,
     pub(crate) map_bytes: u64,

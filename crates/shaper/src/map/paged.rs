@@ -28,6 +28,7 @@ use place::{CHANGED, NUMBER_MASK, Place, RELEASED, WANTED, WANTED_MASK};
 
 use super::Was;
 use crate::Export;
+use crate::again::heat_bytes;
 use crate::layout::{Layout, Spot};
 
 /// Blocks whose places share a page: as many as fit one block.
@@ -474,7 +475,7 @@ pub(crate) fn page_check(checksum: Checksum, page: PageId, bytes: &[u8]) -> u32 
 /// What does not depend on how much is in memory: bits, and what is known of each page.
 fn fixed_bytes(layout: &Layout, exports: &[Export]) -> usize {
     let pages: u64 = exports.iter().map(|export| export.blocks.0.div_ceil(MAP_PAGE_BLOCKS)).sum();
-    index(pages) * size_of::<PageFacts>() + index(layout.blocks()) / 8
+    index(pages) * size_of::<PageFacts>() + index(layout.blocks()) / 8 + heat_bytes(layout)
 }
 
 #[cfg(test)]

@@ -39,6 +39,25 @@ type Piece = (Buffer, Vec<(u32, Header)>);
 impl Mover {
     /// Moves everything that the map names in the zone. Afterwards it names nothing there.
     pub(crate) async fn move_all(&mut self, zone: Zone) -> Result<(), BlockError> {
+        if self.cause == Cause::Compaction {
+            self.again.begin(&self.inner, zone);
+            self.move_segments(zone).await?;
+            self.again.finish(&self.inner).await?;
+            if self.inner.state.borrow().zone(zone).live == 0 {
+                return Ok(());
+            }
+            // What was turned back is moved on.
+        }
+        self.move_segments(zone).await?;
+        // What the headers that could be read did not tell.
+        if 0 < self.inner.state.borrow().zone(zone).live {
+            self.move_orphans(zone).await?;
+            self.finish().await?;
+        }
+        Ok(())
+    }
+
+    async fn move_segments(&mut self, zone: Zone) -> Result<(), BlockError> {
         let (mut at, mut ahead) = (0, None);
         loop {
             let (written, live) = {
@@ -76,20 +95,15 @@ impl Mover {
             }
             at = next;
         }
-        self.finish().await?;
-        // What the headers that could be read did not tell.
-        if 0 < self.inner.state.borrow().zone(zone).live {
-            self.move_orphans(zone).await?;
-            self.finish().await?;
-        }
-        Ok(())
+        self.finish().await
     }
 
     /// A segment is done with. Its blocks come back.
-    fn end_segment(&self, header: &Header) -> u32 {
+    fn end_segment(&mut self, header: &Header) -> u32 {
         let blocks = 1 + header.blocks();
         if self.cause == Cause::Compaction {
-            let resumes = self.inner.state.borrow_mut().grant(&self.inner, u64::from(blocks));
+            let left = u64::from(blocks.saturating_sub(self.again.take_sent()));
+            let resumes = self.inner.state.borrow_mut().grant(&self.inner, left);
             if resumes {
                 // All at once, in their order: so they share a segment.
                 self.inner.queue_room.notify_all();
@@ -153,10 +167,14 @@ impl Mover {
             has_block(&self.inner.exports, entry.key)
                 && state.still_names(&self.inner.layout, entry.key, *from)
         };
-        places
+        let live: Vec<Moved> = places
             .filter(|place| is_live(place))
             .map(|(from, entry)| Moved { entry: *entry, from })
-            .collect()
+            .collect();
+        if self.cause == Cause::Compaction {
+            state.note_copies(header, &live);
+        }
+        live
     }
 
     /// Moves what the map still names of a segment.

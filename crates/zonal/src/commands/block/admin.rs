@@ -183,6 +183,7 @@ impl Admin {
             user_read_bytes: stats.user_read_bytes,
             user_trimmed_bytes: stats.user_trimmed_bytes,
             buffer_written_bytes: stats.buffer_written_bytes,
+            second_round_bytes: stats.second_round_bytes,
             compacted_bytes: stats.compacted_bytes,
             collected_bytes: stats.collected_bytes,
             map_bytes: stats.map_bytes,

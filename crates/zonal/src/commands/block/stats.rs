@@ -70,6 +70,11 @@ fn of_data(stats: &BlockStats) -> Vec<(&'static str, String)> {
         sum(|of| of.collected_bytes),
         stats.now.capacity_zones.empty
     );
+    let compaction = format!(
+        "{} moved to the capacity device, {} written to the buffer again",
+        sum(|of| of.compacted_bytes),
+        sum(|of| of.second_round_bytes)
+    );
     let map = format!(
         "{} of it and {} of trims written, {} in memory",
         size(stats.devices.map_written_bytes),
@@ -80,7 +85,7 @@ fn of_data(stats: &BlockStats) -> Vec<(&'static str, String)> {
         ("users", users),
         ("stored", sum(|of| of.stored_bytes)),
         ("buffer", buffer),
-        ("compaction", format!("{} moved to the capacity device", sum(|of| of.compacted_bytes))),
+        ("compaction", compaction),
         ("collection", collection),
         ("map", map),
         ("metadata", format!("{} written", sum(|of| of.metadata_bytes))),
