@@ -2,10 +2,12 @@
 
     client -------------------------> toxiproxy (latency) -> versitygw -> a folder
     client -> zonal serve ----------> toxiproxy (latency) -> versitygw
+    client -> the same files, in the folder
 
 Each client asks for all columns, and for the sum of one, of the same set of files: directly at the
-origin (after a run that does not count, so that nobody pays for what a client does once), and through
-Zonal in each freshness mode, once while nothing is cached and then again. Answers must be equal.
+origin (after a run that does not count, so that nobody pays for what a client does once), as files of
+its own machine, which is as soon as any cache could answer, and through Zonal in each freshness mode,
+once while nothing is cached and then again. Answers must be equal.
 """
 
 import argparse
@@ -20,6 +22,7 @@ import tempfile
 import time
 import urllib.request
 
+import duckdb
 import polars
 import pyarrow
 import pyarrow.compute
@@ -34,6 +37,7 @@ import s3_clients
 
 TOXIPROXY = servers.ROOT / ".tools/bin/toxiproxy"
 FOLDER = "set"
+FILES_OF_SET = f"{s3_clients.BUCKET}/{FOLDER}/*.parquet"
 # Files of the set, and row groups of each: of 16 MiB in a set of 1 GiB, as Spark and DuckDB write them.
 FILES = 16
 GROUPS = 4
@@ -82,6 +86,7 @@ class Line:
     query: str
     mode: str
     direct: float
+    files: float
     first: float
     second: float
     own: float
@@ -92,7 +97,8 @@ def line(each):
     verdict = "" if each.is_right else " **wrong**"
     return (
         f"| {each.client} | {each.query} | {each.mode} | {each.direct:.2f} | {each.first:.2f} "
-        f"| {each.second:.2f} | {each.direct / each.second:.1f} x{verdict} | {each.own:.2f} |"
+        f"| {each.second:.2f} | {each.direct / each.second:.1f} x{verdict} "
+        f"| {each.files:.2f} | {each.direct / each.files:.1f} x | {each.own:.2f} |"
     )
 
 
@@ -101,24 +107,28 @@ def measured(asked, far, folder, zonal):
     client, query, ask = asked
     expected, *_ = timed(ask, far)
     direct = [timed(ask, far) for _ in range(RUNS)]
+    # The folder of the origin, which the kernel has in memory.
+    files = [timed(ask, folder / "objects") for _ in range(RUNS)]
     for mode in MODES:
         with cache(zonal, folder, far, mode) as gateway:
             first = timed(ask, gateway)
             # What was read is on flash within half a second.
             time.sleep(1)
             second = [timed(ask, gateway) for _ in range(RUNS)]
-        is_right = all(answer == expected for answer, *_ in [*direct, first, *second])
-        took = [statistics.mean(took for _, took, _ in each) for each in (direct, [first], second)]
+        answers = [*direct, *files, first, *second]
+        is_right = all(answer == expected for answer, *_ in answers)
+        runs = direct, files, [first], second
+        took = [statistics.mean(took for _, took, _ in each) for each in runs]
         own = statistics.mean(own for *_, own in second)
         found = Line(client, query, mode, *took, own, is_right)
         print(line(found), file=sys.stderr, flush=True)
         yield found
 
 
-def timed(ask, endpoint):
+def timed(ask, place):
     """The answer, of a whole set what tells it from another one, how long it took, and the client's CPU for it."""
     begin, busy = time.perf_counter(), time.process_time()
-    answer = ask(endpoint)
+    answer = ask(place)
     took, own = time.perf_counter() - begin, time.process_time() - busy
     return facts(answer) if isinstance(answer, pyarrow.Table) else answer, took, own
 
@@ -227,45 +237,54 @@ def texts(chance, rows):
 # --- What is asked.
 
 
-def pyarrow_set(endpoint):
-    filesystem = table_clients.pyarrow_filesystem(endpoint)
+# Of an endpoint, or of a folder that has buckets as folders.
+
+
+def pyarrow_set(place):
+    if isinstance(place, pathlib.Path):
+        return pyarrow.dataset.dataset(place / s3_clients.BUCKET / FOLDER)
+    filesystem = table_clients.pyarrow_filesystem(place)
     return pyarrow.dataset.dataset(f"{s3_clients.BUCKET}/{FOLDER}", filesystem=filesystem)
 
 
-def pyarrow_whole(endpoint):
-    return pyarrow_set(endpoint).to_table()
+def pyarrow_whole(place):
+    return pyarrow_set(place).to_table()
 
 
-def pyarrow_column(endpoint):
-    column = pyarrow_set(endpoint).to_table(columns=[COLUMN])[COLUMN]
+def pyarrow_column(place):
+    column = pyarrow_set(place).to_table(columns=[COLUMN])[COLUMN]
     return round(pyarrow.compute.sum(column).as_py(), 3)
 
 
-def polars_set(endpoint):
-    options = table_clients.object_store_options(endpoint)
-    return polars.scan_parquet(f"s3://{s3_clients.BUCKET}/{FOLDER}/*.parquet", storage_options=options)
+def polars_set(place):
+    if isinstance(place, pathlib.Path):
+        return polars.scan_parquet(place / FILES_OF_SET)
+    options = table_clients.object_store_options(place)
+    return polars.scan_parquet(f"s3://{FILES_OF_SET}", storage_options=options)
 
 
-def polars_whole(endpoint):
-    return polars_set(endpoint).collect().to_arrow()
+def polars_whole(place):
+    return polars_set(place).collect().to_arrow()
 
 
-def polars_column(endpoint):
-    return round(polars_set(endpoint).select(polars.col(COLUMN).sum()).collect().item(), 3)
+def polars_column(place):
+    return round(polars_set(place).select(polars.col(COLUMN).sum()).collect().item(), 3)
 
 
-def duckdb_ask(endpoint, query):
-    connection = table_clients.duckdb_connection(endpoint)
-    files = f"s3://{s3_clients.BUCKET}/{FOLDER}/*.parquet"
+def duckdb_ask(place, query):
+    if isinstance(place, pathlib.Path):
+        connection, files = duckdb.connect(), place / FILES_OF_SET
+    else:
+        connection, files = table_clients.duckdb_connection(place), f"s3://{FILES_OF_SET}"
     return connection.execute(f"SELECT {query} FROM read_parquet('{files}')")
 
 
-def duckdb_whole(endpoint):
-    return duckdb_ask(endpoint, "*").to_arrow_table()
+def duckdb_whole(place):
+    return duckdb_ask(place, "*").to_arrow_table()
 
 
-def duckdb_column(endpoint):
-    return round(duckdb_ask(endpoint, f"sum({COLUMN})").fetchone()[0], 3)
+def duckdb_column(place):
+    return round(duckdb_ask(place, f"sum({COLUMN})").fetchone()[0], 3)
 
 
 CLIENTS = {
@@ -276,17 +295,16 @@ CLIENTS = {
 PAGE = """# Tables, the second time
 
 Written by `make tables`, from `tests/clients/tables.py`, at commit {commit}: {files} Parquet files, {mib} MiB of numbers and texts that do
-not compress, at versitygw behind toxiproxy, which holds what it answers back for {latency} ms. Seconds; *direct* and *second* are means of {runs} runs;
-the client's CPU is that of all its threads during *second*.
+not compress, at versitygw behind toxiproxy, which holds what it answers back for {latency} ms. Seconds; *direct*, *second* and *files* are means of {runs} runs.
+*Files* is the same query over the same files on the client's own machine, in the kernel's memory: no cache can answer sooner, so the ratio beside it is the highest that could be reached here. The client's CPU is that of all its threads during *second*.
 
-| client | query | freshness | direct | through Zonal, first | second | direct / second | client's CPU |
-| --- | --- | --- | --- | --- | --- | --- | --- |
+| client | query | freshness | direct | through Zonal, first | second | direct / second | files | direct / files | client's CPU |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 {rows}
 
 ## What is not concluded
 
-- Client, cache, proxy and origin shared a machine of two cores: what a client computes is in all columns, and no cache can answer sooner. The last
-  column says how much of *second* that is: divided by two where a client uses both cores, by one where it does not (DuckDB, handing over all rows).
+- Client, cache, proxy and origin shared a machine of two cores: what a client computes is in all columns.
 - The proxy adds its own work to *direct* and *first*; of a real line of this latency, the width would count as well.
 """
 
