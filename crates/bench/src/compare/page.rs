@@ -55,7 +55,7 @@ servers take turns, so what the machine does besides falls on both. CPU is user 
 
 nbdkit's memory plug-in is the ceiling of NBD here: it copies blocks and stores nothing. Its file plug-in leaves them in the page cache until a
 flush. qemu-nbd writes a file past the page cache, as Zonal does, and by io_uring too. Zonal moves what it took to the larger file meanwhile: the
-buffer is an eighth of what clients see, so nearly all that is written lands on the same disk twice.
+buffer is an eighth of what clients see, so nearly all that is written lands on the same disk twice; how much of the disk's own rate that is has a row.
 ";
 
 const BLOCK_NOT_CONCLUDED: &str = "\
