@@ -80,7 +80,7 @@ fn make_object(object: &Path, link: &Path) -> std::io::Result<()> {
 
 /// Reads from `start`, counted over all objects, until told to stop; returns where it is then.
 fn read(address: &str, paths: &[String], start: u64, is_done: &AtomicBool) -> Result<u64, String> {
-    let text = |error: std::io::Error| format!("scan: {error}");
+    let text = |error: std::io::Error| format!("the scan of {address}: {error}");
     let mut stream = BufReader::new(TcpStream::connect(address).map_err(text)?);
     let (mut at, mut body) = (start, vec![0; zonal_base::index(RANGE_BYTES)]);
     while !is_done.load(Ordering::Relaxed) {
