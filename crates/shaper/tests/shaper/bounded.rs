@@ -166,6 +166,27 @@ fn pages_outlive_the_zones_in_which_they_lie() {
     rig.read(user, in_order());
 }
 
+/// Collection leaves a few zones empty, and the map would need more.
+#[test]
+fn a_device_that_was_filled_without_a_bound_is_refused_one_and_keeps_what_it_has() {
+    let shape = Shape { zone: Blocks(32), buffer_zones: 64, capacity_zones: 4096 };
+    let of = |map_memory| Settings { map_memory, ..Settings::default() };
+    let drives = Drives::new(shape, Contents::Bytes);
+    let user = of(MapMemory::Whole).exportable(&drives.layout(), 1).0;
+    let mut rig = Rig::open(drives, of(MapMemory::Whole), export(Blocks(user)));
+    rig.write(user, in_order());
+    let mut rng = Rng::new(13);
+    rig.write(user, move || rng.below(user));
+    let bounded = of(MapMemory::AtMost(Bytes(user * 2)));
+    let refused = Rig::try_open(rig.kill(), bounded, export(Blocks(user)));
+    let (error, drives) = refused.err().expect("there is no room");
+    let said = error.to_string();
+    assert!(said.starts_with("the map needs "), "{said}");
+    assert!(said.ends_with("before it is bounded"), "{said}");
+    let mut rig = Rig::open(*drives, of(MapMemory::Whole), export(Blocks(user)));
+    rig.read(user, in_order());
+}
+
 #[test]
 fn too_little_memory_for_a_map_is_refused_with_what_would_do() {
     let shape = Shape { zone: Blocks(960), buffer_zones: 6, capacity_zones: 64 };

@@ -10,8 +10,8 @@ use zonal_emulator::{
 };
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_shaper::{
-    Durability, Export, ExportId, Extent, Identity, Layout, OpenMode, Opening, Piece, Ports,
-    Settings, Shaper, Stats, TenantStats,
+    Durability, Export, ExportId, Extent, Identity, Layout, OpenError, OpenMode, Opening, Piece,
+    Ports, Settings, Shaper, Stats, TenantStats,
 };
 
 use crate::compact::Compact;
@@ -75,6 +75,19 @@ impl Drives {
         self.now
     }
 
+    /// As a process leaves them that is gone.
+    fn abandoned(mut self) -> Self {
+        for drive in [&mut self.buffer as &mut dyn ZonedDevice, &mut self.capacity] {
+            while let Some(next) = drive.next_event() {
+                self.now = self.now.max(next);
+                while drive.poll(self.now).is_some() {}
+            }
+        }
+        // The agreement about the zones is gone with it.
+        self.buffer.forget_zones();
+        self
+    }
+
     pub(crate) fn layout(&self) -> Layout {
         Layout::two_devices(*self.buffer.geometry(), *self.capacity.geometry())
     }
@@ -87,6 +100,16 @@ pub(crate) fn export(blocks: Blocks) -> Export {
 
 impl Rig {
     pub(crate) fn open(drives: Drives, settings: Settings, export: Export) -> Self {
+        let opened = Self::try_open(drives, settings, export);
+        opened.unwrap_or_else(|(error, _)| panic!("it is not opened: {error}"))
+    }
+
+    /// What is refused leaves the drives to somebody else.
+    pub(crate) fn try_open(
+        drives: Drives,
+        settings: Settings,
+        export: Export,
+    ) -> Result<Self, (OpenError, Box<Drives>)> {
         let executor = Executor::new(1024);
         executor.advance(drives.now);
         let classes = [
@@ -115,8 +138,10 @@ impl Rig {
         });
         let mut drives = drives;
         run(&executor, (&ports, &mut drives), || opened.borrow().is_some());
-        let shaper = opened.take().expect("it opens or fails").expect("nothing is broken");
-        Self { executor, shaper, ports, drives }
+        match opened.take().expect("it opens or fails") {
+            Ok(shaper) => Ok(Self { executor, shaper, ports, drives }),
+            Err(error) => Err((error, Box::new(drives.abandoned()))),
+        }
     }
 
     /// Writes `count` blocks that `draw` names.
@@ -184,16 +209,7 @@ impl Rig {
 
     /// The process is gone.
     pub(crate) fn kill(self) -> Drives {
-        let Self { drives: Drives { mut buffer, mut capacity, contents, mut now }, .. } = self;
-        for drive in [&mut buffer as &mut dyn ZonedDevice, &mut capacity] {
-            while let Some(next) = drive.next_event() {
-                now = now.max(next);
-                while drive.poll(now).is_some() {}
-            }
-        }
-        // The agreement about the zones is gone with it.
-        buffer.forget_zones();
-        Drives { buffer, capacity, contents, now }
+        self.drives.abandoned()
     }
 }
 
