@@ -89,7 +89,7 @@ pub(super) fn report(choice: &Choice, done: &[Done<Jobs>], tenants: &[Done<Tenan
     let drives = ["p5800x-optane", "zn540", "sn540"];
     let exhibits = tenancy::exhibits(tenants);
     let report = report.beside(exhibits, (tenants, tenancy::SEED), &drives);
-    Report { notes: notes(), ..report }
+    Report { notes: notes(choice), ..report }
 }
 
 /// What a run shows in a column.
@@ -109,18 +109,30 @@ fn wear(row: &str, outcome: &Outcome) -> f64 {
     }
 }
 
-fn notes() -> Vec<String> {
-    vec![
-        format!(
-            "scale: the drives alone are {DRIVE_SMALLER} times smaller, the block device {SHAPED_SMALLER} times; of zipf as many ranks are one block of the block device"
-        ),
-        "the drives' timing is a guess, not fitted to anything: their rates are not scored, and a rate says no more than what is slow beside what".into(),
-        format!(
-            "assumed: {} writes of each job under way, and in Figure 9 up to as many reads, {TARGET} a second; the paper says neither",
-            crate::jobs::DEPTH
-        ),
-        "Figure 10 prints no numbers, and does not say what its tenants write: the workloads are ours. The same writes come in the same order on each device, as much data on the SN540 as on its twin with zones".into(),
-    ]
+/// What is to be known of the figures that were chosen.
+fn notes(choice: &Choice) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !published(choice).is_empty() {
+        let of_reads = match choice.has("figure 9") {
+            true => format!(
+                ", and in Figure 9 up to as many reads, {TARGET} a second; the paper says neither"
+            ),
+            false => "; the paper does not say it".into(),
+        };
+        notes.extend([
+            format!(
+                "scale: the drives alone are {DRIVE_SMALLER} times smaller, the block device {SHAPED_SMALLER} times; of zipf as many ranks are one block of the block device"
+            ),
+            "the drives' timing is a guess, not fitted to anything: their rates are not scored, and a rate says no more than what is slow beside what".into(),
+            format!("assumed: {} writes of each job under way{of_reads}", crate::jobs::DEPTH),
+        ]);
+    }
+    if choice.has("figure 10") {
+        notes.push(
+            "Figure 10 prints no numbers, and does not say what its tenants write: the workloads are ours. The same writes come in the same order on each device, as much data on the SN540 as on its twin with zones".into(),
+        );
+    }
+    notes
 }
 
 /// What a figure shows.
@@ -194,5 +206,22 @@ fn of_ratio(claim: &str, published: f64, here: f64) -> Claim {
         here: text(here),
         verdict,
         why: String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_of_the_figures_that_were_chosen() {
+        let of = |figures: &[u32]| notes(&Choice { tables: Vec::new(), figures: figures.to_vec() });
+        let [tenants] = &of(&[10])[..] else { panic!("one note: {:?}", of(&[10])) };
+        assert!(tenants.starts_with("Figure 10 "), "{tenants}");
+        let writes = of(&[6]);
+        assert_eq!(writes.len(), 3);
+        assert!(!writes.iter().any(|note| note.contains("Figure ")), "{writes:?}");
+        assert!(of(&[9])[2].contains("in Figure 9"));
+        assert_eq!(of(&[9, 10]), notes(&Choice::default()));
     }
 }
