@@ -99,6 +99,8 @@ impl Advice {
         let mut words = vec![self.what_to_take(), self.what_it_gives()];
         words.extend(self.what_it_costs());
         words.extend(self.why_not_another());
+        let run: Vec<&Replayed> = self.finals.iter().map(|one| &one.run.replayed).collect();
+        words.extend(not_told_apart(&run, &self.replayed));
         words.extend(self.the_other_kind());
         words.extend(self.chunks());
         words.extend(self.capacities());
@@ -366,6 +368,26 @@ fn best(finals: &[Judged]) -> usize {
 
 fn order(one: &Judged) -> f64 {
     one.programmed_per_read
+}
+
+/// Policies that were not run because a replay of them gave what that of one that was run did, with as much room.
+pub(super) fn not_told_apart(run: &[&Replayed], all: &[Replayed]) -> Option<String> {
+    let most = run.iter().map(|one| one.zones).max()?;
+    let mut each: Vec<String> = Vec::new();
+    for one in run.iter().filter(|one| one.zones == most) {
+        let alike = all.iter().filter(|other| other.is_replayed_as(one));
+        let names: Vec<&str> = alike.map(|other| other.policy.as_str()).collect();
+        let said = format!("{} as {}", names.join(" and "), one.policy);
+        if !names.is_empty() && !each.contains(&said) {
+            each.push(said);
+        }
+    }
+    (!each.is_empty()).then(|| {
+        format!(
+            "Not run, because a replay of it gave the same to the last digit: {}.",
+            each.join("; ")
+        )
+    })
 }
 
 /// What one thing is beside another.

@@ -106,15 +106,21 @@ fn plans<'a>(question: &Question, replayed: &'a [Replayed]) -> Vec<Plan<'a>> {
 }
 
 /// The best few, with all of the capacity: those that nobody beats in both requests to the origin and bytes written; those
-/// with the fewest requests first. What `zonal serve` does by itself is among them.
-fn candidates<'a>(question: &Question, replayed: &'a [Replayed]) -> Vec<&'a Replayed> {
+/// with the fewest requests first. What `zonal serve` does by itself is among them, and of several that a replay cannot tell
+/// apart only the first.
+pub(super) fn candidates<'a>(question: &Question, replayed: &'a [Replayed]) -> Vec<&'a Replayed> {
     let least_sample = replayed.iter().map(|one| one.sample).min().unwrap_or(1);
     let whole: Vec<&Replayed> = replayed
         .iter()
         .filter(|one| one.zones == question.zones() && one.sample == least_sample)
         .collect();
     let is_best = |one: &&&Replayed| !whole.iter().any(|other| one.is_beaten_by(other));
-    let mut best: Vec<&Replayed> = whole.iter().filter(is_best).copied().collect();
+    let mut best: Vec<&Replayed> = Vec::new();
+    for one in whole.iter().filter(is_best) {
+        if !best.iter().any(|known| known.is_replayed_as(one)) {
+            best.push(one);
+        }
+    }
     best.sort_by(|a, b| a.late_fetches.total_cmp(&b.late_fetches));
     best.truncate(MOST);
     let default = whole.iter().find(|one| one.policy == POLICIES[0]);

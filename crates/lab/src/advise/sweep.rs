@@ -218,6 +218,12 @@ impl Replayed {
         }
     }
 
+    /// Another policy, and the same figures to the last digit: on this trace, with this room, it does the same.
+    pub(super) fn is_replayed_as(&self, other: &Self) -> bool {
+        self.policy != other.policy
+            && Self { policy: other.policy.clone(), ..self.clone() } == *other
+    }
+
     /// Nobody is better than `self` in requests to the origin and in bytes written, and no worse in either.
     pub(super) fn is_beaten_by(&self, other: &Self) -> bool {
         let (a, b) = (self.late_fetches, self.late_flash_bytes);

@@ -3,16 +3,18 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use tempfile::TempDir;
 use zonal_base::{Bytes, Nanos, Rng};
 
 use super::cut::Cut;
-use super::{Advice, Question, Survey, sweep};
+use super::{Advice, Final, Question, Replayed, Survey, advice, finals, sweep};
 use crate::bench::Progress;
+use crate::experiment::Campaign;
 use crate::trace::{Capacity, Room, make, replay};
 use crate::{Distribution, Draw, Recorded};
 
-fn file(name: &str, text: &str) -> PathBuf {
-    let path = std::env::temp_dir().join(format!("zonal-advise-{}-{name}", std::process::id()));
+fn file(folder: &TempDir, name: &str, text: &str) -> PathBuf {
+    let path = folder.path().join(name);
     std::fs::write(&path, text).expect("a temporary file");
     path
 }
@@ -51,9 +53,10 @@ fn popular() -> String {
 
 #[test]
 fn what_a_trace_asks_for_is_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
     let lines =
         "10,a,1,4095,1,get,0\n20,b,0,4097,1,get,0\n30,a,0,0,1,delete,0\n40,a,0,9000,1,get,0\n";
-    let path = file("counted.twitter", lines);
+    let path = file(&folder, "counted.twitter", lines);
     let of = |copies, requests| {
         let mut question = question(path.clone());
         question.recorded.copies = copies;
@@ -76,14 +79,17 @@ fn what_a_trace_asks_for_is_counted() {
     assert_eq!((three.reads, three.objects, three.seconds), (9, 6, 30));
     assert_eq!(three.reads_per_s(), Some(0.3));
     assert_eq!(of(1, Some(1)).reads, 1);
-    let why =
-        Survey::of(&question(file("none.twitter", "1,a,1,1,1,delete,0\n")), &Progress::hidden());
+    let why = Survey::of(
+        &question(file(&folder, "none.twitter", "1,a,1,1,1,delete,0\n")),
+        &Progress::hidden(),
+    );
     assert!(why.expect_err("no reads").ends_with("nothing is read in it"));
 }
 
 /// What is counted in the two halves of a trace, in a cache that holds everything.
 fn counted(name: &str, text: &str, chunk: Bytes) -> super::cut::Counts {
-    let question = question(file(name, text));
+    let folder = tempfile::tempdir().expect("a folder");
+    let question = question(file(&folder, name, text));
     let survey = Survey::of(&question, &Progress::hidden()).expect("it is there");
     let room = Room { capacity: Capacity::Bytes(Bytes::mib(1 << 10)), zones: 8 };
     let inner = make("zone-fifo", room).expect("ours");
@@ -112,11 +118,12 @@ fn objects_are_cut_and_missing_neighbours_are_one_request() {
 
 #[test]
 fn more_room_hits_more_often() {
-    let question = question(file("rooms.text-size", &popular()));
+    let folder = tempfile::tempdir().expect("a folder");
+    let question = question(file(&folder, "rooms.text-size", &popular()));
     let survey = Survey::of(&question, &Progress::hidden()).expect("it is there");
     let rows = sweep::replay(&question, &survey, &Progress::hidden()).expect("it is there");
     let (whole, half) = (&rows[0], &rows[1]);
-    let of = |row: &super::Replayed| (row.policy.clone(), row.chunk);
+    let of = |row: &Replayed| (row.policy.clone(), row.chunk);
     assert_eq!((of(whole), whole.zones / 2), (of(half), half.zones));
     assert!(half.hit_ratio + 0.02 < whole.hit_ratio, "{half:?} and {whole:?}");
     assert!(rows.iter().all(|one| one.sample == 1));
@@ -124,19 +131,17 @@ fn more_room_hits_more_often() {
 
 #[test]
 fn advice_is_of_runs_that_agree_with_replays_and_is_the_same_again() {
-    let question = question(file("popular.text-size", &popular()));
-    let folders = ["first", "second"].map(|name| {
-        let folder = format!("zonal-advice-{}-{name}", std::process::id());
-        let folder = std::env::temp_dir().join(folder);
-        let survey = question.survey(&Progress::hidden()).expect("it is read");
-        let advice = question.advise(survey, &Progress::hidden()).expect("it runs");
-        check(&question, &advice);
-        advice.write(&folder).expect("it can be written");
-        folder
-    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let question = question(file(&folder, "popular.text-size", &popular()));
+    let survey = question.survey(&Progress::hidden()).expect("it is read");
+    let advice = question.advise(survey, &Progress::hidden()).expect("it runs");
+    check(&question, &advice);
+    let again = advised_again(&question, &advice);
     // Nothing but the date tells two reports apart; the word before it is the commit.
-    let read = |folder: &PathBuf, name: &str| {
-        let text = std::fs::read_to_string(folder.join(name)).expect("it is there");
+    let read = |advice: &Advice, name: &str| {
+        let written = folder.path().join("written");
+        advice.write(&written).expect("it can be written");
+        let text = std::fs::read_to_string(written.join(name)).expect("it is there");
         match text.split_once(", commit test, ") {
             Some((before, after)) => {
                 format!("{before}{}", after.split_once(".</p>").expect("its end").1)
@@ -146,9 +151,68 @@ fn advice_is_of_runs_that_agree_with_replays_and_is_the_same_again() {
     };
     let names = ["advice.json", "report.html", "hit-ratio.svg", "latency.svg", "device-wa.svg"];
     for name in names {
-        assert_eq!(read(&folders[0], name), read(&folders[1], name), "{name}");
+        assert_eq!(read(&advice, name), read(&again, name), "{name}");
     }
-    folders.iter().for_each(|folder| drop(std::fs::remove_dir_all(folder)));
+}
+
+/// The same question once more, with a run on either kind of drive: all of them would take the test twice as long.
+fn advised_again(question: &Question, advice: &Advice) -> Advice {
+    let survey = question.survey(&Progress::hidden()).expect("it is read");
+    let replayed = sweep::replay(question, &survey, &Progress::hidden()).expect("it is there");
+    let mut finals: Vec<Final> = advice.finals.iter().map(|judged| judged.run.clone()).collect();
+    let ends = [0, finals.len() - 1];
+    assert_eq!(ends.map(|at| finals[at].is_zoned), [true, false]);
+    let campaign = Campaign {
+        experiments: ends.map(|at| finals[at].experiment.clone()).to_vec(),
+        at_once: question.at_once,
+        kept: None,
+        commit: question.commit.clone(),
+    };
+    let done = campaign.run(&Progress::hidden()).expect("they can be run");
+    for (at, done) in ends.into_iter().zip(done) {
+        finals[at].outcome = done.outcome;
+    }
+    Advice::new(question, survey, replayed, finals)
+}
+
+#[test]
+fn of_policies_that_a_replay_cannot_tell_apart_one_is_run_and_the_others_are_named() {
+    let question = question("w.text-size".into());
+    let replayed = |policy: &str, late_fetches: f64, late_flash_bytes: f64| Replayed {
+        policy: policy.into(),
+        chunk: 64 << 10,
+        zones: question.zones(),
+        sample: 1,
+        hit_ratio: 0.5,
+        late_hit_ratio: 0.5,
+        late_byte_hit_ratio: 0.5,
+        late_fetches,
+        late_flash_bytes,
+        late_write_amplification: 1.0,
+    };
+    let all = [
+        replayed("flow", 0.25, 2000.0),
+        replayed("chunk-lru", 0.3, 1000.0),
+        replayed("chunk-lru?spare=5%", 0.3, 1000.0),
+        replayed("chunk-lru?spare=20%", 0.3, 1000.0),
+        replayed("zone-lru", 0.4, 900.0),
+        // As many requests and bytes, but not the same hits.
+        Replayed { late_hit_ratio: 0.6, ..replayed("zone-fifo", 0.4, 900.0) },
+        replayed("region-lru", 0.5, 900.0),
+    ];
+    let names = |all: &[Replayed]| {
+        finals::candidates(&question, all)
+            .into_iter()
+            .map(|one| one.policy.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(&all), ["flow", "chunk-lru", "zone-lru"]);
+    assert_eq!(names(&all[4..]), ["zone-lru", "zone-fifo"]);
+    let said = advice::not_told_apart(&[&all[0], &all[1]], &all);
+    let expected = "Not run, because a replay of it gave the same to the last digit: chunk-lru?spare=5% and \
+                    chunk-lru?spare=20% as chunk-lru.";
+    assert_eq!(said.as_deref(), Some(expected));
+    assert_eq!(advice::not_told_apart(&[&all[0], &all[4]], &all), None);
 }
 
 fn check(question: &Question, advice: &Advice) {
@@ -166,7 +230,7 @@ fn check(question: &Question, advice: &Advice) {
         assert!(kinds.contains(&(false, spare)), "{kinds:?}");
     }
     let taken = advice.taken();
-    let fetches = |one: &super::advice::Judged| one.run.replayed.late_fetches;
+    let fetches = |one: &advice::Judged| one.run.replayed.late_fetches;
     assert!(advice.finals.iter().all(|one| fetches(taken) <= 1.02 * fetches(one)));
     // 100 reads/s for a month of 30.4 days, and what is asked of the origin for each.
     let requests = advice.finals[0].origin_requests_per_month.expect("the trace has times");

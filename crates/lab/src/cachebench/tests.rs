@@ -87,8 +87,11 @@ fn sizes_are_points_or_ranges() {
 fn what_is_no_distribution_is_refused_with_line_and_column() {
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let path = file("pop.json", text);
-        let refused = CacheBench::read(&path, &file("sizes.json", TWO_SIZES), ALL);
+        let folder = tempfile::tempdir().expect("a folder");
+        let [path, sizes] = ["pop.json", "sizes.json"].map(|name| folder.path().join(name));
+        fs::write(&path, text).expect("a file");
+        fs::write(&sizes, TWO_SIZES).expect("a file");
+        let refused = CacheBench::read(&path, &sizes, ALL);
         let why = refused.map(drop).expect_err("it is none");
         let name = path.display().to_string();
         assert_eq!(why.strip_prefix(&name), Some(expected), "{why}");
@@ -116,15 +119,4 @@ fn what_is_no_distribution_is_refused_with_line_and_column() {
     let too_many = r#"{"valSizeRange": [1, 2], "valSizeRangeProbability": [1, 1, 1]}"#;
     let why = serde_json::from_str::<Sizes>(too_many).map(drop).expect_err("too many").to_string();
     assert!(why.contains("write as many, or one more size"), "{why}");
-}
-
-/// A file of this test's own process and thread.
-fn file(name: &str, text: &str) -> PathBuf {
-    let thread = format!("{:?}", std::thread::current().id());
-    let folder =
-        std::env::temp_dir().join(format!("zonal-cachebench-{}-{thread}", std::process::id()));
-    fs::create_dir_all(&folder).expect("a folder");
-    let path = folder.join(name);
-    fs::write(&path, text).expect("a file");
-    path
 }

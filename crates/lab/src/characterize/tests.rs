@@ -384,12 +384,11 @@ fn nothing_is_compared_when_nothing_is_asked_for() {
 
 #[test]
 fn a_figure_is_drawn_for_what_was_measured_and_for_nothing_else() {
-    let folder = std::env::temp_dir().join(format!("zonal-lab-plots-{}", std::process::id()));
+    let folder = tempfile::tempdir().expect("a folder");
     let report = characterize(&settings(&[Experiment::ZoneManagement]));
-    let files = write_plots(&report, &folder).unwrap();
+    let files = write_plots(&report, folder.path()).unwrap();
     let names: Vec<_> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
     assert_eq!(names, ["figure-5a-reset.svg", "figure-5b-finish.svg"]);
     let text = std::fs::read_to_string(&files[0]).unwrap();
     assert!(text.contains("reset after finish") && text.contains("</svg>"), "{text}");
-    std::fs::remove_dir_all(&folder).unwrap();
 }

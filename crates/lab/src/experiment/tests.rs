@@ -1,5 +1,6 @@
 //! Files of experiments, and small experiments on both kinds of drive.
 
+use tempfile::TempDir;
 use zonal_base::{Bytes, Nanos};
 
 use super::{Campaign, Engine, Experiment, File, Precondition, run};
@@ -209,9 +210,9 @@ fn both_caches_run_on_both_kinds_of_drive_and_equal_experiments_have_equal_outco
     }
 }
 
-/// A small cache with a trace as its workload.
-fn traced(cache: Engine, name: &str, bytes: &[u8]) -> Experiment {
-    let path = std::env::temp_dir().join(format!("zonal-traced-{}-{name}", std::process::id()));
+/// A small cache with a trace as its workload, which is written to a folder.
+fn traced(cache: Engine, folder: &TempDir, (name, bytes): (&str, &[u8])) -> Experiment {
+    let path = folder.path().join(name);
     std::fs::write(&path, bytes).expect("a temporary file");
     Experiment {
         workload: Workload::Recorded(Recorded::new(path, None)),
@@ -232,7 +233,8 @@ fn in_a_cache_that_holds_everything_all_but_the_first_get_of_each_object_is_a_hi
         b"1,a,0,300000,1,get,0\n2,b,0,5000,1,get,0\n3,a,0,300000,1,get,0\n4,c,0,1,1,get,0\n\
                   5,b,0,5000,1,get,0\n6,c,0,9000,1,get,0\n7,c,0,9000,1,get,0\n8,a,0,0,1,delete,0\n\
                   9,a,0,300000,1,get,0\n10,a,0,300000,1,get,0\n";
-    let experiment = traced(Engine::Zonal, "all.twitter", lines);
+    let folder = tempfile::tempdir().expect("a folder");
+    let experiment = traced(Engine::Zonal, &folder, ("all.twitter", lines));
     let outcome = run(&experiment, &|_| ()).expect("every byte is right");
     // Of a 3, b 2, c 3 and a 2 more gets, those of a new object or size are misses: a, b, c, c, a.
     assert_eq!((outcome.gets, outcome.hits), (9, 4), "{outcome:?}");
@@ -246,7 +248,8 @@ fn in_a_cache_that_holds_everything_all_but_the_first_get_of_each_object_is_a_hi
 #[test]
 fn what_is_paced_takes_as_long_as_it_was_recorded_and_waiting_for_a_task_counts() {
     let lines = b"0 a 4096\n10 b 4096\n20 c 4096\n20 d 4096\n";
-    let experiment = traced(Engine::Zonal, "paced.text-size", lines);
+    let folder = tempfile::tempdir().expect("a folder");
+    let experiment = traced(Engine::Zonal, &folder, ("paced.text-size", lines));
     let Workload::Recorded(recorded) = &experiment.workload else { panic!("a trace") };
     let paced = |tasks, pace| {
         let recorded = Recorded { pace, ..recorded.clone() };
@@ -273,11 +276,12 @@ fn both_caches_take_keys_from_a_file_and_a_file_that_breaks_off_fails_the_run() 
     let mut distinct: Vec<&[u8]> = keys.chunks(4).collect();
     distinct.sort_unstable();
     distinct.dedup();
+    let folder = tempfile::tempdir().expect("a folder");
     for cache in [Engine::Zncache, Engine::Zonal] {
-        let whole = traced(cache, &format!("{cache:?}.u32le"), &keys);
+        let whole = traced(cache, &folder, ("whole.u32le", &keys));
         let outcome = run(&whole, &|_| ()).expect("it runs");
         assert_eq!(outcome.gets - outcome.hits, distinct.len() as u64, "{cache:?}");
-        let cut = traced(cache, &format!("cut-{cache:?}.u32le"), &keys[..4001]);
+        let cut = traced(cache, &folder, ("cut.u32le", &keys[..4001]));
         let why = run(&cut, &|_| ()).expect_err("it breaks off");
         assert!(why.ends_with("byte 4001: the file ends after 1 bytes of a record of 4"), "{why}");
     }
@@ -285,7 +289,8 @@ fn both_caches_take_keys_from_a_file_and_a_file_that_breaks_off_fails_the_run() 
 
 #[test]
 fn another_file_of_the_same_name_is_another_experiment() {
-    let experiment = traced(Engine::Zonal, "marked.text", b"1\n2\n");
+    let folder = tempfile::tempdir().expect("a folder");
+    let experiment = traced(Engine::Zonal, &folder, ("marked.text", b"1\n2\n"));
     let Workload::Recorded(recorded) = experiment.workload else { panic!("a trace") };
     let mark = |recorded: &Recorded| {
         let mut recorded = recorded.clone();
@@ -302,8 +307,11 @@ fn another_file_of_the_same_name_is_another_experiment() {
 
 #[test]
 fn what_was_run_is_not_run_again_and_reports_are_alike() {
-    let folder = std::env::temp_dir().join(format!("zonal-campaign-{}", std::process::id()));
-    let experiments = vec![small(Engine::Zncache, "zn540"), small(Engine::Zonal, "zn540")];
+    let temporary = tempfile::tempdir().expect("a folder");
+    let folder = temporary.path();
+    let experiments = [Engine::Zncache, Engine::Zonal]
+        .map(|cache| Experiment { gets: 500, ..small(cache, "zn540") })
+        .to_vec();
     let kept = Some(folder.join("runs"));
     let campaign = Campaign { experiments, at_once: 2, kept, commit: "a".into() };
     let done = campaign.run(&Progress::hidden()).expect("they can be run");
@@ -313,7 +321,7 @@ fn what_was_run_is_not_run_again_and_reports_are_alike() {
     let text = std::fs::read_to_string(&path).expect("it is there");
     std::fs::write(
         &path,
-        text.replacen("\"gets\": 2000,\n    \"hits\"", "\"gets\": 1,\n    \"hits\"", 1),
+        text.replacen("\"gets\": 500,\n    \"hits\"", "\"gets\": 1,\n    \"hits\"", 1),
     )
     .expect("it can be written");
     let again = campaign.run(&Progress::hidden()).expect("they can be run");
@@ -327,13 +335,12 @@ fn what_was_run_is_not_run_again_and_reports_are_alike() {
     let results = super::Results { title: "two <caches>".into(), done };
     let files = ["results.csv", "results.json", "throughput.svg", "latency.svg"];
     let read = || {
-        results.write(&folder).expect("it can be written");
+        results.write(folder).expect("it can be written");
         files.map(|file| std::fs::read_to_string(folder.join(file)).expect("it is there"))
     };
     assert_eq!(read(), read());
     let page = std::fs::read_to_string(folder.join("report.html")).expect("it is there");
     assert!(page.contains("two &lt;caches&gt;") && page.matches("<svg").count() == 3);
-    let _ = std::fs::remove_dir_all(&folder);
 }
 
 #[test]

@@ -17,9 +17,9 @@ fn what_a_buffer_absorbs_does_not_depend_on_the_scale() {
 
 #[test]
 fn a_drive_programs_a_whole_unit_for_a_block_and_the_block_device_does_not() {
-    let alone = jobs(Device::Qlc, None, 2048);
+    let alone = jobs(Device::Qlc, None, 4096);
     assert!(16.0 < alone.flash_amplification(), "{alone:?}");
-    let shaped = jobs(Device::OptaneAndQlc, None, 16_384);
+    let shaped = jobs(Device::OptaneAndQlc, None, 32_768);
     assert!(shaped.flash_amplification() < 5.0, "{shaped:?}");
 }
 

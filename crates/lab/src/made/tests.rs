@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use tempfile::TempDir;
 use zonal_base::Bytes;
 
 use super::{Drifting, Made, Maker, Output};
@@ -9,8 +10,12 @@ use crate::Distribution;
 use crate::bench::Progress;
 use crate::trace::{Format, Request, Trace};
 
-fn made(name: &str, keys: u64, requests: u64) -> (PathBuf, Result<(), String>) {
-    let path = std::env::temp_dir().join(format!("zonal-made-{}-{name}", std::process::id()));
+fn made(
+    folder: &TempDir,
+    name: &str,
+    (keys, requests): (u64, u64),
+) -> (PathBuf, Result<(), String>) {
+    let path = folder.path().join(name);
     let drawn = Drifting::new(Distribution::Uniform, (keys, 1), 0.0, Bytes::kib(64));
     let made = Made { maker: Maker::Drawn(drawn), requests, requests_per_s: 100, seed: 7 };
     let output: Output = path.to_str().expect("text").parse().expect("a name that says it");
@@ -20,20 +25,20 @@ fn made(name: &str, keys: u64, requests: u64) -> (PathBuf, Result<(), String>) {
 }
 
 fn read(path: PathBuf, format: Format) -> Vec<Request> {
-    let mut reader = Trace::new(path.clone(), format).open().expect("it is there");
+    let mut reader = Trace::new(path, format).open().expect("it is there");
     let mut all = Vec::new();
     reader.batch(&mut all, usize::MAX).expect("it is whole");
-    std::fs::remove_file(path).expect("it was there");
     all
 }
 
 #[test]
 fn keys_and_objects_are_read_again_as_they_were_made() {
-    let (path, written) = made("keys.u32le", 1000, 5000);
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, written) = made(&folder, "keys.u32le", (1000, 5000));
     assert_eq!(written, Ok(()));
     assert_eq!(std::fs::metadata(&path).expect("it is there").len(), 4 * 5000);
     let keys = read(path, Format::U32Le);
-    let (path, written) = made("objects.oracleGeneral.bin", 1000, 5000);
+    let (path, written) = made(&folder, "objects.oracleGeneral.bin", (1000, 5000));
     assert_eq!(written, Ok(()));
     let objects = read(path, Format::OracleGeneral);
     let ids = |all: &[Request]| all.iter().map(|request| request.id).collect::<Vec<_>>();
@@ -46,7 +51,8 @@ fn keys_and_objects_are_read_again_as_they_were_made() {
 #[test]
 fn what_cannot_be_written_leaves_nothing() {
     assert!("keys.csv".parse::<Output>().expect_err("csv").starts_with("write a name that ends"));
-    let (path, refused) = made("many.u32le", 1 << 40, 10);
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, refused) = made(&folder, "many.u32le", (1 << 40, 10));
     assert!(refused.expect_err("too many").contains("has more than 32 bits"));
     assert!(!path.exists() && !path.with_added_extension("half").exists());
 }

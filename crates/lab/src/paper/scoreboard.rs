@@ -173,11 +173,10 @@ mod tests {
         assert!(first.contains("| 000 ZNCache"), "{written}");
         assert_eq!(scoreboard.put_into(&written).as_ref(), Some(&written));
         assert_eq!(scoreboard.put_into("no place"), None);
-        let path =
-            std::env::temp_dir().join(format!("zonal-scoreboard-{}.html", std::process::id()));
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("scoreboard.html");
         scoreboard.write_html(&path).expect("it can be written");
         let html = fs::read_to_string(&path).expect("it is there");
         assert!(html.contains("<td>5</td><td>2</td><td>3</td><td>3</td><td>2</td>"), "{html}");
-        fs::remove_file(path).expect("it was there");
     }
 }

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use tempfile::TempDir;
 use zonal_base::{Bytes, Nanos, Rng};
 
 use super::{Ask, Feed, Load, Recording, SECOND_MAX, What};
 use crate::{Pace, Recorded};
 
-fn file(name: &str, bytes: &[u8]) -> PathBuf {
-    let path = std::env::temp_dir().join(format!("zonal-feed-{}-{name}", std::process::id()));
+fn file(folder: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = folder.path().join(name);
     std::fs::write(&path, bytes).expect("a temporary file");
     path
 }
@@ -19,7 +20,6 @@ fn asked(recorded: &Recorded) -> (Vec<Ask>, Option<String>) {
     let (feed, mut chance) = (Feed::new(Load::Recorded(Box::new(recording))), Rng::new(1));
     let asks = std::iter::from_fn(|| feed.next(&mut chance)).collect();
     assert!(feed.failure().is_some() || 0.999 < feed.done());
-    let _ = std::fs::remove_file(&recorded.trace);
     (asks, feed.failure())
 }
 
@@ -31,12 +31,13 @@ fn dues(recorded: &Recorded) -> Vec<u64> {
 
 #[test]
 fn objects_have_their_sizes_in_whole_blocks_and_copies_have_objects_of_their_own() {
-    let path = file("sizes.text-size", b"1 0\n2 4096\n1 4097\n");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = file(&folder, "sizes.text-size", b"1 0\n2 4096\n1 4097\n");
     let one = Recorded::new(path, None);
     let (asks, failure) = asked(&one);
     let object = |id, kib| Ask { what: What::Object(id, Bytes::kib(kib)), due: None };
     assert_eq!((asks, failure), (vec![object(1, 4), object(2, 4), object(1, 8)], None));
-    let path = file("copies.text-size", b"1 0\n2 4096\n1 4097\n");
+    let path = file(&folder, "copies.text-size", b"1 0\n2 4096\n1 4097\n");
     let (asks, _) = asked(&Recorded { copies: 3, ..Recorded::new(path, None) });
     let ids: Vec<u64> = asks
         .iter()
@@ -55,8 +56,9 @@ fn objects_have_their_sizes_in_whole_blocks_and_copies_have_objects_of_their_own
 
 #[test]
 fn a_sample_is_of_objects_and_all_requests_for_each() {
+    let folder = tempfile::tempdir().expect("a folder");
     let lines: String = (0..9000).map(|n| format!("{} 1\n", n % 3000)).collect();
-    let path = file("sampled.text-size", lines.as_bytes());
+    let path = file(&folder, "sampled.text-size", lines.as_bytes());
     let (asks, _) = asked(&Recorded { sample: 10, ..Recorded::new(path, None) });
     let mut ids: Vec<String> = asks.iter().map(|ask| format!("{:?}", ask.what)).collect();
     let count = ids.len();
@@ -69,21 +71,23 @@ fn a_sample_is_of_objects_and_all_requests_for_each() {
 
 #[test]
 fn numbers_are_keys_and_writes_are_removals() {
-    let path = file("keys.u32le", &[7, 0, 0, 0, 9, 0, 0, 0]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = file(&folder, "keys.u32le", &[7, 0, 0, 0, 9, 0, 0, 0]);
     let (asks, _) = asked(&Recorded::new(path, None));
     assert_eq!(asks.iter().map(|ask| ask.what).collect::<Vec<_>>(), [What::Key(7), What::Key(9)]);
-    let path = file("some.u32le", &[7, 0, 0, 0, 9, 0, 0, 0]);
+    let path = file(&folder, "some.u32le", &[7, 0, 0, 0, 9, 0, 0, 0]);
     let (asks, _) = asked(&Recorded { requests: Some(1), ..Recorded::new(path, None) });
     assert_eq!(asks.len(), 1);
-    let path = file("written.twitter", b"0,7,1,1,1,get,0\n0,7,1,0,1,delete,0\n");
+    let path = file(&folder, "written.twitter", b"0,7,1,1,1,get,0\n0,7,1,0,1,delete,0\n");
     let (asks, _) = asked(&Recorded::new(path, None));
     assert_eq!(asks[1].what, What::Removal(7));
 }
 
 #[test]
 fn requests_of_a_second_are_spread_over_it_and_times_count_from_the_first() {
+    let folder = tempfile::tempdir().expect("a folder");
     let recorded = |name, lines: &str, times| {
-        let path = file(name, lines.as_bytes());
+        let path = file(&folder, name, lines.as_bytes());
         Recorded { pace: Pace::Times(times), ..Recorded::new(path, None) }
     };
     let lines = "100 a 1\n100 b 1\n101 c 1\n103 d 1\n102 e 1\n";
@@ -97,11 +101,12 @@ fn requests_of_a_second_are_spread_over_it_and_times_count_from_the_first() {
 
 #[test]
 fn a_long_second_is_spread_evenly_however_it_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
     // More than is read at a time, less than is held.
     const COUNT: usize = 100_000;
     const { assert!(COUNT < SECOND_MAX && super::BATCH < COUNT) };
     let lines = "5 a 1\n".repeat(COUNT) + "6 b 1\n";
-    let path = file("long.text-size", lines.as_bytes());
+    let path = file(&folder, "long.text-size", lines.as_bytes());
     let dues = dues(&Recorded { pace: Pace::Times(1.0), ..Recorded::new(path, None) });
     assert_eq!(dues.len(), COUNT + 1);
     let step = Nanos::secs(1).0 / COUNT as u64;
@@ -110,11 +115,12 @@ fn a_long_second_is_spread_evenly_however_it_is_read() {
 
 #[test]
 fn a_trace_that_breaks_off_or_has_no_times_is_a_failure() {
-    let path = file("cut.u32le", &[7, 0, 0, 0, 9, 0]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = file(&folder, "cut.u32le", &[7, 0, 0, 0, 9, 0]);
     let (_, failure) = asked(&Recorded::new(path, None));
     let why = failure.expect("half a record");
     assert!(why.ends_with("byte 6: the file ends after 2 bytes of a record of 4"), "{why}");
-    let path = file("timeless.text-size", b"a 1\nb 1\n");
+    let path = file(&folder, "timeless.text-size", b"a 1\nb 1\n");
     let (_, failure) = asked(&Recorded { pace: Pace::Times(1.0), ..Recorded::new(path, None) });
     let why = failure.expect("no times");
     assert!(why.ends_with("all requests were made in the same second: leave pace out"), "{why}");
