@@ -137,6 +137,13 @@ impl Shaper {
         self.inner.state.borrow().failure
     }
 
+    /// Why nothing goes from the buffer to the capacity tier any more, if so. Writes go on until the buffer is full, and then
+    /// this is the failure.
+    #[must_use]
+    pub fn halted(&self) -> Option<BlockError> {
+        self.inner.state.borrow().halted
+    }
+
     /// Bytes of memory that the map takes.
     #[must_use]
     pub fn map_memory_bytes(&self) -> u64 {

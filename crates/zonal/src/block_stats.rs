@@ -21,6 +21,8 @@ pub(crate) struct BlockStats {
     pub(crate) recovery: Recovery,
     /// Why nothing can be written any more, if so.
     pub(crate) failure: Option<String>,
+    /// Why nothing goes from the buffer to the capacity device any more, if so: writes go on until the buffer is full.
+    pub(crate) halted: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

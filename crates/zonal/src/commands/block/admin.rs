@@ -90,12 +90,9 @@ impl Admin {
         match request.uri().path() {
             "/" => answer(StatusCode::OK, PLAIN, INDEX),
             "/healthz" => answer(StatusCode::OK, PLAIN, "the process is up\n"),
-            "/readyz" => match self.block.shaper().failure() {
+            "/readyz" => match self.trouble() {
                 None => answer(StatusCode::OK, PLAIN, "reads and writes are served\n"),
-                Some(error) => {
-                    let why = format!("nothing can be written: {error}\n");
-                    answer(StatusCode::SERVICE_UNAVAILABLE, PLAIN, why)
-                }
+                Some(why) => answer(StatusCode::SERVICE_UNAVAILABLE, PLAIN, why + "\n"),
             },
             "/metrics" => match metrics::text(&self.stats()) {
                 Ok(text) => answer(StatusCode::OK, OPEN_METRICS, text),
@@ -150,7 +147,18 @@ impl Admin {
                 torn_blocks: recovery.torn_blocks,
             },
             failure: shaper.failure().map(|error| error.to_string()),
+            halted: shaper.halted().map(|error| error.to_string()),
         }
+    }
+
+    /// What does not go as it should.
+    fn trouble(&self) -> Option<String> {
+        let shaper = self.block.shaper();
+        let failed = shaper.failure().map(|error| format!("nothing can be written: {error}"));
+        failed.or_else(|| {
+            let halted = shaper.halted()?;
+            Some(format!("writes go on until the buffer is full: nothing leaves it: {halted}"))
+        })
     }
 
     fn exports(&self) -> Vec<Export> {

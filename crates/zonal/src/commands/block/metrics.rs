@@ -56,6 +56,9 @@ const WHOLE: &[Metric<BlockStats>] = &[
     gauge("zonal_block_failed", "1 when nothing can be written any more", |s| {
         s.failure.is_some().into()
     }),
+    gauge("zonal_block_halted", "1 when nothing leaves the buffer any more", |s| {
+        s.halted.is_some().into()
+    }),
     labelled(Kind::Counter, DEVICE_BYTES, BUFFER, |s| s.devices.buffer_written_bytes),
     labelled(Kind::Counter, DEVICE_BYTES, CAPACITY, |s| s.devices.capacity_written_bytes),
     counter("zonal_block_map_pages_written_bytes_total", "Pages of the map written", |s| {

@@ -38,6 +38,9 @@ fn text(stats: &BlockStats) -> String {
     rows.extend(of_devices(stats));
     if let Some(failure) = &stats.failure {
         rows.push(("failure", format!("nothing can be written: {failure}")));
+    } else if let Some(halted) = &stats.halted {
+        let goes_on = "writes go on until the buffer is full";
+        rows.push(("failure", format!("{goes_on}: nothing leaves it: {halted}")));
     }
     let mut text = String::new();
     for (name, value) in rows {

@@ -106,10 +106,17 @@ fn without_the_capacity_device_writes_go_on_until_the_buffer_is_full_and_nothing
     let (block, mut client) = start(&place);
     let trouble = place.folder.path().join("capacity-trouble");
     fs::write(&trouble, "gone").unwrap();
-    let mut taken = WELL;
+    let (mut taken, mut told) = (WELL, None);
     while error_of(&mut client, Command::Write, taken, &content(taken, 0)) == 0 {
         taken += 1;
+        if told.is_none() && metric(block.admin, "zonal_block_halted") == 1 {
+            told = Some(block.ask("/readyz"));
+        }
     }
+    let told = told.expect("it is told before the buffer is full");
+    let said =
+        "writes go on until the buffer is full: nothing leaves it: the capacity device failed\n";
+    assert_eq!((told.status, told.text().as_str()), (503, said));
     assert!((1..256).contains(&(taken - WELL)), "a buffer of 256 MiB took {}", taken - WELL);
     assert_eq!(error_of(&mut client, Command::Write, 0, &content(0, 1)), FAILED);
     assert_eq!(error_of(&mut client, Command::Flush, 0, &[]), 0, "what it took is in the buffer");
