@@ -9,7 +9,7 @@ use plotters::prelude::{
 use plotters::series::DashedLineSeries;
 
 /// A line to be drawn.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Line {
     pub(crate) name: String,
     /// Measured on the drive.
@@ -19,7 +19,7 @@ pub(crate) struct Line {
 }
 
 /// What is written along the x axis.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Along {
     /// These words, at 0, 1, 2, …
     Places(Vec<String>),
@@ -28,7 +28,7 @@ pub(crate) enum Along {
 }
 
 /// A chart to be drawn.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Chart {
     /// Of the file, without its ending.
     pub(crate) file: &'static str,
@@ -74,11 +74,23 @@ impl Chart {
         self.lines.iter().all(|line| line.here.is_empty())
     }
 
+    /// With the names of lines above them: what they show begins low, mostly.
     pub(crate) fn write(&self, path: &Path) -> Result<(), String> {
+        self.write_with_names(SeriesLabelPosition::UpperLeft, path)
+    }
+
+    /// With the names of lines below them, where they end high, or begin so if they stand for places.
+    pub(crate) fn write_with_names_below(&self, path: &Path) -> Result<(), String> {
+        let position = match self.along {
+            Along::Places(_) => SeriesLabelPosition::LowerLeft,
+            Along::Numbers => SeriesLabelPosition::LowerRight,
+        };
+        self.write_with_names(position, path)
+    }
+
+    fn write_with_names(&self, at: SeriesLabelPosition, path: &Path) -> Result<(), String> {
         let root = SVGBackend::new(path, SIZE).into_drawing_area();
-        self.draw(&root, SeriesLabelPosition::UpperLeft)
-            .and_then(|()| root.present())
-            .map_err(|why| why.to_string())
+        self.draw(&root, at).and_then(|()| root.present()).map_err(|why| why.to_string())
     }
 
     fn draw(

@@ -3,7 +3,8 @@
 //! 1. `published`: the figures as they were printed.
 //! 2. One file for each paper (`zncache`, `znsccache`, `zcachelib`, `csal`): its experiments, and which cell is which figure of which
 //!    experiment; what it claims is in `claims`, or beside it.
-//! 3. `report`: published, here, deviation; verdicts; the same drive under Zonal's own defaults (`ours`); what was never printed (`exhibit`).
+//! 3. `report`: published, here, deviation; verdicts; the same drive under Zonal's own defaults (`ours`); what was never printed (`exhibit`),
+//!    and what was drawn (`plots`).
 //! 4. `scoreboard`: how many cells of each paper came out how near.
 
 mod claims;
@@ -11,6 +12,7 @@ mod csal;
 mod exhibit;
 mod lookups;
 mod ours;
+mod plots;
 mod published;
 mod recommended;
 mod report;
@@ -87,7 +89,7 @@ impl Paper {
     #[must_use]
     pub fn has(self) -> Choice {
         match self {
-            Self::ZnCache => Choice { tables: (5..=16).collect(), figures: Vec::new() },
+            Self::ZnCache => Choice { tables: (5..=16).collect(), figures: plots::numbers() },
             Self::ZnsCCache => Choice { tables: (3..=5).collect(), figures: (3..=8).collect() },
             Self::ZCacheLib => Choice { tables: vec![1, 2], figures: vec![2, 7, 8, 9, 10] },
             Self::Zns => Choice::default(),
@@ -148,10 +150,7 @@ impl Paper {
     ) -> Result<Report, String> {
         let run = |experiments| campaign.of::<Experiment>(experiments).run(progress);
         Ok(match self {
-            Self::ZnCache => {
-                let tables = choice.of_tables(self);
-                zncache::report(&tables, &run(zncache::experiments(&tables, ours))?)
-            }
+            Self::ZnCache => zncache::report(choice, &run(zncache::experiments(choice, ours))?),
             Self::ZnsCCache => {
                 let done = run(znsccache::experiments(choice, ours))?;
                 let lookups = campaign.of(lookups::runs(choice)).run(progress)?;
@@ -181,6 +180,12 @@ impl Paper {
 }
 
 impl Paper {
+    /// Whether its figures are charts ([`Report::draw`]).
+    #[must_use]
+    pub const fn has_charts(self) -> bool {
+        matches!(self, Self::ZnCache)
+    }
+
     /// What a table or figure shows.
     fn title(self, table: &str) -> &'static str {
         match self {

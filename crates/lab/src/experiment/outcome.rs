@@ -37,7 +37,7 @@ pub struct Outcome {
     /// When the first zone that held something was emptied, in a cache that does one thing after the other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_emptied_ns: Option<u64>,
-    /// Bytes by minutes.
+    /// Bytes and gets by minutes.
     pub moved: Vec<Moved>,
     /// What the drive did.
     pub drive: DriveBytes,
@@ -82,6 +82,16 @@ impl Outcome {
     pub(crate) fn by_minutes(&self, of: fn(&Moved) -> u64) -> Vec<f64> {
         let seconds = (STRETCH.0 as f64 / 1e9).min(self.took_ns as f64 / 1e9);
         self.moved.iter().map(|moved| of(moved) as f64 / GIB / seconds).collect()
+    }
+
+    /// Hits of the gets of each minute; 0 of none.
+    pub(crate) fn hits_by_minutes(&self) -> Vec<f64> {
+        self.moved.iter().map(|moved| ratio(moved.hits, moved.gets)).collect()
+    }
+
+    /// The mean latency of the gets of each minute, in milliseconds; 0 of none.
+    pub(crate) fn latency_by_minutes(&self) -> Vec<f64> {
+        self.moved.iter().map(|moved| ratio(moved.get_ns, moved.gets) / 1e6).collect()
     }
 }
 

@@ -1,12 +1,14 @@
 //! A paper's tables beside what came out here.
 
-use std::fmt;
+use std::path::{Path, PathBuf};
+use std::{fmt, fs};
 
 use serde::Serialize;
 use zonal_emulator::Model;
 
 use super::ours::Ours;
 use super::{Claim, Exhibit, Paper, Published, Variant, Verdict};
+use crate::chart::Chart;
 use crate::experiment::{Done, Run};
 
 /// A paper's tables, run again.
@@ -32,6 +34,9 @@ pub struct Report {
     pub exhibits: Vec<Exhibit>,
     /// The same drives and workloads under Zonal's own defaults, if that was asked for.
     pub ours: Vec<Ours>,
+    /// The figures that are drawn, and not told.
+    #[serde(skip)]
+    pub(super) charts: Vec<Chart>,
     /// What is missing, scaled, fitted and assumed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -117,6 +122,7 @@ impl Report {
             variants: Vec::new(),
             exhibits: Vec::new(),
             ours: Vec::new(),
+            charts: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -139,6 +145,20 @@ impl Report {
         }
         self.exhibits.extend(exhibits);
         self
+    }
+
+    /// Draws the figures that were chosen into this folder, as SVG, and names the files.
+    ///
+    /// # Errors
+    /// When the folder or a file cannot be written.
+    pub fn draw(&self, folder: &Path) -> Result<Vec<PathBuf>, String> {
+        let made = fs::create_dir_all(folder);
+        made.map_err(|error| format!("{}: {error}", folder.display()))?;
+        let draw = |chart: &Chart| {
+            let path = folder.join(format!("{}.svg", chart.file));
+            chart.write_with_names_below(&path).map(|()| path)
+        };
+        self.charts.iter().map(draw).collect()
     }
 
     /// Of the cells that `which` picks, how many are within each of these deviations, and how many there are.

@@ -8,7 +8,7 @@
 use zonal_base::{Bytes, Nanos};
 
 use super::report::Cell;
-use super::{Ours, Paper, Published, Report, claims};
+use super::{Choice, Ours, Paper, Published, Report, claims, plots};
 use crate::Distribution;
 use crate::experiment::{Done, Drive, Engine, Experiment, Outcome, Precondition};
 use crate::simulated::Habits;
@@ -80,6 +80,17 @@ impl ZnCache {
         runs
     }
 
+    /// The runs of the tables and figures that are chosen, each once.
+    fn chosen(choice: &Choice) -> Vec<Self> {
+        let mut runs = Self::runs(&choice.of_tables(Paper::ZnCache));
+        for run in plots::runs(&choice.figures) {
+            if !runs.contains(&run) {
+                runs.push(run);
+            }
+        }
+        runs
+    }
+
     /// The run that a figure is of.
     #[must_use]
     pub fn of(figure: &Published) -> Self {
@@ -143,11 +154,11 @@ impl ZnCache {
     }
 }
 
-/// The experiments of these tables. With `ours` also the same under Zonal.
-pub(super) fn experiments(tables: &[u32], ours: bool) -> Vec<Experiment> {
-    let runs: Vec<Experiment> = ZnCache::runs(tables).iter().map(ZnCache::experiment).collect();
+/// The experiments of what is chosen. With `ours` also the same under Zonal.
+pub(super) fn experiments(choice: &Choice, ours: bool) -> Vec<Experiment> {
+    let runs: Vec<Experiment> = ZnCache::chosen(choice).iter().map(ZnCache::experiment).collect();
     let mut experiments = runs.clone();
-    if tables.iter().any(|table| *table <= 10) {
+    if choice.of_tables(Paper::ZnCache).iter().any(|table| *table <= 10) {
         experiments.extend(claims::without_hold());
     }
     if ours {
@@ -157,12 +168,12 @@ pub(super) fn experiments(tables: &[u32], ours: bool) -> Vec<Experiment> {
 }
 
 /// What came of them.
-pub(super) fn report(tables: &[u32], done: &[Done]) -> Report {
+pub(super) fn report(choice: &Choice, done: &[Done]) -> Report {
     let find = |experiment: &Experiment| {
         let found = done.iter().find(|done| done.experiment == *experiment);
         found.map(|done| &done.outcome)
     };
-    let runs = ZnCache::runs(tables);
+    let (tables, runs) = (choice.of_tables(Paper::ZnCache), ZnCache::chosen(choice));
     let outcomes = runs.iter().filter_map(|run| Some((*run, find(&run.experiment())?)));
     let outcomes = Outcomes(outcomes.collect());
     let figures = Published::of(Paper::ZnCache);
@@ -177,7 +188,9 @@ pub(super) fn report(tables: &[u32], done: &[Done]) -> Report {
         Ours::of(run.row, (&experiment, &experiment), &find)
     });
     let ours = ours.collect();
-    Report { ours, ..Report::new(Paper::ZnCache, cells, claims, done) }
+    let numbers = if choice.is_all() { plots::numbers() } else { choice.figures.clone() };
+    let charts = plots::charts(&numbers, &outcomes);
+    Report { ours, charts, ..Report::new(Paper::ZnCache, cells, claims, done) }
 }
 
 /// Outcomes by run.
@@ -189,7 +202,7 @@ impl Outcomes<'_> {
     }
 }
 
-/// This paper's figures are all of tables.
+/// What this paper prints in numbers is all in tables.
 fn number(figure: &Published) -> u32 {
     figure.table.parse().expect("the number of a table")
 }

@@ -1,4 +1,4 @@
-//! What gets showed: how long each thing took, and how many bytes moved in each stretch of time.
+//! What gets showed: how long each thing took, and what came of each stretch of time.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -68,16 +68,22 @@ pub struct Latency {
     pub sd_ns: u64,
 }
 
-/// Bytes that moved in a stretch of time: each counts when all of its chunk had.
+/// What came of a stretch of time: a byte counts when all of its chunk had moved, a get when it was answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Moved {
-    /// To whoever asked.
+    /// Bytes to whoever asked.
     pub got: u64,
-    /// From the drive.
+    /// Bytes from the drive.
     pub read: u64,
-    /// To the drive.
+    /// Bytes to the drive.
     pub written: u64,
+    /// Gets.
+    pub gets: u64,
+    /// Those of them that asked nothing of the origin.
+    pub hits: u64,
+    /// How long all of them took together.
+    pub get_ns: u64,
 }
 
 impl Latency {
@@ -102,6 +108,18 @@ impl Measures {
         let span = &mut self.spans[what as usize];
         span.histogram.saturating_record(took.0);
         span.sum_ns += u128::from(took.0);
+    }
+
+    /// A get of so many bytes was answered.
+    pub(crate) fn note_get(&mut self, bytes: u64, is_hit: bool, (begun, now): (Nanos, Nanos)) {
+        let took = now.since(begun);
+        self.time(Timed::Get, took);
+        self.time(if is_hit { Timed::Hit } else { Timed::Miss }, took);
+        let stretch = self.stretch_at(now);
+        stretch.got += bytes;
+        stretch.gets += 1;
+        stretch.hits += u64::from(is_hit);
+        stretch.get_ns += took.0;
     }
 
     /// The stretch of time that `now` lies in.
@@ -182,5 +200,22 @@ mod tests {
             measures.stretch_at(Nanos::secs(at)).got += bytes;
         }
         assert_eq!(measures.moved().iter().map(|moved| moved.got).collect::<Vec<_>>(), [3, 4]);
+    }
+
+    #[test]
+    fn a_get_counts_in_the_stretch_in_which_it_was_answered() {
+        let mut measures = Measures::new(Nanos::secs(0), Nanos::secs(60));
+        for (is_hit, begun, now) in
+            [(true, 1, 2), (false, 50, 70), (true, 60, 61), (true, 119, 121)]
+        {
+            measures.note_get(7, is_hit, (Nanos::secs(begun), Nanos::secs(now)));
+        }
+        let counts = [Timed::Get, Timed::Hit, Timed::Miss].map(|what| measures.latency(what).count);
+        assert_eq!(counts, [4, 3, 1]);
+        let of = |moved: &Moved| (moved.got, moved.gets, moved.hits, moved.get_ns / 1_000_000_000);
+        assert_eq!(
+            measures.moved().iter().map(of).collect::<Vec<_>>(),
+            [(7, 1, 1, 1), (14, 2, 1, 21)]
+        );
     }
 }

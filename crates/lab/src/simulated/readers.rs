@@ -14,7 +14,7 @@ use zonal_runtime::{Clock, Executor};
 
 use super::Settings;
 use super::feed::{Feed, Load, What};
-use super::measures::{Measures, Timed};
+use super::measures::Measures;
 use super::origin::{Called, OBJECT, Wanted};
 
 pub(super) struct Readers {
@@ -212,10 +212,7 @@ impl Readers {
         tally.hits += u64::from(is_hit);
         tally.bytes += bytes;
         if let Some(measures) = &mut *self.measures.borrow_mut() {
-            let took = now.since(begun);
-            measures.time(Timed::Get, took);
-            measures.time(if is_hit { Timed::Hit } else { Timed::Miss }, took);
-            measures.stretch_at(now).got += bytes;
+            measures.note_get(bytes, is_hit, (begun, now));
         }
     }
 

@@ -209,10 +209,7 @@ impl<D: ZonedDevice> Sequential<D> {
             }
         }
         let now = self.line.now();
-        self.measures.time(Timed::Get, now.since(begun));
-        let what = if found.is_some() { Timed::Hit } else { Timed::Miss };
-        self.measures.time(what, now.since(begun));
-        self.measures.stretch_at(now).got += self.settings.get.0;
+        self.measures.note_get(self.settings.get.0, found.is_some(), (begun, now));
         self.hits += u64::from(found.is_some());
         Ok(())
     }

@@ -278,11 +278,8 @@ impl Shared {
             None => self.fill(key).await?,
         }
         let now = self.clock.now();
-        let mut measures = self.measures.borrow_mut();
-        measures.time(Timed::Get, now.since(begun));
-        let what = if found.is_some() { Timed::Hit } else { Timed::Miss };
-        measures.time(what, now.since(begun));
-        measures.stretch_at(now).got += self.settings.chunk.0;
+        let (bytes, is_hit) = (self.settings.chunk.0, found.is_some());
+        self.measures.borrow_mut().note_get(bytes, is_hit, (begun, now));
         self.hits.set(self.hits.get() + u64::from(found.is_some()));
         Ok(())
     }

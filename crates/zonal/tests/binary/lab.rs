@@ -208,7 +208,13 @@ fn experiments_that_cannot_be_meant_say_why() {
     let check = |words: &[&str], said| {
         check_failure(here, &[&["lab", "paper"], words].concat(), (2, said));
     };
-    check(&["000", "--table", "4"], "paper 000 has tables 5 to 16 and no figures here");
+    let has = "paper 000 has tables 5 to 16 and figures 3, 4, 5, 6, 7, 72, 73, 74, 75, 76, 77, 78, 79 here";
+    check(&["000", "--table", "4"], has);
+    let where_to = "--figure: those of paper 000 are drawn: say where with --plots DIR";
+    check(&["000", "--figure", "7"], where_to);
+    let none = "--plots: the figures of paper 002 are tables here; leave it out";
+    check(&["002", "--plots", "figures"], none);
+    check(&["all", "--plots", "figures"], "--plots is for one paper: write zonal lab paper 000");
     check(&["001", "--figure", "9"], "paper 001 has tables 3 to 5 and figures 3 to 8 here");
     check(&["002", "--table", "3"], "paper 002 has tables 1 to 2 and figures 2, 7, 8, 9, 10 here");
     check(&["004", "--ours"], "--ours: paper 004 has none here; leave it out");

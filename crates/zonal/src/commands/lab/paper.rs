@@ -15,7 +15,7 @@ use crate::failure::Failure;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Papers: 000, \"ZNCache - ZNS Workload Analysis\" (Ramsden and Cheng, 2025), Tables 5 to 16: chunks of 64 KiB, 256 MiB and
-512 MiB, a ZNS drive and its block twin. 001, \"ZNSCCACHE: ZNS Based Chunk Cache\" (Ramsden, 2024), Tables 3 to 5 and Figures 3 to 8:
+512 MiB, a ZNS drive and its block twin; Figures 3 to 7 and 72 to 79 as plots. 001, \"ZNSCCACHE: ZNS Based Chunk Cache\" (Ramsden, 2024), Tables 3 to 5 and Figures 3 to 8:
 as its code works, as the paper describes it, with finishes that nobody waits for, before an origin that is spread, and with 15 million
 gets; and the chunks of a B-tree. 002, \"A Zoned Storage Optimized Flash
 Cache on ZNS SSDs\" (Yang and others, 2023), Tables 1 and 2 and Figures 2 and 7 to 10: CacheLib on both drives, in place, a region in
@@ -31,6 +31,7 @@ says how the runs are made, docs/results/papers.md what came out.
 Every run takes one core and up to 3 GiB. With --keep a run that was done before, by the same program, is not run again.
 
 Examples: zonal lab paper 000 --table 5
+          zonal lab paper 000 --figure 5,6,7 --plots figures
           zonal lab paper 001 --figure 6,7
           zonal lab paper 002 --table 1,2 --keep lab-papers
           zonal lab paper 004 --figure 6,7
@@ -47,6 +48,9 @@ pub(crate) struct Args {
     /// These figures only, with commas between them
     #[arg(long = "figure", value_name = "N", value_delimiter = ',')]
     figures: Vec<u32>,
+    /// Draw the figures of paper 000 into this folder, as SVG
+    #[arg(long, value_name = "DIR")]
+    plots: Option<PathBuf>,
     /// Also the same drives and workloads under Zonal's own defaults
     #[arg(long)]
     ours: bool,
@@ -97,17 +101,40 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
         Papers::One(paper) => {
             paper.check(&choice).map_err(Failure::request)?;
+            check_plots(paper, &choice, args)?;
             let report = report(paper, &choice, args)?;
+            let drawn = args.plots.as_deref().map(|folder| report.draw(folder));
+            let drawn = drawn.transpose().map_err(Failure::work)?.unwrap_or_default();
             if let Some(page) = &args.page {
                 let scoreboard = Scoreboard::of(std::slice::from_ref(&report));
                 scoreboard.write(page).map_err(Failure::work)?;
             }
-            if args.json { print::json(&report) } else { print::text(&report.to_string()) }
+            if args.json {
+                return print::json(&report);
+            }
+            let drawn = drawn.iter().map(|path| format!("drawn: {}\n", path.display()));
+            print::text(&(report.to_string() + &drawn.collect::<String>()))
+        }
+        Papers::All if args.plots.is_some() => {
+            Err(Failure::request("--plots is for one paper: write zonal lab paper 000"))
         }
         Papers::All if choice != Choice::default() || args.ours => Err(Failure::request(
             "the scoreboard is of all tables and figures: leave --table, --figure and --ours out",
         )),
         Papers::All => scoreboard(args),
+    }
+}
+
+/// Hours of work are not to end in nothing to look at.
+fn check_plots(paper: Paper, choice: &Choice, args: &Args) -> Result<(), Failure> {
+    match (paper.has_charts(), &args.plots) {
+        (true, None) if !choice.figures.is_empty() => Err(Failure::request(format!(
+            "--figure: those of paper {paper} are drawn: say where with --plots DIR"
+        ))),
+        (false, Some(_)) => Err(Failure::request(format!(
+            "--plots: the figures of paper {paper} are tables here; leave it out"
+        ))),
+        _ => Ok(()),
     }
 }
 
