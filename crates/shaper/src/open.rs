@@ -112,7 +112,7 @@ impl fmt::Display for OpenError {
             ),
             Self::NoRoomForMap { empty, least } => write!(
                 f,
-                "the map needs {least} zones of the capacity device and {empty} are empty: start with all of it in memory (--map-memory all), and trim what is not needed before it is bounded"
+                "the map needs {least} zones of the capacity device and {empty} are empty: start with all of it in memory, and trim what is not needed before it is bounded"
             ),
             Self::Shrunk(export) => {
                 write!(f, "the export {export:?} is larger than that already, and cannot shrink")

@@ -212,6 +212,10 @@ fn experiments_that_cannot_be_meant_say_why() {
     check(&["000", "--table", "4"], has);
     let where_to = "--figure: those of paper 000 are drawn: say where with --plots DIR";
     check(&["000", "--figure", "7"], where_to);
+    let only_tables = "--plots: only tables are chosen; name figures as well, or neither";
+    check(&["000", "--table", "5", "--plots", "figures"], only_tables);
+    let no_folder = "--plots: held.toml/figures: Not a directory";
+    check(&["000", "--figure", "7", "--plots", "held.toml/figures"], no_folder);
     let none = "--plots: the figures of paper 002 are tables here; leave it out";
     check(&["002", "--plots", "figures"], none);
     check(&["all", "--plots", "figures"], "--plots is for one paper: write zonal lab paper 000");

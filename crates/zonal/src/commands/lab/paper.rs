@@ -125,8 +125,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Hours of work are not to end in nothing to look at.
+/// Hours of work are not to end in nothing to look at: the folder is there before them.
 fn check_plots(paper: Paper, choice: &Choice, args: &Args) -> Result<(), Failure> {
+    let is_of_tables = choice.figures.is_empty() && !choice.tables.is_empty();
     match (paper.has_charts(), &args.plots) {
         (true, None) if !choice.figures.is_empty() => Err(Failure::request(format!(
             "--figure: those of paper {paper} are drawn: say where with --plots DIR"
@@ -134,6 +135,11 @@ fn check_plots(paper: Paper, choice: &Choice, args: &Args) -> Result<(), Failure
         (false, Some(_)) => Err(Failure::request(format!(
             "--plots: the figures of paper {paper} are tables here; leave it out"
         ))),
+        (true, Some(_)) if is_of_tables => Err(Failure::request(
+            "--plots: only tables are chosen; name figures as well, or neither",
+        )),
+        (true, Some(folder)) => std::fs::create_dir_all(folder)
+            .map_err(|error| Failure::request(format!("--plots: {}: {error}", folder.display()))),
         _ => Ok(()),
     }
 }
