@@ -139,7 +139,8 @@ pub(crate) fn reads(stage: &Stage) -> Result<Vec<Row>, String> {
             Ok(())
         },
         || {
-            let report = stage.children.fio("capacity", &flags)?;
+            // Of the same size, and written as a whole: what was never written is read without the disk.
+            let report = stage.children.fio("direct", &flags)?;
             of_fio.push(number(&report, "/bw_bytes")? / MIB);
             Ok(())
         },
