@@ -169,13 +169,17 @@ impl<'a> Scanner<'a> {
     ) -> Result<(), OpenError> {
         let mut zones: VecDeque<_> = zones.into();
         let mut walks: VecDeque<Walk> = VecDeque::new();
+        // As many as there is memory for at once. A read that failed gives its memory back, but its walk wants it again: were it a
+        // new one's, those who go on would wait for each other.
+        let mut most = WALKS;
         loop {
-            while walks.len() < WALKS
+            while walks.len() < most
                 && let Some((zone, limit)) = zones.pop_front()
             {
                 let span = SPAN.min(u64::from(limit));
                 let Some(call) = self.read_beside(zone, span, walks.is_empty()).await else {
                     zones.push_front((zone, limit));
+                    most = walks.len();
                     break;
                 };
                 walks.push_back(Walk { zone, limit, at: 0, previous: 0, span, call });
