@@ -82,20 +82,20 @@ impl Layout {
     }
 
     /// Zones that compaction writes to at once, and collection as well: one for each tenant if the device lets it.
-    /// `map_zones`: zones that the map may have, of which it writes one at a time.
-    pub(crate) fn streams_per_mover(&self, tenant_count: u32, map_zones: u32) -> u32 {
-        let others = u32::from(self.is_one_device) + u32::from(0 < map_zones);
+    /// `kept`: zones that are kept for the map, of which it writes one at a time.
+    pub(crate) fn streams_per_mover(&self, tenant_count: u32, kept: u32) -> u32 {
+        let others = u32::from(self.is_one_device) + u32::from(0 < kept);
         let limit = self
             .active_limit(Tier::Capacity)
             .map_or(STREAMS_MAX, |max| max.saturating_sub(others) / 2);
         // Few zones: streams that hold many of them open would leave nothing to collect.
-        let affordable = self.capacity.count.saturating_sub(map_zones) / 16;
+        let affordable = self.capacity.count.saturating_sub(kept) / 16;
         tenant_count.min(limit).min(affordable).clamp(1, STREAMS_MAX)
     }
 
     /// All that write to the capacity tier.
-    pub(crate) fn stream_count(&self, tenant_count: u32, map_zones: u32) -> u32 {
-        2 * self.streams_per_mover(tenant_count, map_zones)
+    pub(crate) fn stream_count(&self, tenant_count: u32, kept: u32) -> u32 {
+        2 * self.streams_per_mover(tenant_count, kept)
     }
 
     /// Blocks of both tiers.

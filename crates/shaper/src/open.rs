@@ -58,7 +58,7 @@ pub enum OpenError {
     Shape,
     /// Something on it cannot be read or makes no sense, and what that was is not known.
     Unreadable(Tier),
-    /// Too few zones of the capacity tier are empty for the map: it was all in memory before.
+    /// Too few zones of either tier are empty for the map: it was all in memory before. Those of the capacity tier are told.
     NoRoomForMap {
         /// Those that are empty.
         empty: u32,
@@ -213,7 +213,7 @@ async fn format(
     let Opening { settings, exports, identity, .. } = opening;
     let map = Map::new(&layout, &settings, &exports);
     let mut state = State::new(&layout, map, count_of(&exports));
-    state.map_zones = settings.map_zones(&layout, &exports);
+    state.map_place = settings.map_places(&layout, &exports).first().copied();
     let inner = Inner::new(ports, (layout, settings), (identity, exports), state);
     inner.start_flushes();
     for (tier, reports) in Tier::ALL.into_iter().zip(reports) {
@@ -317,8 +317,9 @@ impl Inner {
         (identity, exports): (Identity, Vec<Export>),
         state: State,
     ) -> Rc<Self> {
-        let map_zones = state.map_zones;
-        let streams = layout.stream_count(tenants_of(&exports), map_zones);
+        let map_place = state.map_place;
+        let kept = settings.zones_kept_for_map(&layout, &exports);
+        let streams = layout.stream_count(tenants_of(&exports), kept);
         let own = Buffers::holding(settings.contents, &ports.spawner, &own_classes(streams));
         let session = (zonal_base::mix64(ports.clock.now().0) >> 32) as u32;
         Rc::new(Self {
@@ -338,7 +339,7 @@ impl Inner {
             map_changed: Event::default(),
             is_merging: Cell::default(),
             map_room: Event::default(),
-            map_zones,
+            map_place,
             work: Event::default(),
             ports,
         })
@@ -352,7 +353,7 @@ impl Inner {
 
     /// Nothing is merged if all of the map is in memory.
     fn start_map(self: &Rc<Self>, log: MapLog) {
-        if 0 < self.map_zones {
+        if self.map_place.is_some() {
             self.ports.spawner.spawn(self.clone().run_map(log));
         }
     }

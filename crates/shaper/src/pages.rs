@@ -20,9 +20,9 @@ use crate::map::{MAP_PAGE_BLOCKS, Merge, Page, PageId, Paged, page_check};
 use crate::planted::Planted;
 use crate::shaper::Inner;
 use crate::state::State;
-use crate::tier::OpenZone;
+use crate::tier::{OpenZone, gone};
 use crate::write::WRITE_TRIES;
-use crate::{BlockError, ExportId, Extent, Tier};
+use crate::{BlockError, ExportId, Extent};
 
 /// Pages of one write: those that fit a buffer behind the block with which a zone begins.
 const BATCH: usize = index(SEGMENT_BLOCKS) - 1;
@@ -234,12 +234,13 @@ impl Inner {
 
     /// Sees to it that the open zone has room, and that one more zone is there for when it is full. The room comes back.
     pub(crate) async fn make_room(&self, log: &mut MapLog) -> Result<usize, BlockError> {
+        let place = self.map_place.expect("the map has pages");
         loop {
             if let Some(room) = self.room(log) {
                 return Ok(room);
             }
             self.take_zone(log)?;
-            while index(u64::from(self.map_zones)) <= log.zones.len() {
+            while index(u64::from(place.zones)) <= log.zones.len() {
                 self.reclaim(log).await?;
             }
         }
@@ -302,10 +303,11 @@ impl Inner {
         let blocks = (pieces.len() + data.len() / BLOCK_BYTES) as u64;
         pieces.push(data);
         let lba = self.layout.lba(open.zone, Blocks(u64::from(open.at)));
-        self.port(Tier::Capacity).call(Command::Write { lba, data: pieces }).await?;
+        let tier = self.layout.tier_of(open.zone);
+        self.port(tier).call(Command::Write { lba, data: pieces }).await?;
         open.at += low_u32(index(blocks));
         let mut state = self.state.borrow_mut();
-        state.note_written(Tier::Capacity, blocks);
+        state.note_written(tier, blocks);
         state.stats.map_written_bytes += Blocks(blocks).bytes().0;
         Ok(())
     }
@@ -457,11 +459,13 @@ impl Inner {
                     }
                     done = these.end;
                 }
-                Err(DeviceError::DeviceGone) => return Err(BlockError::CapacityGone),
+                Err(DeviceError::DeviceGone) => {
+                    return Err(gone(self.layout.tier_of(open.zone)));
+                }
                 Err(_) => {
                     refused += 1;
                     if WRITE_TRIES < refused {
-                        return Err(BlockError::CapacityGone);
+                        return Err(gone(self.layout.tier_of(open.zone)));
                     }
                     self.state.borrow_mut().stats.write_errors += 1;
                     let zone = open.zone;

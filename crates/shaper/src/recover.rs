@@ -25,7 +25,7 @@ use crate::map::{Map, Paged};
 use crate::open::{Identity, count_of, merge};
 use crate::planted::Planted;
 use crate::scan::{First, Scanner, Segment};
-use crate::settings::tenants_of;
+use crate::settings::{MapPlace, tenants_of};
 use crate::sightings::Sightings;
 use crate::state::{State, ZoneUse};
 use crate::tier::OpenZone;
@@ -111,7 +111,6 @@ pub(crate) async fn recover<'a>(
     settings.check(scanner.layout, &exports).map_err(OpenError::Settings)?;
     let map = Map::new(scanner.layout, &settings, &exports);
     let mut state = State::new(scanner.layout, map, count_of(&exports));
-    state.map_zones = settings.map_zones(scanner.layout, &exports);
     state.given_up = given_up;
     for (tier, reports) in Tier::ALL.into_iter().zip(reports) {
         for (zone, report) in scanner.layout.zones(tier).zip(reports) {
@@ -124,7 +123,9 @@ pub(crate) async fn recover<'a>(
         }
     }
     found.hand_over_few(&exports, &mut state);
-    let streams = scanner.layout.stream_count(tenants_of(&exports), state.map_zones);
+    let streams = scanner
+        .layout
+        .stream_count(tenants_of(&exports), settings.zones_kept_for_map(scanner.layout, &exports));
     let mut half_full = Vec::new();
     for (tier, reports) in Tier::ALL.into_iter().zip(reports) {
         for (zone, report) in scanner.layout.zones(tier).zip(reports) {
@@ -139,17 +140,24 @@ pub(crate) async fn recover<'a>(
             }
         }
     }
-    let empty = state.count(Tier::Capacity, ZoneUse::Empty);
-    let least = settings.map_zones_least(scanner.layout, &exports);
-    if empty < least {
-        return Err(OpenError::NoRoomForMap { empty, least });
-    }
+    state.map_place = place_of_map(&settings.map_places(scanner.layout, &exports), &state)?;
     let distrusted = found.distrusted.iter().copied();
     let distrusted: Vec<Key> = distrusted.filter(|key| has_block(&exports, *key)).collect();
     let segments = found.segments.iter().map(|of_zone| of_zone.len() as u64).sum();
     scanner.recovery.borrow_mut().segments = segments;
     let is_changed = exports != old;
     Ok(Recovered { exports, is_changed, state, distrusted, half_full, found })
+}
+
+/// The first place in which there is room for the map.
+fn place_of_map(places: &[MapPlace], state: &State) -> Result<Option<MapPlace>, OpenError> {
+    let empty = |place: &MapPlace| state.count(place.tier, ZoneUse::Empty);
+    match (places.iter().find(|place| place.least <= empty(place)), places.last()) {
+        (None, Some(last)) => {
+            Err(OpenError::NoRoomForMap { empty: empty(last), least: last.least })
+        }
+        (place, _) => Ok(place.copied()),
+    }
 }
 
 /// Walks all zones, and reads to its last byte what may be torn.

@@ -1,6 +1,7 @@
 //! What may be chosen, and what the devices must offer for it.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use zonal_base::{Blocks, Bytes, Contents};
@@ -38,6 +39,16 @@ pub enum MapMemory {
     Least,
 }
 
+/// Zones in which pages of the map lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MapPlace {
+    pub(crate) tier: Tier,
+    /// How many it may have.
+    pub(crate) zones: u32,
+    /// How many must be empty at a start.
+    pub(crate) least: u32,
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -67,7 +78,8 @@ impl Settings {
         let data = capacity.saturating_sub(capacity.div_ceil(SEGMENT_BLOCKS) * HEADER_BLOCKS + 2);
         let zones = u64::from(layout.capacity.count);
         let offered = data * zones * u64::from(100 - self.spare_percent.min(100)) / 100;
-        let for_map = self.zones_for_map(layout, Blocks(offered), EXPORTS_MAX as u64);
+        let for_map =
+            self.zones_for_map((layout, Tier::Capacity), Blocks(offered), EXPORTS_MAX as u64);
         let kept = u64::from(zones_kept(layout, tenant_count, for_map) + for_map);
         Blocks(offered.min(data * zones.saturating_sub(kept)))
     }
@@ -92,25 +104,44 @@ impl Settings {
         }
     }
 
-    /// Zones of the capacity tier that the map may have.
-    pub(crate) fn map_zones(&self, layout: &Layout, exports: &[Export]) -> u32 {
+    /// Zones of the capacity tier that exports do not get, so that the map may have them.
+    pub(crate) fn zones_kept_for_map(&self, layout: &Layout, exports: &[Export]) -> u32 {
         let blocks = Blocks(exports.iter().map(|export| export.blocks.0).sum());
-        self.zones_for_map(layout, blocks, exports.len() as u64)
+        self.zones_for_map((layout, Tier::Capacity), blocks, exports.len() as u64)
     }
 
-    /// Zones without which the map cannot be written at all.
-    pub(crate) fn map_zones_least(&self, layout: &Layout, exports: &[Export]) -> u32 {
-        // Less than all of them: some may have been worn out.
-        self.map_zones(layout, exports) / 2
+    /// Where pages of the map may lie, the better place first: on the faster device, if that has zones to spare.
+    pub(crate) fn map_places(&self, layout: &Layout, exports: &[Export]) -> Vec<MapPlace> {
+        let blocks = Blocks(exports.iter().map(|export| export.blocks.0).sum());
+        let zones = |tier| self.zones_for_map((layout, tier), blocks, exports.len() as u64);
+        let (on_buffer, on_capacity) = (zones(Tier::Buffer), zones(Tier::Capacity));
+        let to_spare = match self.map_memory {
+            MapMemory::Least => layout.buffer.count.saturating_sub(BUFFER_ZONES_MIN),
+            _ => layout.buffer.count / MAP_SHARE,
+        };
+        let mut places = Vec::new();
+        let may_open =
+            layout.active_limit(Tier::Buffer).is_none_or(|limit| BUFFER_ACTIVE_MIN <= limit);
+        if !layout.is_one_device && 0 < on_buffer && on_buffer <= to_spare && may_open {
+            // All of them: what the log needs to go on is never the map's.
+            let (tier, zones) = (Tier::Buffer, on_buffer);
+            places.push(MapPlace { tier, zones, least: zones });
+        }
+        if 0 < on_capacity {
+            // Less than all of them: some may have been worn out.
+            let (tier, zones) = (Tier::Capacity, on_capacity);
+            places.push(MapPlace { tier, zones, least: zones / 2 });
+        }
+        places
     }
 
-    fn zones_for_map(&self, layout: &Layout, blocks: Blocks, exports: u64) -> u32 {
+    fn zones_for_map(&self, (layout, tier): (&Layout, Tier), blocks: Blocks, exports: u64) -> u32 {
         if !self.is_paged(blocks.0) {
             return 0;
         }
         // Each export ends with a page of its own.
         let pages = blocks.0.div_ceil(MAP_PAGE_BLOCKS) + exports;
-        zones_for(pages, layout.capacity.geometry.zone_capacity)
+        zones_for(pages, layout.place(tier).geometry.zone_capacity)
     }
 
     /// # Errors
@@ -133,7 +164,7 @@ impl Settings {
             }
         }
         let limit = layout.active_limit(Tier::Capacity);
-        let for_map = self.map_zones(layout, exports);
+        let for_map = self.zones_kept_for_map(layout, exports);
         let least = 2 + u32::from(layout.is_one_device) + u32::from(0 < for_map);
         if limit.is_some_and(|limit| limit < least) {
             return Err(SettingsError::TooFewActive { least });
@@ -175,6 +206,12 @@ pub(crate) const fn collection_mark(streams_per_mover: u32) -> u32 {
 
 /// Empty zones that only collection may take: one to write to, one more for when a write fails.
 pub(crate) const COLLECTION_ZONES: u32 = 2;
+
+/// Of the buffer's zones the map takes at most one in so many: the smaller the buffer, the less of what is written it absorbs.
+const MAP_SHARE: u32 = 8;
+
+/// Active zones of a buffer that has the map, too: of each the one that is written, and one that the device refused.
+const BUFFER_ACTIVE_MIN: u32 = 4;
 
 /// One that is written, one to be compacted, two empty ones so that neither waits for the other.
 const BUFFER_ZONES_MIN: u32 = 4;

@@ -12,6 +12,7 @@ use crate::flush::Flusher;
 use crate::layout::Layout;
 use crate::open::Identity;
 use crate::planted::Planted;
+use crate::settings::MapPlace;
 use crate::state::State;
 use crate::{
     BlockError, Export, ExportId, Extent, Ports, Recovery, Settings, Stats, TenantStats, Tier,
@@ -53,8 +54,8 @@ pub(crate) struct Inner {
     pub(crate) is_merging: Cell<bool>,
     /// Lists of the map are shorter than they were.
     pub(crate) map_room: Event,
-    /// Zones of the capacity tier that the map may have; none if all of it is in memory.
-    pub(crate) map_zones: u32,
+    /// Zones that pages of the map lie in; none if all of it is in memory.
+    pub(crate) map_place: Option<MapPlace>,
     /// Something changed that compaction or collection may wait for.
     pub(crate) work: Event,
 }
@@ -196,7 +197,14 @@ impl Inner {
 
     pub(crate) fn streams_per_mover(&self) -> u32 {
         let tenant_count = self.tenants.iter().max().map_or(1, |last| u32::from(*last) + 1);
-        self.layout.streams_per_mover(tenant_count, self.map_zones)
+        let kept = self.settings.zones_kept_for_map(&self.layout, &self.exports);
+        self.layout.streams_per_mover(tenant_count, kept)
+    }
+
+    /// Zones of the buffer that are not the map's.
+    pub(crate) fn log_zones(&self) -> u32 {
+        let of_map = self.map_place.filter(|place| place.tier == Tier::Buffer);
+        self.layout.buffer.count - of_map.map_or(0, |place| place.zones)
     }
 
     fn is_settled(&self) -> bool {

@@ -11,7 +11,7 @@ use crate::format::{DATA_BLOCKS, Key, Kind};
 use crate::layout::{Layout, Spot, Zone};
 use crate::map::{Map, Merge, Switched};
 use crate::planted::Planted;
-use crate::settings::collection_mark;
+use crate::settings::{COLLECTION_ZONES, MapPlace, collection_mark};
 use crate::shaper::Inner;
 use crate::write::Log;
 use crate::{BlockError, Stats, TenantStats, Tier};
@@ -102,8 +102,8 @@ pub(crate) struct State {
     pub(crate) given_up: BTreeSet<Zone>,
     /// The table on flash does not name all of them yet.
     pub(crate) is_table_stale: bool,
-    /// Zones of the capacity tier that the map may have, and those that it has.
-    pub(crate) map_zones: u32,
+    /// Zones that the map may have, and how many it has. None if all of it is in memory.
+    pub(crate) map_place: Option<MapPlace>,
     pub(crate) map_zones_held: u32,
 }
 
@@ -147,7 +147,7 @@ impl State {
             is_waited_for: false,
             given_up: BTreeSet::new(),
             is_table_stale: false,
-            map_zones: 0,
+            map_place: None,
             map_zones_held: 0,
         }
     }
@@ -174,9 +174,9 @@ impl State {
 
     /// Empty zones of the tier, but for those that are kept for the map.
     pub(crate) fn empty_count(&self, tier: Tier) -> u32 {
-        let kept = match tier {
-            Tier::Buffer => 0,
-            Tier::Capacity => self.map_zones.saturating_sub(self.map_zones_held),
+        let kept = match self.map_place {
+            Some(place) if place.tier == tier => place.zones.saturating_sub(self.map_zones_held),
+            _ => 0,
         };
         self.count(tier, ZoneUse::Empty).saturating_sub(kept)
     }
@@ -232,7 +232,11 @@ impl State {
 
     /// The same for the map, which keeps it as it is: open, and nobody's victim.
     pub(crate) fn open_map_zone(&mut self, layout: &Layout) -> Option<Zone> {
-        let zone = self.empty[usize::from(Tier::Capacity.id())].front().copied()?;
+        let empty = |tier: Tier| self.empty[usize::from(tier.id())].front().copied();
+        let has_capacity_some = COLLECTION_ZONES < self.empty_count(Tier::Capacity);
+        // One that was kept may have been worn out, and the log have the others.
+        let elsewhere = || has_capacity_some.then(|| empty(Tier::Capacity)).flatten();
+        let zone = empty(self.map_place?.tier).or_else(elsewhere)?;
         self.set_usage(layout, zone, ZoneUse::Open);
         self.map_zones_held += 1;
         Some(zone)
@@ -321,7 +325,7 @@ impl State {
 
     /// Compaction works while fewer zones of the buffer are empty than this.
     fn compaction_mark(&self, inner: &Inner) -> u32 {
-        (inner.layout.buffer.count / 10).max(2)
+        (inner.log_zones() / 10).max(2)
     }
 
     pub(crate) fn wants_compaction(&self, inner: &Inner) -> bool {
@@ -365,15 +369,12 @@ impl State {
         &mut self.tenant_stats[usize::from(tenant)]
     }
 
-    /// A segment was written: what all of it took.
+    /// A tier was given so much.
     pub(crate) fn note_written(&mut self, tier: Tier, blocks: u64) {
         let bytes = blocks * BLOCK_BYTES as u64;
         self.unflushed[usize::from(tier.id())] += bytes;
         match tier {
-            Tier::Buffer => {
-                self.stats.buffer_device_bytes += bytes;
-                self.stats.buffer_segments += 1;
-            }
+            Tier::Buffer => self.stats.buffer_device_bytes += bytes,
             Tier::Capacity => self.stats.capacity_device_bytes += bytes,
         }
     }

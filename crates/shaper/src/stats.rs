@@ -36,7 +36,7 @@ pub struct Stats {
     pub buffer_device_bytes: u64,
     /// All that was written to the capacity tier.
     pub capacity_device_bytes: u64,
-    /// Pages of the map that were written, of `capacity_device_bytes`. Numerator of write amplification, too.
+    /// Pages of the map that were written, of the device bytes of the tier in which they lie.
     pub map_written_bytes: u64,
     /// Pages of the map that were read: by reads that did not find their place in memory, and to be merged.
     pub map_read_bytes: u64,

@@ -53,5 +53,5 @@ impl State {
 
 /// Writes are held back while no more zones of the buffer are empty than this: one in twenty. Fewer than compaction begins at.
 fn throttle_mark(inner: &Inner) -> u32 {
-    (inner.layout.buffer.count / 20).max(1)
+    (inner.log_zones() / 20).max(1)
 }

@@ -123,6 +123,7 @@ impl Inner {
         state.unanswered[usize::from(tier.id())].remove(&begun.number);
         state.zone_mut(begun.zone).written = begun.end;
         state.note_written(tier, u64::from(begun.blocks));
+        state.stats.buffer_segments += u64::from(tier == Tier::Buffer);
         let is_due = self.settings.flush_every.0 <= state.unflushed[usize::from(tier.id())];
         drop(state);
         if is_due {
@@ -177,8 +178,7 @@ impl Inner {
         let place = self.layout.place(tier);
         let mut outcome = self.reset_on_device(zone).await;
         // A start has to find room for the map before it knows what lives where.
-        let is_marked = 0 < self.map_zones
-            && (tier, place.geometry.kind) == (Tier::Capacity, DeviceKind::Conventional);
+        let is_marked = self.map_place.is_some() && place.geometry.kind == DeviceKind::Conventional;
         if is_marked && outcome.is_ok() {
             outcome = self.mark_empty(zone).await;
         }

@@ -63,6 +63,26 @@ fn no_history_of_a_block_device_violates_the_oracle() {
     }
 }
 
+/// Histories that went wrong once, and why.
+const WENT_WRONG: [(u64, &str); 2] = [
+    (
+        3341,
+        "a zone of the buffer that was the map's was worn out, the log had all others, and nothing could be written any more",
+    ),
+    (
+        32_729,
+        "two headers could not be read together with what stands behind them, new walks took the memory for reading them alone, and the start hung",
+    ),
+];
+
+#[test]
+fn what_went_wrong_once_does_so_no_more() {
+    for (seed, why) in WENT_WRONG {
+        let outcome = History::of_seed(seed, &Options::default()).run();
+        assert!(outcome.is_ok(), "seed {seed} ({why}): {outcome:?}");
+    }
+}
+
 #[test]
 fn one_seed_is_one_history_and_another_seed_is_another() {
     let of = |seed| History::of_seed(seed, &Options::default()).run_traced();

@@ -121,7 +121,8 @@ impl Found<'_> {
         inner: &Rc<Inner>,
         log: &mut MapLog,
     ) -> Result<(), OpenError> {
-        let failed = |_| OpenError::Device(Tier::Capacity, DeviceError::DeviceGone);
+        let tier = inner.map_place.map_or(Tier::Capacity, |place| place.tier);
+        let failed = |_| OpenError::Device(tier, DeviceError::DeviceGone);
         let Sightings::Window(first, pages) = &mut self.sightings else { return Ok(()) };
         let (mut batch, mut page) = (inner.batch().await, *first);
         for seen in core::mem::take(pages) {

@@ -49,6 +49,11 @@ impl Drives {
     /// The models of an Optane drive and of a zoned one, with zones of this shape.
     /// They keep the bytes of blocks, or their tags.
     pub(crate) fn new(shape: Shape, contents: Contents) -> Self {
+        Self::with_buffer_zones_of(shape.zone, shape, contents)
+    }
+
+    /// The buffer has as many blocks as the shape says, in zones of so many.
+    pub(crate) fn with_buffer_zones_of(zone: Blocks, shape: Shape, contents: Contents) -> Self {
         let medium = |geometry: &Geometry| -> Box<dyn Medium> {
             match contents {
                 Contents::Bytes => Box::new(Compact::new(geometry)),
@@ -56,7 +61,7 @@ impl Drives {
             }
         };
         let user = Blocks(u64::from(shape.buffer_zones) * shape.zone.0).bytes();
-        let optane = ConventionalProfile::p5800x_optane().scaled_to(user).with_zones_of(shape.zone);
+        let optane = ConventionalProfile::p5800x_optane().scaled_to(user).with_zones_of(zone);
         let bytes = medium(&optane.drive.geometry);
         let buffer = ConventionalDrive::new(optane, OnReset::Nothing, 1, bytes);
         let zn540 = Profile::zn540();

@@ -34,8 +34,9 @@ impl History {
         let mut rng = Rng::new(seed);
         let mut setting = Setting::draw(&mut rng, options);
         // Drawn apart, so that other histories stay what they were.
-        if Rng::new(mix64(seed)).one_in(3) {
-            setting.be_paged();
+        let mut apart = Rng::new(mix64(seed));
+        if apart.one_in(3) {
+            setting.be_paged(apart.one_in(2));
         }
         setting.size_exports(&mut rng);
         let is_faulty = rng.one_in(4);
@@ -86,18 +87,20 @@ impl Setting {
         self.device_seed = rng.next_u64();
     }
 
-    /// Most of the map is on flash, in zones that there are beside the others.
-    fn be_paged(&mut self) {
+    /// Most of the map is on flash, in zones that there are beside the others; of the buffer as well if that is to have it.
+    fn be_paged(&mut self, on_buffer: bool) {
         self.engine.map_memory = MapMemory::Least;
-        let (_, geometry) = self.devices.last_mut().expect("one or two");
-        geometry.zone_count += MAP_ZONES;
-        for limit in [&mut geometry.max_active_zones, &mut geometry.max_open_zones] {
-            *limit = limit.map(|limit| limit.max(4));
+        let is_buffer_grown = on_buffer && self.devices.len() == 2;
+        let first = if is_buffer_grown { 0 } else { self.devices.len() - 1 };
+        for (_, geometry) in &mut self.devices[first..] {
+            geometry.zone_count += MAP_ZONES;
+            for limit in [&mut geometry.max_active_zones, &mut geometry.max_open_zones] {
+                *limit = limit.map(|limit| limit.max(4));
+            }
         }
-        let capacity = *geometry;
         self.layout = match self.devices[..] {
-            [_] => Layout::one_device(capacity, self.layout.buffer.count),
-            _ => Layout::two_devices(self.devices[0].1, capacity),
+            [(_, device)] => Layout::one_device(device, self.layout.buffer.count),
+            _ => Layout::two_devices(self.devices[0].1, self.devices[1].1),
         };
     }
 

@@ -106,7 +106,7 @@ struct Block {
     /// Memory for what is being read
     #[arg(long, value_name = "SIZE", env = "ZONAL_BLOCK_MEMORY")]
     memory: Option<String>,
-    /// Memory for the map of blocks: all, or a size; what does not fit lies on the capacity device
+    /// Memory for the map of blocks: all, or a size; what does not fit lies on the devices
     #[arg(long, value_name = "all|SIZE", env = "ZONAL_BLOCK_MAP_MEMORY")]
     map_memory: Option<String>,
 }
