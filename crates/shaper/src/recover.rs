@@ -107,6 +107,16 @@ pub(crate) async fn recover<'a>(
 ) -> Result<Recovered<'a>, OpenError> {
     let mut found = survey(scanner, (reports, firsts), identity, (settings, mode)).await?;
     let Table { exports: old, given_up } = found.table().await?;
+    let is_given_up = |zone: &Zone| given_up.contains(zone);
+    if given_up.iter().any(|zone| !found.segments[index(u64::from(zone.0))].is_empty()) {
+        // Their device has them again. What is in them counts no more: it was moved, or users were told that it is lost.
+        let others = firsts.iter().filter(|(zone, _)| !is_given_up(zone)).copied();
+        let others: Vec<_> = others.collect();
+        let (sequence, number) = (found.next_sequence, found.next_number);
+        found = survey(scanner, (reports, &others), identity, (settings, mode)).await?;
+        found.next_sequence = found.next_sequence.max(sequence);
+        found.next_number = found.next_number.max(number);
+    }
     let exports = merge(&old, wanted)?;
     settings.check(scanner.layout, &exports).map_err(OpenError::Settings)?;
     let map = Map::new(scanner.layout, &settings, &exports);

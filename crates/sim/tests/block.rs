@@ -64,7 +64,7 @@ fn no_history_of_a_block_device_violates_the_oracle() {
 }
 
 /// Histories that went wrong once, and why.
-const WENT_WRONG: [(u64, &str); 2] = [
+const WENT_WRONG: [(u64, &str); 3] = [
     (
         3341,
         "a zone of the buffer that was the map's was worn out, the log had all others, and nothing could be written any more",
@@ -72,6 +72,10 @@ const WENT_WRONG: [(u64, &str); 2] = [
     (
         32_729,
         "two headers could not be read together with what stands behind them, new walks took the memory for reading them alone, and the start hung",
+    ),
+    (
+        46_418,
+        "a zone was offline and given up, users were told what was lost with it, and then the device had it again: what was lost came back",
     ),
 ];
 
