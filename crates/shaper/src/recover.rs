@@ -5,6 +5,7 @@
 //!    not fit its checksum is left out: it may be torn.
 //! 3. Of entries that tell of one block the highest sequence counts; of equal ones, which are copies, the one that was written
 //!    last.
+//!    Zones that the table gives up are left out.
 //! 4. Pages of trims make holes of what is older than they are.
 //! 5. Zones of the capacity tier that end behind a whole segment are filled further, as many as there are streams. Others that
 //!    are half full are emptied when their turn comes.
