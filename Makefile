@@ -49,7 +49,7 @@ soak: toolchain ## hours: 215,000 simulated histories and 500 for each policy, 5
 	@ZONAL_SIM_SEEDS=200000 ZONAL_SIM_DRIVE_SEEDS=10000 ZONAL_SIM_POLICY_SEEDS=500 $(CARGO) test --profile soak --package zonal-sim --test seeds -- --nocapture
 	@ZONAL_SIM_BLOCK_SEEDS=5000 $(CARGO) test --profile soak --package zonal-sim --test block -- --nocapture
 	@ZONAL_KILL_ROUNDS=500 $(CARGO) test --package zonal --test binary crash:: -- --nocapture
-	@SLOW_TESTS=1 $(CARGO) test --profile soak --package zonal-lab --package zonal-zonelog -- --nocapture
+	@SLOW_TESTS=1 $(CARGO) test --profile soak --package zonal-lab --package zonal-zonelog --package zonal-shaper -- --nocapture
 
 bench: toolchain ## compare with foyer, fio, nginx and nbdkit, half an hour; writes docs/results/first-slice.md, http.md and block.md
 	@$(CARGO) run --release --package zonal-bench -- all
