@@ -16,6 +16,15 @@ impl Tier {
     /// Both, in the order of their numbers on flash.
     pub const ALL: [Self; 2] = [Self::Buffer, Self::Capacity];
 
+    /// For people and programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Buffer => "buffer",
+            Self::Capacity => "capacity",
+        }
+    }
+
     /// Its number on flash.
     #[must_use]
     pub const fn id(self) -> u8 {

@@ -151,6 +151,12 @@ impl Shaper {
         self.inner.state.borrow().map.memory_bytes()
     }
 
+    /// The tier in which pages of the map lie. `None`: all of it is in memory.
+    #[must_use]
+    pub fn map_pages_on(&self) -> Option<Tier> {
+        self.inner.map_place.map(|place| place.tier)
+    }
+
     /// Waits until compaction, collection and the map have nothing to do, and flushes: what a graceful end does. Nobody may write
     /// meanwhile.
     ///

@@ -85,7 +85,7 @@ pub(crate) struct Tenant {
 pub(crate) struct Devices {
     pub(crate) buffer_written_bytes: u64,
     pub(crate) capacity_written_bytes: u64,
-    /// Pages of the map, of `capacity_written_bytes`; none if all of it is in memory.
+    /// Pages of the map, of the bytes of the device that `map_pages_on` names; none if all of it is in memory.
     pub(crate) map_written_bytes: u64,
     pub(crate) map_read_bytes: u64,
     /// Device writes of the buffer: how many writes of users share one.
@@ -109,6 +109,8 @@ pub(crate) struct Now {
     pub(crate) buffer_zones: Zones,
     pub(crate) capacity_zones: Zones,
     pub(crate) map_memory_bytes: u64,
+    /// The device on which pages of the map lie: `buffer` or `capacity`; nothing if all of it is in memory.
+    pub(crate) map_pages_on: Option<String>,
 }
 
 /// Zones of a tier, by what they are used for.

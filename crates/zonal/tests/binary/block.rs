@@ -140,6 +140,37 @@ fn one_device_and_a_model_of_a_drive_do_as_well() {
     }
 }
 
+/// Half of the map fits; the rest is on the buffer device where that has zones to spare.
+#[test]
+fn stats_tell_where_the_rest_of_a_bounded_map_lies() {
+    let of = |devices: &[&str], lies: serde_json::Value| {
+        let place = Place::new();
+        let words = ["--export", "vm=64MiB", "--map-memory", "32KiB"];
+        let words = [devices, &words].concat();
+        for round in 0..2 {
+            let block = Block::start(&place, &words);
+            let mut client = block.client("vm");
+            for mib in (0..64).step_by(4) {
+                if round == 0 {
+                    client.carry_out(Command::Write, mib << 20, &noise(1 << 20, mib)).unwrap();
+                }
+                assert!(client.read(mib << 20, 1 << 20).unwrap() == noise(1 << 20, mib), "{mib}");
+            }
+            let told = block.stats(place.folder.path(), &["--json"]).stdout;
+            let told: serde_json::Value = serde_json::from_slice(&told).unwrap();
+            assert_eq!(told["now"]["map_pages_on"], lies);
+            let text = String::from_utf8(block.stats(place.folder.path(), &[]).stdout).unwrap();
+            let said = format!(" of it on the {} device and ", lies.as_str().unwrap());
+            assert!(text.contains(&said), "{text}");
+            block.stop();
+        }
+    };
+    let capacity = "file:capacity?size=256MiB&zone=4MiB";
+    let buffer = "file:buffer?size=64MiB&zone=1MiB";
+    of(&["--capacity", capacity, "--buffer", buffer], "buffer".into());
+    of(&["--capacity", capacity], "capacity".into());
+}
+
 #[test]
 fn stats_tell_what_users_and_devices_did() {
     let place = Place::new();
@@ -161,6 +192,7 @@ fn stats_tell_what_users_and_devices_did() {
     let to_buffer = told["devices"]["buffer_written_bytes"].as_u64().unwrap();
     assert!(80 << 20 < to_buffer && to_buffer < 84 << 20, "{told}");
     assert!(told["failure"].is_null());
+    assert!(told["now"]["map_pages_on"].is_null());
 
     assert_eq!(metric(block.admin, "zonal_block_written_bytes_total{export=\"vm\""), 80 << 20);
     assert_eq!(metric(block.admin, "zonal_block_user_bytes_total{tenant=\"vm\""), 80 << 20);

@@ -140,6 +140,7 @@ impl Admin {
                 buffer_zones: zones(waiting.buffer_zones),
                 capacity_zones: zones(waiting.capacity_zones),
                 map_memory_bytes: shaper.map_memory_bytes(),
+                map_pages_on: shaper.map_pages_on().map(|tier| tier.name().to_owned()),
             },
             recovery: Recovery {
                 segments: recovery.segments,

@@ -78,9 +78,11 @@ fn of_data(stats: &BlockStats) -> Vec<(&'static str, String)> {
         sum(|of| of.compacted_bytes),
         sum(|of| of.second_round_bytes)
     );
+    let pages_on = stats.now.map_pages_on.as_ref();
     let map = format!(
-        "{} of it and {} of trims written, {} in memory",
+        "{} of it{} and {} of trims written, {} in memory",
         size(stats.devices.map_written_bytes),
+        pages_on.map_or_else(String::new, |tier| format!(" on the {tier} device")),
         sum(|of| of.map_bytes),
         size(stats.now.map_memory_bytes)
     );
