@@ -10,17 +10,18 @@ use plotters::series::DashedLineSeries;
 
 /// A line to be drawn.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Line {
-    pub(crate) name: String,
+pub struct Line {
+    /// What it is called.
+    pub name: String,
     /// Measured on the drive.
-    pub(crate) drive: Vec<(f64, f64)>,
+    pub drive: Vec<(f64, f64)>,
     /// Measured here.
-    pub(crate) here: Vec<(f64, f64)>,
+    pub here: Vec<(f64, f64)>,
 }
 
 /// What is written along the x axis.
 #[derive(Clone, Debug)]
-pub(crate) enum Along {
+pub enum Along {
     /// These words, at 0, 1, 2, …
     Places(Vec<String>),
     /// Numbers.
@@ -29,14 +30,19 @@ pub(crate) enum Along {
 
 /// A chart to be drawn.
 #[derive(Clone, Debug)]
-pub(crate) struct Chart {
+pub struct Chart {
     /// Of the file, without its ending.
-    pub(crate) file: &'static str,
-    pub(crate) title: &'static str,
-    pub(crate) x: &'static str,
-    pub(crate) y: &'static str,
-    pub(crate) along: Along,
-    pub(crate) lines: Vec<Line>,
+    pub file: &'static str,
+    /// Above it.
+    pub title: &'static str,
+    /// Along the x axis.
+    pub x: &'static str,
+    /// Along the y axis.
+    pub y: &'static str,
+    /// What is written along the x axis.
+    pub along: Along,
+    /// What is drawn.
+    pub lines: Vec<Line>,
 }
 
 const SIZE: (u32, u32) = (720, 440);

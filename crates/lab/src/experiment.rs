@@ -13,6 +13,7 @@ mod ground;
 mod outcome;
 mod results;
 mod run;
+mod shown;
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,10 +25,11 @@ use zonal_emulator::Model;
 use crate::Workload;
 use crate::simulated::Habits;
 pub use campaign::{Campaign, Done, Run};
-pub use file::{File, FileError};
+pub use file::{Experiments, File, FileError};
 pub(crate) use outcome::GIB;
 pub use outcome::{DriveBytes, Outcome};
-pub use results::Results;
+pub(crate) use results::{Column, millis};
+pub use results::{Results, Shown};
 pub(crate) use run::ZNSCCACHE_HOST;
 pub use run::run;
 

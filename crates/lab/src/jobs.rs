@@ -11,69 +11,138 @@
 //! keeps its size, and so does what it absorbs: the most popular blocks of a drive alone are drawn as often as they would be.
 
 mod draw;
+mod shown;
 mod tenants;
 mod volume;
 mod world;
 mod writers;
 
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::rc::Rc;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use zonal_base::{Blocks, Bytes, Nanos, Rng, index};
+use zonal_emulator::Model;
 
-use crate::experiment::{Run, text};
+use crate::experiment::{Drive, Run, text};
 use crate::tagged::tagged;
 use draw::Places;
+use volume::{BUFFER_HAS_ZONES, NEEDS_BUFFER};
 use writers::{FILL, Turnover, Writers};
 
+pub use draw::Order;
 pub use tenants::{Ground, Mix, TENANTS, Tenants, TenantsOutcome};
-pub use volume::Device;
 pub use writers::Outcome;
 
 /// Jobs, and the device that they run on. Equal settings, equal outcomes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Jobs {
-    /// What they run on.
-    pub device: Device,
-    /// Everything is so many times smaller.
-    pub smaller: u64,
+    /// How many there are, each with its own part of the device.
+    pub jobs: u64,
     /// Bytes of a write.
     #[serde(with = "text")]
     pub write: Bytes,
-    /// How uneven: the exponent of the Zipf distribution of the pieces of a job's partition. `None`: all are written alike.
-    pub zipf: Option<f64>,
-    /// What each job reads meanwhile, all alike: bytes a second. 0: nothing.
-    pub read_rate: u64,
+    /// Where a job writes in its part.
+    #[serde(with = "text")]
+    pub order: Order,
+    /// Bytes of a read.
+    #[serde(with = "text")]
+    pub read: Bytes,
+    /// What each job reads meanwhile, anywhere in its part: bytes a second. 0: nothing.
+    #[serde(with = "text")]
+    pub read_rate: Bytes,
+    /// Writes of a job that are under way together, and reads.
+    pub depth: u64,
+    /// Zonal's block device: the drive that takes writes first, a log. `None`: the drive below as it is.
+    #[serde(with = "text")]
+    pub buffer: Buffer,
+    /// The drive that keeps the data.
+    #[serde(with = "text")]
+    pub drive: Drive,
+    /// Of it so many percent are not used.
+    pub spare_percent: u8,
+    /// Everything is so many times smaller.
+    pub smaller: u64,
     /// Equal seeds, equal histories.
     pub seed: u64,
 }
 
-/// Jobs, each on its own part of the device.
-pub const JOBS: u64 = 8;
+/// The drive before another one, if there is any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffer(pub Option<Drive>);
 
-/// Writes of a job that are under way together, and reads.
-pub const DEPTH: u64 = 32;
+impl FromStr for Buffer {
+    type Err = String;
 
-/// Bytes of a read.
-pub const READ: Bytes = Bytes::kib(64);
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" { Ok(Self(None)) } else { text.parse().map(|drive| Self(Some(drive))) }
+    }
+}
 
-impl Outcome {
-    /// What a job wrote, in MiB a second.
-    #[must_use]
-    pub fn write_rate(&self) -> f64 {
-        self.rate(self.written)
+impl fmt::Display for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(drive) => drive.fmt(f),
+            None => f.write_str("none"),
+        }
+    }
+}
+
+/// What writes and reads may have.
+const PIECES: std::ops::RangeInclusive<Bytes> = Bytes::kib(4)..=Bytes::mib(1);
+
+/// Writes under way of all jobs together.
+const WRITES_MAX: u64 = 1024;
+
+/// Superblocks of a drive alone with fewer units would be emptied almost for nothing.
+const SUPERBLOCK_UNITS_MIN: u32 = 16;
+
+impl Jobs {
+    /// False of a drive with zones that nothing stands before.
+    pub(crate) fn can_be_written(&self) -> bool {
+        self.buffer.0.is_some() || matches!(self.drive.model(), Model::Conventional(_))
     }
 
-    /// What a job read, in MiB a second.
-    #[must_use]
-    pub fn read_rate(&self) -> f64 {
-        self.rate(self.read)
-    }
-
-    fn rate(&self, bytes: u64) -> f64 {
-        bytes as f64 / f64::from(1 << 20) / (self.took_ns as f64 / 1e9) / JOBS as f64
+    /// # Errors
+    /// When they cannot be run: the key that is to blame, a colon, and what to write.
+    pub fn check(&self) -> Result<(), String> {
+        for (key, size) in [("write", self.write), ("read", self.read)] {
+            if !size.0.is_power_of_two() || !PIECES.contains(&size) {
+                return Err(format!("{key}: write a power of two from 4KiB to 1MiB"));
+            }
+        }
+        let most = WRITES_MAX / self.jobs.max(1);
+        if self.jobs == 0 || most == 0 {
+            return Err(format!("jobs: write 1 to {WRITES_MAX}"));
+        }
+        if self.depth == 0 || most < self.depth {
+            return Err(format!("depth: {} jobs have 1 to {most}", self.jobs));
+        }
+        if !(1..=90).contains(&self.spare_percent) {
+            return Err("spare-percent: write 1 to 90".into());
+        }
+        if self.smaller == 0 {
+            return Err("smaller: write 1 or more: 1 is the drive as it is".into());
+        }
+        match (self.buffer.0.map(Drive::model), self.drive.model()) {
+            (Some(Model::Zoned(_)), _) => Err(BUFFER_HAS_ZONES.into()),
+            (None, Model::Zoned(_)) => Err(NEEDS_BUFFER.into()),
+            (None, Model::Conventional(profile)) => {
+                let Some(ftl) = profile.ftl else {
+                    let name = self.drive;
+                    return Err(format!("drive: {name} moves nothing: use it as a buffer"));
+                };
+                let most = ftl.superblock_units / SUPERBLOCK_UNITS_MIN;
+                match u64::from(most) < self.smaller {
+                    true => Err(format!("smaller: {} is {most} times at most", self.drive)),
+                    false => Ok(()),
+                }
+            }
+            (Some(Model::Conventional(_)), _) => Ok(()),
+        }
     }
 }
 
@@ -91,9 +160,10 @@ impl Run for Jobs {
     fn run(&self, on_progress: &dyn Fn(f64)) -> Result<Outcome, String> {
         let mut running = Running::start(self)?;
         running.fill()?;
-        running.round(running.size, None, 0)?;
+        running.round(running.size, Bytes(0))?;
+        running.begin(self);
         on_progress(0.2);
-        let mut at = |(from, part): (f64, f64), until: &Turnover| {
+        let at = |running: &mut Running, (from, part): (f64, f64), until: &Turnover| {
             let before = running.on.so_far();
             loop {
                 let now = running.on.so_far().since(&before);
@@ -101,72 +171,86 @@ impl Run for Jobs {
                     return Ok::<_, String>(now);
                 }
                 on_progress(from + part * until.done(now.written, now.given, running.size));
-                running.round(running.size / ROUNDS, self.zipf, self.read_rate)?;
+                running.round(running.size / ROUNDS, self.read_rate)?;
             }
         };
-        at((0.2, 0.5), &WARM)?;
-        at((0.7, 0.3), &MEASURED)
+        at(&mut running, (0.2, 0.5), &WARM)?;
+        running.on.measure();
+        at(&mut running, (0.7, 0.3), &MEASURED)
     }
 }
 
 /// A device under way.
 struct Running {
     on: Writers,
+    jobs: u64,
+    depth: u64,
     /// What the jobs may write, in bytes: all partitions.
     size: u64,
     write: Blocks,
-    /// Ranks that are one block.
-    merged: u64,
+    read: Bytes,
+    /// Where each job writes.
+    places: Rc<RefCell<Vec<Places>>>,
     rng: Rc<RefCell<Rng>>,
-    seed: u64,
 }
 
 impl Running {
     fn start(jobs: &Jobs) -> Result<Self, String> {
-        let write = jobs.write.blocks_ceil();
-        let opened = jobs.device.open(jobs.smaller, jobs.seed)?;
+        let opened = jobs.open()?;
         // Whole pieces of everything that is written or read.
-        let piece = FILL.max(READ).max(jobs.write).blocks_ceil().0;
-        let partition = opened.offered.0 / JOBS / piece * piece;
+        let piece = FILL.max(jobs.read).max(jobs.write).blocks_ceil().0;
+        let partition = opened.offered.0 / jobs.jobs / piece * piece;
         if partition == 0 {
             return Err(format!("the device is too small: {} times is too much", jobs.smaller));
         }
-        Ok(Self {
+        let running = Self {
             on: Writers::new(opened),
-            size: Blocks(partition * JOBS).bytes().0,
-            write,
-            merged: jobs.device.merged(jobs.smaller),
+            jobs: jobs.jobs,
+            depth: jobs.depth,
+            size: Blocks(partition * jobs.jobs).bytes().0,
+            write: jobs.write.blocks_ceil(),
+            read: jobs.read,
+            places: Rc::default(),
             rng: Rc::new(RefCell::new(Rng::new(jobs.seed))),
-            seed: jobs.seed,
-        })
+        };
+        running.write_by(Order::Uniform, 1, jobs.seed);
+        Ok(running)
+    }
+
+    /// From now on the jobs write where they are to.
+    fn begin(&self, jobs: &Jobs) {
+        self.write_by(jobs.order, jobs.merged(), jobs.seed);
+    }
+
+    fn write_by(&self, order: Order, merged: u64, seed: u64) {
+        let units = self.partition() / self.write.0;
+        let of_job = |job| Places::new(order, (units, merged), seed ^ job);
+        *self.places.borrow_mut() = (0..self.jobs).map(of_job).collect();
     }
 
     fn partition(&self) -> u64 {
-        Bytes(self.size / JOBS).blocks_ceil().0
+        Bytes(self.size / self.jobs).blocks_ceil().0
     }
 
     /// Writes everything once, in order.
     fn fill(&mut self) -> Result<(), String> {
         let piece = FILL.blocks_ceil().0;
         let mut pieces = 0..Bytes(self.size).blocks_ceil().0 / piece;
-        self.on.fill(JOBS, move || pieces.next().map(|at| at * piece))
+        self.on.fill(self.jobs, move || pieces.next().map(|at| at * piece))
     }
 
     /// The jobs write so many bytes together, and read as much as they may meanwhile.
-    fn round(&mut self, bytes: u64, zipf: Option<f64>, read_rate: u64) -> Result<(), String> {
-        let (write, partition) = (self.write, self.partition());
+    fn round(&mut self, bytes: u64, read_rate: Bytes) -> Result<(), String> {
+        let (write, partition, jobs) = (self.write, self.partition(), self.jobs);
         let left = Rc::new(Cell::new(bytes / write.bytes().0));
-        let units = partition / write.0;
-        let places: Vec<Places> =
-            (0..JOBS).map(|job| Places::new(zipf, (units, self.merged), self.seed ^ job)).collect();
-        let (rng, data) = (self.rng.clone(), tagged(write));
-        self.on.write_from(JOBS * DEPTH, move |task| {
+        let (places, rng, data) = (self.places.clone(), self.rng.clone(), tagged(write));
+        self.on.write_from(jobs * self.depth, move |task| {
             left.set(left.get().checked_sub(1)?);
-            let job = task % JOBS;
-            let unit = places[index(job)].draw(&mut rng.borrow_mut());
+            let job = task % jobs;
+            let unit = places.borrow_mut()[index(job)].draw(&mut rng.borrow_mut());
             Some((job * partition + unit * write.0, data.clone()))
         });
-        if 0 < read_rate {
+        if Bytes(0) < read_rate {
             self.read_beside(read_rate);
         }
         self.on.finish()
@@ -174,26 +258,27 @@ impl Running {
 
     /// Each job reads at random for as long as there are writers, so many bytes a second: one that is late reads on at once, and
     /// what was missed is not made up for.
-    fn read_beside(&self, rate: u64) {
-        let (partition, blocks) = (self.partition(), READ.blocks_ceil());
-        let pause = Nanos(READ.0 * 1_000_000_000 / rate * DEPTH);
-        self.on.tally.readers.set(JOBS * DEPTH);
-        for task in 0..JOBS * DEPTH {
+    fn read_beside(&self, rate: Bytes) {
+        let (partition, read) = (self.partition(), self.read);
+        let (jobs, depth, blocks) = (self.jobs, self.depth, read.blocks_ceil());
+        let pause = Nanos(read.0 * 1_000_000_000 / rate.0 * depth);
+        self.on.tally.readers.set(jobs * depth);
+        for task in 0..jobs * depth {
             let (volume, tally) = (self.on.volume.clone(), self.on.tally.clone());
             let (clock, rng) = (self.on.world.executor.clock().clone(), self.rng.clone());
             self.on.world.executor.spawner().spawn(async move {
                 // Not all of them at one instant.
-                let mut due = clock.now() + Nanos(pause.0 / DEPTH * (task / JOBS));
+                let mut due = clock.now() + Nanos(pause.0 / depth * (task / jobs));
                 while 0 < tally.writers.get() {
                     clock.sleep_until(due).await;
                     due = clock.now() + pause;
                     let unit = rng.borrow_mut().below(partition / blocks.0);
-                    let at = task % JOBS * partition + unit * blocks.0;
+                    let at = task % jobs * partition + unit * blocks.0;
                     if let Err(why) = volume.read(at, blocks).await {
                         tally.fail(why);
                         break;
                     }
-                    tally.read.set(tally.read.get() + READ.0);
+                    tally.read.set(tally.read.get() + read.0);
                 }
                 tally.readers.set(tally.readers.get() - 1);
             });

@@ -5,76 +5,47 @@ use std::fs;
 use std::path::Path;
 
 use serde::Serialize;
-use zonal_base::Nanos;
 
-use super::{Done, Outcome};
+use super::{Done, Experiment, Run};
 use crate::chart::{Along, Chart, Line};
 use crate::page;
-use crate::simulated::Moved;
+use crate::simulated::Latency;
 
 /// Experiments of a file, done.
-#[derive(Clone, Debug, Serialize)]
-pub struct Results {
+#[derive(Clone, Serialize)]
+#[serde(bound = "")]
+pub struct Results<E: Shown = Experiment> {
     /// What the file is about.
     pub title: String,
     /// In the order of the file.
-    pub done: Vec<Done>,
+    pub done: Vec<Done<E>>,
+}
+
+/// Experiments that files can have: what is shown of them.
+pub trait Shown: Run + 'static {
+    /// What they are, in a few words.
+    const ABOUT: &'static str;
+    /// What an experiment is. Columns in which all are alike are left out of the table, not of the CSV.
+    const OF_EXPERIMENT: &'static [Column<Self>];
+    /// What it gave.
+    const OF_OUTCOME: &'static [Column<Self>];
+
+    /// Equal seeds, equal histories.
+    fn seed(&self) -> u64;
+
+    /// The figures.
+    fn charts(results: &Results<Self>) -> Vec<Chart>;
 }
 
 /// A column of the table: its name, and a row's value.
-type Column = (&'static str, fn(&Done) -> String);
+pub(crate) type Column<E> = (&'static str, fn(&Done<E>) -> String);
 
-/// What an experiment is. Those in which all are alike are left out of the table, not of the CSV.
-const OF_EXPERIMENT: [Column; 17] = [
-    ("cache", |done| format!("{:?}", done.experiment.cache).to_lowercase()),
-    ("drive", |done| done.experiment.drive.to_string()),
-    ("precondition", |done| done.experiment.precondition.to_string()),
-    ("zones", |done| done.experiment.zones.to_string()),
-    ("chunk", |done| done.experiment.chunk.to_string()),
-    ("policy", |done| done.experiment.policy.clone()),
-    ("dram", |done| done.experiment.dram.to_string()),
-    ("workload", |done| done.experiment.workload.to_string()),
-    ("keys", |done| unless_traced(done.experiment.keys)),
-    ("gets", |done| unless_traced(done.experiment.gets)),
-    ("tasks", |done| done.experiment.tasks.to_string()),
-    ("origin-latency", |done| done.experiment.origin_latency.to_string()),
-    ("origin-sd", |done| done.experiment.origin_sd.to_string()),
-    ("hold-zone-during-fetch", |done| done.experiment.hold_zone_during_fetch.to_string()),
-    ("habits", |done| done.experiment.habits.to_string()),
-    ("limit", |done| match done.experiment.limit {
-        Nanos::MAX => "none".into(),
-        limit => limit.to_string(),
-    }),
-    ("seed", |done| done.experiment.seed.to_string()),
-];
-
-/// What it gave.
-const OF_OUTCOME: [Column; 13] = [
-    ("hit ratio", |done| format!("{:.4}", done.outcome.hit_ratio())),
-    ("origin requests", |done| done.outcome.origin_requests.to_string()),
-    ("GiB/s", |done| format!("{:.4}", done.outcome.get_gib_per_s())),
-    ("get mean ms", |done| millis(done.outcome.get.mean_ns)),
-    ("get p50 ms", |done| millis(done.outcome.get.p50_ns)),
-    ("get p99 ms", |done| millis(done.outcome.get.p99_ns)),
-    ("get p99.9 ms", |done| millis(done.outcome.get.p999_ns)),
-    ("hit mean ms", |done| millis(done.outcome.hit.mean_ns)),
-    ("hit p99 ms", |done| millis(done.outcome.hit.p99_ns)),
-    ("miss mean ms", |done| millis(done.outcome.miss.mean_ns)),
-    ("miss p99 ms", |done| millis(done.outcome.miss.p99_ns)),
-    ("written/got", |done| format!("{:.4}", done.outcome.written_for_got())),
-    ("device WA", |done| format!("{:.3}", done.outcome.write_amplification())),
-];
-
-/// A trace says itself how many there are.
-fn unless_traced(count: u64) -> String {
-    if count == 0 { "trace".into() } else { count.to_string() }
-}
-
-fn millis(nanos: u64) -> String {
+/// Milliseconds.
+pub(crate) fn millis(nanos: u64) -> String {
     format!("{:.3}", nanos as f64 / 1e6)
 }
 
-impl Results {
+impl<E: Shown> Results<E> {
     /// Writes `results.csv`, `results.json`, the figures and `report.html`.
     ///
     /// # Errors
@@ -86,7 +57,7 @@ impl Results {
         fs::write(folder.join("results.json"), json + "\n").map_err(cannot)?;
         fs::write(folder.join("results.csv"), self.csv()).map_err(cannot)?;
         let mut figures = Vec::new();
-        for chart in self.charts() {
+        for chart in E::charts(self) {
             let path = folder.join(format!("{}.svg", chart.file));
             chart.write(&path)?;
             figures.push(fs::read_to_string(&path).map_err(cannot)?);
@@ -99,7 +70,8 @@ impl Results {
         let alike =
             alike.iter().map(|(name, value)| format!("{name} <b>{}</b>", page::escaped(value)));
         let body = format!(
-            "<p>A cache on the model of a drive, in virtual time. {}.</p>\n{}<h2>Figures</h2>\n{}",
+            "<p>{}, in virtual time. {}.</p>\n{}<h2>Figures</h2>\n{}",
+            E::ABOUT,
             alike.collect::<Vec<_>>().join(", "),
             page::table(&self.rows()),
             page::figures(figures),
@@ -111,10 +83,11 @@ impl Results {
 
     fn csv(&self) -> String {
         let mut csv = String::new();
-        let names = OF_EXPERIMENT.iter().chain(&OF_OUTCOME).map(|(name, _)| *name);
+        let names = E::OF_EXPERIMENT.iter().chain(E::OF_OUTCOME).map(|(name, _)| *name);
         csv += &names.collect::<Vec<_>>().join(",");
         for done in &self.done {
-            let fields = OF_EXPERIMENT.iter().chain(&OF_OUTCOME).map(|(_, of)| quoted(&of(done)));
+            let fields =
+                E::OF_EXPERIMENT.iter().chain(E::OF_OUTCOME).map(|(_, of)| quoted(&of(done)));
             csv += "\n";
             csv += &fields.collect::<Vec<_>>().join(",");
         }
@@ -122,20 +95,20 @@ impl Results {
     }
 
     /// The columns in which rows differ, and all of the outcome.
-    fn columns(&self) -> Vec<Column> {
-        let differs = |(_, of): &&Column| {
+    fn columns(&self) -> Vec<Column<E>> {
+        let differs = |(_, of): &&Column<E>| {
             let first = self.done.first().map(of);
             self.done.iter().any(|done| Some(of(done)) != first)
         };
-        let of_experiment = OF_EXPERIMENT.iter().filter(differs);
-        of_experiment.chain(&OF_OUTCOME).copied().collect()
+        let of_experiment = E::OF_EXPERIMENT.iter().filter(differs);
+        of_experiment.chain(E::OF_OUTCOME).copied().collect()
     }
 
     /// The table: names of columns first.
     fn rows(&self) -> Vec<Vec<String>> {
         let columns = self.columns();
         let names = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
-        let of = |done: &Done| columns.iter().map(|(_, of)| of(done)).collect();
+        let of = |done: &Done<E>| columns.iter().map(|(_, of)| of(done)).collect();
         std::iter::once(names).chain(self.done.iter().map(of)).collect()
     }
 
@@ -143,41 +116,32 @@ impl Results {
     fn alike(&self) -> Vec<(&'static str, String)> {
         let Some(first) = self.done.first() else { return Vec::new() };
         let columns = self.columns();
-        let is_alike = |(name, _): &&Column| columns.iter().all(|(differing, _)| differing != name);
-        OF_EXPERIMENT.iter().filter(is_alike).map(|(name, of)| (*name, of(first))).collect()
+        let is_alike =
+            |(name, _): &&Column<E>| columns.iter().all(|(differing, _)| differing != name);
+        E::OF_EXPERIMENT.iter().filter(is_alike).map(|(name, of)| (*name, of(first))).collect()
     }
 
     /// What tells an experiment from the others.
-    fn name(&self, done: &Done) -> String {
-        let of_experiment = self.columns().into_iter().take_while(|(name, _)| *name != "hit ratio");
+    fn name(&self, done: &Done<E>) -> String {
+        let first = E::OF_OUTCOME[0].0;
+        let of_experiment = self.columns().into_iter().take_while(|(name, _)| *name != first);
         let values: Vec<String> = of_experiment.map(|(_, of)| of(done)).collect();
         if values.is_empty() { "all".into() } else { values.join(" ") }
     }
 
-    fn charts(&self) -> Vec<Chart> {
-        let throughput = self.by_minutes("throughput", "Throughput of gets", |moved| moved.got);
-        let writes = "Written to the drive by a cache of threads";
-        let writes = self.by_minutes("writes", writes, |moved| moved.written);
-        let has_writes = self.done.iter().any(|done| 0 < done.outcome.write.count);
-        let mut charts = vec![throughput, self.latencies()];
-        charts.extend(has_writes.then_some(writes));
-        charts
-    }
-
-    fn by_minutes(&self, file: &'static str, title: &'static str, of: fn(&Moved) -> u64) -> Chart {
-        let lines = self.lines(|outcome| outcome.by_minutes(of));
-        Chart { file, title, x: "minutes", y: "GiB/s", along: Along::Numbers, lines }
-    }
-
-    fn latencies(&self) -> Chart {
-        let millis = |outcome: &Outcome| {
-            let get = &outcome.get;
-            let nanos = [get.p50_ns, get.mean_ns, get.p99_ns, get.p999_ns];
-            nanos.map(|nanos| nanos as f64 / 1e6).to_vec()
+    /// The percentiles of some latency, in milliseconds, of each experiment.
+    pub(crate) fn latencies(
+        &self,
+        title: &'static str,
+        of: impl Fn(&E::Outcome) -> Latency,
+    ) -> Chart {
+        let millis = |outcome: &E::Outcome| {
+            let Latency { p50_ns, mean_ns, p99_ns, p999_ns, .. } = of(outcome);
+            [p50_ns, mean_ns, p99_ns, p999_ns].map(|nanos| nanos as f64 / 1e6).to_vec()
         };
         Chart {
             file: "latency",
-            title: "Latency of gets",
+            title,
             x: "",
             y: "ms",
             along: Along::Places(["p50", "mean", "p99", "p99.9"].map(String::from).to_vec()),
@@ -186,8 +150,8 @@ impl Results {
     }
 
     /// A line for each experiment, its values at 0, 1, 2, …
-    fn lines(&self, of: impl Fn(&Outcome) -> Vec<f64>) -> Vec<Line> {
-        let line = |done: &Done| {
+    pub(crate) fn lines(&self, of: impl Fn(&E::Outcome) -> Vec<f64>) -> Vec<Line> {
+        let line = |done: &Done<E>| {
             let here = (0..).map(f64::from).zip(of(&done.outcome)).collect();
             Line { name: self.name(done), drive: Vec::new(), here }
         };
@@ -196,7 +160,7 @@ impl Results {
 
     /// The seeds of all experiments, each once.
     fn seeds(&self) -> String {
-        let mut seeds: Vec<u64> = self.done.iter().map(|done| done.experiment.seed).collect();
+        let mut seeds: Vec<u64> = self.done.iter().map(|done| done.experiment.seed()).collect();
         seeds.sort_unstable();
         seeds.dedup();
         seeds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
@@ -207,7 +171,7 @@ impl Results {
     }
 }
 
-impl fmt::Display for Results {
+impl<E: Shown> fmt::Display for Results<E> {
     /// A table, and what all rows have in common.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n", self.title)?;

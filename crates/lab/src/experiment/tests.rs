@@ -3,8 +3,9 @@
 use tempfile::TempDir;
 use zonal_base::{Bytes, Nanos};
 
-use super::{Campaign, Engine, Experiment, File, Precondition, run};
+use super::{Campaign, Engine, Experiment, Experiments, File, Precondition, run};
 use crate::bench::Progress;
+use crate::jobs::Jobs;
 use crate::simulated::Habits;
 use crate::{Distribution, Pace, Recorded, Workload};
 
@@ -24,16 +25,24 @@ origin-latency = "40632us"
 hold-zone-during-fetch = [true, false]
 "#;
 
+/// The caches of a file that is right.
+fn caches(text: &str) -> Vec<Experiment> {
+    match File::parse(text).expect("it is right").experiments {
+        Experiments::Caches(experiments) => experiments,
+        Experiments::Jobs(_) => panic!("a file of caches"),
+    }
+}
+
 #[test]
 fn every_combination_is_an_experiment_and_none_is_there_twice() {
-    let file = File::parse(FILE).expect("it is right");
+    let experiments = caches(FILE);
     // 2 drives, 2 workloads, 2 ratios; the threads with and without the switch, Zonal without.
-    assert_eq!(file.experiments.len(), 2 * 2 * 2 * 3);
-    let first = &file.experiments[0];
+    assert_eq!(experiments.len(), 2 * 2 * 2 * 3);
+    let first = &experiments[0];
     assert_eq!(first.keys, 17_232 * 40 * 2);
     assert_eq!((first.gets, first.seed), (1 << 14, 1));
     assert_eq!(first.precondition, Precondition::Random(Bytes::kib(64)));
-    let zonal = file.experiments.iter().filter(|one| one.cache == Engine::Zonal);
+    let zonal = experiments.iter().filter(|one| one.cache == Engine::Zonal);
     assert!(zonal.clone().count() == 8 && zonal.clone().all(|one| !one.hold_zone_during_fetch));
 }
 
@@ -55,10 +64,10 @@ origin-latency = "123ms"
 
 #[test]
 fn a_cache_that_does_one_thing_after_the_other_says_what_it_wants() {
-    let file = File::parse(SEQUENTIAL).expect("it is right");
-    assert_eq!(file.experiments.len(), 2);
-    let text = serde_json::to_string(&file.experiments[1]).expect("plain values");
-    assert_eq!(serde_json::from_str::<Experiment>(&text).ok().as_ref(), file.experiments.last());
+    let experiments = caches(SEQUENTIAL);
+    assert_eq!(experiments.len(), 2);
+    let text = serde_json::to_string(&experiments[1]).expect("plain values");
+    assert_eq!(serde_json::from_str::<Experiment>(&text).ok().as_ref(), experiments.last());
     let refused = |from: &str, to: &str, line: usize, why: &str| {
         let text = SEQUENTIAL.replace(from, to);
         let error = File::parse(&text).expect_err("it is wrong");
@@ -78,6 +87,51 @@ fn a_cache_that_does_one_thing_after_the_other_says_what_it_wants() {
     let unlimited = SEQUENTIAL.replace("limit = \"4h\"\n", "").replace(from, others);
     let error = File::parse(&unlimited).expect_err("it is wrong").to_string();
     assert!(error.starts_with("line 5, column 1: habits: only znsccache has any"), "{error}");
+}
+
+const JOBS: &str = r#"
+title = "jobs"
+jobs = [1, 8]
+write = "4KiB"
+workload = ["uniform", "zipf:1.2", "sequential"]
+read-rate = "4MiB"
+depth = 32
+buffer = ["none", "p5800x-optane?size=44GiB"]
+drive = ["zn540", "sn540"]
+spare-percent = 10
+smaller = 64
+"#;
+
+#[test]
+fn a_file_with_jobs_is_about_a_block_device() {
+    let Experiments::Jobs(jobs) = File::parse(JOBS).expect("it is right").experiments else {
+        panic!("a file of jobs")
+    };
+    // A drive with zones alone is none.
+    assert_eq!(jobs.len(), 2 * 3 * 3);
+    let text = serde_json::to_string(&jobs[0]).expect("plain values");
+    assert_eq!(serde_json::from_str::<Jobs>(&text).ok().as_ref(), jobs.first());
+    let refused = |from: &str, to: &str, line: usize, why: &str| {
+        let text = JOBS.replace(from, to);
+        let error = File::parse(&text).expect_err("it is wrong");
+        assert!(error.to_string().contains(why) && error.line == line, "{error}");
+    };
+    refused("[1, 8]", "[0, 8]", 3, "jobs: write 1 to 1024");
+    refused("[1, 8]", "[1, 64]", 7, "depth: 64 jobs have 1 to 16");
+    refused("\"4KiB\"", "\"6KiB\"", 4, "write: write a power of two from 4KiB to 1MiB");
+    refused("uniform", "random", 5, "write uniform, sequential, or zipf:THETA");
+    refused("\"none\", ", "\"zn540\", ", 8, "buffer: write none, or a drive without zones");
+    refused(
+        "[\"none\", \"p5800x-optane?size=44GiB\"]",
+        "\"none\"",
+        8,
+        "buffer: a drive with zones",
+    );
+    refused("\"zn540\", ", "\"p5800x-optane\", ", 9, "drive: p5800x-optane moves nothing");
+    refused("= 10", "= 0", 10, "spare-percent: write 1 to 90");
+    refused("= 64", "= 0", 11, "smaller: write 1 or more");
+    refused("= 64", "= 10000000", 11, "smaller: sn540 is");
+    refused("depth", "zones", 7, "unknown field `zones`");
 }
 
 #[track_caller]
@@ -119,23 +173,20 @@ pace = "10x"
 
 #[test]
 fn a_trace_is_a_workload_and_what_is_wrong_with_it_is_said_with_line_and_column() {
-    let file = File::parse(TRACED).expect("it is right");
-    assert_eq!(file.experiments.len(), 2);
-    let Workload::Recorded(recorded) = &file.experiments[0].workload else { panic!("a trace") };
+    let experiments = caches(TRACED);
+    assert_eq!(experiments.len(), 2);
+    let Workload::Recorded(recorded) = &experiments[0].workload else { panic!("a trace") };
     assert_eq!((recorded.pace, recorded.copies), (Pace::Times(10.0), 1));
-    assert_eq!((file.experiments[0].keys, file.experiments[0].gets), (0, 0));
-    let text = serde_json::to_string(&file.experiments[0]).expect("plain values");
-    assert_eq!(serde_json::from_str::<Experiment>(&text).ok().as_ref(), file.experiments.first());
+    assert_eq!((experiments[0].keys, experiments[0].gets), (0, 0));
+    let text = serde_json::to_string(&experiments[0]).expect("plain values");
+    assert_eq!(serde_json::from_str::<Experiment>(&text).ok().as_ref(), experiments.first());
     // The same behind the key, and beside another one.
     let table = "[workload]\ntrace = \"w.oracleGeneral.bin.zst\"\npace = \"10x\"\n";
     let inline = "workload = { trace = \"w.oracleGeneral.bin.zst\", pace = \"10x\" }\n";
-    assert_eq!(File::parse(&TRACED.replace(table, inline)), Ok(file));
+    assert_eq!(caches(&TRACED.replace(table, inline)), experiments);
     let both = "ratio = 2\nbytes = \"1GiB\"\nworkload = [\"uniform\", { trace = \"w.lis\" }]\n";
-    let both = File::parse(&TRACED.replace(table, both)).expect("it is right");
-    assert_eq!(
-        both.experiments.iter().map(|one| one.gets).collect::<Vec<_>>(),
-        [1 << 14, 0, 1 << 14, 0]
-    );
+    let both = caches(&TRACED.replace(table, both));
+    assert_eq!(both.iter().map(|one| one.gets).collect::<Vec<_>>(), [1 << 14, 0, 1 << 14, 0]);
     let refused = |from: &str, to: &str, line: usize, why: &str| {
         let text = TRACED.replace(from, to);
         let error = File::parse(&text).expect_err("it is wrong");
@@ -353,6 +404,10 @@ fn every_file_of_the_project_can_be_run() {
         let text = std::fs::read_to_string(&path).expect("it is there");
         let parsed =
             File::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert!(!parsed.experiments.is_empty());
+        let count = match parsed.experiments {
+            Experiments::Caches(experiments) => experiments.len(),
+            Experiments::Jobs(experiments) => experiments.len(),
+        };
+        assert!(0 < count);
     }
 }

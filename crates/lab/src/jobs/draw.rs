@@ -1,13 +1,56 @@
 //! Where a job writes.
 
+use std::fmt;
+use std::str::FromStr;
+
 use zonal_base::Rng;
 
-use crate::{Permutation, Zipf};
+use crate::{Distribution, Permutation, Zipf};
+
+/// In which order a job writes its part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Order {
+    /// At random, all of it alike.
+    Uniform,
+    /// At random, by a Zipf distribution with this exponent.
+    Zipf(f64),
+    /// One piece after the other, over and over.
+    Sequential,
+}
+
+impl FromStr for Order {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            _ if text == "sequential" => Ok(Self::Sequential),
+            Ok(Distribution::Uniform) => Ok(Self::Uniform),
+            Ok(Distribution::Zipf { theta }) => Ok(Self::Zipf(theta)),
+            _ => {
+                Err("write uniform, sequential, or zipf:THETA with THETA above 0, such as zipf:1.2"
+                    .into())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Order {
+    /// As it is read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uniform => f.write_str("uniform"),
+            Self::Zipf(theta) => write!(f, "zipf:{theta}"),
+            Self::Sequential => f.write_str("sequential"),
+        }
+    }
+}
 
 /// Units of a partition.
 #[derive(Debug)]
 pub(super) enum Places {
     Uniform(u64),
+    /// One after the other, this one next.
+    Sequential(u64, u64),
     /// Ranks, how many of them are one unit, and which of these is which.
     Zipf(Zipf, u64, Permutation),
 }
@@ -16,17 +59,26 @@ impl Places {
     /// `units` there are, and so many ranks are one of them.
     ///
     /// Requires: there are some.
-    pub(super) fn new(zipf: Option<f64>, (units, merged): (u64, u64), seed: u64) -> Self {
-        zipf.map_or(Self::Uniform(units), |theta| {
-            let ranks = Zipf::new(units * merged, theta);
-            Self::Zipf(ranks, merged, Permutation::new(units, seed))
-        })
+    pub(super) fn new(order: Order, (units, merged): (u64, u64), seed: u64) -> Self {
+        match order {
+            Order::Uniform => Self::Uniform(units),
+            Order::Sequential => Self::Sequential(0, units),
+            Order::Zipf(theta) => {
+                let ranks = Zipf::new(units * merged, theta);
+                Self::Zipf(ranks, merged, Permutation::new(units, seed))
+            }
+        }
     }
 
-    pub(super) fn draw(&self, rng: &mut Rng) -> u64 {
+    pub(super) fn draw(&mut self, rng: &mut Rng) -> u64 {
         match self {
             Self::Uniform(units) => rng.below(*units),
-            Self::Zipf(ranks, merged, order) => order.at((ranks.draw(rng) - 1) / merged),
+            Self::Sequential(next, units) => {
+                let unit = *next;
+                *next = (unit + 1) % *units;
+                unit
+            }
+            Self::Zipf(ranks, merged, order) => order.at((ranks.draw(rng) - 1) / *merged),
         }
     }
 }

@@ -11,12 +11,12 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
-use zonal_base::{Blocks, Bytes, Payload, Rng, low_u32};
+use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Payload, Rng, low_u32};
 use zonal_device::Geometry;
 use zonal_emulator::{ConventionalProfile, Profile, Tags, ZonedDrive};
 use zonal_shaper::Export;
 
-use super::draw::Places;
+use super::draw::{Order, Places};
 use super::volume::{Opened, ZONE_BLOCKS_MIN, alone, given_to, in_zones, on_tiers};
 use super::writers::{FILL, Turnover, Writers};
 use crate::experiment::Run;
@@ -93,14 +93,6 @@ impl TenantsOutcome {
     }
 }
 
-/// How a tenant writes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Habit {
-    InOrder,
-    Zipf(f64),
-    Anywhere,
-}
-
 /// How many tenants there are.
 pub const TENANTS: usize = 4;
 
@@ -116,6 +108,9 @@ const THETA: f64 = 0.9;
 
 /// Of what the SN540 offers its user so many percent hold data, on either drive: what a block device offers on the SN540 with a tenth spare.
 const DATA_PERCENT: u64 = 88;
+
+/// Of the block device so many percent are not used.
+const SPARE_PERCENT: u8 = 10;
 
 /// The buffer is so many times smaller than the drive behind it: as in Figures 6 to 9 of paper 004.
 const BUFFER_PART: u64 = 20;
@@ -144,15 +139,15 @@ impl Mix {
     }
 
     /// Of each tenant, how it writes, and its part of all that is written.
-    const fn habits(self) -> [(Habit, u64); TENANTS] {
-        const IN_ORDER: Habit = Habit::InOrder;
-        const ANYWHERE: Habit = Habit::Anywhere;
+    const fn orders(self) -> [(Order, u64); TENANTS] {
+        const IN_ORDER: Order = Order::Sequential;
+        const ANYWHERE: Order = Order::Uniform;
         match self {
             Self::AllAlike => [(ANYWHERE, 1); TENANTS],
             Self::InOrder => [(IN_ORDER, 8), (IN_ORDER, 4), (IN_ORDER, 2), (IN_ORDER, 1)],
             Self::TwoAndTwo => [(IN_ORDER, 1), (IN_ORDER, 1), (ANYWHERE, 1), (ANYWHERE, 1)],
             Self::AllDifferent => {
-                [(IN_ORDER, 33), (Habit::Zipf(THETA), 33), (ANYWHERE, 33), (ANYWHERE, 1)]
+                [(IN_ORDER, 33), (Order::Zipf(THETA), 33), (ANYWHERE, 33), (ANYWHERE, 1)]
             }
         }
     }
@@ -259,22 +254,22 @@ impl Tenants {
             let optane = ConventionalProfile::p5800x_optane();
             in_zones(optane.scaled_to(Bytes(user.0 / BUFFER_PART)), BUFFER_ZONES, self.seed)
         };
-        let exports = |_| self.exports(each);
+        let (exports, tenants) = (|_| self.exports(each), (low_u32(TENANTS), SPARE_PERCENT));
         match self.ground {
             Ground::Isolated | Ground::Together => {
                 let geometry = Geometry { zone_size: zone, zone_capacity: zone, ..zn540.geometry };
                 let (profile, medium) = (Profile { geometry, ..zn540 }, Tags::new(&geometry));
                 let drive = ZonedDrive::new(profile, self.seed + 1, Box::new(medium));
-                on_tiers((&buffer(), &Rc::new(RefCell::new(drive))), low_u32(TENANTS), exports)
+                on_tiers((&buffer(), &Rc::new(RefCell::new(drive))), tenants, exports)
             }
             Ground::OnConventional => {
                 let zones = sn540.user_blocks().0 / zone.0;
                 let drive = in_zones(sn540, zones, self.seed + 1);
-                let opened = on_tiers((&buffer(), &drive), low_u32(TENANTS), exports)?;
+                let opened = on_tiers((&buffer(), &drive), tenants, exports)?;
                 Ok(Opened { given: given_to(&drive), ..opened })
             }
             Ground::Conventional => {
-                let opened = alone(sn540, self.seed + 1);
+                let opened = alone(sn540, LONG, self.seed + 1);
                 Ok(Opened { offered: Blocks(each.0 * TENANTS as u64), ..opened })
             }
         }
@@ -295,39 +290,31 @@ struct Turns {
     tenants: [Tenant; TENANTS],
     written: [u64; TENANTS],
     rng: Rng,
-    long: Payload,
-    short: Payload,
 }
 
 struct Tenant {
     first: u64,
-    blocks: u64,
     share: u64,
-    next: u64,
-    /// `None`: in order.
-    places: Option<Places>,
+    places: Places,
+    /// What it writes at a time.
+    data: Payload,
 }
 
 impl Turns {
     fn new(run: &Tenants, each: Blocks) -> Self {
         let merged = Profile::zn540().geometry.zone_capacity.0 / run.zone_blocks;
-        let habits = run.mix.habits();
+        let orders = run.mix.orders();
         let tenant = |at: usize| {
-            let (habit, share) = habits[at];
-            let units = (each.0, merged);
-            let places = match habit {
-                Habit::InOrder => None,
-                Habit::Zipf(theta) => Some(Places::new(Some(theta), units, run.seed ^ at as u64)),
-                Habit::Anywhere => Some(Places::new(None, units, run.seed)),
-            };
-            Tenant { first: each.0 * at as u64, blocks: each.0, share, next: 0, places }
+            let (order, share) = orders[at];
+            let write = if order == Order::Sequential { LONG } else { SHORT }.blocks_ceil();
+            let units = (each.0 / write.0, merged);
+            let places = Places::new(order, units, run.seed ^ at as u64);
+            Tenant { first: each.0 * at as u64, share, places, data: tagged(write) }
         };
         Self {
             tenants: std::array::from_fn(tenant),
             written: [0; TENANTS],
             rng: Rng::new(run.seed),
-            long: tagged(LONG.blocks_ceil()),
-            short: tagged(SHORT.blocks_ceil()),
         }
     }
 
@@ -336,15 +323,9 @@ impl Turns {
         let due = |at: &usize| self.written[*at] / self.tenants[*at].share;
         let at = (0..TENANTS).min_by_key(due)?;
         let tenant = &mut self.tenants[at];
-        let (block, data) = match &tenant.places {
-            Some(places) => (places.draw(&mut self.rng), self.short.clone()),
-            None => {
-                let blocks = LONG.blocks_ceil().0;
-                let block = tenant.next;
-                tenant.next = (block + blocks) % tenant.blocks;
-                (block, self.long.clone())
-            }
-        };
+        let data = tenant.data.clone();
+        let blocks = (data.len() / BLOCK_BYTES) as u64;
+        let block = tenant.places.draw(&mut self.rng) * blocks;
         let bytes = data.len() as u64;
         left.set(left.get().checked_sub(bytes)?);
         self.written[at] += bytes;

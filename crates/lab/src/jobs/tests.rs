@@ -1,15 +1,33 @@
 //! Jobs against what must not depend on the scale.
 
 use super::*;
+use crate::simulated::Latency;
 
-fn jobs(device: Device, zipf: Option<f64>, smaller: u64) -> Outcome {
-    let jobs = Jobs { device, smaller, write: Bytes::kib(4), zipf, read_rate: 0, seed: 1 };
+fn jobs(buffer: &str, drive: &str, smaller: u64) -> Jobs {
+    Jobs {
+        jobs: 8,
+        write: Bytes::kib(4),
+        order: Order::Uniform,
+        read: Bytes::kib(64),
+        read_rate: Bytes(0),
+        depth: 32,
+        buffer: buffer.parse().unwrap(),
+        drive: drive.parse().unwrap(),
+        spare_percent: 10,
+        smaller,
+        seed: 1,
+    }
+}
+
+fn outcome(jobs: &Jobs) -> Outcome {
     jobs.run(&|_| ()).unwrap()
 }
 
 #[test]
 fn what_a_buffer_absorbs_does_not_depend_on_the_scale() {
-    let [one, other] = [16_384, 32_768].map(|s| jobs(Device::OptaneAndQlc, Some(1.2), s));
+    let at =
+        |smaller| Jobs { order: Order::Zipf(1.2), ..jobs("p5800x-optane", "p5316-qlc", smaller) };
+    let [one, other] = [16_384, 32_768].map(|smaller| outcome(&at(smaller)));
     let ratio = one.amplification() / other.amplification();
     assert!((0.95..1.05).contains(&ratio), "{one:?} {other:?}");
     assert!(one.amplification() < 0.4, "{one:?}");
@@ -17,37 +35,38 @@ fn what_a_buffer_absorbs_does_not_depend_on_the_scale() {
 
 #[test]
 fn a_drive_programs_a_whole_unit_for_a_block_and_the_block_device_does_not() {
-    let alone = jobs(Device::Qlc, None, 4096);
+    let alone = outcome(&jobs("none", "p5316-qlc", 4096));
     assert!(16.0 < alone.flash_amplification(), "{alone:?}");
-    let shaped = jobs(Device::OptaneAndQlc, None, 32_768);
+    let shaped = outcome(&jobs("p5800x-optane", "p5316-qlc", 32_768));
     assert!(shaped.flash_amplification() < 5.0, "{shaped:?}");
+}
+
+#[test]
+fn a_drive_with_zones_may_keep_the_data_and_what_is_written_in_order_is_written_once() {
+    let zoned = |order| outcome(&Jobs { order, ..jobs("p5800x-optane?size=44GiB", "zn540", 2048) });
+    let (anywhere, in_order) = (zoned(Order::Uniform), zoned(Order::Sequential));
+    assert_eq!(anywhere.given, anywhere.programmed);
+    assert!((2.0..4.0).contains(&anywhere.amplification()), "{anywhere:?}");
+    assert!((1.0..1.2).contains(&in_order.amplification()), "{in_order:?}");
+    let Latency { count, p50_ns, p99_ns, .. } = anywhere.write;
+    assert!(count * 4096 == anywhere.written && 0 < p50_ns && p50_ns <= p99_ns, "{anywhere:?}");
 }
 
 #[test]
 fn readers_get_what_they_may_and_equal_jobs_have_equal_outcomes() {
     let jobs = Jobs {
-        device: Device::OptaneAndQlc,
-        smaller: 65_536,
         write: Bytes::kib(64),
-        zipf: None,
-        read_rate: Bytes::mib(4).0,
-        seed: 1,
+        read_rate: Bytes::mib(4),
+        ..jobs("p5800x-optane", "p5316-qlc", 65_536)
     };
-    let outcome = jobs.run(&|_| ()).unwrap();
-    let rate = outcome.read_rate();
+    let once = outcome(&jobs);
+    let rate = once.read_rate() / 8.0;
     assert!((3.0..4.5).contains(&rate), "{rate} MiB a second");
-    assert_eq!(jobs.run(&|_| ()).unwrap(), outcome);
+    assert_eq!(outcome(&jobs), once);
 }
 
 #[test]
 fn a_device_may_be_too_small() {
-    let jobs = Jobs {
-        device: Device::Tlc,
-        smaller: 10_000_000,
-        write: Bytes::kib(4),
-        zipf: None,
-        read_rate: 0,
-        seed: 1,
-    };
+    let jobs = jobs("none", "p5510-tlc", 10_000_000);
     assert!(jobs.run(&|_| ()).unwrap_err().contains("too small"));
 }

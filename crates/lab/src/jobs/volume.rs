@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use serde::{Deserialize, Serialize};
-use zonal_base::{Blocks, Bytes, Checksum, Contents, Lba, Payload, PoolClass};
-use zonal_device::{Completion, ZonedDevice};
+use zonal_base::{Blocks, Bytes, Checksum, Contents, Lba, Payload, PoolClass, index, low_u32};
+use zonal_device::{Completion, Geometry, ZonedDevice};
 use zonal_emulator::{
-    BlockCommand, ConventionalDrive, ConventionalProfile, Forgetful, OnReset, Tags,
+    BlockCommand, ConventionalDrive, ConventionalProfile, Forgetful, Model, OnReset, Profile, Tags,
+    ZonedDrive,
 };
 use zonal_runtime::{Buffers, Port};
 use zonal_shaper::{
@@ -15,21 +15,10 @@ use zonal_shaper::{
     Shaper,
 };
 
-use super::READ;
+use super::Jobs;
 use super::world::World;
 use super::writers::FILL;
-
-/// What jobs run on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Device {
-    /// Zonal's block device: writes go to an Optane drive, and from there to a QLC drive.
-    OptaneAndQlc,
-    /// The QLC drive alone.
-    Qlc,
-    /// A TLC drive alone.
-    Tlc,
-}
+use crate::experiment::Drive;
 
 /// What the drive that keeps the data was given so far, and programmed: bytes.
 #[derive(Clone, Copy, Debug)]
@@ -55,9 +44,6 @@ pub(super) struct Opened {
     pub(super) given: Box<dyn Fn() -> Given>,
 }
 
-/// Of each drive so many percent are not used.
-const SPARE_PERCENT: u8 = 10;
-
 /// Zones of the full drives' tiers: the buffer's, and what is written in one piece to the capacity tier.
 const BUFFER_ZONES: u64 = 100;
 const CAPACITY_ZONES: u64 = 1000;
@@ -68,41 +54,72 @@ const ZONE_MULTIPLE: u64 = 192;
 /// A smaller zone would be mostly headers.
 pub(super) const ZONE_BLOCKS_MIN: u64 = 2 * ZONE_MULTIPLE;
 
-impl Device {
+impl Jobs {
     /// Ranks of a Zipf distribution that are one block of a device that is so many times smaller.
-    pub(super) const fn merged(self, smaller: u64) -> u64 {
-        match self {
-            Self::OptaneAndQlc => smaller,
-            Self::Qlc | Self::Tlc => 1,
-        }
+    pub(super) const fn merged(&self) -> u64 {
+        if self.buffer.0.is_some() { self.smaller } else { 1 }
     }
 
-    pub(super) fn open(self, smaller: u64, seed: u64) -> Result<Opened, String> {
-        match self {
-            Self::OptaneAndQlc => {
-                let buffer = ConventionalProfile::p5800x_optane();
-                shaped((buffer, ConventionalProfile::p5316_qlc()), smaller, seed)
+    pub(super) fn open(&self) -> Result<Opened, String> {
+        match (self.buffer.0.map(Drive::model), self.drive.model()) {
+            (None, Model::Conventional(profile)) => {
+                // With as much spare as the block device has.
+                let opened = alone(self.scaled(*profile), self.read, self.seed);
+                let offered = opened.offered.0 * u64::from(100 - self.spare_percent) / 100;
+                Ok(Opened { offered: Blocks(offered), ..opened })
             }
-            Self::Qlc => Ok(bare(ConventionalProfile::p5316_qlc(), smaller, seed)),
-            Self::Tlc => Ok(bare(ConventionalProfile::p5510_tlc(), smaller, seed)),
+            (Some(Model::Conventional(buffer)), Model::Conventional(profile)) => {
+                let capacity = in_zones(self.scaled(*profile), CAPACITY_ZONES, self.seed + 1);
+                let opened = self.shaped(*buffer, &capacity)?;
+                Ok(Opened { given: given_to(&capacity), ..opened })
+            }
+            (Some(Model::Conventional(buffer)), Model::Zoned(profile)) => {
+                let profile = self.with_fewer_blocks(*profile);
+                let medium = Box::new(Tags::new(&profile.geometry));
+                let drive = ZonedDrive::new(profile, self.seed + 1, medium);
+                self.shaped(*buffer, &Rc::new(RefCell::new(drive)))
+            }
+            (None, Model::Zoned(_)) => Err(NEEDS_BUFFER.into()),
+            (Some(Model::Zoned(_)), _) => Err(BUFFER_HAS_ZONES.into()),
         }
+    }
+
+    fn shaped<D: ZonedDevice + 'static>(
+        &self,
+        buffer: ConventionalProfile,
+        capacity: &Rc<RefCell<D>>,
+    ) -> Result<Opened, String> {
+        let buffer = in_zones(self.scaled(buffer), BUFFER_ZONES, self.seed);
+        let exports = |offered: Blocks| {
+            vec![Export { name: "jobs".into(), tenant: "jobs".into(), blocks: offered }]
+        };
+        on_tiers((&buffer, capacity), (1, self.spare_percent), exports)
+    }
+
+    fn scaled(&self, profile: ConventionalProfile) -> ConventionalProfile {
+        let user = profile.user_blocks().bytes();
+        profile.scaled_to(Bytes(user.0 / self.smaller))
+    }
+
+    /// A drive with zones that are so many times smaller, or, if they would be too small, with fewer of the smallest.
+    fn with_fewer_blocks(&self, profile: Profile) -> Profile {
+        let Geometry { zone_capacity: Blocks(capacity), zone_count, .. } = profile.geometry;
+        let zone = (capacity / self.smaller / ZONE_MULTIPLE * ZONE_MULTIPLE).max(ZONE_BLOCKS_MIN);
+        let count = low_u32(index(capacity * u64::from(zone_count) / self.smaller / zone));
+        let (zone_size, zone_count) = (Blocks(zone), count.clamp(1, zone_count));
+        let geometry =
+            Geometry { zone_size, zone_capacity: zone_size, zone_count, ..profile.geometry };
+        Profile { geometry, ..profile }
     }
 }
 
-fn scaled(profile: ConventionalProfile, smaller: u64) -> ConventionalProfile {
-    let user = profile.user_blocks().bytes();
-    profile.scaled_to(Bytes(user.0 / smaller))
-}
+pub(super) const NEEDS_BUFFER: &str =
+    "buffer: a drive with zones cannot be written in place: name a drive that takes writes first";
 
-/// A drive alone, so many times smaller, with as much spare as the block device has.
-fn bare(profile: ConventionalProfile, smaller: u64, seed: u64) -> Opened {
-    let opened = alone(scaled(profile, smaller), seed);
-    let offered = Blocks(opened.offered.0 * u64::from(100 - SPARE_PERCENT) / 100);
-    Opened { offered, ..opened }
-}
+pub(super) const BUFFER_HAS_ZONES: &str = "buffer: write none, or a drive without zones";
 
 /// A drive as it is, all of it.
-pub(super) fn alone(profile: ConventionalProfile, seed: u64) -> Opened {
+pub(super) fn alone(profile: ConventionalProfile, read: Bytes, seed: u64) -> Opened {
     // One zone by agreement: what is written or read lies within it.
     let all = Blocks(profile.user_blocks().0 / FILL.blocks_ceil().0 * FILL.blocks_ceil().0);
     let profile = profile.with_zones_of(all);
@@ -110,7 +127,7 @@ pub(super) fn alone(profile: ConventionalProfile, seed: u64) -> Opened {
     let (drive, port) = (Rc::new(RefCell::new(drive)), Port::new());
     let mut world = World::new();
     world.add_in_place(&drive, port.clone());
-    let class = PoolClass { blocks: READ.blocks_ceil(), count: 512 };
+    let class = PoolClass { blocks: read.blocks_ceil(), count: 512 };
     let buffers = Buffers::holding(Contents::Tags, world.executor.spawner(), &[class]);
     Opened { world, volume: Volume::Bare(port, buffers), offered: all, given: given_to(&drive) }
 }
@@ -127,24 +144,6 @@ pub(super) fn given_to(drive: &Rc<RefCell<ConventionalDrive>>) -> Box<dyn Fn() -
     })
 }
 
-fn shaped(
-    (buffer, capacity): (ConventionalProfile, ConventionalProfile),
-    smaller: u64,
-    seed: u64,
-) -> Result<Opened, String> {
-    let tier = |profile, zones: u64, seed| {
-        let profile = scaled(profile, smaller);
-        in_zones(profile, zones, seed)
-    };
-    let buffer = tier(buffer, BUFFER_ZONES, seed);
-    let capacity = tier(capacity, CAPACITY_ZONES, seed + 1);
-    let exports = |offered: Blocks| {
-        vec![Export { name: "jobs".into(), tenant: "jobs".into(), blocks: offered }]
-    };
-    let opened = on_tiers((&buffer, &capacity), 1, exports)?;
-    Ok(Opened { given: given_to(&capacity), ..opened })
-}
-
 /// A drive in so many zones by agreement, of which it knows nothing; in fewer if they were too small.
 pub(super) fn in_zones(
     profile: ConventionalProfile,
@@ -157,11 +156,11 @@ pub(super) fn in_zones(
     Rc::new(RefCell::new(ConventionalDrive::new(profile, OnReset::Nothing, seed, medium)))
 }
 
-/// Zonal's block device on two drives: `exports` makes of the blocks that it can offer to so many tenants the exports, all of one
+/// Zonal's block device on two drives, with so many percent spare: `exports` makes of the blocks that it can offer to so many tenants the exports, all of one
 /// size. What the drives were given is what the block device says of it.
 pub(super) fn on_tiers<D: ZonedDevice + 'static>(
     (buffer, capacity): (&Rc<RefCell<ConventionalDrive>>, &Rc<RefCell<D>>),
-    tenants: u32,
+    (tenants, spare_percent): (u32, u8),
     exports: impl FnOnce(Blocks) -> Vec<Export>,
 ) -> Result<Opened, String> {
     let mut world = World::new();
@@ -181,8 +180,7 @@ pub(super) fn on_tiers<D: ZonedDevice + 'static>(
     world.add_zoned(buffer, ports.buffer.clone());
     world.add_zoned(capacity, ports.capacity.clone());
     let layout = Layout::two_devices(*buffer.borrow().geometry(), *capacity.borrow().geometry());
-    let settings =
-        Settings { spare_percent: SPARE_PERCENT, contents: Contents::Tags, ..Settings::default() };
+    let settings = Settings { spare_percent, contents: Contents::Tags, ..Settings::default() };
     let exports = exports(settings.exportable(&layout, tenants));
     let each = exports.first().map_or(Blocks(0), |export| export.blocks);
     let offered = Blocks(each.0 * exports.len() as u64);

@@ -4,10 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
-use zonal_base::{Bytes, Payload};
+use zonal_base::{Bytes, Nanos, Payload};
 
 use super::volume::{Given, Opened, Volume};
 use super::world::World;
+use crate::simulated::{Latency, Measures, Timed};
 use crate::tagged::tagged;
 
 /// A device under way, and those who write to it.
@@ -26,12 +27,25 @@ pub(super) struct Tally {
     /// Writers that have not come to their end.
     pub(super) writers: Cell<u64>,
     pub(super) readers: Cell<u64>,
+    measures: RefCell<Option<Measures>>,
     failure: RefCell<Option<String>>,
 }
 
 impl Tally {
     pub(super) fn fail(&self, why: String) {
         self.failure.borrow_mut().get_or_insert(why);
+    }
+
+    fn note_written(&self, bytes: u64, took: Nanos) {
+        self.written.set(self.written.get() + bytes);
+        if let Some(measures) = &mut *self.measures.borrow_mut() {
+            measures.time(Timed::Write, took);
+        }
+    }
+
+    fn latency(&self) -> Latency {
+        let measures = self.measures.borrow();
+        measures.as_ref().map_or(Latency::default(), |measures| measures.latency(Timed::Write))
     }
 }
 
@@ -72,9 +86,27 @@ pub struct Outcome {
     pub given: u64,
     /// Bytes of flash that it programmed.
     pub programmed: u64,
+    /// How long writes took: timed from when the device is in the state that it stays in.
+    pub write: Latency,
 }
 
 impl Outcome {
+    /// What all jobs wrote, in MiB a second.
+    #[must_use]
+    pub fn write_rate(&self) -> f64 {
+        self.rate(self.written)
+    }
+
+    /// What all jobs read, in MiB a second.
+    #[must_use]
+    pub fn read_rate(&self) -> f64 {
+        self.rate(self.read)
+    }
+
+    fn rate(&self, bytes: u64) -> f64 {
+        bytes as f64 / f64::from(1 << 20) / (self.took_ns as f64 / 1e9)
+    }
+
     /// Bytes that the drive was given for each that was written.
     #[must_use]
     pub fn amplification(&self) -> f64 {
@@ -94,6 +126,7 @@ impl Outcome {
             read: self.read - earlier.read,
             given: self.given - earlier.given,
             programmed: self.programmed - earlier.programmed,
+            write: self.write,
         }
     }
 }
@@ -115,7 +148,13 @@ impl Writers {
             read: self.tally.read.get(),
             given,
             programmed,
+            write: self.tally.latency(),
         }
+    }
+
+    /// Writes are timed from now on.
+    pub(super) fn measure(&self) {
+        *self.tally.measures.borrow_mut() = Some(Measures::new(self.world.now, Nanos::MAX));
     }
 
     /// So many tasks write where `next` says until it says no more: from which block on, and what.
@@ -128,16 +167,17 @@ impl Writers {
         self.tally.writers.set(tasks);
         for task in 0..tasks {
             let (next, volume, tally) = (next.clone(), self.volume.clone(), self.tally.clone());
+            let clock = self.world.executor.clock().clone();
             self.world.executor.spawner().spawn(async move {
                 loop {
                     let one = next.borrow_mut()(task);
                     let Some((at, data)) = one else { break };
-                    let bytes = data.len() as u64;
+                    let (bytes, begun) = (data.len() as u64, clock.now());
                     if let Err(why) = volume.write(at, data).await {
                         tally.fail(why);
                         break;
                     }
-                    tally.written.set(tally.written.get() + bytes);
+                    tally.note_written(bytes, clock.now().since(begun));
                 }
                 tally.writers.set(tally.writers.get() - 1);
             });

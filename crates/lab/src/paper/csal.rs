@@ -7,13 +7,20 @@ use super::{
     Cell, Choice, Claim, DriveModel, Paper, Published, Report, Verdict, report::short, tenancy,
 };
 use crate::experiment::Done;
-use crate::jobs::{Device, Jobs, Outcome, Tenants};
+use crate::jobs::{Jobs, Order, Outcome, Tenants};
 
 /// The drives alone are so many times smaller, and their superblocks have 16 units. Smaller ones would be emptied almost for nothing.
 const DRIVE_SMALLER: u64 = 1024;
 
 /// The block device is so many times smaller.
 const SHAPED_SMALLER: u64 = 2048;
+
+/// Jobs, each on its own eighth of the device, and how many writes of each are under way.
+const JOBS: u64 = 8;
+const DEPTH: u64 = 32;
+
+/// Of each drive so many percent are not used.
+const SPARE_PERCENT: u8 = 10;
 
 /// What each job of Figure 9 wants to read in a second.
 const TARGET: Bytes = Bytes::mib(250);
@@ -33,20 +40,30 @@ impl Run {
     /// What is run for it.
     fn jobs(self) -> Jobs {
         let (device, rest) = self.row.split_at(3);
-        let (device, smaller) = match device {
-            "O+Q" => (Device::OptaneAndQlc, SHAPED_SMALLER),
-            "QLC" => (Device::Qlc, DRIVE_SMALLER),
-            _ => (Device::Tlc, DRIVE_SMALLER),
+        let (buffer, drive, smaller) = match device {
+            "O+Q" => ("p5800x-optane", "p5316-qlc", SHAPED_SMALLER),
+            "QLC" => ("none", "p5316-qlc", DRIVE_SMALLER),
+            _ => ("none", "p5510-tlc", DRIVE_SMALLER),
         };
-        let (write, zipf) = match self.figure {
-            "figure 7" => (Bytes::kib(4), Some(1.2)),
-            "figure 8" => {
-                (Bytes::kib(64), rest.strip_prefix(" zipf ").and_then(|theta| theta.parse().ok()))
-            }
-            _ => (Bytes::kib(4), None),
+        let theta = || rest.strip_prefix(" zipf ").and_then(|theta| theta.parse().ok());
+        let (write, order) = match self.figure {
+            "figure 7" => (Bytes::kib(4), Order::Zipf(1.2)),
+            "figure 8" => (Bytes::kib(64), theta().map_or(Order::Uniform, Order::Zipf)),
+            _ => (Bytes::kib(4), Order::Uniform),
         };
-        let read_rate = if self.figure == "figure 9" { TARGET.0 } else { 0 };
-        Jobs { device, smaller, write, zipf, read_rate, seed: 1 }
+        Jobs {
+            jobs: JOBS,
+            write,
+            order,
+            read: Bytes::kib(64),
+            read_rate: if self.figure == "figure 9" { TARGET } else { Bytes(0) },
+            depth: DEPTH,
+            buffer: buffer.parse().expect("a model's name"),
+            drive: drive.parse().expect("a model's name"),
+            spare_percent: SPARE_PERCENT,
+            smaller,
+            seed: 1,
+        }
     }
 }
 
@@ -95,8 +112,8 @@ pub(super) fn report(choice: &Choice, done: &[Done<Jobs>], tenants: &[Done<Tenan
 /// What a run shows in a column.
 fn value(published: &Published, outcome: &Outcome) -> f64 {
     match published.column {
-        "write" => outcome.write_rate(),
-        "read" => outcome.read_rate(),
+        "write" => outcome.write_rate() / JOBS as f64,
+        "read" => outcome.read_rate() / JOBS as f64,
         _ => wear(published.row, outcome),
     }
 }
@@ -124,7 +141,7 @@ fn notes(choice: &Choice) -> Vec<String> {
                 "scale: the drives alone are {DRIVE_SMALLER} times smaller, the block device {SHAPED_SMALLER} times; of zipf as many ranks are one block of the block device"
             ),
             "the drives' timing is a guess, not fitted to anything: their rates are not scored, and a rate says no more than what is slow beside what".into(),
-            format!("assumed: {} writes of each job under way{of_reads}", crate::jobs::DEPTH),
+            format!("assumed: {DEPTH} writes of each job under way{of_reads}"),
         ]);
     }
     if choice.has("figure 10") {

@@ -59,6 +59,34 @@ capacity  policy   misses  byte misses  flash bytes/request  write amplif.
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
 }
 
+const JOBS: &str = r#"
+title = "jobs"
+jobs = 2
+buffer = "p5800x-optane?size=44GiB"
+drive = "zn540"
+smaller = 4096
+"#;
+
+#[test]
+fn jobs_of_a_file_write_to_a_block_device() {
+    let folder = folder();
+    fs::write(folder.path().join("jobs.toml"), JOBS).unwrap();
+    let output = run(folder.path(), &["lab", "run", "jobs.toml", "--out", "jobs", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let outcome = &results["done"][0]["outcome"];
+    let of = |key: &str| outcome[key].as_f64().unwrap();
+    assert!(2.0 * of("written") < of("given") && of("given") < 5.0 * of("written"), "{outcome}");
+    let csv = fs::read_to_string(folder.path().join("jobs/results.csv")).unwrap();
+    assert!(csv.starts_with("jobs,write,workload,") && csv.contains("given/written"), "{csv}");
+    assert!(folder.path().join("jobs/amplification.svg").exists());
+    let alone = JOBS.replace("p5800x-optane?size=44GiB", "none");
+    fs::write(folder.path().join("alone.toml"), alone).unwrap();
+    let said =
+        "alone.toml: line 4, column 1: buffer: a drive with zones cannot be written in place";
+    check_failure(folder.path(), &["lab", "run", "alone.toml"], (2, said));
+}
+
 #[test]
 fn a_replay_that_cannot_be_meant_or_done_says_why() {
     let folder = folder();

@@ -3,17 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use zonal_lab::bench::Progress;
-use zonal_lab::experiment::{Campaign, File, Results};
+use zonal_lab::experiment::{Campaign, Experiments, File, Results, Shown};
 
 use super::super::print;
 use super::at_once;
 use crate::failure::Failure;
 
-/// Run the experiments of a file, in virtual time: a cache on the model of a drive
+/// Run the experiments of a file, in virtual time: a cache on the model of a drive, or jobs on a block device
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A file is TOML. Each key has a value or a list of values; every combination is an experiment. docs/lab.md has all keys, and
 lab/experiments/ files to begin with.
+
+A file with the key jobs is about a block device: jobs that write and read as those of fio, on a drive alone or on zonal block.
 
 A trace is a workload as well, in all formats of zonal lab trace: [workload] trace = \"w.oracleGeneral.bin.zst\", looked for beside
 the file. Objects have their sizes; it is asked as fast as it goes, or with pace = \"1x\" as it was recorded.
@@ -48,14 +50,21 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut file = file.map_err(|error| Failure::request(format!("{name}: {error}")))?;
     let folder = args.file.parent().unwrap_or(Path::new(""));
     file.find_traces(folder).map_err(Failure::request)?;
+    match file.experiments {
+        Experiments::Caches(experiments) => run_all(args, file.title, experiments),
+        Experiments::Jobs(experiments) => run_all(args, file.title, experiments),
+    }
+}
+
+fn run_all<E: Shown>(args: &Args, title: String, experiments: Vec<E>) -> Result<(), Failure> {
     let campaign = Campaign {
-        experiments: file.experiments,
+        experiments,
         at_once: at_once(args.jobs),
         kept: args.out.as_ref().map(|folder| folder.join("runs")),
         commit: zonal_sim::COMMIT.into(),
     };
     let done = campaign.run(&Progress::on_terminal()).map_err(Failure::work)?;
-    let results = Results { title: file.title, done };
+    let results = Results { title, done };
     if let Some(folder) = &args.out {
         results.write(folder).map_err(Failure::work)?;
         eprintln!("zonal: the report is {}", folder.join("report.html").display());
