@@ -35,6 +35,7 @@ impl Inner {
     async fn collect(&self, mover: &mut Mover, zone: Zone) -> Result<(), BlockError> {
         mover.move_all(zone).await?;
         self.reset(zone).await?;
+        self.state.borrow_mut().passed = 0;
         mover.tell_of_zones_given_up().await
     }
 }

@@ -193,6 +193,7 @@ impl Mover {
         mut data: Payload,
     ) -> Result<(), BlockError> {
         while !moved.is_empty() {
+            self.let_collection_go_first().await?;
             self.inner.wait_for_map_room().await?;
             let room = self.open(stream).await?;
             let count = room.min(moved.len());
@@ -202,6 +203,30 @@ impl Mover {
             (moved, data) = (rest, rest_data);
         }
         Ok(())
+    }
+
+    /// Compaction that has used up the room there is waits until collection has made more.
+    async fn let_collection_go_first(&mut self) -> Result<(), BlockError> {
+        if self.cause != Cause::Compaction {
+            return Ok(());
+        }
+        loop {
+            {
+                let state = self.inner.state.borrow();
+                if let Some(error) = state.failure.or(state.halted) {
+                    return Err(error);
+                }
+                if !state.is_ahead_of_collection(&self.inner) {
+                    return Ok(());
+                }
+            }
+            // Nobody may wait for what we have not told.
+            if self.flying.is_empty() {
+                self.inner.work.wait().await;
+            } else {
+                self.settle().await?;
+            }
+        }
     }
 
     /// Requires: the stream's zone is open and has room.
@@ -216,8 +241,15 @@ impl Mover {
         let entries = moved.iter().map(|moved| moved.entry).collect();
         let pieces = pieces(&data, self.inner.settings.contents);
         let begun = self.inner.begin_segment(open, entries, pieces, front);
+        self.note_room();
         self.flying.push_back(Flying { begun, stream, moved, data });
         Ok(())
+    }
+
+    fn note_room(&self) {
+        let open = self.streams.iter().filter_map(|stream| stream.open);
+        let room = open.map(|open| u64::from(open.room(&self.inner.layout))).sum();
+        self.inner.state.borrow_mut().mover_room[self.cause as usize] = room;
     }
 
     /// Sees to it that the stream has a zone with room for a header and a block. Blocks that fit behind the header come back.
@@ -237,7 +269,10 @@ impl Mover {
                 }
                 Some(1) => self.begin(stream, Vec::new(), Payload::default()).await?,
                 Some(room) => return Ok(index(u64::from(room - 1)).min(DATA_BLOCKS)),
-                None => self.streams[stream].open = Some(self.take_zone().await?),
+                None => {
+                    self.streams[stream].open = Some(self.take_zone().await?);
+                    self.note_room();
+                }
             }
         }
     }

@@ -79,6 +79,10 @@ pub(crate) struct State {
     pub(crate) grants: i64,
     /// All that was granted has been used: nobody is let in before there is enough for a segment.
     pub(crate) is_paused: bool,
+    /// Blocks that are left in the zones that compaction writes to, and in those of collection.
+    pub(crate) mover_room: [u64; 2],
+    /// Blocks that collection is done with in the zone that it empties.
+    pub(crate) passed: u32,
     pub(crate) next_sequence: u64,
     pub(crate) next_number: u64,
     /// Segments whose write is not answered, or was refused, by tier.
@@ -133,6 +137,8 @@ impl State {
             zones_begun: 0,
             grants: 0,
             is_paused: true,
+            mover_room: [0; 2],
+            passed: 0,
             next_sequence: 1,
             next_number: 1,
             unanswered: Default::default(),

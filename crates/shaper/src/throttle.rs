@@ -1,11 +1,15 @@
-//! How fast writes are taken in when compaction is behind: as fast as it gets on, so that writers never run into a buffer
-//! that is full and stays so until a whole zone is empty.
+//! How fast writes are taken in when compaction is behind, and how fast compaction goes when collection is: as fast as that gets
+//! on, so that nobody runs into a tier that is full and stays so until a whole zone is empty.
 //!
 //! While few zones of the buffer are empty, each block that compaction is done with lets about one block in. How many exactly
 //! follows from how much is free: from a half, when nothing is, to one and a half. They are let in a segment's worth at a time:
 //! one by one, each would pay for a header of its own, and there would be the less room for it.
+//!
+//! While collection works, compaction goes on only as long as there is room for it: what is empty, and what collection is already
+//! done with in the zone that it empties. That grows and shrinks block by block, where empty zones come and go one at a time.
 
 use crate::format::DATA_BLOCKS;
+use crate::settings::COLLECTION_ZONES;
 use crate::shaper::Inner;
 use crate::state::{State, ZoneUse};
 use crate::{Settings, Tier};
@@ -37,6 +41,17 @@ impl State {
         self.empty_count(Tier::Buffer) <= throttle_mark(inner)
             && is_compacting
             && self.halted.is_none()
+    }
+
+    /// True when collection has to make more room before compaction goes on.
+    pub(crate) fn is_ahead_of_collection(&self, inner: &Inner) -> bool {
+        let zone = inner.layout.place(Tier::Capacity).geometry.zone_capacity.0;
+        let empty = self.empty_count(Tier::Capacity).saturating_sub(COLLECTION_ZONES);
+        let begun: u64 = self.mover_room.iter().sum();
+        let room = u64::from(empty) * zone + begun + u64::from(self.passed);
+        // Enough that a zone is empty when compaction wants the next one, most of the time.
+        let enough = u64::from(inner.streams_per_mover() + 1) * zone;
+        room < enough && self.wants_collection(inner)
     }
 
     /// Compaction is done with so many blocks of the buffer. True when those who wait may look again.

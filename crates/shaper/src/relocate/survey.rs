@@ -78,7 +78,7 @@ impl Mover {
             let Some((piece, segments)) = piece else {
                 let Some(header) = self.read_header(zone, at).await? else { break };
                 self.move_segment(zone, at, &header).await?;
-                at += self.end_segment(&header);
+                at = self.end_segment(at, &header);
                 continue;
             };
             let next = segments.iter().fold(at, |_, (begin, header)| begin + 1 + header.blocks());
@@ -91,25 +91,34 @@ impl Mover {
                     let offset = index(u64::from(moved.from.0 - spot.0)) * BLOCK_BYTES;
                     self.move_block(moved, Some((&piece, offset))).await?;
                 }
-                self.end_segment(&header);
+                self.end_segment(begin, &header);
             }
             at = next;
         }
         self.finish().await
     }
 
-    /// A segment is done with. Its blocks come back.
-    fn end_segment(&mut self, header: &Header) -> u32 {
+    /// A segment is done with: where the next one begins.
+    fn end_segment(&mut self, at: u32, header: &Header) -> u32 {
         let blocks = 1 + header.blocks();
-        if self.cause == Cause::Compaction {
-            let left = u64::from(blocks.saturating_sub(self.again.take_sent()));
-            let resumes = self.inner.state.borrow_mut().grant(&self.inner, left);
-            if resumes {
-                // All at once, in their order: so they share a segment.
-                self.inner.queue_room.notify_all();
+        let mut state = self.inner.state.borrow_mut();
+        match self.cause {
+            Cause::Compaction => {
+                let left = u64::from(blocks.saturating_sub(self.again.take_sent()));
+                let resumes = state.grant(&self.inner, left);
+                drop(state);
+                if resumes {
+                    // All at once, in their order: so they share a segment.
+                    self.inner.queue_room.notify_all();
+                }
+            }
+            Cause::Collection => {
+                state.passed = at + blocks;
+                drop(state);
+                self.inner.work.notify_all();
             }
         }
-        blocks
+        at + blocks
     }
 
     /// Starts to read as much as a segment may have.

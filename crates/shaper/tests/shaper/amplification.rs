@@ -75,8 +75,8 @@ fn analytical(shape: Shape, user: u64, batch: f64) -> f64 {
     let empty = f64::from((shape.buffer_zones / 10).max(2));
     let buffered = (f64::from(shape.buffer_zones) - empty + 0.5) * zone * batch / (batch + 1.0);
     let survive = (-buffered / user as f64).exp();
-    // Of the capacity tier two zones are empty, two half full, and one half emptied.
-    let full = f64::from(shape.capacity_zones) - 3.5;
+    // Of the capacity tier two zones are empty, and another one half of the time; two are half full, and one half emptied.
+    let full = f64::from(shape.capacity_zones) - 4.0;
     let live = user as f64 * survive / (full * zone * segment);
     // The share u of a victim that lives, from live = (1 - u) / -ln u, by bisection.
     let (mut low, mut high) = (1e-9, 1.0 - 1e-9);
