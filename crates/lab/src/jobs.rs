@@ -29,7 +29,7 @@ use zonal_emulator::Model;
 use crate::experiment::{Drive, Run, text};
 use crate::tagged::tagged;
 use draw::Places;
-use volume::{BUFFER_HAS_ZONES, NEEDS_BUFFER};
+use volume::{BUFFER_HAS_ZONES, NEEDS_BUFFER, ZONE_BLOCKS_MIN};
 use writers::{FILL, Turnover, Writers};
 
 pub use draw::Order;
@@ -100,6 +100,10 @@ const WRITES_MAX: u64 = 1024;
 /// Superblocks of a drive alone with fewer units would be emptied almost for nothing.
 const SUPERBLOCK_UNITS_MIN: u32 = 16;
 
+/// Zones that a block device wants of the drive that keeps the data, and of its buffer.
+const ZONES_MIN: u64 = 32;
+const BUFFER_ZONES_MIN: u64 = 4;
+
 impl Jobs {
     /// False of a drive with zones that nothing stands before.
     pub(crate) fn can_be_written(&self) -> bool {
@@ -124,25 +128,46 @@ impl Jobs {
         if !(1..=90).contains(&self.spare_percent) {
             return Err("spare-percent: write 1 to 90".into());
         }
-        if self.smaller == 0 {
-            return Err("smaller: write 1 or more: 1 is the drive as it is".into());
-        }
         match (self.buffer.0.map(Drive::model), self.drive.model()) {
-            (Some(Model::Zoned(_)), _) => Err(BUFFER_HAS_ZONES.into()),
-            (None, Model::Zoned(_)) => Err(NEEDS_BUFFER.into()),
-            (None, Model::Conventional(profile)) => {
-                let Some(ftl) = profile.ftl else {
-                    let name = self.drive;
-                    return Err(format!("drive: {name} moves nothing: use it as a buffer"));
-                };
-                let most = ftl.superblock_units / SUPERBLOCK_UNITS_MIN;
-                match u64::from(most) < self.smaller {
-                    true => Err(format!("smaller: {} is {most} times at most", self.drive)),
-                    false => Ok(()),
-                }
+            (Some(Model::Zoned(_)), _) => return Err(BUFFER_HAS_ZONES.into()),
+            (None, Model::Zoned(_)) => return Err(NEEDS_BUFFER.into()),
+            (None, Model::Conventional(profile)) if profile.ftl.is_none() => {
+                return Err(format!("drive: {} moves nothing: use it as a buffer", self.drive));
             }
-            (Some(Model::Conventional(_)), _) => Ok(()),
+            _ => {}
         }
+        match self.smaller_max() {
+            0 => Err(format!("jobs: {} is too small for {} of them", self.drive, self.jobs)),
+            most if !(1..=most).contains(&self.smaller) => {
+                Err(format!("smaller: write 1, which is the drive as it is, to {most}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How many times smaller everything can be.
+    fn smaller_max(&self) -> u64 {
+        let blocks = |drive: Drive| {
+            let model = drive.model();
+            let geometry = model.geometry();
+            u64::from(geometry.zone_count) * geometry.zone_capacity.0
+        };
+        // A block device on few zones keeps some for itself: half of it is more than what it offers lacks.
+        let used = 2 * self.jobs * self.piece().0 * 100 / u64::from(100 - self.spare_percent);
+        let most = blocks(self.drive) / used.max(ZONES_MIN * ZONE_BLOCKS_MIN);
+        match (self.buffer.0, self.drive.model()) {
+            (Some(buffer), _) => most.min(blocks(buffer) / (BUFFER_ZONES_MIN * ZONE_BLOCKS_MIN)),
+            (None, Model::Conventional(profile)) => {
+                let units = profile.ftl.map_or(0, |ftl| ftl.superblock_units);
+                most.min(u64::from(units / SUPERBLOCK_UNITS_MIN))
+            }
+            (None, Model::Zoned(_)) => 0,
+        }
+    }
+
+    /// Parts of jobs are whole pieces of everything that is written or read.
+    fn piece(&self) -> Blocks {
+        FILL.max(self.read).max(self.write).blocks_ceil()
     }
 }
 
@@ -197,8 +222,7 @@ struct Running {
 impl Running {
     fn start(jobs: &Jobs) -> Result<Self, String> {
         let opened = jobs.open()?;
-        // Whole pieces of everything that is written or read.
-        let piece = FILL.max(jobs.read).max(jobs.write).blocks_ceil().0;
+        let piece = jobs.piece().0;
         let partition = opened.offered.0 / jobs.jobs / piece * piece;
         if partition == 0 {
             return Err(format!("the device is too small: {} times is too much", jobs.smaller));

@@ -69,9 +69,7 @@ fn a_cache_that_does_one_thing_after_the_other_says_what_it_wants() {
     let text = serde_json::to_string(&experiments[1]).expect("plain values");
     assert_eq!(serde_json::from_str::<Experiment>(&text).ok().as_ref(), experiments.last());
     let refused = |from: &str, to: &str, line: usize, why: &str| {
-        let text = SEQUENTIAL.replace(from, to);
-        let error = File::parse(&text).expect_err("it is wrong");
-        assert!(error.to_string().contains(why) && error.line == line, "{error}");
+        check_refused_in(SEQUENTIAL, (from, to), line, why);
     };
     refused("\"epoch\"", "\"zone-lru\"", 4, "policy: znsccache has epoch");
     refused("\"none\"", "\"smoking\"", 5, "\"smoking\" is no habit: write none, or of reopen");
@@ -112,9 +110,7 @@ fn a_file_with_jobs_is_about_a_block_device() {
     let text = serde_json::to_string(&jobs[0]).expect("plain values");
     assert_eq!(serde_json::from_str::<Jobs>(&text).ok().as_ref(), jobs.first());
     let refused = |from: &str, to: &str, line: usize, why: &str| {
-        let text = JOBS.replace(from, to);
-        let error = File::parse(&text).expect_err("it is wrong");
-        assert!(error.to_string().contains(why) && error.line == line, "{error}");
+        check_refused_in(JOBS, (from, to), line, why);
     };
     refused("[1, 8]", "[0, 8]", 3, "jobs: write 1 to 1024");
     refused("[1, 8]", "[1, 64]", 7, "depth: 64 jobs have 1 to 16");
@@ -129,15 +125,20 @@ fn a_file_with_jobs_is_about_a_block_device() {
     );
     refused("\"zn540\", ", "\"p5800x-optane\", ", 9, "drive: p5800x-optane moves nothing");
     refused("= 10", "= 0", 10, "spare-percent: write 1 to 90");
-    refused("= 64", "= 0", 11, "smaller: write 1 or more");
-    refused("= 64", "= 10000000", 11, "smaller: sn540 is");
+    refused("= 64", "= 0", 11, "smaller: write 1, which is");
+    refused("= 64", "= 10000000", 11, "smaller: write 1, which is the drive as it is, to 17280");
     refused("depth", "zones", 7, "unknown field `zones`");
 }
 
 #[track_caller]
 fn check_refused(from: &str, to: &str, line: usize, why: &str) {
-    let text = FILE.replace(from, to);
-    assert_ne!(text, FILE);
+    check_refused_in(FILE, (from, to), line, why);
+}
+
+#[track_caller]
+fn check_refused_in(file: &str, (from, to): (&str, &str), line: usize, why: &str) {
+    let text = file.replace(from, to);
+    assert_ne!(text, file);
     let error = File::parse(&text).expect_err("it is wrong");
     assert!(error.to_string().contains(why) && error.line == line, "{error}");
 }
@@ -188,9 +189,7 @@ fn a_trace_is_a_workload_and_what_is_wrong_with_it_is_said_with_line_and_column(
     let both = caches(&TRACED.replace(table, both));
     assert_eq!(both.iter().map(|one| one.gets).collect::<Vec<_>>(), [1 << 14, 0, 1 << 14, 0]);
     let refused = |from: &str, to: &str, line: usize, why: &str| {
-        let text = TRACED.replace(from, to);
-        let error = File::parse(&text).expect_err("it is wrong");
-        assert!(error.to_string().contains(why) && error.line == line, "{error}");
+        check_refused_in(TRACED, (from, to), line, why);
     };
     refused("pace =", "paces =", 10, "unknown field `paces`");
     refused("\"10x\"", "\"tenfold\"", 10, "write full, or times as fast as it was recorded");

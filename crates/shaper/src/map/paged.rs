@@ -1,7 +1,7 @@
 //! A map of which memory holds what is new and what is wanted often, and flash the rest.
 //!
-//! A *page* is the places of 1024 neighbouring blocks of an export, as one block of the map's zones (`crate::pages`), which are the buffer's if it can spare them. What
-//! changes goes to a short sorted list of its page, without reading the page, so no write waits for one. Now and then a page is
+//! A *page* is the places of 1024 neighbouring blocks of an export, as one block of the map's zones (`crate::pages`), which are
+//! the buffer's if it can spare them. What changes goes to a short sorted list of its page, without reading the page, so no write waits for one. Now and then a page is
 //! merged: read, brought up to date, and written elsewhere. Reads look in the lists, then in a cache of pages, then on flash.
 //!
 //! Nothing of it outlives the process: recovery makes the map from the headers, as it does for one that is flat. So pages are
