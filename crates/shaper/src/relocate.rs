@@ -220,7 +220,7 @@ impl Mover {
                     return Ok(());
                 }
             }
-            // Nobody may wait for what we have not told.
+            // A flush meanwhile is to cover what is under way: recovery verifies all from the first that we know no answer of.
             if self.flying.is_empty() {
                 self.inner.work.wait().await;
             } else {
