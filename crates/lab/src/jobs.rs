@@ -131,7 +131,7 @@ impl Jobs {
         match (self.buffer.0.map(Drive::model), self.drive.model()) {
             (Some(Model::Zoned(_)), _) => return Err(BUFFER_HAS_ZONES.into()),
             (None, Model::Zoned(_)) => return Err(NEEDS_BUFFER.into()),
-            (None, Model::Conventional(profile)) if profile.ftl.is_none() => {
+            (_, Model::Conventional(profile)) if profile.ftl.is_none() => {
                 return Err(format!("drive: {} moves nothing: use it as a buffer", self.drive));
             }
             _ => {}

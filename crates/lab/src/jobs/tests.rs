@@ -75,6 +75,14 @@ fn readers_get_what_they_may_and_equal_jobs_have_equal_outcomes() {
 }
 
 #[test]
+fn a_drive_that_moves_nothing_keeps_no_data() {
+    for buffer in ["none", "p5800x-optane"] {
+        let refused = jobs(buffer, "p5800x-optane", 128).check().unwrap_err();
+        assert!(refused.starts_with("drive: p5800x-optane moves nothing"), "{refused}");
+    }
+}
+
+#[test]
 fn a_device_may_be_too_small() {
     let too_small = jobs("none", "p5510-tlc", 10_000_000);
     assert!(too_small.run(&|_| ()).unwrap_err().contains("too small"));
