@@ -24,7 +24,7 @@ use zonal_emulator::Model;
 
 use crate::Workload;
 use crate::simulated::Habits;
-pub use campaign::{Campaign, Done, Run};
+pub use campaign::{Campaign, CampaignError, Done, Run};
 pub use file::{Experiments, File, FileError};
 pub(crate) use outcome::GIB;
 pub use outcome::{DriveBytes, Outcome};

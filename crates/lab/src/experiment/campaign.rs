@@ -1,5 +1,6 @@
 //! Many experiments, each by itself, on all cores; what each gave is kept, so that it need not be run again.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -56,6 +57,31 @@ pub struct Done<E: Run = Experiment> {
     pub outcome: E::Outcome,
 }
 
+/// Why not everything was run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CampaignError {
+    /// An experiment cannot be run as it is.
+    Experiment(String),
+    /// What one gave could not be kept.
+    Kept(String),
+}
+
+impl fmt::Display for CampaignError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Experiment(why) | Self::Kept(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for CampaignError {}
+
+impl From<CampaignError> for String {
+    fn from(error: CampaignError) -> Self {
+        error.to_string()
+    }
+}
+
 /// Parts of an experiment in which progress is counted.
 const PARTS: f64 = 1_000_000.0;
 
@@ -73,10 +99,9 @@ impl<E: Run> Campaign<E> {
     ///
     /// # Errors
     /// When an experiment cannot be run, or what it gave cannot be kept; those that were done by then are kept.
-    pub fn run(&self, progress: &Progress) -> Result<Vec<Done<E>>, String> {
+    pub fn run(&self, progress: &Progress) -> Result<Vec<Done<E>>, CampaignError> {
         if let Some(folder) = &self.kept {
-            let made = fs::create_dir_all(folder);
-            made.map_err(|error| format!("{}: {error}", folder.display()))?;
+            fs::create_dir_all(folder).map_err(|error| not_kept(folder, &error))?;
         }
         progress.begin("experiments");
         let next = AtomicUsize::new(0);
@@ -114,15 +139,15 @@ impl<E: Run> Campaign<E> {
         Ok(done.iter().filter_map(|one| locked(one).take()).collect())
     }
 
-    fn one(&self, experiment: &E, on_progress: &dyn Fn(f64)) -> Result<Done<E>, String> {
+    fn one(&self, experiment: &E, on_progress: &dyn Fn(f64)) -> Result<Done<E>, CampaignError> {
         let path = self.kept.as_ref().map(|folder| folder.join(name_of(experiment)));
         if let Some(kept) = path.as_deref().and_then(|path| self.find(path, experiment)) {
             return Ok(kept);
         }
-        let outcome = experiment.run(on_progress)?;
+        let outcome = experiment.run(on_progress).map_err(CampaignError::Experiment)?;
         let done = Done { commit: self.commit.clone(), experiment: experiment.clone(), outcome };
         if let Some(path) = path {
-            keep(&path, &done).map_err(|error| format!("{}: {error}", path.display()))?;
+            keep(&path, &done).map_err(|error| not_kept(&path, &error))?;
         }
         Ok(done)
     }
@@ -133,6 +158,10 @@ impl<E: Run> Campaign<E> {
         let kept: Done<E> = serde_json::from_str(&text).ok()?;
         (kept.commit == self.commit && kept.experiment == *experiment).then_some(kept)
     }
+}
+
+fn not_kept(path: &Path, error: &std::io::Error) -> CampaignError {
+    CampaignError::Kept(format!("{}: {error}", path.display()))
 }
 
 /// A file that is there is whole: it gets its name last.

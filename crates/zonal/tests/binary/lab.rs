@@ -180,7 +180,7 @@ fn a_trace_beside_the_file_is_a_workload_and_one_that_breaks_off_fails_the_run()
     assert!((4.0..4.2).contains(&(outcome["took_ns"].as_f64().unwrap() / 1e9)), "{outcome}");
     fs::write(here.join("files/w.text-size"), "1 a 100\n2 b\n3 c x\n").unwrap();
     let said = "files/w.text-size, line 3, column 5: a size in bytes was expected instead of \"x\"";
-    check_failure(here, &["lab", "run", "files/w.toml", "--out", "out"], (1, said));
+    check_failure(here, &["lab", "run", "files/w.toml", "--out", "out"], (2, said));
     assert!(!here.join("out/report.html").exists());
     fs::remove_file(here.join("files/w.text-size")).unwrap();
     let said = "files/w.text-size: cannot be read: No such file";

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use zonal_lab::bench::Progress;
-use zonal_lab::experiment::{Campaign, Experiments, File, Results, Shown};
+use zonal_lab::experiment::{Campaign, CampaignError, Experiments, File, Results, Shown};
 
 use super::super::print;
 use super::at_once;
@@ -63,7 +63,11 @@ fn run_all<E: Shown>(args: &Args, title: String, experiments: Vec<E>) -> Result<
         kept: args.out.as_ref().map(|folder| folder.join("runs")),
         commit: zonal_sim::COMMIT.into(),
     };
-    let done = campaign.run(&Progress::on_terminal()).map_err(Failure::work)?;
+    let done = campaign.run(&Progress::on_terminal()).map_err(|error| match error {
+        // A trace that breaks off, too: it is only read while it is asked for.
+        CampaignError::Experiment(why) => Failure::Request(why),
+        CampaignError::Kept(why) => Failure::Work(why),
+    })?;
     let results = Results { title, done };
     if let Some(folder) = &args.out {
         results.write(folder).map_err(Failure::work)?;
