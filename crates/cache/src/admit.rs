@@ -104,15 +104,19 @@ impl Inner {
 
     /// Offers flash a piece that is worth it.
     async fn offer(&self, piece: &FillPiece, care: Care, kind: Kind) -> bool {
+        let len = Bytes(piece.len.into());
         if care == Care::Usual && !self.affords(piece) {
             self.count_turned_away(piece);
             return false;
         }
+        if care == Care::Usual && !self.is_in(piece) {
+            self.count(|stats| stats.refused_bytes += len.0);
+            return false;
+        }
         let is_written = self.write_piece(piece, kind).await;
-        let len = u64::from(piece.len);
         self.count(|stats| match is_written {
-            true => stats.admitted_bytes += len,
-            false => stats.refused_bytes += len,
+            true => stats.admitted_bytes += len.0,
+            false => stats.refused_bytes += len.0,
         });
         is_written
     }
@@ -129,6 +133,12 @@ impl Inner {
     fn affords(&self, piece: &FillPiece) -> bool {
         let affords = |budget: Budget| budget.affords(Bytes(piece.len.into()), self.account());
         self.budget.is_none_or(affords)
+    }
+
+    /// Whether it is among those that go to flash while more is to go there than it takes.
+    fn is_in(&self, piece: &FillPiece) -> bool {
+        let (lot, len) = (piece.fetch().lot(), Bytes(piece.len.into()));
+        self.lots.borrow_mut().takes(lot, len, self.log.backlog())
     }
 
     fn means(&self) -> Means {

@@ -9,7 +9,7 @@ use core::fmt;
 
 use zonal_base::{BLOCK_BYTES, Bytes, Nanos, index, low_u32};
 use zonal_device::Geometry;
-use zonal_policy::{Budget, Layout, Rules};
+use zonal_policy::{Budget, Layout, Lots, Rules};
 use zonal_runtime::Event;
 use zonal_zonelog::{Identity, Key, Log, OpenError as LogError, OpenMode};
 
@@ -156,6 +156,7 @@ pub(crate) struct Inner {
     pub(crate) remember_at: Cell<u64>,
     pub(crate) memory: RefCell<Memory>,
     pub(crate) budget: Option<Budget>,
+    pub(crate) lots: RefCell<Lots>,
     pub(crate) started_at: Nanos,
     pub(crate) regained: Regained,
     pub(crate) heads: RefCell<Heads>,
@@ -233,6 +234,7 @@ impl Cache {
             remember_at: Cell::new(0),
             memory: RefCell::new(Memory::new(rules.probation, rules.hot)),
             budget: rules.budget,
+            lots: RefCell::new(Lots::new(settings.log.backlog_max)),
             started_at: ports.clock.now(),
             regained,
             heads: RefCell::new(Heads::new(settings.heads)),

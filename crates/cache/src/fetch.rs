@@ -8,11 +8,11 @@ use core::ops::Range;
 
 use bytes::Bytes;
 use zonal_base::{Payload, index, low_u32};
-use zonal_policy::Wasted;
+use zonal_policy::{Lot, Wasted};
 use zonal_runtime::Event;
 use zonal_zonelog::{Key, Record};
 
-use crate::pins::Care;
+use crate::pins::{Care, Keeping};
 use crate::remove::Watch;
 use crate::{Head, ReadError};
 
@@ -37,6 +37,8 @@ pub(crate) struct FetchState {
     has_stalled: Cell<bool>,
     /// The most that any of its readers wants of it.
     care: Cell<Care>,
+    /// The lowest lot of its readers.
+    lot: Cell<Lot>,
     moved: Event,
     /// Nobody has asked for it: it is fetched ahead of a reader.
     ahead: Option<Wasted>,
@@ -121,6 +123,12 @@ impl FetchState {
         self.care.set(self.care.get().max(care));
     }
 
+    /// What comes from now on is kept as such a reader wants it, if no other wants it more.
+    pub(crate) fn keep_for(&self, keeping: Keeping) {
+        self.raise_care(keeping.care);
+        self.lot.set(self.lot.get().min(keeping.lot));
+    }
+
     /// A fetch of these bytes of the version that `head` names, begun now, for a reader or `ahead` of one.
     pub(crate) fn new(
         head: Arc<Head>,
@@ -140,9 +148,14 @@ impl FetchState {
             listeners: Cell::new(0),
             has_stalled: Cell::new(false),
             care: Cell::default(),
+            lot: Cell::new(Lot::LAST),
             moved: Event::default(),
             ahead,
         })
+    }
+
+    pub(crate) const fn lot(&self) -> Lot {
+        self.lot.get()
     }
 
     /// True if nobody had asked for it when it began.

@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
 use zonal_base::{Bytes, ZoneId, index};
-use zonal_policy::{Layout, Mark, ZoneFacts};
+use zonal_policy::{Layout, Lot, Mark, ZoneFacts};
 use zonal_zonelog::{Extent, Kind};
 
 use crate::Head;
@@ -40,6 +40,16 @@ pub enum Care {
     Warmed,
     /// They go to flash and stay there, while pins have not had their share.
     Pinned,
+}
+
+/// How the bytes that one reader fetches are to be kept: the same in all stripes that it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keeping {
+    /// What becomes of them.
+    pub care: Care,
+    /// Whether they are among what goes to flash, while more is to go there than it takes. Drawn by each reader for itself: who is
+    /// asked for often is not left out for long.
+    pub lot: Lot,
 }
 
 /// Of pins: read since it was written or found at the start, by somebody for whom it is to be pinned. Of heads: pinned.

@@ -25,7 +25,7 @@ use crate::fetch::{FillPiece, Listener, WINDOW_BYTES};
 use crate::hashed::Hashed;
 use crate::index::{Found, Spot};
 use crate::object::{ObjectKey, VersionKey};
-use crate::pins::Care;
+use crate::pins::{Care, Keeping};
 use crate::{Cache, Head, ObjectName, OriginFault};
 
 /// What a reader is handed.
@@ -92,7 +92,7 @@ struct Read<'a> {
     /// Bytes of a piece of the object.
     piece: u64,
     range: Range<u64>,
-    care: Care,
+    keeping: Keeping,
     consumer: Box<dyn Consumer>,
     /// The read of the piece that is to be handed on next, once it is under way. That of the first piece is before
     /// anybody is told anything. It stays here until it is done: to move it costs as much as to look up where it is.
@@ -132,7 +132,7 @@ enum Failure {
 }
 
 impl Cache {
-    /// Hands `range` of the version that `head` names to `consumer`. What it fetches for that is taken `care` of.
+    /// Hands `range` of the version that `head` names to `consumer`. What it fetches for that is kept so.
     ///
     /// Requires: the range lies within the object and within one stripe.
     pub async fn read(
@@ -140,7 +140,7 @@ impl Cache {
         object: &ObjectName,
         head: &Arc<Head>,
         range: Range<u64>,
-        care: Care,
+        keeping: Keeping,
         consumer: Box<dyn Consumer>,
     ) {
         assert!(range.start <= range.end && range.end <= head.size);
@@ -157,7 +157,7 @@ impl Cache {
             version,
             piece,
             range,
-            care,
+            keeping,
             consumer,
             current: None,
             ahead: VecDeque::new(),
@@ -315,7 +315,7 @@ impl Read<'_> {
         piece: &Rc<FillPiece>,
         wanted: &Range<u64>,
     ) -> Result<(), (u64, Failure)> {
-        piece.fetch().raise_care(self.care);
+        piece.fetch().keep_for(self.keeping);
         let listener = Listener::join(self.listener.take(), piece.fetch());
         let mut at = wanted.start;
         while at < wanted.end {
@@ -341,10 +341,10 @@ impl Read<'_> {
         let mut memory = self.inner.memory.borrow_mut();
         let (data, spot) = memory.read(key, self.head)?;
         // For the policy it is a read like any other: what is in memory is not to go from flash because of that.
-        self.inner.holdings.note_read_elsewhere((key, spot), self.care, self.inner.now());
+        self.inner.holdings.note_read_elsewhere((key, spot), self.keeping.care, self.inner.now());
         drop(memory);
-        if Care::Usual < self.care {
-            self.inner.promote(key, self.head, self.care);
+        if Care::Usual < self.keeping.care {
+            self.inner.promote(key, self.head, self.keeping.care);
         }
         let start = number * self.piece;
         let wanted = index(wanted.start - start)..index(wanted.end - start);
@@ -361,7 +361,7 @@ impl Read<'_> {
         self.current = None;
         match outcome {
             Ok(payload) => {
-                self.inner.holdings.note_read(&spot, self.care, self.inner.now());
+                self.inner.holdings.note_read(&spot, self.keeping.care, self.inner.now());
                 self.inner.count(|stats| stats.served_flash_bytes += payload.len() as u64);
                 self.keep_in_memory(key, spot, &payload);
                 Some(payload.into_bytes())

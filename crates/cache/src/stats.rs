@@ -53,7 +53,7 @@ pub struct Stats {
     pub prefetched_unread_bytes: u64,
     /// Bytes of chunks that went to flash. `device_written_bytes` over it is the write amplification.
     pub admitted_bytes: u64,
-    /// Bytes of chunks that did not go to flash: its queue was full, or the write failed.
+    /// Bytes of chunks that did not go to flash: more was to go there than it takes, or the write failed.
     pub refused_bytes: u64,
     /// Bytes of chunks that were not worth a flash write, that the budget did not pay for, or whose readers did not want
     /// them kept.

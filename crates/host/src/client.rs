@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 use zonal_cache::{
-    Care, ChunkRules, Doomed, Head, ObjectName, OpenError, Opened, ReadError, RemoveError, STRIPE,
-    Trust, Whereabouts,
+    Care, ChunkRules, Doomed, Head, Keeping, ObjectName, OpenError, Opened, ReadError, RemoveError,
+    STRIPE, Trust, Whereabouts,
 };
+use zonal_policy::Lot;
 
 use crate::ShardStats;
 use crate::chunks::{ChunkLimits, ChunkRefused};
@@ -68,8 +69,8 @@ impl Client {
     ) -> Result<(Opened, Result<Reading, ReadError>), OpenError> {
         let ((to, from), (reply, mut answer)) = (pipe(), oneshot::channel());
         let range_of = Box::new(range_of);
-        let trust = trust.into();
-        let get = Request::Get { object: object.clone(), trust, care, range_of, reply, to };
+        let (trust, keeping) = (trust.into(), keeping(care));
+        let get = Request::Get { object: object.clone(), trust, keeping, range_of, reply, to };
         self.home(object).send(get).await.map_err(|_| OpenError::Uncacheable)?;
         let mut reading = Reading::from_pipe(from);
         let first = reading.begin().await;
@@ -77,10 +78,10 @@ impl Client {
         let (opened, range) = answer.try_recv().unwrap_or(Err(OpenError::Uncacheable))?;
         let begun = with_head(&range);
         let reading = match first {
-            _ if begun.is_empty() => self.read(object, &opened.head, range, care).await,
+            _ if begun.is_empty() => self.read_for(keeping, object, &opened.head, range).await,
             Ok(()) => {
                 reading.all_cached &= self.stripes_cached(object, &opened.head, &range, 1).await;
-                let rest = self.rest(object, &opened.head, begun.end..range.end, care);
+                let rest = self.rest(object, &opened.head, begun.end..range.end, keeping);
                 reading.continue_with(begun.end - begun.start, rest);
                 Ok(reading)
             }
@@ -101,7 +102,17 @@ impl Client {
         range: Range<u64>,
         care: Care,
     ) -> Result<Reading, ReadError> {
-        let mut reading = Reading::of(self.rest(object, head, range.clone(), care));
+        self.read_for(keeping(care), object, head, range).await
+    }
+
+    async fn read_for(
+        &self,
+        keeping: Keeping,
+        object: &ObjectName,
+        head: &Arc<Head>,
+        range: Range<u64>,
+    ) -> Result<Reading, ReadError> {
+        let mut reading = Reading::of(self.rest(object, head, range.clone(), keeping));
         let second = range.start / STRIPE.0 + 1;
         let others_cached = self.stripes_cached(object, head, &range, second).await;
         reading.begin().await?;
@@ -249,8 +260,14 @@ impl Client {
         }
     }
 
-    fn rest(&self, object: &ObjectName, head: &Arc<Head>, range: Range<u64>, care: Care) -> Rest {
-        Rest { client: self.clone(), object: object.clone(), head: head.clone(), range, care }
+    fn rest(
+        &self,
+        object: &ObjectName,
+        head: &Arc<Head>,
+        range: Range<u64>,
+        keeping: Keeping,
+    ) -> Rest {
+        Rest { client: self.clone(), object: object.clone(), head: head.clone(), range, keeping }
     }
 
     fn home(&self, object: &ObjectName) -> &mpsc::Sender<Request> {
@@ -289,6 +306,11 @@ impl Client {
         }
         true
     }
+}
+
+/// Of a read that begins: all its stripes, on whichever shards, are kept or left out together.
+fn keeping(care: Care) -> Keeping {
+    Keeping { care, lot: Lot::of(fastrand::u64(..)) }
 }
 
 /// The stripes that a range touches, each with its part of it.

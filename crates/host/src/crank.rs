@@ -231,11 +231,11 @@ impl Crank {
             Request::Open { object, trust, care, reply } => spawner.spawn(async move {
                 let _ = reply.send(cache.open(&object, trust, care).await);
             }),
-            Request::Get { object, trust, care, range_of, reply, to } => {
+            Request::Get { object, trust, keeping, range_of, reply, to } => {
                 let peers = self.peers.clone();
                 spawner.spawn(async move {
                     // Nobody waits for the reply yet: whoever asked is woken by the first bytes, or the end of the pipe.
-                    let opened = match cache.open(&object, trust, care).await {
+                    let opened = match cache.open(&object, trust, keeping.care).await {
                         Ok(opened) => opened,
                         Err(error) => return drop(reply.send(Err(error))),
                     };
@@ -247,12 +247,12 @@ impl Crank {
                     }
                     let _ = reply.send(Ok((opened, range)));
                     if !begun.is_empty() {
-                        cache.read(&object, &head, begun, care, Box::new(to)).await;
+                        cache.read(&object, &head, begun, keeping, Box::new(to)).await;
                     }
                 })
             }
-            Request::Read { object, head, range, care, to } => spawner.spawn(async move {
-                cache.read(&object, &head, range, care, Box::new(to)).await;
+            Request::Read { object, head, range, keeping, to } => spawner.spawn(async move {
+                cache.read(&object, &head, range, keeping, Box::new(to)).await;
             }),
             Request::Prefetch { object, head, range, wasted } => {
                 cache.prefetch(&object, &head, &range, &wasted);

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use zonal_cache::{Care, Head, ObjectName, Piece, ReadError, STRIPE};
+use zonal_cache::{Head, Keeping, ObjectName, Piece, ReadError, STRIPE};
 
 use crate::Client;
 use crate::origin::BoxFuture;
@@ -59,7 +59,7 @@ pub(crate) struct Rest {
     pub(crate) object: ObjectName,
     pub(crate) head: Arc<Head>,
     pub(crate) range: Range<u64>,
-    pub(crate) care: Care,
+    pub(crate) keeping: Keeping,
 }
 
 impl Rest {
@@ -76,9 +76,9 @@ impl Rest {
         let (to, from) = pipe();
         let (object, head) = (self.object.clone(), self.head.clone());
         let shard = self.client.stripe(&object, stripe).clone();
-        let care = self.care;
+        let keeping = self.keeping;
         let asking = Box::pin(async move {
-            let read = Request::Read { object, head, range, care, to };
+            let read = Request::Read { object, head, range, keeping, to };
             shard.send(read).await.map_err(|_| ReadError::Gone)?;
             Ok(from)
         });

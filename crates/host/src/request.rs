@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use zonal_cache::{
-    Care, ChunkRules, Doomed, Head, Homes, ObjectName, OpenError, Opened, RemoveError, RosterLost,
-    STRIPE, Trust,
+    Care, ChunkRules, Doomed, Head, Homes, Keeping, ObjectName, OpenError, Opened, RemoveError,
+    RosterLost, STRIPE, Trust,
 };
 use zonal_hostdev::Drive;
 use zonal_policy::Wasted;
@@ -38,7 +38,7 @@ pub(crate) enum Request {
     Get {
         object: ObjectName,
         trust: Trust,
-        care: Care,
+        keeping: Keeping,
         range_of: RangeOf,
         /// Sent before the first piece.
         reply: oneshot::Sender<Result<Chosen, OpenError>>,
@@ -48,7 +48,7 @@ pub(crate) enum Request {
         object: ObjectName,
         head: Arc<Head>,
         range: Range<u64>,
-        care: Care,
+        keeping: Keeping,
         to: PipeWriter,
     },
     /// Fetch what of the range is missing, if there is room: a reader may come for it.

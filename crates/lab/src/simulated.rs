@@ -149,7 +149,7 @@ impl<D: ZonedDevice> Simulated<D> {
 
     /// What gets show from now on is kept, in stretches of so long.
     pub(crate) fn measure(&self, stretch: Nanos) {
-        self.readers.measure(Measures::new(self.world.now, stretch));
+        self.readers.measure(self.cache(), Measures::new(self.world.now, stretch));
     }
 
     /// What they have shown since.

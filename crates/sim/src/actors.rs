@@ -8,11 +8,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use zonal_base::Nanos;
+use zonal_base::{Nanos, mix64};
 use zonal_cache::{
-    Cache, Care, Doomed, Freshness, Head, Missed, ObjectName, OpenError, ReadError, RemoveError,
-    Trust,
+    Cache, Care, Doomed, Freshness, Head, Keeping, Missed, ObjectName, OpenError, ReadError,
+    RemoveError, Trust,
 };
+use zonal_policy::Lot;
 use zonal_runtime::{Clock, Spawner};
 
 use crate::drive::Fault;
@@ -234,9 +235,10 @@ fn start_read(
     let (consumer, heard) = Ear::new(stage.clock.clone(), step);
     let (cache, name, head) = (stage.cache.clone(), name.clone(), head.clone());
     let (clock, drop_after) = (stage.clock.clone(), step.drop_after);
+    let keeping = Keeping { care, lot: Lot::of(mix64(clock.now().0)) };
     // A task of its own, as in the real host; some are dropped in the middle.
     stage.spawner.spawn(async move {
-        let reading = cache.read(&name, &head, range, care, Box::new(consumer));
+        let reading = cache.read(&name, &head, range, keeping, Box::new(consumer));
         match drop_after {
             Some(patience) => drop(within(&clock, patience, reading).await),
             None => reading.await,

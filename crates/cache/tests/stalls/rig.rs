@@ -10,11 +10,12 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes as Frame;
 use zonal_base::{Blocks, Bytes, Checksum, Nanos, PoolClass, Ticket, index};
 use zonal_cache::{
-    Cache, Care, Consumer, Fetch, Fetched, Freshness, Gone, Head, ObjectName, OriginHead, Piece,
-    Ports, ReadError, Settings, StreamId,
+    Cache, Care, Consumer, Fetch, Fetched, Freshness, Gone, Head, Keeping, ObjectName, OriginHead,
+    Piece, Ports, ReadError, Settings, StreamId,
 };
 use zonal_device::ram::{RamDevice, RamOptions};
 use zonal_device::{Geometry, Kind, ZonedDevice};
+use zonal_policy::Lot;
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_zonelog::{Generations, Identity, OpenMode};
 
@@ -207,7 +208,8 @@ impl Rig {
         self.executor.spawner().spawn(async move {
             let opened = cache.open(&object, Freshness::Immutable, Care::Usual).await;
             let head: Arc<Head> = opened.expect("the origin has it").head;
-            cache.read(&object, &head, 0..OBJECT_BYTES, Care::Usual, Box::new(tap)).await;
+            let keeping = Keeping { care: Care::Usual, lot: Lot::of(0) };
+            cache.read(&object, &head, 0..OBJECT_BYTES, keeping, Box::new(tap)).await;
         });
         reader
     }

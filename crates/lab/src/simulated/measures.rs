@@ -68,7 +68,8 @@ pub struct Latency {
     pub sd_ns: u64,
 }
 
-/// What came of a stretch of time: a byte counts when all of its chunk had moved, a get when it was answered.
+/// What came of a stretch of time: a byte counts when all of its chunk had moved, in Zonal when a get is answered next; a get when
+/// it was answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Moved {

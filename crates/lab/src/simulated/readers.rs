@@ -6,10 +6,11 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use zonal_base::{BLOCK_BYTES, Nanos, Rng, Tag, index};
+use zonal_base::{BLOCK_BYTES, Nanos, Rng, Tag, index, mix64};
 use zonal_cache::{
-    Cache, Care, Consumer, Found, Freshness, Gone, ObjectName, Opened, Piece, STRIPE,
+    Cache, Care, Consumer, Found, Freshness, Gone, Keeping, ObjectName, Opened, Piece, STRIPE,
 };
+use zonal_policy::Lot;
 use zonal_runtime::{Clock, Executor};
 
 use super::Settings;
@@ -21,11 +22,14 @@ pub(super) struct Readers {
     get: u64,
     tasks: usize,
     seeds: RefCell<Rng>,
+    lots: RefCell<Rng>,
     wanted: Wanted,
     /// Of objects that keys lie in, by number; made when they are first asked for.
     names: RefCell<Vec<ObjectName>>,
     tally: RefCell<Tally>,
     measures: RefCell<Option<Measures>>,
+    /// What the cache had read from the drive, and written to it, when a get was answered last.
+    of_drive: Cell<(u64, u64)>,
 }
 
 /// Readers that were started together.
@@ -75,14 +79,17 @@ impl Readers {
             get: settings.get.0,
             tasks: settings.tasks,
             seeds: RefCell::new(Rng::new(settings.seed)),
+            lots: RefCell::new(Rng::new(mix64(settings.seed))),
             wanted,
             names: RefCell::default(),
             tally: RefCell::default(),
             measures: RefCell::default(),
+            of_drive: Cell::default(),
         }
     }
 
-    pub(super) fn measure(&self, measures: Measures) {
+    pub(super) fn measure(&self, cache: &Cache, measures: Measures) {
+        self.of_drive.set(of_drive(cache));
         *self.measures.borrow_mut() = Some(measures);
     }
 
@@ -151,7 +158,7 @@ impl Readers {
             }
         };
         if let Some(came) = came {
-            self.count(came, (begun, clock.now()));
+            self.count(cache, came, (begun, clock.now()));
         }
     }
 
@@ -193,26 +200,33 @@ impl Readers {
         range: Range<u64>,
     ) -> Option<Came> {
         let seen = Rc::new(Cell::new(Seen::default()));
+        let keeping =
+            Keeping { care: Care::Usual, lot: Lot::of(self.lots.borrow_mut().next_u64()) };
         let (mut rest, mut stripes) = (range.clone(), 0);
         while rest.start < rest.end {
             let end = rest.end.min((rest.start / STRIPE.0 + 1) * STRIPE.0);
             let (readers, seen) = (self.clone(), seen.clone());
             let size = opened.head.size;
             let want = Want { readers, seen, object, size, at: rest.start };
-            cache.read(name, &opened.head, rest.start..end, Care::Usual, Box::new(want)).await;
+            cache.read(name, &opened.head, rest.start..end, keeping, Box::new(want)).await;
             (rest.start, stripes) = (end, stripes + 1);
         }
         let seen = seen.get();
         (seen.ended == stripes).then_some((range.end - range.start, !seen.asked_origin))
     }
 
-    fn count(&self, (bytes, is_hit): Came, (begun, now): (Nanos, Nanos)) {
+    fn count(&self, cache: &Cache, (bytes, is_hit): Came, (begun, now): (Nanos, Nanos)) {
         let mut tally = self.tally.borrow_mut();
         tally.gets += 1;
         tally.hits += u64::from(is_hit);
         tally.bytes += bytes;
         if let Some(measures) = &mut *self.measures.borrow_mut() {
             measures.note_get(bytes, is_hit, (begun, now));
+            let (read, written) = of_drive(cache);
+            let (read_before, written_before) = self.of_drive.replace((read, written));
+            let stretch = measures.stretch_at(now);
+            stretch.read += read - read_before;
+            stretch.written += written - written_before;
         }
     }
 
@@ -232,6 +246,11 @@ impl Readers {
     fn note(&self, wrong: &str) {
         self.tally.borrow_mut().wrong.get_or_insert_with(|| wrong.into());
     }
+}
+
+fn of_drive(cache: &Cache) -> (u64, u64) {
+    let stats = cache.log().stats();
+    (stats.device_read_bytes, stats.device_written_bytes)
 }
 
 impl Want {
