@@ -22,9 +22,12 @@ pub struct Tags {
     zones: Vec<Pieces>,
 }
 
-/// Bytes of a piece that is compared with what the zone holds, which takes as long as the zone holds bytes: more than
-/// any header has.
+/// Bytes of a piece that is compared with what the zone holds: more than any header has.
 const SHARED_MIN: usize = 32 * 1024;
+
+/// To compare takes as long as the zone holds bytes. So that is done while it holds no more than so many times those of the piece:
+/// a list of what the zone holds is at least such a part of it, and one segment of small records is not.
+const SHARED_MAX: usize = 16;
 
 impl Tags {
     /// Of a drive that was never written.
@@ -44,9 +47,10 @@ impl Tags {
 fn held(data: &Payload, zone: &Pieces) -> Held {
     let bytes = || {
         let bytes = data.as_bytes();
-        match bytes.len() < SHARED_MIN {
-            true => Text::new(bytes),
-            false => Text::sharing(bytes, zone.texts()),
+        let held = || zone.texts().map(Text::len).sum::<usize>();
+        match SHARED_MIN <= bytes.len() && held() <= SHARED_MAX * bytes.len() {
+            true => Text::sharing(bytes, zone.texts()),
+            false => Text::new(bytes),
         }
     };
     data.tag().map_or_else(|| Held::Text(bytes()), Held::Tag)

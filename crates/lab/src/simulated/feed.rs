@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
 use zonal_base::{BLOCK_BYTES, Bytes, Nanos, Rng};
+use zonal_zonelog::Record;
 
 use crate::cachebench::{Operation, Request, Requests};
 use crate::made::BTree;
@@ -45,7 +46,7 @@ pub(crate) struct Ask {
 pub(crate) enum What {
     /// It gets a key.
     Key(u64),
-    /// It gets all of an object, in whole blocks.
+    /// It gets all of an object of this size.
     Object(u64, Bytes),
     /// It removes an object.
     Removal(u64),
@@ -66,7 +67,7 @@ impl Pool {
         self.left = self.left.checked_sub(1)?;
         let Request { operation, key } = self.requests.next(&mut self.chance);
         let what = match operation {
-            Operation::Get => What::Object(key, whole_blocks(None, self.requests.bytes(key))),
+            Operation::Get => What::Object(key, as_stored(self.requests.bytes(key))),
             Operation::Set => What::Removal(key),
         };
         Some(Ask { what, due: None })
@@ -285,7 +286,13 @@ impl Recording {
     }
 }
 
-/// As objects lie on flash.
+/// As an object lies on flash: in whole blocks, or packed with others if it is shorter than one. Those are bytes in a simulation as
+/// well, and no tags that stand for them: their memory is as much as their flash.
+fn as_stored(len: u32) -> Bytes {
+    if Record::is_packed(len) { Bytes(len.into()) } else { whole_blocks(None, len) }
+}
+
+/// Bytes of objects, all of them in whole blocks.
 pub(crate) fn whole_blocks(of_all: Option<Bytes>, own: u32) -> Bytes {
     let bytes = of_all.unwrap_or(Bytes(own.into()));
     Bytes(bytes.blocks_ceil().0.max(1) * BLOCK_BYTES as u64)

@@ -67,6 +67,11 @@ impl Text {
         Self { parts: parts.into() }
     }
 
+    /// Bytes, without the zeros at their end.
+    pub(super) fn len(&self) -> usize {
+        self.parts.iter().map(|part| part.len as usize).sum()
+    }
+
     /// The bytes in a range.
     pub(super) fn slice(&self, range: Range<usize>) -> Self {
         let mut at = 0;
