@@ -8,8 +8,8 @@
 //! 2. A share of the lots, from the lowest on, is in. It grows while more than a quarter of the room to wait in is free, and
 //!    shrinks while less is: by a part of itself, over as many bytes as go through the room. So it comes to stand where as much
 //!    goes to flash as flash takes.
-//! 3. What is free just now moves the share by half of itself at most. Bursts are less than that: what is large and in
-//!    stays in to its end.
+//! 3. What is free just now makes that half as many or twice as many at most, and a burst less than that: what is large and
+//!    in stays in to its end.
 //! 4. Where three quarters are free, everything is in. What comes to no more than three quarters of the room is so, too, if little
 //!    came before it.
 
