@@ -190,8 +190,11 @@ pub(super) fn report(choice: &Choice, done: &[Done]) -> Report {
     let ours = ours.collect();
     let numbers = if choice.is_all() { plots::numbers() } else { choice.figures.clone() };
     let charts = plots::charts(&numbers, &outcomes);
-    Report { ours, charts, ..Report::new(Paper::ZnCache, cells, claims, done) }
+    let notes = vec![FITTED.into()];
+    Report { ours, charts, notes, ..Report::new(Paper::ZnCache, cells, claims, done) }
 }
+
+const FITTED: &str = "fitted: what fresh memory for a chunk costs a thread, to ZNS-512M-UNIF-10 of Tables 6 to 8, and what it costs that a thread sleeps and is woken, to the mean of ZNS-64K-UNIF-10 in Table 6; those cells are no predictions, all others are";
 
 /// Outcomes by run.
 pub(super) struct Outcomes<'a>(pub(super) Vec<(ZnCache, &'a Outcome)>);
