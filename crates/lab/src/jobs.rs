@@ -11,6 +11,7 @@
 //! keeps its size, and so does what it absorbs: the most popular blocks of a drive alone are drawn as often as they would be.
 
 mod draw;
+mod sets;
 mod shown;
 mod tenants;
 mod volume;
@@ -29,7 +30,7 @@ use zonal_emulator::Model;
 use crate::experiment::{Drive, Run, text};
 use crate::tagged::tagged;
 use draw::Places;
-use volume::{BUFFER_HAS_ZONES, NEEDS_BUFFER, ZONE_BLOCKS_MIN};
+use volume::{BUFFER_HAS_ZONES, IN_PLACE, NEEDS_BUFFER, ZONE_BLOCKS_MIN};
 use writers::{FILL, Turnover, Writers};
 
 pub use draw::Order;
@@ -56,7 +57,7 @@ pub struct Jobs {
     pub read_rate: Bytes,
     /// Writes of a job that are under way together, and reads.
     pub depth: u64,
-    /// Zonal's block device: the drive that takes writes first, a log. `None`: the drive below as it is.
+    /// What takes writes first.
     #[serde(with = "text")]
     pub buffer: Buffer,
     /// The drive that keeps the data.
@@ -70,23 +71,46 @@ pub struct Jobs {
     pub seed: u64,
 }
 
-/// The drive before another one, if there is any.
+/// What takes writes before the drive that keeps the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Buffer(pub Option<Drive>);
+pub enum Buffer {
+    /// Nothing: the drive as it is.
+    None,
+    /// A log on this drive: Zonal's block device.
+    Log(Drive),
+    /// A set-associative write-back cache on this drive: what it is compared with.
+    WriteBack(Drive),
+}
+
+const WRITE_BACK: &str = "write-back:";
+
+impl Buffer {
+    fn drive(self) -> Option<Drive> {
+        match self {
+            Self::None => None,
+            Self::Log(drive) | Self::WriteBack(drive) => Some(drive),
+        }
+    }
+}
 
 impl FromStr for Buffer {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text == "none" { Ok(Self(None)) } else { text.parse().map(|drive| Self(Some(drive))) }
+        match text.strip_prefix(WRITE_BACK) {
+            _ if text == "none" => Ok(Self::None),
+            Some(drive) => drive.parse().map(Self::WriteBack),
+            None => text.parse().map(Self::Log),
+        }
     }
 }
 
 impl fmt::Display for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(drive) => drive.fmt(f),
-            None => f.write_str("none"),
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Log(drive) => drive.fmt(f),
+            Self::WriteBack(drive) => write!(f, "{WRITE_BACK}{drive}"),
         }
     }
 }
@@ -105,9 +129,10 @@ const ZONES_MIN: u64 = 32;
 const BUFFER_ZONES_MIN: u64 = 4;
 
 impl Jobs {
-    /// False of a drive with zones that nothing stands before.
+    /// False of a drive with zones before which there is no log.
     pub(crate) fn can_be_written(&self) -> bool {
-        self.buffer.0.is_some() || matches!(self.drive.model(), Model::Conventional(_))
+        matches!(self.buffer, Buffer::Log(_))
+            || matches!(self.drive.model(), Model::Conventional(_))
     }
 
     /// # Errors
@@ -128,9 +153,10 @@ impl Jobs {
         if !(1..=90).contains(&self.spare_percent) {
             return Err("spare-percent: write 1 to 90".into());
         }
-        match (self.buffer.0.map(Drive::model), self.drive.model()) {
+        match (self.buffer.drive().map(Drive::model), self.drive.model()) {
             (Some(Model::Zoned(_)), _) => return Err(BUFFER_HAS_ZONES.into()),
             (None, Model::Zoned(_)) => return Err(NEEDS_BUFFER.into()),
+            (_, Model::Zoned(_)) if !self.can_be_written() => return Err(IN_PLACE.into()),
             (_, Model::Conventional(profile)) if profile.ftl.is_none() => {
                 return Err(format!("drive: {} moves nothing: use it as a buffer", self.drive));
             }
@@ -155,7 +181,7 @@ impl Jobs {
         // A block device on few zones keeps some for itself: half of it is more than what it offers lacks.
         let used = 2 * self.jobs * self.piece().0 * 100 / u64::from(100 - self.spare_percent);
         let most = blocks(self.drive) / used.max(ZONES_MIN * ZONE_BLOCKS_MIN);
-        match (self.buffer.0, self.drive.model()) {
+        match (self.buffer.drive(), self.drive.model()) {
             (Some(buffer), _) => most.min(blocks(buffer) / (BUFFER_ZONES_MIN * ZONE_BLOCKS_MIN)),
             (None, Model::Conventional(profile)) => {
                 let units = profile.ftl.map_or(0, |ftl| ftl.superblock_units);

@@ -94,19 +94,21 @@ write = "4KiB"
 workload = ["uniform", "zipf:1.2", "sequential"]
 read-rate = "4MiB"
 depth = 32
-buffer = ["none", "p5800x-optane?size=44GiB"]
+buffer = ["none", "p5800x-optane?size=44GiB", "write-back:p5800x-optane?size=44GiB"]
 drive = ["zn540", "sn540"]
 spare-percent = 10
 smaller = 64
 "#;
+
+const LIST: &str = r#"["none", "p5800x-optane?size=44GiB", "write-back:p5800x-optane?size=44GiB"]"#;
 
 #[test]
 fn a_file_with_jobs_is_about_a_block_device() {
     let Experiments::Jobs(jobs) = File::parse(JOBS).expect("it is right").experiments else {
         panic!("a file of jobs")
     };
-    // A drive with zones alone is none.
-    assert_eq!(jobs.len(), 2 * 3 * 3);
+    // A drive with zones alone is none, and no cache writes it in place.
+    assert_eq!(jobs.len(), 2 * 3 * 4);
     let text = serde_json::to_string(&jobs[0]).expect("plain values");
     assert_eq!(serde_json::from_str::<Jobs>(&text).ok().as_ref(), jobs.first());
     let refused = |from: &str, to: &str, line: usize, why: &str| {
@@ -117,12 +119,10 @@ fn a_file_with_jobs_is_about_a_block_device() {
     refused("\"4KiB\"", "\"6KiB\"", 4, "write: write a power of two from 4KiB to 1MiB");
     refused("uniform", "random", 5, "write uniform, sequential, or zipf:THETA");
     refused("\"none\", ", "\"zn540\", ", 8, "buffer: write none, or a drive without zones");
-    refused(
-        "[\"none\", \"p5800x-optane?size=44GiB\"]",
-        "\"none\"",
-        8,
-        "buffer: a drive with zones",
-    );
+    refused(LIST, "\"none\"", 8, "buffer: a drive with zones");
+    let cache = "\"write-back:p5800x-optane?size=44GiB\"";
+    refused(LIST, cache, 8, "buffer: a write-back cache writes the drive in place");
+    refused("\"write-back:", "\"writeback:", 8, "there is no model of a drive");
     refused("\"zn540\", ", "\"p5800x-optane\", ", 9, "drive: p5800x-optane moves nothing");
     refused("= 10", "= 0", 10, "spare-percent: write 1 to 90");
     refused("= 64", "= 0", 11, "smaller: write 1, which is");

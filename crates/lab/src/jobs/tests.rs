@@ -107,3 +107,20 @@ fn a_device_may_be_too_small() {
         }
     }
 }
+
+/// What a log is for: of writes anywhere, a cache that writes back in place leaves a drive nearly all, each by itself.
+#[test]
+fn a_write_back_cache_gives_its_drive_random_writes_and_a_log_does_not() {
+    let outcome = |buffer: &str| {
+        let jobs = jobs(buffer, "p5316-qlc", 8192);
+        jobs.run(&|_| ()).expect("they can be run")
+    };
+    let [alone, cached, shaped] =
+        ["none", "write-back:p5800x-optane", "p5800x-optane"].map(outcome);
+    // A twentieth of the blocks is in the cache.
+    assert!((0.9..1.0).contains(&cached.amplification()), "{cached:?}");
+    // A block of 4 KiB costs a unit of 64 KiB, as it does without a cache.
+    let ratio = cached.flash_amplification() / alone.flash_amplification();
+    assert!((0.8..1.1).contains(&ratio), "{cached:?} {alone:?}");
+    assert!(shaped.flash_amplification() * 4.0 < cached.flash_amplification(), "{shaped:?}");
+}

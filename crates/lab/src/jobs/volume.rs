@@ -1,9 +1,11 @@
-//! What jobs and tenants run on: a drive as it is, or Zonal's block device on the models of two.
+//! What jobs and tenants run on: a drive as it is, Zonal's block device on the models of two, or what that is compared with.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use zonal_base::{Blocks, Bytes, Checksum, Contents, Lba, Payload, PoolClass, index, low_u32};
+use zonal_base::{
+    BLOCK_BYTES, Blocks, Bytes, Checksum, Contents, Lba, Payload, PoolClass, index, low_u32,
+};
 use zonal_device::{Completion, Geometry, ZonedDevice};
 use zonal_emulator::{
     BlockCommand, ConventionalDrive, ConventionalProfile, Forgetful, Model, OnReset, Profile, Tags,
@@ -15,9 +17,10 @@ use zonal_shaper::{
     Shaper,
 };
 
-use super::Jobs;
+use super::sets::Sets;
 use super::world::World;
 use super::writers::FILL;
+use super::{Buffer, Jobs};
 use crate::experiment::Drive;
 
 /// What the drive that keeps the data was given so far, and programmed: bytes.
@@ -32,6 +35,7 @@ pub(super) struct Given {
 pub(super) enum Volume {
     Shaped(Shaper, Blocks),
     Bare(Port<BlockCommand, Completion>, Buffers),
+    Cached(Rc<Sets>),
 }
 
 /// All of it.
@@ -57,31 +61,50 @@ pub(super) const ZONE_BLOCKS_MIN: u64 = 2 * ZONE_MULTIPLE;
 impl Jobs {
     /// Ranks of a Zipf distribution that are one block of a device that is so many times smaller.
     pub(super) const fn merged(&self) -> u64 {
-        if self.buffer.0.is_some() { self.smaller } else { 1 }
+        if matches!(self.buffer, Buffer::None) { 1 } else { self.smaller }
     }
 
     pub(super) fn open(&self) -> Result<Opened, String> {
-        match (self.buffer.0.map(Drive::model), self.drive.model()) {
-            (None, Model::Conventional(profile)) => {
+        match (self.buffer, self.drive.model()) {
+            (Buffer::None, Model::Conventional(profile)) => {
                 // With as much spare as the block device has.
                 let opened = alone(self.scaled(*profile), self.read, self.seed);
-                let offered = opened.offered.0 * u64::from(100 - self.spare_percent) / 100;
-                Ok(Opened { offered: Blocks(offered), ..opened })
+                Ok(Opened { offered: self.used(opened.offered), ..opened })
             }
-            (Some(Model::Conventional(buffer)), Model::Conventional(profile)) => {
+            (Buffer::Log(buffer), Model::Conventional(profile)) => {
                 let capacity = in_zones(self.scaled(*profile), CAPACITY_ZONES, self.seed + 1);
-                let opened = self.shaped(*buffer, &capacity)?;
+                let opened = self.shaped(conventional(buffer)?, &capacity)?;
                 Ok(Opened { given: given_to(&capacity), ..opened })
             }
-            (Some(Model::Conventional(buffer)), Model::Zoned(profile)) => {
+            (Buffer::Log(buffer), Model::Zoned(profile)) => {
                 let profile = self.with_fewer_blocks(*profile);
                 let medium = Box::new(Tags::new(&profile.geometry));
                 let drive = ZonedDrive::new(profile, self.seed + 1, medium);
-                self.shaped(*buffer, &Rc::new(RefCell::new(drive)))
+                self.shaped(conventional(buffer)?, &Rc::new(RefCell::new(drive)))
             }
-            (None, Model::Zoned(_)) => Err(NEEDS_BUFFER.into()),
-            (Some(Model::Zoned(_)), _) => Err(BUFFER_HAS_ZONES.into()),
+            (Buffer::WriteBack(buffer), Model::Conventional(profile)) => {
+                Ok(self.cached(conventional(buffer)?, *profile))
+            }
+            (Buffer::None, Model::Zoned(_)) => Err(NEEDS_BUFFER.into()),
+            (Buffer::WriteBack(_), Model::Zoned(_)) => Err(IN_PLACE.into()),
         }
+    }
+
+    /// A write-back cache before a drive.
+    fn cached(&self, buffer: ConventionalProfile, profile: ConventionalProfile) -> Opened {
+        let mut opened = alone(self.scaled(profile), self.read, self.seed + 1);
+        let Volume::Bare(drive, _) = opened.volume else { unreachable!("a drive alone") };
+        let (fast, all) = in_place(self.scaled(buffer), self.seed);
+        let port = Port::new();
+        opened.world.add_in_place(&fast, port.clone());
+        let tasks =
+            (opened.world.executor.spawner(), self.jobs * self.depth, self.read.blocks_ceil());
+        let volume = Volume::Cached(Sets::new((port, all), drive, tasks));
+        Opened { volume, offered: self.used(opened.offered), ..opened }
+    }
+
+    fn used(&self, offered: Blocks) -> Blocks {
+        Blocks(offered.0 * u64::from(100 - self.spare_percent) / 100)
     }
 
     fn shaped<D: ZonedDevice + 'static>(
@@ -116,20 +139,34 @@ impl Jobs {
 pub(super) const NEEDS_BUFFER: &str =
     "buffer: a drive with zones cannot be written in place: name a drive that takes writes first";
 
+pub(super) const IN_PLACE: &str = "buffer: a write-back cache writes the drive in place: leave write-back: out, or name a drive without zones";
+
 pub(super) const BUFFER_HAS_ZONES: &str = "buffer: write none, or a drive without zones";
 
 /// A drive as it is, all of it.
 pub(super) fn alone(profile: ConventionalProfile, read: Bytes, seed: u64) -> Opened {
-    // One zone by agreement: what is written or read lies within it.
-    let all = Blocks(profile.user_blocks().0 / FILL.blocks_ceil().0 * FILL.blocks_ceil().0);
-    let profile = profile.with_zones_of(all);
-    let drive = ConventionalDrive::new(profile, OnReset::Nothing, seed, Box::new(Forgetful));
-    let (drive, port) = (Rc::new(RefCell::new(drive)), Port::new());
+    let ((drive, all), port) = (in_place(profile, seed), Port::new());
     let mut world = World::new();
     world.add_in_place(&drive, port.clone());
     let class = PoolClass { blocks: read.blocks_ceil(), count: 512 };
     let buffers = Buffers::holding(Contents::Tags, world.executor.spawner(), &[class]);
     Opened { world, volume: Volume::Bare(port, buffers), offered: all, given: given_to(&drive) }
+}
+
+/// A drive that is written in place, and its blocks.
+fn in_place(profile: ConventionalProfile, seed: u64) -> (Rc<RefCell<ConventionalDrive>>, Blocks) {
+    // One zone by agreement: what is written or read lies within it.
+    let all = Blocks(profile.user_blocks().0 / FILL.blocks_ceil().0 * FILL.blocks_ceil().0);
+    let profile = profile.with_zones_of(all);
+    let drive = ConventionalDrive::new(profile, OnReset::Nothing, seed, Box::new(Forgetful));
+    (Rc::new(RefCell::new(drive)), all)
+}
+
+fn conventional(buffer: Drive) -> Result<ConventionalProfile, String> {
+    match buffer.model() {
+        Model::Conventional(profile) => Ok(*profile),
+        Model::Zoned(_) => Err(BUFFER_HAS_ZONES.into()),
+    }
 }
 
 pub(super) fn given_to(drive: &Rc<RefCell<ConventionalDrive>>) -> Box<dyn Fn() -> Given> {
@@ -225,18 +262,19 @@ impl Volume {
 
     /// Writes blocks from `at` on.
     pub(super) async fn write(&self, at: u64, data: Payload) -> Result<(), String> {
-        let data = vec![data];
         match self {
             Self::Shaped(shaper, each) => {
                 let (export, lba) = in_export(at, *each);
+                let data = vec![data];
                 let written = shaper.write(export, lba, data, Durability::Answered).await;
                 written.map_err(|error| format!("a write: {error}"))
             }
             Self::Bare(port, _) => {
-                let lba = Lba(at);
+                let (lba, data) = (Lba(at), vec![data]);
                 let answer = port.call(BlockCommand::Write { lba, data }).await;
                 answer.map(drop).map_err(|error| format!("a write: {error:?}"))
             }
+            Self::Cached(sets) => sets.write(at, (data.len() / BLOCK_BYTES) as u64).await,
         }
     }
 
@@ -254,6 +292,7 @@ impl Volume {
                 let answer = port.call(BlockCommand::Read { lba: Lba(at), blocks, buffer }).await;
                 answer.map(drop).map_err(|error| format!("a read: {error:?}"))
             }
+            Self::Cached(sets) => sets.read(at, blocks).await,
         }
     }
 }

@@ -54,7 +54,7 @@ fn depth() -> Several<u64> {
 }
 
 fn alone() -> Several<Text<Buffer>> {
-    only(Text(Buffer(None)))
+    only(Text(Buffer::None))
 }
 
 fn a_tenth() -> Several<u8> {
