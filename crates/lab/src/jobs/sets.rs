@@ -37,7 +37,7 @@ pub(super) struct Sets {
     /// What is written: nobody looks at it.
     data: Payload,
     lines: RefCell<Lines>,
-    /// A line is busy no more.
+    /// A line was let go.
     freed: Event,
 }
 
@@ -54,8 +54,16 @@ struct Line {
     holds: u32,
     used: u32,
     is_dirty: bool,
-    /// It is being written, or written back: it keeps its block.
-    busy: u16,
+    /// Writes to it under way: it keeps its block.
+    writing: u16,
+    /// It is being written back: nobody writes to it meanwhile.
+    is_cleaned: bool,
+}
+
+impl Line {
+    const fn is_idle(&self) -> bool {
+        self.writing == 0 && !self.is_cleaned
+    }
 }
 
 /// What a write has to do before it has a line.
@@ -63,7 +71,7 @@ enum Claim {
     Has(usize),
     /// These lie side by side from this block on, and are to be written back.
     Clean(u64, Vec<usize>),
-    /// All lines of the set are busy.
+    /// Its line is being written back, or all lines of the set are busy.
     Wait,
 }
 
@@ -113,7 +121,7 @@ impl Sets {
     async fn end(&self, under_way: &mut Vec<(usize, DeviceCall)>) -> Result<(), String> {
         for (line, answer) in under_way.drain(..) {
             let answer = answer.await;
-            self.let_go(&[line], |_| ());
+            self.let_go(&[line], |line| line.writing -= 1);
             answer.map_err(|error| format!("a write to the cache: {error:?}"))?;
         }
         Ok(())
@@ -132,8 +140,8 @@ impl Sets {
         }
         let write = BlockCommand::Write { lba: Lba(from), data: self.data(lines.len()) };
         let answer = self.drive.call(write).await;
-        // It is what the drive has: nobody writes to a busy line.
-        self.let_go(lines, |line| line.is_dirty = false);
+        // It is what the drive has: nobody wrote to it meanwhile.
+        self.let_go(lines, |line| (line.is_dirty, line.is_cleaned) = (false, false));
         answer.map(drop).map_err(|error| format!("a block is not written back: {error:?}"))
     }
 
@@ -143,10 +151,7 @@ impl Sets {
 
     fn let_go(&self, lines: &[usize], then: impl Fn(&mut Line)) {
         let all = &mut self.lines.borrow_mut().all;
-        for line in lines {
-            all[*line].busy -= 1;
-            then(&mut all[*line]);
-        }
+        lines.iter().for_each(|line| then(&mut all[*line]));
         self.freed.notify_all();
     }
 
@@ -182,9 +187,9 @@ impl Lines {
         self.now = self.now.wrapping_add(1);
         if let Some(line) = self.find(number) {
             // What is being written back is written once it is there.
-            return if self.all[line].busy == 0 { self.take(line, number) } else { Claim::Wait };
+            return if self.all[line].is_cleaned { Claim::Wait } else { self.take(line, number) };
         }
-        let idle = self.set_of(number).filter(|line| self.all[*line].busy == 0);
+        let idle = self.set_of(number).filter(|line| self.all[*line].is_idle());
         let Some(line) = idle.min_by_key(|line| self.last_used(*line)) else { return Claim::Wait };
         match self.all[line].is_dirty {
             true => self.clean(u64::from(self.all[line].holds) - 1),
@@ -193,8 +198,9 @@ impl Lines {
     }
 
     fn take(&mut self, line: usize, number: u64) -> Claim {
-        let used = self.now;
-        self.all[line] = Line { holds: holds(number), used, is_dirty: true, busy: 1 };
+        let (used, writing) = (self.now, self.all[line].writing + 1);
+        self.all[line] =
+            Line { holds: holds(number), used, is_dirty: true, writing, is_cleaned: false };
         Claim::Has(line)
     }
 
@@ -205,10 +211,10 @@ impl Lines {
         (holds != 0, u32::MAX - self.now.wrapping_sub(used))
     }
 
-    /// The dirty blocks around one of them: busy from now on.
+    /// The dirty blocks around one of them: being written back from now on.
     fn clean(&mut self, number: u64) -> Claim {
         let dirty = |number: u64| {
-            let idle = |line: &usize| self.all[*line].is_dirty && self.all[*line].busy == 0;
+            let idle = |line: &usize| self.all[*line].is_dirty && self.all[*line].is_idle();
             self.find(number).filter(idle)
         };
         // Within one stretch of that length: neighbours that are cleaned meet there.
@@ -216,7 +222,7 @@ impl Lines {
         let before = (stretch.start..number).rev().take_while(|at| dirty(*at).is_some()).count();
         let from = number - before as u64;
         let lines: Vec<usize> = (from..stretch.end).map_while(dirty).collect();
-        lines.iter().for_each(|line| self.all[*line].busy += 1);
+        lines.iter().for_each(|line| self.all[*line].is_cleaned = true);
         Claim::Clean(from, lines)
     }
 
@@ -258,7 +264,7 @@ mod tests {
             (0..).filter(|number| lines.set_of(*number) == set).take(index(WAYS) + 1).collect();
         let write = |lines: &mut Lines, number: u64| {
             let Claim::Has(line) = lines.claim(number) else { return None };
-            lines.all[line].busy -= 1;
+            lines.all[line].writing -= 1;
             Some(line)
         };
         let held: Vec<_> =
@@ -271,7 +277,7 @@ mod tests {
         assert!((from..from + cleaned.len() as u64).contains(&alike[1]));
         assert_eq!(lines.find(alike[1]), held[1], "and is read there meanwhile");
         for line in cleaned {
-            (lines.all[line].is_dirty, lines.all[line].busy) = (false, 0);
+            (lines.all[line].is_dirty, lines.all[line].is_cleaned) = (false, false);
         }
         assert_eq!((write(&mut lines, last), lines.find(alike[1])), (held[1], None));
     }
@@ -281,7 +287,7 @@ mod tests {
         let mut lines = lines();
         for number in [3, 4, 5, 7, CLEANED_MAX] {
             let Claim::Has(line) = lines.claim(number) else { panic!("there is room") };
-            lines.all[line].busy -= 1;
+            lines.all[line].writing -= 1;
         }
         let Claim::Clean(from, cleaned) = lines.clean(4) else { panic!("it is dirty") };
         assert_eq!((from, cleaned.len()), (3, 3));
