@@ -5,37 +5,44 @@ CARGO ?= cargo
 RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-zoned zoned-f2fs conformance clients tables soak bench toolchain
+.PHONY: help run test test-all release test-zoned zoned-f2fs conformance clients tables soak bench toolchain
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
 
 run: toolchain ## build Zonal and start its S3 endpoint with the defaults (127.0.0.1:9000)
-	@$(CARGO) run --release --package zonal -- serve
+	@$(CARGO) run --profile quick --package zonal -- serve
 
-test: toolchain ## install the test tools under .tools/, then check everything
+test: toolchain ## what a change must pass: installs test tools (those of the system with your consent), then checks and tests
 	@$(CARGO) xtask setup
 	@$(CARGO) xtask ci
 
+test-all: toolchain ## all that `make test` leaves out: zoned guests, all S3 clients, HTTPS, nodes, planted bugs, ...
+	@$(CARGO) xtask setup --rest
+	@$(CARGO) xtask ci --rest
+
+release: toolchain ## build what is shipped: the whole program optimised as one, its symbols in a file apart
+	@$(CARGO) xtask release
+
 test-zoned: toolchain ## ten minutes: zoned drives under two kernels, in QEMU; writes docs/results/zoned.md
-	@$(CARGO) xtask setup
+	@$(CARGO) xtask setup --rest
 	@$(CARGO) xtask test-zoned
 
 zoned-f2fs: toolchain ## a quarter of an hour: a cache on a file of F2FS beside one on the same zoned drive, in QEMU; writes docs/results/f2fs.md
-	@$(CARGO) xtask setup
+	@$(CARGO) xtask setup --rest
 	@$(CARGO) xtask zoned-f2fs
 
 conformance: toolchain ## four minutes: all of an S3 server's own tests, directly and through Zonal; writes docs/results/conformance.md
 	@$(CARGO) xtask setup
-	@$(CARGO) build --package zonal
-	@.tools/venv/bin/python tests/clients/conformance.py --zonal target/debug/zonal --report docs/results/conformance.md
+	@$(CARGO) xtask ci build
+	@.tools/venv/bin/python tests/clients/conformance.py --zonal target/gate/zonal --report docs/results/conformance.md
 
 clients: toolchain ## six minutes: twelve S3 clients, under each freshness and over HTTPS; writes docs/results/clients.md
-	@$(CARGO) xtask setup
-	@$(CARGO) build --package zonal
-	@.tools/venv/bin/python tests/clients/reads.py --zonal target/debug/zonal --freshness ttl=60s
-	@.tools/venv/bin/python tests/clients/reads.py --zonal target/debug/zonal --freshness immutable
-	@.tools/venv/bin/python tests/clients/reads.py --zonal target/debug/zonal --report docs/results/clients.md
+	@$(CARGO) xtask setup --rest
+	@$(CARGO) xtask ci build
+	@.tools/venv/bin/python tests/clients/reads.py --zonal target/gate/zonal --freshness ttl=60s
+	@.tools/venv/bin/python tests/clients/reads.py --zonal target/gate/zonal --freshness immutable
+	@.tools/venv/bin/python tests/clients/reads.py --zonal target/gate/zonal --report docs/results/clients.md
 
 tables: toolchain ## ten minutes: queries over Parquet files, with and without Zonal; writes docs/results/tables.md
 	@$(CARGO) xtask setup

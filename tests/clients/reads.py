@@ -66,7 +66,9 @@ class Test:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--zonal", help="the binary; without it the test tests itself")
-    parser.add_argument("--client", choices=CLIENTS, help="only this client")
+    only = {"choices": CLIENTS, "action": "append", "default": []}
+    parser.add_argument("--client", **only, help="only this client; may be repeated")
+    parser.add_argument("--without", **only, help="all but this client; may be repeated")
     parser.add_argument("--https", action="store_true", help="over HTTPS")
     parser.add_argument("--freshness", default="revalidate", help="the rule of all objects")
     parser.add_argument("--quick", action="store_true", help="one read and one write of each")
@@ -86,7 +88,8 @@ def main():
 
 def results_over(is_https, arguments):
     """The results over HTTP or HTTPS."""
-    names = [arguments.client] if arguments.client else list(CLIENTS)
+    wanted = arguments.client or CLIENTS
+    names = [name for name in CLIENTS if name in wanted and name not in arguments.without]
     with contextlib.ExitStack() as stack:
         certificates = None
         if is_https:

@@ -1,20 +1,24 @@
-//! The stages that decide whether the main branch is green.
+//! The stages that decide whether the main branch is green, in two tiers: `make test` and `make test-all`.
 //!
 //! 1. Run each stage, with its output, whatever became of those before it: one run shows all there
 //!    is to repair.
-//! 2. Print a table of what became of them and how long they took.
-//! 3. Close with one plain line: `6 passed, 0 failed, 1 skipped`.
+//! 2. Print a table of what became of them, how long they took, and which of them grew: [`times`].
+//! 3. Close with one line: `6 passed, 0 failed, 1 skipped: nodes (haproxy: ...)`. In continuous integration a stage that is
+//!    skipped has failed.
 
 mod cargo;
 mod clients;
 mod container;
 mod packaging;
+mod times;
 
 use std::path::Path;
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitCode};
+
+pub(crate) use cargo::{cargo, target};
 
 use crate::{setup, tidy, zoned};
+use times::{Cost, Stopwatch};
 
 /// What became of a stage.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,84 +29,157 @@ enum Outcome {
     Skipped(String),
 }
 
+/// Which command runs a stage. Each has what the ones before it have not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Tier {
+    /// `make test`: what a contributor runs before each commit.
+    Test,
+    /// `make test-all`: the rest, which continuous integration runs after it.
+    Rest,
+}
+
 /// One thing that must hold. To add one, add a line to [`STAGES`].
 struct Stage {
     name: &'static str,
     /// What it holds, in a few words.
     holds: &'static str,
+    tier: Tier,
     run: fn(&Path) -> Outcome,
 }
 
+const fn test(name: &'static str, holds: &'static str, run: fn(&Path) -> Outcome) -> Stage {
+    Stage { name, holds, tier: Tier::Test, run }
+}
+
+const fn rest(name: &'static str, holds: &'static str, run: fn(&Path) -> Outcome) -> Stage {
+    Stage { name, holds, tier: Tier::Rest, run }
+}
+
 /// Cheap stages come first, so that a slip is seen in seconds.
-const STAGES: &[Stage] = &[
-    Stage { name: "fmt", holds: "the code is formatted", run: cargo::fmt },
-    Stage { name: "tidy", holds: "the text keeps the project's rules", run: tidy_stage },
-    Stage { name: "clippy", holds: "no warning in any target", run: cargo::clippy },
-    Stage { name: "tests", holds: "unit, integration and documentation tests", run: cargo::test },
-    Stage { name: "servers", holds: "a real S3 server takes what we send", run: servers },
-    Stage { name: "nbd", holds: "real NBD clients are served", run: nbd },
-    Stage { name: "peers", holds: "the comparison with other caches builds", run: cargo::peers },
-    Stage { name: "planted", holds: "the simulator finds planted bugs", run: cargo::planted },
-    Stage { name: "rustdoc", holds: "the documentation builds, links included", run: cargo::doc },
-    Stage { name: "unit", holds: "systemd understands its unit", run: packaging::unit },
-    Stage {
-        name: "container",
-        holds: "the image can be built and started",
-        run: container::container,
-    },
-    Stage { name: "zoned", holds: "a zoned drive under a real kernel, a little", run: zoned_stage },
-    Stage { name: "clients", holds: "real S3 clients read and write", run: clients::reads },
-    Stage { name: "https", holds: "the same clients over HTTPS, a little", run: clients::https },
-    Stage { name: "writers", holds: "one response is one version", run: clients::writers },
-    Stage {
-        name: "conformance",
-        holds: "a server's own tests end alike through Zonal",
-        run: clients::conformance,
-    },
-    Stage {
-        name: "nodes",
-        holds: "of three nodes behind HAProxy one may go at any time",
-        run: clients::nodes,
-    },
-    Stage {
-        name: "memory",
-        holds: "many, slow and silent clients take no more than is stated",
-        run: clients::memory,
-    },
+const STAGES: [Stage; 21] = [
+    test("fmt", "the code is formatted", cargo::fmt),
+    test("tidy", "the text keeps the project's rules", tidy_stage),
+    test("clippy", "no warning in any target", cargo::clippy),
+    test("build", "all tests compile", cargo::build),
+    test("tests", "unit, integration and documentation tests", cargo::test),
+    test("servers", "a real S3 server takes what we send", servers),
+    test("nbd", "real NBD clients are served", nbd),
+    test("clients", "four real S3 clients read and write", clients::four),
+    rest("seeds", "thousands of simulated histories are clean", cargo::seeds),
+    rest("planted", "the simulator finds planted bugs", cargo::planted),
+    rest("peers", "the comparison with other caches builds", cargo::peers),
+    rest("rustdoc", "the documentation builds, links included", cargo::doc),
+    rest("unit", "systemd understands its unit", packaging::unit),
+    rest("container", "the image can be built and started", container::container),
+    rest("zoned", "a zoned drive under a real kernel, a little", zoned_stage),
+    rest("clients-all", "the other real S3 clients read and write", clients::others),
+    rest("https", "all clients over HTTPS, a little", clients::https),
+    rest("writers", "one response is one version", clients::writers),
+    rest("conformance", "a server's own tests end alike through Zonal", clients::conformance),
+    rest("nodes", "of three nodes behind HAProxy one may go at any time", clients::nodes),
+    rest("memory", "clients take no more memory than is stated", clients::memory),
 ];
 
 struct Report {
     name: &'static str,
     outcome: Outcome,
-    took: Duration,
+    cost: Cost,
 }
 
-/// Runs the named stages, all of them when none is named.
-pub(crate) fn run(root: &Path, names: &[&str]) -> ExitCode {
-    if let Some(unknown) = names.iter().find(|name| STAGES.iter().all(|s| s.name != **name)) {
-        let known: Vec<&str> = STAGES.iter().map(|stage| stage.name).collect();
-        eprintln!("there is no stage `{unknown}`; the stages are {}", known.join(", "));
-        return ExitCode::from(2);
+impl Report {
+    /// What counts: in continuous integration nothing may be left out.
+    fn is_failure(&self, is_ci: bool) -> bool {
+        match self.outcome {
+            Outcome::Passed => false,
+            Outcome::Failed => true,
+            Outcome::Skipped(_) => is_ci,
+        }
     }
-    let wanted = |stage: &&Stage| names.is_empty() || names.contains(&stage.name);
-    let reports: Vec<Report> =
-        STAGES.iter().filter(wanted).map(|stage| run_stage(root, stage)).collect();
+}
+
+/// What is asked of a run.
+struct Request {
+    stages: Vec<&'static Stage>,
+    /// Write the times of this run down, for later runs to be compared with.
+    keeps_times: bool,
+}
+
+const USAGE: &str = "usage: cargo xtask ci [--rest | STAGE...] [--keep-times]";
+
+/// Runs the stages of `make test`, those of `make test-all` with `--rest`, or those that are named.
+pub(crate) fn run(root: &Path, words: &[&str]) -> ExitCode {
+    let request = match Request::of(words) {
+        Ok(request) => request,
+        Err(why) => {
+            eprintln!("{why}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let state = times::State::of(root);
+    let reports: Vec<Report> = request.stages.iter().map(|stage| run_stage(root, stage)).collect();
+    let costs: Vec<(&str, Cost)> = reports
+        .iter()
+        .filter(|report| report.outcome == Outcome::Passed)
+        .map(|report| (report.name, report.cost))
+        .collect();
     println!("\n{}", table(&reports));
-    println!("{}", closing_line(&reports));
-    crate::exit_code(reports.iter().all(|report| report.outcome != Outcome::Failed))
+    times::compare(root, state, &costs).iter().for_each(|line| println!("{line}"));
+    let is_kept = !request.keeps_times || times::keep(root, state, &costs);
+    let is_ci = is_continuous_integration();
+    println!("{}", closing_line(&reports, is_ci));
+    crate::exit_code(is_kept && !reports.iter().any(|report| report.is_failure(is_ci)))
+}
+
+impl Request {
+    fn of(words: &[&str]) -> Result<Self, String> {
+        let (flags, names): (Vec<&str>, Vec<&str>) =
+            words.iter().partition(|word| word.starts_with("--"));
+        if let Some(unknown) = flags.iter().find(|flag| !["--rest", "--keep-times"].contains(flag))
+        {
+            return Err(format!("there is no flag `{unknown}`"));
+        }
+        if let Some(unknown) = names.iter().find(|name| STAGES.iter().all(|s| s.name != **name)) {
+            let known: Vec<&str> = STAGES.iter().map(|stage| stage.name).collect();
+            return Err(format!(
+                "there is no stage `{unknown}`; the stages are {}",
+                known.join(", ")
+            ));
+        }
+        let is_rest = flags.contains(&"--rest");
+        if is_rest && !names.is_empty() {
+            return Err("--rest names the stages: name no others with it".into());
+        }
+        let tier = if is_rest { Tier::Rest } else { Tier::Test };
+        let is_wanted = |stage: &&Stage| match names.is_empty() {
+            true => stage.tier == tier,
+            false => names.contains(&stage.name),
+        };
+        let stages = STAGES.iter().filter(is_wanted).collect();
+        Ok(Self { stages, keeps_times: flags.contains(&"--keep-times") })
+    }
+}
+
+/// A command that builds all tests as the stages do, and the binary with them.
+pub(crate) fn build_tests(root: &Path) -> Command {
+    cargo::command(root, "test", &["--no-run"])
+}
+
+/// Whether a machine runs this that was made for it: `CI` is set, as every service of the kind does.
+pub(crate) fn is_continuous_integration() -> bool {
+    std::env::var("CI").is_ok_and(|said| !["", "0", "false"].contains(&said.as_str()))
 }
 
 fn run_stage(root: &Path, stage: &Stage) -> Report {
     println!("== {}: {}", stage.name, stage.holds);
-    let start = Instant::now();
+    let stopwatch = Stopwatch::start();
     let outcome = (stage.run)(root);
-    let took = start.elapsed();
+    let cost = stopwatch.read();
     match &outcome {
-        Outcome::Passed => println!("== {} passed in {}", stage.name, seconds(took)),
-        Outcome::Failed => println!("== {} FAILED in {}", stage.name, seconds(took)),
+        Outcome::Passed => println!("== {} passed in {cost}", stage.name),
+        Outcome::Failed => println!("== {} FAILED in {cost}", stage.name),
         Outcome::Skipped(why) => println!("== {} skipped: {why}", stage.name),
     }
-    Report { name: stage.name, outcome, took }
+    Report { name: stage.name, outcome, cost }
 }
 
 fn tidy_stage(root: &Path) -> Outcome {
@@ -135,10 +212,6 @@ fn nbd(root: &Path) -> Outcome {
     }
 }
 
-fn seconds(took: Duration) -> String {
-    format!("{:.1} s", took.as_secs_f64())
-}
-
 fn table(reports: &[Report]) -> String {
     let row = |report: &Report| {
         let result = match &report.outcome {
@@ -146,37 +219,59 @@ fn table(reports: &[Report]) -> String {
             Outcome::Failed => "FAILED".to_owned(),
             Outcome::Skipped(why) => format!("skipped: {why}"),
         };
-        format!("{:<12} {:>9}  {result}\n", report.name, seconds(report.took))
+        format!("{:<12} {}  {result}\n", report.name, report.cost)
     };
     reports.iter().map(row).collect()
 }
 
-fn closing_line(reports: &[Report]) -> String {
-    let count = |is: fn(&Outcome) -> bool| reports.iter().filter(|r| is(&r.outcome)).count();
-    let passed = count(|outcome| *outcome == Outcome::Passed);
-    let failed = count(|outcome| *outcome == Outcome::Failed);
-    let skipped = count(|outcome| matches!(outcome, Outcome::Skipped(_)));
-    let tail = if skipped == 0 { String::new() } else { format!(", {skipped} skipped") };
-    format!("{passed} passed, {failed} failed{tail}")
+fn closing_line(reports: &[Report], is_ci: bool) -> String {
+    let passed = reports.iter().filter(|report| report.outcome == Outcome::Passed).count();
+    let failed = reports.iter().filter(|report| report.is_failure(is_ci)).count();
+    let reasons = reports.iter().filter_map(|report| match &report.outcome {
+        Outcome::Skipped(why) => Some(format!("{} ({why})", report.name)),
+        _ => None,
+    });
+    let reasons: Vec<String> = reasons.collect();
+    match reasons.len() {
+        0 => format!("{passed} passed, {failed} failed"),
+        skipped => {
+            format!("{passed} passed, {failed} failed, {skipped} skipped: {}", reasons.join("; "))
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Duration, Outcome, Report, closing_line};
+    use super::{Cost, Outcome, Report, Request, STAGES, Tier, closing_line};
 
     #[track_caller]
-    fn check(outcomes: Vec<Outcome>, expected: &str) {
-        let report = |outcome| Report { name: "a", outcome, took: Duration::ZERO };
+    fn check(outcomes: Vec<Outcome>, is_ci: bool, expected: &str) {
+        let report = |outcome| Report { name: "a", outcome, cost: Cost::default() };
         let reports: Vec<Report> = outcomes.into_iter().map(report).collect();
-        assert_eq!(closing_line(&reports), expected);
+        assert_eq!(closing_line(&reports, is_ci), expected);
     }
 
     #[test]
-    fn the_closing_line_counts_and_names_skips_only_when_there_are_some() {
-        check(vec![Outcome::Passed, Outcome::Failed, Outcome::Passed], "2 passed, 1 failed");
-        check(
-            vec![Outcome::Passed, Outcome::Skipped("no tool".to_owned())],
-            "1 passed, 0 failed, 1 skipped",
-        );
+    fn the_closing_line_counts_and_names_skips_with_their_reasons() {
+        use Outcome::{Failed, Passed};
+        let skipped = || Outcome::Skipped("no tool".to_owned());
+        check(vec![Passed, Failed, Passed], false, "2 passed, 1 failed");
+        check(vec![Passed, skipped()], false, "1 passed, 0 failed, 1 skipped: a (no tool)");
+        check(vec![Passed, skipped()], true, "1 passed, 1 failed, 1 skipped: a (no tool)");
+    }
+
+    #[test]
+    fn every_stage_belongs_to_one_of_two_commands_or_is_named() {
+        let names = |words: &[&str]| {
+            let request = Request::of(words)?;
+            Ok::<_, String>(request.stages.iter().map(|stage| stage.name).collect::<Vec<_>>())
+        };
+        let of = |tier| STAGES.iter().filter(|s| s.tier == tier).map(|s| s.name).collect();
+        assert_eq!(names(&[]), Ok(of(Tier::Test)));
+        assert_eq!(names(&["--rest", "--keep-times"]), Ok(of(Tier::Rest)));
+        assert_eq!(names(&["unit", "fmt"]), Ok(vec!["fmt", "unit"]));
+        for wrong in [&["--all"][..], &["units"], &["--rest", "fmt"]] {
+            assert!(names(wrong).is_err(), "{wrong:?}");
+        }
     }
 }

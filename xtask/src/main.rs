@@ -1,10 +1,11 @@
-//! The project's own commands: `cargo xtask ci`, `tidy`, `setup`, `test-zoned` and `zoned-f2fs`.
+//! The project's own commands: `cargo xtask ci`, `tidy`, `setup`, `release`, `test-zoned` and `zoned-f2fs`.
 //!
 //! Uses: nothing, so that it compiles in seconds. Knows nothing of: how the crates work; it reads
 //! their text and runs `cargo`.
-//! Read in this order: `ci`, `tidy`, `rust_text`, `setup`, `zoned`.
+//! Read in this order: `ci`, `tidy`, `rust_text`, `setup`, `release`, `zoned`.
 
 mod ci;
+mod release;
 mod rust_text;
 mod setup;
 mod tidy;
@@ -16,9 +17,12 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  ci [STAGE...]  everything that must hold before a change is kept (all stages, or the named ones)
+  ci [--rest | STAGE...] [--keep-times]
+                 the stages of `make test`, the others (`make test-all`), or those that are named; --keep-times adds what
+                 they took to docs/results/gate-times.csv
   tidy           the checks of the text alone
-  setup          install the test tools under .tools/ (quick when they are there)
+  setup [--rest] the tools of `make test`, or of all stages: under .tools/, and Debian's packages with your consent
+  release        target/shipped/zonal, and its symbols in a file beside it
   test-zoned [KERNEL|DRIVE|SUITE...]
                  zoned drives under real kernels, in QEMU (all, or what is named)
   zoned-f2fs [TIMES]
@@ -31,8 +35,10 @@ fn main() -> ExitCode {
     let root = root();
     match arguments.as_slice() {
         ["ci", stages @ ..] => ci::run(&root, stages),
+        ["release"] => exit_code(release::run(&root)),
         ["tidy"] => exit_code(tidy::run(&root)),
-        ["setup"] => exit_code(setup::run(&root)),
+        ["setup"] => exit_code(setup::run(&root, ci::Tier::Test)),
+        ["setup", "--rest"] => exit_code(setup::run(&root, ci::Tier::Rest)),
         ["test-zoned", names @ ..] => zoned::named(&root, names),
         ["zoned-f2fs", words @ ..] => zoned::compare_with_f2fs(&root, words),
         _ => {

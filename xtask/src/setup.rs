@@ -1,17 +1,21 @@
-//! Installs the tools that the end-to-end tests need, under `.tools/`.
+//! Installs the tools that the end-to-end tests need.
 //!
-//! 1. Each tool is installed unless it is there already in the wanted version.
-//! 2. What cannot be installed is skipped: its tests are then listed as skipped, never failed.
-//! 3. `.tools/status` says for each tool `NAME ready PATH` or `NAME skipped WHY`; tests read it.
+//! 1. Programs of Debian's packages go into the system. They are named first, and installed with consent only: [`packages`].
+//! 2. Everything else goes under `.tools/`, unless it is there already in the wanted version.
+//! 3. `.tools/status` says for each tool `NAME ready PATH` or `NAME skipped WHY`. Stages read it: one that lacks a tool is
+//!    skipped, which is a failure in continuous integration.
 
 mod clients;
-mod debian;
 mod origin;
+mod packages;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
+
+use crate::ci::Tier;
 
 /// Where the tools are, from the top of the checkout. Ignored by git.
 const TOOLS: &str = ".tools";
@@ -21,64 +25,68 @@ const STATUS: &str = ".tools/status";
 /// The path of a tool that is ready, or why it is not.
 type Tool = Result<String, String>;
 
-/// Sees to it that a tool is there, given the top of the checkout.
-type Install = fn(&Path) -> Tool;
+/// What goes under `.tools/`: its name, which tier needs it, and what installs it, given the top of the checkout.
+type Install = (&'static str, Tier, fn(&Path) -> Tool);
 
-const INSTALLS: [(&str, Install); 13] = [
-    ("versitygw", origin::versitygw),
-    ("clients", clients::python),
-    ("openssl", debian::openssl),
-    ("fio", debian::fio),
-    ("wrk", debian::wrk),
-    ("haproxy", debian::haproxy),
-    ("ip", debian::ip),
-    ("systemd-analyze", debian::systemd_analyze),
-    ("nbdinfo", debian::nbdinfo),
-    ("nbdkit", debian::nbdkit),
-    ("qemu-img", debian::qemu_img),
-    ("qemu", debian::qemu),
-    ("guest", crate::zoned::fetch),
+/// In this order: `versitygw` may need the Python of `clients`.
+const INSTALLS: [Install; 3] = [
+    ("clients", Tier::Test, clients::python),
+    ("versitygw", Tier::Test, origin::versitygw),
+    ("guest", Tier::Rest, crate::zoned::fetch),
 ];
 
-/// Brings every tool that can be had. False only when the outcome cannot be written down.
-pub(crate) fn run(root: &Path) -> bool {
+/// Installs the tools of a tier, and of those before it. False only when the outcome cannot be written down.
+pub(crate) fn run(root: &Path, tier: Tier) -> bool {
     if let Err(error) = fs::create_dir_all(root.join(TOOLS)) {
         eprintln!("setup: {TOOLS}: {error}");
         return false;
     }
-    let mut status = String::new();
-    for (name, install) in INSTALLS {
-        let start = Instant::now();
-        let line = match install(root) {
-            Ok(path) => format!("{name} ready {path}\n"),
-            Err(why) => format!("{name} skipped {why}\n"),
-        };
-        print!("setup: {:>5.1} s  {line}", start.elapsed().as_secs_f64());
-        status.push_str(&line);
+    let mut status = Status::read(root);
+    packages::install_missing(tier);
+    for program in packages::PROGRAMS.iter().filter(|program| program.tier <= tier) {
+        status.note(program.name, &program.ready(), Instant::now());
     }
-    match fs::write(root.join(STATUS), status) {
-        Ok(()) => true,
-        Err(error) => {
-            eprintln!("setup: {STATUS}: {error}");
-            false
-        }
+    for (name, _, install) in INSTALLS.iter().filter(|(_, of, _)| *of <= tier) {
+        let start = Instant::now();
+        status.note(name, &install(root), start);
+    }
+    status.write(root)
+}
+
+/// The lines of `.tools/status`, by tool. Those of another tier stay as they are.
+struct Status(BTreeMap<String, String>);
+
+impl Status {
+    fn read(root: &Path) -> Self {
+        let text = fs::read_to_string(root.join(STATUS)).unwrap_or_default();
+        let pairs = text.lines().filter_map(|line| line.split_once(' '));
+        Self(pairs.map(|(name, rest)| (name.to_owned(), rest.to_owned())).collect())
+    }
+
+    fn note(&mut self, name: &str, tool: &Tool, start: Instant) {
+        let outcome = match tool {
+            Ok(path) => format!("ready {path}"),
+            Err(why) => format!("skipped {why}"),
+        };
+        println!("setup: {:>5.1} s  {name} {outcome}", start.elapsed().as_secs_f64());
+        self.0.insert(name.to_owned(), outcome);
+    }
+
+    fn write(&self, root: &Path) -> bool {
+        let text: String = self.0.iter().map(|(name, rest)| format!("{name} {rest}\n")).collect();
+        let written = fs::write(root.join(STATUS), text);
+        written.inspect_err(|error| eprintln!("setup: {STATUS}: {error}")).is_ok()
     }
 }
 
 /// Where a tool is, or why it is not, as the last set-up wrote it down.
 pub(crate) fn ready(root: &Path, tool: &str) -> Result<String, String> {
-    let status = fs::read_to_string(root.join(STATUS)).unwrap_or_default();
-    look_up(&status, tool)
-}
-
-fn look_up(status: &str, tool: &str) -> Result<String, String> {
-    let mut lines = status.lines().map(|line| line.splitn(3, ' '));
-    let mut words = lines
-        .find_map(|mut words| (words.next() == Some(tool)).then_some(words))
-        .ok_or_else(|| format!("{tool} is not set up: run `cargo xtask setup`"))?;
-    match (words.next(), words.next().unwrap_or_default()) {
-        (Some("ready"), path) => Ok(path.to_owned()),
-        (_, why) => Err(format!("{tool}: {why}")),
+    let Status(lines) = Status::read(root);
+    let line = lines.get(tool).ok_or_else(|| format!("{tool} is not set up: run `make test`"))?;
+    match line.split_once(' ') {
+        Some(("ready", path)) => Ok(path.to_owned()),
+        Some((_, why)) => Err(format!("{tool}: {why}")),
+        None => Err(format!("{tool}: {STATUS} has no such line")),
     }
 }
 
@@ -109,7 +117,8 @@ fn version(text: &str) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{look_up, run_quietly, version};
+    use super::{STATUS, ready, run_quietly, version};
+    use std::fs;
     use std::process::Command;
 
     #[test]
@@ -121,11 +130,16 @@ mod tests {
 
     #[test]
     fn the_status_tells_where_a_tool_is_or_why_it_is_not() {
+        let root = std::env::temp_dir().join(format!("zonal-status-{}", std::process::id()));
+        fs::create_dir_all(root.join(".tools")).unwrap();
         let status = "clients ready .tools/venv/bin/python\nfio skipped install it\n";
-        assert_eq!(look_up(status, "clients"), Ok(".tools/venv/bin/python".to_owned()));
-        assert_eq!(look_up(status, "fio"), Err("fio: install it".to_owned()));
-        let expected = "versitygw is not set up: run `cargo xtask setup`";
-        assert_eq!(look_up(status, "versitygw"), Err(expected.to_owned()));
+        fs::write(root.join(STATUS), status).unwrap();
+        let found = ["clients", "fio", "versitygw"].map(|tool| ready(&root, tool));
+        fs::remove_dir_all(&root).unwrap();
+        let [clients, fio, versitygw] = found;
+        assert_eq!(clients, Ok(".tools/venv/bin/python".to_owned()));
+        assert_eq!(fio, Err("fio: install it".to_owned()));
+        assert_eq!(versitygw, Err("versitygw is not set up: run `make test`".to_owned()));
     }
 
     #[test]

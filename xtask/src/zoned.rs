@@ -17,7 +17,7 @@ mod tools;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 pub(crate) use f2fs::compare as compare_with_f2fs;
@@ -353,9 +353,8 @@ fn on_path(name: &str) -> Result<PathBuf, String> {
 /// Builds all tests, those of one package with the features that all together have: as `cargo test` has built them, so
 /// that nothing is built twice. Returns what cargo tells of it, a line of JSON for each thing.
 fn built(root: &Path) -> Result<String, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(["test", "--no-run", "--message-format", "json"]).current_dir(root);
+    let mut command = crate::ci::build_tests(root);
+    command.args(["--message-format", "json"]);
     let output = command.stderr(std::process::Stdio::inherit()).output();
     let output = output.map_err(|error| format!("cargo did not start: {error}"))?;
     if !output.status.success() {

@@ -58,7 +58,7 @@ fn did_something(count: u64, reports: &[Report]) {
 /// `ZONAL_SIM_SEEDS` histories.
 #[test]
 fn no_history_in_memory_violates_the_oracle() {
-    check(from_env("ZONAL_SIM_SEEDS", 2000), &Options::default(), |history| {
+    check(from_env("ZONAL_SIM_SEEDS", 100), &Options::default(), |history| {
         !history.is_on_drive_model()
     });
 }
@@ -66,7 +66,7 @@ fn no_history_in_memory_violates_the_oracle() {
 /// `ZONAL_SIM_DRIVE_SEEDS` histories.
 #[test]
 fn no_history_on_a_drive_model_violates_the_oracle() {
-    check(from_env("ZONAL_SIM_DRIVE_SEEDS", 300), &Options::default(), History::is_on_drive_model);
+    check(from_env("ZONAL_SIM_DRIVE_SEEDS", 100), &Options::default(), History::is_on_drive_model);
 }
 
 /// `ZONAL_SIM_POLICY_SEEDS` histories for each policy.
@@ -75,7 +75,7 @@ fn no_history_of_any_policy_violates_the_oracle() {
     for name in zonal_policy::NAMES {
         println!("{name}");
         let options = Options::with_policy(name.parse().ok());
-        check(from_env("ZONAL_SIM_POLICY_SEEDS", 30), &options, |_| true);
+        check(from_env("ZONAL_SIM_POLICY_SEEDS", 100), &options, |_| true);
     }
 }
 

@@ -4,7 +4,7 @@
 //! `runtime` and `device` to look at a device without a node. Knows nothing of: how objects are cached, how
 //! requests are answered.
 //! Read in this order: `commands` (one file each; `serve` and `block` are paths from start to stop), `config`,
-//! `home`, `metrics`, `listeners`, `local_socket`, `signals`, `descriptors`, `access_log`, `front`, `reload`, `admin`, `survey`; then what commands and `admin` say to each other: `wanted`, `reports`, `warming`,
+//! `home`, `metrics`, `listeners`, `local_socket`, `signals`, `service_manager`, `descriptors`, `access_log`, `front`, `reload`, `admin`, `survey`; then what commands and `admin` say to each other: `wanted`, `reports`, `warming`,
 //! `unpinning`, `purging`, `stats`, `block_stats`, `switching`.
 
 mod access_log;
@@ -25,6 +25,7 @@ mod pins;
 mod purging;
 mod reload;
 mod reports;
+mod service_manager;
 mod signals;
 mod stats;
 mod survey;

@@ -1,15 +1,31 @@
 //! The stages that are one call of `cargo`.
+//!
+//! All of them build with the profile [`PROFILE`], and tests without `--package`: a package by itself takes its dependencies
+//! with fewer features, so that they would be compiled once more.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::Outcome;
+
+/// How all stages build: Cargo.toml says what it is.
+pub(super) const PROFILE: &str = "gate";
+
+/// Where cargo puts what it builds.
+pub(crate) fn target(root: &Path) -> PathBuf {
+    root.join(std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from))
+}
+
+/// The binary that tests drive: built with the tests.
+pub(super) fn binary(root: &Path) -> PathBuf {
+    target(root).join(PROFILE).join("zonal")
+}
 
 /// All crates of the workspace, the benchmarks too: formatting needs no build.
 pub(super) fn fmt(root: &Path) -> Outcome {
     match missing_component(root, "fmt", "rustfmt") {
         Some(skipped) => skipped,
-        None => cargo(root, &["fmt", "--all", "--check"]),
+        None => outcome(cargo(root).args(["fmt", "--all", "--check"])),
     }
 }
 
@@ -17,59 +33,75 @@ pub(super) fn fmt(root: &Path) -> Outcome {
 pub(super) fn clippy(root: &Path) -> Outcome {
     match missing_component(root, "clippy", "clippy") {
         Some(skipped) => skipped,
-        None => cargo(root, &["clippy", "--all-targets", "--", "--deny", "warnings"]),
+        None => built(root, "clippy", &["--all-targets", "--", "--deny", "warnings"]),
     }
 }
 
+/// All tests, and the binary that they drive.
+pub(super) fn build(root: &Path) -> Outcome {
+    outcome(&mut super::build_tests(root))
+}
+
 pub(super) fn test(root: &Path) -> Outcome {
-    cargo(root, &["test"])
+    built(root, "test", &[])
 }
 
 /// Against a real S3 server.
 pub(super) fn test_origin(root: &Path, versitygw: &Path) -> Outcome {
-    let mut command = command(root, &["test", "--package", "zonal-origin", "--test", "versitygw"]);
+    let mut command = command(root, "test", &["--test", "versitygw"]);
     outcome(command.env("ZONAL_VERSITYGW", versitygw))
 }
 
-/// With real NBD clients: the block device, and the server over memory. Without packages, so that nothing is built twice.
+/// With real NBD clients: the block device, and the server over memory.
 pub(super) fn test_nbd(root: &Path) -> Outcome {
-    let mut command = command(root, &["test", "--test", "binary", "--test", "served", "real::"]);
+    let mut command = command(root, "test", &["--test", "binary", "--test", "served", "real::"]);
     outcome(command.env("ZONAL_NBD_CLIENTS", "1"))
+}
+
+/// More histories than the stage `tests` plays: some bugs were first found hundreds of seeds on.
+pub(super) fn seeds(root: &Path) -> Outcome {
+    let mut command = command(root, "test", &["--test", "seeds", "--test", "block", "no_history"]);
+    command.env("ZONAL_SIM_SEEDS", "2000").env("ZONAL_SIM_DRIVE_SEEDS", "300");
+    command.env("ZONAL_SIM_POLICY_SEEDS", "100").env("ZONAL_SIM_BLOCK_SEEDS", "1000");
+    outcome(&mut command)
 }
 
 /// No default member: it builds other caches.
 pub(super) fn peers(root: &Path) -> Outcome {
     match missing_component(root, "clippy", "clippy") {
         Some(skipped) => skipped,
-        None => cargo(root, &["clippy", "--package", "zonal-bench", "--", "--deny", "warnings"]),
+        None => built(root, "clippy", &["--package", "zonal-bench", "--", "--deny", "warnings"]),
     }
 }
 
 /// In a build of their own: nothing that is served is ever built with them.
 pub(super) fn planted(root: &Path) -> Outcome {
-    let simulator = ["test", "--package", "zonal-sim", "--features", "planted-bugs"];
-    cargo(root, &[&simulator[..], &["--test", "planted"]].concat())
-}
-
-pub(super) fn build(root: &Path, package: &str) -> Outcome {
-    cargo(root, &["build", "--package", package])
+    let simulator = ["--package", "zonal-sim", "--features", "planted-bugs"];
+    built(root, "test", &[&simulator[..], &["--test", "planted"]].concat())
 }
 
 /// Private items too: a link in a comment that leads nowhere misleads those who repair the code.
 pub(super) fn doc(root: &Path) -> Outcome {
-    let mut command = command(root, &["doc", "--no-deps", "--document-private-items"]);
+    let mut command = command(root, "doc", &["--no-deps", "--document-private-items"]);
     command.env("RUSTDOCFLAGS", "--deny warnings");
     outcome(&mut command)
 }
 
-fn cargo(root: &Path, arguments: &[&str]) -> Outcome {
-    outcome(&mut command(root, arguments))
+fn built(root: &Path, subcommand: &str, arguments: &[&str]) -> Outcome {
+    outcome(&mut command(root, subcommand, arguments))
 }
 
-fn command(root: &Path, arguments: &[&str]) -> Command {
-    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(program);
-    command.args(arguments).current_dir(root);
+/// A command of cargo that builds.
+pub(super) fn command(root: &Path, subcommand: &str, arguments: &[&str]) -> Command {
+    let mut command = cargo(root);
+    command.args([subcommand, "--profile", PROFILE]).args(arguments);
+    command
+}
+
+/// Cargo, from the top of the checkout.
+pub(crate) fn cargo(root: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root);
     command
 }
 
@@ -87,8 +119,9 @@ pub(super) fn outcome(command: &mut Command) -> Outcome {
 /// Distributions ship `rustfmt` and `clippy` apart from the compiler: without them the stage is
 /// skipped, for whoever builds from such a machine can do nothing about it.
 fn missing_component(root: &Path, subcommand: &str, component: &str) -> Option<Outcome> {
-    let mut probe = command(root, &[subcommand, "--version"]);
-    let status = probe.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let mut probe = cargo(root);
+    let status =
+        probe.args([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if status.is_ok_and(|status| status.success()) {
         return None;
     }

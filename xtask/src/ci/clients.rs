@@ -1,14 +1,24 @@
 //! The stages that start `zonal serve` and drive it with real S3 clients.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use super::{Outcome, cargo};
 use crate::setup;
 
+/// Four that share no code: Python, the command line, the C++ SDK and Rust's object_store.
+const FOUR: [&str; 4] = ["boto3", "aws", "pyarrow", "obstore"];
+
 /// Real clients read and write through Zonal, and see what they would see without it.
-pub(super) fn reads(root: &Path) -> Outcome {
-    run(root, &["versitygw"], "reads.py", &[])
+pub(super) fn four(root: &Path) -> Outcome {
+    let words = FOUR.map(|client| ["--client", client]);
+    run(root, &["versitygw"], "reads.py", words.as_flattened())
+}
+
+/// All clients but these four.
+pub(super) fn others(root: &Path) -> Outcome {
+    let words = FOUR.map(|client| ["--without", client]);
+    run(root, &["versitygw"], "reads.py", words.as_flattened())
 }
 
 /// Each of them reads and writes a little over HTTPS; `make clients` does it all.
@@ -45,12 +55,12 @@ fn run(root: &Path, tools: &[&str], script: &str, words: &[&str]) -> Outcome {
         Ok(python) => root.join(python),
         Err(why) => return Outcome::Skipped(why),
     };
-    match cargo::build(root, "zonal") {
+    match cargo::build(root) {
         Outcome::Passed => {}
         other => return other,
     }
     let mut command = Command::new(python);
-    command.arg(root.join("tests/clients").join(script)).arg("--zonal").arg(binary(root));
+    command.arg(root.join("tests/clients").join(script)).arg("--zonal").arg(cargo::binary(root));
     command.args(words).current_dir(root);
     match command.status() {
         Ok(status) if status.code() == Some(CANNOT) => {
@@ -67,10 +77,3 @@ fn run(root: &Path, tools: &[&str], script: &str, words: &[&str]) -> Outcome {
 
 /// The status of a script that the machine does not let do what it wants to.
 const CANNOT: i32 = 77;
-
-/// The binary that the tests drive.
-pub(super) fn binary(root: &Path) -> PathBuf {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    root.join(target).join("debug/zonal")
-}

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{Outcome, cargo, clients};
+use super::{Outcome, cargo};
 
 const CONTAINERFILE: &str = "packaging/Containerfile";
 
@@ -16,7 +16,7 @@ const CONTAINERFILE: &str = "packaging/Containerfile";
 const GIT: &str = ".git";
 
 pub(super) fn container(root: &Path) -> Outcome {
-    match cargo::build(root, "zonal") {
+    match cargo::build(root) {
         Outcome::Passed => {}
         other => return other,
     }
@@ -68,7 +68,7 @@ fn copied(instructions: &[(String, String)]) -> Vec<PathBuf> {
 
 /// The compiler wrote down which files it read for the binary.
 fn check_sources(root: &Path, copied: &[PathBuf]) -> Result<(), String> {
-    let list = read(&clients::binary(root).with_extension("d"))?;
+    let list = read(&cargo::binary(root).with_extension("d"))?;
     // A space in a path has a backslash before it.
     let list = list.replace("\\ ", "\0");
     let (_, paths) = list.split_once(": ").ok_or("the list of what was read is empty")?;
@@ -139,7 +139,7 @@ fn check_commands(root: &Path, instructions: &[(String, String)]) -> Result<(), 
     };
     let started = [of("ENTRYPOINT")?, of("CMD")?].concat();
     for words in [started, of("HEALTHCHECK")?] {
-        let mut command = Command::new(clients::binary(root));
+        let mut command = Command::new(cargo::binary(root));
         command.args(&words[1..]).arg("--help").stdin(Stdio::null());
         let output = command.output().map_err(|error| error.to_string())?;
         if words[0] != "zonal" || !output.status.success() {

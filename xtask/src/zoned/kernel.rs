@@ -139,7 +139,9 @@ impl Packages {
         }
         let sources = write(folder.join("sources.list"), format!("deb {mirror} {suite} main\n"))?;
         let text = format!(
-            "Dir::Etc::sourcelist \"{}\";\nDir::Etc::sourceparts \"/dev/null\";\n\
+            // What the machine has installed is of another suite, and would be weighed against this one.
+            "Dir::State::status \"/dev/null\";\n\
+             Dir::Etc::sourcelist \"{}\";\nDir::Etc::sourceparts \"/dev/null\";\n\
              Dir::State::lists \"{}\";\nDir::Cache \"{}\";\nAPT::Architecture \"amd64\";\n",
             sources.display(),
             folder.join("lists").display(),

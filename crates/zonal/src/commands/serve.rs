@@ -3,7 +3,7 @@
 //! 1. Check the configuration, open the access log, and take both addresses. Nothing was touched yet.
 //! 2. Find or make what was not named: device, keys, origin. A start that fails removes what it made.
 //! 3. Open the devices, start a shard on each thread and the endpoint with it.
-//! 4. Say where it is.
+//! 4. Say where it is, and to the service manager that it is ready.
 //! 5. Told to read the configuration again, serve on its terms, and ask origins with its keys, from then on.
 //! 6. Told to stop, let requests end, put what was admitted on flash, and go.
 
@@ -33,6 +33,7 @@ use crate::listeners::Address;
 use crate::logging::{self, Level};
 use crate::pins::PinsFile;
 use crate::reload::{self, Reloader};
+use crate::service_manager::{self, State};
 use crate::signals::{Order, Signals};
 
 /// Serve S3 from a cache on local flash
@@ -113,26 +114,26 @@ async fn serve(
     });
     phase.send_replace(Phase::Serving);
     greet(&config.log, &greeting(config, &found, addresses).text())?;
+    service_manager::notify(State::Serving);
 
     let reloader = Reloader::new(flags, config, found.own_keys.clone());
     loop {
         match signals.next().await {
             Order::Reload if reloader.has_files() => {
+                service_manager::notify(State::Reloading);
                 access_log.iter().for_each(|log| log.reopen());
                 let client = node.client();
                 let taken = {
                     let _unchanged = pins.hold();
                     reload(&reloader, (&front, client), level, (&origins, &found))
                 };
-                if let Some(chunks) = taken {
-                    client.set_chunks(&chunks).await;
-                    tracing::info!("the configuration was read again, and holds from now on");
-                }
+                service_manager::notify(reloaded(client, taken).await);
             }
             // The terminal of a process that has nothing to read again was closed.
             Order::Reload | Order::Stop => break,
         }
     }
+    service_manager::notify(State::Stopping);
     tracing::info!("told to stop: requests that are under way may end");
     phase.send_replace(Phase::Draining);
     tokio::spawn(async move {
@@ -392,6 +393,14 @@ fn greeting<'a>(
         path,
         about: format!("{}, cached on {}", origins.join(" and "), devices.join(" and ")),
     }
+}
+
+/// Tells the shards what objects are to be cut into from now on, if the configuration was taken.
+async fn reloaded(client: &Client, taken: Option<Arc<ChunkRules>>) -> State {
+    let Some(chunks) = taken else { return State::ReloadRefused };
+    client.set_chunks(&chunks).await;
+    tracing::info!("the configuration was read again, and holds from now on");
+    State::Serving
 }
 
 /// Serves on the terms that the configuration has now, and asks origins with the keys that it has now; on a mistake, as

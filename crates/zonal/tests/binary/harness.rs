@@ -66,10 +66,15 @@ impl Process {
     /// Starts it, and waits until it is up: `last` is in the last line of its greeting. It logs into `folder`.
     #[track_caller]
     pub(crate) fn start(folder: &Path, words: &[&str], last: &str) -> Self {
+        Self::spawn(zonal(folder).args(words), folder, last)
+    }
+
+    /// Starts a command of [`zonal`], and waits as [`start`](Self::start) does.
+    #[track_caller]
+    pub(crate) fn spawn(command: &mut Command, folder: &Path, last: &str) -> Self {
         let log = folder.join("log");
         let stderr = File::options().create(true).append(true).open(&log).unwrap();
-        let mut child =
-            zonal(folder).args(words).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut greeting = String::new();
         // Without its last line the process has ended, and its output with it.

@@ -24,6 +24,7 @@ mod purge;
 mod refusals;
 mod reload;
 mod serve;
+mod service_manager;
 mod sim;
 mod stats;
 mod switch;

@@ -3,7 +3,7 @@
 //! 1. Check the configuration, and take sockets and addresses. Nothing was touched yet.
 //! 2. Find or make the devices that were not named. A start that fails removes what it made.
 //! 3. Open the devices and recover what they hold.
-//! 4. Serve, and say how to connect.
+//! 4. Serve, say how to connect, and to the service manager that it is ready.
 //! 5. Told to stop, answer what is under way, flush, and go.
 
 use std::net::SocketAddr;
@@ -26,6 +26,7 @@ use crate::home::Home;
 use crate::listeners::Address;
 use crate::local_socket::LocalSocket;
 use crate::logging;
+use crate::service_manager::{self, State};
 use crate::signals::Signals;
 
 pub(super) fn run(flags: &BlockFlags, mode: BlockMode) -> Result<(), Failure> {
@@ -73,8 +74,10 @@ async fn serve(config: &BlockConfig, mode: BlockMode) -> Result<(), Failure> {
     };
     print::text(&greeting.text())?;
     tell_of_recovery(&block);
+    service_manager::notify(State::Serving);
 
     signals.stop().await;
+    service_manager::notify(State::Stopping);
     tracing::info!("told to stop: requests that are under way are answered");
     spawn_local(async move {
         signals.stop_at_once().await;
