@@ -34,6 +34,8 @@ main() {
   if [ "${ZONAL_FRESH_INSIDE:-}" != yes ]; then
     ZONAL_FRESH_INSIDE=yes exec unshare --mount --pid --fork --kill-child "$0" "$suite" "$folder" "$@"
   fi
+  mount --make-rprivate /
+  mount -t proc proc /proc
   make_root "$suite" "$folder"
   local failed=0 rows=() step
   for step; do
@@ -62,7 +64,6 @@ make_root() {
   [ -d "$folder$clone" ] || git clone --quiet "file://$top" "$folder$clone"
   git -C "$folder$clone" fetch --quiet "file://$top" HEAD
   git -C "$folder$clone" checkout --quiet --force FETCH_HEAD
-  mount --make-rprivate /
   mount --bind "$folder" "$folder"
   mount -t proc proc "$folder/proc"
   mount --rbind /sys "$folder/sys"
@@ -74,7 +75,7 @@ make_root() {
 measured() {
   local folder=$1 step=$2 before after start cpu_before cpu end log=$1/root/$2.log status=0
   before=$(used "$folder") start=$SECONDS cpu_before=$(cpu_of_children)
-  "step_$step" "$folder" > >(tee "$log") 2>&1 || status=$?
+  "step_$step" "$folder" 2>&1 | tee "$log" || status=$?
   after=$(used "$folder") cpu=$(($(cpu_of_children) - cpu_before))
   end=$(grep -E '^([0-9]+ passed, |ready$)' "$log" | tail -n 1) || end="it did not come to its end"
   rows+=("| \`make $step\` | $((SECONDS - start)) s | $cpu s | $before MiB | $after MiB | $end |")
