@@ -99,6 +99,8 @@ step_run() {
   # `make` ends with what it runs.
   pkill -TERM -x zonal
   wait "$pid" || true
+  # The device that it made: 8 GiB, and the user's to keep or remove.
+  rm -rf "$1$clone/zonal-data"
 }
 
 is_ready() {

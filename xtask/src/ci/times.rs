@@ -5,7 +5,6 @@
 
 use std::fmt;
 use std::fs;
-use std::ops::Sub;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -98,8 +97,7 @@ fn grown(kept: &str, state: State, (stage, cost): (&str, Cost)) -> Option<String
     let rows: Vec<Row> = kept.lines().skip(1).filter_map(Row::read).collect();
     let before = rows.iter().rfind(is_same)?;
     let cpu = cost.cpu.as_secs_f64();
-    let has_grown =
-        before.cpu_seconds * GROWTH < cpu && NOISE_SECONDS < cpu.sub(before.cpu_seconds);
+    let has_grown = before.cpu_seconds * GROWTH < cpu && NOISE_SECONDS < cpu - before.cpu_seconds;
     has_grown.then(|| {
         let Row { commit, cpu_seconds, .. } = before;
         format!("{stage} grew: {cpu:.1} s of CPU, {cpu_seconds:.1} s at {commit} ({KEPT})")
@@ -109,7 +107,7 @@ fn grown(kept: &str, state: State, (stage, cost): (&str, Cost)) -> Option<String
 /// Adds a row for each stage. False when they cannot be written.
 pub(super) fn keep(root: &Path, state: State, costs: &[(&str, Cost)]) -> bool {
     let path = root.join(KEPT);
-    let commit = crate::commit(root).replace(" of ", ",").replace(", with changes", "+");
+    let commit = columns(&crate::commit(root));
     let mut text = fs::read_to_string(&path).unwrap_or_else(|_| HEAD.to_owned());
     for (stage, Cost { wall, cpu }) in costs {
         let (wall, cpu) = (wall.as_secs_f64(), cpu.as_secs_f64());
@@ -117,6 +115,16 @@ pub(super) fn keep(root: &Path, state: State, costs: &[(&str, Cost)]) -> bool {
     }
     let written = fs::write(&path, text);
     written.inspect_err(|error| eprintln!("{KEPT}: {error}")).is_ok()
+}
+
+/// The first two columns of a row: a commit that had changes beside it has a `+` behind it.
+fn columns(commit: &str) -> String {
+    let (commit, mark) = match commit.strip_suffix(", with changes") {
+        Some(commit) => (commit, "+"),
+        None => (commit, ""),
+    };
+    let (commit, day) = commit.split_once(" of ").unwrap_or((commit, ""));
+    format!("{commit}{mark},{day}")
 }
 
 /// A row of the file, as far as it is compared.
@@ -139,7 +147,13 @@ impl<'a> Row<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cost, Duration, HEAD, State, grown, ticks_of_children};
+    use super::{Cost, Duration, HEAD, State, columns, grown, ticks_of_children};
+
+    #[test]
+    fn a_row_says_of_which_commit_it_is_and_whether_that_was_changed() {
+        assert_eq!(columns("bf9e271 of 2026-11-23"), "bf9e271,2026-11-23");
+        assert_eq!(columns("bf9e271 of 2026-11-23, with changes"), "bf9e271+,2026-11-23");
+    }
 
     #[test]
     fn the_time_of_children_stands_behind_a_name_with_anything_in_it() {
