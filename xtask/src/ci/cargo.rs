@@ -3,6 +3,7 @@
 //! All of them build with the profile [`PROFILE`], and tests without `--package`: a package by itself takes its dependencies
 //! with fewer features, so that they would be compiled once more.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -49,13 +50,13 @@ pub(super) fn test(root: &Path) -> Outcome {
 /// Against a real S3 server.
 pub(super) fn test_origin(root: &Path, versitygw: &Path) -> Outcome {
     let mut command = command(root, "test", &["--test", "versitygw"]);
-    outcome(command.env("ZONAL_VERSITYGW", versitygw))
+    chosen(command.env("ZONAL_VERSITYGW", versitygw))
 }
 
 /// With real NBD clients: the block device, and the server over memory.
 pub(super) fn test_nbd(root: &Path) -> Outcome {
     let mut command = command(root, "test", &["--test", "binary", "--test", "served", "real::"]);
-    outcome(command.env("ZONAL_NBD_CLIENTS", "1"))
+    chosen(command.env("ZONAL_NBD_CLIENTS", "1"))
 }
 
 /// More histories than the stage `tests` plays: some bugs were first found hundreds of seeds on.
@@ -63,7 +64,7 @@ pub(super) fn seeds(root: &Path) -> Outcome {
     let mut command = command(root, "test", &["--test", "seeds", "--test", "block", "no_history"]);
     command.env("ZONAL_SIM_SEEDS", "2000").env("ZONAL_SIM_DRIVE_SEEDS", "300");
     command.env("ZONAL_SIM_POLICY_SEEDS", "100").env("ZONAL_SIM_BLOCK_SEEDS", "1000");
-    outcome(&mut command)
+    chosen(&mut command)
 }
 
 /// No default member: it builds other caches.
@@ -77,7 +78,7 @@ pub(super) fn peers(root: &Path) -> Outcome {
 /// In a build of their own: nothing that is served is ever built with them.
 pub(super) fn planted(root: &Path) -> Outcome {
     let simulator = ["--package", "zonal-sim", "--features", "planted-bugs"];
-    built(root, "test", &[&simulator[..], &["--test", "planted"]].concat())
+    chosen(&mut command(root, "test", &[&simulator[..], &["--test", "planted"]].concat()))
 }
 
 /// Private items too: a link in a comment that leads nowhere misleads those who repair the code.
@@ -116,6 +117,37 @@ pub(super) fn outcome(command: &mut Command) -> Outcome {
     }
 }
 
+/// Tests that are chosen by name: each program that is started must have some, for a name that fits nothing passes as well.
+fn chosen(command: &mut Command) -> Outcome {
+    let mut child = match command.stdout(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            eprintln!("{command:?} did not start: {error}");
+            return Outcome::Failed;
+        }
+    };
+    let output = child.stdout.take().map(BufReader::new);
+    let mut passed = Vec::new();
+    for line in output.into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
+        println!("{line}");
+        passed.extend(tests_passed(&line));
+    }
+    let has_run = !passed.is_empty() && passed.iter().all(|count| 0 < *count);
+    if !has_run {
+        eprintln!("{command:?}: a program ran no test");
+    }
+    match child.wait() {
+        Ok(status) if status.success() && has_run => Outcome::Passed,
+        _ => Outcome::Failed,
+    }
+}
+
+/// Of the line in which a program sums up its tests: how many passed.
+fn tests_passed(line: &str) -> Option<u32> {
+    let (_, rest) = line.strip_prefix("test result: ")?.split_once(". ")?;
+    rest.split_once(" passed")?.0.parse().ok()
+}
+
 /// Distributions ship `rustfmt` and `clippy` apart from the compiler: without them the stage is
 /// skipped, for whoever builds from such a machine can do nothing about it.
 fn missing_component(root: &Path, subcommand: &str, component: &str) -> Option<Outcome> {
@@ -129,4 +161,26 @@ fn missing_component(root: &Path, subcommand: &str, component: &str) -> Option<O
         "the Rust component {component} is missing: install it from your distribution or with \
          `rustup component add {component}`"
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Command, Outcome, chosen, tests_passed};
+
+    #[track_caller]
+    fn check(printed: &str, expected: &Outcome) {
+        let mut command = Command::new("printf");
+        assert_eq!(&chosen(command.arg(printed)), expected, "{printed}");
+    }
+
+    #[test]
+    fn names_that_choose_no_test_fail() {
+        let some = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 9 filtered out; finished in 0.71s";
+        let none = some.replace("3 passed", "0 passed");
+        assert_eq!(tests_passed(some), Some(3));
+        check(&format!("running 3 tests\n{some}\n"), &Outcome::Passed);
+        check(&format!("{some}\n{none}\n"), &Outcome::Failed);
+        check("nothing at all\n", &Outcome::Failed);
+        assert_eq!(chosen(&mut Command::new("no-such-program")), Outcome::Failed);
+    }
 }
