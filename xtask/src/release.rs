@@ -11,7 +11,9 @@ use std::process::Command;
 use crate::{ci, setup};
 
 /// Below the target folder: `target/release/zonal` is cargo's, and would be put there anew by its next build.
-const SHIPPED: &str = "shipped";
+pub(crate) const SHIPPED: &str = "shipped";
+/// Beside the program.
+const SYMBOLS: &str = "zonal.debug";
 
 pub(crate) fn run(root: &Path) -> bool {
     match build(root) {
@@ -33,25 +35,49 @@ fn build(root: &Path) -> Result<String, String> {
     if !status.success() {
         return Err("it does not build".into());
     }
-    let built = ci::target(root).join("release/zonal");
     let folder = ci::target(root).join(SHIPPED);
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    objcopy(&folder, &["--only-keep-debug"], (&built, "zonal.debug"))?;
-    // Named in the program by its name alone, with a checksum: so it is made first, and looked for from its folder.
-    let words = ["--strip-all", "--add-gnu-debuglink=zonal.debug"];
-    objcopy(&folder, &words, (&built, "zonal"))?;
+    split(&ci::target(root).join("release/zonal"), &folder)?;
     let size = |name: &str| fs::metadata(folder.join(name)).map_or(0, |file| file.len() >> 20);
     Ok(format!(
-        "{}: {} MiB; its symbols, zonal.debug: {} MiB",
+        "{}: {} MiB; its symbols, {SYMBOLS}: {} MiB",
         folder.join("zonal").display(),
         size("zonal"),
-        size("zonal.debug")
+        size(SYMBOLS)
     ))
 }
 
-/// `objcopy` is a part of binutils, without which nothing could be linked.
-fn objcopy(folder: &Path, words: &[&str], (from, to): (&Path, &str)) -> Result<(), String> {
-    let mut command = Command::new("objcopy");
-    command.args(words).arg(from).arg(to).current_dir(folder);
-    setup::run_quietly(&mut command).map(drop)
+/// Makes a program without symbols, and a file with nothing else, in `folder`.
+fn split(built: &Path, folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    binutils("objcopy", folder, &["--only-keep-debug", &built.to_string_lossy(), SYMBOLS])?;
+    // Named in the program by its name alone, with a checksum: so it is made first, and looked for from its folder.
+    let link = format!("--add-gnu-debuglink={SYMBOLS}");
+    let words = ["--strip-all", &link, &built.to_string_lossy(), "zonal"];
+    binutils("objcopy", folder, &words).map(drop)
+}
+
+/// Splits a program, and checks that it runs without its symbols, names them, and that they are where they ought to be.
+pub(crate) fn verify(built: &Path, folder: &Path) -> Result<(), String> {
+    split(built, folder)?;
+    setup::run_quietly(Command::new(folder.join("zonal")).arg("--version"))?;
+    let sections = |name| binutils("readelf", folder, &["--sections", "--wide", name]);
+    let (program, symbols) = (sections("zonal")?, sections(SYMBOLS)?);
+    for (file, text, section, is_wanted) in [
+        ("zonal", &program, ".symtab", false),
+        ("zonal", &program, ".debug_line", false),
+        ("zonal", &program, ".gnu_debuglink", true),
+        (SYMBOLS, &symbols, ".symtab", true),
+        (SYMBOLS, &symbols, ".debug_line", true),
+    ] {
+        if text.contains(section) != is_wanted {
+            let has = if is_wanted { "lacks" } else { "still has" };
+            return Err(format!("{file} {has} {section}"));
+        }
+    }
+    Ok(())
+}
+
+/// A program of binutils, without which gcc links nothing.
+fn binutils(program: &str, folder: &Path, words: &[&str]) -> Result<String, String> {
+    setup::run_quietly(Command::new(program).args(words).current_dir(folder))
 }

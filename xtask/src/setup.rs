@@ -82,8 +82,13 @@ impl Status {
 /// Where a tool is, or why it is not, as the last set-up wrote it down.
 pub(crate) fn ready(root: &Path, tool: &str) -> Result<String, String> {
     let Status(lines) = Status::read(root);
-    let line = lines.get(tool).ok_or_else(|| format!("{tool} is not set up: run `make test`"))?;
+    let line = lines
+        .get(tool)
+        .ok_or_else(|| format!("{tool} is not set up: run `cargo xtask setup --rest`"))?;
     match line.split_once(' ') {
+        Some(("ready", path)) if path.starts_with(TOOLS) && !root.join(path).exists() => {
+            Err(format!("{tool}: {path} is gone: run `cargo xtask setup --rest`"))
+        }
         Some(("ready", path)) => Ok(path.to_owned()),
         Some((_, why)) => Err(format!("{tool}: {why}")),
         None => Err(format!("{tool}: {STATUS} has no such line")),
@@ -132,14 +137,20 @@ mod tests {
     fn the_status_tells_where_a_tool_is_or_why_it_is_not() {
         let root = std::env::temp_dir().join(format!("zonal-status-{}", std::process::id()));
         fs::create_dir_all(root.join(".tools")).unwrap();
-        let status = "clients ready .tools/venv/bin/python\nfio skipped install it\n";
+        let status =
+            "clients ready .tools/venv/bin/python\nopenssl ready openssl\nfio skipped install it\n";
         fs::write(root.join(STATUS), status).unwrap();
-        let found = ["clients", "fio", "versitygw"].map(|tool| ready(&root, tool));
+        let found = ["clients", "openssl", "fio", "versitygw"].map(|tool| ready(&root, tool));
         fs::remove_dir_all(&root).unwrap();
-        let [clients, fio, versitygw] = found;
-        assert_eq!(clients, Ok(".tools/venv/bin/python".to_owned()));
+        let [clients, openssl, fio, versitygw] = found;
+        let gone = "clients: .tools/venv/bin/python is gone: run `cargo xtask setup --rest`";
+        assert_eq!(clients, Err(gone.to_owned()));
+        assert_eq!(openssl, Ok("openssl".to_owned()));
         assert_eq!(fio, Err("fio: install it".to_owned()));
-        assert_eq!(versitygw, Err("versitygw is not set up: run `make test`".to_owned()));
+        assert_eq!(
+            versitygw,
+            Err("versitygw is not set up: run `cargo xtask setup --rest`".to_owned())
+        );
     }
 
     #[test]

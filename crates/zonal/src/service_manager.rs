@@ -27,7 +27,9 @@ pub(crate) fn notify(state: State) {
         State::ReloadRefused => {
             sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(REFUSED)])
         }
-        State::Stopping => sd_notify::notify(&[NotifyState::Stopping]),
+        State::Stopping => {
+            sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("stopping")])
+        }
     };
     if let Err(error) = sent {
         tracing::warn!(%error, "the service manager (NOTIFY_SOCKET) could not be notified");

@@ -6,15 +6,25 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use super::Outcome;
+use crate::setup;
 
 /// How all stages build: Cargo.toml says what it is.
 pub(super) const PROFILE: &str = "gate";
 
-/// Where cargo puts what it builds.
+/// Where cargo puts what it builds, as it says itself: files and variables of several names decide that.
 pub(crate) fn target(root: &Path) -> PathBuf {
-    root.join(std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from))
+    static TARGET: OnceLock<PathBuf> = OnceLock::new();
+    let ask = || {
+        let mut command = cargo(root);
+        command.args(["metadata", "--format-version", "1", "--no-deps", "--offline"]);
+        let told = setup::run_quietly(&mut command).unwrap_or_default();
+        let (_, rest) = told.split_once("\"target_directory\":\"")?;
+        rest.split_once('"').map(|(path, _)| PathBuf::from(path))
+    };
+    TARGET.get_or_init(|| ask().unwrap_or_else(|| root.join("target"))).clone()
 }
 
 /// The binary that tests drive: built with the tests.
@@ -44,7 +54,7 @@ pub(super) fn build(root: &Path) -> Outcome {
 }
 
 pub(super) fn test(root: &Path) -> Outcome {
-    built(root, "test", &[])
+    built(root, "test", &["--no-fail-fast"])
 }
 
 /// Against a real S3 server.
@@ -96,6 +106,13 @@ fn built(root: &Path, subcommand: &str, arguments: &[&str]) -> Outcome {
 pub(super) fn command(root: &Path, subcommand: &str, arguments: &[&str]) -> Command {
     let mut command = cargo(root);
     command.args([subcommand, "--profile", PROFILE]).args(arguments);
+    // What somebody set for tests of their own would make these fewer.
+    let is_ours = |name: &str| {
+        ["ZONAL_", "PROPTEST_"].iter().any(|start| name.starts_with(start)) || name == "SLOW_TESTS"
+    };
+    std::env::vars().filter(|(name, _)| is_ours(name)).for_each(|(name, _)| {
+        command.env_remove(name);
+    });
     command
 }
 
@@ -128,7 +145,9 @@ fn chosen(command: &mut Command) -> Outcome {
     };
     let output = child.stdout.take().map(BufReader::new);
     let mut passed = Vec::new();
-    for line in output.into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
+    // A test may print any bytes.
+    for line in output.into_iter().flat_map(|output| output.split(b'\n')).map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
         println!("{line}");
         passed.extend(tests_passed(&line));
     }

@@ -1,7 +1,8 @@
 //! The stages that start `zonal serve` and drive it with real S3 clients.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::{Outcome, cargo};
 use crate::setup;
@@ -61,17 +62,28 @@ fn run(root: &Path, tools: &[&str], script: &str, words: &[&str]) -> Outcome {
     }
     let mut command = Command::new(python);
     command.arg(root.join("tests/clients").join(script)).arg("--zonal").arg(cargo::binary(root));
-    command.args(words).current_dir(root);
-    match command.status() {
-        Ok(status) if status.code() == Some(CANNOT) => {
-            Outcome::Skipped(format!("{script} cannot run on this machine: it says why"))
-        }
-        Ok(status) if status.success() => Outcome::Passed,
-        Ok(_) => Outcome::Failed,
+    command.args(words).current_dir(root).env("PYTHONUNBUFFERED", "1");
+    follow(&mut command)
+}
+
+/// Runs a script, and hands on what it says: the last line is the reason when it cannot run.
+fn follow(command: &mut Command) -> Outcome {
+    let mut child = match command.stdout(Stdio::piped()).spawn() {
+        Ok(child) => child,
         Err(error) => {
             eprintln!("{command:?} did not start: {error}");
-            Outcome::Failed
+            return Outcome::Failed;
         }
+    };
+    let (output, mut last) = (child.stdout.take().map(BufReader::new), String::new());
+    for line in output.into_iter().flat_map(|output| output.split(b'\n')).map_while(Result::ok) {
+        last = String::from_utf8_lossy(&line).into_owned();
+        println!("{last}");
+    }
+    match child.wait() {
+        Ok(status) if status.code() == Some(CANNOT) => Outcome::Skipped(last),
+        Ok(status) if status.success() => Outcome::Passed,
+        _ => Outcome::Failed,
     }
 }
 

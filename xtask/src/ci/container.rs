@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::{Outcome, cargo};
+use crate::release::SHIPPED;
 
 const CONTAINERFILE: &str = "packaging/Containerfile";
 
@@ -39,6 +40,7 @@ fn verify(root: &Path) -> Result<(), String> {
     check_sources(root, &copied)?;
     check_manifests(root, &copied)?;
     check_compiler(root, &instructions)?;
+    check_release(&instructions)?;
     check_user(&instructions)?;
     check_commands(root, &instructions)
 }
@@ -116,6 +118,20 @@ fn check_compiler(root: &Path, instructions: &[(String, String)]) -> Result<(), 
     match images.clone().any(|image| image.contains(&format!("/rust:{needed}-"))) {
         true => Ok(()),
         false => Err(format!("no stage is FROM an image of Rust {needed}")),
+    }
+}
+
+/// It has the program that `make release` makes.
+fn check_release(instructions: &[(String, String)]) -> Result<(), String> {
+    let made = "cargo run --locked --package xtask -- release";
+    let built = format!("/build/target/{SHIPPED}/zonal");
+    let is_made = instructions.iter().any(|(name, words)| name == "RUN" && words == made);
+    let is_taken = instructions.iter().any(|(name, words)| {
+        name == "COPY" && words.starts_with("--from=") && words.split(' ').any(|word| word == built)
+    });
+    match is_made && is_taken {
+        true => Ok(()),
+        false => Err(format!("it does not RUN {made} and COPY {built} from there")),
     }
 }
 

@@ -1,22 +1,24 @@
 //! What stages cost, and which of them grew.
 //!
 //! `docs/results/gate-times.csv` has a row for each stage of each run that was kept (`--keep-times`). Every run is compared with
-//! the newest rows of a run that began in the same state, and a stage that grew by half is named.
+//! the newest rows of such a machine for a run that began in the same state. A stage that grew by half is named.
 
 use std::fmt;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Kept in the repository: the rows of a run that was slower than it ought to be are seen in a review.
 const KEPT: &str = "docs/results/gate-times.csv";
-const HEAD: &str = "commit,day,state,stage,wall_s,cpu_s\n";
+const HEAD: &str = "commit,day,machine,state,stage,wall_s,cpu_s\n";
 
 /// Clock ticks of `/proc` in a second: USER_HZ, which is 100 on every architecture that Zonal builds on.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// What is below this is noise whatever its ratio, in seconds of the processors. 5: a busy neighbour costs as much.
-const NOISE_SECONDS: f64 = 5.0;
+/// What is below this is noise whatever its ratio. 5 s of the processors and 15 s of the clock: a busy neighbour costs as much.
+const CPU_NOISE_SECONDS: f64 = 5.0;
+const WALL_NOISE_SECONDS: f64 = 15.0;
 
 /// A stage grew if it takes this many times what it took.
 const GROWTH: f64 = 1.5;
@@ -86,35 +88,59 @@ fn ticks_of_children(stat: &str) -> u64 {
     fields.filter_map(|field| field.parse::<u64>().ok()).fold(0, u64::saturating_add)
 }
 
-/// A line for each stage that takes at least half as much again as the newest kept run that began in the same state.
+/// What is to be said of the times of a run: each stage that grew, and with what it was compared.
 pub(super) fn compare(root: &Path, state: State, costs: &[(&str, Cost)]) -> Vec<String> {
-    let kept = fs::read_to_string(root.join(KEPT)).unwrap_or_default();
-    costs.iter().filter_map(|(stage, cost)| grown(&kept, state, (stage, *cost))).collect()
+    match read(root) {
+        Ok(kept) => told(&kept, &machine(), state, costs),
+        Err(why) => vec![format!("times are not compared: {why}")],
+    }
 }
 
-fn grown(kept: &str, state: State, (stage, cost): (&str, Cost)) -> Option<String> {
-    let is_same = |row: &&Row| row.state == state.name() && row.stage == stage;
+fn told(kept: &str, machine: &str, state: State, costs: &[(&str, Cost)]) -> Vec<String> {
+    let is_such = |row: &&Row| row.machine == machine && row.state == state.name();
     let rows: Vec<Row> = kept.lines().skip(1).filter_map(Row::read).collect();
-    let before = rows.iter().rfind(is_same)?;
-    let cpu = cost.cpu.as_secs_f64();
-    let has_grown = before.cpu_seconds * GROWTH < cpu && NOISE_SECONDS < cpu - before.cpu_seconds;
-    has_grown.then(|| {
-        let Row { commit, cpu_seconds, .. } = before;
-        format!("{stage} grew: {cpu:.1} s of CPU, {cpu_seconds:.1} s at {commit} ({KEPT})")
-    })
+    let before = |stage| rows.iter().filter(is_such).rfind(|row| row.stage == stage);
+    let pairs = costs.iter().filter_map(|(stage, cost)| Some((before(*stage)?, *cost)));
+    let pairs: Vec<(&Row, Cost)> = pairs.collect();
+    let mut lines: Vec<String> = pairs.iter().filter_map(|(row, cost)| row.grown(*cost)).collect();
+    let (compared, all, state) = (pairs.len(), costs.len(), state.name());
+    lines.push(format!("times of {compared} of {all} stages compared: {state}, {machine}, {KEPT}"));
+    lines
 }
 
 /// Adds a row for each stage. False when they cannot be written.
 pub(super) fn keep(root: &Path, state: State, costs: &[(&str, Cost)]) -> bool {
-    let path = root.join(KEPT);
-    let commit = columns(&crate::commit(root));
-    let mut text = fs::read_to_string(&path).unwrap_or_else(|_| HEAD.to_owned());
-    for (stage, Cost { wall, cpu }) in costs {
+    let (commit, machine, state) = (columns(&crate::commit(root)), machine(), state.name());
+    let rows = costs.iter().map(|(stage, Cost { wall, cpu })| {
         let (wall, cpu) = (wall.as_secs_f64(), cpu.as_secs_f64());
-        text += &format!("{commit},{},{stage},{wall:.1},{cpu:.1}\n", state.name());
+        format!("{commit},{machine},{state},{stage},{wall:.1},{cpu:.1}\n")
+    });
+    let added: String = rows.collect();
+    // What cannot be read is not written over.
+    let written = read(root).and_then(|kept| {
+        let end = if kept.ends_with('\n') { "" } else { "\n" };
+        fs::write(root.join(KEPT), format!("{kept}{end}{added}")).map_err(|e| e.to_string())
+    });
+    written.inspect_err(|why| eprintln!("{KEPT}: {why}")).is_ok()
+}
+
+/// All rows that are kept.
+fn read(root: &Path) -> Result<String, String> {
+    match fs::read_to_string(root.join(KEPT)) {
+        Ok(text) if text.starts_with(HEAD) => Ok(text),
+        Ok(_) => Err(format!("{KEPT} does not begin with {HEAD}")),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(HEAD.to_owned()),
+        Err(error) => Err(format!("{KEPT}: {error}")),
     }
-    let written = fs::write(&path, text);
-    written.inspect_err(|error| eprintln!("{KEPT}: {error}")).is_ok()
+}
+
+/// The processor and how many of it: times of others cannot be compared.
+fn machine() -> String {
+    let told = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = told.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or(std::env::consts::ARCH, |(_, model)| model.trim());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{cores} x {}", model.replace(',', " "))
 }
 
 /// The first two columns of a row: a commit that had changes beside it has a `+` behind it.
@@ -127,27 +153,43 @@ fn columns(commit: &str) -> String {
     format!("{commit}{mark},{day}")
 }
 
-/// A row of the file, as far as it is compared.
+/// A row of the file.
 struct Row<'a> {
     commit: &'a str,
+    machine: &'a str,
     state: &'a str,
     stage: &'a str,
+    wall_seconds: f64,
     cpu_seconds: f64,
 }
 
 impl<'a> Row<'a> {
     fn read(line: &'a str) -> Option<Self> {
-        let mut fields = line.split(',');
-        let (commit, _day, state, stage) =
-            (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-        let _wall = fields.next()?;
-        Some(Self { commit, state, stage, cpu_seconds: fields.next()?.parse().ok()? })
+        let fields: Vec<&str> = line.split(',').collect();
+        let [commit, _day, machine, state, stage, wall, cpu] = fields[..] else { return None };
+        let (wall_seconds, cpu_seconds) = (wall.parse().ok()?, cpu.parse().ok()?);
+        Some(Self { commit, machine, state, stage, wall_seconds, cpu_seconds })
+    }
+
+    /// What is said of the stage when it takes half as much again.
+    fn grown(&self, cost: Cost) -> Option<String> {
+        let (wall, cpu) = (cost.wall.as_secs_f64(), cost.cpu.as_secs_f64());
+        let has = |before: f64, now: f64, noise| before * GROWTH < now && noise < now - before;
+        let has_grown = has(self.cpu_seconds, cpu, CPU_NOISE_SECONDS)
+            || has(self.wall_seconds, wall, WALL_NOISE_SECONDS);
+        has_grown.then(|| {
+            let Row { commit, stage, wall_seconds, cpu_seconds, .. } = self;
+            format!(
+                "{stage} GREW: {wall:.1} s and {cpu:.1} s of CPU, {wall_seconds:.1} s and \
+                 {cpu_seconds:.1} s at {commit}"
+            )
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Cost, Duration, HEAD, State, columns, grown, ticks_of_children};
+    use super::{Cost, Duration, HEAD, Row, State, columns, machine, ticks_of_children, told};
 
     #[test]
     fn a_row_says_of_which_commit_it_is_and_whether_that_was_changed() {
@@ -165,18 +207,31 @@ mod tests {
     #[test]
     fn a_stage_that_grew_by_half_since_the_newest_kept_run_is_named() {
         let kept = format!(
-            "{HEAD}aaa,2026-01-01,built,tests,90,100\nbbb,2026-01-02,built,tests,20,20.0\n\
-             bbb,2026-01-02,fresh,tests,200,400\nbbb,2026-01-02,built,fmt,1,1\n"
+            "{HEAD}aaa,2026-01-01,m,built,tests,90,100\nbbb,2026-01-02,m,built,tests,60,20.0\n\
+             bbb,2026-01-02,m,fresh,tests,200,400\nbbb,2026-01-02,m,built,fmt,1,1\n\
+             ccc,2026-01-03,other,built,tests,1,1\n"
         );
-        let check = |state, stage, seconds| {
-            let cost = Cost { wall: Duration::ZERO, cpu: Duration::from_secs(seconds) };
-            grown(&kept, state, (stage, cost))
+        let check = |state, stage, (wall, cpu)| {
+            let cost = Cost { wall: Duration::from_secs(wall), cpu: Duration::from_secs(cpu) };
+            let mut lines = told(&kept, "m", state, &[(stage, cost)]);
+            let compared = lines.pop().expect("it is said what was compared");
+            (lines, compared.starts_with("times of 1 of 1"))
         };
-        let named = check(State::Built, "tests", 31).expect("it grew by more than half");
-        assert!(named.starts_with("tests grew: 31.0 s of CPU, 20.0 s at bbb"), "{named}");
-        assert_eq!(check(State::Built, "tests", 29), None);
-        assert_eq!(check(State::Fresh, "tests", 500), None);
-        assert_eq!(check(State::Built, "fmt", 4), None, "so little is noise");
-        assert_eq!(check(State::Built, "new", 400), None, "there is nothing to compare it with");
+        let (named, _) = check(State::Built, "tests", (60, 31));
+        assert_eq!(named, ["tests GREW: 60.0 s and 31.0 s of CPU, 60.0 s and 20.0 s at bbb"]);
+        assert_eq!(check(State::Built, "tests", (91, 20)).0.len(), 1, "waiting counts as well");
+        assert_eq!(check(State::Built, "tests", (89, 29)), (vec![], true));
+        assert_eq!(check(State::Fresh, "tests", (300, 500)), (vec![], true));
+        assert_eq!(check(State::Built, "fmt", (9, 4)), (vec![], true), "so little is noise");
+        assert_eq!(check(State::Built, "new", (9, 400)), (vec![], false), "nothing to compare");
+    }
+
+    #[test]
+    fn every_row_that_is_kept_can_be_read() {
+        let kept = include_str!("../../../docs/results/gate-times.csv");
+        assert!(kept.starts_with(HEAD) && !machine().contains(','));
+        for line in kept.lines().skip(1) {
+            assert!(Row::read(line).is_some(), "{line}");
+        }
     }
 }

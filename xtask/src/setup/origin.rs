@@ -58,7 +58,11 @@ fn build(root: &Path, go: &Path) -> Result<(), String> {
     let mut install = Command::new(go);
     // Modules are read-only unless told otherwise, and could not be removed.
     install.args(["install", "-modcacherw", "-trimpath", "-ldflags=-s -w"]);
-    install.arg(format!("{PACKAGE}@{VERSION}")).current_dir(root).env("GOFLAGS", "");
+    install
+        .arg(format!("{PACKAGE}@{VERSION}"))
+        .current_dir(root)
+        .env("GOENV", "off")
+        .env("GOFLAGS", "");
     install.env("GOBIN", root.join(".tools/bin")).env("GOTOOLCHAIN", "local");
     install.env("GOMODCACHE", scratch.join("modules")).env("GOCACHE", scratch.join("cache"));
     run_quietly(&mut install).map(drop)

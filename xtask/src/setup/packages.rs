@@ -123,7 +123,7 @@ fn asked() -> bool {
     print!("setup: install them now? [y/N] ");
     let mut answer = String::new();
     let read = std::io::stdout().flush().and_then(|()| std::io::stdin().read_line(&mut answer));
-    read.is_ok() && ["y", "yes"].contains(&answer.trim())
+    read.is_ok() && ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
 }
 
 /// All at once; each by itself when that fails, so that one which this release of Debian lacks costs no other.

@@ -30,10 +30,15 @@ impl Drop for VersityGw {
 
 fn find_binary() -> Option<PathBuf> {
     let named = std::env::var_os("ZONAL_VERSITYGW").map(PathBuf::from);
+    if let Some(named) = named {
+        // Whoever names one wants it tried: skipping would look like success.
+        assert!(named.is_file(), "ZONAL_VERSITYGW: there is no {}", named.display());
+        return Some(named);
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).map(|folder| folder.join("versitygw"));
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/bin/versitygw");
-    named.into_iter().chain(on_path).chain([tools]).find(|file| file.is_file())
+    on_path.chain([tools]).find(|file| file.is_file())
 }
 
 impl VersityGw {

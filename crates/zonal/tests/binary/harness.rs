@@ -29,7 +29,7 @@ pub(crate) fn zonal(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));
     command.current_dir(folder).stdin(Stdio::null());
     for (name, _) in std::env::vars() {
-        if name.starts_with("ZONAL_") || name.starts_with("AWS_") {
+        if name.starts_with("ZONAL_") || name.starts_with("AWS_") || name == "NOTIFY_SOCKET" {
             command.env_remove(name);
         }
     }
