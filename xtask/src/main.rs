@@ -1,10 +1,12 @@
-//! The project's own commands: `cargo xtask ci`, `tidy`, `setup`, `release`, `test-zoned` and `zoned-f2fs`.
+//! The project's own commands: `cargo xtask ci`, `tidy`, `compare`, `record`, `setup`, `release`, `test-zoned` and
+//! `zoned-f2fs`.
 //!
 //! Uses: nothing, so that it compiles in seconds. Knows nothing of: how the crates work; it reads
-//! their text and runs `cargo`.
-//! Read in this order: `ci`, `tidy`, `rust_text`, `setup`, `release`, `zoned`.
+//! their text and runs `cargo` and what it builds.
+//! Read in this order: `ci`, `tidy`, `rust_text`, `compare`, `setup`, `release`, `zoned`.
 
 mod ci;
+mod compare;
 mod release;
 mod rust_text;
 mod setup;
@@ -21,6 +23,11 @@ usage: cargo xtask COMMAND
                  the stages of `make test`, the others (`make test-all`), or those that are named; --keep-times adds what
                  they took to docs/results/gate-times.csv
   tidy           the checks of the text alone
+  compare COMMIT [--seeds N]
+                 what behaves otherwise than at COMMIT: histories of N seeds (1000), reports, golden
+                 bytes, metrics, help and configurations
+  record [--seeds N]
+                 what `compare` writes down of the working tree, and where
   setup [--rest] the tools of `make test`, or of all stages: under .tools/, and Debian's packages with your consent
   release        target/shipped/zonal, and its symbols in a file beside it
   test-zoned [KERNEL|DRIVE|SUITE...]
@@ -39,6 +46,8 @@ fn main() -> ExitCode {
         ["tidy"] => exit_code(tidy::run(&root)),
         ["setup"] => exit_code(setup::run(&root, ci::Tier::Test)),
         ["setup", "--rest"] => exit_code(setup::run(&root, ci::Tier::Rest)),
+        ["compare", words @ ..] => compare::compare(&root, words),
+        ["record", words @ ..] => compare::record(&root, words),
         ["test-zoned", names @ ..] => zoned::named(&root, names),
         ["zoned-f2fs", words @ ..] => zoned::compare_with_f2fs(&root, words),
         _ => {

@@ -5,7 +5,7 @@
 
 mod crate_docs;
 mod crate_table;
-mod golden;
+pub(crate) mod golden;
 mod machine_paths;
 mod metrics;
 mod module_names;

@@ -5,12 +5,13 @@
 //! formatting does not count.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::Problem;
 use super::repository::Repository;
 use crate::rust_text::{RustText, is_identifier};
 
-const LIST: &str = "xtask/golden.txt";
+pub(crate) const LIST: &str = "xtask/golden.txt";
 const WORD: &str = "GOLDEN_V";
 
 /// Path and name of a constant.
@@ -57,6 +58,33 @@ fn found(repository: &Repository) -> BTreeMap<Key, (String, usize)> {
         }
     }
     found
+}
+
+/// Name and value of every constant in the tree at `root`, without comments and white space.
+pub(crate) fn values(root: &Path) -> Result<Vec<(String, String)>, String> {
+    let repository = Repository::read(root)?;
+    let mut values = Vec::new();
+    for (file, rust) in repository.rust().filter(|(file, _)| file.path.starts_with("crates/")) {
+        let source = file.text.as_deref().unwrap_or_default();
+        for (name, start, end) in constants(rust) {
+            values.push((name, value(&source[start..end], &rust.code[start..end])));
+        }
+    }
+    Ok(values)
+}
+
+/// What stands behind the `=` of a constant. Its type is left out: a name in it may change.
+fn value(source: &str, code: &str) -> String {
+    let start = code.find('=').map_or(0, |at| at + 1);
+    let lines = source[start..].lines().zip(code[start..].lines());
+    // A comment is blank in `code` to the end of its line.
+    let lines = lines.map(|(source, code)| match source.find("//") {
+        Some(at) if code[at..].trim().is_empty() => &source[..at],
+        _ => source,
+    });
+    let value: String = lines.flat_map(str::split_whitespace).collect();
+    // Whether a comma stands at the end depends on where the line was broken.
+    value.trim_end_matches(';').replace(",]", "]")
 }
 
 /// Names of the constants and the byte range of each, from its name to its semicolon.
@@ -117,7 +145,7 @@ fn listed(list: &str) -> (BTreeMap<Key, (String, usize)>, Vec<Problem>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Repository, check, hash};
+    use super::{Repository, RustText, check, hash, value};
 
     const FILE: &str = "crates/a/src/tests.rs";
     const CODE: &str = "const GOLDEN_V1: [u8; 2] = [1, 2];\nuse GOLDEN_V1;";
@@ -160,5 +188,12 @@ mod tests {
     fn names_around_the_word_are_whole() {
         let code = "static FOOTER_GOLDEN_V2_EMPTY: &[u8] = &[];";
         check_problems(code, "", &["FOOTER_GOLDEN_V2_EMPTY "]);
+    }
+
+    #[test]
+    fn a_value_has_neither_type_nor_comments_nor_formatting() {
+        let source = "A: [u8; N] = [\n    1, b'/', // one\n    // two\n    2,\n];";
+        let code = RustText::scan(source).code;
+        assert_eq!(value(source, &code), "[1,b'/',2]");
     }
 }
