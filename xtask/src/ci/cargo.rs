@@ -120,6 +120,15 @@ pub(super) fn command(root: &Path, subcommand: &str, arguments: &[&str]) -> Comm
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
+    // `cargo run` tells this program of its own package. Build scripts that look at these would run again, and what
+    // depends on them would be compiled anew, each time that cargo is called from here and from a shell in turn.
+    let is_of_xtask = |name: &str| {
+        let starts = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_NAME", "CARGO_CRATE_NAME"];
+        starts.iter().any(|start| name.starts_with(start)) || name == "CARGO_PRIMARY_PACKAGE"
+    };
+    std::env::vars().filter(|(name, _)| is_of_xtask(name)).for_each(|(name, _)| {
+        command.env_remove(name);
+    });
     command
 }
 

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// The programs that a tree may have. Older commits have the first only.
 pub(super) const PROGRAMS: [&str; 2] = ["zonal", "zonal-lab"];
@@ -28,10 +28,8 @@ pub(super) fn build(tree: &Path, target: &Path, destination: &Path) -> Result<()
         // The target folder outlives a commit: a program that is gone must not be taken for new.
         let _ = fs::remove_file(built.join(program));
     }
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
+    let status = crate::ci::cargo(tree)
         .args(["build", "--quiet", "--bins"])
-        .current_dir(tree)
         .env("CARGO_TARGET_DIR", target)
         .envs(SETTINGS)
         .stdin(Stdio::null())
