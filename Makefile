@@ -4,6 +4,9 @@ CARGO ?= cargo
 # The oldest Rust that builds this: `rust-version` of Cargo.toml.
 RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
+# `make test KEEP_TIMES=yes` adds a row for each stage to docs/results/gate-times.csv.
+KEEPING := $(if $(KEEP_TIMES),--keep-times)
+
 .DEFAULT_GOAL := help
 .PHONY: help run test test-all release test-zoned zoned-f2fs conformance clients tables soak bench toolchain
 
@@ -15,11 +18,11 @@ run: toolchain ## build Zonal and start its S3 endpoint with the defaults (127.0
 
 test: toolchain ## what a change must pass: installs test tools (those of the system with your consent), then checks and tests
 	@$(CARGO) xtask setup
-	@$(CARGO) xtask ci
+	@$(CARGO) xtask ci $(KEEPING)
 
 test-all: toolchain ## all that `make test` leaves out: zoned guests, all S3 clients, HTTPS, nodes, planted bugs, ...
 	@$(CARGO) xtask setup --rest
-	@$(CARGO) xtask ci --rest
+	@$(CARGO) xtask ci --rest $(KEEPING)
 
 release: toolchain ## build what is shipped: the whole program optimised as one, its symbols in a file apart
 	@$(CARGO) xtask release

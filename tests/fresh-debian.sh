@@ -12,6 +12,7 @@
 #
 # The clone is that of the commit that is checked out here. Name servers, certificates and this machine's Rust (without its
 # documentation) are copied. `CI` is set, so that set-up may install packages, and a skipped stage is a failure.
+# What the stages took is added to docs/results/gate-times.csv of the clone.
 # Prints a row for each step: wall time, CPU time of all processes, what the disk took, and how it ended. Exits with 1 if a
 # step failed.
 set -euo pipefail
@@ -24,7 +25,7 @@ readonly run_seconds_max=3600
 
 main() {
   if [ $# -lt 2 ] || [ "$(id -u)" != 0 ]; then
-    sed -n '4,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+    sed -n '4,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
     exit 2
   fi
   local suite=$1 folder=$2
@@ -63,7 +64,8 @@ make_root() {
   fi
   [ -d "$folder$clone" ] || git clone --quiet "file://$top" "$folder$clone"
   git -C "$folder$clone" fetch --quiet "file://$top" HEAD
-  git -C "$folder$clone" checkout --quiet --force FETCH_HEAD
+  # Not by force: what was kept of times in there stays.
+  git -C "$folder$clone" checkout --quiet --merge --detach FETCH_HEAD
   mount --bind "$folder" "$folder"
   mount -t proc proc "$folder/proc"
   mount --rbind /sys "$folder/sys"
@@ -128,7 +130,7 @@ inside() {
     [ -z "${!name:-}" ] || words+=("$name=${!name}")
   done
   chroot "$folder" /usr/bin/env -i HOME=/root PATH=/opt/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-    LANG=C.UTF-8 TERM=dumb CI=true ZONAL_CI_CLOSING=/root/closing "${words[@]}" /bin/sh -c 'cd "$0" && exec "$@"' "$clone" "$@"
+    LANG=C.UTF-8 TERM=dumb CI=true KEEP_TIMES=yes ZONAL_CI_CLOSING=/root/closing "${words[@]}" /bin/sh -c 'cd "$0" && exec "$@"' "$clone" "$@"
 }
 
 # MiB, without what is mounted in it.
