@@ -5,7 +5,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 
 use super::Outcome;
@@ -145,29 +145,31 @@ pub(super) fn outcome(command: &mut Command) -> Outcome {
 
 /// Tests that are chosen by name: each program that is started must have some, for a name that fits nothing passes as well.
 fn chosen(command: &mut Command) -> Outcome {
-    let mut child = match command.stdout(Stdio::piped()).spawn() {
-        Ok(child) => child,
-        Err(error) => {
-            eprintln!("{command:?} did not start: {error}");
-            return Outcome::Failed;
-        }
-    };
-    let output = child.stdout.take().map(BufReader::new);
     let mut passed = Vec::new();
-    // A test may print any bytes.
-    for line in output.into_iter().flat_map(|output| output.split(b'\n')).map_while(Result::ok) {
-        let line = String::from_utf8_lossy(&line);
-        println!("{line}");
-        passed.extend(tests_passed(&line));
-    }
+    let status = follow(command, |line| passed.extend(tests_passed(line)));
     let has_run = !passed.is_empty() && passed.iter().all(|count| 0 < *count);
     if !has_run {
         eprintln!("{command:?}: a program ran no test");
     }
-    match child.wait() {
-        Ok(status) if status.success() && has_run => Outcome::Passed,
+    match status {
+        Some(status) if status.success() && has_run => Outcome::Passed,
         _ => Outcome::Failed,
     }
+}
+
+/// Runs a command, and hands on each line that it prints. `None` if it did not start.
+pub(super) fn follow(command: &mut Command, mut hears: impl FnMut(&str)) -> Option<ExitStatus> {
+    let started = command.stdout(Stdio::piped()).spawn();
+    let mut child =
+        started.inspect_err(|error| eprintln!("{command:?} did not start: {error}")).ok()?;
+    let output = child.stdout.take().map(BufReader::new);
+    // A test may print any bytes.
+    for line in output.into_iter().flat_map(|output| output.split(b'\n')).map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        hears(&line);
+    }
+    child.wait().ok()
 }
 
 /// Of the line in which a program sums up its tests: how many passed.

@@ -1,8 +1,7 @@
 //! The stages that start `zonal serve` and drive it with real S3 clients.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use super::{Outcome, cargo};
 use crate::setup;
@@ -68,21 +67,10 @@ fn run(root: &Path, tools: &[&str], script: &str, words: &[&str]) -> Outcome {
 
 /// Runs a script, and hands on what it says: the last line is the reason when it cannot run.
 fn follow(command: &mut Command) -> Outcome {
-    let mut child = match command.stdout(Stdio::piped()).spawn() {
-        Ok(child) => child,
-        Err(error) => {
-            eprintln!("{command:?} did not start: {error}");
-            return Outcome::Failed;
-        }
-    };
-    let (output, mut last) = (child.stdout.take().map(BufReader::new), String::new());
-    for line in output.into_iter().flat_map(|output| output.split(b'\n')).map_while(Result::ok) {
-        last = String::from_utf8_lossy(&line).into_owned();
-        println!("{last}");
-    }
-    match child.wait() {
-        Ok(status) if status.code() == Some(CANNOT) => Outcome::Skipped(last),
-        Ok(status) if status.success() => Outcome::Passed,
+    let mut last = String::new();
+    match cargo::follow(command, |line| line.clone_into(&mut last)) {
+        Some(status) if status.code() == Some(CANNOT) => Outcome::Skipped(last),
+        Some(status) if status.success() => Outcome::Passed,
         _ => Outcome::Failed,
     }
 }

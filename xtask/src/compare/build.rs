@@ -13,7 +13,7 @@ pub(super) const PROGRAMS: [&str; 2] = ["zonal", "zonal-lab"];
 /// The profile `dev`, because every commit has it and it keeps debug assertions and overflow checks.
 /// Optimised, because histories and reports would take ten times as long. Without debug information
 /// and incremental files, because they only cost disk space here, and without optimisation over the units of a crate at its
-/// end, which is the default without them and a third of a build.
+/// end, which is the default without them and only costs time here.
 const SETTINGS: [(&str, &str); 4] = [
     ("CARGO_PROFILE_DEV_OPT_LEVEL", "2"),
     ("CARGO_PROFILE_DEV_DEBUG", "false"),

@@ -31,7 +31,7 @@ impl Drop for VersityGw {
 fn find_binary() -> Option<PathBuf> {
     let named = std::env::var_os("ZONAL_VERSITYGW").map(PathBuf::from);
     if let Some(named) = named {
-        // Whoever names one wants it tried: skipping would look like success.
+        // A named server is required: a skipped test would look like success.
         assert!(named.is_file(), "ZONAL_VERSITYGW: there is no {}", named.display());
         return Some(named);
     }
