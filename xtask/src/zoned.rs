@@ -89,8 +89,8 @@ pub(crate) fn named(root: &Path, names: &[&str]) -> ExitCode {
         }
     };
     if let Err(why) = ready(root) {
-        println!("skipped: {why}");
-        return ExitCode::SUCCESS;
+        eprintln!("{why}");
+        return ExitCode::FAILURE;
     }
     let releases: Vec<_> =
         RELEASES.iter().filter(|release| chosen.takes(release.version)).collect();

@@ -47,9 +47,6 @@ pub use play::Report;
 pub use shrink::{SHRINK_RUNS_MAX, Shrink, Shrunk};
 pub use violation::{Kind, Violation};
 
-/// The commit that this was built from, or `unknown`. What was not committed then does not show.
-pub const COMMIT: &str = env!("ZONAL_COMMIT");
-
 /// CRC-32C.
 pub(crate) const CHECKSUM: zonal_base::Checksum = zonal_base::Checksum(crc32c::crc32c_append);
 

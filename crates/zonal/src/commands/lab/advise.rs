@@ -110,7 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         dwpd: args.dwpd,
         seed: args.seed,
         at_once: at_once(args.jobs),
-        commit: zonal_sim::COMMIT.into(),
+        commit: crate::COMMIT.into(),
     };
     let progress = Progress::on_terminal();
     let survey = question.survey(&progress).map_err(Failure::request)?;

@@ -165,7 +165,7 @@ fn report(paper: Paper, choice: &Choice, args: &Args) -> Result<Report, Failure>
         experiments: Vec::new(),
         at_once: at_once(args.jobs),
         kept: args.keep.clone(),
-        commit: zonal_sim::COMMIT.into(),
+        commit: crate::COMMIT.into(),
     };
     let progress = Progress::on_terminal();
     paper.run((choice, args.ours), &campaign, &progress).map_err(Failure::work)

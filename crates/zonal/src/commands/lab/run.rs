@@ -61,7 +61,7 @@ fn run_all<E: Shown>(args: &Args, title: String, experiments: Vec<E>) -> Result<
         experiments,
         at_once: at_once(args.jobs),
         kept: args.out.as_ref().map(|folder| folder.join("runs")),
-        commit: zonal_sim::COMMIT.into(),
+        commit: crate::COMMIT.into(),
     };
     let done = campaign.run(&Progress::on_terminal()).map_err(|error| match error {
         // A trace that breaks off, too: it is only read while it is asked for.

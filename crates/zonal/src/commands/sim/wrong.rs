@@ -3,7 +3,9 @@
 use std::fmt::Display;
 
 use serde::Serialize;
-use zonal_sim::{COMMIT, SHRINK_RUNS_MAX, Shrink, Shrunk, Violation};
+use zonal_sim::{SHRINK_RUNS_MAX, Shrink, Shrunk, Violation};
+
+use crate::COMMIT;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
