@@ -101,8 +101,8 @@ pub(crate) fn compare(root: &Path, words: &[&str]) -> ExitCode {
         return ExitCode::from(2);
     };
     if let Err(why) = super::ready(root) {
-        println!("skipped: {why}");
-        return ExitCode::SUCCESS;
+        eprintln!("{why}");
+        return ExitCode::FAILURE;
     }
     // Before something is changed while it runs.
     let commit = crate::commit(root);
