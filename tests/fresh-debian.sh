@@ -55,6 +55,8 @@ make_root() {
     debootstrap --variant=minbase --include=git,make,gcc,libc6-dev,ca-certificates "$suite" "$folder"
   fi
   cp /etc/resolv.conf "$folder/etc/resolv.conf"
+  # An installed system has one; minbase of Debian 12 does not.
+  [ -e "$folder/etc/hosts" ] || echo '127.0.0.1 localhost' >"$folder/etc/hosts"
   cp -r /usr/local/share/ca-certificates/. "$folder/usr/local/share/ca-certificates/"
   chroot "$folder" update-ca-certificates >/dev/null
   if [ ! -x "$folder/opt/rust/bin/cargo" ]; then
@@ -130,7 +132,7 @@ inside() {
     [ -z "${!name:-}" ] || words+=("$name=${!name}")
   done
   chroot "$folder" /usr/bin/env -i HOME=/root PATH=/opt/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-    LANG=C.UTF-8 TERM=dumb CI=true KEEP_TIMES=yes ZONAL_CI_CLOSING=/root/closing "${words[@]}" /bin/sh -c 'cd "$0" && exec "$@"' "$clone" "$@"
+    LANG=C.UTF-8 TERM=dumb CI=true KEEP_TIMES=yes CI_CLOSING=/root/closing "${words[@]}" /bin/sh -c 'cd "$0" && exec "$@"' "$clone" "$@"
 }
 
 # MiB, without what is mounted in it.

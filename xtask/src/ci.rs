@@ -133,9 +133,9 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> ExitCode {
     crate::exit_code(is_kept && is_told && !reports.iter().any(|report| report.is_failure(is_ci)))
 }
 
-/// Writes the closing line to the file that `ZONAL_CI_CLOSING` names: other lines of the output may look like it.
+/// Writes the closing line to the file that `CI_CLOSING` names: other lines of the output may look like it.
 fn tell(closing: &str) -> bool {
-    let Some(path) = std::env::var_os("ZONAL_CI_CLOSING") else { return true };
+    let Some(path) = std::env::var_os("CI_CLOSING") else { return true };
     let written = std::fs::write(&path, format!("{closing}\n"));
     written.inspect_err(|error| eprintln!("{}: {error}", path.display())).is_ok()
 }
