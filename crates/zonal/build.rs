@@ -5,7 +5,8 @@ use std::process::Command;
 fn main() {
     // Whoever builds without git, or without the repository, does without.
     let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".into());
-    println!("cargo::rustc-env=ZONAL_COMMIT={commit}");
+    // `cargo run` hands it to the program as well, which refuses names of its own that it does not know: so not ZONAL_*.
+    println!("cargo::rustc-env=BUILT_FROM_COMMIT={commit}");
     // Grows with every commit, and with every change of branches.
     if let Some(log) = git(&["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"]) {
         println!("cargo::rerun-if-changed={log}");

@@ -54,7 +54,7 @@ struct Cli {
 }
 
 /// The commit that this was built from, or `unknown`. What was not committed then does not show.
-const COMMIT: &str = env!("ZONAL_COMMIT");
+const COMMIT: &str = env!("BUILT_FROM_COMMIT");
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 good; 1 the work failed, and may go well another time; 2 the request was wrong, or what it names: change it.";
