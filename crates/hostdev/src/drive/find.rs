@@ -13,9 +13,12 @@ use super::{Caching, NewFile, OpenError};
 use crate::Place;
 use crate::zoned::{Queue, ZonesError};
 
-/// How long opening waits for a process that was just killed: 1 s. Its ring is taken down in the
-/// background, within some 10 ms here; a drive may take longer over its last writes. A guess.
-const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+/// How long opening waits for a process that was just killed: 4 s. Its ring is taken down in the background when its last
+/// writes are done: mostly within 10 ms, and in one of some hundred kills on a busy disk after more than 1 s.
+const LOCK_PATIENCE: Duration = Duration::from_secs(4);
+
+/// Between two tries.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// A path may lead to another file by the time that ours is locked. So often it is opened again; then
 /// somebody else is at work there.
@@ -99,7 +102,7 @@ fn open_patiently(path: &Path, flags: OFlags, wanted: Caching) -> Result<(File, 
     loop {
         match open(path, flags, wanted) {
             Err(Errno::BUSY) if begin.elapsed() < LOCK_PATIENCE => {
-                std::thread::sleep(LOCK_PATIENCE / 100);
+                std::thread::sleep(LOCK_PAUSE);
             }
             opened => return opened,
         }
@@ -129,7 +132,7 @@ fn lock(file: &File, path: &Path) -> Result<(), OpenError> {
         match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(()),
             Err(Errno::WOULDBLOCK) if begin.elapsed() < LOCK_PATIENCE => {
-                std::thread::sleep(LOCK_PATIENCE / 100);
+                std::thread::sleep(LOCK_PAUSE);
             }
             Err(Errno::WOULDBLOCK) => return Err(OpenError::InUse { path: path.into() }),
             Err(errno) => return Err(OpenError::io("lock", path, errno)),
