@@ -227,6 +227,20 @@ impl Zonal {
         }
     }
 
+    /// Reads an object until all of it is found here: a disk that is slower than the origin may refuse some of it at first.
+    #[track_caller]
+    pub(crate) fn store(&self, path: &str) {
+        let begin = Instant::now();
+        loop {
+            let answer = self.s3().get(path).unwrap();
+            assert_eq!(answer.status, 200, "{path}");
+            if answer.header("x-cache") == "HIT" {
+                return;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{path}: {}", self.log());
+        }
+    }
+
     /// SIGTERM, and all is well.
     #[track_caller]
     pub(crate) fn stop(self) {
