@@ -1,32 +1,71 @@
 //! The stages that decide whether the main branch is green, in two tiers: `make test` and `make test-all`.
 //!
 //! 1. Run each stage, with its output, whatever became of those before it: one run shows all there
-//!    is to repair.
-//! 2. Print a table of what became of them, how long they took, and which of them grew: [`times`].
+//!    is to repair. A stage is a process of its own under limits ([`crate::limit`]): one that hangs or spins is killed.
+//! 2. Print a table of what became of them, how long they took, and which of them grew: [`times`]. Repeat the last lines of
+//!    those that failed.
 //! 3. Close with one line: `6 passed, 0 failed, 1 skipped: nodes (haproxy: ...)`. In continuous integration a stage that is
 //!    skipped has failed.
 
 mod cargo;
 mod clients;
 mod container;
+mod flaky;
 mod packaging;
 mod times;
 
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::time::{Duration, SystemTime};
 
 pub(crate) use cargo::{cargo, target};
+pub(crate) use flaky::flaky;
 
+use crate::limit::{self, Ended, Limits};
 use crate::{release, setup, tidy, zoned};
 use times::{Cost, Stopwatch};
+
+/// A stage that neither prints a line nor computes for so long waits for something that does not come.
+const IDLE: Duration = Duration::from_secs(5 * 60);
+
+/// The slowest test of a busy machine takes less.
+const TEST: Duration = Duration::from_secs(10 * 60);
+
+/// A stage exits with this when something that it needs is missing. The last line that it prints says what.
+const SKIPPED: u8 = 77;
 
 /// What became of a stage.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Passed,
-    Failed,
+    /// The text says why, if there is more to say than its output does.
+    Failed(String),
+    /// The run was over before it began. The text says why.
+    NotRun(String),
     /// Something that the stage needs is not on this machine. The text says what.
     Skipped(String),
+}
+
+impl Outcome {
+    /// Its output says why.
+    const fn failed() -> Self {
+        Self::Failed(String::new())
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passed => f.write_str("passed"),
+            Self::Failed(why) if why.is_empty() => f.write_str("FAILED"),
+            Self::Failed(why) => write!(f, "FAILED ({why})"),
+            Self::NotRun(why) => write!(f, "not run: {why}"),
+            Self::Skipped(why) => write!(f, "skipped: {why}"),
+        }
+    }
 }
 
 /// Which command runs a stage. Each has what the ones before it have not.
@@ -85,6 +124,7 @@ struct Report {
     name: &'static str,
     outcome: Outcome,
     cost: Cost,
+    last_lines: VecDeque<String>,
 }
 
 impl Report {
@@ -92,7 +132,7 @@ impl Report {
     fn is_failure(&self, is_ci: bool) -> bool {
         match self.outcome {
             Outcome::Passed => false,
-            Outcome::Failed => true,
+            Outcome::Failed(_) | Outcome::NotRun(_) => true,
             Outcome::Skipped(_) => is_ci,
         }
     }
@@ -105,7 +145,8 @@ struct Request {
     keeps_times: bool,
 }
 
-const USAGE: &str = "usage: cargo xtask ci [--rest | STAGE...] [--keep-times]";
+const USAGE: &str = "usage: cargo xtask ci [--rest | STAGE...] [--keep-times]
+       cargo xtask ci flaky [--times N]";
 
 /// Runs the stages of `make test`, those of `make test-all` with `--rest`, or those that are named.
 pub(crate) fn run(root: &Path, words: &[&str]) -> ExitCode {
@@ -117,26 +158,43 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> ExitCode {
         }
     };
     let state = times::State::of(root);
-    let reports: Vec<Report> = request.stages.iter().map(|stage| run_stage(root, stage)).collect();
+    let run = match Run::new(root) {
+        Ok(run) => run,
+        Err(why) => {
+            eprintln!("{why}");
+            return ExitCode::from(2);
+        }
+    };
+    let mut is_built = false;
+    let mut reports = Vec::new();
+    for stage in &request.stages {
+        let report = run.stage(stage, is_built);
+        is_built |= stage.name == "build" && report.outcome == Outcome::Passed;
+        reports.push(report);
+    }
     let costs: Vec<(&str, Cost)> = reports
         .iter()
         .filter(|report| report.outcome == Outcome::Passed)
         .map(|report| (report.name, report.cost))
         .collect();
     println!("\n{}", table(&reports));
+    reports.iter().for_each(repeat_last_lines);
     times::compare(root, state, &costs).iter().for_each(|line| println!("{line}"));
     let is_kept = !request.keeps_times || times::keep(root, state, &costs);
     let is_ci = is_continuous_integration();
     let closing = closing_line(&reports, is_ci);
     println!("{closing}");
-    let is_told = tell(&closing);
+    let is_told = tell(&closing, &reports);
     crate::exit_code(is_kept && is_told && !reports.iter().any(|report| report.is_failure(is_ci)))
 }
 
-/// Writes the closing line to the file that `CI_CLOSING` names: other lines of the output may look like it.
-fn tell(closing: &str) -> bool {
+/// Writes the closing line to the file that `CI_CLOSING` names, for other lines of the output may look like it, and the name of
+/// each stage that passed.
+fn tell(closing: &str, reports: &[Report]) -> bool {
     let Some(path) = std::env::var_os("CI_CLOSING") else { return true };
-    let written = std::fs::write(&path, format!("{closing}\n"));
+    let passed = reports.iter().filter(|report| report.outcome == Outcome::Passed);
+    let passed: String = passed.map(|report| format!("{} passed\n", report.name)).collect();
+    let written = std::fs::write(&path, format!("{closing}\n{passed}"));
     written.inspect_err(|error| eprintln!("{}: {error}", path.display())).is_ok()
 }
 
@@ -188,28 +246,123 @@ pub(crate) fn is_continuous_integration() -> bool {
     !["", "0", "false", "no", "off"].contains(&said.as_str())
 }
 
-fn run_stage(root: &Path, stage: &Stage) -> Report {
-    println!("== {}: {}", stage.name, stage.holds);
-    let stopwatch = Stopwatch::start();
-    let outcome = (stage.run)(root);
-    let cost = stopwatch.read();
-    match &outcome {
-        Outcome::Passed => println!("== {} passed in {cost}", stage.name),
-        Outcome::Failed => println!("== {} FAILED in {cost}", stage.name),
-        Outcome::Skipped(why) => println!("== {} skipped: {why}", stage.name),
+/// What bounds all stages of a run.
+struct Run<'a> {
+    root: &'a Path,
+    until: Option<SystemTime>,
+    /// Times of earlier runs.
+    kept: String,
+}
+
+impl<'a> Run<'a> {
+    fn new(root: &'a Path) -> Result<Self, String> {
+        // Without them the limits are wide.
+        let kept = times::read(root).unwrap_or_default();
+        Ok(Self { root, until: limit::deadline()?, kept })
     }
-    Report { name: stage.name, outcome, cost }
+
+    /// Runs a stage as a process of its own.
+    fn stage(&self, stage: &Stage, is_built: bool) -> Report {
+        if self.until.is_some_and(|until| until <= SystemTime::now()) {
+            let outcome = Outcome::NotRun(limit::Exceeded::Until.to_string());
+            println!("== {} is not run", stage.name);
+            let (cost, last_lines) = (Cost::default(), VecDeque::new());
+            return Report { name: stage.name, outcome, cost, last_lines };
+        }
+        println!("== {}: {}", stage.name, stage.holds);
+        let stopwatch = Stopwatch::start();
+        let ended = limit::run(
+            &mut stage_command(self.root, stage.name),
+            &self.limits(stage, is_built),
+            limit::print_line,
+        );
+        let cost = stopwatch.read();
+        let (outcome, last_lines) = match ended {
+            Ok(ended) => (outcome_of(&ended), ended.last_lines),
+            Err(why) => (Outcome::Failed(why), VecDeque::new()),
+        };
+        let report = Report { name: stage.name, outcome, cost, last_lines };
+        println!("== {} {} in {cost}", stage.name, report.outcome);
+        report
+    }
+
+    fn limits(&self, stage: &Stage, is_built: bool) -> Limits {
+        let cpu = times::cpu_limit(&self.kept, stage.name, is_built);
+        Limits { cpu: Some(cpu), idle: Some(IDLE), wall: None, until: self.until, test: Some(TEST) }
+    }
+}
+
+/// This program, for one stage.
+fn stage_command(root: &Path, name: &str) -> Command {
+    // The file itself may be built anew meanwhile.
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["stage", name]).current_dir(root);
+    if std::io::stdout().is_terminal() && std::env::var_os("CARGO_TERM_COLOR").is_none() {
+        // Through a pipe it would have none.
+        command.env("CARGO_TERM_COLOR", "always");
+    }
+    // With one thread libtest does not tell which tests are slow.
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).max(2);
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        command.env("RUST_TEST_THREADS", threads.to_string());
+    }
+    command
+}
+
+fn outcome_of(ended: &Ended) -> Outcome {
+    match &ended.how {
+        Err(exceeded) => Outcome::Failed(exceeded.to_string()),
+        Ok(_) if !ended.slow_tests.is_empty() => {
+            let tests = ended.slow_tests.join(", ");
+            Outcome::Failed(format!("over {}: {tests}", limit::span(TEST)))
+        }
+        Ok(status) if status.success() => Outcome::Passed,
+        Ok(status) if status.code() == Some(SKIPPED.into()) => {
+            Outcome::Skipped(ended.last_lines.back().cloned().unwrap_or_default())
+        }
+        Ok(_) => Outcome::Failed(String::new()),
+    }
+}
+
+/// `cargo xtask stage NAME`: a stage itself.
+pub(crate) fn stage(root: &Path, name: &str) -> ExitCode {
+    let Some(stage) = STAGES.iter().find(|stage| stage.name == name) else {
+        eprintln!("there is no stage `{name}`");
+        return ExitCode::from(2);
+    };
+    match (stage.run)(root) {
+        Outcome::Passed => ExitCode::SUCCESS,
+        Outcome::Failed(why) | Outcome::NotRun(why) => {
+            if !why.is_empty() {
+                println!("{name}: {why}");
+            }
+            ExitCode::FAILURE
+        }
+        Outcome::Skipped(why) => {
+            println!("{why}");
+            ExitCode::from(SKIPPED)
+        }
+    }
+}
+
+/// What a stage that failed printed last: the rest of the output has it far above.
+fn repeat_last_lines(report: &Report) {
+    if let Outcome::Failed(_) = report.outcome {
+        println!("== {} {}; it printed last:", report.name, report.outcome);
+        report.last_lines.iter().for_each(|line| println!("{line}"));
+        println!();
+    }
 }
 
 fn tidy_stage(root: &Path) -> Outcome {
-    if tidy::run(root) { Outcome::Passed } else { Outcome::Failed }
+    if tidy::run(root) { Outcome::Passed } else { Outcome::failed() }
 }
 
 /// The contract and some kills; `make test-zoned` does it all.
 fn zoned_stage(root: &Path) -> Outcome {
     match zoned::short(root) {
         Ok(true) => Outcome::Passed,
-        Ok(false) => Outcome::Failed,
+        Ok(false) => Outcome::failed(),
         Err(why) => Outcome::Skipped(why),
     }
 }
@@ -217,14 +370,11 @@ fn zoned_stage(root: &Path) -> Outcome {
 /// On the binary of the tests: the one that is shipped takes minutes to link.
 fn release_stage(root: &Path) -> Outcome {
     if cargo::build(root) != Outcome::Passed {
-        return Outcome::Failed;
+        return Outcome::failed();
     }
     match release::verify(&cargo::binary(root), &target(root).join("stripped")) {
         Ok(()) => Outcome::Passed,
-        Err(why) => {
-            eprintln!("release: {why}");
-            Outcome::Failed
-        }
+        Err(why) => Outcome::Failed(why),
     }
 }
 
@@ -246,14 +396,8 @@ fn nbd(root: &Path) -> Outcome {
 }
 
 fn table(reports: &[Report]) -> String {
-    let row = |report: &Report| {
-        let result = match &report.outcome {
-            Outcome::Passed => "passed".to_owned(),
-            Outcome::Failed => "FAILED".to_owned(),
-            Outcome::Skipped(why) => format!("skipped: {why}"),
-        };
-        format!("{:<12} {}  {result}\n", report.name, report.cost)
-    };
+    let row =
+        |report: &Report| format!("{:<12} {}  {}\n", report.name, report.cost, report.outcome);
     reports.iter().map(row).collect()
 }
 
@@ -275,20 +419,27 @@ fn closing_line(reports: &[Report], is_ci: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cost, Outcome, Report, Request, STAGES, Tier, closing_line};
+    use super::{Cost, Outcome, Report, Request, STAGES, Tier, VecDeque, closing_line};
 
     #[track_caller]
     fn check(outcomes: Vec<Outcome>, is_ci: bool, expected: &str) {
-        let report = |outcome| Report { name: "a", outcome, cost: Cost::default() };
+        let report = |outcome| Report {
+            name: "a",
+            outcome,
+            cost: Cost::default(),
+            last_lines: VecDeque::new(),
+        };
         let reports: Vec<Report> = outcomes.into_iter().map(report).collect();
         assert_eq!(closing_line(&reports, is_ci), expected);
     }
 
     #[test]
     fn the_closing_line_counts_and_names_skips_with_their_reasons() {
-        use Outcome::{Failed, Passed};
+        use Outcome::Passed;
         let skipped = || Outcome::Skipped("no tool".to_owned());
-        check(vec![Passed, Failed, Passed], false, "2 passed, 1 failed");
+        let not_run = || Outcome::NotRun("late".to_owned());
+        check(vec![Passed, Outcome::failed(), Passed], false, "2 passed, 1 failed");
+        check(vec![Passed, Outcome::failed(), not_run()], false, "1 passed, 2 failed");
         check(vec![Passed, skipped()], false, "1 passed, 0 failed, 1 skipped: a (no tool)");
         check(vec![Passed, skipped()], true, "1 passed, 1 failed, 1 skipped: a (no tool)");
     }

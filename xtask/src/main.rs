@@ -1,12 +1,14 @@
-//! The project's own commands: `cargo xtask ci`, `tidy`, `compare`, `record`, `setup`, `release`, `test-zoned` and
+//! The project's own commands: `cargo xtask ci`, `tidy`, `compare`, `record`, `setup`, `release`, `limit`, `test-zoned` and
 //! `zoned-f2fs`.
 //!
-//! Uses: nothing, so that it compiles in seconds. Knows nothing of: how the crates work; it reads
+//! Uses: `rustix` alone, so that it compiles in seconds. Knows nothing of: how the crates work; it reads
 //! their text and runs `cargo` and what it builds.
-//! Read in this order: `ci`, `tidy`, `rust_text`, `compare`, `setup`, `release`, `zoned`.
+//! Read in this order: `ci`, `limit`, `libtest`, `tidy`, `rust_text`, `compare`, `setup`, `release`, `zoned`.
 
 mod ci;
 mod compare;
+mod libtest;
+mod limit;
 mod release;
 mod rust_text;
 mod setup;
@@ -22,6 +24,12 @@ usage: cargo xtask COMMAND
   ci [--rest | STAGE...] [--keep-times]
                  the stages of `make test`, the others (`make test-all`), or those that are named; --keep-times adds what
                  they took to docs/results/gate-times.csv
+  ci flaky [--times N]
+                 runs the stage `tests` N times (3), and lists the tests that did not always pass
+  stage NAME     one stage, without the limits that `ci` sets it
+  limit [--cpu SECONDS] [--idle SECONDS] [--wall SECONDS] [--test SECONDS] COMMAND...
+                 runs a command as `ci` runs a stage: over a limit it is killed with all that it started
+                 (status 124)
   tidy           the checks of the text alone
   compare COMMIT [--seeds N]
                  what behaves otherwise than at COMMIT: histories of N seeds (1000), reports, golden
@@ -41,7 +49,10 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let root = root();
     match arguments.as_slice() {
+        ["ci", "flaky", words @ ..] => ci::flaky(&root, words),
         ["ci", stages @ ..] => ci::run(&root, stages),
+        ["stage", name] => ci::stage(&root, name),
+        ["limit", words @ ..] => limit::command(words),
         ["release"] => exit_code(release::run(&root)),
         ["tidy"] => exit_code(tidy::run(&root)),
         ["setup"] => exit_code(setup::run(&root, ci::Tier::Test)),

@@ -2,7 +2,8 @@
 //!
 //! 1. Programs of Debian's packages go into the system. They are named first, and installed with consent only: [`packages`].
 //! 2. Everything else goes under `.tools/`, unless it is there already in the wanted version.
-//! 3. `.tools/status` says for each tool `NAME ready PATH` or `NAME skipped WHY`. Stages read it: one that lacks a tool is
+//! 3. A command that fetches something is tried three times, each time under a time limit: registries answer late, or not at all.
+//! 4. `.tools/status` says for each tool `NAME ready PATH` or `NAME skipped WHY`. Stages read it: one that lacks a tool is
 //!    skipped, which is a failure in continuous integration.
 
 mod clients;
@@ -12,10 +13,21 @@ mod packages;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
-use std::time::Instant;
+use std::process::{Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::ci::Tier;
+use crate::limit::{self, Limits};
+
+/// How often a command that fetches is tried.
+const TRIES: u32 = 3;
+
+/// How long one try may take: half a gigabyte at 10 Mbit/s takes 7 minutes.
+const TRY_TIME: Duration = Duration::from_secs(10 * 60);
+
+/// Between two tries.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// Where the tools are, from the top of the checkout. Ignored by git.
 const TOOLS: &str = ".tools";
@@ -106,6 +118,43 @@ pub(crate) fn run_quietly(command: &mut Command) -> Result<String, String> {
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     let last = errors.lines().chain(text.lines()).rfind(|line| !line.trim().is_empty());
     Err(format!("{program} failed: {}", last.unwrap_or("it said nothing").trim()))
+}
+
+/// Runs a command that asks a registry, up to three times. The reason of a failure names the command.
+pub(crate) fn fetch(command: &mut Command) -> Result<(), String> {
+    let told = spelled(command);
+    let limits = Limits { wall: Some(TRY_TIME), until: limit::deadline()?, ..Limits::default() };
+    let mut why = String::new();
+    for left in (0..TRIES).rev() {
+        let ended = limit::run(command, &limits, |_| ())?;
+        why = match &ended.how {
+            Ok(status) if status.success() => return Ok(()),
+            Ok(status) => {
+                let mut lines = ended.last_lines.iter().rev();
+                let last = lines.find(|line| !line.trim().is_empty());
+                last.map_or_else(|| ended_so(*status), |line| line.trim().to_owned())
+            }
+            Err(exceeded) => exceeded.to_string(),
+        };
+        if ended.how == Err(limit::Exceeded::Until) {
+            break;
+        }
+        if 0 < left {
+            println!("setup: {told}: {why}; it is tried again");
+            thread::sleep(PAUSE);
+        }
+    }
+    Err(format!("`{told}` failed: {why}"))
+}
+
+fn ended_so(status: ExitStatus) -> String {
+    format!("it printed nothing, {status}")
+}
+
+/// A command as it is typed.
+fn spelled(command: &Command) -> String {
+    let words = [command.get_program()].into_iter().chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether the file at `path` holds exactly `expected`.

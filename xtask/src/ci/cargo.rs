@@ -135,10 +135,10 @@ pub(crate) fn cargo(root: &Path) -> Command {
 pub(super) fn outcome(command: &mut Command) -> Outcome {
     match command.status() {
         Ok(status) if status.success() => Outcome::Passed,
-        Ok(_) => Outcome::Failed,
+        Ok(_) => Outcome::failed(),
         Err(error) => {
             eprintln!("{command:?} did not start: {error}");
-            Outcome::Failed
+            Outcome::failed()
         }
     }
 }
@@ -153,7 +153,7 @@ fn chosen(command: &mut Command) -> Outcome {
     }
     match status {
         Some(status) if status.success() && has_run => Outcome::Passed,
-        _ => Outcome::Failed,
+        _ => Outcome::failed(),
     }
 }
 
@@ -209,8 +209,8 @@ mod tests {
         let none = some.replace("3 passed", "0 passed");
         assert_eq!(tests_passed(some), Some(3));
         check(&format!("running 3 tests\n{some}\n"), &Outcome::Passed);
-        check(&format!("{some}\n{none}\n"), &Outcome::Failed);
-        check("nothing at all\n", &Outcome::Failed);
-        assert_eq!(chosen(&mut Command::new("no-such-program")), Outcome::Failed);
+        check(&format!("{some}\n{none}\n"), &Outcome::failed());
+        check("nothing at all\n", &Outcome::failed());
+        assert_eq!(chosen(&mut Command::new("no-such-program")), Outcome::failed());
     }
 }

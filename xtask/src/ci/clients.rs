@@ -71,7 +71,7 @@ fn follow(command: &mut Command) -> Outcome {
     match cargo::follow(command, |line| line.clone_into(&mut last)) {
         Some(status) if status.code() == Some(CANNOT) => Outcome::Skipped(last),
         Some(status) if status.success() => Outcome::Passed,
-        _ => Outcome::Failed,
+        _ => Outcome::failed(),
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn container(root: &Path) -> Outcome {
         Ok(()) => Outcome::Passed,
         Err(why) => {
             eprintln!("{CONTAINERFILE}: {why}");
-            Outcome::Failed
+            Outcome::failed()
         }
     }
 }

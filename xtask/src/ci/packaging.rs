@@ -22,7 +22,7 @@ pub(super) fn unit(root: &Path) -> Outcome {
         Ok(()) => Outcome::Passed,
         Err(why) => {
             eprintln!("{UNIT}: {why}");
-            Outcome::Failed
+            Outcome::failed()
         }
     }
 }

@@ -23,6 +23,11 @@ const WALL_NOISE_SECONDS: f64 = 15.0;
 /// A stage grew if it takes this many times what it took.
 const GROWTH: f64 = 1.5;
 
+/// A stage is ended when it uses so many times its usual CPU time, and never below the second, nor without a row below the third.
+const CPU_LIMIT_FACTOR: f64 = 3.0;
+const CPU_LIMIT_MIN_SECONDS: f64 = 60.0;
+const CPU_LIMIT_UNKNOWN_SECONDS: f64 = 3000.0;
+
 /// Whether anything was built when a run began: a run from a fresh clone compiles in some of its stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -108,6 +113,19 @@ fn told(kept: &str, machine: &str, state: State, costs: &[(&str, Cost)]) -> Vec<
     lines
 }
 
+/// The CPU time over which a stage is ended. One before which nothing was built in the same run may have to build.
+pub(super) fn cpu_limit(kept: &str, stage: &str, is_built: bool) -> Duration {
+    let rows: Vec<Row> = kept.lines().skip(1).filter_map(Row::read).collect();
+    // The most of any machine: a slower one is not a fault of the stage.
+    let usual = |stage: &str| {
+        let seconds = rows.iter().filter(|row| row.stage == stage).map(|row| row.cpu_seconds);
+        seconds.reduce(f64::max)
+    };
+    let build = if is_built || stage == "build" { 0.0 } else { usual("build").unwrap_or(0.0) };
+    let limit = usual(stage).map(|usual| CPU_LIMIT_FACTOR * (usual + build));
+    Duration::from_secs_f64(limit.unwrap_or(CPU_LIMIT_UNKNOWN_SECONDS).max(CPU_LIMIT_MIN_SECONDS))
+}
+
 /// Adds a row for each stage. False when they cannot be written.
 pub(super) fn keep(root: &Path, state: State, costs: &[(&str, Cost)]) -> bool {
     let (commit, machine, state) = (columns(&crate::commit(root)), machine(), state.name());
@@ -125,7 +143,7 @@ pub(super) fn keep(root: &Path, state: State, costs: &[(&str, Cost)]) -> bool {
 }
 
 /// All rows that are kept.
-fn read(root: &Path) -> Result<String, String> {
+pub(super) fn read(root: &Path) -> Result<String, String> {
     match fs::read_to_string(root.join(KEPT)) {
         Ok(text) if text.starts_with(HEAD) => Ok(text),
         Ok(_) => Err(format!("{KEPT} does not begin with {HEAD}")),
@@ -224,6 +242,19 @@ mod tests {
         assert_eq!(check(State::Fresh, "tests", (300, 500)), (vec![], true));
         assert_eq!(check(State::Built, "fmt", (9, 4)), (vec![], true), "so little is noise");
         assert_eq!(check(State::Built, "new", (9, 400)), (vec![], false), "nothing to compare");
+    }
+
+    #[test]
+    fn a_stage_may_take_three_times_its_usual_cpu_time_and_a_build_if_there_was_none() {
+        let row = |stage, cpu| format!("aa,2026-11-23,2 x A,fresh,{stage},9.0,{cpu}\n");
+        let kept = [row("build", "400.0"), row("tests", "500.0"), row("tests", "450.0")].concat();
+        let kept = format!("{HEAD}{kept}{}", row("unit", "0.1"));
+        let limit = |stage, is_built| super::cpu_limit(&kept, stage, is_built).as_secs();
+        assert_eq!(limit("tests", true), 1500);
+        assert_eq!(limit("tests", false), 2700);
+        assert_eq!(limit("build", false), 1200);
+        assert_eq!(limit("unit", true), 60);
+        assert_eq!(limit("new", true), 3000);
     }
 
     #[test]

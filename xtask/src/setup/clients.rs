@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Tool, holds, run_quietly, version};
+use super::{Tool, fetch, holds, run_quietly, version};
 
 const REQUIREMENTS: &str = "tests/clients/requirements.txt";
 /// The oldest Python for which every pinned package has a wheel.
@@ -35,7 +35,7 @@ pub(super) fn python(root: &Path) -> Tool {
     let make = ["-m", "venv", "--clear", FOLDER];
     run_quietly(Command::new("python3").args(make).current_dir(root))?;
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
-    run_quietly(Command::new(root.join(PYTHON)).args(pip).arg(root.join(REQUIREMENTS)))?;
+    fetch(Command::new(root.join(PYTHON)).args(pip).arg(root.join(REQUIREMENTS)))?;
     run_quietly(Command::new(root.join(PYTHON)).args(["-c", IMPORTS]))?;
     fs::write(root.join(STAMP), wanted).map_err(|error| format!("{STAMP}: {error}"))?;
     Ok(PYTHON.to_owned())
@@ -45,5 +45,5 @@ pub(super) fn python(root: &Path) -> Tool {
 pub(super) fn install_apart(root: &Path, package: &str, folder: &str) -> Result<(), String> {
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"];
     let mut command = Command::new(root.join(PYTHON));
-    run_quietly(command.args(pip).args([folder, package]).current_dir(root)).map(drop)
+    fetch(command.args(pip).args([folder, package]).current_dir(root))
 }

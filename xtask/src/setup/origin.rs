@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Tool, clients, holds, run_quietly, version};
+use super::{Tool, clients, fetch, holds, run_quietly, version};
 
 const PACKAGE: &str = "github.com/versity/versitygw/cmd/versitygw";
 const VERSION: &str = "v1.8.0";
@@ -65,7 +65,7 @@ fn build(root: &Path, go: &Path) -> Result<(), String> {
         .env("GOFLAGS", "");
     install.env("GOBIN", root.join(".tools/bin")).env("GOTOOLCHAIN", "local");
     install.env("GOMODCACHE", scratch.join("modules")).env("GOCACHE", scratch.join("cache"));
-    run_quietly(&mut install).map(drop)
+    fetch(&mut install)
 }
 
 fn remove(folder: &Path) -> Result<(), String> {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 use std::process::Command;
 
-use super::{Tool, run_quietly};
+use super::{Tool, fetch, run_quietly};
 use crate::ci::{Tier, is_continuous_integration};
 
 /// A program that tests start.
@@ -129,7 +129,7 @@ fn asked() -> bool {
 /// All at once; each by itself when that fails, so that one which this release of Debian lacks costs no other.
 fn install(packages: &BTreeSet<&str>) {
     // The lists of a fresh machine are empty or old.
-    if let Err(why) = run_quietly(Command::new("apt-get").args(["update", "--quiet"])) {
+    if let Err(why) = fetch(Command::new("apt-get").args(["update", "--quiet"])) {
         println!("setup: {why}");
     }
     let all: Vec<&str> = packages.iter().copied().collect();
@@ -143,12 +143,12 @@ fn install(packages: &BTreeSet<&str>) {
     }
 }
 
-fn apt_get_install(packages: &[&str]) -> Result<String, String> {
+fn apt_get_install(packages: &[&str]) -> Result<(), String> {
     let mut command = Command::new("apt-get");
     command.args(["install", "--yes", "--quiet", "--no-install-recommends"]).args(packages);
     // In runlevel 1 Debian's packages start no service: what a test needs is not to run by itself.
     command.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
-    run_quietly(&mut command)
+    fetch(&mut command)
 }
 
 #[cfg(test)]

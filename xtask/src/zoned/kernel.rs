@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::setup::run_quietly;
+use crate::setup::{fetch, run_quietly};
 
 /// Where all of it is, from the top of the checkout.
 pub(super) const FOLDER: &str = ".tools/guest";
@@ -149,7 +149,7 @@ impl Packages {
         );
         let configuration = write(folder.join("apt.conf"), text)?;
         let packages = Self { configuration, folder };
-        run_quietly(packages.command("apt-get").args(["update", "--quiet"]))?;
+        fetch(packages.command("apt-get").args(["update", "--quiet"]))?;
         Ok(packages)
     }
 
@@ -168,7 +168,7 @@ impl Packages {
     }
 
     pub(super) fn unpack(&self, package: &str, into: &Path) -> Result<(), String> {
-        run_quietly(self.command("apt-get").args(["download", "--quiet", package]))?;
+        fetch(self.command("apt-get").args(["download", "--quiet", package]))?;
         let file = find(&self.folder, &format!("/{package}_"))
             .ok_or_else(|| format!("{package} was not downloaded"))?;
         run_quietly(Command::new("dpkg").arg("-x").arg(&file).arg(into))?;

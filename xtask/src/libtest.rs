@@ -1,0 +1,139 @@
+//! What the test programs of `cargo test` print.
+//!
+//! With two threads or more, libtest prints `test NAME ... ok` when a test has ended, and once `test NAME has been running for over
+//! 60 seconds`. Cargo names each program before it starts it.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// libtest tells of a slow test once, after so long.
+const TOLD_AFTER: Duration = Duration::from_secs(60);
+
+/// What a line says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Event<'a> {
+    /// Cargo starts the program of this path.
+    Program(&'a str),
+    /// A test has been running for a minute.
+    Slow(&'a str),
+    /// A test ended, well or not.
+    Ended(&'a str, bool),
+    /// A program ended otherwise than with success. It is told by the flags of cargo that start it again.
+    ProgramFailed(&'a str),
+}
+
+/// What the line says of tests, if it does.
+pub(crate) fn event(line: &str) -> Option<Event<'_>> {
+    if let Some(rest) = line.trim_start().strip_prefix("Running ") {
+        let (_, path) = rest.strip_suffix(')')?.rsplit_once('(')?;
+        return Some(Event::Program(path));
+    }
+    if line.trim_start().starts_with("Doc-tests ") {
+        return Some(Event::Program("rustdoc"));
+    }
+    if let Some(rest) = line.strip_prefix("error: ")
+        && let Some((_, rest)) = rest.split_once("test failed, to rerun pass `")
+    {
+        return Some(Event::ProgramFailed(rest.trim_end_matches('`')));
+    }
+    let rest = line.strip_prefix("test ")?;
+    if let Some(name) = rest.strip_suffix(" has been running for over 60 seconds") {
+        return Some(Event::Slow(name));
+    }
+    let (name, end) = rest.rsplit_once(" ... ")?;
+    match end {
+        "FAILED" => Some(Event::Ended(name, false)),
+        _ if end == "ok" || end.starts_with("ignored") => Some(Event::Ended(name, true)),
+        _ => None,
+    }
+}
+
+/// Finds the tests that take too long.
+pub(crate) struct SlowTests {
+    limit: Option<Duration>,
+    program: OsString,
+    /// By name: when it began.
+    begun: BTreeMap<String, Instant>,
+    /// Names of those that were overdue, each with its program.
+    pub(crate) killed: Vec<String>,
+}
+
+impl SlowTests {
+    pub(crate) const fn new(limit: Option<Duration>) -> Self {
+        Self { limit, program: OsString::new(), begun: BTreeMap::new(), killed: Vec::new() }
+    }
+
+    pub(crate) fn hear(&mut self, line: &str, now: Instant) {
+        match event(line) {
+            Some(Event::Program(path)) => {
+                self.program = Path::new(path).file_name().unwrap_or(OsStr::new(path)).to_owned();
+                self.begun.clear();
+            }
+            Some(Event::Slow(name)) => {
+                self.begun.insert(name.to_owned(), now.checked_sub(TOLD_AFTER).unwrap_or(now));
+            }
+            Some(Event::Ended(name, _)) => {
+                self.begun.remove(name);
+            }
+            Some(Event::ProgramFailed(_)) | None => (),
+        }
+    }
+
+    /// The program with a test that has been running for too long: it is to be killed.
+    pub(crate) fn overdue(&mut self, now: Instant) -> Option<OsString> {
+        let limit = self.limit?;
+        let is_overdue = |begun: &Instant| limit <= now.duration_since(*begun);
+        let program = self.program.to_string_lossy().into_owned();
+        let overdue = self.begun.extract_if(.., |_, begun| is_overdue(begun));
+        let overdue: Vec<String> =
+            overdue.map(|(name, _)| format!("test {name} of {program}")).collect();
+        if overdue.is_empty() {
+            return None;
+        }
+        self.killed.extend(overdue);
+        // It is killed with all its tests.
+        self.begun.clear();
+        Some(self.program.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Event, SlowTests, event};
+    use std::ffi::OsString;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn lines_of_cargo_and_its_test_programs_are_understood() {
+        let program = "     Running unittests src/lib.rs (target/gate/deps/zonal_base-1f)";
+        assert_eq!(event(program), Some(Event::Program("target/gate/deps/zonal_base-1f")));
+        assert_eq!(event("   Doc-tests zonal_base"), Some(Event::Program("rustdoc")));
+        assert_eq!(event("test a::b ... ok"), Some(Event::Ended("a::b", true)));
+        assert_eq!(event("test a::b ... FAILED"), Some(Event::Ended("a::b", false)));
+        let slow = "test a::b has been running for over 60 seconds";
+        assert_eq!(event(slow), Some(Event::Slow("a::b")));
+        let failed = "error: test failed, to rerun pass `-p zonal-gateway --test idle`";
+        assert_eq!(event(failed), Some(Event::ProgramFailed("-p zonal-gateway --test idle")));
+        for other in ["test result: ok. 3 passed; 0 failed", "running 3 tests", "testing ... ok"] {
+            assert_eq!(event(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_test_that_takes_ten_minutes_is_named_with_its_program() {
+        let begun = Instant::now() + Duration::from_secs(60);
+        let mut tests = SlowTests::new(Some(Duration::from_secs(600)));
+        tests.hear("     Running tests/a.rs (target/gate/deps/a-1f)", begun);
+        for name in ["quick", "slow"] {
+            tests.hear(&format!("test {name} has been running for over 60 seconds"), begun);
+        }
+        tests.hear("test quick ... ok", begun);
+        assert_eq!(tests.overdue(begun + Duration::from_secs(539)), None);
+        let late = begun + Duration::from_secs(540);
+        assert_eq!(tests.overdue(late), Some(OsString::from("a-1f")));
+        assert_eq!(tests.killed, ["test slow of a-1f"]);
+        assert_eq!(tests.overdue(late), None, "it is killed once");
+    }
+}

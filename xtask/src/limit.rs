@@ -1,0 +1,339 @@
+//! Runs a command under limits, and leaves nothing of it behind.
+//!
+//! 1. Start it. What it and its children print comes through one pipe, is handed on line by line, and the end of it kept.
+//! 2. Every second add up the CPU time of all that it started (`processes`).
+//! 3. Over a limit, kill all of it. A single test that takes too long is killed with its program, the rest goes on
+//!    ([`crate::libtest`]).
+//! 4. When it has ended, kill what it left running.
+//!
+//! The command stays in this process's group, so that Ctrl-C at the terminal ends it as well.
+
+mod processes;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{BufRead, BufReader, PipeReader, Write};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::libtest::SlowTests;
+
+/// Lines of its output that are kept, to be repeated where they are seen.
+const LINES_KEPT: usize = 40;
+
+/// How often limits are looked at.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What is less than this in all of `idle` is not progress.
+const IDLE_CPU: Duration = Duration::from_secs(1);
+
+/// Lines that wait to be handed on. A command that prints faster waits.
+const LINES_QUEUED: usize = 1000;
+
+/// What a command printed before its end is handed on within this time.
+const DRAIN_TIME: Duration = Duration::from_secs(10);
+
+/// When a command is ended.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Limits {
+    /// CPU time of all its processes.
+    pub(crate) cpu: Option<Duration>,
+    /// Time in which it prints no line and uses less than [`IDLE_CPU`].
+    pub(crate) idle: Option<Duration>,
+    /// Time that it may take.
+    pub(crate) wall: Option<Duration>,
+    /// When the run that it belongs to must be over.
+    pub(crate) until: Option<SystemTime>,
+    /// Time that a single test may take.
+    pub(crate) test: Option<Duration>,
+}
+
+/// When the run must be over, as seconds since 1970 in `CI_DEADLINE` say.
+///
+/// # Errors
+/// It is no number.
+pub(crate) fn deadline() -> Result<Option<SystemTime>, String> {
+    let Ok(said) = std::env::var("CI_DEADLINE") else { return Ok(None) };
+    let seconds = said.parse().map_err(|_| {
+        format!("CI_DEADLINE={said}: it is when the run must be over, in seconds since 1970")
+    })?;
+    Ok(SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)))
+}
+
+/// Which limit a command exceeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Exceeded {
+    Cpu(Duration),
+    Idle(Duration),
+    Wall(Duration),
+    Until,
+}
+
+impl fmt::Display for Exceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu(limit) => write!(f, "over {} CPU-s", limit.as_secs()),
+            Self::Idle(limit) => write!(f, "no progress for {}", span(*limit)),
+            Self::Wall(limit) => write!(f, "over {}", span(*limit)),
+            Self::Until => f.write_str("the deadline of the whole run has passed"),
+        }
+    }
+}
+
+/// `5 min`, or `90 s`.
+pub(crate) fn span(time: Duration) -> String {
+    match time.as_secs() {
+        seconds if 0 < seconds && seconds.is_multiple_of(60) => format!("{} min", seconds / 60),
+        seconds => format!("{seconds} s"),
+    }
+}
+
+/// What became of a command.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// How it ended by itself, or why it was killed.
+    pub(crate) how: Result<ExitStatus, Exceeded>,
+    /// The last lines that it printed.
+    pub(crate) last_lines: VecDeque<String>,
+    /// Tests that took too long, and were killed.
+    pub(crate) slow_tests: Vec<String>,
+}
+
+/// Runs a command, and gives each line that it prints to `hear`. Requires: this process runs no other command meanwhile.
+///
+/// # Errors
+/// It could not be started.
+pub(crate) fn run(
+    command: &mut Command,
+    limits: &Limits,
+    mut hear: impl FnMut(&str),
+) -> Result<Ended, String> {
+    processes::adopt_orphans()?;
+    let name = command.get_program().to_string_lossy().into_owned();
+    let (reader, child) =
+        start(command).map_err(|error| format!("{name} did not start: {error}"))?;
+    let lines = lines_of(reader);
+    let mut running = Running::new(child, limits);
+    let how = loop {
+        match lines.recv_timeout(TICK) {
+            Ok(line) => running.note_line(&line, &mut hear),
+            Err(RecvTimeoutError::Timeout) => (),
+            // A command may close its output and go on.
+            Err(RecvTimeoutError::Disconnected) => thread::sleep(Duration::from_millis(10)),
+        }
+        if let Some(how) = running.look() {
+            break how;
+        }
+    };
+    let killed = processes::kill_all(running.child.id());
+    let _ = running.child.wait();
+    // The pipe ends when the last process that could write to it is gone. One that cannot be killed is not waited for.
+    let begun = Instant::now();
+    while begun.elapsed() < DRAIN_TIME
+        && let Ok(line) = lines.recv_timeout(TICK)
+    {
+        running.note_line(&line, &mut hear);
+    }
+    let (what, names) = match (&killed, &how) {
+        (Err(names), _) => ("cannot be killed", names),
+        (Ok(names), Ok(_)) => ("left running, and killed", names),
+        (Ok(names), Err(_)) => ("killed", names),
+    };
+    if !names.is_empty() {
+        running.note_line(&format!("{what}: {}", names.join(", ")), &mut hear);
+    }
+    let Running { last_lines, slow_tests, .. } = running;
+    Ok(Ended { how, last_lines, slow_tests: slow_tests.killed })
+}
+
+fn start(command: &mut Command) -> std::io::Result<(PipeReader, Child)> {
+    let (reader, writer) = std::io::pipe()?;
+    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    let child = command.spawn();
+    // The command holds the ends to write to: the pipe must close with it.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    Ok((reader, child?))
+}
+
+/// The lines that come out of a pipe. A test may print any bytes.
+fn lines_of(reader: PipeReader) -> Receiver<String> {
+    let (sender, receiver) = sync_channel(LINES_QUEUED);
+    thread::spawn(move || {
+        for line in BufReader::new(reader).split(b'\n').map_while(Result::ok) {
+            if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// A command that runs.
+struct Running<'a> {
+    child: Child,
+    limits: &'a Limits,
+    begun: Instant,
+    /// CPU time of everything that this process had started before.
+    cpu_before: Duration,
+    /// Its CPU time when that was last looked at.
+    cpu: Duration,
+    looked: Instant,
+    /// When it last made progress, and its CPU time then.
+    progress: (Instant, Duration),
+    last_lines: VecDeque<String>,
+    slow_tests: SlowTests,
+}
+
+impl<'a> Running<'a> {
+    fn new(child: Child, limits: &'a Limits) -> Self {
+        let now = Instant::now();
+        Self {
+            child,
+            limits,
+            begun: now,
+            cpu_before: processes::cpu(),
+            cpu: Duration::ZERO,
+            looked: now,
+            progress: (now, Duration::ZERO),
+            last_lines: VecDeque::new(),
+            slow_tests: SlowTests::new(limits.test),
+        }
+    }
+
+    fn note_line(&mut self, line: &str, hear: &mut impl FnMut(&str)) {
+        self.progress = (Instant::now(), self.cpu);
+        hear(line);
+        if self.last_lines.len() == LINES_KEPT {
+            self.last_lines.pop_front();
+        }
+        self.last_lines.push_back(line.to_owned());
+        self.slow_tests.hear(line, Instant::now());
+    }
+
+    /// How it ended, or which limit it is over. `None`: it goes on.
+    fn look(&mut self) -> Option<Result<ExitStatus, Exceeded>> {
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return Some(Ok(status));
+        }
+        if self.looked.elapsed() < TICK {
+            return None;
+        }
+        self.looked = Instant::now();
+        processes::reap_orphans(self.child.id());
+        if let Some(program) = self.slow_tests.overdue(self.looked) {
+            processes::kill_program(&program);
+        }
+        // A process that ends while this is read may be missing once.
+        self.cpu = self.cpu.max(processes::cpu().saturating_sub(self.cpu_before));
+        if IDLE_CPU <= self.cpu.saturating_sub(self.progress.1) {
+            self.progress = (self.looked, self.cpu);
+        }
+        self.exceeded().map(Err)
+    }
+
+    fn exceeded(&self) -> Option<Exceeded> {
+        let over = |limit: Option<Duration>, used| limit.filter(|limit| *limit < used);
+        if let Some(limit) = over(self.limits.cpu, self.cpu) {
+            return Some(Exceeded::Cpu(limit));
+        }
+        if let Some(limit) = over(self.limits.wall, self.begun.elapsed()) {
+            return Some(Exceeded::Wall(limit));
+        }
+        if self.limits.until.is_some_and(|until| until <= SystemTime::now()) {
+            return Some(Exceeded::Until);
+        }
+        over(self.limits.idle, self.progress.0.elapsed()).map(Exceeded::Idle)
+    }
+}
+
+/// What the command of the same name exits with when its own was killed, as timeout(1) does.
+const KILLED: u8 = 124;
+
+const USAGE: &str = "usage: cargo xtask limit [--cpu SECONDS] [--idle SECONDS] [--wall SECONDS] [--test SECONDS] COMMAND...";
+
+/// `cargo xtask limit`: a command of the user's under limits.
+pub(crate) fn command(words: &[&str]) -> ExitCode {
+    let (limits, command) = match parse(words) {
+        Ok(parsed) => parsed,
+        Err(why) => {
+            eprintln!("{why}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let mut told = Command::new(command[0]);
+    match run(told.args(&command[1..]), &limits, print_line) {
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+        Ok(ended) => {
+            ended.slow_tests.iter().for_each(|test| eprintln!("killed: {test}"));
+            match ended.how {
+                Err(exceeded) => {
+                    eprintln!("killed: {exceeded}");
+                    ExitCode::from(KILLED)
+                }
+                Ok(_) if !ended.slow_tests.is_empty() => ExitCode::from(KILLED),
+                Ok(status) => status
+                    .code()
+                    .and_then(|code| u8::try_from(code).ok())
+                    .map_or(ExitCode::FAILURE, ExitCode::from),
+            }
+        }
+    }
+}
+
+/// Prints a line. A closed pipe behind this process ends nothing: the command goes on, as its limits say.
+pub(crate) fn print_line(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+fn parse<'a>(words: &'a [&'a str]) -> Result<(Limits, &'a [&'a str]), String> {
+    let (mut limits, mut rest) = (Limits::default(), words);
+    while let [flag, more @ ..] = rest
+        && flag.starts_with("--")
+    {
+        let limit = match *flag {
+            "--cpu" => &mut limits.cpu,
+            "--idle" => &mut limits.idle,
+            "--wall" => &mut limits.wall,
+            "--test" => &mut limits.test,
+            _ => return Err(format!("there is no flag `{flag}`")),
+        };
+        let [seconds, more @ ..] = more else { return Err(format!("{flag} needs seconds")) };
+        let seconds =
+            seconds.parse().map_err(|_| format!("{flag} {seconds}: seconds are a whole number"))?;
+        *limit = Some(Duration::from_secs(seconds));
+        rest = more;
+    }
+    if rest.is_empty() { Err("there is no command".into()) } else { Ok((limits, rest)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Exceeded, parse};
+    use std::time::Duration;
+
+    #[test]
+    fn a_limit_is_told_in_the_unit_that_it_is_set_in() {
+        let minutes = Duration::from_secs(300);
+        assert_eq!(Exceeded::Idle(minutes).to_string(), "no progress for 5 min");
+        assert_eq!(Exceeded::Wall(Duration::from_secs(90)).to_string(), "over 90 s");
+        assert_eq!(Exceeded::Cpu(minutes).to_string(), "over 300 CPU-s");
+    }
+
+    #[test]
+    fn limits_stand_before_the_command() {
+        let (limits, command) =
+            parse(&["--cpu", "60", "sleep", "--idle", "3"]).expect("it is good");
+        assert_eq!(limits.cpu, Some(Duration::from_secs(60)));
+        assert_eq!((limits.idle, command), (None, &["sleep", "--idle", "3"][..]));
+        for wrong in
+            [&["--cpu"][..], &["--cpu", "x", "true"], &["--ram", "1", "true"], &["--cpu", "1"]]
+        {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

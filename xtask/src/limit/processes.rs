@@ -1,0 +1,175 @@
+//! The processes that this one started, directly or not: what they cost, and how to end them.
+//!
+//! This process is the subreaper of all of them (prctl(2), `PR_SET_CHILD_SUBREAPER`): one whose parent is gone becomes a child of
+//! this process, also after setsid(2) and two forks. So the parents in `/proc` lead to every one of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, waitpid};
+
+/// Clock ticks of `/proc` in a second: USER_HZ, which is 100 on every architecture that Zonal builds on.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// A killed process is gone at once unless the kernel is in the middle of its I/O.
+const KILL_PATIENCE: Duration = Duration::from_secs(20);
+
+/// A process, as `/proc/PID/stat` has it.
+#[derive(Debug)]
+pub(super) struct Process {
+    pid: Pid,
+    /// As the kernel has it: the first 15 bytes of its program's name.
+    name: String,
+    parent: i32,
+    is_zombie: bool,
+    /// Its own CPU time, and that of its children for which it has waited.
+    ticks: u64,
+}
+
+impl Process {
+    /// The text of `/proc/PID/stat`. The second field is a name in parentheses, with any bytes in it.
+    fn parse(stat: &str) -> Option<Self> {
+        let (begin, fields) = stat.rsplit_once(") ")?;
+        let (pid, name) = begin.split_once(" (")?;
+        let (pid, name) = (pid.parse().ok()?, name.to_owned());
+        let mut fields = fields.split(' ');
+        let is_zombie = fields.next()? == "Z";
+        let parent = fields.next()?.parse().ok()?;
+        // Fields 14 to 17 of proc(5): utime, stime, cutime, cstime.
+        let ticks = fields.skip(9).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
+        Some(Self { pid: Pid::from_raw(pid)?, name, parent, is_zombie, ticks })
+    }
+
+    fn executable(&self) -> Option<PathBuf> {
+        fs::read_link(format!("/proc/{}/exe", self.pid.as_raw_nonzero())).ok()
+    }
+}
+
+/// Makes this process the parent of every descendant whose own parent ends.
+pub(super) fn adopt_orphans() -> Result<(), String> {
+    let own = rustix::process::getpid();
+    set_child_subreaper(Some(own)).map_err(|error| format!("PR_SET_CHILD_SUBREAPER: {error}"))
+}
+
+/// All processes below this one.
+pub(super) fn descendants() -> Vec<Process> {
+    below(&BTreeSet::from([own_pid()]), all())
+}
+
+fn own_pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+fn all() -> Vec<Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let is_process = |name: &OsStr| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+    let folders = entries.filter(|entry| is_process(&entry.file_name()));
+    let stats = folders.filter_map(|folder| fs::read(folder.path().join("stat")).ok());
+    stats.filter_map(|stat| Process::parse(&String::from_utf8_lossy(&stat))).collect()
+}
+
+/// Those of `processes` that descend from one of `ancestors`.
+fn below(ancestors: &BTreeSet<i32>, processes: Vec<Process>) -> Vec<Process> {
+    let mut by_parent: BTreeMap<i32, Vec<Process>> = BTreeMap::new();
+    for process in processes {
+        by_parent.entry(process.parent).or_default().push(process);
+    }
+    let mut parents: Vec<i32> = ancestors.iter().copied().collect();
+    let mut found = Vec::new();
+    while let Some(parent) = parents.pop() {
+        let children = by_parent.remove(&parent).unwrap_or_default();
+        parents.extend(children.iter().map(|child| child.pid.as_raw_nonzero().get()));
+        found.extend(children);
+    }
+    found
+}
+
+/// CPU time of everything that this process ever started. A process that ends while this is read may be missing for a moment.
+pub(super) fn cpu() -> Duration {
+    let live: u64 = descendants().iter().map(|process| process.ticks).sum();
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields).split(' ');
+    // Fields 16 and 17: cutime, cstime.
+    let ended: u64 = fields.skip(13).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis((live + ended) * (1000 / TICKS_PER_SECOND))
+}
+
+/// Takes note of the end of orphans: without that they stay as zombies. The child `but` is somebody else's to wait for.
+pub(super) fn reap_orphans(but: u32) {
+    let own = own_pid();
+    let is_orphan = |process: &Process| {
+        process.is_zombie
+            && process.parent == own
+            && process.pid.as_raw_nonzero().get().unsigned_abs() != but
+    };
+    for process in descendants().into_iter().filter(is_orphan) {
+        let _ = waitpid(Some(process.pid), WaitOptions::NOHANG);
+    }
+}
+
+/// Kills everything that runs the program `file`, with everything below it.
+pub(super) fn kill_program(file: &OsStr) {
+    let mut processes = descendants();
+    let runs_it = |process: &&Process| {
+        process.executable().is_some_and(|path| path.file_name() == Some(file))
+    };
+    let roots: BTreeSet<i32> =
+        processes.iter().filter(runs_it).map(|p| p.pid.as_raw_nonzero().get()).collect();
+    let is_root = |process: &mut Process| roots.contains(&process.pid.as_raw_nonzero().get());
+    let killed: Vec<Process> = processes.extract_if(.., is_root).collect();
+    for process in killed.into_iter().chain(below(&roots, processes)) {
+        let _ = kill_process(process.pid, Signal::KILL);
+    }
+}
+
+/// Kills all that this process started, and names it. `Err` names what stays nevertheless.
+pub(super) fn kill_all(child: u32) -> Result<Vec<String>, Vec<String>> {
+    let begun = Instant::now();
+    let mut killed = BTreeMap::new();
+    loop {
+        reap_orphans(child);
+        let mut left = descendants();
+        left.retain(|process| !process.is_zombie);
+        if left.is_empty() {
+            return Ok(killed.into_values().collect());
+        }
+        if KILL_PATIENCE < begun.elapsed() {
+            return Err(left.into_iter().map(|process| process.name).collect());
+        }
+        for process in left {
+            let _ = kill_process(process.pid, Signal::KILL);
+            killed.insert(process.pid.as_raw_nonzero(), process.name);
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Process, below};
+    use std::collections::BTreeSet;
+
+    fn process(pid: i32, parent: i32) -> Process {
+        let stat = format!("{pid} (a ) b) S {parent} 1 1 0 -1 4194560 1 2 3 4 5 6 200 50 20 0");
+        Process::parse(&stat).expect("it is whole")
+    }
+
+    #[test]
+    fn the_cpu_time_of_a_process_stands_behind_a_name_with_anything_in_it() {
+        assert_eq!(process(7, 3).ticks, 5 + 6 + 200 + 50);
+        assert!(Process::parse("").is_none());
+    }
+
+    #[test]
+    fn processes_below_others_are_found_through_their_parents() {
+        let all = [(2, 1), (3, 2), (4, 3), (5, 1), (6, 5)];
+        let all = all.map(|(pid, parent)| process(pid, parent)).into();
+        let found = below(&BTreeSet::from([2, 6]), all);
+        let found: BTreeSet<i32> = found.iter().map(|p| p.pid.as_raw_nonzero().get()).collect();
+        assert_eq!(found, BTreeSet::from([3, 4]));
+    }
+}
