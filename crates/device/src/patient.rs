@@ -197,7 +197,10 @@ impl<D: ZonedDevice> Patient<D> {
     fn leave(&mut self, own: Ticket) -> Owner {
         self.under_way -= 1;
         self.free.push(own);
-        core::mem::replace(&mut self.slots[index(own.0)].owner, Owner::Nobody)
+        let owner = core::mem::replace(&mut self.slots[index(own.0)].owner, Owner::Nobody);
+        // Whose buffer would the second answer have filled?
+        assert!(owner != Owner::Nobody, "a device answers a command once");
+        owner
     }
 
     /// Gives up what took too long.

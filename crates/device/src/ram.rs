@@ -17,8 +17,8 @@ use alloc::vec::Vec;
 use zonal_base::{Blocks, Buffer, Lba, Nanos, Payload, Rng, Ticket, ZoneId};
 
 use crate::{
-    Action, Answer, Command, Completion, DeviceError, Geometry, Kind, ZoneState, ZoneTable,
-    ZonedDevice, whole_blocks,
+    Action, Answer, Command, Completion, DeviceError, Geometry, Kind, ZoneReport, ZoneState,
+    ZoneTable, ZonedDevice, whole_blocks,
 };
 use medium::Medium;
 
@@ -56,6 +56,18 @@ pub struct RamDevice {
     writes_due: BTreeMap<ZoneId, Nanos>,
     failing_writes: BTreeSet<ZoneId>,
     is_gone: bool,
+}
+
+/// What a device held: of each zone its state and its bytes.
+#[derive(Clone, Debug)]
+pub struct Image(Vec<(ZoneReport, Vec<u8>)>);
+
+impl Image {
+    /// What the zone held.
+    #[must_use]
+    pub fn zone_bytes(&self, zone: ZoneId) -> &[u8] {
+        &self.0[zone.0 as usize].1
+    }
 }
 
 /// What is left to do when a command's time has come.
@@ -115,6 +127,36 @@ impl RamDevice {
     /// The device answers `DeviceGone` to everything, also to what is in flight.
     pub fn kill(&mut self) {
         self.is_gone = true;
+    }
+
+    /// What a zone holds, as far as it was ever written.
+    #[must_use]
+    pub fn zone_bytes(&self, zone: ZoneId) -> Vec<u8> {
+        self.medium.zone_bytes(zone).to_vec()
+    }
+
+    /// Silently puts other bytes in the place of what a zone holds. Its state stays what it is.
+    pub fn replace_zone_bytes(&mut self, zone: ZoneId, bytes: Vec<u8>) {
+        self.medium.replace_zone_bytes(zone, bytes);
+    }
+
+    /// All that the device holds. Requires: nothing is in flight.
+    #[must_use]
+    pub fn image(&self) -> Image {
+        assert!(self.in_flight.is_empty(), "what is in flight is in no image");
+        let zones = self.geometry().zones();
+        let of_zone = |zone| (self.table.look(zone), self.zone_bytes(zone));
+        Image(zones.map(of_zone).collect())
+    }
+
+    /// Silently becomes what it was. Requires: nothing is in flight.
+    pub fn revert(&mut self, image: &Image) {
+        assert!(self.in_flight.is_empty(), "what is in flight is in no image");
+        let reports: Vec<ZoneReport> = image.0.iter().map(|(report, _)| *report).collect();
+        self.table = ZoneTable::from_reports(*self.geometry(), &reports);
+        for (report, bytes) in &image.0 {
+            self.medium.replace_zone_bytes(report.zone, bytes.clone());
+        }
     }
 
     fn retire(&mut self, zone: ZoneId, to: ZoneState, error: DeviceError) {

@@ -157,19 +157,19 @@ impl Block {
         BlockVolume::new(self.shaper.clone(), export, self.buffers.clone(), self.nudge.clone())
     }
 
-    /// Flushes, and ends. What was acknowledged is on flash then.
+    /// Ends so that the next start knows all that must be on the devices. What was acknowledged is on flash then.
     ///
     /// Requires: nobody asks for anything any more.
     ///
     /// # Errors
     /// When the flush failed.
     pub async fn stop(self) -> Result<(), BlockError> {
-        let flushed = self.nudge.while_asking(self.shaper.flush()).await;
+        let closed = self.nudge.while_asking(self.shaper.close()).await;
         self.is_stopping.set(true);
         self.nudge.now();
         // A crank that panicked has said so.
         let _ = self.turning.await;
-        flushed
+        closed
     }
 }
 

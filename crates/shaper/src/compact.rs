@@ -3,7 +3,7 @@
 //! 1. Wait until fewer zones of the buffer are empty than one in ten.
 //! 2. Take the oldest that is full. Move what was not overwritten or trimmed meanwhile (`relocate`).
 //! 3. Write the pages that its trims touched.
-//! 4. Flush both tiers, reset the zone (`tier`).
+//! 4. Flush both tiers, release the zone (`zone_table`), reset it (`tier`).
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -22,10 +22,13 @@ impl Inner {
             state.wants_compaction(&self).then(|| state.compaction_victim(&self)).flatten()
         };
         while let Some(zone) = self.victim(wanted).await {
-            if let Err(error) = self.compact(&mut mover, zone).await {
-                return self.stop_moving(error);
+            match self.compact(&mut mover, zone).await {
+                Ok(()) => (),
+                Err(BlockError::Closing) => break,
+                Err(error) => return self.stop_moving(error),
             }
         }
+        self.end_compaction(mover).await;
     }
 
     /// Waits until a zone is to be emptied, and marks it. `None`: nothing is moved any more.
@@ -33,7 +36,7 @@ impl Inner {
         loop {
             {
                 let mut state = self.state.borrow_mut();
-                if state.failure.or(state.halted).is_some() {
+                if state.stopped().is_some() {
                     return None;
                 }
                 if let Some(zone) = wanted(&state) {
@@ -52,7 +55,7 @@ impl Inner {
             mover.write_pages(&pages).await?;
             mover.finish().await?;
         }
-        self.reset(zone).await?;
+        mover.reset(zone).await?;
         mover.tell_of_zones_given_up().await
     }
 
@@ -61,7 +64,7 @@ impl Inner {
         loop {
             {
                 let mut state = self.state.borrow_mut();
-                if let Some(error) = state.failure.or(state.halted) {
+                if let Some(error) = state.stopped() {
                     return Err(error);
                 }
                 if crate::settings::COLLECTION_ZONES < state.empty_count(Tier::Capacity) {

@@ -31,6 +31,7 @@ pub(crate) fn has_block(exports: &[Export], key: Key) -> bool {
         }
         Kind::Page => export.is_some_and(|export| key.number() * PAGE_SPAN < export.blocks.0),
         Kind::Table => key == Key::TABLE,
+        Kind::Zones | Kind::Released => true,
     }
 }
 
@@ -88,6 +89,8 @@ pub enum BlockError {
     BufferGone,
     /// The capacity device does not answer: the same for what lies there. Writes go on until the buffer is full.
     CapacityGone,
+    /// The block device is being closed: nothing is moved any more.
+    Closing,
 }
 
 impl fmt::Display for BlockError {
@@ -99,6 +102,7 @@ impl fmt::Display for BlockError {
             Self::NoSpace => "no zone is left to write to: too many are worn out",
             Self::BufferGone => "the buffer device failed",
             Self::CapacityGone => "the capacity device failed",
+            Self::Closing => "the block device is being closed",
         })
     }
 }

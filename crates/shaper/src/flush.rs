@@ -72,11 +72,11 @@ impl Inner {
                 flusher.asked.wait().await;
             }
             flusher.begun.set(flusher.begun.get() + 1);
-            let safe = {
+            let (safe, zones) = {
                 let mut state = self.state.borrow_mut();
                 state.stats.flushes += 1;
                 state.unflushed[usize::from(tier.id())] = 0;
-                state.answered_below(tier)
+                (state.last_answered(tier), state.take_unflushed(tier))
             };
             let answer = self.port(tier).call(Command::Flush).await;
             if answer.is_err() {
@@ -85,6 +85,7 @@ impl Inner {
                 return self.lose(tier);
             }
             let mut state = self.state.borrow_mut();
+            state.note_flushed(&zones);
             if !state.is_repairing {
                 state.durable[usize::from(tier.id())] = safe;
             }

@@ -2,6 +2,10 @@
 //!
 //! Encoded and decoded here and nowhere else.
 
+mod zone_table;
+
+pub(crate) use zone_table::{CLAIMS_MAX, ZoneClaim, ZoneTablePart};
+
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -21,8 +25,12 @@ pub fn bears_mark(block: &[u8]) -> bool {
     block.starts_with(&MAGIC)
 }
 
-/// Of headers and tables. Readers refuse any other.
-const VERSION: u16 = 1;
+/// Of headers. Version 1 had no zone table, no epochs and no chain of each tier; it is read, and never written.
+pub(crate) const VERSION: u16 = 2;
+const VERSION_WITHOUT_ZONE_TABLE: u16 = 1;
+
+/// Of the table of exports. Readers refuse any other.
+const EXPORTS_VERSION: u16 = 1;
 
 /// Blocks of a header.
 pub(crate) const HEADER_BLOCKS: u64 = 1;
@@ -66,6 +74,10 @@ pub(crate) enum Kind {
     Table,
     /// A block of an export that could not be read when it was to be moved. Its block holds nothing.
     Lost,
+    /// A part of the zone table.
+    Zones,
+    /// What a zone holds counts no more, whatever the zone table says of it. Takes no block.
+    Released,
 }
 
 impl Kind {
@@ -76,6 +88,8 @@ impl Kind {
             Self::Page => 2,
             Self::Table => 3,
             Self::Lost => 4,
+            Self::Zones => 5,
+            Self::Released => 6,
         }
     }
 
@@ -86,12 +100,14 @@ impl Kind {
             2 => Self::Page,
             3 => Self::Table,
             4 => Self::Lost,
+            5 => Self::Zones,
+            6 => Self::Released,
             _ => return None,
         })
     }
 
     pub(crate) const fn takes_block(self) -> bool {
-        !matches!(self, Self::Trim)
+        !matches!(self, Self::Trim | Self::Released)
     }
 }
 
@@ -111,6 +127,11 @@ impl Key {
 
     pub(crate) const fn data(export: ExportId, number: u64) -> Self {
         Self::new(Kind::Data, export, number)
+    }
+
+    /// A part of the zone table, from 0 on.
+    pub(crate) const fn zones(part: u32) -> Self {
+        Self::new(Kind::Zones, ExportId(0), part as u64)
     }
 
     /// The page of trims that tells of a block.
@@ -142,13 +163,20 @@ impl Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) key: Key,
-    /// Of two entries that tell of one block the one with the higher sequence counts. Moves keep it.
+    /// Of two entries that tell of one block the one with the higher sequence counts. Moves keep it. Of a zone that is
+    /// released it is the number of its first segment.
     pub(crate) sequence: u64,
     /// The block's checksum; of a trim, how many blocks.
     pub(crate) check: u32,
 }
 
 impl Entry {
+    /// The zone counts no more: that life of it that began with the segment `incarnation`.
+    pub(crate) const fn released(zone: Zone, incarnation: u64) -> Self {
+        let key = Key::new(Kind::Released, ExportId(0), zone.0 as u64);
+        Self { key, sequence: incarnation, check: 0 }
+    }
+
     /// What the checksum of the block begins with: the same bytes elsewhere, or of another time, do not pass.
     pub(crate) fn seed(key: Key, sequence: u64) -> Seed {
         let mut seed = [0; SEED_BYTES];
@@ -173,6 +201,8 @@ impl Entry {
 /// A segment's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
+    /// Of the format that it was written in.
+    pub(crate) version: u16,
     pub(crate) tier: Tier,
     pub(crate) identity: Identity,
     pub(crate) shape: Shape,
@@ -185,8 +215,12 @@ pub(crate) struct Header {
     pub(crate) previous: u32,
     /// Chosen anew whenever the devices are opened.
     pub(crate) session: u32,
-    /// By tier: its segments of lower numbers were flushed when this header was written.
+    /// By tier: the number of its last segment that was flushed, with all before it, when this header was written.
     pub(crate) durable: [u64; 2],
+    /// Number of the segment before this one in the same tier; 0: not told.
+    pub(crate) tier_previous: u64,
+    /// Of the last zone table that was flushed when this header was written; 0: none was.
+    pub(crate) epoch: u64,
     /// No entry made so far has this sequence or a higher one.
     pub(crate) next_sequence: u64,
     pub(crate) entries: Vec<Entry>,
@@ -208,6 +242,8 @@ pub(crate) enum Malformed {
     Foreign,
     /// Ours, of another version.
     Version(u16),
+    /// Ours, with something that a later program writes: a bit for each such thing.
+    Features(u16),
     /// Ours by its magic, and damaged.
     Damaged,
 }
@@ -224,6 +260,7 @@ impl Header {
         assert!(self.entries.len() <= ENTRIES_MAX && out.len() == BLOCK_BYTES);
         out.fill(0);
         out[..4].copy_from_slice(&MAGIC);
+        assert!(self.version == VERSION, "other versions are not written");
         out[4..6].copy_from_slice(&VERSION.to_le_bytes());
         out[6] = self.tier.id();
         out[8..24].copy_from_slice(&self.identity.0);
@@ -243,6 +280,8 @@ impl Header {
         let [buffer, capacity] = self.shape.zone_blocks;
         out[88..92].copy_from_slice(&buffer.to_le_bytes());
         out[92..96].copy_from_slice(&capacity.to_le_bytes());
+        out[96..104].copy_from_slice(&self.epoch.to_le_bytes());
+        out[104..112].copy_from_slice(&self.tier_previous.to_le_bytes());
         let (frame, entries) = out.split_at_mut(FRAME_BYTES);
         for (entry, out) in self.entries.iter().zip(entries.chunks_exact_mut(ENTRY_BYTES)) {
             entry.encode(out);
@@ -265,8 +304,12 @@ impl Header {
             return Err(Malformed::Damaged);
         }
         let version = u16_at(frame, 4);
-        if version != VERSION {
+        if version != VERSION && version != VERSION_WITHOUT_ZONE_TABLE {
             return Err(Malformed::Version(version));
+        }
+        let features = u16_at(frame, 66);
+        if features != 0 {
+            return Err(Malformed::Features(features));
         }
         if checksum.of(0, entries) != u32_at(frame, 120) {
             return Err(Malformed::Damaged);
@@ -282,7 +325,14 @@ impl Header {
             return None;
         }
         let entries = entries.chunks_exact(ENTRY_BYTES).take(count).map(Entry::decode);
+        let version = u16_at(frame, 4);
+        // Version 1 named the first segment that was not flushed.
+        let flushed = |at| match version {
+            VERSION_WITHOUT_ZONE_TABLE => u64_at(frame, at).saturating_sub(1),
+            _ => u64_at(frame, at),
+        };
         let header = Self {
+            version,
             tier,
             identity: Identity(*frame[8..].first_chunk()?),
             shape: Shape {
@@ -294,7 +344,9 @@ impl Header {
             number: u64_at(frame, 32),
             previous: u32_at(frame, 40),
             session: u32_at(frame, 44),
-            durable: [u64_at(frame, 48), u64_at(frame, 56)],
+            durable: [flushed(48), flushed(56)],
+            tier_previous: u64_at(frame, 104),
+            epoch: u64_at(frame, 96),
             next_sequence: u64_at(frame, 72),
             entries: entries.collect::<Option<_>>()?,
         };
@@ -306,7 +358,7 @@ impl Header {
 pub(crate) fn encode_table(exports: &[Export], given_up: &BTreeSet<Zone>, out: &mut [u8]) {
     out.fill(0);
     let count = u16::try_from(exports.len()).expect("at most EXPORTS_MAX");
-    out[..2].copy_from_slice(&VERSION.to_le_bytes());
+    out[..2].copy_from_slice(&EXPORTS_VERSION.to_le_bytes());
     out[2..4].copy_from_slice(&count.to_le_bytes());
     let mut at = 8;
     for export in exports {
@@ -326,7 +378,7 @@ pub(crate) fn encode_table(exports: &[Export], given_up: &BTreeSet<Zone>, out: &
 
 /// Reads a table; `None` when it makes no sense.
 pub(crate) fn decode_table(block: &[u8]) -> Option<(Vec<Export>, BTreeSet<Zone>)> {
-    if u16_at(block, 0) != VERSION {
+    if u16_at(block, 0) != EXPORTS_VERSION {
         return None;
     }
     let mut rest = &block[8..];

@@ -2,7 +2,7 @@
 //!
 //! Uses: `device` (its ports), `runtime`, `base`. Knows nothing of: NBD, files, sockets, threads, real time.
 //! Read in this order: `export`, `layout`, `settings`, `format`, `map`, `state`, `shaper`; then the paths: `write`, `flush`,
-//! `read`, `trim`, `pages`, `throttle`, `compact`, `again`, `collect`, `relocate`, `tier`; then `open`, `scan`, `sightings`, `recover`.
+//! `read`, `trim`, `pages`, `throttle`, `compact`, `again`, `collect`, `relocate`, `zone_table`, `tier`, `close`; then `open`, `scan`, `sightings`, `recover`.
 //!
 //! Writes go to a log on the *buffer* tier, many of them in one device write, and are acknowledged when the device has
 //! answered it. Compaction takes the oldest zone of that log, leaves out what was overwritten or trimmed meanwhile, lets
@@ -17,7 +17,9 @@
 //!
 //! - A write is acknowledged when the device has answered it, a trim too: both survive the end of the process. After [`Shaper::flush`], or
 //!   with [`Durability::Durable`], they survive a power cut on either tier.
-//! - A zone is reset only when both tiers have been flushed after everything in it was copied, overwritten or trimmed.
+//! - A zone is reset only when both tiers have been flushed after everything in it was copied, overwritten or trimmed, and an
+//!   entry that releases it is on flash, or a zone table without it.
+//! - What the zone table on flash says of a zone is true until that is reset: what is found otherwise was damaged.
 //! - The map names only blocks that a device has answered; of two writes to one block the one that was queued later wins,
 //!   also after a crash.
 //! - A block that can no longer be read is an error, never an older version and never zeros, also after a restart.
@@ -27,6 +29,7 @@
 extern crate alloc;
 
 mod again;
+mod close;
 mod collect;
 mod compact;
 mod export;
@@ -51,11 +54,12 @@ mod throttle;
 mod tier;
 mod trim;
 mod write;
+mod zone_table;
 
 pub use export::{BlockError, Durability, Export, ExportId, Extent, Piece, Run};
 pub use format::bears_mark;
 pub use layout::{Layout, Place, Tier};
-pub use open::{Identity, OpenError, OpenMode, Opening};
+pub use open::{Damage, Identity, OpenError, OpenMode, Opening};
 #[cfg(feature = "planted-bugs")]
 pub use planted::Planted;
 pub use ports::Ports;

@@ -5,11 +5,14 @@
 //! 3. Write over what recovery did not trust, so that it is never trusted.
 //! 4. Start the tasks.
 
+mod error;
+
+pub use error::{Damage, OpenError};
+
+use alloc::collections::BTreeSet;
 use alloc::rc::Rc;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
-use core::fmt;
 
 use zonal_base::{Blocks, PoolClass, index};
 use zonal_device::{DeviceError, Kind as DeviceKind, ZoneReport, ZoneState};
@@ -26,7 +29,7 @@ use crate::settings::tenants_of;
 use crate::shaper::Inner;
 use crate::state::{State, ZoneUse};
 use crate::tier::OpenZone;
-use crate::{BlockError, Export, Ports, Settings, SettingsError, Shaper, Tier};
+use crate::{BlockError, Export, Ports, Settings, Shaper, Tier};
 
 /// Which block device: chosen at random when the devices are formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,93 +45,6 @@ pub enum OpenMode {
     /// Lose it: the devices are formatted whatever they hold.
     Format,
 }
-
-/// Why the devices could not be opened. Nothing was written then, unless they were being formatted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OpenError {
-    /// The device begins with something that is not ours: format it if it may go.
-    Foreign(Tier),
-    /// It was written by another version of this format.
-    Version(Tier, u16),
-    /// It is the other tier's device, or belongs to another block device.
-    Mixed(Tier),
-    /// The other device is ours and this one is blank: it was exchanged, or is the wrong one.
-    Blank(Tier),
-    /// The devices were formatted with other zones.
-    Shape,
-    /// Something on it cannot be read or makes no sense, and what that was is not known.
-    Unreadable(Tier),
-    /// Too few zones of either tier are empty for the map: it was all in memory before. Those of the capacity tier are told.
-    NoRoomForMap {
-        /// Those that are empty.
-        empty: u32,
-        /// Those that it needs.
-        least: u32,
-    },
-    /// The export is larger on the devices than is wanted now.
-    Shrunk(String),
-    /// The export belongs to another tenant on the devices.
-    OtherTenant(String),
-    /// The exports or the devices do not fit.
-    Settings(SettingsError),
-    /// The device failed.
-    Device(Tier, DeviceError),
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = |tier: &Tier| match tier {
-            Tier::Buffer => "buffer device",
-            Tier::Capacity => "capacity device",
-        };
-        match self {
-            Self::Foreign(tier) => write!(
-                f,
-                "the {} holds something that is not a block device of Zonal's: use another device, or format this one and lose what it holds",
-                name(tier)
-            ),
-            Self::Version(tier, version) => write!(
-                f,
-                "the {} holds format version {version}, which this program does not read: use the program that wrote it, or format",
-                name(tier)
-            ),
-            Self::Mixed(tier) => write!(
-                f,
-                "the {} belongs to another block device, or is the other tier's: look at what is connected where",
-                name(tier)
-            ),
-            Self::Blank(tier) => write!(
-                f,
-                "the {} is blank and the other one is not: connect the device that belongs to it; without it what was acknowledged is not whole",
-                name(tier)
-            ),
-            Self::Shape => {
-                f.write_str("the devices were formatted with other zones: open them so, or format")
-            }
-            Self::Unreadable(tier) => write!(
-                f,
-                "a part of the {} that is needed cannot be read: copy what can be read elsewhere; salvaged, some blocks may be older than what was acknowledged",
-                name(tier)
-            ),
-            Self::NoRoomForMap { empty, least } => write!(
-                f,
-                "the map needs {least} zones of the capacity device and {empty} are empty: start with all of it in memory, and trim what is not needed before it is bounded"
-            ),
-            Self::Shrunk(export) => {
-                write!(f, "the export {export:?} is larger than that already, and cannot shrink")
-            }
-            Self::OtherTenant(export) => {
-                write!(f, "the export {export:?} belongs to another tenant already")
-            }
-            Self::Settings(error) => error.fmt(f),
-            Self::Device(tier, error) => {
-                write!(f, "the {} failed: {error}: look at the drive, or use another", name(tier))
-            }
-        }
-    }
-}
-
-impl core::error::Error for OpenError {}
 
 /// What somebody wants to open.
 #[derive(Clone, Debug)]
@@ -177,6 +93,7 @@ fn judge(firsts: &[(Zone, First)], layout: &Layout) -> Result<Option<Identity>, 
             First::Blank | First::Damaged => (),
             First::Foreign => return Err(OpenError::Foreign(tier)),
             First::Version(version) => return Err(OpenError::Version(tier, *version)),
+            First::Features(features) => return Err(OpenError::Features(tier, *features)),
             First::Ours { tier: said, shape, identity, .. } => {
                 let identity = *identity;
                 let known = found.iter().flatten().next().is_none_or(|known| *known == identity);
@@ -242,7 +159,7 @@ async fn format(
     answer.map_err(|error| OpenError::Device(Tier::Buffer, error))?;
     inner.start_map(MapLog::default());
     let mut collection = Mover::new(inner.clone(), Cause::Collection);
-    inner.write_anew(&mut collection, &[], true).await?;
+    inner.write_anew(&mut collection, &Anew { is_table_new: true, ..Anew::default() }).await?;
     let compaction = Mover::new(inner.clone(), Cause::Compaction);
     inner.start(Some(open), collection, compaction);
     Ok(Shaper { inner })
@@ -254,7 +171,8 @@ async fn resume(
     identity: Identity,
     recovered: Recovered<'_>,
 ) -> Result<Shaper, OpenError> {
-    let Recovered { exports, is_changed, state, distrusted, half_full, mut found } = recovered;
+    let Recovered { exports, is_changed, state, distrusted, half_full, released, mut found } =
+        recovered;
     let (ports, layout) = (scanner.ports.clone(), *scanner.layout);
     let inner = Inner::new(ports, (layout, settings), (identity, exports), state);
     let map_log = found.hand_over(&inner, (identity, mode)).await?;
@@ -268,7 +186,10 @@ async fn resume(
         mover.resume(half_full);
     }
     let [mut collection, compaction] = movers;
-    inner.write_anew(&mut collection, &distrusted, is_changed).await?;
+    inner.judge_released(&released)?;
+    inner
+        .write_anew(&mut collection, &Anew { distrusted, is_table_new: is_changed, released })
+        .await?;
     inner.start(None, collection, compaction);
     Ok(Shaper { inner })
 }
@@ -376,14 +297,21 @@ impl Inner {
         }
     }
 
+    /// The zone table gave these zones back when everything in them lay elsewhere.
+    fn judge_released(&self, released: &BTreeSet<Zone>) -> Result<(), OpenError> {
+        let state = self.state.borrow();
+        match released.iter().find(|zone| 0 < state.zone(**zone).live) {
+            None => Ok(()),
+            Some(zone) => {
+                let damage = Damage::Zone(self.layout.zone_id(*zone));
+                Err(OpenError::Damaged(self.layout.tier_of(*zone), damage))
+            }
+        }
+    }
+
     /// Writes to the capacity tier what must be there before anything else is: the current contents of blocks of which a crash
-    /// left something newer that cannot be trusted, and the table.
-    async fn write_anew(
-        &self,
-        mover: &mut Mover,
-        distrusted: &[Key],
-        is_table_new: bool,
-    ) -> Result<(), OpenError> {
+    /// left something newer that cannot be trusted, the table of exports, and the zone table.
+    async fn write_anew(&self, mover: &mut Mover, anew: &Anew) -> Result<(), OpenError> {
         let failed = |error| match error {
             BlockError::BufferGone => OpenError::Device(Tier::Buffer, DeviceError::DeviceGone),
             BlockError::NoSpace => OpenError::Device(Tier::Capacity, DeviceError::ZoneFull),
@@ -391,29 +319,52 @@ impl Inner {
         };
         self.state.borrow_mut().is_repairing = true;
         // What is found counts from now on, also what nobody had flushed.
-        for tier in Tier::ALL {
-            self.flush_tier(tier).await.map_err(failed)?;
-        }
-        for zone in self.dead_zones() {
-            self.reset_flushed(zone).await.map_err(failed)?;
-        }
-        for key in distrusted {
+        self.flush_both().await.map_err(failed)?;
+        self.empty_dead_zones(mover, anew).await.map_err(failed)?;
+        for key in &anew.distrusted {
             mover.assert_current(*key).await.map_err(failed)?;
         }
-        if is_table_new || self.state.borrow().is_table_stale {
+        if anew.is_table_new || self.state.borrow().is_table_stale {
             mover.write_table().await.map_err(failed)?;
         }
         mover.finish().await.map_err(failed)?;
-        for tier in Tier::ALL {
-            self.flush_tier(tier).await.map_err(failed)?;
-        }
+        self.flush_both().await.map_err(failed)?;
         let mut state = self.state.borrow_mut();
         state.is_repairing = false;
-        state.durable = Tier::ALL.map(|tier| state.answered_below(tier));
+        state.durable = Tier::ALL.map(|tier| state.last_answered(tier));
         Ok(())
     }
 
-    /// Zones of the capacity tier in which nothing is left: a device without zones does not remember that they were reset.
+    /// Makes the room that there is: what follows may need it. And writes a zone table of what was found.
+    async fn empty_dead_zones(&self, mover: &mut Mover, anew: &Anew) -> Result<(), BlockError> {
+        let has_zone_table = 0 < self.state.borrow().epoch;
+        let unwanted = match has_zone_table {
+            true => anew.released.iter().copied().collect(),
+            false => self.dead_zones(),
+        };
+        for zone in unwanted {
+            self.reset_flushed(zone).await?;
+        }
+        let dead = self.dead_zones();
+        for zone in &dead {
+            self.state.borrow_mut().zone_mut(*zone).is_released = true;
+        }
+        mover.write_zone_table().await?;
+        for zone in dead {
+            self.reset_flushed(zone).await?;
+        }
+        Ok(())
+    }
+
+    async fn flush_both(&self) -> Result<(), BlockError> {
+        for tier in Tier::ALL {
+            self.flush_tier(tier).await?;
+        }
+        Ok(())
+    }
+
+    /// Zones of the capacity tier in which nothing is left: they died since the last zone table, or a device without zones does not
+    /// remember that they were reset.
     fn dead_zones(&self) -> Vec<Zone> {
         let state = self.state.borrow();
         let zones = self.layout.zones(Tier::Capacity);
@@ -421,6 +372,16 @@ impl Inner {
             |zone: &Zone| state.usage(*zone) == ZoneUse::Sealed && state.zone(*zone).live == 0;
         zones.filter(is_dead).collect()
     }
+}
+
+/// What a start writes before anything else.
+#[derive(Default)]
+struct Anew {
+    /// Of these something lies about that must never be believed.
+    distrusted: Vec<Key>,
+    is_table_new: bool,
+    /// Zones that count no more.
+    released: BTreeSet<Zone>,
 }
 
 /// Memory for headers, single blocks and stretches that are moved, and what each stream gathers.

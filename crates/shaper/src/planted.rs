@@ -31,6 +31,8 @@ pub enum Planted {
     ChangeForgotten,
     /// A mover takes what a younger place hides for live.
     HiddenMoved,
+    /// A zone is reset while the zone table on flash has it.
+    ZoneStaysInTable,
     /// Recovery takes what was not flushed without looking at it.
     TornTaken,
 }

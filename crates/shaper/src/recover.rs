@@ -6,10 +6,12 @@
 //! 3. Of entries that tell of one block the highest sequence counts; of equal ones, which are copies, the one that was written
 //!    last.
 //!    Zones that the table gives up are left out.
-//! 4. Pages of trims make holes of what is older than they are.
-//! 5. Zones of the capacity tier that end behind a whole segment are filled further, as many as there are streams. Others that
+//! 4. What was found is held against the zone table (`claims`): what it has and was not found was damaged, and nothing is opened.
+//! 5. Pages of trims make holes of what is older than they are.
+//! 6. Zones of the capacity tier that end behind a whole segment are filled further, as many as there are streams. Others that
 //!    are half full are emptied when their turn comes.
 
+mod claims;
 mod hand_over;
 mod zones;
 
@@ -57,6 +59,8 @@ pub(crate) struct Recovered<'a> {
     pub(crate) distrusted: Vec<Key>,
     /// Zones of the capacity tier that can be filled further.
     pub(crate) half_full: Vec<OpenZone>,
+    /// Zones that the zone table had given back.
+    pub(crate) released: BTreeSet<Zone>,
     /// What is known of blocks so far.
     pub(crate) found: Found<'a>,
 }
@@ -75,6 +79,14 @@ struct Few {
     check: u32,
 }
 
+/// Where a segment begins.
+#[derive(Clone, Copy)]
+struct Begin {
+    at: u32,
+    sum: u32,
+    number: u64,
+}
+
 /// What the headers said so far.
 pub(crate) struct Found<'a> {
     scanner: &'a Scanner<'a>,
@@ -85,8 +97,8 @@ pub(crate) struct Found<'a> {
     walked: Vec<(Zone, u32)>,
     few: BTreeMap<Key, Few>,
     lost: BTreeSet<(Key, u64)>,
-    /// By zone: where its segments begin, and their numbers.
-    segments: Vec<Vec<(u32, u64)>>,
+    /// By zone: where its segments begin, their numbers, and the checksums of their headers.
+    segments: Vec<Vec<Begin>>,
     ends: Vec<u32>,
     sums: Vec<u32>,
     trimmed: Vec<BTreeSet<Key>>,
@@ -95,6 +107,15 @@ pub(crate) struct Found<'a> {
     /// Zones that begin with a header that tells of nothing.
     marked: BTreeSet<Zone>,
     distrusted: BTreeSet<Key>,
+    /// Zones with segments of a version that is not written any more.
+    old: BTreeSet<Zone>,
+    /// By tier: number of a segment and of the one before it, for those that may be younger than the zone table.
+    links: [BTreeMap<u64, u64>; 2],
+    /// Of the last zone table that is flushed.
+    epoch: u64,
+    /// Of entries that release a zone: the zone, the number of its first segment, and that of the entry's own.
+    releases: BTreeMap<(Zone, u64), u64>,
+    last_number: [u64; 2],
     durable: [u64; 2],
     next_sequence: u64,
     next_number: u64,
@@ -118,6 +139,7 @@ pub(crate) async fn recover<'a>(
         found.next_sequence = found.next_sequence.max(sequence);
         found.next_number = found.next_number.max(number);
     }
+    let claims = found.claims(mode).await?;
     let exports = merge(&old, wanted)?;
     settings.check(scanner.layout, &exports).map_err(OpenError::Settings)?;
     let map = Map::new(scanner.layout, &settings, &exports);
@@ -133,6 +155,11 @@ pub(crate) async fn recover<'a>(
             state.is_table_stale |= is_missing;
         }
     }
+    if let Some(claims) = &claims {
+        found.hold_against(claims)?;
+    }
+    let released = claims.map(|claims| found.released(&claims)).unwrap_or_default();
+    found.forget_pages_in(&released);
     found.hand_over_few(&exports, &mut state);
     let streams = scanner
         .layout
@@ -140,8 +167,9 @@ pub(crate) async fn recover<'a>(
     let mut half_full = Vec::new();
     for (tier, reports) in Tier::ALL.into_iter().zip(reports) {
         for (zone, report) in scanner.layout.zones(tier).zip(reports) {
-            let may_resume =
-                half_full.len() < index(u64::from(streams)) && !state.given_up.contains(&zone);
+            let may_resume = half_full.len() < index(u64::from(streams))
+                && !state.given_up.contains(&zone)
+                && !released.contains(&zone);
             match may_resume.then(|| found.half_full(zone, report)).flatten() {
                 Some(open) => {
                     found.resume(&mut state, open).await?;
@@ -156,8 +184,11 @@ pub(crate) async fn recover<'a>(
     let distrusted: Vec<Key> = distrusted.filter(|key| has_block(&exports, *key)).collect();
     let segments = found.segments.iter().map(|of_zone| of_zone.len() as u64).sum();
     scanner.recovery.borrow_mut().segments = segments;
+    for zone in &released {
+        state.zone_mut(*zone).is_released = true;
+    }
     let is_changed = exports != old;
-    Ok(Recovered { exports, is_changed, state, distrusted, half_full, found })
+    Ok(Recovered { exports, is_changed, state, distrusted, half_full, released, found })
 }
 
 /// The first place in which there is room for the map.
@@ -232,6 +263,11 @@ impl<'a> Found<'a> {
             suspects: Vec::new(),
             marked: BTreeSet::new(),
             distrusted: BTreeSet::new(),
+            old: BTreeSet::new(),
+            links: Default::default(),
+            epoch: 0,
+            releases: BTreeMap::new(),
+            last_number: [0; 2],
             durable: [0; 2],
             next_sequence: 1,
             next_number: 1,
@@ -245,10 +281,13 @@ impl<'a> Found<'a> {
             *known = said.max(*known);
         }
         self.next_number = self.next_number.max(header.number + 1);
-        let sequences = header.entries.iter().map(|entry| entry.sequence + 1);
+        self.note_link(header);
+        let numbered = header.entries.iter().filter(|entry| entry.key.kind() != Kind::Released);
+        let sequences = numbered.map(|entry| entry.sequence + 1);
         self.next_sequence = sequences.fold(self.next_sequence.max(header.next_sequence), u64::max);
         let zone = index(u64::from(segment.zone.0));
-        self.segments[zone].push((header.at, header.number));
+        let begin = Begin { at: header.at, sum: segment.sum, number: header.number };
+        self.segments[zone].push(begin);
         self.ends[zone] = segment.end();
         self.sums[zone] = segment.sum;
         if self.is_flushed(&segment) {
@@ -261,7 +300,7 @@ impl<'a> Found<'a> {
     /// What is flushed is whole.
     fn is_flushed(&self, segment: &Segment) -> bool {
         let tier = usize::from(segment.header.tier.id());
-        segment.header.number < self.durable[tier] && segment.end() <= segment.limit
+        segment.header.number <= self.durable[tier] && segment.end() <= segment.limit
     }
 
     fn believe(&mut self, segment: &Segment) {
@@ -346,12 +385,14 @@ impl<'a> Found<'a> {
                     self.sightings.count(usize::from(key.export().0), key.number(), blocks);
                 }
             }
+            // Its header says so, whether it was flushed or not.
+            Kind::Released => (),
             Kind::Data => self.count(key),
             Kind::Lost => {
                 self.lost.insert((key.as_kind(Kind::Data), sequence));
                 self.count(key);
             }
-            Kind::Page | Kind::Table => {
+            Kind::Page | Kind::Table | Kind::Zones => {
                 let known = self.few.get(&key).copied();
                 let is_newer = known.is_none_or(|known| {
                     (known.sequence, self.number_at(known.spot)) < (sequence, number)
@@ -384,7 +425,7 @@ impl<'a> Found<'a> {
                 }
             }
             Kind::Data | Kind::Lost => self.note_block(paged, (key, sequence), (spot, number)),
-            Kind::Page | Kind::Table => (),
+            Kind::Page | Kind::Table | Kind::Zones | Kind::Released => (),
         }
     }
 
@@ -446,14 +487,14 @@ impl<'a> Found<'a> {
 }
 
 /// The number of the segment in which a block lies.
-fn number_at((segments, layout): (&[Vec<(u32, u64)>], &Layout), spot: Spot) -> u64 {
+fn number_at((segments, layout): (&[Vec<Begin>], &Layout), spot: Spot) -> u64 {
     if spot == Spot::NONE {
         return 0;
     }
     let (zone, at) = layout.locate(spot);
     let segments = &segments[index(u64::from(zone.0))];
-    let next = segments.partition_point(|(begin, _)| u64::from(*begin) <= at.0);
-    segments[next - 1].1
+    let next = segments.partition_point(|begin| u64::from(begin.at) <= at.0);
+    segments[next - 1].number
 }
 
 /// What became of a block.

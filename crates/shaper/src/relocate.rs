@@ -92,6 +92,10 @@ impl Mover {
         }
     }
 
+    pub(crate) const fn inner(&self) -> &Rc<Inner> {
+        &self.inner
+    }
+
     /// Goes on with zones that an earlier opening left half full. Requires: nothing was moved yet, and there are no more of them than
     /// streams.
     pub(crate) fn resume(&mut self, half_full: &[OpenZone]) {
@@ -116,6 +120,17 @@ impl Mover {
         }
     }
 
+    /// Waits for what is under way, and leaves the rest where it lies.
+    pub(crate) async fn abandon(&mut self) {
+        self.streams.iter_mut().for_each(|stream| stream.gathered = None);
+        let _ = self.again.finish(&self.inner).await;
+        while !self.flying.is_empty() {
+            // What is refused now lives where it was.
+            let _ = self.settle().await;
+        }
+        self.refused.clear();
+    }
+
     async fn move_block(
         &mut self,
         moved: Moved,
@@ -136,7 +151,7 @@ impl Mover {
         }
     }
 
-    async fn push_new(
+    pub(crate) async fn push_new(
         &mut self,
         key: Key,
         sequence: u64,
@@ -213,7 +228,7 @@ impl Mover {
         loop {
             {
                 let state = self.inner.state.borrow();
-                if let Some(error) = state.failure.or(state.halted) {
+                if let Some(error) = state.stopped() {
                     return Err(error);
                 }
                 if !state.is_ahead_of_collection(&self.inner) {
@@ -244,6 +259,30 @@ impl Mover {
         self.note_room();
         self.flying.push_back(Flying { begun, stream, moved, data });
         Ok(())
+    }
+
+    /// Writes a header that has this entry and no blocks, and waits for it. Requires: nothing is under way.
+    pub(crate) async fn write_entry(&mut self, entry: Entry) -> Result<(), BlockError> {
+        loop {
+            self.open(0).await?;
+            let front = self.inner.own.take(Blocks(1)).await;
+            let open = self.streams[0].open.as_mut().expect("it has room for a header");
+            let begun = self.inner.begin_segment(open, vec![entry], Vec::new(), front);
+            self.note_room();
+            let (moved, data) = (Vec::new(), Payload::default());
+            let mut flying = Flying { begun, stream: 0, moved, data };
+            let answer = (&mut flying.begun.call).await;
+            self.inner.end_segment(&flying.begun, &answer);
+            match answer {
+                Ok(_) => {
+                    self.refused_in_a_row = 0;
+                    self.inner.publish_moved(&flying, self.cause);
+                    return Ok(());
+                }
+                Err(DeviceError::DeviceGone) => return Err(BlockError::CapacityGone),
+                Err(_) => self.give_zone_up(flying).await?,
+            }
+        }
     }
 
     fn note_room(&self) {
@@ -356,12 +395,12 @@ impl Inner {
             stats.capacity_written_bytes += header + block;
             match (key.kind(), cause) {
                 (Kind::Page, _) => stats.map_bytes += block,
-                (Kind::Table, _) => stats.metadata_bytes += block,
+                (Kind::Table | Kind::Zones, _) => stats.metadata_bytes += block,
                 (_, Cause::Compaction) => stats.compacted_bytes += block,
                 (_, Cause::Collection) => stats.collected_bytes += block,
             }
             // A page that was written anew may have been moved meanwhile: the new one counts.
-            let is_few = matches!(key.kind(), Kind::Page | Kind::Table);
+            let is_few = matches!(key.kind(), Kind::Page | Kind::Table | Kind::Zones);
             let is_new = is_few && state.map.renew(key, entry.sequence);
             let is_hidden_moved = self.has(Planted::HiddenMoved)
                 && state.map.paged().is_some_and(|p| p.is_named(*from));
@@ -377,7 +416,10 @@ impl Inner {
     }
 
     pub(crate) fn tenant_of_key(&self, key: Key) -> u16 {
-        if key == Key::TABLE { 0 } else { self.tenant_of(key.export()) }
+        match key.kind() {
+            Kind::Table | Kind::Zones | Kind::Released => 0,
+            _ => self.tenant_of(key.export()),
+        }
     }
 }
 

@@ -32,6 +32,7 @@ pub(crate) enum First {
         number: u64,
     },
     Version(u16),
+    Features(u16),
     /// Ours by its magic, torn or damaged: nothing behind it is known.
     Damaged,
     Foreign,
@@ -146,6 +147,7 @@ impl<'a> Scanner<'a> {
             Err(Malformed::Blank) => First::Blank,
             Err(Malformed::Foreign) => First::Foreign,
             Err(Malformed::Version(version)) => First::Version(version),
+            Err(Malformed::Features(features)) => First::Features(features),
             Err(Malformed::Damaged) => First::Damaged,
         })
     }

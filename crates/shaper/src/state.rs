@@ -1,12 +1,13 @@
 //! What is known in memory: zones, the map, counters. Plain data; no waiting here.
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use zonal_base::{BLOCK_BYTES, index, low_u32};
 
 use crate::again::Rounds;
+use crate::close::Closing;
 use crate::format::{DATA_BLOCKS, Key, Kind};
 use crate::layout::{Layout, Spot, Zone};
 use crate::map::{Map, Merge, Switched};
@@ -51,8 +52,15 @@ pub(crate) struct ZoneFacts {
     usage: ZoneUse,
     /// Number of its first segment: the order in which zones were begun.
     pub(crate) number: u64,
-    /// Blocks up to the end of its last segment.
+    /// Number of its last segment that was put on its way; 0 for those that an earlier opening wrote.
+    pub(crate) last_number: u64,
+    /// Blocks up to the end of its last segment, and the checksum of that segment's header.
     pub(crate) written: u32,
+    pub(crate) sum: u32,
+    /// The same of the last segment that was flushed.
+    pub(crate) flushed: (u32, u32),
+    /// Nothing in it counts any more: no zone table has it from now on, and it is reset when that is on flash.
+    pub(crate) is_released: bool,
     /// Blocks that the map names.
     pub(crate) live: u32,
     /// Of the capacity tier: how many had been begun then, this one included; 0 if an earlier opening did.
@@ -85,10 +93,20 @@ pub(crate) struct State {
     pub(crate) passed: u32,
     pub(crate) next_sequence: u64,
     pub(crate) next_number: u64,
-    /// Segments whose write is not answered, or was refused, by tier.
-    pub(crate) unanswered: [BTreeSet<u64>; 2],
-    /// By tier: segments below it are flushed.
+    /// Segments whose write is not answered, or was refused, by tier; of each the number of the one before it.
+    pub(crate) unanswered: [BTreeMap<u64, u64>; 2],
+    /// By tier: the last segment that was put on its way.
+    pub(crate) last_number: [u64; 2],
+    /// By tier: the last segment that is flushed, with all before it.
     pub(crate) durable: [u64; 2],
+    /// By tier: zones that were written since the last flush began.
+    pub(crate) unflushed_zones: [BTreeSet<Zone>; 2],
+    /// Of the last zone table that was made, and of the last one that is flushed.
+    pub(crate) epoch: u64,
+    pub(crate) epoch_durable: u64,
+    /// Segments of this number and above were made after the last one that is flushed.
+    pub(crate) table_number: u64,
+    pub(crate) closing: Closing,
     /// Bytes written since the last flush, by tier.
     pub(crate) unflushed: [u64; 2],
     /// What recovery did not trust is being written over: until that is done, the next one must not trust it either.
@@ -116,7 +134,11 @@ impl State {
         let blank = ZoneFacts {
             usage: ZoneUse::Empty,
             number: 0,
+            last_number: 0,
             written: 0,
+            sum: 0,
+            flushed: (0, 0),
+            is_released: false,
             live: 0,
             begun: 0,
             pins: 0,
@@ -142,7 +164,13 @@ impl State {
             next_sequence: 1,
             next_number: 1,
             unanswered: Default::default(),
+            last_number: [0; 2],
             durable: [0; 2],
+            unflushed_zones: Default::default(),
+            epoch: 0,
+            epoch_durable: 0,
+            table_number: 0,
+            closing: Closing::default(),
             unflushed: [0; 2],
             is_repairing: false,
             tenant_stats: alloc::vec![TenantStats::default(); tenant_count],
@@ -178,10 +206,12 @@ impl State {
         self.counts[tier.id() as usize]
     }
 
-    /// Empty zones of the tier, but for those that are kept for the map.
+    /// Empty zones of the tier, but for those that are kept for the map. A start may take those: it gives back more than it takes.
     pub(crate) fn empty_count(&self, tier: Tier) -> u32 {
         let kept = match self.map_place {
-            Some(place) if place.tier == tier => place.zones.saturating_sub(self.map_zones_held),
+            Some(place) if place.tier == tier && !self.is_repairing => {
+                place.zones.saturating_sub(self.map_zones_held)
+            }
             _ => 0,
         };
         self.count(tier, ZoneUse::Empty).saturating_sub(kept)
@@ -201,7 +231,9 @@ impl State {
             ZoneUse::Empty => {
                 let facts = self.zone_mut(zone);
                 assert!(facts.live == 0, "an empty zone has nothing that the map names");
-                (facts.number, facts.written) = (0, 0);
+                (facts.number, facts.last_number) = (0, 0);
+                (facts.written, facts.sum) = (0, 0);
+                (facts.flushed, facts.is_released) = ((0, 0), false);
                 facts.trimmed = BTreeSet::new();
                 for number in core::mem::take(&mut facts.torn) {
                     self.unanswered[tier].remove(&number);
@@ -248,10 +280,11 @@ impl State {
         Some(zone)
     }
 
-    /// What recovery found in a zone.
-    pub(crate) fn adopt_zone(&mut self, zone: Zone, number: u64, written: u32) {
+    /// What recovery found in a zone: number of its first segment, end and checksum of its last one.
+    pub(crate) fn adopt_zone(&mut self, layout: &Layout, zone: Zone, found: (u64, u32, u32)) {
         let facts = self.zone_mut(zone);
-        (facts.number, facts.written) = (number, written);
+        (facts.number, facts.written, facts.sum) = found;
+        self.unflushed_zones[usize::from(layout.tier_of(zone).id())].insert(zone);
     }
 
     /// Recovery found a block of a page of the map.
@@ -323,10 +356,17 @@ impl State {
         self.log.lowest_unpublished().unwrap_or(self.next_sequence)
     }
 
-    /// Segments of the tier below this number have been answered.
-    pub(crate) fn answered_below(&self, tier: Tier) -> u64 {
-        let unanswered = &self.unanswered[usize::from(tier.id())];
-        unanswered.first().copied().unwrap_or(self.next_number)
+    /// The last segment of the tier that was answered, with all before it.
+    pub(crate) fn last_answered(&self, tier: Tier) -> u64 {
+        let tier = usize::from(tier.id());
+        let first = self.unanswered[tier].first_key_value();
+        first.map_or(self.last_number[tier], |(_, previous)| *previous)
+    }
+
+    /// Why nothing is moved any more, if so.
+    pub(crate) fn stopped(&self) -> Option<BlockError> {
+        let closing = (self.closing != Closing::No).then_some(BlockError::Closing);
+        self.failure.or(self.halted).or(closing)
     }
 
     /// Compaction works while fewer zones of the buffer are empty than this.
@@ -359,16 +399,41 @@ impl State {
     pub(crate) fn collection_victim(&self, inner: &Inner) -> Option<Zone> {
         let sealed = inner.layout.zones(Tier::Capacity);
         let sealed = sealed.filter(|zone| self.usage(*zone) == ZoneUse::Sealed);
+        let is_table_due = self.is_waited_for && self.pays_for_table(inner);
         let rated = sealed.filter_map(|zone| {
-            let (ZoneFacts { live, number, .. }, capacity) =
+            let (ZoneFacts { number, .. }, capacity) =
                 (self.zone(zone), inner.layout.zone_capacity(zone).0);
-            let moved = u64::from(live + live.div_ceil(low_u32(DATA_BLOCKS)));
+            let moved = self.moved_blocks(zone)
+                + match self.is_written_since_table(zone) && !is_table_due {
+                    true => u64::from(inner.layout.zone_table_blocks()),
+                    false => RELEASE_BLOCKS,
+                };
             let least = if self.is_waited_for { 1 } else { capacity / WORTHWHILE };
             let gained = capacity.checked_sub(moved).filter(|gained| least <= *gained)?;
             let worth = worth(gained, self.next_number - number, moved);
             Some((worth, Reverse((*number, zone))))
         });
         rated.max().map(|(_, Reverse((_, zone)))| zone)
+    }
+
+    /// True when a zone table, after which any zone is released for a block, lets collection gain more than it takes. Twice as much: the table
+    /// before it is dead then, and must not pay for the next.
+    fn pays_for_table(&self, inner: &Inner) -> bool {
+        let zones = inner.layout.zones(Tier::Capacity);
+        let zones = zones.filter(|zone| {
+            self.usage(*zone) == ZoneUse::Sealed && self.is_written_since_table(*zone)
+        });
+        let gained = |zone: Zone| {
+            let moved = self.moved_blocks(zone) + RELEASE_BLOCKS;
+            inner.layout.zone_capacity(zone).0.saturating_sub(moved)
+        };
+        2 * u64::from(inner.layout.zone_table_blocks()) < zones.map(gained).sum()
+    }
+
+    /// What lives in a zone, with the headers that it takes elsewhere.
+    fn moved_blocks(&self, zone: Zone) -> u64 {
+        let live = self.zone(zone).live;
+        u64::from(live + live.div_ceil(low_u32(DATA_BLOCKS)))
     }
 
     pub(crate) fn tenant_mut(&mut self, tenant: u16) -> &mut TenantStats {
@@ -385,6 +450,9 @@ impl State {
         }
     }
 }
+
+/// A zone that is released takes a header at the most, unless it takes a zone table.
+const RELEASE_BLOCKS: u64 = 1;
 
 /// A zone is emptied before there is need when that gains one part in so many of it.
 const WORTHWHILE: u64 = 16;

@@ -1,4 +1,4 @@
-//! One segment to one zone of either tier, and what follows when a device refuses it.
+//! One segment to one zone of either tier, what follows when a device refuses it, and how a zone becomes empty.
 
 use alloc::rc::Rc;
 use alloc::vec;
@@ -10,7 +10,7 @@ use zonal_device::{
 };
 use zonal_runtime::Call;
 
-use crate::format::{Entry, HEADER_BLOCKS, Header, Shape};
+use crate::format::{Entry, HEADER_BLOCKS, Header, Shape, VERSION};
 use crate::layout::{Layout, Spot, Zone};
 use crate::planted::Planted;
 use crate::shaper::Inner;
@@ -34,6 +34,8 @@ pub(crate) struct Begun {
     /// Where its first block is, behind the header.
     pub(crate) data: Spot,
     number: u64,
+    /// Checksum of its header.
+    sum: u32,
     /// All of it.
     blocks: u32,
     end: u32,
@@ -80,8 +82,11 @@ impl Inner {
         let tier = self.layout.tier_of(open.zone);
         let number = state.next_number;
         state.next_number += 1;
-        state.unanswered[usize::from(tier.id())].insert(number);
+        let last = &mut state.last_number[usize::from(tier.id())];
+        let tier_previous = core::mem::replace(last, number);
+        state.unanswered[usize::from(tier.id())].insert(number, tier_previous);
         let header = Header {
+            version: VERSION,
             tier,
             identity: self.identity,
             shape: self.shape(),
@@ -91,17 +96,21 @@ impl Inner {
             previous: open.previous,
             session: self.session,
             durable: state.durable,
+            tier_previous,
+            epoch: state.epoch_durable,
             next_sequence: state.next_sequence,
             entries,
         };
         let facts = state.zone_mut(open.zone);
+        facts.last_number = number;
         if open.at == 0 {
             facts.number = number;
         }
         let blocks = HEADER_BLOCKS + u64::from(header.blocks());
         let blocks = low_u32(zonal_base::index(blocks));
         drop(state);
-        open.previous = header.encode(self.checksum(), &mut front.bytes_mut()[..BLOCK_BYTES]);
+        let sum = header.encode(self.checksum(), &mut front.bytes_mut()[..BLOCK_BYTES]);
+        open.previous = sum;
         let at = Blocks(u64::from(open.at));
         let lba = self.layout.lba(open.zone, at);
         let mut pieces = vec![front.freeze(BLOCK_BYTES)];
@@ -110,7 +119,7 @@ impl Inner {
         let call = self.port(tier).call(Command::Write { lba, data: pieces });
         // A segment without blocks may end the zone: the name of what would follow is never used.
         let data = self.layout.spot(open.zone, at).plus(1);
-        Begun { call, zone: open.zone, data, number, blocks, end: open.at }
+        Begun { call, zone: open.zone, data, number, sum, blocks, end: open.at }
     }
 
     /// The segment was answered so.
@@ -121,7 +130,9 @@ impl Inner {
             return state.note_torn(begun.zone, begun.number);
         }
         state.unanswered[usize::from(tier.id())].remove(&begun.number);
-        state.zone_mut(begun.zone).written = begun.end;
+        let facts = state.zone_mut(begun.zone);
+        (facts.written, facts.sum) = (begun.end, begun.sum);
+        state.unflushed_zones[usize::from(tier.id())].insert(begun.zone);
         state.note_written(tier, u64::from(begun.blocks));
         state.stats.buffer_segments += u64::from(tier == Tier::Buffer);
         let is_due = self.settings.flush_every.0 <= state.unflushed[usize::from(tier.id())];
@@ -156,20 +167,8 @@ impl Inner {
         }
     }
 
-    /// Empties a zone of which the map names nothing any more.
-    ///
-    /// 1. Flush both tiers: what takes the place of its blocks is on them, written by users to the buffer or moved.
-    /// 2. Wait until nobody reads there.
-    /// 3. Reset.
-    pub(crate) async fn reset(&self, zone: Zone) -> Result<(), BlockError> {
-        if !self.has(Planted::CopyNotFlushed) {
-            self.flush_tier(Tier::Capacity).await?;
-            self.flush_tier(Tier::Buffer).await?;
-        }
-        self.reset_flushed(zone).await
-    }
-
-    /// The last two steps. Requires: both tiers have been flushed.
+    /// Empties a zone: waits until nobody reads there, and resets it. Requires: the map names nothing in it any more, and it
+    /// was released on flash or the zone table there does not have it.
     pub(crate) async fn reset_flushed(&self, zone: Zone) -> Result<(), BlockError> {
         while 0 < self.state.borrow().zone(zone).pins && !self.has(Planted::CollectionRace) {
             self.unpinned.wait().await;
@@ -204,6 +203,7 @@ impl Inner {
     /// A header that tells of nothing: its zone is empty.
     pub(crate) fn mark(&self, zone: Zone) -> Header {
         Header {
+            version: VERSION,
             tier: self.layout.tier_of(zone),
             identity: self.identity,
             shape: self.shape(),
@@ -213,6 +213,8 @@ impl Inner {
             previous: 0,
             session: self.session,
             durable: [0; 2],
+            tier_previous: 0,
+            epoch: 0,
             next_sequence: 0,
             entries: Vec::new(),
         }

@@ -5,6 +5,9 @@
 //!    way, others follow it only when they are full.
 //! 3. When the device has answered, in the order of the log, the map names the new place and the writer is told.
 //! 4. A segment that the device refuses is written again, with all that follow it, to another zone.
+//!
+//! Headers have room for a few entries that take no block: those that release zones go there, since a header of their own would cost a
+//! block each. Whoever asks for one is told when the device has it, or that nothing is written now.
 
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
@@ -41,6 +44,21 @@ pub(crate) struct Log {
     pub(crate) queued_blocks: u64,
     /// Of each segment under way, the first sequence.
     flying: VecDeque<u64>,
+    /// What goes into the next header.
+    beside: VecDeque<Beside>,
+}
+
+/// An entry that takes no block, and who waits for it.
+struct Beside {
+    entry: Entry,
+    told: Rc<Told>,
+}
+
+#[derive(Default)]
+struct Told {
+    /// Whether the device has it.
+    is_written: Cell<Option<bool>>,
+    event: Event,
 }
 
 /// A part of somebody's write or trim.
@@ -71,6 +89,7 @@ pub(crate) struct Ticket {
 struct Flying {
     begun: Begun,
     parts: Vec<(Item, Spot)>,
+    beside: Vec<Beside>,
 }
 
 impl Shaper {
@@ -156,6 +175,25 @@ impl Inner {
         ticket
     }
 
+    /// Puts an entry that takes no block into the next header of the log. False: nothing is written there now.
+    pub(crate) async fn write_beside(&self, entry: Entry) -> bool {
+        let told = Rc::new(Told::default());
+        {
+            let mut state = self.state.borrow_mut();
+            if state.failure.is_some() {
+                return false;
+            }
+            state.log.beside.push_back(Beside { entry, told: told.clone() });
+        }
+        self.queued.notify_one();
+        loop {
+            if let Some(is_written) = told.is_written.get() {
+                return is_written;
+            }
+            told.event.wait().await;
+        }
+    }
+
     /// The log's task.
     pub(crate) async fn run_log(self: Rc<Self>, mut open: Option<OpenZone>) {
         let mut flying: VecDeque<Flying> = VecDeque::new();
@@ -168,8 +206,13 @@ impl Inner {
                     None => break,
                 }
             }
-            if self.state.borrow().failure.is_some() && flying.is_empty() {
-                return;
+            if flying.is_empty() {
+                // It cannot be written now, and nobody knows when: whoever waits does something else.
+                let beside = core::mem::take(&mut self.state.borrow_mut().log.beside);
+                beside.into_iter().for_each(|beside| beside.tell(false));
+                if self.state.borrow().failure.is_some() {
+                    return;
+                }
             }
             let Some(first) = flying.front_mut() else {
                 self.turn_back(open.as_ref());
@@ -202,11 +245,14 @@ impl Inner {
     /// True when a segment may be put on its way now.
     fn may_begin(&self, open: Option<&OpenZone>, flying: usize) -> bool {
         let state = self.state.borrow();
-        if state.log.queue.is_empty() || state.failure.is_some() {
+        if state.failure.is_some() {
             return false;
         }
         let has_room = open.is_some_and(|open| 0 < open.room(&self.layout));
         let has_zone = has_room || (flying == 0 && 0 < state.empty_count(Tier::Buffer));
+        if state.log.queue.is_empty() {
+            return has_zone && flying == 0 && !state.log.beside.is_empty();
+        }
         let is_full = DATA_BLOCKS as u64 <= state.log.queued_blocks;
         if state.map.is_full() {
             drop(state);
@@ -241,13 +287,16 @@ impl Inner {
         let room = index(u64::from(zone.room(&self.layout) - 1)).min(DATA_BLOCKS);
         let mut state = self.state.borrow_mut();
         let first_sequence = state.next_sequence;
-        let (parts, entries, data) = self.gather(&mut state, room);
+        let (parts, mut entries, data) = self.gather(&mut state, room);
+        let beside = (ENTRIES_MAX - entries.len()).min(state.log.beside.len());
+        let beside: Vec<Beside> = state.log.beside.drain(..beside).collect();
+        entries.extend(beside.iter().map(|beside| beside.entry));
         state.log.flying.push_back(first_sequence);
         drop(state);
         let begun = self.begin_segment(zone, entries, data, front);
         let parts =
             parts.into_iter().map(|(item, at)| (item, begun.data.plus(low_u32(at)))).collect();
-        let flying = Flying { begun, parts };
+        let flying = Flying { begun, parts, beside };
         if self.has(Planted::MapEarly) {
             self.note_published(&flying);
         }
@@ -327,6 +376,7 @@ impl Inner {
         for (item, _) in flying.parts {
             item.end();
         }
+        flying.beside.into_iter().for_each(|beside| beside.tell(true));
     }
 
     fn note_published(&self, flying: &Flying) {
@@ -369,8 +419,9 @@ impl Inner {
     /// go back to the head of the queue, and their zone is given up.
     async fn write_again(&self, open: &mut Option<OpenZone>, flying: &mut VecDeque<Flying>) {
         let mut parts = Vec::new();
-        for (at, Flying { mut begun, parts: these }) in flying.drain(..).enumerate() {
+        for (at, Flying { mut begun, parts: these, beside }) in flying.drain(..).enumerate() {
             parts.extend(these);
+            beside.into_iter().for_each(|beside| beside.tell(false));
             if 0 < at {
                 let answer = (&mut begun.call).await;
                 self.end_segment(&begun, &answer);
@@ -400,7 +451,7 @@ async fn answer_or(
 
 impl Log {
     pub(crate) fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.flying.is_empty()
+        self.queue.is_empty() && self.flying.is_empty() && self.beside.is_empty()
     }
 
     pub(crate) fn lowest_unpublished(&self) -> Option<u64> {
@@ -419,6 +470,13 @@ impl Log {
     pub(crate) fn give_up(&mut self) -> Vec<Rc<Ticket>> {
         self.queued_blocks = 0;
         self.queue.drain(..).map(|item| item.ticket).collect()
+    }
+}
+
+impl Beside {
+    fn tell(self, is_written: bool) {
+        self.told.is_written.set(Some(is_written));
+        self.told.event.notify_all();
     }
 }
 

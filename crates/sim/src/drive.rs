@@ -183,6 +183,14 @@ impl Drive {
         now
     }
 
+    /// The memory, where it is one.
+    pub(crate) fn ram(&mut self) -> Option<&mut RamDevice> {
+        match &mut self.device {
+            Device::Ram(ram) => Some(ram),
+            Device::Zoned(_) | Device::Conventional(_) => None,
+        }
+    }
+
     const fn device(&self) -> &dyn ZonedDevice {
         match &self.device {
             Device::Ram(ram) => &**ram,

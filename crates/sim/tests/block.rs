@@ -45,7 +45,7 @@ fn no_history_of_a_block_device_violates_the_oracle() {
     let reports: Vec<Report> = reports.into_inner().expect("no panics");
     let sum = |of: fn(&Report) -> u64| reports.iter().map(of).sum::<u64>();
     println!(
-        "{} histories: {} reads, {} acts, {} crashes, {} zones reset, {} blocks torn, {} starts that salvaged",
+        "{} histories: {} reads, {} acts, {} crashes, {} zones reset, {} blocks torn, {} starts that salvaged, {} devices damaged at rest, {} starts refused for that",
         reports.len(),
         sum(|report| report.reads),
         sum(|report| report.acts),
@@ -53,6 +53,8 @@ fn no_history_of_a_block_device_violates_the_oracle() {
         sum(|report| report.zones_reset),
         sum(|report| report.torn_blocks),
         sum(|report| report.salvages),
+        sum(|report| report.damages),
+        sum(|report| report.refusals),
     );
     if 100 <= reports.len() {
         assert!(

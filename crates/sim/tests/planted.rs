@@ -45,7 +45,7 @@ static BUGS: [(&str, Options); 22] = [
     ("a full zone keeps its active slot", of_log(Log::SlotLeaked)),
 ];
 
-static BLOCK_BUGS: [(&str, Block); 12] = [
+static BLOCK_BUGS: [(&str, Block); 13] = [
     ("block device: a flush is acknowledged and not done", Block::FlushLost),
     ("block device: in the map before the device answered", Block::MapEarly),
     ("block device: compaction overwrites what is newer", Block::CompactionStale),
@@ -58,6 +58,7 @@ static BLOCK_BUGS: [(&str, Block); 12] = [
     ("block device: what changes under a merge is forgotten", Block::ChangeForgotten),
     ("block device: what is hidden by a younger place is moved", Block::HiddenMoved),
     ("block device: recovery believes what may be torn", Block::TornTaken),
+    ("block device: a zone is reset while the zone table has it", Block::ZoneStaysInTable),
 ];
 
 const fn of_cache(bug: Cache) -> Options {

@@ -122,6 +122,14 @@ impl Medium {
         bytes.shrink_to_fit();
     }
 
+    pub(super) fn zone_bytes(&self, zone: ZoneId) -> &[u8] {
+        &self.zones[zone.0 as usize]
+    }
+
+    pub(super) fn replace_zone_bytes(&mut self, zone: ZoneId, bytes: Vec<u8>) {
+        self.zones[zone.0 as usize] = bytes;
+    }
+
     pub(super) fn flip_bit(&mut self, lba: Lba, bit: u32) {
         let bit = bit as usize % (BLOCK_BYTES * 8);
         self.block_mut(lba)[bit / 8] ^= 1 << (bit % 8);

@@ -50,9 +50,11 @@ impl BlockStartError {
             OpenError::Settings(error) => return Self::Unfit(error.clone()),
             OpenError::Foreign(tier)
             | OpenError::Version(tier, _)
+            | OpenError::Features(tier, _)
             | OpenError::Mixed(tier)
             | OpenError::Blank(tier)
             | OpenError::Unreadable(tier)
+            | OpenError::Damaged(tier, _)
             | OpenError::Device(tier, _) => Some(*tier),
             OpenError::NoRoomForMap { .. } => Some(Tier::Capacity),
             OpenError::Shape | OpenError::Shrunk(_) | OpenError::OtherTenant(_) => None,
@@ -79,7 +81,9 @@ impl fmt::Display for BlockStartError {
             Self::Open { spec: Some(spec), error } => {
                 write!(f, "{}: {error}", spec.place.path().display())?;
                 match error {
-                    OpenError::Unreadable(_) => f.write_str(": zonal block --salvage"),
+                    OpenError::Unreadable(_) | OpenError::Damaged(..) => {
+                        f.write_str(": zonal block --salvage")
+                    }
                     _ => Ok(()),
                 }
             }

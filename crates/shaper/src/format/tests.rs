@@ -1,4 +1,4 @@
-//! The golden bytes of version 1, and what is not a header.
+//! The golden bytes of each version, and what is not a header.
 
 use super::*;
 use alloc::vec;
@@ -10,6 +10,7 @@ fn header() -> Header {
     let trim = Entry { key: Key::new(Kind::Trim, ExportId(1), 9), sequence: 78, check: 300 };
     let page = Entry { key: Key::page_of(ExportId(1), PAGE_SPAN * 3), sequence: 79, check: 5 };
     Header {
+        version: VERSION,
         tier: Tier::Capacity,
         identity: Identity([0xA5; 16]),
         shape: Shape { zones: [4, 40], zone_blocks: [1024, 2048] },
@@ -19,6 +20,8 @@ fn header() -> Header {
         previous: 0x0102_0304,
         session: 0x0506_0708,
         durable: [1_000_000, 999_000],
+        tier_previous: 1_000_001,
+        epoch: 0x0908_0706,
         next_sequence: 80,
         entries: vec![data, trim, page],
     }
@@ -34,6 +37,29 @@ const HEADER_GOLDEN_V1: [u8; FRAME_BYTES + 3 * ENTRY_BYTES] = [
     0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 239, 190, 173, 222, 9, 0, 0, 0, 0, 1, 0, 1, 78, 0, 0, 0, 0, 0,
     0, 0, 44, 1, 0, 0, 3, 0, 0, 0, 0, 1, 0, 2, 79, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0,
 ];
+
+/// The same of version 2.
+const HEADER_GOLDEN_V2: [u8; FRAME_BYTES + 3 * ENTRY_BYTES] = [
+    90, 83, 72, 80, 2, 0, 1, 0, 165, 165, 165, 165, 165, 165, 165, 165, 165, 165, 165, 165, 165,
+    165, 165, 165, 17, 0, 0, 0, 192, 0, 0, 0, 67, 66, 15, 0, 0, 0, 0, 0, 4, 3, 2, 1, 8, 7, 6, 5,
+    64, 66, 15, 0, 0, 0, 0, 0, 88, 62, 15, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 80, 0, 0, 0, 0,
+    0, 0, 0, 4, 0, 0, 0, 40, 0, 0, 0, 0, 4, 0, 0, 0, 8, 0, 0, 6, 7, 8, 9, 0, 0, 0, 0, 65, 66, 15,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 83, 62, 205, 218, 234, 89, 103, 244, 52, 18, 0, 0, 0, 2,
+    0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 239, 190, 173, 222, 9, 0, 0, 0, 0, 1, 0, 1, 78, 0, 0, 0, 0, 0,
+    0, 0, 44, 1, 0, 0, 3, 0, 0, 0, 0, 1, 0, 2, 79, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0,
+];
+
+/// A part of the zone table with two claims, up to its zeros.
+const ZONES_GOLDEN_V2: [u8; 96] = [
+    1, 0, 0, 0, 2, 0, 0, 0, 6, 7, 8, 9, 0, 0, 0, 0, 68, 66, 15, 0, 0, 0, 0, 0, 252, 0, 0, 0, 0, 0,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 0, 66, 66, 15, 0, 0, 0, 0, 0, 128, 1, 0, 0, 239, 190, 173, 222, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 0, 0, 0, 0, 0, 0,
+];
+
+/// An entry that releases zone 258, which began with segment 1,000,002.
+const RELEASED_GOLDEN_V2: [u8; ENTRY_BYTES] =
+    [2, 1, 0, 0, 0, 0, 0, 6, 66, 66, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// The table of two exports, up to its zeros.
 const TABLE_GOLDEN_V1: [u8; 41] = [
@@ -54,12 +80,52 @@ fn exports() -> Vec<Export> {
 }
 
 #[test]
-fn version_1_reads_and_writes_the_golden_bytes() {
+fn version_1_is_read() {
+    let mut block = vec![0; BLOCK_BYTES];
+    block[..HEADER_GOLDEN_V1.len()].copy_from_slice(&HEADER_GOLDEN_V1);
+    // It named the first segment that was not flushed, and nothing of zone tables.
+    let expected = Header {
+        version: VERSION_WITHOUT_ZONE_TABLE,
+        durable: [999_999, 998_999],
+        tier_previous: 0,
+        epoch: 0,
+        ..header()
+    };
+    let sum = u32_at(&HEADER_GOLDEN_V1, 124);
+    assert_eq!(Header::decode(&block, CHECKSUM), Ok((expected, sum)));
+}
+
+#[test]
+fn version_2_reads_and_writes_the_golden_bytes() {
     let mut block = vec![0; BLOCK_BYTES];
     let sum = header().encode(CHECKSUM, &mut block);
-    assert_eq!(block[..HEADER_GOLDEN_V1.len()], HEADER_GOLDEN_V1);
-    assert!(block[HEADER_GOLDEN_V1.len()..].iter().all(|byte| *byte == 0));
+    assert_eq!(block[..HEADER_GOLDEN_V2.len()], HEADER_GOLDEN_V2);
+    assert!(block[HEADER_GOLDEN_V2.len()..].iter().all(|byte| *byte == 0));
     assert_eq!(Header::decode(&block, CHECKSUM), Ok((header(), sum)));
+    let released = Entry::released(Zone(0x0102), 1_000_002);
+    let mut bytes = [7; ENTRY_BYTES];
+    released.encode(&mut bytes);
+    assert_eq!(bytes, RELEASED_GOLDEN_V2);
+    assert_eq!(Entry::decode(&bytes), Some(released));
+    assert_eq!(Header { entries: vec![released], ..header() }.blocks(), 0, "it takes no block");
+    let part = ZoneTablePart {
+        epoch: 0x0908_0706,
+        next_number: 1_000_004,
+        first: 252,
+        claims: vec![
+            ZoneClaim { incarnation: 1_000_002, end: 384, sum: 0xDEAD_BEEF },
+            ZoneClaim::default(),
+        ],
+    };
+    let mut block = vec![7; BLOCK_BYTES];
+    part.encode(&mut block);
+    assert_eq!(block[..ZONES_GOLDEN_V2.len()], ZONES_GOLDEN_V2);
+    assert!(block[ZONES_GOLDEN_V2.len()..].iter().all(|byte| *byte == 0));
+    assert_eq!(ZoneTablePart::decode(&block), Some(part));
+}
+
+#[test]
+fn version_1_of_the_table_of_exports_reads_and_writes_the_golden_bytes() {
     let mut table = vec![7; BLOCK_BYTES];
     encode_table(&exports(), &BTreeSet::new(), &mut table);
     assert_eq!(table[..TABLE_GOLDEN_V1.len()], TABLE_GOLDEN_V1);
@@ -84,10 +150,15 @@ fn a_damaged_header_is_told_from_a_blank_block_a_foreign_one_and_another_version
         check(&damaged, Malformed::Damaged);
     }
     let mut other = whole.clone();
-    other[4] = 2;
+    other[4] = 3;
     let sum = CHECKSUM.of(0, &other[..124]);
     other[124..128].copy_from_slice(&sum.to_le_bytes());
-    check(&other, Malformed::Version(2));
+    check(&other, Malformed::Version(3));
+    let mut later = whole.clone();
+    later[67] = 0x40;
+    let sum = CHECKSUM.of(0, &later[..124]);
+    later[124..128].copy_from_slice(&sum.to_le_bytes());
+    check(&later, Malformed::Features(0x4000));
     whole[0] = b'X';
     check(&whole, Malformed::Foreign);
 }

@@ -29,7 +29,9 @@ impl Found<'_> {
         }
         state.next_sequence = self.next_sequence;
         state.next_number = self.next_number;
+        state.last_number = self.last_number;
         state.durable = self.durable;
+        (state.epoch, state.epoch_durable) = (self.epoch, self.epoch);
     }
 
     /// Hands over where the blocks of users lie. Requires: nothing has been written to zones in which segments were found.

@@ -25,7 +25,9 @@ impl Found<'_> {
         let open = OpenZone::resume(zone, self.ends[at], self.sums[at]);
         let has_room = u64::from(self.ends[at]) + 1 < layout.zone_capacity(zone).0;
         let is_begun = !self.segments[at].is_empty();
-        (tier == Tier::Capacity && is_in_order && has_room && is_begun).then_some(open)
+        // An earlier program must see at the front of a zone that it does not know what is in it.
+        let is_ours = !self.old.contains(&zone);
+        (tier == Tier::Capacity && is_in_order && has_room && is_begun && is_ours).then_some(open)
     }
 
     pub(super) async fn resume(
@@ -36,7 +38,8 @@ impl Found<'_> {
         let layout = self.scanner.layout;
         let at = index(u64::from(open.zone.0));
         state.set_usage(layout, open.zone, ZoneUse::Open);
-        state.adopt_zone(open.zone, self.segments[at][0].1, open.at);
+        let found = (self.segments[at][0].number, open.at, self.sums[at]);
+        state.adopt_zone(layout, open.zone, found);
         if layout.capacity.geometry.kind == DeviceKind::Zoned {
             return Ok(());
         }
@@ -73,10 +76,10 @@ impl Found<'_> {
                 false => Ok(()),
             };
         }
-        let number = self.segments[at].first().map_or(0, |(_, number)| *number);
+        let number = self.segments[at].first().map_or(0, |begin| begin.number);
         state.set_usage(layout, zone, ZoneUse::Sealed);
         let written = low_u32(index(geometry.zone_capacity.0)).min(self.ends[at]);
-        state.adopt_zone(zone, number, written);
+        state.adopt_zone(layout, zone, (number, written, self.sums[at]));
         state.zone_mut(zone).trimmed = core::mem::take(&mut self.trimmed[at]);
         match (is_zoned, report.state.is_active()) {
             (true, false) => Ok(()),

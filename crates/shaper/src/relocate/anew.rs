@@ -49,6 +49,8 @@ impl Mover {
     /// Writes what the map says of a block, a page or the table, as something new: whatever older is found of it counts no more.
     pub(crate) async fn assert_current(&mut self, key: Key) -> Result<(), BlockError> {
         let from = match key.kind() {
+            // Another one is written before anything else happens.
+            Kind::Zones | Kind::Released => return Ok(()),
             Kind::Table | Kind::Page => self.inner.state.borrow().map.few(key),
             // Nobody writes yet: it does not change meanwhile.
             Kind::Data | Kind::Trim | Kind::Lost => self.inner.place(key).await?,
@@ -68,7 +70,7 @@ impl Mover {
                 self.inner.page_of_trims(key, block.bytes_mut()).await?;
                 self.push_new(key, sequence, from, &block).await
             }
-            Kind::Data | Kind::Trim | Kind::Lost => {
+            Kind::Data | Kind::Trim | Kind::Lost | Kind::Zones | Kind::Released => {
                 match self.inner.read_own(from, 1, block).await? {
                     Some(block) if !is_lost => self.push_new(key, sequence, from, &block).await,
                     _ => self.move_lost(key, sequence, from).await,
@@ -87,6 +89,13 @@ impl Mover {
         match key.kind() {
             Kind::Page => self.write_pages(&[key]).await,
             Kind::Table => self.write_table().await,
+            Kind::Zones => {
+                // The next zone table, without which no zone is reset, has all of it.
+                let mut state = self.inner.state.borrow_mut();
+                state.publish(&self.inner.layout, 0, (key, None), Spot::NONE);
+                Ok(())
+            }
+            Kind::Released => Ok(()),
             Kind::Data | Kind::Trim | Kind::Lost => {
                 self.inner.state.borrow_mut().stats.blocks_lost += 1;
                 let mut blank = self.inner.own.take(Blocks(1)).await;

@@ -62,6 +62,9 @@ impl Mover {
         loop {
             let (written, live) = {
                 let state = self.inner.state.borrow();
+                if let Some(error) = state.stopped() {
+                    return Err(error);
+                }
                 (state.zone(zone).written, state.zone(zone).live)
             };
             if written <= at {

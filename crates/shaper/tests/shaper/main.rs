@@ -5,3 +5,4 @@ mod bounded;
 mod compact;
 mod recovery;
 mod rig;
+mod upgrade;

@@ -238,7 +238,11 @@ fn run(executor: &Executor, (ports, drives): (&Ports, &mut Drives), done: impl F
     }
 }
 
-fn carry(port: &Port<Command, Completion>, drive: &mut dyn ZonedDevice, now: Nanos) -> bool {
+pub(crate) fn carry(
+    port: &Port<Command, Completion>,
+    drive: &mut dyn ZonedDevice,
+    now: Nanos,
+) -> bool {
     let mut moved = false;
     while let Some((ticket, command)) = port.take() {
         moved = true;

@@ -7,7 +7,7 @@ use zonal_device::ram::Crash;
 use zonal_device::{Geometry, Kind};
 use zonal_shaper::{Durability, Export, ExportId, Extent, Layout, MapMemory, Settings};
 
-use super::history::{Deed, Ending, Fault, History, Life, Setting, Step};
+use super::history::{Deed, Ending, Fault, History, Life, Rot, Setting, Step};
 use crate::drive::Model;
 
 /// What a history is given besides its seed.
@@ -40,7 +40,15 @@ impl History {
         }
         setting.size_exports(&mut rng);
         let is_faulty = rng.one_in(4);
-        let lives = (0..=rng.below(LIVES_MAX)).map(|_| setting.life(&mut rng, is_faulty)).collect();
+        let lives = (0..=rng.below(LIVES_MAX)).map(|_| setting.life(&mut rng, is_faulty));
+        let mut lives: Vec<Life> = lives.collect();
+        if !is_faulty && apart.one_in(2) {
+            for life in &mut lives {
+                if apart.one_in(2) {
+                    life.ending = setting.damaged(&mut apart);
+                }
+            }
+        }
         Self { seed, setting, lives }
     }
 }
@@ -130,6 +138,27 @@ impl Setting {
             _ => Ending::Crash([crash(rng), crash(rng)], Nanos(rng.below(CRASH_WITHIN))),
         };
         Life { chance: rng.next_u64(), steps, ending }
+    }
+
+    fn damaged(&self, rng: &mut Rng) -> Ending {
+        let device = draw(rng, self.devices.len());
+        let geometry = &self.devices[device].1;
+        let zone = |rng: &mut Rng| ZoneId(narrow(rng.below(u64::from(geometry.zone_count))));
+        // Headers are at the front of zones, and wherever there is one block of a user behind each.
+        let block = |rng: &mut Rng| match rng.one_in(3) {
+            true => 0,
+            false => rng.below(geometry.zone_capacity.0),
+        };
+        let rot = match rng.below(10) {
+            0..5 => Rot::Bit(zone(rng), block(rng), narrow(rng.below(8 * BLOCK_BYTES as u64))),
+            5 => Rot::Zone(zone(rng)),
+            6 => Rot::Exchanged(zone(rng), zone(rng)),
+            7 => Rot::OldZone(zone(rng)),
+            // Old as a whole, it is what it was.
+            _ if self.devices.len() == 1 => Rot::Zone(zone(rng)),
+            _ => Rot::OldDevice,
+        };
+        Ending::Damaged(device, rot)
     }
 
     fn deed(&self, rng: &mut Rng, (reach, focus): (u64, u64)) -> Deed {

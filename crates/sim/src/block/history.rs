@@ -39,8 +39,31 @@ pub(crate) type Life = crate::life::Life<Step, Ending>;
 pub(crate) enum Ending {
     /// When everybody is done and nothing is left to move.
     Graceful,
+    /// The same, and then a device is damaged at rest.
+    Damaged(usize, Rot),
     /// So long after the devices were opened; what happens to each.
     Crash([Crash; 2], Nanos),
+}
+
+impl Ending {
+    pub(crate) const fn is_graceful(self) -> bool {
+        matches!(self, Self::Graceful | Self::Damaged(..))
+    }
+}
+
+/// What becomes of a device that nobody uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rot {
+    /// A bit of a block of a zone turns over.
+    Bit(ZoneId, u64, u32),
+    /// A zone is zeros.
+    Zone(ZoneId),
+    /// Two zones hold what the other one held.
+    Exchanged(ZoneId, ZoneId),
+    /// A zone holds what it held at the first graceful end.
+    OldZone(ZoneId),
+    /// The device is what it was at the first graceful end.
+    OldDevice,
 }
 
 /// What one actor does, after its step before.

@@ -9,12 +9,12 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use zonal_base::{Blocks, Lba, Nanos, Rng};
-use zonal_device::Patient;
-use zonal_device::ram::Crash;
+use zonal_device::ram::{Crash, Image, RamDevice};
+use zonal_device::{Patient, ZonedDevice};
 use zonal_shaper::{ExportId, Extent, Identity, OpenError, OpenMode, Opening, Shaper};
 
 use super::actor::{Actor, read};
-use super::history::{Ending, History, Life, Step};
+use super::history::{Ending, History, Life, Rot, Step};
 use super::oracle::Oracle;
 use super::world::{Device, Suffered, World};
 use crate::assertion;
@@ -41,6 +41,10 @@ pub struct Report {
     pub torn_blocks: u64,
     /// Starts that had to do without a zone which is offline.
     pub salvages: u64,
+    /// Devices that were damaged at rest, ...
+    pub damages: u64,
+    /// ... and starts that were refused for that.
+    pub refusals: u64,
 }
 
 /// Within this time of a life's end nothing may be left to do. A device that loses a write is given up after half of it.
@@ -83,6 +87,8 @@ struct Play<'a> {
     report: Report,
     oracle: Rc<RefCell<Oracle>>,
     suffered: Suffered,
+    /// By device: what it was at the first graceful end.
+    images: Vec<Option<Image>>,
 }
 
 /// The devices cannot be opened again, which was to be expected of what happened to them.
@@ -93,7 +99,8 @@ impl<'a> Play<'a> {
         let oracle = Oracle::new(&history.setting.exports);
         let report = Report { history: history.seed, ..Report::default() };
         let suffered = Suffered::default();
-        Self { history, trace, now, report, oracle: Rc::new(RefCell::new(oracle)), suffered }
+        let (oracle, images) = (Rc::new(RefCell::new(oracle)), Vec::new());
+        Self { history, trace, now, report, oracle, suffered, images }
     }
 
     fn run(mut self) -> Result<Report, Wrong> {
@@ -129,7 +136,7 @@ impl<'a> Play<'a> {
             return Ok(Err(over));
         }
         let crashes = match life.ending {
-            Ending::Graceful => [Crash::Process; 2],
+            Ending::Graceful | Ending::Damaged(..) => [Crash::Process; 2],
             Ending::Crash(crashes, _) => {
                 self.report.crashes += 1;
                 crashes
@@ -142,6 +149,9 @@ impl<'a> Play<'a> {
             let at_rest = drive.crash(self.now.get(), &mut rng, crash);
             self.now.set(at_rest.max(self.now.get()));
         }
+        if life.ending.is_graceful() && !self.suffered.gone {
+            self.rest(drives, life.ending);
+        }
         let worst = match crashes[..drives.len()].contains(&Crash::Power) {
             true => Crash::Power,
             false => Crash::Process,
@@ -149,6 +159,21 @@ impl<'a> Play<'a> {
         let mut oracle = self.oracle.borrow_mut();
         oracle.cells.iter_mut().flatten().for_each(|cell| cell.crash(worst));
         Ok(Ok(()))
+    }
+
+    /// Nobody uses the devices: one of them may be damaged.
+    fn rest(&mut self, drives: &mut [Drive], ending: Ending) {
+        if let Ending::Damaged(device, rot) = ending {
+            let image = self.images.get(device).and_then(Option::as_ref);
+            let flips = rotten(drives[device].ram(), rot, image);
+            self.report.damages += u64::from(flips.is_some());
+            self.suffered.damaged |= flips.is_some();
+            self.suffered.flips += flips.unwrap_or(0);
+        }
+        if self.images.is_empty() {
+            self.images =
+                drives.iter_mut().map(|drive| drive.ram().map(|ram| ram.image())).collect();
+        }
     }
 
     fn live_in(
@@ -173,7 +198,14 @@ impl<'a> Play<'a> {
         }
         let shaper = match opened {
             Ok(shaper) => shaper,
-            Err(OpenError::Unreadable(_)) if unreadable || offline || 0 < flips => {
+            Err(error) if self.suffered.damaged => {
+                self.report.refusals += 1;
+                self.trace.note(self.now.get(), "life", format_args!("is refused: {error}"));
+                return Ok(Err(Over));
+            }
+            Err(OpenError::Unreadable(_) | OpenError::Damaged(..))
+                if unreadable || offline || 0 < flips =>
+            {
                 return Ok(Err(Over));
             }
             Err(error @ OpenError::Unreadable(_)) => {
@@ -192,13 +224,13 @@ impl<'a> Play<'a> {
         let acting = Rc::new(Cell::new(0));
         self.enter_all(world, &shaper, (life, &acting));
         let patience = match life.ending {
-            Ending::Graceful => PATIENCE,
+            Ending::Graceful | Ending::Damaged(..) => PATIENCE,
             Ending::Crash(_, after) => after,
         };
         let is_over = || acting.get() == 0 || self.oracle.borrow().wrong.is_some();
         let is_done = world.run(drives, patience, is_over)?;
         self.look(world)?;
-        if life.ending == Ending::Graceful {
+        if life.ending.is_graceful() {
             if !is_done {
                 let (waiting, stats) = (shaper.waiting(), shaper.stats());
                 let what = format!("{} wait for ever: {waiting:?}, {stats:?}", acting.get());
@@ -322,12 +354,47 @@ impl<'a> Play<'a> {
         if is_whole && !self.oracle.borrow().may_fail && 0 < held {
             return Err(Kind::Leak.wrong(format!("{held} pins and buffers are held at rest")));
         }
-        Ok(())
+        close(world, drives, shaper)
     }
+}
+
+/// Damages a device, and tells how many bits of data may have turned over. `None`: it cannot be damaged so.
+fn rotten(ram: Option<&mut RamDevice>, rot: Rot, image: Option<&Image>) -> Option<u32> {
+    let ram = ram?;
+    match rot {
+        Rot::Bit(zone, block, bit) => {
+            let lba = ram.geometry().zone_start(zone) + Blocks(block);
+            ram.flip_bit(lba, bit);
+            return Some(1);
+        }
+        Rot::Zone(zone) => ram.replace_zone_bytes(zone, Vec::new()),
+        Rot::Exchanged(one, other) => {
+            let (of_one, of_other) = (ram.zone_bytes(one), ram.zone_bytes(other));
+            ram.replace_zone_bytes(one, of_other);
+            ram.replace_zone_bytes(other, of_one);
+        }
+        Rot::OldZone(zone) => ram.replace_zone_bytes(zone, image?.zone_bytes(zone).to_vec()),
+        Rot::OldDevice => ram.revert(image?),
+    }
+    Some(0)
 }
 
 /// Blocks that are read at once after a start.
 const STRIDE: u64 = 64;
+
+/// Ends in good order, or as far as the devices let it.
+fn close(world: &mut World, drives: &mut [Device<'_>], shaper: &Shaper) -> Result<(), Wrong> {
+    let is_closed = Rc::new(Cell::new(false));
+    let (inner, out) = (shaper.clone(), is_closed.clone());
+    world.executor.spawner().spawn(async move {
+        let _ = inner.close().await;
+        out.set(true);
+    });
+    if !world.run(drives, PATIENCE, || is_closed.get())? {
+        return Err(Kind::Stuck.wrong(format!("it never closes: {:?}", shaper.waiting())));
+    }
+    Ok(())
+}
 
 /// Waits until nothing is to be done any more. True when no device failed.
 fn settle(world: &mut World, drives: &mut [Device<'_>], shaper: &Shaper) -> Result<bool, Wrong> {

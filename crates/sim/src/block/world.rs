@@ -42,6 +42,8 @@ pub(super) struct Suffered {
     pub(super) flips: u32,
     /// Bits turned over since the last start: what does not fit its checksum then is taken for torn.
     pub(super) flipped: bool,
+    /// A device was damaged at rest.
+    pub(super) damaged: bool,
     /// A device went away in this life.
     pub(super) gone: bool,
 }

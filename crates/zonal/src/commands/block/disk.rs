@@ -22,7 +22,8 @@ const fn error(error: BlockError) -> VolumeError {
         | BlockError::Misaligned
         | BlockError::Unreadable
         | BlockError::BufferGone
-        | BlockError::CapacityGone => VolumeError::Failed,
+        | BlockError::CapacityGone
+        | BlockError::Closing => VolumeError::Failed,
     }
 }
 

@@ -1,0 +1,79 @@
+//! The zone table: of each zone what must be found in it. It lies on the capacity tier, in parts of one block each.
+//!
+//! A zone that is reset or worn out is not in the table. So a zone that lost what it held, holds what it held once, or holds what
+//! another zone held is told from one that is empty, or not written further than a crash let it be.
+
+use zonal_base::{BLOCK_BYTES, low_u32};
+
+use super::{u16_at, u32_at, u64_at};
+
+/// Of the parts. Readers refuse any other.
+const VERSION: u16 = 1;
+
+const FRONT_BYTES: usize = 64;
+const CLAIM_BYTES: usize = 16;
+
+/// Zones of one part.
+pub(crate) const CLAIMS_MAX: usize = (BLOCK_BYTES - FRONT_BYTES) / CLAIM_BYTES;
+
+/// What must be found in a zone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ZoneClaim {
+    /// Number of its first segment: which of its lives the zone is in. 0: nothing in it counts.
+    pub(crate) incarnation: u64,
+    /// Blocks up to the end of its last segment that was flushed. 0: none was, and the zone may hold anything.
+    pub(crate) end: u32,
+    /// Checksum of that segment's header, which covers all headers before it in the zone.
+    pub(crate) sum: u32,
+}
+
+/// A part of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ZoneTablePart {
+    /// Each table that is written has a higher one.
+    pub(crate) epoch: u64,
+    /// Segments of this number and above were made after the table.
+    pub(crate) next_number: u64,
+    /// The zone of the first claim.
+    pub(crate) first: u32,
+    pub(crate) claims: alloc::vec::Vec<ZoneClaim>,
+}
+
+impl ZoneTablePart {
+    /// Fills a block.
+    pub(crate) fn encode(&self, out: &mut [u8]) {
+        assert!(self.claims.len() <= CLAIMS_MAX && out.len() == BLOCK_BYTES);
+        out.fill(0);
+        out[..2].copy_from_slice(&VERSION.to_le_bytes());
+        out[4..8].copy_from_slice(&low_u32(self.claims.len()).to_le_bytes());
+        out[8..16].copy_from_slice(&self.epoch.to_le_bytes());
+        out[16..24].copy_from_slice(&self.next_number.to_le_bytes());
+        out[24..28].copy_from_slice(&self.first.to_le_bytes());
+        let places = out[FRONT_BYTES..].chunks_exact_mut(CLAIM_BYTES);
+        for (claim, out) in self.claims.iter().zip(places) {
+            out[..8].copy_from_slice(&claim.incarnation.to_le_bytes());
+            out[8..12].copy_from_slice(&claim.end.to_le_bytes());
+            out[12..].copy_from_slice(&claim.sum.to_le_bytes());
+        }
+    }
+
+    /// Reads a block; `None` when it makes no sense.
+    pub(crate) fn decode(block: &[u8]) -> Option<Self> {
+        let count = usize::try_from(u32_at(block, 4)).ok()?;
+        if u16_at(block, 0) != VERSION || CLAIMS_MAX < count {
+            return None;
+        }
+        let claims = block[FRONT_BYTES..].chunks_exact(CLAIM_BYTES).take(count);
+        let claims = claims.map(|claim| ZoneClaim {
+            incarnation: u64_at(claim, 0),
+            end: u32_at(claim, 8),
+            sum: u32_at(claim, 12),
+        });
+        Some(Self {
+            epoch: u64_at(block, 8),
+            next_number: u64_at(block, 16),
+            first: u32_at(block, 24),
+            claims: claims.collect(),
+        })
+    }
+}

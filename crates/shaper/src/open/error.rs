@@ -1,0 +1,131 @@
+//! Why a block device is not opened.
+
+use alloc::string::String;
+use core::fmt;
+
+use zonal_base::ZoneId;
+use zonal_device::DeviceError;
+
+use crate::{SettingsError, Tier};
+
+/// Why the devices could not be opened. Nothing was written then, unless they were being formatted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// The device begins with something that is not ours: format it if it may go.
+    Foreign(Tier),
+    /// It was written by another version of this format.
+    Version(Tier, u16),
+    /// A later program of this version wrote something to it that this one does not know.
+    Features(Tier, u16),
+    /// It is the other tier's device, or belongs to another block device.
+    Mixed(Tier),
+    /// The other device is ours and this one is blank: it was exchanged, or is the wrong one.
+    Blank(Tier),
+    /// The devices were formatted with other zones.
+    Shape,
+    /// Something on it cannot be read or makes no sense, and what that was is not known.
+    Unreadable(Tier),
+    /// What must be there is not: it was damaged, or the device was exchanged for an older copy.
+    Damaged(Tier, Damage),
+    /// Too few zones of either tier are empty for the map: it was all in memory before. Those of the capacity tier are told.
+    NoRoomForMap {
+        /// Those that are empty.
+        empty: u32,
+        /// Those that it needs.
+        least: u32,
+    },
+    /// The export is larger on the devices than is wanted now.
+    Shrunk(String),
+    /// The export belongs to another tenant on the devices.
+    OtherTenant(String),
+    /// The exports or the devices do not fit.
+    Settings(SettingsError),
+    /// The device failed.
+    Device(Tier, DeviceError),
+}
+
+/// What is not as it must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// A zone of the device does not hold what was flushed to it.
+    Zone(ZoneId),
+    /// The zone table is missing, or is older than what was written after it.
+    ZoneTable,
+    /// The segment of this number was flushed, and is missing.
+    Segment(u64),
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Zone(zone) => write!(f, "zone {} does not hold what was flushed to it", zone.0),
+            Self::ZoneTable => f.write_str("its zone table is missing or old"),
+            Self::Segment(number) => write!(f, "segment {number} was flushed and is missing"),
+        }
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |tier: &Tier| match tier {
+            Tier::Buffer => "buffer device",
+            Tier::Capacity => "capacity device",
+        };
+        match self {
+            Self::Foreign(tier) => write!(
+                f,
+                "the {} holds something that is not a block device of Zonal's: use another device, or format this one and lose what it holds",
+                name(tier)
+            ),
+            Self::Version(tier, version) => write!(
+                f,
+                "the {} holds format version {version}, which this program does not read: use the program that wrote it, or format",
+                name(tier)
+            ),
+            Self::Features(tier, features) => write!(
+                f,
+                "the {} was used by a later program, and has what this one does not know (features {features:#x}): use that program, or format",
+                name(tier)
+            ),
+            Self::Mixed(tier) => write!(
+                f,
+                "the {} belongs to another block device, or is the other tier's: look at what is connected where",
+                name(tier)
+            ),
+            Self::Blank(tier) => write!(
+                f,
+                "the {} is blank and the other one is not: connect the device that belongs to it; without it what was acknowledged is not whole",
+                name(tier)
+            ),
+            Self::Shape => {
+                f.write_str("the devices were formatted with other zones: open them so, or format")
+            }
+            Self::Unreadable(tier) => write!(
+                f,
+                "a part of the {} that is needed cannot be read: copy what can be read elsewhere; salvaged, some blocks may be older than what was acknowledged",
+                name(tier)
+            ),
+            Self::Damaged(tier, damage) => write!(
+                f,
+                "the {} is damaged, or an older copy of what it was: {damage}. Connect the devices as they were last used together; salvaged, some blocks may be older than what was acknowledged",
+                name(tier)
+            ),
+            Self::NoRoomForMap { empty, least } => write!(
+                f,
+                "the map needs {least} zones of the capacity device and {empty} are empty: start with all of it in memory, and trim what is not needed before it is bounded"
+            ),
+            Self::Shrunk(export) => {
+                write!(f, "the export {export:?} is larger than that already, and cannot shrink")
+            }
+            Self::OtherTenant(export) => {
+                write!(f, "the export {export:?} belongs to another tenant already")
+            }
+            Self::Settings(error) => error.fmt(f),
+            Self::Device(tier, error) => {
+                write!(f, "the {} failed: {error}: look at the drive, or use another", name(tier))
+            }
+        }
+    }
+}
+
+impl core::error::Error for OpenError {}

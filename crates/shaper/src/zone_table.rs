@@ -1,0 +1,167 @@
+//! The zone table on flash, and what a zone waits for before it is reset.
+//!
+//! 1. Flush both tiers: what takes the place of the zone's blocks is on them, written by users to the buffer or moved.
+//! 2. An entry that releases the zone goes into the next header of the buffer, and is flushed. When the log cannot write it gets a header
+//!    of its own on the capacity tier. From then on a start expects nothing of the zone.
+//! 3. A zone that was written since the last zone table needs a new one, which does not have it: a start goes from segment to segment back
+//!    to the table, and those of this zone will be missing.
+//! 4. Reset it (`tier`).
+//!
+//! The table has what is flushed and nothing else, so a power cut never contradicts it. What contradicts it is damage.
+//!
+//! A table for each reset would cost blocks of the capacity tier, which amplify as those of users do: 2 % where zones have 960 blocks, and
+//! all that emptying a zone gains where zones are many and small.
+
+use alloc::vec::Vec;
+
+use zonal_base::{BLOCK_BYTES, Blocks, low_u32};
+
+use crate::format::{CLAIMS_MAX, Entry, Key, ZoneClaim, ZoneTablePart};
+use crate::layout::{Layout, Zone};
+use crate::planted::Planted;
+use crate::relocate::Mover;
+use crate::shaper::Inner;
+use crate::state::{State, ZoneUse};
+use crate::{BlockError, Tier};
+
+/// A new zone table is due after so many segments: as many as a zone of 2 GiB has where blocks are written one by one.
+const SEGMENTS_SINCE_TABLE_MAX: u64 = 1 << 18;
+
+/// What a flush that begins now makes durable of a zone: number of its first segment, end and checksum of its last one.
+pub(crate) struct Unflushed {
+    zone: Zone,
+    incarnation: u64,
+    written: (u32, u32),
+}
+
+impl Mover {
+    /// Empties a zone of which the map names nothing any more.
+    pub(crate) async fn reset(&mut self, zone: Zone) -> Result<(), BlockError> {
+        let inner = self.inner().clone();
+        if !inner.has(Planted::CopyNotFlushed) {
+            inner.flush_tier(Tier::Capacity).await?;
+            inner.flush_tier(Tier::Buffer).await?;
+        }
+        if !inner.has(Planted::ZoneStaysInTable) {
+            self.release(zone).await?;
+        }
+        inner.reset_flushed(zone).await
+    }
+
+    /// Sees to it that a start expects nothing of the zone.
+    async fn release(&mut self, zone: Zone) -> Result<(), BlockError> {
+        let inner = self.inner().clone();
+        let (entry, needs_table) = {
+            let mut state = inner.state.borrow_mut();
+            let needs_table = state.is_written_since_table(zone) || state.is_table_far_back();
+            let facts = state.zone_mut(zone);
+            facts.is_released = true;
+            (Entry::released(zone, facts.number), needs_table)
+        };
+        if needs_table {
+            return self.write_zone_table().await;
+        }
+        let tier = match inner.write_beside(entry).await {
+            true => Tier::Buffer,
+            false => {
+                self.write_entry(entry).await?;
+                Tier::Capacity
+            }
+        };
+        if !inner.has(Planted::CopyNotFlushed) {
+            inner.flush_tier(tier).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes a zone table, and flushes it.
+    pub(crate) async fn write_zone_table(&mut self) -> Result<(), BlockError> {
+        let inner = self.inner().clone();
+        // All of it at one instant; of two tables the one with the higher sequence tells of a later one.
+        let (parts, sequence, epoch, next_number) = {
+            let mut state = inner.state.borrow_mut();
+            state.epoch += 1;
+            state.next_sequence += 1;
+            let parts = state.zone_table(&inner);
+            (parts, state.next_sequence - 1, state.epoch, state.next_number)
+        };
+        for (key, part) in (0..).map(Key::zones).zip(parts) {
+            let mut block = inner.own.take(Blocks(1)).await;
+            part.encode(&mut block.bytes_mut()[..BLOCK_BYTES]);
+            let from = inner.state.borrow().map.few(key);
+            self.push_new(key, sequence, from, &block).await?;
+        }
+        self.finish().await?;
+        if !inner.has(Planted::CopyNotFlushed) {
+            inner.flush_tier(Tier::Capacity).await?;
+        }
+        let mut state = inner.state.borrow_mut();
+        if state.epoch_durable < epoch {
+            (state.epoch_durable, state.table_number) = (epoch, next_number);
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    fn zone_table(&self, inner: &Inner) -> Vec<ZoneTablePart> {
+        let zones: Vec<Zone> = (0..inner.layout.zone_count()).map(Zone).collect();
+        let part = |zones: &[Zone]| ZoneTablePart {
+            epoch: self.epoch,
+            next_number: self.next_number,
+            first: zones[0].0,
+            claims: zones.iter().map(|zone| self.claim(*zone)).collect(),
+        };
+        zones.chunks(CLAIMS_MAX).map(part).collect()
+    }
+
+    fn claim(&self, zone: Zone) -> ZoneClaim {
+        let facts = self.zone(zone);
+        let counts =
+            matches!(self.usage(zone), ZoneUse::Open | ZoneUse::Sealed | ZoneUse::Emptying);
+        if !counts || facts.is_released {
+            return ZoneClaim::default();
+        }
+        let (end, sum) = facts.flushed;
+        ZoneClaim { incarnation: facts.number, end, sum }
+    }
+
+    /// True when the zone was written since the last zone table that is flushed.
+    pub(crate) fn is_written_since_table(&self, zone: Zone) -> bool {
+        self.table_number <= self.zone(zone).last_number
+    }
+
+    /// Recovery has all segments since the table in memory.
+    const fn is_table_far_back(&self) -> bool {
+        SEGMENTS_SINCE_TABLE_MAX < self.next_number - self.table_number
+    }
+
+    /// A flush of the tier begins.
+    pub(crate) fn take_unflushed(&mut self, tier: Tier) -> Vec<Unflushed> {
+        let zones = core::mem::take(&mut self.unflushed_zones[usize::from(tier.id())]);
+        let unflushed = zones.into_iter().map(|zone| {
+            let facts = self.zone(zone);
+            let written = (facts.written, facts.sum);
+            Unflushed { zone, incarnation: facts.number, written }
+        });
+        unflushed.collect()
+    }
+
+    /// It ended.
+    pub(crate) fn note_flushed(&mut self, zones: &[Unflushed]) {
+        for Unflushed { zone, incarnation, written } in zones {
+            let facts = self.zone_mut(*zone);
+            // It may have been reset meanwhile.
+            if facts.number == *incarnation {
+                facts.flushed = *written;
+            }
+        }
+    }
+}
+
+impl Layout {
+    /// Blocks that a zone table takes, with its header.
+    pub(crate) fn zone_table_blocks(&self) -> u32 {
+        1 + self.zone_count().div_ceil(low_u32(CLAIMS_MAX))
+    }
+}
