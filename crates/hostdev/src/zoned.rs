@@ -1,7 +1,7 @@
 //! A drive that keeps its zones itself (ZNS, SMR), through Linux.
 //!
-//! 1. `queue` is what the kernel tells of the drive, `ioctl` its zone commands, `layout` what becomes of the zones that it
-//!    reports: a device of equal zones.
+//! 1. `queue` is what the kernel tells of the drive (`limits`: how many zones may be open and active), `ioctl` its zone
+//!    commands, `layout` what becomes of the zones that it reports: a device of equal zones.
 //! 2. One thread gives the zone commands of all shards (`manager`): they block.
 //! 3. A shard has a [`ZonedBlockDevice`], which reads and writes through an engine as on any other device; what goes on in
 //!    a zone is a `lane`.
@@ -14,6 +14,7 @@ mod generic;
 mod ioctl;
 mod lane;
 mod layout;
+mod limits;
 mod manager;
 mod passthrough;
 mod queue;

@@ -125,7 +125,8 @@ impl ZonedDevice for EmulatedDevice {
 
     fn poll(&mut self, _now: Nanos) -> Option<(Ticket, Completion)> {
         let (ticket, completion) = self.refused.pop_front().or_else(|| self.line.take())?;
-        self.unanswered_count -= 1;
+        let left = self.unanswered_count.checked_sub(1);
+        self.unanswered_count = left.expect("the drive answers what it was asked");
         Some((ticket, completion.map(|answer| self.in_share(answer))))
     }
 

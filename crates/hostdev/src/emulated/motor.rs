@@ -189,9 +189,22 @@ impl<D: ZonedDevice> Motor<D> {
                     let failed = if is_read { Err(DeviceError::Media) } else { completion };
                     self.hand_back(done, failed);
                 }
+                Mood::BreaksContract => self.break_contract(done, completion),
             }
         }
         self.hand_back_held();
+    }
+
+    fn break_contract(&self, done: InFlight, mut completion: Completion) {
+        match &mut completion {
+            Ok(Answer::Written(lba)) => done.line.put((done.ticket, Ok(Answer::Written(*lba)))),
+            Ok(Answer::Report(zones)) => {
+                let none_is_so_high = self.drive.geometry().zone_count * 2;
+                zones.iter_mut().for_each(|report| report.zone.0 += none_is_so_high);
+            }
+            _ => (),
+        }
+        self.hand_back(done, completion);
     }
 
     fn hand_back_held(&mut self) {

@@ -2,6 +2,8 @@
 //!
 //! `hangs`: nothing is answered before the file is gone or says something else. `slow 2s`: everything is answered so
 //! much later. `fails-reads`: every read fails. `gone`: everything is answered as by a drive that was pulled out.
+//! `breaks-contract`: what no drive may do, and what the program above asserts: writes are answered twice, and reports name
+//! zones that it does not have.
 
 use std::path::Path;
 use std::time::Duration;
@@ -27,6 +29,8 @@ pub(crate) enum Mood {
     FailsReads,
     /// It says of everything that it is gone.
     Gone,
+    /// It answers writes twice, and reports zones that it does not have.
+    BreaksContract,
 }
 
 impl Trouble {
@@ -45,6 +49,7 @@ impl Trouble {
             ("hangs", _) => Mood::Hangs,
             ("fails-reads", _) => Mood::FailsReads,
             ("gone", _) => Mood::Gone,
+            ("breaks-contract", _) => Mood::BreaksContract,
             ("slow", by) => seconds(by).map_or(Mood::Well, |by| Mood::Slow(Nanos::secs(by.into()))),
             _ => Mood::Well,
         }

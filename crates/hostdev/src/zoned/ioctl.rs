@@ -1,13 +1,14 @@
-//! The kernel's zone commands: report, open, close, finish, reset.
+//! The kernel's zone commands: report, open, close, finish, reset; and NVMe's Identify.
 //!
 //! What keeps it sound: the structures are `repr(C)` and as long as the kernel's, of integers only, so that any bytes are
 //! a value; a report has room for as many zones as it asks for, and what the kernel says of their number is held to that.
 #![expect(unsafe_code, reason = "an ioctl takes an address; each use says why it may have it")]
 
+use std::ffi::c_void;
 use std::fs::File;
 
 use rustix::io::Errno;
-use rustix::ioctl::{Opcode, Setter, Updater, opcode};
+use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, Setter, Updater, opcode};
 use zonal_device::Action;
 
 /// Linux counts in units of 512 bytes, whatever the drive's own block.
@@ -86,6 +87,79 @@ impl RawReport {
             capacity: if tells { zone.capacity } else { zone.len },
             ..*zone
         })
+    }
+}
+
+/// The kernel's `struct nvme_passthru_cmd`.
+#[repr(C)]
+struct RawAdmin {
+    opcode: u8,
+    flags: u8,
+    reserved: u16,
+    namespace: u32,
+    dwords_2_3: [u32; 2],
+    metadata: u64,
+    address: u64,
+    metadata_bytes: u32,
+    bytes: u32,
+    dwords_10_15: [u32; 6],
+    timeout_ms: u32,
+    result: u32,
+}
+
+const _: () = assert!(size_of::<RawAdmin>() == 72);
+
+const ADMIN: Opcode = opcode::read_write::<RawAdmin>(b'N', 0x41);
+
+/// What Identify answers, whatever it is asked for: 4096 bytes.
+pub(super) const IDENTIFY_BYTES: usize = 4096;
+
+/// NVMe's Identify (opcode 06h) of a namespace, of the structure `cns` of a command set.
+pub(super) fn identify(
+    file: &File,
+    namespace: u32,
+    (cns, command_set): (u8, u8),
+) -> Result<Box<[u8; IDENTIFY_BYTES]>, Errno> {
+    let mut answer = Box::new([0; IDENTIFY_BYTES]);
+    let mut raw = RawAdmin {
+        opcode: 0x06,
+        flags: 0,
+        reserved: 0,
+        namespace,
+        dwords_2_3: [0; 2],
+        metadata: 0,
+        address: answer.as_mut_ptr().expose_provenance() as u64,
+        metadata_bytes: 0,
+        bytes: zonal_base::low_u32(IDENTIFY_BYTES),
+        dwords_10_15: [cns.into(), u32::from(command_set) << 24, 0, 0, 0, 0],
+        timeout_ms: 0,
+        result: 0,
+    };
+    // SAFETY: the kernel reads and writes a command of its own layout, and fills in `answer`, which is as long as the command
+    // says, and nobody else's until the call is over.
+    let status = unsafe { rustix::ioctl::ioctl(file, Admin(&mut raw))? };
+    // Above 0 it is the drive that refused.
+    if status == 0 { Ok(answer) } else { Err(Errno::OPNOTSUPP) }
+}
+
+/// An admin command, whose answer is the drive's status.
+struct Admin<'a>(&'a mut RawAdmin);
+
+// SAFETY: it is the command's opcode, the address is of a command, and what comes back is a number.
+unsafe impl Ioctl for Admin<'_> {
+    type Output = i32;
+    const IS_MUTATING: bool = true;
+
+    fn opcode(&self) -> Opcode {
+        ADMIN
+    }
+
+    fn as_ptr(&mut self) -> *mut c_void {
+        std::ptr::from_mut(self.0).cast()
+    }
+
+    unsafe fn output_from_ptr(status: IoctlOutput, _: *mut c_void) -> rustix::io::Result<i32> {
+        Ok(status)
     }
 }
 

@@ -1,8 +1,11 @@
-//! What the kernel tells of a block device beside its zones: `/sys/dev/block/MAJOR:MINOR/queue`.
+//! What the kernel tells of a block device beside its zones: `/sys/dev/block/MAJOR:MINOR/queue`. What it does not tell of the
+//! zones that may be open and active, paths and drive do (`limits`).
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use super::limits::Limits;
 
 /// Kernels from this one on put the writes of a zone in order themselves, under any scheduler: 6.10.
 const PLUGGING_SINCE: (u32, u32) = (6, 10);
@@ -46,7 +49,17 @@ impl Queue {
         let device = file.metadata().map_or(0, |metadata| metadata.rdev());
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
         let folder = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
-        Self::read(&folder, read(Path::new("/proc/sys/kernel/osrelease")).unwrap_or_default())
+        let kernel = read(Path::new("/proc/sys/kernel/osrelease")).unwrap_or_default();
+        let mut queue = Self::read(&folder, kernel);
+        queue.limit(Limits::of_drive(file, &queue));
+        queue
+    }
+
+    /// The tighter limits hold.
+    fn limit(&mut self, others: Limits) {
+        let limits = Limits { open: self.max_open_zones, active: self.max_active_zones };
+        let Limits { open, active } = limits.and(others);
+        (self.max_open_zones, self.max_active_zones) = (open, active);
     }
 
     fn read(folder: &Path, kernel: String) -> Self {
@@ -56,15 +69,18 @@ impl Queue {
         let positive = |name: &str| number(name).filter(|number| 0 < *number);
         let uevent = read(&folder.join("uevent")).unwrap_or_default();
         let name = uevent.lines().find_map(|line| line.strip_prefix("DEVNAME="));
+        let name = name.unwrap_or_default();
+        let own = Limits { open: positive("max_open_zones"), active: positive("max_active_zones") };
+        let Limits { open, active } = own.and(Limits::of_paths(folder, name));
         Self {
-            name: name.unwrap_or_default().to_owned(),
+            name: name.to_owned(),
             model: read(&folder.join("device/model")).filter(|model| !model.is_empty()),
             zoned: text("zoned"),
             scheduler: text("scheduler").and_then(|line| in_brackets(&line)),
             logical_block: positive("logical_block_size"),
             write_granularity: positive("zone_write_granularity"),
-            max_open_zones: positive("max_open_zones"),
-            max_active_zones: positive("max_active_zones"),
+            max_open_zones: open,
+            max_active_zones: active,
             append_max: positive("zone_append_max_bytes"),
             segments_max: positive("max_segments"),
             namespace: read(&folder.join("nsid")).and_then(|text| text.parse().ok()),

@@ -16,10 +16,46 @@ pub(super) fn of(errno: Errno, before: Blocks, stands: Option<&ZoneReport>) -> O
         (Errno::IO | Errno::REMOTEIO, Some(ZoneReport { state: ZoneState::Full, .. })) => {
             Some(DeviceError::ZoneFull)
         }
+        // What was to open the zone has not opened it. Over fabrics the drive's reason is lost on the way.
+        (Errno::IO | Errno::REMOTEIO, Some(report)) if is_unopened(report, before) => {
+            Some(DeviceError::TooManyZones)
+        }
         // Somebody else reset it or wrote to it.
         (Errno::IO | Errno::REMOTEIO, Some(report)) if report.written < before => {
             Some(DeviceError::InvalidWrite)
         }
         _ => None,
+    }
+}
+
+/// A write that the drive has begun leaves the zone open, whatever becomes of it.
+fn is_unopened(stands: &ZoneReport, before: Blocks) -> bool {
+    stands.written == before && matches!(stands.state, ZoneState::Empty | ZoneState::Closed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zonal_base::ZoneId;
+
+    #[track_caller]
+    fn check(before: u64, (state, written): (ZoneState, u64), expected: Option<DeviceError>) {
+        let report = ZoneReport { zone: ZoneId(0), state, written: Blocks(written) };
+        for errno in [Errno::IO, Errno::REMOTEIO] {
+            assert_eq!(of(errno, Blocks(before), Some(&report)), expected, "{report:?}");
+        }
+    }
+
+    #[test]
+    fn a_write_that_failed_and_has_not_opened_its_zone_was_refused() {
+        use ZoneState as S;
+        check(0, (S::Empty, 0), Some(DeviceError::TooManyZones));
+        check(8, (S::Closed, 8), Some(DeviceError::TooManyZones));
+        check(0, (S::ImplicitlyOpened, 0), None);
+        check(8, (S::ImplicitlyOpened, 8), None);
+        check(8, (S::Empty, 0), Some(DeviceError::InvalidWrite));
+        check(0, (S::Full, 0), Some(DeviceError::ZoneFull));
+        assert_eq!(of(Errno::IO, Blocks(0), None), None);
+        assert_eq!(of(Errno::OVERFLOW, Blocks(0), None), Some(DeviceError::TooManyZones));
     }
 }
