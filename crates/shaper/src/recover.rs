@@ -11,6 +11,7 @@
 //! 6. Zones of the capacity tier that end behind a whole segment are filled further, as many as there are streams. Others that
 //!    are half full are emptied when their turn comes.
 
+mod blocks;
 mod claims;
 mod hand_over;
 mod zones;
@@ -18,11 +19,11 @@ mod zones;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use zonal_base::{BLOCK_BYTES, Blocks, Buffer, index, low_u32};
-use zonal_device::{Answer, DeviceError, ZoneReport, ZoneState};
+use zonal_base::{BLOCK_BYTES, Blocks, Buffer, index};
+use zonal_device::{ZoneReport, ZoneState};
 
 use crate::export::has_block;
-use crate::format::{Entry, Key, Kind, PAGE_SPAN, TRIM_BLOCKS, decode_table};
+use crate::format::{Entry, Key, Kind, PAGE_SPAN, TRIM_BLOCKS};
 use crate::layout::{Layout, Spot, Zone};
 use crate::map::{Map, Paged};
 use crate::open::{Identity, count_of, merge};
@@ -451,38 +452,6 @@ impl<'a> Found<'a> {
 
     fn number_at(&self, spot: Spot) -> u64 {
         number_at((&self.segments, self.scanner.layout), spot)
-    }
-
-    /// The table of exports.
-    async fn table(&self) -> Result<Table, OpenError> {
-        let unreadable = || OpenError::Unreadable(Tier::Capacity);
-        let table = *self.few.get(&Key::TABLE).ok_or_else(unreadable)?;
-        let block = self.read_few(Key::TABLE, table).await?.ok_or_else(unreadable)?;
-        let (exports, given_up) =
-            decode_table(&block.bytes()[..BLOCK_BYTES]).ok_or_else(unreadable)?;
-        Ok(Table { exports, given_up })
-    }
-
-    async fn read_few(&self, key: Key, few: Few) -> Result<Option<Buffer>, OpenError> {
-        let (zone, at) = self.scanner.layout.locate(few.spot);
-        let Some(buffer) = self.read(zone, low_u32(index(at.0)), 1).await? else { return Ok(None) };
-        let seed = Entry::seed(key, few.sequence);
-        let sum = buffer.checksum(self.scanner.ports.checksum, &seed, 0..BLOCK_BYTES);
-        Ok((sum == few.check).then_some(buffer))
-    }
-
-    /// Reads blocks; `None` when the device cannot.
-    async fn read(&self, zone: Zone, at: u32, blocks: u32) -> Result<Option<Buffer>, OpenError> {
-        let call = self.scanner.read(zone, at, u64::from(blocks)).await;
-        let bytes = Blocks(u64::from(blocks)).bytes().0;
-        self.scanner.recovery.borrow_mut().verified_bytes += bytes;
-        match call.await {
-            Ok(Answer::Read(buffer)) => Ok(Some(buffer)),
-            Err(error @ DeviceError::DeviceGone) => {
-                Err(OpenError::Device(self.scanner.layout.tier_of(zone), error))
-            }
-            _ => Ok(None),
-        }
     }
 }
 

@@ -9,10 +9,12 @@
 //! Headers have room for a few entries that take no block: those that release zones go there, since a header of their own would cost a
 //! block each. Whoever asks for one is told when the device has it, or that nothing is written now.
 
+mod beside;
+mod item;
+
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::cell::Cell;
 use core::future::{Future, poll_fn};
 use core::pin::Pin;
 use core::task::Poll;
@@ -29,6 +31,8 @@ use crate::shaper::Inner;
 use crate::state::State;
 use crate::tier::{Begun, OpenZone};
 use crate::{BlockError, Durability, ExportId, Extent, Shaper, Tier};
+use beside::Beside;
+pub(crate) use item::{Item, Ticket, What};
 
 /// Segments of the log under way at once: enough that the device always has the next one.
 const FLYING_MAX: usize = 4;
@@ -46,43 +50,6 @@ pub(crate) struct Log {
     flying: VecDeque<u64>,
     /// What goes into the next header.
     beside: VecDeque<Beside>,
-}
-
-/// An entry that takes no block, and who waits for it.
-struct Beside {
-    entry: Entry,
-    told: Rc<Told>,
-}
-
-#[derive(Default)]
-struct Told {
-    /// Whether the device has it.
-    is_written: Cell<Option<bool>>,
-    event: Event,
-}
-
-/// A part of somebody's write or trim.
-pub(crate) struct Item {
-    extent: Extent,
-    pub(crate) what: What,
-    /// What it takes of the queue's room: its blocks, of a trim one, however often that is split.
-    room: u64,
-    ticket: Rc<Ticket>,
-}
-
-pub(crate) enum What {
-    Data(Payload),
-    /// A block that goes round in the buffer.
-    Again(Copied),
-    Hole,
-}
-
-/// Who waits for a write or a trim.
-#[derive(Default)]
-pub(crate) struct Ticket {
-    parts_left: Cell<u32>,
-    failed: Cell<Option<BlockError>>,
-    ended: Event,
 }
 
 /// A segment of the log on its way.
@@ -173,25 +140,6 @@ impl Inner {
         drop(state);
         self.queued.notify_one();
         ticket
-    }
-
-    /// Puts an entry that takes no block into the next header of the log. False: nothing is written there now.
-    pub(crate) async fn write_beside(&self, entry: Entry) -> bool {
-        let told = Rc::new(Told::default());
-        {
-            let mut state = self.state.borrow_mut();
-            if state.failure.is_some() {
-                return false;
-            }
-            state.log.beside.push_back(Beside { entry, told: told.clone() });
-        }
-        self.queued.notify_one();
-        loop {
-            if let Some(is_written) = told.is_written.get() {
-                return is_written;
-            }
-            told.event.wait().await;
-        }
     }
 
     /// The log's task.
@@ -470,86 +418,6 @@ impl Log {
     pub(crate) fn give_up(&mut self) -> Vec<Rc<Ticket>> {
         self.queued_blocks = 0;
         self.queue.drain(..).map(|item| item.ticket).collect()
-    }
-}
-
-impl Beside {
-    fn tell(self, is_written: bool) {
-        self.told.is_written.set(Some(is_written));
-        self.told.event.notify_all();
-    }
-}
-
-impl Item {
-    pub(crate) fn new(extent: Extent, what: What) -> Self {
-        let room = match what {
-            What::Data(_) => extent.blocks.0,
-            What::Hole => 1,
-            // No user waits for room on its account.
-            What::Again(_) => 0,
-        };
-        Self { extent, what, room, ticket: Rc::default() }
-    }
-
-    /// It is a part of what this one waits for.
-    pub(crate) fn share(&mut self, ticket: &Rc<Ticket>) {
-        ticket.parts_left.set(ticket.parts_left.get() + 1);
-        self.ticket = ticket.clone();
-    }
-
-    /// Whoever waits for it is told.
-    pub(crate) fn end(self) {
-        self.ticket.end_part();
-    }
-
-    /// Leaves its first blocks, and returns the rest if there is any.
-    fn split(&mut self, blocks: Blocks) -> Option<Self> {
-        if self.extent.blocks <= blocks {
-            return None;
-        }
-        let Extent { export, first, blocks: all } = self.extent;
-        let (what, room) = match &mut self.what {
-            What::Hole => (What::Hole, 0),
-            What::Again(_) => return None,
-            What::Data(payload) => {
-                let at = index(blocks.bytes().0);
-                let rest = payload.slice(at..payload.len());
-                *payload = payload.slice(0..at);
-                (What::Data(rest), self.room - blocks.0)
-            }
-        };
-        self.extent.blocks = blocks;
-        self.room -= room;
-        self.ticket.parts_left.set(self.ticket.parts_left.get() + 1);
-        let extent = Extent { export, first: first + blocks, blocks: all - blocks };
-        Some(Self { extent, what, room, ticket: self.ticket.clone() })
-    }
-}
-
-impl Ticket {
-    /// Waits until all parts are on the device.
-    pub(crate) async fn done(&self) -> Result<(), BlockError> {
-        loop {
-            if let Some(error) = self.failed.get() {
-                return Err(error);
-            }
-            if self.parts_left.get() == 0 {
-                return Ok(());
-            }
-            self.ended.wait().await;
-        }
-    }
-
-    fn end_part(&self) {
-        self.parts_left.set(self.parts_left.get() - 1);
-        if self.parts_left.get() == 0 {
-            self.ended.notify_all();
-        }
-    }
-
-    pub(crate) fn fail(&self, error: BlockError) {
-        self.failed.set(Some(error));
-        self.ended.notify_all();
     }
 }
 

@@ -1,0 +1,107 @@
+//! What waits in the log's queue: parts of writes and trims, and who is told when they are on the device.
+
+use alloc::rc::Rc;
+use core::cell::Cell;
+
+use zonal_base::{Blocks, Payload, index};
+use zonal_runtime::Event;
+
+use crate::again::Copied;
+use crate::{BlockError, Extent};
+
+/// A part of somebody's write or trim.
+pub(crate) struct Item {
+    pub(super) extent: Extent,
+    pub(crate) what: What,
+    /// What it takes of the queue's room: its blocks, of a trim one, however often that is split.
+    pub(super) room: u64,
+    pub(super) ticket: Rc<Ticket>,
+}
+
+pub(crate) enum What {
+    Data(Payload),
+    /// A block that goes round in the buffer.
+    Again(Copied),
+    Hole,
+}
+
+/// Who waits for a write or a trim.
+#[derive(Default)]
+pub(crate) struct Ticket {
+    parts_left: Cell<u32>,
+    failed: Cell<Option<BlockError>>,
+    ended: Event,
+}
+
+impl Item {
+    pub(crate) fn new(extent: Extent, what: What) -> Self {
+        let room = match what {
+            What::Data(_) => extent.blocks.0,
+            What::Hole => 1,
+            // No user waits for room on its account.
+            What::Again(_) => 0,
+        };
+        Self { extent, what, room, ticket: Rc::default() }
+    }
+
+    /// It is a part of what this one waits for.
+    pub(crate) fn share(&mut self, ticket: &Rc<Ticket>) {
+        ticket.parts_left.set(ticket.parts_left.get() + 1);
+        self.ticket = ticket.clone();
+    }
+
+    /// Whoever waits for it is told.
+    pub(crate) fn end(self) {
+        self.ticket.end_part();
+    }
+
+    /// Leaves its first blocks, and returns the rest if there is any.
+    pub(super) fn split(&mut self, blocks: Blocks) -> Option<Self> {
+        if self.extent.blocks <= blocks {
+            return None;
+        }
+        let Extent { export, first, blocks: all } = self.extent;
+        let (what, room) = match &mut self.what {
+            What::Hole => (What::Hole, 0),
+            What::Again(_) => return None,
+            What::Data(payload) => {
+                let at = index(blocks.bytes().0);
+                let rest = payload.slice(at..payload.len());
+                *payload = payload.slice(0..at);
+                (What::Data(rest), self.room - blocks.0)
+            }
+        };
+        self.extent.blocks = blocks;
+        self.room -= room;
+        self.ticket.parts_left.set(self.ticket.parts_left.get() + 1);
+        let extent = Extent { export, first: first + blocks, blocks: all - blocks };
+        Some(Self { extent, what, room, ticket: self.ticket.clone() })
+    }
+}
+
+impl Ticket {
+    /// Waits until all parts are on the device.
+    pub(crate) async fn done(&self) -> Result<(), BlockError> {
+        loop {
+            if let Some(error) = self.failed.get() {
+                return Err(error);
+            }
+            if self.parts_left.get() == 0 {
+                return Ok(());
+            }
+            self.ended.wait().await;
+        }
+    }
+
+    fn end_part(&self) {
+        self.parts_left.set(self.parts_left.get() - 1);
+        if self.parts_left.get() == 0 {
+            self.ended.notify_all();
+        }
+    }
+
+    pub(crate) fn fail(&self, error: BlockError) {
+        self.failed.set(Some(error));
+        self.ended.notify_all();
+    }
+}
