@@ -7,8 +7,11 @@ RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 # `make test KEEP_TIMES=yes` adds a row for each stage to docs/results/gate-times.csv.
 KEEPING := $(if $(KEEP_TIMES),--keep-times)
 
+# The last release of MinIO's source.
+MINIO := v0.0.0-20260212201848-7aac2a2c5b7c
+
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all release test-zoned zoned-f2fs conformance clients tables soak bench toolchain
+.PHONY: help run test test-all release test-zoned zoned-f2fs conformance clients attacks damage tables soak bench toolchain
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -46,6 +49,20 @@ clients: toolchain ## six minutes: twelve S3 clients, under each freshness and o
 	@.tools/venv/bin/python tests/clients/reads.py --zonal target/gate/zonal --freshness ttl=60s
 	@.tools/venv/bin/python tests/clients/reads.py --zonal target/gate/zonal --freshness immutable
 	@.tools/venv/bin/python tests/clients/reads.py --zonal target/gate/zonal --report docs/results/clients.md
+
+attacks: toolchain ## a quarter of an hour: all ways that we know past a key, over MinIO, versitygw and s3proxy; writes docs/results/attacks.md
+	@command -v java mvn >/dev/null || { echo "s3proxy needs Java and Maven (Debian: apt install default-jre-headless maven)"; exit 1; }
+	@$(CARGO) xtask setup
+	@$(CARGO) xtask ci build
+	@test -x .tools/minio/minio || GOBIN=$(CURDIR)/.tools/minio go install github.com/minio/minio@$(MINIO)
+	@test -d .tools/s3proxy || mvn --quiet --file tests/attacks/s3proxy.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/.tools/s3proxy
+	@.tools/venv/bin/python tests/attacks --zonal target/gate/zonal --minio .tools/minio/minio --versitygw .tools/bin/versitygw \
+	  --s3proxy '$(CURDIR)/.tools/s3proxy/*' --report docs/results/attacks.md
+
+damage: toolchain ## half an hour: 2,000 trials of damage at rest to block devices and caches; writes docs/results/damage.md
+	@$(CARGO) xtask setup
+	@$(CARGO) xtask ci build
+	@.tools/venv/bin/python tests/damage --zonal target/gate/zonal --trials 2000 --report docs/results/damage.md
 
 tables: toolchain ## ten minutes: queries over Parquet files, with and without Zonal; writes docs/results/tables.md
 	@$(CARGO) xtask setup

@@ -95,7 +95,7 @@ const fn rest(name: &'static str, holds: &'static str, run: fn(&Path) -> Outcome
 }
 
 /// Cheap stages come first, so that a slip is seen in seconds.
-const STAGES: [Stage; 22] = [
+const STAGES: [Stage; 23] = [
     test("fmt", "the code is formatted", cargo::fmt),
     test("tidy", "the text keeps the project's rules", tidy_stage),
     test("clippy", "no warning in any target", cargo::clippy),
@@ -104,6 +104,7 @@ const STAGES: [Stage; 22] = [
     test("servers", "a real S3 server takes what we send", servers),
     test("nbd", "real NBD clients are served", nbd),
     test("clients", "four real S3 clients read and write", clients::four),
+    test("attacks", "nobody gets past a key, some hundred times", clients::attacks),
     rest("seeds", "thousands of simulated histories are clean", cargo::seeds),
     rest("planted", "the simulator finds planted bugs", cargo::planted),
     rest("peers", "the comparison with other caches builds", cargo::peers),

@@ -30,6 +30,6 @@ mod volume;
 mod wire;
 
 pub use export::Export;
-pub use server::{ConnectionStats, Listener, Server};
+pub use server::{ConnectionStats, ConnectionTask, Listener, Server};
 pub use stats::ExportStats;
 pub use volume::{Extent, Piece, Promise, Volume, VolumeError};

@@ -1,11 +1,14 @@
 //! Listens, and serves connections until it is told to stop.
 //!
 //! 1. Accept; beyond the limit close at once.
-//! 2. Serve each connection as a task of the thread that all of them share with their volumes.
+//! 2. Serve each connection as a task of the thread that all of them share with their volumes. One that panics is closed, and
+//!    no other.
 //! 3. At the end let go: no new connections, no new requests on old ones, what is under way is answered.
 
 use std::cell::Cell;
+use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -14,13 +17,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::select;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 
 use crate::connection::{Wire, shake_hands, transmit};
 use crate::export::Export;
 use crate::handshake::Offer;
 use crate::received::Received;
+use crate::stats::Counts;
 use crate::volume::Volume;
 
 /// How long a client may take to choose an export: 30 s.
@@ -67,10 +71,14 @@ impl Listener {
     }
 }
 
+/// A client's connection, from its first byte to its last.
+pub type ConnectionTask = Pin<Box<dyn Future<Output = ()>>>;
+
 /// Serves exports. Clones share them.
 #[derive(Debug)]
 pub struct Server<V> {
     shared: Rc<Shared<V>>,
+    wrap: fn(ConnectionTask) -> ConnectionTask,
 }
 
 #[derive(Debug)]
@@ -88,6 +96,19 @@ struct Connections {
     failed: Cell<u64>,
 }
 
+impl Connections {
+    fn fail(&self) {
+        self.failed.set(self.failed.get() + 1);
+    }
+
+    /// The task of a connection has ended.
+    fn note(&self, ended: &Result<(), JoinError>) {
+        if ended.is_err() {
+            self.fail();
+        }
+    }
+}
+
 /// What is known of all connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionStats {
@@ -95,13 +116,13 @@ pub struct ConnectionStats {
     pub open: usize,
     /// Those that were closed at once, because there were too many.
     pub refused: u64,
-    /// Those that ended without leave: gone, too slow to choose, or not speaking the protocol.
+    /// Those that ended without leave: gone, too slow to choose, not speaking the protocol, or by a panic of ours.
     pub failed: u64,
 }
 
 impl<V> Clone for Server<V> {
     fn clone(&self) -> Self {
-        Self { shared: self.shared.clone() }
+        Self { shared: self.shared.clone(), wrap: self.wrap }
     }
 }
 
@@ -114,7 +135,14 @@ impl<V: Volume> Server<V> {
     pub fn new(exports: Vec<Export<V>>, connections_max: usize) -> Self {
         let offers: Vec<Offer> = exports.iter().map(Export::offer).collect();
         let counts = Connections::default();
-        Self { shared: Rc::new(Shared { exports, offers, connections_max, counts }) }
+        let shared = Rc::new(Shared { exports, offers, connections_max, counts });
+        Self { shared, wrap: |connection| connection }
+    }
+
+    /// Has every connection run within what `wrap` makes of it: so the caller knows of a panic whether it is one client's.
+    #[must_use]
+    pub fn wrapping_connections(self, wrap: fn(ConnectionTask) -> ConnectionTask) -> Self {
+        Self { wrap, ..self }
     }
 
     /// The exports, in their order.
@@ -139,7 +167,10 @@ impl<V: Volume> Server<V> {
         loop {
             let accepted = select! {
                 _ = stopping.changed() => break,
-                Some(_) = connections.join_next() => continue,
+                Some(ended) = connections.join_next() => {
+                    self.shared.counts.note(&ended);
+                    continue;
+                }
                 accepted = listener.accept() => accepted,
             };
             let Ok(stream) = accepted else {
@@ -148,15 +179,17 @@ impl<V: Volume> Server<V> {
             };
             let Some(place) = Place::take(&self.shared) else { continue };
             let stopping = stopping.clone();
-            connections.spawn_local(async move {
+            connections.spawn_local((self.wrap)(Box::pin(async move {
                 match stream {
                     Stream::Unix(stream) => place.serve(stream, stopping).await,
                     Stream::Tcp(stream) => place.serve(stream, stopping).await,
                 }
-            });
+            })));
         }
         drop(listener);
-        while connections.join_next().await.is_some() {}
+        while let Some(ended) = connections.join_next().await {
+            self.shared.counts.note(&ended);
+        }
     }
 }
 
@@ -187,23 +220,38 @@ impl<V> Drop for Place<V> {
 impl<V: Volume> Place<V> {
     async fn serve<S: Wire>(self, mut stream: S, mut stopping: watch::Receiver<()>) {
         let Shared { exports, offers, counts, .. } = &*self.shared;
-        let fail = || counts.failed.set(counts.failed.get() + 1);
         let mut received = Received::new();
         let choice = select! {
             choice = timeout(HANDSHAKE, shake_hands(&mut stream, &mut received, offers)) => choice,
             _ = stopping.changed() => return,
         };
-        let Ok(Ok(agreed)) = choice else { return fail() };
+        let Ok(Ok(agreed)) = choice else { return counts.fail() };
         if let Some(agreed) = agreed {
             let export = &exports[agreed.export];
-            export.counts().connections.add(1);
+            let chosen = Chosen::begin(export.counts());
             let ended = transmit(&mut stream, received, (export, &agreed), &mut stopping).await;
-            export.counts().disconnections.add(1);
+            drop(chosen);
             if ended.is_err() {
-                return fail();
+                return counts.fail();
             }
         }
         let _ = timeout(FAREWELL, part(&mut stream)).await;
+    }
+}
+
+/// A client is connected to an export for as long as this lives.
+struct Chosen<'a>(&'a Counts);
+
+impl<'a> Chosen<'a> {
+    fn begin(counts: &'a Counts) -> Self {
+        counts.connections.add(1);
+        Self(counts)
+    }
+}
+
+impl Drop for Chosen<'_> {
+    fn drop(&mut self) {
+        self.0.disconnections.add(1);
     }
 }
 

@@ -1,21 +1,21 @@
 //! What a key may do: read and write, by the prefix of the names that a request reveals or changes.
 //!
-//! A request is let through when its key may do *everything* that it asks for: a copy reads its source, a list
-//! reveals every name that begins with its prefix, a request about a bucket concerns all of it.
+//! A request is let through when its key may do *everything* that it asks for. What that is, the [table](crate::api)
+//! says: what the operation needs, and what its headers need besides.
 //!
 //! A rule with a prefix is only as good as the names that it is held against. We normalise nothing, but an origin
 //! might: to it `a//b`, `a/./b` and `a/x/../b` may be `a/b`. So to a key that is not allowed the same everywhere, such
-//! names are forbidden, and so is RenameObject, whose source can be read in two ways.
+//! names are forbidden, and so is RenameObject, whose source can be read in two ways. So are the names under which some origins
+//! keep uploads beside objects.
+//!
+//! Over a file system an object `a` may take the place of the folder `a`. So whoever writes `a` must be allowed to write all
+//! below `a/`.
 
-use http::Method;
-use http::request::Parts;
 use zonal_host::{ObjectName, PrefixRules};
-use zonal_origin::Query;
-use zonal_origin::sigv4::decode_path;
 
+use crate::api::{ApiOperation, Judged, Need as Needed};
+use crate::asked::Asked;
 use crate::error::S3Error;
-use crate::gateway::Asked;
-use crate::operation::{COPY_SOURCE, LISTING, Operation, only};
 use crate::target::Target;
 
 /// What may be done to the objects under a prefix.
@@ -54,129 +54,116 @@ impl Access {
 /// left to [`check_deletes`]. `object` is the object in the path.
 pub(crate) fn check(
     rules: &AccessRules,
-    asked: &Asked<'_>,
+    (api, asked): (&ApiOperation, &Asked<'_>),
     object: Option<&ObjectName>,
-    request: &Parts,
+    judged: &Judged,
 ) -> Result<(), S3Error> {
-    let is_allowed = match (&asked.target, object) {
-        (Target::Object { .. }, Some(object)) => {
-            object_is_allowed(rules, asked, object, request)
-                && sources(&asked.query, request).all(|source| match source {
-                    Some(name) => is_allowed(rules, &name, Need::Read),
-                    None => everywhere(rules, "", Need::Read),
-                })
-        }
-        (Target::Bucket(bucket), _) => bucket_is_allowed(rules, asked, bucket, request),
-        // Only buckets in which the key may do something are listed.
-        _ if asked.operation == Operation::ListBuckets => somewhere(rules, ""),
-        _ if request.method == Method::GET => everywhere(rules, "", Need::Read),
-        _ => everywhere(rules, "", Need::Write),
+    let mut needs = api.needs.iter().chain(&judged.needs);
+    match needs.all(|need| has(rules, *need, (asked, object, judged))) {
+        true => Ok(()),
+        false => Err(S3Error::access_denied()),
+    }
+}
+
+/// Refuses a DeleteObjects that names what its key may not delete, each with whether it probes: whoever names a version, or what it expects to be
+/// there, learns whether it is.
+pub(crate) fn check_deletes<'a>(
+    rules: &AccessRules,
+    mut names: impl Iterator<Item = (&'a ObjectName, bool)>,
+) -> Result<(), S3Error> {
+    let may = |(name, probes): (&ObjectName, bool)| {
+        is_allowed(rules, name, Need::Write) && (!probes || is_allowed(rules, name, Need::Read))
     };
-    if is_allowed { Ok(()) } else { Err(S3Error::access_denied()) }
+    if names.all(may) { Ok(()) } else { Err(S3Error::access_denied()) }
 }
 
-/// Refuses a DeleteObjects that names what its key may not delete.
-pub(crate) fn check_deletes(rules: &AccessRules, names: &[ObjectName]) -> Result<(), S3Error> {
-    let all = names.iter().all(|name| is_allowed(rules, name, Need::Write));
-    if all { Ok(()) } else { Err(S3Error::access_denied()) }
-}
-
-fn object_is_allowed(
+fn has(
     rules: &AccessRules,
-    asked: &Asked<'_>,
-    object: &ObjectName,
-    request: &Parts,
+    need: Needed,
+    (asked, object, judged): (&Asked<'_>, Option<&ObjectName>, &Judged),
 ) -> bool {
-    match asked.operation {
-        Operation::GetObject | Operation::HeadObject => is_allowed(rules, object, Need::Read),
-        // Its source may be a key or a path: which an origin takes it for is not known.
-        Operation::RenameObject => rules.are_one() && rules.of(object) == Access::ReadWrite,
-        _ => {
-            let (reads, writes) = match request.method.as_str() {
-                "GET" | "HEAD" | "OPTIONS" => (true, false),
-                "POST" if only(&asked.query, &["select", "select-type"]) => (true, false),
-                _ => (asked.query.has("select"), true),
-            };
-            (!reads || is_allowed(rules, object, Need::Read))
-                && (!writes || is_allowed(rules, object, Need::Write))
+    let object_is = |need| object.is_some_and(|object| is_allowed(rules, object, need));
+    let whole = || match &asked.target {
+        Target::Object { bucket, .. } | Target::Bucket(bucket) => format!("{bucket}/"),
+        Target::Service => String::new(),
+    };
+    match need {
+        Needed::ReadObject => object_is(Need::Read),
+        Needed::WriteObject => object_is(Need::Write),
+        // One that cannot be read goes nowhere.
+        Needed::ReadSource => match &judged.source {
+            Some(source) => source.readings().all(|it| is_allowed(rules, &it, Need::Read)),
+            None => judged.bad_source.is_some(),
+        },
+        // Which of two prefixes an origin takes is not known, and two are refused.
+        Needed::ListPrefix => {
+            let prefix = format!("{}{}", whole(), asked.query.get("prefix").unwrap_or_default());
+            let is_plain = is_plain(rules, &prefix) && !may_list_kept(rules, &prefix);
+            is_plain && everywhere(rules, &prefix, Need::Read)
+        }
+        Needed::SomeOfBucket => somewhere(rules, &whole()),
+        Needed::ReadBucket => everywhere(rules, &whole(), Need::Read),
+        Needed::WriteBucket => everywhere(rules, &whole(), Need::Write),
+        Needed::AllOfBucket => {
+            everywhere(rules, &whole(), Need::Read) && everywhere(rules, &whole(), Need::Write)
+        }
+        // Only buckets in which the key may do something are listed.
+        Needed::Anything => somewhere(rules, ""),
+        Needed::Everything => may_do_all(rules),
+        Needed::NamedInBody => true,
+        Needed::Rename => {
+            object.is_some_and(|object| rules.are_one() && rules.of(object) == Access::ReadWrite)
         }
     }
-}
-
-fn bucket_is_allowed(
-    rules: &AccessRules,
-    asked: &Asked<'_>,
-    bucket: &str,
-    request: &Parts,
-) -> bool {
-    let whole = format!("{bucket}/");
-    match (asked.operation, request.method.as_str()) {
-        // The names are in the body.
-        (Operation::DeleteObjects, _) => true,
-        // Clients ask both before anything else.
-        (_, "HEAD") => somewhere(rules, &whole),
-        (_, "GET") if asked.query.has("location") && only(&asked.query, &["location"]) => {
-            somewhere(rules, &whole)
-        }
-        (_, "GET") if lists(&asked.query) => {
-            let mut prefixes = asked.query.iter().filter(|(name, _)| *name == "prefix").peekable();
-            // Which of two prefixes an origin takes is not known: all of them must be allowed.
-            match prefixes.peek() {
-                None => everywhere(rules, &whole, Need::Read),
-                Some(_) => prefixes.all(|(_, prefix)| {
-                    let prefix = format!("{whole}{prefix}");
-                    is_plain(rules, &prefix) && everywhere(rules, &prefix, Need::Read)
-                }),
-            }
-        }
-        (_, "GET" | "OPTIONS") => everywhere(rules, &whole, Need::Read),
-        _ => everywhere(rules, &whole, Need::Write),
-    }
-}
-
-/// Whether the answer has names that begin with the prefix, and nothing else.
-fn lists(query: &Query<'_>) -> bool {
-    let more = ["versions", "uploads"].into_iter().filter(|name| query.has(name));
-    more.count() <= 1 && only(query, &[&LISTING[..], &LISTING_MORE[..]].concat())
-}
-
-/// What ListObjectVersions and ListMultipartUploads have besides.
-const LISTING_MORE: [&str; 6] =
-    ["versions", "uploads", "key-marker", "version-id-marker", "upload-id-marker", "max-uploads"];
-
-/// The objects that a copy reads, wherever it names them; `None` for a name that cannot be read.
-pub(crate) fn sources<'a>(
-    query: &'a Query<'_>,
-    request: &'a Parts,
-) -> impl Iterator<Item = Option<ObjectName>> + 'a {
-    let in_headers = request.headers.get_all(&COPY_SOURCE).into_iter();
-    let in_headers = in_headers.map(|source| source.to_str().ok());
-    let in_query = query.iter().filter(|(name, _)| name.eq_ignore_ascii_case(COPY_SOURCE.as_str()));
-    in_headers.chain(in_query.map(|(_, source)| Some(source))).map(|source| source_of(source?))
-}
-
-/// `/BUCKET/KEY` or `BUCKET/KEY`, percent-encoded, with or without a version.
-fn source_of(source: &str) -> Option<ObjectName> {
-    let path = source.split_once("?versionId=").map_or(source, |(path, _)| path);
-    let path = decode_path(path)?;
-    let (bucket, key) = path.trim_start_matches('/').split_once('/')?;
-    (!bucket.starts_with("arn:") && !key.is_empty()).then(|| ObjectName::new(bucket, key))
 }
 
 fn is_allowed(rules: &AccessRules, object: &ObjectName, need: Need) -> bool {
-    rules.of(object).allows(need) && is_plain(rules, object.as_str())
+    let name = object.as_str();
+    // An object takes the place of a folder, and of all in it, where a name can be only one of them.
+    let may_replace = || rules.are_one() || everywhere(rules, &format!("{name}/"), need);
+    rules.of(object).allows(need) && is_plain(rules, name) && (need == Need::Read || may_replace())
 }
 
 /// Whether every origin takes the name for what it is, or it does not matter.
 fn is_plain(rules: &AccessRules, name: &str) -> bool {
+    rules.are_one() || !is_odd(name)
+}
+
+/// Keys, by what they begin with, under which servers keep uploads beside objects: versitygw, and s3proxy.
+const KEPT_BY_ORIGINS: [&str; 2] = [".sgwtmp", ".mpus-"];
+
+/// What MinIO puts in the place of the slash at the end of a name.
+pub(crate) const FOLDER_OF_MINIO: &str = "__XLDIR__";
+
+/// Whether an origin may take the name for another, as those that normalise paths do, or for what it keeps itself.
+pub(crate) fn is_odd(name: &str) -> bool {
+    let key = name.split_once('/').map_or("", |(_, key)| key);
     let mut segments = name.split('/').rev().enumerate();
-    let is_odd = |(place, segment): (usize, &str)| match segment {
+    let is_another = segments.any(|(place, segment)| match segment {
         "." | ".." => true,
         // What ends with a slash is a folder's name.
         "" => 0 < place,
-        _ => false,
-    };
-    rules.are_one() || !segments.any(is_odd)
+        segment => segment.ends_with(FOLDER_OF_MINIO),
+    });
+    is_another || KEPT_BY_ORIGINS.iter().any(|kept| key.starts_with(kept))
+}
+
+/// Whether a list of what begins with the prefix, and not of all of the bucket, shows what an origin keeps itself.
+fn may_list_kept(rules: &AccessRules, prefix: &str) -> bool {
+    let key = prefix.split_once('/').map_or("", |(_, key)| key);
+    let shows_some = KEPT_BY_ORIGINS.iter().any(|kept| kept.starts_with(key));
+    !rules.are_one() && !key.is_empty() && shows_some
+}
+
+/// Whether any origin takes the name for another. An object may be called as a folder is, with a slash behind: to some it
+/// is what is called so without.
+pub(crate) fn is_another_to_some(name: &str) -> bool {
+    is_odd(name) || name.ends_with('/')
+}
+
+/// Whether everything may be read and written.
+pub(crate) fn may_do_all(rules: &AccessRules) -> bool {
+    everywhere(rules, "", Need::Read) && everywhere(rules, "", Need::Write)
 }
 
 /// Whether all names that begin with `prefix` may be read or written.

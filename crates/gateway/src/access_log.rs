@@ -17,8 +17,8 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, StatusCode};
 use zonal_origin::Counter;
 
+use crate::asked::Asked;
 use crate::domains::Domains;
-use crate::gateway::Asked;
 use crate::operation::Operation;
 use crate::request_id::RequestId;
 use crate::stats::Outcome;
@@ -146,7 +146,7 @@ impl AccessLog {
         let header = |name: HeaderName| Some(text(request.headers.get(name)?.as_bytes()));
         let asked = Asked::of(domains, &request.uri, request);
         let (operation, bucket, key) =
-            match asked.as_ref().map(|asked| (asked.operation, &asked.target)) {
+            match asked.as_ref().map(|asked| (asked.operation(), &asked.target)) {
                 Ok((operation, Target::Object { bucket, key })) => (operation, &**bucket, &**key),
                 Ok((operation, Target::Bucket(bucket))) => (operation, &**bucket, ""),
                 Ok((operation, Target::Service)) => (operation, "", ""),

@@ -4,6 +4,7 @@
 //! changed on the way; what can be added is a header that it does not name.
 //!
 //! 1. The host must be one whose paths the origin reads as we do. Otherwise a signature for one object could open another.
+//!    And all that must be signed is: some origins take an `x-amz-*` that somebody else added.
 //! 2. A GET of what the cache may answer is sent with `If-None-Match` added: the version that is cached. 304 says that its
 //!    client may have it, and that it is the current one; then its bytes come from the cache. It is for the cache to fetch
 //!    what it lacks, with keys of its own.
@@ -15,29 +16,33 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use http::header::{
-    ETAG, HOST, HeaderMap, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE,
-    LAST_MODIFIED,
+    ETAG, HOST, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH,
+    IF_UNMODIFIED_SINCE, LAST_MODIFIED,
 };
 use http::request::Parts;
 use http::uri::Authority;
 use http::{Request, Response, StatusCode};
 use hyper::body::{Body, Incoming};
-use zonal_host::{Freshness, Head, ObjectName, Opened, OriginFault, ReadError};
+use zonal_host::{Freshness, Head, Opened, OriginFault, ReadError};
 use zonal_origin::{AsSigned, BoxBody, conditions, full_body};
 
-use crate::access;
+use crate::access::{self, is_another_to_some};
+use crate::api::{Handling, is_vendors};
+use crate::asked::Asked;
+use crate::auth::nothing_is_added;
 use crate::config::{Caching, Terms};
+use crate::copy_source::{BadCopySource, CopySource};
 use crate::delete_objects::delete_objects;
 use crate::error::S3Error;
 use crate::forward::{self, failed, forward};
-use crate::gateway::{Answer, Asked, Gateway, NOT_OF_ONE};
+use crate::gateway::{Answer, Gateway, NOT_OF_ONE};
 use crate::get_object::{OPENS_MAX, answered};
-use crate::operation::{Handling, Operation};
+use crate::operation::Operation;
 use crate::read::{Read, Unserved, unserved};
 use crate::representation::{Overrides, decide};
 use crate::stats::Outcome;
 use crate::target::Target;
-use crate::write::{self, write};
+use crate::write::{Changes, write};
 
 /// Carries a request out that the origin judges.
 pub(crate) async fn carry_out(
@@ -47,18 +52,28 @@ pub(crate) async fn carry_out(
     body: Incoming,
 ) -> Result<Answer, S3Error> {
     let object = asked.object();
-    let may_go_on = is_ours(gateway, terms, &request)
-        .and_then(|()| access::check(&terms.access, asked, object.as_ref(), &request));
-    may_go_on.inspect_err(|error| gateway.stats().count_refusal(error.code))?;
-    gateway.check_origins(asked, &request)?;
+    let judged = is_ours(gateway, terms, &request).and_then(|()| {
+        let (api, judged) = gateway.judge(asked, &request)?;
+        // Where all may be done there is nothing that a copy could be wrong about.
+        let source = judged.source.as_deref().filter(|_| !terms.access.are_one());
+        is_written_as_we_would(&request.headers, asked, source)?;
+        nothing_is_added(&request.headers, &asked.query)?;
+        access::check(&terms.access, (&api, asked), object.as_ref(), &judged)?;
+        if let Some(bad) = judged.bad_source {
+            return Err(S3Error::bad_copy_source(bad));
+        }
+        Ok((api, judged))
+    });
+    let (api, judged) = judged.inspect_err(|error| gateway.stats().count_refusal(error.code))?;
+    gateway.check_origins(asked, &judged, &request)?;
     let bucket = match &asked.target {
         Target::Object { bucket, .. } | Target::Bucket(bucket) => &**bucket,
         Target::Service if gateway.origins().is_one() => "",
         Target::Service => return Err(S3Error::not_implemented(NOT_OF_ONE)),
     };
-    if asked.operation == Operation::GetObject
+    if asked.operation() == Operation::GetObject
         && gateway.caching() == Caching::On
-        && let Some(name) = object.as_ref().filter(|name| is_read_alike(name))
+        && let Some(name) = object.as_ref().filter(|name| !is_another_to_some(name.key()))
         && let Some(read) = Read::of(terms, asked, name, &request)
         && has_no_condition_of_ours(&request.headers)
         && body.is_end_stream()
@@ -67,13 +82,13 @@ pub(crate) async fn carry_out(
         return Ok(answer);
     }
     let outgoing = forward::as_signed(gateway, bucket, request, body);
-    match asked.operation.handling() {
+    match api.handling {
         Handling::Serve | Handling::Gather | Handling::Forward => forward(gateway, outgoing).await,
-        Handling::ForwardWrite => {
-            let names = write::names(asked, outgoing.headers());
-            write(gateway, outgoing, (names, None), None).await
+        Handling::Write => {
+            let changes = Changes::of(&api, asked, outgoing.headers());
+            write(gateway, outgoing, (changes, None), None).await
         }
-        Handling::ForwardDeletes => {
+        Handling::DeleteObjects => {
             delete_objects(gateway, asked, [&terms.access, &terms.access], outgoing).await
         }
     }
@@ -95,10 +110,30 @@ fn is_ours(gateway: &Gateway, terms: &Terms, request: &Parts) -> Result<(), S3Er
     if is_ours { Ok(()) } else { Err(S3Error::foreign_host()) }
 }
 
-/// Whether an origin that normalises paths takes the name for what it is. What it may take for another is not cached.
-fn is_read_alike(name: &ObjectName) -> bool {
-    name.key().split('/').all(|segment| !matches!(segment, "" | "." | ".."))
+/// What would be written anew or dropped cannot be here: it is refused.
+fn is_written_as_we_would(
+    headers: &HeaderMap,
+    asked: &Asked<'_>,
+    source: Option<&CopySource>,
+) -> Result<(), S3Error> {
+    // Some servers take an underscore for a hyphen.
+    let mut names = headers.keys().map(HeaderName::as_str);
+    if let Some(name) = names.find(|name| name.contains('_') && is_vendors(&name.replace('_', "-")))
+    {
+        return Err(S3Error::unknown_name(name));
+    }
+    let Some(source) = source else { return Ok(()) };
+    let in_header = headers.get(COPY_SOURCE).map(HeaderValue::as_bytes);
+    let in_query = asked.query.iter().find(|(name, _)| name.eq_ignore_ascii_case(COPY_SOURCE));
+    let written = in_header.or(in_query.map(|(_, value)| value.as_bytes()));
+    let written = written.map(|written| written.strip_prefix(b"/").unwrap_or(written));
+    match written == Some(source.to_header().as_bytes()) {
+        true => Ok(()),
+        false => Err(S3Error::bad_copy_source(BadCopySource::Form)),
+    }
 }
+
+const COPY_SOURCE: &str = "x-amz-copy-source";
 
 /// Whether `If-None-Match` can be added and means what it says: the client sent none, and nothing else that is
 /// answered 304 or outranks it. `If-Match` is judged before it, and refused with 412.
@@ -117,7 +152,7 @@ async fn get(gateway: &Gateway, read: &Read<'_>) -> Result<Option<Answer>, S3Err
         let opened = gateway.client().open(read.name, known, read.care).await;
         let Ok(Opened { head, .. }) = opened else { return Ok(None) };
         let Some(question) = question(read, &head) else { return Ok(None) };
-        let answer = gateway.origins().forward(question).await.map_err(failed)?;
+        let answer = Box::pin(gateway.origins().forward(question)).await.map_err(failed)?;
         if answer.status() != StatusCode::NOT_MODIFIED {
             learn(gateway, read, &head, &answer);
             return Ok(Some(forward::handed_on(answer)));

@@ -22,6 +22,8 @@ pub struct Config {
     pub limits: Limits,
     /// Who decides whether a request may have what it asks for.
     pub authorization: Authorization,
+    /// What becomes of requests that carry what is not known.
+    pub would_refuse: WouldRefuse,
     /// Where each request leaves a line; `None`: nowhere.
     pub access_log: Option<AccessLog>,
 }
@@ -35,6 +37,17 @@ pub enum Authorization {
     /// The origin, which must be one S3 endpoint: every request goes there as its client signed it, also for what is
     /// cached.
     Origin,
+}
+
+/// What becomes of requests that carry what is not known: an operation that S3 did not have when this was written, a
+/// header with a vendor's prefix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WouldRefuse {
+    /// They are refused.
+    #[default]
+    Refuse,
+    /// They are logged, counted, and handed on by the rights that their method asks for.
+    Log,
 }
 
 /// What may change while an endpoint serves. Each request is held to the terms of the moment in which its head was

@@ -1,21 +1,25 @@
-//! DeleteObjects: the objects that change are named in the body, so the body is read first.
+//! DeleteObjects: the objects that change are named in the body, so the body is read first, and the list that was
+//! authorized is written anew: what the origin deletes is what was looked at.
 
 use bytes::{Bytes, BytesMut};
 use http::Request;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::request::Parts;
 use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 use zonal_host::ObjectName;
 use zonal_origin::sigv4::{UNSIGNED_PAYLOAD, sha256_hex};
-use zonal_origin::{BoxBody, full_body};
+use zonal_origin::{AsSigned, BoxBody, WrongBody, check_body, content_md5, full_body};
 
 use crate::access::{self, AccessRules};
+use crate::asked::Asked;
 use crate::error::S3Error;
 use crate::forward::PAYLOAD_HASH;
-use crate::gateway::{Answer, Asked, Gateway};
+use crate::gateway::{Answer, Gateway};
 use crate::target::Target;
 use crate::write::write;
-use crate::xml::keys_to_delete;
+use crate::xml::{DeleteList, ToDelete};
 
 /// The longest body: a thousand keys of 1,024 bytes with room for their elements, which is 2 MiB.
 /// S3's own bound is of that size.
@@ -49,14 +53,56 @@ pub(crate) async fn delete_objects(
     if stated != UNSIGNED_PAYLOAD && stated != computed {
         return Err(S3Error::wrong_payload_hash(stated, &computed));
     }
-    let keys = keys_to_delete(&document).map_err(|_| S3Error::malformed_xml())?;
-    let names: Vec<_> = keys.iter().map(|key| ObjectName::new(bucket, key)).collect();
+    let list = DeleteList::parse(&document).map_err(|_| S3Error::malformed_xml())?;
+    let names: Vec<_> = list.objects.iter().map(|it| ObjectName::new(bucket, &it.key)).collect();
     for rules in rules {
-        access::check_deletes(rules, &names)?;
+        access::check_deletes(rules, names.iter().zip(list.objects.iter().map(ToDelete::probes)))?;
     }
-    write(gateway, Request::from_parts(parts, full_body(document)), (names, None), Some(place))
-        .await
+    let request = match parts.extensions.get::<AsSigned>() {
+        // What its client signed is kept.
+        Some(_) => Request::from_parts(parts, full_body(document)),
+        None => written_anew(parts, &document, &list)?,
+    };
+    write(gateway, request, (names.into(), None), Some(place)).await
 }
+
+/// The list in our words, with a checksum of its own where its client sent one, and that was right.
+fn written_anew(
+    mut parts: Parts,
+    document: &[u8],
+    list: &DeleteList,
+) -> Result<Request<BoxBody>, S3Error> {
+    let is_checked = check_body(&parts.headers, document)
+        .map_err(|WrongBody { header }| S3Error::bad_digest(header))?;
+    let names: Vec<_> = parts.headers.keys().filter(|name| is_of_checksum(name)).cloned().collect();
+    for name in names {
+        parts.headers.remove(name);
+    }
+    let document = list.to_xml().into_bytes();
+    if is_checked {
+        parts.headers.insert(CONTENT_MD5, header(&content_md5(&document)));
+    }
+    parts.headers.insert(PAYLOAD_HASH, header(&sha256_hex(&document)));
+    parts.headers.insert(CONTENT_LENGTH, document.len().into());
+    parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+    Ok(Request::from_parts(parts, full_body(document)))
+}
+
+fn is_of_checksum(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    name == CONTENT_MD5.as_str()
+        || name == "content-encoding"
+        || name.starts_with("x-amz-checksum-")
+        || name == "x-amz-sdk-checksum-algorithm"
+        || name == "x-amz-trailer"
+        || name == "x-amz-decoded-content-length"
+}
+
+fn header(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).expect("base64 and hexadecimal digits are legal in a header")
+}
+
+const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 
 const LATE: &str = "Your socket connection to the server was not read from or written to within the timeout period.";
 

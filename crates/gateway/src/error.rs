@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use http::StatusCode;
 use zonal_origin::xml::{DECLARATION, element};
 
+use crate::copy_source::BadCopySource;
+
 /// An error of the S3 protocol, answered by the gateway itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct S3Error {
@@ -46,6 +48,18 @@ impl S3Error {
         Self::new(StatusCode::BAD_REQUEST, "InvalidRequest", message)
     }
 
+    /// 400: a length, and another way to say where the body ends.
+    pub(crate) fn two_lengths() -> Self {
+        let message = "A request must not have both a Content-Length and a Transfer-Encoding.";
+        Self::new(StatusCode::BAD_REQUEST, "InvalidRequest", message)
+    }
+
+    /// 501: the body comes in another way than as it is, or chunked.
+    pub(crate) fn unknown_transfer_coding() -> Self {
+        let message = "A header you provided implies functionality that is not implemented";
+        Self::not_implemented(message).with("Header", "Transfer-Encoding")
+    }
+
     /// 400: no bucket can have this name.
     pub(crate) fn invalid_bucket_name() -> Self {
         let message = "The specified bucket is not valid.";
@@ -85,6 +99,12 @@ impl S3Error {
             .with("S3ComputedContentSHA256", computed)
     }
 
+    /// 400: the body is another one than a checksum of its head describes.
+    pub(crate) fn bad_digest(header: &'static str) -> Self {
+        let message = "The checksum you specified did not match what we received.";
+        Self::new(StatusCode::BAD_REQUEST, "BadDigest", message).with("Header", header)
+    }
+
     /// 400: this operation takes no body in chunks.
     pub(crate) fn invalid_payload_hash() -> Self {
         let message = "The value of x-amz-content-sha256 header is invalid.";
@@ -104,6 +124,13 @@ impl S3Error {
     /// 404: no origin has it.
     pub(crate) fn no_such_bucket() -> Self {
         Self::new(StatusCode::NOT_FOUND, "NoSuchBucket", "The specified bucket does not exist")
+    }
+
+    /// 404: the object has no such multipart upload.
+    pub(crate) fn no_such_upload() -> Self {
+        let message = "The specified multipart upload does not exist. The upload ID may be invalid, or the upload may have \
+                       been aborted or completed.";
+        Self::new(StatusCode::NOT_FOUND, "NoSuchUpload", message)
     }
 
     /// 403: the request is signed for a host whose paths the origin may read in another way than we do.
@@ -128,6 +155,44 @@ impl S3Error {
     /// 501: the operation would go behind the cache's back.
     pub(crate) fn not_implemented(message: &'static str) -> Self {
         Self::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message)
+    }
+
+    /// 501: S3 has no such operation, or it came after this was written.
+    pub(crate) fn unknown_operation() -> Self {
+        Self::not_implemented("This operation is not one of those that Zonal knows.")
+    }
+
+    /// 501: a name that may mean something to the origin, and is not known to go with this operation.
+    pub(crate) fn unknown_name(name: &str) -> Self {
+        let message =
+            "A header or parameter you provided implies functionality that is not implemented.";
+        Self::not_implemented(message).with("Name", name)
+    }
+
+    /// 400: two values for what has one.
+    pub(crate) fn said_twice(name: &str) -> Self {
+        let message = "A header or parameter is given twice: which of the two counts could be read in two ways.";
+        Self::new(StatusCode::BAD_REQUEST, "InvalidRequest", message).with("Name", name)
+    }
+
+    /// 400: what is copied cannot be read, or in more than one way.
+    pub(crate) fn bad_copy_source(bad: BadCopySource) -> Self {
+        let message = match bad {
+            BadCopySource::Encoding => "Invalid copy source encoding",
+            BadCopySource::Bucket => "Invalid copy source bucket name",
+            BadCopySource::Object => "Invalid copy source object key",
+            BadCopySource::Form => {
+                "Copy Source must mention the source bucket and key: sourcebucket/sourcekey"
+            }
+        };
+        Self::new(StatusCode::BAD_REQUEST, "InvalidArgument", message)
+            .with("ArgumentName", "x-amz-copy-source")
+    }
+
+    /// 400: what comes behind the body is no checksum.
+    pub(crate) fn bad_trailer() -> Self {
+        let message = "The value specified in the x-amz-trailer header is not supported";
+        Self::new(StatusCode::BAD_REQUEST, "InvalidRequest", message)
     }
 
     /// 412: a condition of the request does not hold.

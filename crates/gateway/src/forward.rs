@@ -29,7 +29,8 @@ pub(crate) async fn forward(
     gateway: &Gateway,
     request: Request<BoxBody>,
 ) -> Result<Answer, S3Error> {
-    let response = gateway.origins().forward(request).await.map_err(failed)?;
+    // On the heap while it lasts: a connection that waits keeps room for all that its requests may need.
+    let response = Box::pin(gateway.origins().forward(request)).await.map_err(failed)?;
     Ok(handed_on(response))
 }
 
@@ -81,6 +82,16 @@ pub(crate) fn failed(error: OriginError) -> S3Error {
             S3Error { details, ..S3Error::new(status, code, cause) }
         }
         OriginError::Busy { .. } => S3Error::slow_down(),
+        // Of the bucket, or the upload: what the origin says of a request is handed on as it is.
+        OriginError::NotFound(refusal) if refusal.code == S3Error::no_such_upload().code => {
+            S3Error::no_such_upload()
+        }
+        OriginError::NotFound(refusal) => {
+            S3Error { message: refusal.message.into(), ..S3Error::no_such_bucket() }
+        }
+        OriginError::Denied(refusal) => {
+            S3Error::new(StatusCode::FORBIDDEN, "AccessDenied", refusal.message)
+        }
         OriginError::Unreachable { .. } | OriginError::Stalled { .. } => {
             S3Error::unavailable(error.to_string())
         }

@@ -1,6 +1,6 @@
 //! One request, from its head to its answer.
 //!
-//! 1. Read what it asks for: the bucket in its host or path, the key, the query, the operation.
+//! 1. Read where it ends, and what it asks for: the bucket in its host or path, the key, the query, the operation.
 //! 2. Check the signature, and whether its key may do that; or let the origin judge it (`as_signed`).
 //! 3. Carry the operation out: each has its own file, what is forwarded shares `forward` and `write`.
 //! 4. Put the answer together: the request's name, `X-Cache`, the XML of a refusal.
@@ -12,38 +12,41 @@ use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode, Uri, response};
 use hyper::body::{Body, Incoming};
 use tokio::sync::Semaphore;
 use zonal_host::{Client, ObjectName};
 use zonal_origin::sigv4::Timestamp;
-use zonal_origin::{Origins, Query, RefusalCode};
+use zonal_origin::{OfUpload, Origins, RefusalCode, full_body};
 
-use crate::access;
+use crate::access::{self, AccessRules};
 use crate::access_log::Line;
+use crate::api::{ApiOperation, Cached, Found, Handling, Judged};
 use crate::as_signed;
-use crate::auth::{Signed, Verifier};
+use crate::asked::Asked;
+use crate::auth::{Payload, Signed, Verifier};
 use crate::body::{ResponseBody, Source};
 use crate::cache_control::CacheControl;
-use crate::config::{Authorization, Caching, Config, Terms};
+use crate::config::{Authorization, Caching, Config, Terms, WouldRefuse};
+use crate::copy_source::BadCopySource;
 use crate::delete_objects::delete_objects;
-use crate::domains::Domains;
 use crate::error::S3Error;
 use crate::forward::{self, forward};
+use crate::framing::{self, After};
 use crate::get_object::get_object;
 use crate::head_object::head_object;
 use crate::list_buckets::list_buckets;
-use crate::operation::{Handling, Operation};
+use crate::operation::Operation;
 use crate::pins::Pins;
 use crate::places::Places;
 use crate::read::{self, Read, Unserved};
 use crate::request_id::{RequestId, RequestIds};
 use crate::socket::Exchange;
 use crate::stats::{Outcome, Stats};
-use crate::target::{BadTarget, Target};
-use crate::write::{self, write};
+use crate::target::Target;
+use crate::write::{self, Changes, write};
 
 /// The S3 endpoint over one cache and what lies behind it. Cheap to clone; serve it on as many listeners and
 /// threads as you like.
@@ -220,10 +223,18 @@ impl Gateway {
         let id = self.next_request_id();
         let log = self.config().access_log.as_ref();
         let line = log.map(|log| log.begin((id, client), &request, &self.terms().domains));
-        let (operation, result) = self.handle(id, &uri, request, body).await;
+        let framing = framing::check(&request.headers, exchange.stated_length);
+        let is_last = framing != Ok(After::Others);
+        let (operation, result) = match framing {
+            Ok(_) => self.handle(id, &uri, request, body).await,
+            Err(error) => (Operation::Other, Err(error)),
+        };
         let answer = result.unwrap_or_else(Answer::from);
         self.stats().count_request(operation, answer.status);
-        let answer = named(answer, id, &uri, &method);
+        let mut answer = named(answer, id, &uri, &method);
+        if is_last {
+            answer.headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         self.finish(answer, exchange, line)
     }
 
@@ -237,7 +248,7 @@ impl Gateway {
         let terms = self.terms();
         match Asked::of(&terms.domains, uri, &request) {
             Ok(asked) => {
-                (asked.operation, self.carry_out(id, (&terms, &asked), request, body).await)
+                (asked.operation(), self.carry_out(id, (&terms, &asked), request, body).await)
             }
             Err(error) => (Operation::Other, Err(error)),
         }
@@ -254,71 +265,127 @@ impl Gateway {
             return as_signed::carry_out(self, (terms, asked), request, body).await;
         }
         let object = asked.object();
-        let Signed { rules, payload } = self.let_in(terms, asked, object.as_ref(), &request)?;
-        self.check_origins(asked, &request)?;
-        let handling = asked.operation.handling();
-        if handling == Handling::Serve
+        let admitted = self.let_in(terms, asked, object.as_ref(), &request)?;
+        let Admitted { api, judged, rules, payload } = admitted;
+        self.check_origins(asked, &judged, &request)?;
+        if let Some(bad) = judged.bad_source {
+            return Box::pin(self.refuse_source(asked, bad)).await;
+        }
+        if api.cached == Cached::Answers
             && self.caching() == Caching::On
             && let Some(name) = &object
             && let Some(read) = Read::of(terms, asked, name, &request)
             && body.is_end_stream()
         {
             read::check_payload(&payload)?;
-            if let Some(answer) = self.serve(asked.operation, &read).await? {
+            if let Some(answer) = self.serve(asked.operation(), &read).await? {
                 return Ok(answer);
             }
         }
-        if handling == Handling::Serve && CacheControl::of(&request.headers).only_if_cached {
+        if api.handling == Handling::Serve && CacheControl::of(&request.headers).only_if_cached {
             return Err(S3Error::not_cached());
         }
         let sees_all = terms.access.are_one() && rules.are_one();
-        if handling == Handling::Gather && !(self.origins().is_one() && sees_all) {
+        if api.handling == Handling::Gather && !(self.origins().is_one() && sees_all) {
             return list_buckets(self, asked, [&terms.access, &rules], id).await;
         }
         let location = write::location(self, asked, &request.headers);
-        let request = asked.in_path_style(request);
+        let mut request = asked.rewritten(&api, &judged, request);
+        if let Some(id) = asked.query.get("uploadId")
+            && ![&terms.access, &*rules].into_iter().all(access::may_do_all)
+        {
+            request.extensions.insert(OfUpload { id: id.into() });
+        }
         let outgoing = forward::outgoing(self, id, request, body, payload);
-        match handling {
+        match api.handling {
             Handling::Serve | Handling::Gather | Handling::Forward => forward(self, outgoing).await,
-            Handling::ForwardWrite => {
-                let names = write::names(asked, outgoing.headers());
-                write(self, outgoing, (names, location), None).await
+            Handling::Write => {
+                let changes = Changes::of(&api, asked, outgoing.headers());
+                write(self, outgoing, (changes, location), None).await
             }
-            Handling::ForwardDeletes => {
+            Handling::DeleteObjects => {
                 delete_objects(self, asked, [&terms.access, &rules], outgoing).await
             }
         }
     }
 
-    /// Says no to who is not known, and to what a key may not do. To whoever hears it, both happen at one door.
+    /// Says no to who is not known, to what is not known, and to what a key may not do. To whoever hears it, all happen
+    /// at one door.
     fn let_in(
         &self,
         terms: &Terms,
         asked: &Asked<'_>,
         object: Option<&ObjectName>,
         request: &Parts,
-    ) -> Result<Signed, S3Error> {
+    ) -> Result<Admitted, S3Error> {
         let now = Timestamp::from_system_time(SystemTime::now());
         let signed = self.shared.verifier.verify(&terms.access_keys, request, &asked.query, now);
-        let signed = signed.map_err(S3Error::from).and_then(|signed| {
-            for rules in [&terms.access, &*signed.rules] {
-                access::check(rules, asked, object, request)?;
+        let admitted = signed.map_err(S3Error::from).and_then(|Signed { rules, payload }| {
+            let (api, judged) = self.judge(asked, request)?;
+            for rules in [&terms.access, &*rules] {
+                access::check(rules, (&api, asked), object, &judged)?;
             }
-            Ok(signed)
+            Ok(Admitted { api, judged, rules, payload })
         });
-        signed.inspect_err(|error| self.stats().count_refusal(error.code))
+        admitted.inspect_err(|error| self.stats().count_refusal(error.code))
+    }
+
+    /// Which operation it is, and what it carries.
+    ///
+    /// # Errors
+    /// Something about it is not known, or can be read in two ways.
+    pub(crate) fn judge(
+        &self,
+        asked: &Asked<'_>,
+        request: &Parts,
+    ) -> Result<(Found, Judged), S3Error> {
+        let judge = |api: &ApiOperation| api.judge(&asked.query, &request.headers);
+        let judged = match asked.api {
+            Some(api) => judge(api).map(|judged| (Found::Row(api), judged)),
+            None if ApiOperation::has_method(request.method.as_str()) => {
+                Err(S3Error::unknown_operation())
+            }
+            None => Err(S3Error::method_not_allowed()),
+        };
+        let refused = match judged {
+            Err(error) if error.status == StatusCode::NOT_IMPLEMENTED => error,
+            judged => return judged,
+        };
+        if self.config().would_refuse == WouldRefuse::Refuse {
+            return Err(refused);
+        }
+        let loosened = match asked.api {
+            Some(api) => Some(api.loosened()),
+            None => ApiOperation::unknown(request.method.as_str(), &asked.target),
+        };
+        let Some(loosened) = loosened else { return Err(refused) };
+        let judged = judge(&loosened)?;
+        self.stats().would_refuse.add(1);
+        tracing::warn!(
+            method = %request.method,
+            path = asked.path,
+            operation = loosened.name,
+            what = refused.details.first().map(|(_, name)| name.as_str()),
+            "this request will be refused once endpoint.would-refuse is no longer log"
+        );
+        Ok((Found::Changed(loosened.into()), judged))
     }
 
     /// A bucket that no origin has does not exist, nothing is written to one that is only read, and no origin can copy
     /// from another.
-    pub(crate) fn check_origins(&self, asked: &Asked<'_>, request: &Parts) -> Result<(), S3Error> {
+    pub(crate) fn check_origins(
+        &self,
+        asked: &Asked<'_>,
+        judged: &Judged,
+        request: &Parts,
+    ) -> Result<(), S3Error> {
         let origins = self.origins();
         if origins.is_one() {
             return Ok(());
         }
         let bucket = match &asked.target {
             Target::Object { bucket, .. } | Target::Bucket(bucket) => bucket,
-            Target::Service if asked.operation == Operation::ListBuckets => return Ok(()),
+            Target::Service if asked.operation() == Operation::ListBuckets => return Ok(()),
             Target::Service => return Err(S3Error::not_implemented(NOT_OF_ONE)),
         };
         if !origins.has(bucket) {
@@ -328,11 +395,29 @@ impl Gateway {
         if !request.method.is_safe() && origins.is_read_only(bucket) {
             return Err(S3Error::read_only());
         }
-        let mut sources = access::sources(&asked.query, request);
-        let is_here = |source: Option<ObjectName>| {
-            source.is_some_and(|source| origins.are_together(bucket, source.bucket()))
+        let source = judged.source.as_ref().map(|source| source.object.bucket());
+        let is_here = |source| origins.are_together(bucket, source);
+        if source.is_none_or(is_here) { Ok(()) } else { Err(S3Error::not_implemented(NO_COPY)) }
+    }
+
+    /// A copy whose source cannot be read is refused, but for the origin to say first that its bucket is not there.
+    async fn refuse_source(
+        &self,
+        asked: &Asked<'_>,
+        bad: BadCopySource,
+    ) -> Result<Answer, S3Error> {
+        let refused = S3Error::bad_copy_source(bad);
+        let (Target::Object { bucket, .. } | Target::Bucket(bucket)) = &asked.target else {
+            return Err(refused);
         };
-        if sources.all(is_here) { Ok(()) } else { Err(S3Error::not_implemented(NO_COPY)) }
+        let question = Request::get(format!("/{bucket}?location")).body(full_body(""));
+        let question = question.expect("a bucket's name is legal in a path");
+        match self.origins().forward(question).await {
+            Ok(answer) if answer.status() == StatusCode::NOT_FOUND => {
+                Ok(forward::handed_on(answer))
+            }
+            _ => Err(refused),
+        }
     }
 
     /// Serves a read from the cache; `None` when it is for the origin to answer.
@@ -395,58 +480,14 @@ fn named(mut answer: Answer, id: RequestId, uri: &Uri, method: &Method) -> Answe
     answer
 }
 
-/// What a request asks for.
-pub(crate) struct Asked<'a> {
-    pub(crate) operation: Operation,
-    pub(crate) target: Target<'a>,
-    pub(crate) query: Query<'a>,
-    /// As the client wrote it: in virtual-hosted style all of it is a key.
-    pub(crate) path: &'a str,
-    style: Style,
-}
-
-/// Where the bucket stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Style {
-    Path,
-    VirtualHosted,
-}
-
-impl<'a> Asked<'a> {
-    pub(crate) fn of(domains: &Domains, uri: &'a Uri, request: &Parts) -> Result<Self, S3Error> {
-        let query = Query::parse(uri.query()).map_err(|_| S3Error::invalid_uri())?;
-        let path = uri.path();
-        let (style, target) = match domains.bucket_of(request)? {
-            None => (Style::Path, Target::parse(path)),
-            Some(bucket) => (Style::VirtualHosted, Target::within(bucket, path)),
-        };
-        let target = target.map_err(|bad| match bad {
-            BadTarget::Uri => S3Error::invalid_uri(),
-            BadTarget::BucketName => S3Error::invalid_bucket_name(),
-        })?;
-        let operation = Operation::of(&request.method, &target, &query, &request.headers)?;
-        Ok(Self { operation, target, query, path, style })
-    }
-
-    /// The same request with the bucket in its path, as origins take it. Its signature does not fit any more.
-    fn in_path_style(&self, mut request: Parts) -> Parts {
-        if let (Style::VirtualHosted, Target::Object { bucket, .. } | Target::Bucket(bucket)) =
-            (self.style, &self.target)
-        {
-            let query = request.uri.query().map_or(String::new(), |query| format!("?{query}"));
-            let uri = format!("/{bucket}{}{query}", self.path);
-            request.uri = uri.parse().expect("a bucket's name is legal in a path");
-        }
-        request
-    }
-
-    /// The object that is asked for, if it is one.
-    pub(crate) fn object(&self) -> Option<ObjectName> {
-        match &self.target {
-            Target::Object { bucket, key } => Some(ObjectName::new(bucket, key)),
-            Target::Bucket(_) | Target::Service => None,
-        }
-    }
+/// A request that was let in.
+struct Admitted {
+    api: Found,
+    judged: Judged,
+    /// What its key may do.
+    rules: Arc<AccessRules>,
+    /// What was signed of its body.
+    payload: Payload,
 }
 
 pub(crate) const NOT_OF_ONE: &str =

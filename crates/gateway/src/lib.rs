@@ -1,8 +1,8 @@
 //! The S3 endpoint: an HTTP/1.1 server, a strict signature check, and one file for each operation.
 //!
 //! Uses: `host`, `origin`, `base`. Knows nothing of: devices, zones, chunks, policies, configuration files.
-//! Read in this order: `server`, `socket`, `gateway`, `domains`, `target`, `auth`, `operation`, `access`,
-//! `access_log`; then the paths: `get_object`, `head_object`, `list_buckets`, `forward`, `write`, `delete_objects`,
+//! Read in this order: `server`, `socket`, `gateway`, `domains`, `target`, `auth`, `api`, `copy_source`, `access`,
+//! `operation`, `access_log`; then the paths: `get_object`, `head_object`, `list_buckets`, `forward`, `write`, `delete_objects`,
 //! `as_signed`; then what they decide with: `representation`, `prefix`, `cache_control`.
 //!
 //! What holds, always:
@@ -16,16 +16,20 @@
 
 mod access;
 mod access_log;
+mod api;
 mod as_signed;
+mod asked;
 mod auth;
 mod backend;
 mod body;
 mod cache_control;
 mod config;
+mod copy_source;
 mod delete_objects;
 mod domains;
 mod error;
 mod forward;
+mod framing;
 mod gateway;
 mod get_object;
 mod head_object;
@@ -49,7 +53,7 @@ pub use access::{Access, AccessRules};
 pub use access_log::{AccessEntry, AccessEvent, AccessEvents, AccessLog, Trace};
 pub use auth::AccessKeys;
 pub use backend::OriginBackend;
-pub use config::{Authorization, Caching, Config, Limits, Terms};
+pub use config::{Authorization, Caching, Config, Limits, Terms, WouldRefuse};
 pub use domains::{BadDomain, Domains};
 pub use gateway::Gateway;
 pub use operation::Operation;

@@ -8,10 +8,11 @@ use zonal_origin::xml::{DECLARATION, NAMESPACE, element};
 use zonal_origin::{Named, full_body};
 
 use crate::access::{self, AccessRules};
+use crate::asked::Asked;
 use crate::delete_objects::read_whole;
 use crate::error::S3Error;
 use crate::forward::{PAYLOAD_HASH, failed};
-use crate::gateway::{Answer, Asked, Gateway};
+use crate::gateway::{Answer, Gateway};
 use crate::request_id::RequestId;
 use crate::stats::Outcome;
 use crate::xml::{Bucket, buckets};

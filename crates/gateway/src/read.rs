@@ -2,15 +2,17 @@
 
 use http::HeaderMap;
 use http::request::Parts;
-use zonal_host::{Asking, Care, Found, ObjectName, OpenError, OriginFault, Trust};
+use zonal_base::Nanos;
+use zonal_host::{Asking, Care, Found, Freshness, ObjectName, OpenError, OriginFault, Trust};
 use zonal_origin::Query;
 use zonal_origin::sigv4::EMPTY_SHA256;
 
+use crate::access::is_another_to_some;
+use crate::asked::Asked;
 use crate::auth::Payload;
 use crate::cache_control::CacheControl;
 use crate::config::Terms;
 use crate::error::S3Error;
-use crate::gateway::Asked;
 use crate::operation::Operation;
 use crate::stats::Outcome;
 
@@ -118,10 +120,14 @@ impl<'a> Read<'a> {
         let care =
             terms.keep_of(name).care().filter(|_| is_for_the_cache(&request.headers, query))?;
         let rule = terms.freshness.of(name);
-        let trust = match asked.operation {
+        let mut trust = match asked.operation() {
             Operation::HeadObject => rule.of_head(),
             _ => rule.of_get(),
         };
+        if is_another_to_some(name.as_str()) {
+            // A write of the name that the origin takes it for would not be seen: it is asked each time.
+            trust = Trust { absence: Nanos(0), stale: Nanos(0), ..Freshness::Revalidate.into() };
+        }
         let (trust, care) = CacheControl::of(&request.headers).narrow(trust, care);
         Some(Self { request, query, name, care, trust })
     }

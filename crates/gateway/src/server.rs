@@ -1,7 +1,8 @@
 //! Listens, and serves connections until it is told to stop.
 //!
 //! 1. Accept; beyond the limit answer 503 and close.
-//! 2. Serve each connection as a task of the runtime that `serve` runs on; with a certificate, shake hands first.
+//! 2. Serve each connection as a task of the runtime that `serve` runs on; with a certificate, shake hands first. A panic there
+//!    ends the connection, and no other.
 //! 3. At the end let go: no new connections, no new requests on old ones, what is under way may end.
 
 use std::convert::Infallible;
@@ -22,6 +23,7 @@ use tokio::select;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use zonal_host::contained;
 
 use crate::config::Limits;
 use crate::error::S3Error;
@@ -75,7 +77,7 @@ pub async fn serve(listener: TcpListener, gateway: Gateway, shutdown: impl Futur
                     Ok(place) => {
                         let gateway = gateway.clone();
                         let connection = Connection { gateway, client, _place: place };
-                        connections.spawn(connection.serve(stream, stopping.clone()));
+                        connections.spawn(contained(connection.serve(stream, stopping.clone())));
                     }
                     Err(_) => refuse(stream, &gateway, &refusals),
                 }
@@ -186,10 +188,10 @@ fn refuse(stream: TcpStream, gateway: &Gateway, refusals: &Arc<Semaphore>) {
          content-length: {}\r\nconnection: close\r\n\r\n{document}",
         document.len()
     );
-    tokio::spawn(async move {
+    tokio::spawn(contained(async move {
         let _ = timeout(FAREWELL, send_and_close(stream, answer)).await;
         drop(place);
-    });
+    }));
 }
 
 async fn send_and_close(stream: TcpStream, answer: String) -> io::Result<()> {

@@ -2,6 +2,7 @@
 //!
 //! 1. [`Socket`] notes what happens on the stream, and lets others send when it has sent enough; [`Exchange`] notes
 //!    when a request begins and its answer ends.
+//!    A head is looked at on the way ([`stated_length`]).
 //! 2. [`Watch`] is polled with the connection. It looks at the notes, and says when the client has been
 //!    waited for long enough.
 //!
@@ -10,17 +11,22 @@
 //! kept by the stream itself, because a server does not read again after each answer: it waits to be
 //! woken by a read that it began long before.
 
+mod stated_length;
+
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
+
+use stated_length::Scan;
+pub(crate) use stated_length::StatedLength;
 
 /// How long a client may be silent.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +49,8 @@ pub(crate) struct Notes {
     exchanges: AtomicU32,
     /// Reads that brought bytes, by the value of `exchanges` at the last one.
     read_in: AtomicU32,
+    /// [`StatedLength`] of the head that came since the last exchange.
+    stated_length: AtomicU8,
     /// Writes that took bytes.
     writes: AtomicU32,
     /// The last write has to wait.
@@ -53,18 +61,23 @@ pub(crate) struct Notes {
 
 /// One exchange; it ends when this is dropped, which the answer's body does.
 #[derive(Debug)]
-pub(crate) struct Exchange(Arc<Notes>);
+pub(crate) struct Exchange {
+    notes: Arc<Notes>,
+    pub(crate) stated_length: StatedLength,
+}
 
 impl Exchange {
     pub(crate) fn begin(notes: &Arc<Notes>) -> Self {
         notes.exchanges.fetch_add(1, Ordering::Relaxed);
-        Self(notes.clone())
+        let seen = notes.stated_length.load(Ordering::Relaxed);
+        notes.stated_length.store(StatedLength::Unseen as u8, Ordering::Relaxed);
+        Self { notes: notes.clone(), stated_length: StatedLength::of(seen) }
     }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        self.0.exchanges.fetch_add(1, Ordering::Relaxed);
+        self.notes.exchanges.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -78,11 +91,13 @@ pub(crate) struct Socket<S> {
     notes: Arc<Notes>,
     /// Sent in this turn.
     sent: usize,
+    /// Of the head that is coming.
+    scan: Scan,
 }
 
 impl<S> Socket<S> {
-    pub(crate) const fn new(stream: S, notes: Arc<Notes>) -> Self {
-        Self { stream, notes, sent: 0 }
+    pub(crate) fn new(stream: S, notes: Arc<Notes>) -> Self {
+        Self { stream, notes, sent: 0, scan: Scan::default() }
     }
 
     /// Ready with what may still be sent in this turn; pending, once, when that is nothing. The task is woken when
@@ -94,6 +109,16 @@ impl<S> Socket<S> {
         self.sent = 0;
         let _ = pin!(yield_now()).poll(cx);
         Poll::Pending
+    }
+
+    /// Looks at what came while no exchange was under way: that is a head.
+    fn note_head(&mut self, bytes: &[u8]) {
+        let seen = &self.notes.stated_length;
+        if seen.load(Ordering::Relaxed) == StatedLength::Unseen as u8 {
+            self.scan = Scan::default();
+        }
+        self.scan.read(bytes);
+        seen.store(self.scan.seen() as u8, Ordering::Relaxed);
     }
 
     fn note_write(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -112,9 +137,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Socket<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let filled = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if read.is_ready() {
             let exchange = self.notes.exchanges.load(Ordering::Relaxed);
+            if exchange.is_multiple_of(2) {
+                self.note_head(&buffer.filled()[filled..]);
+            }
             self.notes.read_in.store(exchange + 1, Ordering::Relaxed);
             // It asks for something new: its turn begins anew.
             self.sent = 0;

@@ -41,7 +41,7 @@ impl Outcome {
 }
 
 /// Why a request was not let in, as its S3 error code says it.
-const REFUSALS: [&str; 9] = [
+const REFUSALS: [&str; 10] = [
     "AccessDenied",
     "AuthorizationHeaderMalformed",
     "AuthorizationQueryParametersError",
@@ -49,6 +49,7 @@ const REFUSALS: [&str; 9] = [
     "InvalidArgument",
     "InvalidRequest",
     "InvalidToken",
+    "NotImplemented",
     "RequestTimeTooSkewed",
     "SignatureDoesNotMatch",
 ];
@@ -72,6 +73,8 @@ pub struct Stats {
     pub connections_refused: Counter,
     /// Connections that were closed because the client was silent or stopped reading for too long.
     pub connections_timed_out: Counter,
+    /// Requests that would be refused for what they carry, and were let through because the configuration says so.
+    pub would_refuse: Counter,
     /// Terms that took the place of others.
     pub terms_changed: Counter,
     /// Terms that did not, because whoever wrote them made a mistake.

@@ -64,7 +64,7 @@ impl<'a> Target<'a> {
     }
 }
 
-fn is_bucket_name(name: &str) -> bool {
+pub(crate) fn is_bucket_name(name: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     name.len() <= BUCKET_BYTES_MAX
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())

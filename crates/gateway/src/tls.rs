@@ -78,7 +78,10 @@ impl Certificate {
     }
 
     /// Shakes hands.
-    pub(crate) async fn accept(self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    ///
+    /// # Errors
+    /// The client does not speak TLS, does not trust the certificate, or went away.
+    pub async fn accept(self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         TlsAcceptor::from(self.0).accept(stream).await
     }
 }

@@ -33,11 +33,14 @@ use zonal_origin::sigv4::decode_path;
 use zonal_origin::xml::element;
 use zonal_origin::{AsSigned, BoxBody};
 
+use crate::access::{FOLDER_OF_MINIO, is_another_to_some};
+use crate::api::{ApiOperation, Invalidates};
+use crate::asked::Asked;
 use crate::body::{Cut, Source};
 use crate::config::Authorization;
 use crate::error::S3Error;
 use crate::forward::failed;
-use crate::gateway::{Answer, Asked, Gateway};
+use crate::gateway::{Answer, Gateway};
 use crate::operation::Operation;
 use crate::places::Place;
 use crate::target::Target;
@@ -55,17 +58,73 @@ const REMOVALS_AT_ONCE: usize = 64;
 type Frames = mpsc::Sender<Result<Frame<Bytes>, Cut>>;
 type Begun = (response::Parts, Source);
 
-/// The objects that a write to the path changes.
-pub(crate) fn names(asked: &Asked<'_>, headers: &HeaderMap) -> Vec<ObjectName> {
-    let mut names: Vec<ObjectName> = asked.object().into_iter().collect();
-    if asked.operation == Operation::RenameObject {
-        let in_header = headers.get(RENAME_SOURCE).and_then(|source| source.to_str().ok());
-        let mut in_query = asked.query.iter();
-        let in_query = in_query.find(|(name, _)| name.eq_ignore_ascii_case(RENAME_SOURCE));
-        let source = in_header.or(in_query.map(|(_, source)| source));
-        names.extend(source.into_iter().flat_map(|source| renamed(asked, source)));
+/// What a write changes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Changes {
+    objects: Vec<ObjectName>,
+    /// All objects of this bucket.
+    bucket: Option<String>,
+}
+
+impl From<Vec<ObjectName>> for Changes {
+    fn from(names: Vec<ObjectName>) -> Self {
+        let also: Vec<_> = names.iter().filter_map(normalised).collect();
+        Self { objects: names.into_iter().chain(also).collect(), bucket: None }
     }
-    names
+}
+
+impl Changes {
+    /// What an operation on the path changes.
+    pub(crate) fn of(api: &ApiOperation, asked: &Asked<'_>, headers: &HeaderMap) -> Self {
+        let object = asked.object();
+        match api.invalidates {
+            Invalidates::Nothing | Invalidates::NamedInBody => Self::default(),
+            Invalidates::Object => object.into_iter().collect::<Vec<_>>().into(),
+            Invalidates::ObjectAndUpload => {
+                object.into_iter().chain(upload(asked)).collect::<Vec<_>>().into()
+            }
+            Invalidates::Upload => upload(asked).into_iter().collect::<Vec<_>>().into(),
+            Invalidates::ObjectAndRenamed => {
+                let source = headers.get(RENAME_SOURCE).and_then(|source| source.to_str().ok());
+                // What goes on as it was signed may have it in its query.
+                let mut in_query = asked.query.iter();
+                let in_query = in_query.find(|(name, _)| name.eq_ignore_ascii_case(RENAME_SOURCE));
+                let source = source.or(in_query.map(|(_, source)| source));
+                let renamed = source.into_iter().flat_map(|source| renamed(asked, source));
+                object.into_iter().chain(renamed).collect::<Vec<_>>().into()
+            }
+            Invalidates::Bucket => match &asked.target {
+                Target::Object { bucket, .. } | Target::Bucket(bucket) => {
+                    Self { objects: Vec::new(), bucket: Some(bucket.to_string()) }
+                }
+                Target::Service => Self::default(),
+            },
+        }
+    }
+}
+
+/// What an upload's id is to an origin that keeps uploads beside objects.
+fn upload(asked: &Asked<'_>) -> Option<ObjectName> {
+    let bucket = asked.object()?;
+    asked.query.get("uploadId").map(|id| ObjectName::new(bucket.bucket(), id))
+}
+
+/// The object that an origin which normalises paths takes an odd name for: to it `a//b`, `a/./b` and `a/x/../b` are
+/// `a/b`, and `a/` may be `a`, or `a__XLDIR__`. Odd names are never served without asking, so it is enough that the plain one is forgotten.
+fn normalised(name: &ObjectName) -> Option<ObjectName> {
+    if !is_another_to_some(name.as_str()) {
+        return None;
+    }
+    let mut plain: Vec<&str> = Vec::new();
+    for segment in name.as_str().split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => drop(plain.pop()),
+            segment => plain.push(segment.strip_suffix(FOLDER_OF_MINIO).unwrap_or(segment)),
+        }
+    }
+    let (bucket, key) = plain.split_first().filter(|(_, key)| !key.is_empty())?;
+    Some(ObjectName::new(bucket, &key.join("/")))
 }
 
 const RENAME_SOURCE: &str = "x-amz-rename-source";
@@ -85,20 +144,20 @@ fn renamed(asked: &Asked<'_>, source: &str) -> Vec<ObjectName> {
     names
 }
 
-/// Forwards a request that changes `names`; `location` is where clients find the object in the path. When they come from a document, its place is held while they are needed.
+/// Forwards a request that makes `changes`; `location` is where clients find the object in the path. When they come from a document, its place is held while they are needed.
 pub(crate) async fn write(
     gateway: &Gateway,
     request: Request<BoxBody>,
-    (names, location): (Vec<ObjectName>, Option<String>),
+    (changes, location): (Changes, Option<String>),
     document: Option<Place>,
 ) -> Result<Answer, S3Error> {
     let place = gateway.places().for_write(request.body()).await?;
     let is_judged = request.extensions().get::<AsSigned>().is_none();
     if is_judged {
-        forget(gateway, &names).await?;
+        forget(gateway, &changes).await?;
     }
     let (begun, has_begun) = oneshot::channel();
-    let task = Write { gateway: gateway.clone(), names, location, is_judged };
+    let task = Write { gateway: gateway.clone(), changes, location, is_judged };
     tokio::spawn(async move {
         task.run(request, begun).await;
         drop((place, document));
@@ -111,7 +170,7 @@ pub(crate) async fn write(
 /// A write under way. It runs to its end whether or not anybody waits for it.
 struct Write {
     gateway: Gateway,
-    names: Vec<ObjectName>,
+    changes: Changes,
     location: Option<String>,
     /// Its client was found to be allowed to write. Otherwise the origin judges it.
     is_judged: bool,
@@ -123,7 +182,7 @@ pub(crate) fn location(
     asked: &Asked<'_>,
     headers: &HeaderMap,
 ) -> Option<String> {
-    if asked.operation != Operation::CompleteMultipartUpload {
+    if asked.operation() != Operation::CompleteMultipartUpload {
         return None;
     }
     let scheme = if gateway.terms().certificate.is_some() { "https" } else { "http" };
@@ -160,7 +219,7 @@ impl Write {
         let (frames, coming) = mpsc::channel(FRAMES_MAX);
         let _ = begun.send(Ok((parts, Source::Write(coming))));
         let last = pump(body, &frames).await;
-        let last = forget(&self.gateway, &self.names).await.map_err(|_| Cut).and(last);
+        let last = forget(&self.gateway, &self.changes).await.map_err(|_| Cut).and(last);
         if let Some(last) = last.transpose() {
             let _ = frames.send(last).await;
         }
@@ -186,8 +245,10 @@ impl Write {
     ) {
         let is_refusal = |(parts, _): &Begun| parts.status.is_client_error();
         let may_have_happened = self.is_judged || !answer.as_ref().is_ok_and(is_refusal);
-        let names = if may_have_happened { &self.names[..] } else { &[] };
-        let removed = forget(&self.gateway, names).await;
+        let removed = match may_have_happened {
+            true => forget(&self.gateway, &self.changes).await,
+            false => Ok(()),
+        };
         let _ = begun.send(removed.and(answer));
     }
 }
@@ -205,18 +266,28 @@ async fn pump(mut body: BoxBody, frames: &Frames) -> Result<Option<Frame<Bytes>>
     Ok(held)
 }
 
-/// Removes what is cached under the names.
-pub(crate) async fn forget(gateway: &Gateway, names: &[ObjectName]) -> Result<(), S3Error> {
-    let failed = match names {
+/// Removes what is cached of what changes.
+async fn forget(gateway: &Gateway, changes: &Changes) -> Result<(), S3Error> {
+    let objects = &changes.objects[..];
+    let mut failed = match objects {
         [name] => usize::from(gateway.client().remove(name).await.is_err()),
         names => remove_all(gateway, names).await,
     };
-    gateway.stats().removals.add(names.len() as u64);
+    let whole = match &changes.bucket {
+        Some(bucket) => gateway.client().remove_below(bucket, "").await,
+        None => Ok(()),
+    };
+    failed += usize::from(whole.is_err());
+    let count = objects.len() + usize::from(changes.bucket.is_some());
+    gateway.stats().removals.add(count as u64);
     gateway.stats().removals_failed.add(failed as u64);
     let freshness = &gateway.terms().freshness;
     // What the origin judges it also confirms, for each reader.
     let is_confirmed = gateway.config().authorization == Authorization::Origin;
-    if failed == 0 || is_confirmed || names.iter().all(|name| freshness.of(name).always_asks()) {
+    let below = changes.bucket.as_ref().map(|bucket| format!("{bucket}/"));
+    let mut rules = objects.iter().map(|name| freshness.of(name)).collect::<Vec<_>>();
+    rules.extend(below.iter().flat_map(|below| freshness.within(below)));
+    if failed == 0 || is_confirmed || rules.iter().all(|rule| rule.always_asks()) {
         Ok(())
     } else {
         Err(S3Error::unavailable(RemoveError.to_string()))

@@ -1,8 +1,10 @@
-//! The XML documents that the gateway itself reads: what DeleteObjects names, and which buckets an origin has.
+//! The XML documents that the gateway itself reads: what DeleteObjects names, which it writes anew, and which buckets an
+//! origin has.
 
 use quick_xml::Reader;
 use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesDecl, Event};
+use zonal_origin::xml::{DECLARATION, NAMESPACE, element};
 
 /// S3's bound on the objects that one DeleteObjects names.
 pub(crate) const DELETE_KEYS_MAX: usize = 1000;
@@ -11,47 +13,152 @@ pub(crate) const DELETE_KEYS_MAX: usize = 1000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadDelete;
 
-/// The keys in the body of a DeleteObjects request, in order.
-///
-/// It reads as little as it can and is strict in that: a key that the origin would see and this
-/// function would not is an object that stays in the cache although it was deleted.
-pub(crate) fn keys_to_delete(document: &[u8]) -> Result<Vec<String>, BadDelete> {
-    let text = std::str::from_utf8(document).map_err(|_| BadDelete)?;
-    let mut reader = Reader::from_str(text);
-    reader.config_mut().expand_empty_elements = true;
-    let (mut path, mut keys) = (Vec::<Vec<u8>>::new(), Vec::<String>::new());
-    let (mut key, mut has_root) = (None::<String>, false);
-    loop {
-        match reader.read_event().map_err(|_| BadDelete)? {
-            Event::Start(tag) => {
-                path.push(tag.local_name().as_ref().to_vec());
-                if path.len() > DEPTH_MAX || path[0] != b"Delete" {
-                    return Err(BadDelete);
-                }
-                has_root = true;
-                if at_key(&path) {
-                    key = Some(String::new());
-                }
-            }
-            Event::End(_) => {
-                if at_key(&path) {
-                    keys.push(key.take().filter(|key| !key.is_empty()).ok_or(BadDelete)?);
-                }
-                path.pop();
-            }
-            Event::Text(text) => append(&mut key, &text.xml10_content().map_err(|_| BadDelete)?),
-            Event::CData(text) => append(&mut key, &text.xml10_content().map_err(|_| BadDelete)?),
-            Event::GeneralRef(reference) => append(&mut key, &resolve(&reference)?),
-            // A document type could define entities that the origin expands and we do not.
-            Event::DocType(_) => return Err(BadDelete),
-            Event::Eof if path.is_empty() && has_root => break,
-            Event::Eof => return Err(BadDelete),
-            Event::Decl(declaration) => must_be_ours(&declaration)?,
-            Event::PI(_) | Event::Comment(_) | Event::Empty(_) => {}
-        }
-    }
-    if DELETE_KEYS_MAX < keys.len() { Err(BadDelete) } else { Ok(keys) }
+/// What a DeleteObjects names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DeleteList {
+    pub(crate) objects: Vec<ToDelete>,
+    /// As its client wrote it.
+    quiet: Option<String>,
 }
+
+/// One object that is to be deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ToDelete {
+    pub(crate) key: String,
+    /// Its version, and what its client expects to be there: elements with their texts, in the order in which they came.
+    others: Vec<(&'static str, String)>,
+}
+
+impl ToDelete {
+    /// Whether the answer tells what is there.
+    pub(crate) fn probes(&self) -> bool {
+        !self.others.is_empty()
+    }
+}
+
+/// What an object has besides its key.
+const OTHERS: [&str; 4] = ["VersionId", "ETag", "LastModifiedTime", "Size"];
+
+impl DeleteList {
+    /// Reads the body of a DeleteObjects request.
+    ///
+    /// It is strict: where one parser would join the texts of nested elements another skips them, so that what is allowed
+    /// and what is deleted would be two things. So nothing is in it but what S3 has.
+    pub(crate) fn parse(document: &[u8]) -> Result<Self, BadDelete> {
+        let text = std::str::from_utf8(document).map_err(|_| BadDelete)?;
+        let mut reader = Reader::from_str(text);
+        reader.config_mut().expand_empty_elements = true;
+        let (mut list, mut path, mut leaf) = (Self::default(), Path::default(), None::<String>);
+        loop {
+            match reader.read_event().map_err(|_| BadDelete)? {
+                Event::Start(tag) => leaf = path.enter(tag.local_name().as_ref(), &mut list)?,
+                Event::End(_) => path.leave(leaf.take(), &mut list)?,
+                Event::Text(text) => {
+                    append(&mut leaf, &text.xml10_content().map_err(|_| BadDelete)?)?;
+                }
+                Event::CData(text) => {
+                    append(&mut leaf, &text.xml10_content().map_err(|_| BadDelete)?)?;
+                }
+                Event::GeneralRef(reference) => append(&mut leaf, &resolve(&reference)?)?,
+                // A document type could define entities that the origin expands and we do not.
+                Event::DocType(_) => return Err(BadDelete),
+                Event::Eof if path.is_done() => break,
+                Event::Eof => return Err(BadDelete),
+                Event::Decl(declaration) => must_be_ours(&declaration)?,
+                Event::PI(_) | Event::Comment(_) | Event::Empty(_) => {}
+            }
+        }
+        if DELETE_KEYS_MAX < list.objects.len() { Err(BadDelete) } else { Ok(list) }
+    }
+
+    /// The list as it is handed on.
+    pub(crate) fn to_xml(&self) -> String {
+        let mut xml = format!("{DECLARATION}<Delete xmlns=\"{NAMESPACE}\">");
+        if let Some(quiet) = &self.quiet {
+            element(&mut xml, "Quiet", quiet);
+        }
+        for object in &self.objects {
+            xml.push_str("<Object>");
+            element(&mut xml, "Key", &object.key);
+            for (name, text) in &object.others {
+                element(&mut xml, name, text);
+            }
+            xml.push_str("</Object>");
+        }
+        xml.push_str("</Delete>");
+        xml
+    }
+}
+
+/// Where in a list of objects the reader is.
+#[derive(Debug, Default)]
+struct Path {
+    at: At,
+    /// Elements of the object so far.
+    seen: Vec<&'static str>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum At {
+    #[default]
+    Begin,
+    Delete,
+    Object,
+    Leaf(&'static str),
+    End,
+}
+
+impl Path {
+    /// The text of a leaf begins.
+    fn enter(&mut self, name: &[u8], list: &mut DeleteList) -> Result<Option<String>, BadDelete> {
+        self.at = match (self.at, name) {
+            (At::Begin, b"Delete") => At::Delete,
+            (At::Delete, b"Object") => {
+                self.seen.clear();
+                list.objects.push(ToDelete::default());
+                At::Object
+            }
+            (At::Delete, b"Quiet") if list.quiet.is_none() => At::Leaf("Quiet"),
+            (At::Object, name) => {
+                let known = [KEY].into_iter().chain(OTHERS).find(|it| it.as_bytes() == name);
+                let leaf = known.filter(|leaf| !self.seen.contains(leaf)).ok_or(BadDelete)?;
+                self.seen.push(leaf);
+                At::Leaf(leaf)
+            }
+            _ => return Err(BadDelete),
+        };
+        Ok(matches!(self.at, At::Leaf(_)).then(String::new))
+    }
+
+    fn leave(&mut self, text: Option<String>, list: &mut DeleteList) -> Result<(), BadDelete> {
+        self.at = match self.at {
+            At::Leaf("Quiet") => {
+                list.quiet = text.map(|text| text.trim().to_owned());
+                At::Delete
+            }
+            At::Leaf(leaf) => {
+                let object = list.objects.last_mut().ok_or(BadDelete)?;
+                match (leaf, text.ok_or(BadDelete)?) {
+                    (KEY, key) => object.key = key,
+                    (leaf, text) => object.others.push((leaf, text)),
+                }
+                At::Object
+            }
+            At::Object if list.objects.last().is_some_and(|object| !object.key.is_empty()) => {
+                At::Delete
+            }
+            At::Delete => At::End,
+            _ => return Err(BadDelete),
+        };
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        self.at == At::End
+    }
+}
+
+const KEY: &str = "Key";
 
 /// Another version of XML has other line ends, and in another encoding the bytes of a key are another key.
 fn must_be_ours(declaration: &BytesDecl<'_>) -> Result<(), BadDelete> {
@@ -61,16 +168,16 @@ fn must_be_ours(declaration: &BytesDecl<'_>) -> Result<(), BadDelete> {
     if version.as_ref() == b"1.0" && is_utf8 { Ok(()) } else { Err(BadDelete) }
 }
 
-/// The elements of the request nest three deep: `Delete`, `Object`, `Key`. One more is tolerated.
-const DEPTH_MAX: usize = 4;
-
-fn at_key(path: &[Vec<u8>]) -> bool {
-    matches!(path, [_, object, key] if object == b"Object" && key == b"Key")
-}
-
-fn append(key: &mut Option<String>, text: &str) {
-    if let Some(key) = key {
-        key.push_str(text);
+/// Between elements there is nothing but space; what no XML can hold would be written down as another key.
+fn append(leaf: &mut Option<String>, text: &str) -> Result<(), BadDelete> {
+    match leaf {
+        Some(_) if text.contains(['\0', '\u{FFFE}', '\u{FFFF}']) => Err(BadDelete),
+        Some(leaf) => {
+            leaf.push_str(text);
+            Ok(())
+        }
+        None if text.trim().is_empty() => Ok(()),
+        None => Err(BadDelete),
     }
 }
 
@@ -135,9 +242,14 @@ mod tests {
 
     use super::*;
 
+    fn keys_of(document: &[u8]) -> Result<Vec<String>, BadDelete> {
+        let list = DeleteList::parse(document)?;
+        Ok(list.objects.into_iter().map(|object| object.key).collect())
+    }
+
     #[track_caller]
     fn check(document: &str, expected: Result<&[&str], BadDelete>) {
-        let keys = keys_to_delete(document.as_bytes());
+        let keys = keys_of(document.as_bytes());
         let expected = expected.map(|keys| keys.iter().map(|key| (*key).to_owned()).collect());
         assert_eq!(keys, expected, "{document}");
     }
@@ -195,13 +307,22 @@ mod tests {
             "<?xml version=\"1.0\" encoding=\"latin1\"?><Delete><Object><Key>a</Key></Object></Delete>",
             "<!DOCTYPE d [<!ENTITY k \"a\">]><Delete><Object><Key>&k;</Key></Object></Delete>",
             "<Delete><Object><Key><a><b>c</b></a></Key></Object></Delete>",
+            // One parser joins the texts, another takes what is not in the element: `pub/secret/a`, or `secret/a`.
+            "<Delete><Object><Key><x>pub/</x>secret/a</Key></Object></Delete>",
+            "<Delete><Object><Key>pub/<x/>a</Key></Object></Delete>",
+            "<Delete><Object><Key>a</Key><Key>b</Key></Object></Delete>",
+            "<Delete><Object><key>a</key></Object></Delete>",
+            "<Delete><Object><Key>a</Key><Other>b</Other></Object></Delete>",
+            "<Delete><Object><Key>a</Key>b</Object></Delete>",
+            "<Delete><Object/></Delete>",
+            "<Delete><Key>a</Key></Delete>",
+            "<Delete><Object><Object><Key>a</Key></Object></Object></Delete>",
+            "<Delete/><Delete/>",
+            "<Delete><Object><Key>a</Key></Object></Delete>b",
         ] {
             check(document, Err(BadDelete));
         }
-        assert_eq!(
-            keys_to_delete(b"<Delete><Object><Key>\xFF</Key></Object></Delete>"),
-            Err(BadDelete)
-        );
+        assert_eq!(keys_of(b"<Delete><Object><Key>\xFF</Key></Object></Delete>"), Err(BadDelete));
     }
 
     #[test]
@@ -210,8 +331,8 @@ mod tests {
             let objects = "<Object><Key>k</Key></Object>".repeat(count);
             format!("<Delete>{objects}</Delete>")
         };
-        assert_eq!(keys_to_delete(document(1000).as_bytes()).map(|keys| keys.len()), Ok(1000));
-        assert_eq!(keys_to_delete(document(1001).as_bytes()), Err(BadDelete));
+        assert_eq!(keys_of(document(1000).as_bytes()).map(|keys| keys.len()), Ok(1000));
+        assert_eq!(keys_of(document(1001).as_bytes()), Err(BadDelete));
     }
 
     #[test]
@@ -234,23 +355,26 @@ mod tests {
             keys in prop::collection::vec(prop_oneof!["[a-z/&<>'\"%+\r\n\t ]{1,8}", "\\PC{1,4}"], 0..6),
             is_quiet: bool,
         ) {
-            let mut document = String::from(zonal_origin::xml::DECLARATION);
+            let mut document = String::from(DECLARATION);
             document.push_str("<Delete>");
             for key in &keys {
                 document.push_str("<Object>");
-                zonal_origin::xml::element(&mut document, "Key", key);
+                element(&mut document, "Key", key);
                 document.push_str("<VersionId>v</VersionId></Object>");
             }
-            zonal_origin::xml::element(&mut document, "Quiet", &is_quiet.to_string());
+            element(&mut document, "Quiet", &is_quiet.to_string());
             document.push_str("</Delete>");
-            prop_assert_eq!(keys_to_delete(document.as_bytes()), Ok(keys));
+            let list = DeleteList::parse(document.as_bytes()).unwrap();
+            prop_assert_eq!(keys_of(document.as_bytes()), Ok(keys));
+            // What is written is read as the same.
+            prop_assert_eq!(DeleteList::parse(list.to_xml().as_bytes()), Ok(list));
         }
 
         #[test]
         fn what_names_no_keys_is_refused(
             text in prop_oneof!["(</?(Delete|Object|Key)>|<Key/>|[a-z]|&[a-z#0-9]*;|<!\\[CDATA\\[|\\]\\]>|<!--|-->){0,16}", ".*"],
         ) {
-            if let Ok(keys) = keys_to_delete(text.as_bytes()) {
+            if let Ok(keys) = keys_of(text.as_bytes()) {
                 prop_assert!(text.contains("<Delete>") && text.matches("<Key>").count() >= keys.len());
                 prop_assert!(keys.iter().all(|key| !key.is_empty()));
             }

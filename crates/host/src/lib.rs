@@ -3,7 +3,8 @@
 //! Uses: `cache`, `shaper`, `hostdev`, `policy`, `zonelog`, `runtime`, `device`, `base`. Knows nothing of: HTTP, S3,
 //! configuration files, what the origin is.
 //! Read in this order: `node`, `opened`, `holds`, `shard`, `life`, `crank`, `driven`, `standing`, `keeper` (a device
-//! that is better done without), `roster`, `convention`, `routes`, `peers`, `client`, `reading`, `pipe`, `origin`; `block` (a block device), its `crank` and `volume`.
+//! that is better done without), `roster`, `convention`, `routes`, `peers`, `client`, `reading`, `pipe`, `origin`; `block` (a block device), its `crank` and `volume`; `containment` (how far a panic
+//! reaches).
 //!
 //! One shard = one thread = one current-thread tokio runtime, on which the engine's executor is cranked
 //! and a front end may serve its connections: a hit wakes no other thread.
@@ -13,6 +14,7 @@ mod checksum;
 mod chunks;
 mod client;
 mod clock;
+mod containment;
 mod convention;
 mod crank;
 mod driven;
@@ -39,6 +41,7 @@ pub use block::{
 pub use checksum::CHECKSUM;
 pub use chunks::ChunkRefused;
 pub use client::{Client, Located};
+pub use containment::{contained, essential, in_contained_task};
 pub use holds::{Formatted, Holds};
 pub use keeper::{PATIENCE, REJOIN};
 pub use memory::{BUFFER_BYTES, BUFFER_BYTES_MIN, DRAM_BYTES, PREFETCH_BYTES};

@@ -13,6 +13,8 @@ use zonal_base::Ticket;
 use zonal_cache::{Fetch, Fetched, Head, ObjectName, OriginFault, OriginHead, StreamId};
 use zonal_runtime::Port;
 
+use crate::contained;
+
 /// A future that may go anywhere.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -61,13 +63,17 @@ impl OriginDriver {
         let mut any = false;
         while let Some((ticket, fetch)) = self.port.take() {
             any = true;
-            tokio::task::spawn_local(self.clone().carry_out(ticket, fetch));
+            let unanswered = Unanswered { port: self.port.clone(), ticket };
+            let answered = self.clone().answer(fetch);
+            tokio::task::spawn_local(contained(async move {
+                unanswered.complete(answered.await);
+            }));
         }
         any
     }
 
-    async fn carry_out(self, ticket: Ticket, fetch: Fetch) {
-        let answer = match fetch {
+    async fn answer(self, fetch: Fetch) -> Fetched {
+        match fetch {
             Fetch::Head { object } => match self.backend.head(object).await {
                 Ok(head) => Fetched::Head(head),
                 Err(fault) => Fetched::Failed(fault),
@@ -83,8 +89,7 @@ impl OriginDriver {
                 drop(self.streams.open.borrow_mut().remove(&stream));
                 Fetched::End
             }
-        };
-        self.port.complete(ticket, answer);
+        }
     }
 
     async fn more(&self, stream: StreamId) -> Fetched {
@@ -98,6 +103,27 @@ impl OriginDriver {
             }
             Some(Err(fault)) => Fetched::Failed(fault),
             None => Fetched::End,
+        }
+    }
+}
+
+/// A fetch that the engine waits for.
+struct Unanswered {
+    port: Port<Fetch, Fetched>,
+    ticket: Ticket,
+}
+
+impl Unanswered {
+    fn complete(&self, answer: Fetched) {
+        self.port.complete(self.ticket, answer);
+    }
+}
+
+impl Drop for Unanswered {
+    /// What one origin's answer made panic is one fetch that failed.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.complete(Fetched::Failed(OriginFault::Lied));
         }
     }
 }

@@ -39,6 +39,7 @@ impl Backend for Store {
     fn head(&self, object: ObjectName) -> BoxFuture<'_, Result<OriginHead, OriginFault>> {
         self.heads.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
+            assert_ne!(object.key(), "panics", "as the test wants it");
             if object.key() == "none" {
                 return Err(OriginFault::NotFound);
             }
@@ -211,6 +212,21 @@ async fn a_piece_is_never_taken_for_one_of_another_rule() {
         assert_eq!(opened.head.chunk == rule, is_new, "{kib} KiB");
         node.stop().await;
     }
+}
+
+/// Whoever read the object waited for ever, and so did all who came after.
+#[tokio::test]
+async fn an_answer_of_the_origin_that_makes_us_panic_is_one_fetch_that_failed() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = settings(&directory.path().join("device"));
+    let node = Node::start(&settings, Arc::<Store>::default(), None).await.unwrap();
+    for (key, expected) in [("panics", Err(OriginFault::Lied)), ("short", Ok(SHORT_BYTES))] {
+        let object = ObjectName::new("bucket", key);
+        let opened = node.client().open(&object, Freshness::Immutable, Care::Usual).await;
+        let expected = expected.map_err(OpenError::Origin);
+        assert_eq!(opened.map(|opened| opened.head.size), expected, "{key}");
+    }
+    node.stop().await;
 }
 
 #[tokio::test]

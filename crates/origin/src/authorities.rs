@@ -56,7 +56,10 @@ impl Authorities {
 }
 
 /// The certificates that an endpoint's own is checked with. The system's are read only for HTTPS: a machine may have none.
-pub(crate) fn roots_for(scheme: &Scheme, named: Option<&Authorities>) -> io::Result<RootCertStore> {
+///
+/// # Errors
+/// The system has none that can be read.
+pub fn roots_for(scheme: &Scheme, named: Option<&Authorities>) -> io::Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     if *scheme != Scheme::HTTPS {
         return Ok(roots);

@@ -7,9 +7,10 @@ use std::task::{Context, Poll, ready};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, Digest as Crc};
-use http::{Method, Request};
+use http::{HeaderMap, Method, Request};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
+use md5::{Digest, Md5};
 use ring::digest;
 
 use crate::body::{BodyError, BoxBody};
@@ -110,6 +111,46 @@ impl Sum {
     }
 }
 
+/// A body is another one than a header of its request describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrongBody {
+    /// The header, in lower case.
+    pub header: &'static str,
+}
+
+/// Holds a whole body to `Content-MD5` and to S3's checksums. Whether there was one.
+///
+/// # Errors
+/// One of them is that of another body.
+pub fn check_body(headers: &HeaderMap, body: &[u8]) -> Result<bool, WrongBody> {
+    let stated = |name: &str| headers.get(name).map(|value| value.as_bytes().trim_ascii());
+    let mut is_checked = false;
+    if let Some(md5) = stated(CONTENT_MD5) {
+        is_checked = true;
+        if md5 != content_md5(body).as_bytes() {
+            return Err(WrongBody { header: CONTENT_MD5 });
+        }
+    }
+    for checksum in Checksum::ALL {
+        let Some(stated) = stated(checksum.name()) else { continue };
+        is_checked = true;
+        let mut sum = checksum.start();
+        sum.update(body);
+        if stated != sum.text().as_bytes() {
+            return Err(WrongBody { header: checksum.name() });
+        }
+    }
+    Ok(is_checked)
+}
+
+/// The value of `Content-MD5`.
+#[must_use]
+pub fn content_md5(body: &[u8]) -> String {
+    BASE64_STANDARD.encode(Md5::digest(body))
+}
+
+const CONTENT_MD5: &str = "content-md5";
+
 /// The request, with a body that breaks at its end when it has another checksum than a header states. That of a
 /// POST is the checksum of the object that it makes of others.
 pub(crate) fn checked(request: Request<BoxBody>) -> Request<BoxBody> {
@@ -173,6 +214,7 @@ mod tests {
         check(Checksum::Crc32c, "4waSgw==");
         check(Checksum::Crc64Nvme, "rosUhgp5mIg=");
         check(Checksum::Sha1, "98O8HYCOBHMq32eZZczDTKeuNEE=");
+        assert_eq!(content_md5(b"123456789"), "JfnnlDI7RTiF9RgfG2JNCw==");
         check(Checksum::Sha256, "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=");
     }
 }

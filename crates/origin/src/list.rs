@@ -2,8 +2,6 @@
 
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
-use quick_xml::Reader;
-use quick_xml::events::Event;
 
 use crate::body::{BoxBody, full_body};
 use crate::error::OriginError;
@@ -83,45 +81,16 @@ impl Origin {
     }
 }
 
-/// The elements that are looked at nest three deep: the root, `Contents`, `Key`; an owner is one deeper.
-const DEPTH_MAX: usize = 5;
-
 fn parse(document: &[u8]) -> Option<Page> {
-    let mut reader = Reader::from_str(std::str::from_utf8(document).ok()?);
-    reader.config_mut().expand_empty_elements = true;
-    let (mut path, mut has_root) = (Vec::<Vec<u8>>::new(), false);
-    let (mut page, mut text) = (Page::default(), String::new());
+    let mut page = Page::default();
     let (mut is_truncated, mut is_encoded) = (None, false);
-    loop {
-        match reader.read_event().ok()? {
-            Event::Start(tag) => {
-                path.push(tag.local_name().as_ref().to_vec());
-                if DEPTH_MAX < path.len() || path[0] != b"ListBucketResult" {
-                    return None;
-                }
-                has_root = true;
-                text.clear();
-            }
-            Event::End(_) => {
-                match path.iter().map(Vec::as_slice).collect::<Vec<_>>()[..] {
-                    [_, b"Contents", b"Key"] => page.keys.push(std::mem::take(&mut text)),
-                    [_, b"NextContinuationToken"] => page.next = Some(std::mem::take(&mut text)),
-                    [_, b"IsTruncated"] => is_truncated = Some(text.trim() == "true"),
-                    [_, b"EncodingType"] => is_encoded = text.trim() == "url",
-                    _ => {}
-                }
-                path.pop();
-            }
-            Event::Text(more) => text.push_str(&more.xml10_content().ok()?),
-            Event::CData(more) => text.push_str(&more.xml10_content().ok()?),
-            Event::GeneralRef(reference) => text.push_str(&xml::resolve(&reference)?),
-            // A document type could define entities.
-            Event::DocType(_) => return None,
-            Event::Eof if path.is_empty() && has_root => break,
-            Event::Eof => return None,
-            Event::Decl(_) | Event::PI(_) | Event::Comment(_) | Event::Empty(_) => {}
-        }
-    }
+    xml::read_list(document, "ListBucketResult", |path, text| match path {
+        ["Contents", "Key"] => page.keys.push(text),
+        ["NextContinuationToken"] => page.next = Some(text),
+        ["IsTruncated"] => is_truncated = Some(text.trim() == "true"),
+        ["EncodingType"] => is_encoded = text.trim() == "url",
+        _ => {}
+    })?;
     if is_encoded {
         let decoded = page.keys.iter().map(|key| decode_query_value(key).map(Into::into));
         page.keys = decoded.collect::<Option<_>>()?;

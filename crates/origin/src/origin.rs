@@ -25,6 +25,14 @@ pub struct AsSigned {
     pub bucket: Box<str>,
 }
 
+/// In the extensions of a forwarded request: the multipart upload that its query names must be one of the object in its
+/// path, and the origin is not believed to look itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfUpload {
+    /// Its id.
+    pub id: Box<str>,
+}
+
 /// Where objects come from when they are not cached.
 #[derive(Debug)]
 pub enum Origin {

@@ -9,11 +9,13 @@
 //! 3. `head` and `get` check every answer against what was asked,
 //! 4. `forward` hands on everything else, `as_signed` what its client signed for the origin, if the answer is
 //!    `fitting`,
-//! 5. `answer` turns refusals into errors,
-//! 6. `probe` tells a refusal of the request from one of us.
+//! 5. `buckets` finds out whether a path leads into a bucket at all, `uploads` whether an upload is of its object,
+//! 6. `answer` turns refusals into errors,
+//! 7. `probe` tells a refusal of the request from one of us.
 
 pub(crate) mod answer;
 mod as_signed;
+mod buckets;
 pub(crate) mod client;
 mod endpoint;
 mod fitting;
@@ -22,6 +24,7 @@ pub(crate) mod get;
 mod head;
 mod probe;
 pub(crate) mod streams;
+mod uploads;
 
 pub(crate) use answer::meaning;
 pub use endpoint::{Addressing, Endpoint, EndpointError};
@@ -48,6 +51,8 @@ pub struct S3Origin {
     signer: ArcSwapOption<Signer>,
     limits: Limits,
     places: Places,
+    proven: buckets::Proven,
+    proven_uploads: uploads::Proven,
     /// When the origin last let us in where that had been in doubt.
     let_in_at: Mutex<Option<Instant>>,
     reads: Reads,
@@ -122,9 +127,20 @@ impl S3Origin {
             // Ranges and heads.
             reads: Reads::new(2 * limits.concurrent_reads, &limits, stats.clone()),
             limits,
+            proven: buckets::Proven::default(),
+            proven_uploads: uploads::Proven::default(),
             let_in_at: Mutex::default(),
             stats,
         })
+    }
+
+    /// These are buckets, whatever they are called: they need no proof.
+    #[must_use]
+    pub fn with_buckets(self, buckets: &[String]) -> Self {
+        for bucket in buckets {
+            self.proven.add(bucket);
+        }
+        self
     }
 
     /// Signs from now on as `other` does, and trusts whom it trusts: the next connection is a new one.

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use quick_xml::Reader;
 use quick_xml::escape::resolve_predefined_entity;
-use quick_xml::events::BytesRef;
+use quick_xml::events::{BytesRef, Event};
 
 /// Opens every answer.
 pub const DECLARATION: &str = r#"<?xml version="1.0" encoding="UTF-8"?>"#;
@@ -44,6 +45,46 @@ pub(crate) fn first_text(xml: &str, name: &str) -> Option<String> {
     let unescaped =
         [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
     Some(unescaped.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to)))
+}
+
+/// The elements of a list that are looked at nest three deep: the root, `Contents`, `Key`; an owner is one deeper.
+const DEPTH_MAX: usize = 5;
+
+/// Reads a whole document whose first element is `root`: `end` is told of each element that ends, where it stands below the
+/// root and what text came last. `None` when it is no such document, or could mean something else to another reader.
+pub(crate) fn read_list(
+    document: &[u8],
+    root: &str,
+    mut end: impl FnMut(&[&str], String),
+) -> Option<()> {
+    let mut reader = Reader::from_str(std::str::from_utf8(document).ok()?);
+    reader.config_mut().expand_empty_elements = true;
+    let (mut path, mut has_root, mut text) = (Vec::<String>::new(), false, String::new());
+    loop {
+        match reader.read_event().ok()? {
+            Event::Start(tag) => {
+                path.push(str::from_utf8(tag.local_name().as_ref()).ok()?.to_owned());
+                if DEPTH_MAX < path.len() || path[0] != root {
+                    return None;
+                }
+                has_root = true;
+                text.clear();
+            }
+            Event::End(_) => {
+                let below: Vec<&str> = path.iter().skip(1).map(String::as_str).collect();
+                end(&below, std::mem::take(&mut text));
+                path.pop();
+            }
+            Event::Text(more) => text.push_str(&more.xml10_content().ok()?),
+            Event::CData(more) => text.push_str(&more.xml10_content().ok()?),
+            Event::GeneralRef(reference) => text.push_str(&resolve(&reference)?),
+            // A document type could define entities.
+            Event::DocType(_) => return None,
+            Event::Eof if path.is_empty() && has_root => return Some(()),
+            Event::Eof => return None,
+            Event::Decl(_) | Event::PI(_) | Event::Comment(_) | Event::Empty(_) => {}
+        }
+    }
 }
 
 /// The five entities that XML knows without a document type, and characters by number.

@@ -1,5 +1,5 @@
-//! The admin endpoint: metrics, health, readiness, and orders to the cache. No keys are asked for: it hands out no byte of
-//! an object, and what it removes costs misses only.
+//! The admin endpoint: metrics, health, readiness, and orders to the cache. Nobody needs a key to look: it hands out no byte
+//! of an object. Who may give orders, the [door](crate::door) says.
 
 mod body;
 mod metrics;
@@ -14,21 +14,25 @@ mod trouble;
 mod warm;
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use arc_swap::ArcSwap;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use zonal_gateway::Caching;
-use zonal_host::{Client, ShardStats};
+use zonal_host::{Client, ShardStats, contained};
 use zonal_origin::Origins;
 
+use crate::door::{Door, Errand, Refusal};
 use crate::front::Front;
 use crate::metrics::OPEN_METRICS;
 use crate::pins::PinsFile;
@@ -56,6 +60,7 @@ const SHARD_PATIENCE: Duration = Duration::from_secs(2);
 /// What the admin endpoint looks at.
 #[derive(Clone)]
 pub(crate) struct Admin {
+    door: Arc<ArcSwap<Door>>,
     phase: watch::Receiver<Phase>,
     /// Set when the node is up.
     node: Arc<OnceLock<Observed>>,
@@ -84,9 +89,15 @@ impl Observed {
 }
 
 impl Admin {
-    pub(crate) fn new(phase: watch::Receiver<Phase>) -> Self {
+    pub(crate) fn new(door: Door, phase: watch::Receiver<Phase>) -> Self {
         let one = || Arc::new(Semaphore::new(1));
-        Self { phase, node: Arc::default(), warming: one(), purging: one() }
+        let door = Arc::new(ArcSwap::from_pointee(door));
+        Self { door, phase, node: Arc::default(), warming: one(), purging: one() }
+    }
+
+    /// Holds for what comes after.
+    pub(crate) fn set_door(&self, door: Door) {
+        self.door.store(Arc::new(door));
     }
 
     /// From here on there is something to look at, the origins' troubles are logged, and what is pinned by order is
@@ -108,7 +119,10 @@ impl Admin {
         loop {
             let Ok(place) = places.clone().acquire_owned().await else { return };
             match listener.accept().await {
-                Ok((stream, _)) => drop(tokio::spawn(self.clone().connection(stream, place))),
+                Ok((stream, peer)) => {
+                    let connection = self.clone().connection((stream, peer.ip()), place);
+                    drop(tokio::spawn(contained(connection)));
+                }
                 Err(error) => {
                     tracing::warn!(%error, "the admin endpoint cannot accept a connection");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -117,11 +131,22 @@ impl Admin {
         }
     }
 
-    async fn connection(self, stream: TcpStream, _place: OwnedSemaphorePermit) {
-        let service = service_fn(|request| {
-            let admin = &self;
-            async move { Ok::<_, Infallible>(admin.respond(request).await) }
-        });
+    /// Whoever does not manage to shake hands, or not in time, is left alone.
+    async fn connection(self, (stream, peer): (TcpStream, IpAddr), _place: OwnedSemaphorePermit) {
+        let Some(certificate) = self.door.load().certificate().cloned() else {
+            return self.speak(stream, peer).await;
+        };
+        let shaken = tokio::time::timeout(HEAD_PATIENCE, certificate.accept(stream)).await;
+        if let Ok(Ok(stream)) = shaken {
+            self.speak(stream, peer).await;
+        }
+    }
+
+    async fn speak<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S, peer: IpAddr) {
+        let service =
+            service_fn(
+                |request| async move { Ok::<_, Infallible>(self.respond(request, peer).await) },
+            );
         // Errors are the client's affair.
         let _ = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -130,8 +155,13 @@ impl Admin {
             .await;
     }
 
-    async fn respond(&self, request: Request<Incoming>) -> Response<Body> {
-        if let Some(order) = Order::of(request.uri().path()) {
+    async fn respond(&self, request: Request<Incoming>, peer: IpAddr) -> Response<Body> {
+        let order = Order::of(request.uri().path());
+        let errand = if order.is_some() { Errand::Order } else { Errand::Look };
+        if let Err(refusal) = self.door.load().check(&request, (peer, errand)) {
+            return turned_away(refusal);
+        }
+        if let Some(order) = order {
             return self.order(order, request).await.unwrap_or_else(|refusal| refusal);
         }
         if !matches!(request.method(), &Method::GET | &Method::HEAD) {
@@ -218,6 +248,14 @@ fn answer(status: StatusCode, content_type: &'static str, body: impl Into<Body>)
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn turned_away(Refusal { status, why }: Refusal) -> Response<Body> {
+    let mut response = answer(status, PLAIN, format!("{why}\n"));
+    if status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
     response
 }
 

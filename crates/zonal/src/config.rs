@@ -7,6 +7,7 @@
 mod block;
 mod check;
 mod chunk;
+mod door;
 mod freshness;
 mod keep;
 mod keys;
@@ -30,10 +31,13 @@ use tracing_subscriber::filter::Targets;
 use zonal_base::{Bytes, Nanos};
 use zonal_gateway::{
     AccessRules, Authorization, Certificate, Domains, FreshnessRules, Keep, KeepRules, Pins,
+    WouldRefuse,
 };
 use zonal_host::ChunkRules;
 use zonal_hostdev::DeviceSpec;
 use zonal_origin::sigv4::Credentials;
+
+use crate::door::Door;
 
 pub(crate) use block::{BlockConfig, BlockFlags, Devices};
 pub(crate) use keys::Key;
@@ -51,6 +55,7 @@ pub(crate) struct Config {
     pub(crate) region: String,
     /// Who decides whether a request may have what it asks for.
     pub(crate) authorization: Authorization,
+    pub(crate) would_refuse: WouldRefuse,
     /// Whose subdomains are buckets.
     pub(crate) domains: Domains,
     /// Who may come in; `None`: make a pair.
@@ -63,6 +68,8 @@ pub(crate) struct Config {
     pub(crate) certificate: Option<Certificate>,
     /// Address of metrics and health.
     pub(crate) admin: SocketAddr,
+    /// Who is let in there.
+    pub(crate) door: Door,
     /// The object stores: at least one.
     pub(crate) origins: Vec<Origin>,
     /// The devices: at least one.
@@ -233,6 +240,7 @@ impl Config {
             ("endpoint.listen", self.listen != other.listen),
             ("endpoint.region", self.region != other.region),
             ("endpoint.authorization", self.authorization != other.authorization),
+            ("endpoint.would-refuse", self.would_refuse != other.would_refuse),
             ("endpoint.access-key (there, or not)", self.keys.is_some() != other.keys.is_some()),
             (
                 "endpoint.keys-file (there, or not)",
@@ -242,7 +250,7 @@ impl Config {
                 "endpoint.certificate-file (there, or not)",
                 self.certificate.is_some() != other.certificate.is_some(),
             ),
-            ("admin", self.admin != other.admin),
+            ("admin.listen", self.admin != other.admin),
             ("origin (but for its keys and authorities)", !self.has_origins_of(other)),
             ("device", self.devices != other.devices),
             ("keep.pinned", self.keep.pinned_percent != other.keep.pinned_percent),

@@ -4,7 +4,7 @@
 //! `runtime` and `device` to look at a device without a node. Knows nothing of: how objects are cached, how
 //! requests are answered.
 //! Read in this order: `commands` (one file each; `serve` and `block` are paths from start to stop), `config`,
-//! `home`, `metrics`, `listeners`, `local_socket`, `signals`, `service_manager`, `descriptors`, `access_log`, `front`, `reload`, `admin`, `survey`; then what commands and `admin` say to each other: `wanted`, `reports`, `warming`,
+//! `home`, `metrics`, `listeners`, `local_socket`, `signals`, `service_manager`, `panics`, `descriptors`, `access_log`, `front`, `reload`, `door`, `admin`, `survey`; then what commands and `admin` say to each other: `wanted`, `reports`, `warming`,
 //! `unpinning`, `purging`, `stats`, `block_stats`, `switching`.
 
 mod access_log;
@@ -13,6 +13,7 @@ mod block_stats;
 mod commands;
 mod config;
 mod descriptors;
+mod door;
 mod failure;
 mod front;
 mod greeting;
@@ -21,6 +22,7 @@ mod listeners;
 mod local_socket;
 mod logging;
 mod metrics;
+mod panics;
 mod pins;
 mod purging;
 mod reload;
@@ -57,7 +59,8 @@ struct Cli {
 const COMMIT: &str = env!("BUILT_FROM_COMMIT");
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 good; 1 the work failed, and may go well another time; 2 the request was wrong, or what it names: change it.";
+Exit codes: 0 good; 1 the work failed, and may go well another time; 2 the request was wrong, or what it names: change it; \
+101 a bug in Zonal (a panic): report it.";
 
 fn main() -> ExitCode {
     match Cli::try_parse() {

@@ -1,6 +1,6 @@
 //! SIGHUP: the configuration is read again while requests go on, and taken whole or not at all.
 //!
-//! Access keys with what each may do, the keys that origins are asked with and the authorities that vouch for them, the certificate, domains, freshness and what is
+//! Access keys with what each may do, the keys that origins are asked with and the authorities that vouch for them, the certificate, domains, who is let in at the admin endpoint, freshness and what is
 //! kept take effect with the next request, chunk sizes with the next object that comes from the origin,
 //! the level of the log at once, and the access log goes on in a new file.
 //! What is built into a running process does not change: a configuration that changes it is refused, with the keys
@@ -30,12 +30,13 @@ impl<'a> Reloader<'a> {
 
     /// Whether there is a file that may have changed: without one, nothing could be read again.
     pub(crate) fn has_files(&self) -> bool {
-        let Config { secret_key_file, certificate, more_keys, origins, keep, log, .. } =
+        let Config { secret_key_file, certificate, door, more_keys, origins, keep, log, .. } =
             self.started_with;
         matches!(log.access, Some(AccessTo::File(_)))
             || self.flags.config.is_some()
             || secret_key_file.is_some()
             || certificate.is_some()
+            || door.has_files()
             || keep.is_pins_file_named
             || !more_keys.is_empty()
             || origins.iter().any(|origin| origin.has_file)

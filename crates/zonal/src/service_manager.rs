@@ -15,6 +15,8 @@ pub(crate) enum State {
     ReloadRefused,
     /// Requests that are under way end, and nothing new is accepted.
     Stopping,
+    /// A panic ends the process.
+    Panicked,
 }
 
 /// Sends a notification. One that cannot be sent is logged: the service itself is not affected.
@@ -30,6 +32,9 @@ pub(crate) fn notify(state: State) {
         State::Stopping => {
             sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("stopping")])
         }
+        State::Panicked => {
+            sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status(PANICKED)])
+        }
     };
     if let Err(error) = sent {
         tracing::warn!(%error, "the service manager (NOTIFY_SOCKET) could not be notified");
@@ -38,3 +43,5 @@ pub(crate) fn notify(state: State) {
 
 const REFUSED: &str =
     "serving with the previous configuration: the new one was refused (see the log)";
+
+const PANICKED: &str = "ended by a bug (a panic): see the log";

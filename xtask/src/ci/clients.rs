@@ -1,4 +1,4 @@
-//! The stages that start `zonal serve` and drive it with real S3 clients.
+//! The stages that start `zonal serve` and drive it with real S3 clients, and with requests that no client sends.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,38 +12,43 @@ const FOUR: [&str; 4] = ["boto3", "aws", "pyarrow", "obstore"];
 /// Real clients read and write through Zonal, and see what they would see without it.
 pub(super) fn four(root: &Path) -> Outcome {
     let words = FOUR.map(|client| ["--client", client]);
-    run(root, &["versitygw"], "reads.py", words.as_flattened())
+    run(root, &["versitygw"], "clients/reads.py", words.as_flattened())
 }
 
 /// All clients but these four.
 pub(super) fn others(root: &Path) -> Outcome {
     let words = FOUR.map(|client| ["--without", client]);
-    run(root, &["versitygw"], "reads.py", words.as_flattened())
+    run(root, &["versitygw"], "clients/reads.py", words.as_flattened())
 }
 
 /// Each of them reads and writes a little over HTTPS; `make clients` does it all.
 pub(super) fn https(root: &Path) -> Outcome {
-    run(root, &["versitygw", "openssl"], "reads.py", &["--https", "--quick"])
+    run(root, &["versitygw", "openssl"], "clients/reads.py", &["--https", "--quick"])
 }
 
 /// One response is one version, while writers overwrite what readers read.
 pub(super) fn writers(root: &Path) -> Outcome {
-    run(root, &["versitygw"], "writers.py", &[])
+    run(root, &["versitygw"], "clients/writers.py", &[])
 }
 
 /// A part of an S3 server's own suite; `make conformance` runs it all.
 pub(super) fn conformance(root: &Path) -> Outcome {
-    run(root, &["versitygw"], "conformance.py", &["--core"])
+    run(root, &["versitygw"], "clients/conformance.py", &["--core"])
+}
+
+/// Nobody gets past a key, in some hundred ways; `make attacks` tries all, over three servers.
+pub(super) fn attacks(root: &Path) -> Outcome {
+    run(root, &["versitygw"], "attacks", &["--core", "--versitygw", ".tools/bin/versitygw"])
 }
 
 /// Of three nodes behind HAProxy, one that goes away costs its own share of hits.
 pub(super) fn nodes(root: &Path) -> Outcome {
-    run(root, &["haproxy", "ip"], "nodes.py", &[])
+    run(root, &["haproxy", "ip"], "clients/nodes.py", &[])
 }
 
 /// Idle, slow and many clients, and what the origin is asked for a crowd.
 pub(super) fn memory(root: &Path) -> Outcome {
-    run(root, &["openssl"], "memory.py", &[])
+    run(root, &["openssl"], "clients/memory.py", &[])
 }
 
 /// Runs a script, if the tools that it needs beside Python are there.
@@ -60,7 +65,7 @@ fn run(root: &Path, tools: &[&str], script: &str, words: &[&str]) -> Outcome {
         other => return other,
     }
     let mut command = Command::new(python);
-    command.arg(root.join("tests/clients").join(script)).arg("--zonal").arg(cargo::binary(root));
+    command.arg(root.join("tests").join(script)).arg("--zonal").arg(cargo::binary(root));
     command.args(words).current_dir(root).env("PYTHONUNBUFFERED", "1");
     follow(&mut command)
 }

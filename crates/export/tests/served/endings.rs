@@ -83,6 +83,25 @@ fn garbage_ends_a_connection_and_no_other() {
     });
 }
 
+/// Its place stayed taken for the gauge of open connections.
+#[test]
+fn a_connection_that_panics_ends_alone_and_gives_back_what_it_held() {
+    served(async |served| {
+        let (mut broken, mut other) = (served.client("a").await, served.client("a").await);
+        served.a.panic_at(Some(3));
+        // Less than a block: until it is written, nobody else may write the rest of it.
+        broken.write(0, 1, 3 * 4096 + 100, &[1; 50]).await;
+        assert!(broken.is_over().await);
+        served.a.panic_at(None);
+        other.written(0, 3 * 4096 + 50, &[2; 100]).await;
+        let connections = served.server.connections();
+        assert_eq!((connections.open, connections.failed), (1, 1));
+        let stats = served.server.exports()[0].stats();
+        assert_eq!((stats.connections, stats.disconnections), (2, 1));
+        assert_eq!(served.a.under_way(), 0);
+    });
+}
+
 #[test]
 fn whoever_does_not_choose_is_not_waited_for() {
     served(async |served| {

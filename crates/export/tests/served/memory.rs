@@ -21,6 +21,8 @@ struct Shared {
     held: RefCell<BTreeSet<u64>>,
     released: Notify,
     failure: Cell<Option<VolumeError>>,
+    /// Requests that begin at this block panic.
+    fatal: Cell<Option<u64>>,
     /// Blocks of each write, with what it promised.
     writes: RefCell<Vec<(u64, u64, Promise)>>,
     flushes: Cell<u64>,
@@ -44,11 +46,17 @@ impl Memory {
             held: RefCell::default(),
             released: Notify::new(),
             failure: Cell::default(),
+            fatal: Cell::default(),
             writes: RefCell::default(),
             flushes: Cell::default(),
             under_way: Cell::default(),
             most_under_way: Cell::default(),
         }))
+    }
+
+    /// Requests that begin at this block panic from now on.
+    pub(crate) fn panic_at(&self, lba: Option<u64>) {
+        self.0.fatal.set(lba);
     }
 
     /// Requests that begin at this block wait from now on.
@@ -96,6 +104,7 @@ impl Memory {
             shared.released.notified().await;
         }
         yield_now().await;
+        assert_ne!(shared.fatal.get(), Some(lba.0), "as the test wants it");
         shared.failure.get().map_or(Ok(under_way), Err)
     }
 

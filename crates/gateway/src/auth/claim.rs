@@ -100,7 +100,7 @@ impl<'a> Claim<'a> {
             .map(|value| value.ok_or_else(|| AuthError::Query(MISSING_PARAMETERS.to_owned())));
         let algorithm = algorithm?;
         if PARAMETERS.iter().any(|name| query.iter().filter(|(key, _)| key == name).count() > 1) {
-            return Err(AuthError::Ambiguous("A parameter of the signature is given twice."));
+            return Err(AuthError::Ambiguous(TWICE));
         }
         if algorithm != ALGORITHM {
             let supported = match algorithm {
@@ -139,12 +139,16 @@ impl<'a> Claim<'a> {
 /// A presigned request is good from its date (give or take the skew) until it expires.
 fn in_time(signed_at: Timestamp, expires: &str, now: Timestamp) -> Result<(), AuthError> {
     let query = |why: &str| Err(AuthError::Query(why.to_owned()));
-    let Ok(expires_seconds) = expires.parse::<i64>() else {
+    let is_number = !expires.starts_with('+');
+    let Some(expires_seconds) = expires.parse::<i64>().ok().filter(|_| is_number) else {
         return query("X-Amz-Expires should be a number");
     };
     let Ok(expires_seconds) = u64::try_from(expires_seconds) else {
         return query("X-Amz-Expires must be non-negative");
     };
+    if expires_seconds == 0 {
+        return query("X-Amz-Expires must be at least 1 second");
+    }
     if expires_seconds > EXPIRES_SECONDS_MAX {
         return query(
             "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires \
@@ -189,6 +193,32 @@ pub(crate) fn single<'a>(
     value.to_str().map(Some).map_err(|_| not_text)
 }
 
+/// The names of the headers that are signed, where the `Authorization` header is one of Version 4; none where it does
+/// not say. Whatever else is wrong with it is for somebody else to judge.
+pub(super) fn signed_in_header(headers: &HeaderMap) -> Result<Option<&str>, AuthError> {
+    let Some(header) = single(headers, &AUTHORIZATION)? else { return Ok(None) };
+    let (scheme, components) = header.trim().split_once(' ').unwrap_or((header, ""));
+    if !scheme.starts_with("AWS4") {
+        return Ok(None);
+    }
+    let mut named = components.split(',').filter_map(|it| it.trim().strip_prefix("SignedHeaders="));
+    let names = named.next().unwrap_or_default();
+    match named.next() {
+        None => Ok(Some(names)),
+        Some(_) => Err(AuthError::Ambiguous(TWICE)),
+    }
+}
+
+/// The same for a presigned request.
+pub(super) fn signed_in_query<'a>(query: &'a Query<'_>) -> Result<Option<&'a str>, AuthError> {
+    let mut named = query.iter().filter(|(name, _)| *name == "X-Amz-SignedHeaders");
+    let names = named.next().map(|(_, names)| names);
+    match named.next() {
+        None => Ok(names.or_else(|| query.has("X-Amz-Signature").then_some(""))),
+        Some(_) => Err(AuthError::Ambiguous(TWICE)),
+    }
+}
+
 /// The three components of the header's value.
 struct Authorization<'a> {
     credential: &'a str,
@@ -208,7 +238,7 @@ impl<'a> Authorization<'a> {
         }
         let malformed = |why: String| AuthError::Header { why, region: None };
         let mut pairs = [("", ""); 3];
-        if components.split(',').count() != pairs.len() {
+        if components.bytes().filter(|byte| *byte == b',').count() != pairs.len() - 1 {
             return Err(malformed(THREE_COMPONENTS.to_owned()));
         }
         for (pair, component) in pairs.iter_mut().zip(components.split(',')) {
@@ -284,6 +314,7 @@ const TWO_MECHANISMS: &str = "Only one auth mechanism allowed; only the X-Amz-Al
 const MISSING_PARAMETERS: &str = "Query-string authentication version 4 requires the \
                                   X-Amz-Algorithm, X-Amz-Credential, X-Amz-Signature, X-Amz-Date, \
                                   X-Amz-SignedHeaders, and X-Amz-Expires parameters.";
+const TWICE: &str = "A parameter of the signature is given twice.";
 const THREE_COMPONENTS: &str =
     "the authorization header requires three components: Credential, SignedHeaders, and Signature.";
 const BAD_DATE: &str = "X-Amz-Date must be in the ISO8601 Long Format \"yyyyMMdd'T'HHmmss'Z'\"";

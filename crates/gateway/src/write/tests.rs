@@ -13,8 +13,9 @@ fn check(method: &str, uri: &str, source: Option<&'static str>, expected: &[&str
     source.map(|source| headers.insert(RENAME_SOURCE, HeaderValue::from_static(source)));
     request.headers = headers;
     let asked = Asked::of(&Domains::default(), &request.uri, &request).unwrap();
-    let names: Vec<String> =
-        names(&asked, &request.headers).iter().map(ToString::to_string).collect();
+    let changes = Changes::of(asked.api.unwrap(), &asked, &request.headers);
+    let whole = changes.bucket.iter().map(|bucket| format!("{bucket}/*"));
+    let names: Vec<String> = changes.objects.iter().map(ToString::to_string).chain(whole).collect();
     assert_eq!(names, expected, "{method} {uri} from {source:?}");
 }
 
@@ -23,14 +24,27 @@ fn a_write_changes_the_object_in_its_path() {
     check("PUT", "/b/a%20k", None, &["b/a k"]);
     check("DELETE", "/b/k?versionId=1", None, &["b/k"]);
     check("PUT", "/b/k?tagging", None, &["b/k"]);
-    check("POST", "/b/k?uploadId=1", None, &["b/k"]);
+    check("POST", "/b/k?uploadId=a%2Fb", None, &["b/k", "b/a/b"]);
+    check("DELETE", "/b/k?uploadId=a%2Fb", None, &["b/a/b"]);
+    check("PUT", "/b/k?uploadId=1&partNumber=1", None, &[]);
+    check("DELETE", "/b", None, &["b/*"]);
+}
+
+#[test]
+fn so_does_it_under_a_name_that_origins_take_for_another() {
+    check("PUT", "/b/a//k", None, &["b/a//k", "b/a/k"]);
+    check("PUT", "/b/x/../a/./k", None, &["b/x/../a/./k", "b/a/k"]);
+    check("PUT", "/b/a//", None, &["b/a//", "b/a"]);
+    check("DELETE", "/b/a/", None, &["b/a/", "b/a"]);
+    check("PUT", "/b/..", None, &["b/.."]);
+    check("PUT", "/b/a/k__XLDIR__", None, &["b/a/k__XLDIR__", "b/a/k"]);
 }
 
 #[test]
 fn a_rename_changes_its_source_too_however_that_is_written() {
     check("PUT", "/b/new?renameObject", Some("old"), &["b/new", "b/old"]);
     check("PUT", "/b/n?renameObject", Some("a/o%20ld"), &["b/n", "b/a/o ld", "a/o ld"]);
-    check("PUT", "/b/n?renameObject", Some("/b/o"), &["b/n", "b//b/o", "b/o"]);
+    check("PUT", "/b/n?renameObject", Some("/b/o"), &["b/n", "b//b/o", "b/o", "b/b/o"]);
     check("PUT", "/b/n?renameObject&X-Amz-Rename-Source=o", None, &["b/n", "b/o"]);
 }
 

@@ -147,6 +147,35 @@ async fn a_host_that_may_be_a_bucket_to_the_origin_is_refused() {
 }
 
 #[tokio::test]
+async fn what_somebody_adds_to_a_signed_request_does_not_reach_the_origin() {
+    let (origin, cache) = worlds().await;
+    let asked = || origin.gateway.stats().requests().map(|(_, _, n)| n).sum::<u64>();
+    let answer = async |wire: &str| {
+        let mut connection = Connection::open(cache.address).await;
+        connection.send(wire.as_bytes()).await;
+        connection.answer(&Method::PUT).await.unwrap()
+    };
+    let url = "http://gateway/b/open/w".parse().unwrap();
+    let url = signer(ACCESS_KEY, SECRET_KEY).presign(now(), &Method::PUT, &url, 60);
+    let url = Ask::new("PUT", url.strip_prefix("http://gateway").unwrap());
+    for wire in [Ask::new("PUT", "/b/open/w").signed(), url.with("content-length", "0").plain()] {
+        let wire = String::from_utf8(wire).unwrap();
+        assert_eq!(answer(&wire).await.status, 200, "{wire}");
+        let before = asked();
+        for line in ["x-amz-copy-source: b/closed/k", "x-amz-acl: public-read"] {
+            let refused = answer(&wire.replacen("\r\n", &format!("\r\n{line}\r\n"), 1)).await;
+            assert_eq!((refused.status, refused.code().as_str()), (403, "AccessDenied"), "{line}");
+            assert!(refused.text().contains("<HeadersNotSigned>"), "{}", refused.text());
+        }
+        let names = "X-Amz-SignedHeaders=";
+        let twice = wire.replace(names, &format!("{names}a&{names}"));
+        let twice = twice.replace(",SignedHeaders=", ",SignedHeaders=a,SignedHeaders=");
+        assert_eq!(answer(&twice).await.status, 400, "{twice}");
+        assert_eq!(asked(), before, "the origin was asked");
+    }
+}
+
+#[tokio::test]
 async fn what_changes_at_the_origin_is_seen_at_once() {
     let (origin, cache) = worlds().await;
     let read = || ask(cache.address, of_reader("GET", "/b/open/k"));

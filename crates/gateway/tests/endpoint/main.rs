@@ -19,6 +19,8 @@ mod freshness;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod past_keys;
+#[cfg(test)]
 mod payloads;
 #[cfg(test)]
 mod read_only;

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use zonal_base::Bytes;
 use zonal_gateway::{
     Access, AccessKeys, AccessRules, Authorization, Config, Domains, FreshnessRules, Gateway, Keep,
-    KeepRules, Limits, OriginBackend, Outcome, Terms, serve,
+    KeepRules, Limits, OriginBackend, Outcome, Terms, WouldRefuse, serve,
 };
 use zonal_host::{ChunkRules, DeviceSettings, Freshness, Node, NodeSettings};
 use zonal_origin::{FolderOrigin, Origin, Origins};
@@ -31,6 +31,11 @@ pub(crate) struct World {
     folder: TempDir,
     stop: Option<oneshot::Sender<()>>,
     server: Option<JoinHandle<()>>,
+}
+
+fn config(limits: Limits) -> Config {
+    let (authorization, would_refuse) = Default::default();
+    Config { region: REGION.into(), limits, authorization, would_refuse, access_log: None }
 }
 
 impl World {
@@ -64,13 +69,20 @@ impl World {
     /// Over origins that judge what clients may have. It knows no keys, and never asks of its own accord what is current.
     pub(crate) async fn judged_by(origins: impl Into<Origins>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let terms = (Freshness::Immutable, Limits::default(), Authorization::Origin);
-        let world = Self::build(folder, origins.into(), terms).await;
+        let config = Config { authorization: Authorization::Origin, ..config(Limits::default()) };
+        let world = Self::build(folder, origins.into(), Freshness::Immutable, config).await;
         world.change_terms(|terms| {
             terms.access_keys = AccessKeys::default();
             terms.domains = Domains::default().with("gateway").unwrap();
         });
         world
+    }
+
+    /// Over origins that get what would be refused as well.
+    pub(crate) async fn that_logs(origins: impl Into<Origins>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config { would_refuse: WouldRefuse::Log, ..config(Limits::default()) };
+        Self::build(folder, origins.into(), REVALIDATE, config).await
     }
 
     /// Over any origins, whose files may be in the folder.
@@ -80,13 +92,14 @@ impl World {
         freshness: Freshness,
         limits: Limits,
     ) -> Self {
-        Self::build(folder, origins, (freshness, limits, Authorization::Keys)).await
+        Self::build(folder, origins, freshness, config(limits)).await
     }
 
     async fn build(
         folder: TempDir,
         origins: Origins,
-        (freshness, limits, authorization): (Freshness, Limits, Authorization),
+        freshness: Freshness,
+        config: Config,
     ) -> Self {
         let origins = Arc::new(origins);
         let spec = format!("file:{}?size=64MiB&zone=4MiB", folder.path().join("device").display());
@@ -109,8 +122,6 @@ impl World {
         };
         let backend = Arc::new(OriginBackend::new(origins.clone()));
         let node = Node::start(&settings, backend, None).await.unwrap();
-        let region = REGION.into();
-        let config = Config { region, limits, authorization, access_log: None };
         let everything = AccessRules::all(Access::ReadWrite);
         let terms = Terms {
             access_keys: AccessKeys::default().with(ACCESS_KEY, SECRET_KEY, everything),

@@ -118,7 +118,7 @@ pub(super) fn no_such_bucket(bucket: &str) -> OriginError {
     OriginError::NotFound(Refusal {
         status: StatusCode::NOT_FOUND.as_u16(),
         code: "NoSuchBucket".to_owned(),
-        message: format!("{bucket:?} is no name of a bucket"),
+        message: format!("{bucket:?} is no bucket"),
     })
 }
 

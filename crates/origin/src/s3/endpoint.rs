@@ -75,6 +75,10 @@ impl Endpoint {
         Self { addressing, ..self }
     }
 
+    pub(super) const fn addressing(&self) -> Addressing {
+        self.addressing
+    }
+
     /// HTTP or HTTPS.
     #[must_use]
     pub fn scheme(&self) -> &Scheme {

@@ -11,9 +11,10 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use http::header::{AUTHORIZATION, DATE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, DATE, ETAG, EXPECT, HOST};
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode, Uri};
+use http::{Method, Request, Response, StatusCode};
+use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
@@ -27,10 +28,9 @@ use crate::body::{BoxBody, full_body};
 use crate::error::{OriginError, RefusalCode, Wait};
 use crate::hashed;
 use crate::hop_by_hop;
-use crate::origin::AsSigned;
+use crate::origin::{AsSigned, OfUpload};
 use crate::places::Place;
-use crate::query::Query;
-use crate::sigv4::{Timestamp, UNSIGNED_PAYLOAD, decode_path, encode_query_value};
+use crate::sigv4::{Timestamp, UNSIGNED_PAYLOAD, decode_path};
 
 impl S3Origin {
     /// Hands `request` on.
@@ -52,6 +52,7 @@ impl S3Origin {
         place: Place,
     ) -> Result<Response<BoxBody>, OriginError> {
         let request = hashed::checked(aws_chunked::unchain(request)?)?;
+        let request = read_if_empty(request).await?;
         let (mut parts, body) = request.into_parts();
         hop_by_hop::remove(&mut parts.headers);
         for name in [AUTHORIZATION, HOST, EXPECT, DATE] {
@@ -62,8 +63,17 @@ impl S3Origin {
         let payload_hash = payload_hash.unwrap_or(UNSIGNED_PAYLOAD).to_owned();
         parts.headers.remove("x-amz-date");
         parts.headers.remove("x-amz-security-token");
-        let query = query_to_send(&Query::parse(parts.uri.query())?, &mut parts.headers);
-        parts.uri = self.url_for(parts.uri.path(), query.as_deref())?;
+        let (bucket, key) = bucket_and_key(parts.uri.path())?;
+        let url = self.endpoint.url(&bucket, &key, parts.uri.query());
+        parts.uri = url.ok_or_else(|| no_such_bucket(&bucket))?;
+        let is_read = matches!(parts.method, Method::GET | Method::HEAD);
+        let is_in_doubt = self.is_in_doubt(&bucket, &key);
+        if is_in_doubt && !is_read {
+            self.must_be_a_bucket(&bucket).await?;
+        }
+        if let Some(upload) = parts.extensions.get::<OfUpload>() {
+            self.must_be_an_upload((&bucket, &key), &upload.id).await?;
+        }
         if let Some(signer) = &*self.signer.load() {
             let now = Timestamp::from_system_time(SystemTime::now());
             signer.sign(now, &mut parts, &payload_hash);
@@ -76,6 +86,9 @@ impl S3Origin {
             return self.refused(&asked.method, answer).await;
         }
         asked.check(&answer)?;
+        if is_in_doubt && is_read && !answer.headers().contains_key(ETAG) {
+            self.must_be_a_bucket(&bucket).await?;
+        }
         self.stats.note_well();
         let (mut parts, body) = answer.into_parts();
         asked.take_off_checksums(&mut parts);
@@ -150,87 +163,23 @@ impl S3Origin {
             }
         }
     }
-
-    /// The origin's URL for a path of ours.
-    fn url_for(&self, path: &str, query: Option<&str>) -> Result<Uri, OriginError> {
-        let not_utf8 = || no_such_bucket(path);
-        let path = decode_path(path.strip_prefix('/').unwrap_or(path)).ok_or_else(not_utf8)?;
-        let (bucket, key) = path.split_once('/').unwrap_or((&path, ""));
-        self.endpoint.url(bucket, key, query).ok_or_else(|| no_such_bucket(bucket))
-    }
 }
 
-/// The query without a presigned URL's signature, encoded by the strict rules, in its order.
-///
-/// A presigned URL may carry `x-amz-` headers in its query; signed in its headers, the request must
-/// carry them there.
-fn query_to_send(asked: &Query<'_>, headers: &mut HeaderMap) -> Option<String> {
-    let is_presigned = asked.has("X-Amz-Signature");
-    let mut query = String::new();
-    for (name, value) in asked.iter() {
-        if is_presigned && name.to_ascii_lowercase().starts_with("x-amz-") {
-            if !OF_PRESIGNED_URLS.contains(&name) {
-                move_to_headers(name, value, headers);
-            }
-            continue;
-        }
-        if !query.is_empty() {
-            query.push('&');
-        }
-        query.push_str(&encode_query_value(name));
-        if !value.is_empty() {
-            query.push('=');
-            query.push_str(&encode_query_value(value));
-        }
+/// Nobody asks for the bytes of a body that shall have none: what was signed of it is checked here.
+async fn read_if_empty(request: Request<BoxBody>) -> Result<Request<BoxBody>, OriginError> {
+    let length = request.headers().get(CONTENT_LENGTH);
+    if length.is_none_or(|length| length != "0") || request.body().is_end_stream() {
+        return Ok(request);
     }
-    (!query.is_empty()).then_some(query)
+    let (parts, body) = request.into_parts();
+    body.collect().await.map_err(|error| OriginError::of_upload(error.as_ref()))?;
+    Ok(Request::from_parts(parts, full_body("")))
 }
 
-/// What makes a URL a presigned one.
-const OF_PRESIGNED_URLS: [&str; 8] = [
-    "X-Amz-Algorithm",
-    "X-Amz-Content-Sha256",
-    "X-Amz-Credential",
-    "X-Amz-Date",
-    "X-Amz-Expires",
-    "X-Amz-Security-Token",
-    "X-Amz-Signature",
-    "X-Amz-SignedHeaders",
-];
-
-fn move_to_headers(name: &str, value: &str, headers: &mut HeaderMap) {
-    let name = HeaderName::from_bytes(name.as_bytes());
-    if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
-        headers.entry(name).or_insert(value);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(raw_query: &str, expected: Option<&str>, expected_headers: &[(&str, &str)]) {
-        let mut headers = HeaderMap::new();
-        let asked = Query::parse(Some(raw_query)).unwrap();
-        assert_eq!(query_to_send(&asked, &mut headers).as_deref(), expected, "{raw_query:?}");
-        let headers: Vec<(&str, &str)> =
-            headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
-        assert_eq!(headers, expected_headers, "{raw_query:?}");
-    }
-
-    #[test]
-    fn a_query_is_handed_on_in_its_order_and_in_strict_encoding() {
-        check("", None, &[]);
-        check("uploads", Some("uploads"), &[]);
-        check("b=2&a=x/y+z&&c=", Some("b=2&a=x%2Fy%20z&c"), &[]);
-        check("x-amz-acl=private", Some("x-amz-acl=private"), &[]);
-    }
-
-    #[test]
-    fn a_presigned_query_loses_its_signature_and_keeps_its_meaning() {
-        let query = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Date=1&partNumber=1&x-amz-acl=private\
-            &X-Amz-Security-Token=secret&X-Amz-Signature=00";
-        check(query, Some("partNumber=1"), &[("x-amz-acl", "private")]);
-    }
+/// What a path of ours names.
+fn bucket_and_key(path: &str) -> Result<(String, String), OriginError> {
+    let not_utf8 = || no_such_bucket(path);
+    let path = decode_path(path.strip_prefix('/').unwrap_or(path)).ok_or_else(not_utf8)?;
+    let (bucket, key) = path.split_once('/').unwrap_or((&path, ""));
+    Ok((bucket.to_owned(), key.to_owned()))
 }

@@ -1,5 +1,7 @@
 //! The S3 origin against a server that misbehaves on purpose.
 
+mod buckets;
+mod multipart;
 mod pressure;
 mod scripted;
 mod trouble;
@@ -29,11 +31,15 @@ fn limits() -> Limits {
     Limits { backoff: Duration::from_millis(1), ..Limits::default() }
 }
 
-fn origin_with(server: &Server, limits: Limits) -> Origin {
+fn s3_with(server: &Server, limits: Limits) -> S3Origin {
     let credentials =
         Credentials { access_key: "AK".into(), secret_key: "SK".into(), session_token: None };
     let endpoint = server.url().parse().unwrap();
-    Origin::from(S3Origin::open(endpoint, "us-east-1".into(), Some(credentials), limits).unwrap())
+    S3Origin::open(endpoint, "us-east-1".into(), Some(credentials), limits).unwrap()
+}
+
+fn origin_with(server: &Server, limits: Limits) -> Origin {
+    Origin::from(s3_with(server, limits).with_buckets(&["b".to_owned()]))
 }
 
 fn origin(server: &Server) -> Origin {

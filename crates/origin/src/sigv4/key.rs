@@ -51,11 +51,13 @@ impl fmt::Display for Signature {
 }
 
 impl Signature {
-    /// Reads 64 hexadecimal digits.
+    /// Reads 64 hexadecimal digits, in lower case: S3 compares texts.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; 32];
-        super::unhex_into(text, &mut bytes).then_some(Self(bytes))
+        // All of it, whatever comes first: so many bytes are looked at together.
+        let has_upper = text.bytes().fold(false, |has, byte| has | byte.is_ascii_uppercase());
+        (!has_upper && super::unhex_into(text, &mut bytes)).then_some(Self(bytes))
     }
 }
 

@@ -4,7 +4,7 @@
 
 mod server;
 
-use http::{Method, Request};
+use http::Request;
 use http_body_util::BodyExt;
 use zonal_origin::conformance::{self, Subject};
 use zonal_origin::sigv4::{encode_path, sha256_hex};
@@ -162,15 +162,9 @@ async fn a_multipart_upload_passes_through() {
 }
 
 #[tokio::test]
-async fn a_wrong_key_is_denied_and_a_presigned_request_is_signed_anew() {
+async fn a_wrong_key_is_denied() {
     let Some(server) = VersityGw::start("keys").await else { return };
     let wrong = server.origin("another secret");
     assert!(matches!(wrong.head(&object("k")).await, Err(OriginError::Denied(_))));
     assert!(matches!(wrong.probe().await, Err(OriginError::NotSignedIn(_))));
-    let right = server.origin(SECRET_KEY);
-    let query = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=client&X-Amz-Date=1\
-        &X-Amz-Expires=1&X-Amz-SignedHeaders=host&X-Amz-Signature=00";
-    let request = Request::builder().method(Method::PUT).uri(format!("/bucket?{query}"));
-    assert_eq!(send(&right, request, "").await.0, 200);
-    assert_eq!(right.probe().await, Ok(()));
 }

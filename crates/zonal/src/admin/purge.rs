@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::task::JoinHandle;
-use zonal_host::{Client, RemoveError};
+use zonal_host::{Client, RemoveError, contained};
 
 use super::Phase;
 use super::report::{is_serving, tell};
@@ -43,7 +43,9 @@ pub(super) async fn purge(
     loop {
         let room = REMOVALS_AT_ONCE - under_way.0.len();
         let next = list.by_ref().take(room);
-        under_way.0.extend(next.map(|wanted| tokio::spawn(remove(client.clone(), wanted))));
+        under_way
+            .0
+            .extend(next.map(|wanted| tokio::spawn(contained(remove(client.clone(), wanted)))));
         let Some(first) = under_way.0.front_mut() else { break };
         let Ok(line) = first.await else { return };
         under_way.0.pop_front();

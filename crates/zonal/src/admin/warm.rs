@@ -19,7 +19,7 @@ use zonal_base::Bytes as Size;
 use zonal_gateway::{Keep, Terms};
 use zonal_host::{
     Care, Client, Head, Located, ObjectName, OpenError, Opened, ReadError, ShardStats, Trust,
-    Whereabouts,
+    Whereabouts, contained,
 };
 
 use super::Phase;
@@ -139,7 +139,7 @@ impl Warmer {
                 under_way.0.push_back(match names.next().await {
                     Some(Next::Object(object, range)) => {
                         let turn = Turn { number, written: lines.clone(), room };
-                        tokio::spawn(self.clone().one(object, range, turn))
+                        tokio::spawn(contained(self.clone().one(object, range, turn)))
                     }
                     Some(Next::Prefix(listed)) => tokio::spawn(ready(Done::Prefix(listed))),
                     None => break,

@@ -31,6 +31,7 @@ use crate::greeting::{Greeting, Secret};
 use crate::home::{Home, KeysFrom, samples};
 use crate::listeners::Address;
 use crate::logging::{self, Level};
+use crate::panics;
 use crate::pins::PinsFile;
 use crate::reload::{self, Reloader};
 use crate::service_manager::{self, State};
@@ -56,6 +57,7 @@ Sizes need a unit (KiB, MiB, GiB, TiB), times too (ms, s, min, h).";
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let config = Config::load(&args.flags).map_err(Failure::request)?;
     let level = logging::start(&config.log);
+    panics::watch();
     descriptors::raise(&config);
     warn_of_less_ahead(&config);
     let writer = config.log.access.as_ref().map(Writer::start).transpose()?;
@@ -92,7 +94,7 @@ async fn serve(
     let addresses = (endpoint.socket_address(), admin_address.socket_address());
 
     let (phase, phases) = watch::channel(Phase::Starting);
-    let admin = Admin::new(phases);
+    let admin = Admin::new(config.door.clone(), phases);
     let admin_listener = admin_address.listen().and_then(TcpListener::from_std);
     let admin_listener = admin_listener.map_err(Failure::work)?;
     tokio::spawn(admin.clone().serve(admin_listener));
@@ -125,7 +127,7 @@ async fn serve(
                 let client = node.client();
                 let taken = {
                     let _unchanged = pins.hold();
-                    reload(&reloader, (&front, client), level, (&origins, &found))
+                    reload(&reloader, (&front, client, &admin), level, (&origins, &found))
                 };
                 service_manager::notify(reloaded(client, taken).await);
             }
@@ -184,6 +186,7 @@ async fn start(
         region: config.region.clone(),
         limits: config.limits,
         authorization: config.authorization,
+        would_refuse: config.would_refuse,
         access_log: access_log.cloned(),
     };
     let terms = reload::terms(config, own_keys.as_ref());
@@ -226,7 +229,7 @@ fn open_origin(spec: &OriginSpec, config: &config::Origin) -> Result<Origin, Fai
                 tracing::warn!(%endpoint, "no keys for the origin are known: requests are sent unsigned");
             }
             S3Origin::open(endpoint.clone(), region.clone(), credentials, limits)
-                .map(Origin::from)
+                .map(|origin| Origin::from(origin.with_buckets(&config.buckets)))
                 .map_err(|error| Failure::request(format!("the origin {endpoint}: {error}")))
         }
         OriginSpec::Store(store) => store
@@ -407,7 +410,7 @@ async fn reloaded(client: &Client, taken: Option<Arc<ChunkRules>>) -> State {
 /// before. What objects are to be cut into comes back, for the shards to be told.
 fn reload(
     reloader: &Reloader<'_>,
-    (front, client): (&Front, &Client),
+    (front, client, admin): (&Front, &Client, &Admin),
     level: &Level,
     (origins, found): (&Origins, &Found),
 ) -> Option<Arc<ChunkRules>> {
@@ -426,6 +429,7 @@ fn reload(
             }
             level.set(config.log.level);
             gateway.set_terms(terms);
+            admin.set_door(config.door);
             Some(config.chunks)
         }
         Err(why) => {

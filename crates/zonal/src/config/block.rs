@@ -10,9 +10,11 @@ use zonal_host::{Export, MapMemory};
 use zonal_hostdev::DeviceSpec;
 
 use super::check::{Checked, address, given, parsed, text};
+use super::door::host_names;
 use super::layers::{gathered, table};
 use super::place::placed;
 use super::{ConfigError, Log, log, variables};
+use crate::door::Door;
 
 /// The file that shows and holds every default.
 const DEFAULTS: &str = include_str!("../../../../config/block.toml");
@@ -33,6 +35,7 @@ pub(crate) struct BlockConfig {
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) connections_max: usize,
     pub(crate) admin: SocketAddr,
+    pub(crate) door: Door,
     pub(crate) log: Log,
 }
 
@@ -143,6 +146,14 @@ struct BlockAdmin {
         env = "ZONAL_BLOCK_ADMIN_LISTEN"
     )]
     listen: Option<String>,
+    /// Name under which it answers, besides IP addresses and localhost (may be given several times)
+    #[arg(
+        id = "block-admin-hosts",
+        long = "admin-host",
+        value_name = "NAME",
+        env = "ZONAL_BLOCK_ADMIN_HOSTS"
+    )]
+    hosts: Option<Vec<String>>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
@@ -200,6 +211,7 @@ fn check(file: &File) -> Checked<BlockConfig> {
         listen: if is_local { None } else { Some(address("nbd.listen", &nbd.listen)?) },
         connections_max: connections(&nbd.connections)?,
         admin: address("admin.listen", &admin.listen)?,
+        door: Door::new(host_names("admin.hosts", &admin.hosts)?, None, None),
         // What clients ask for is not logged.
         log: log::checked(&of_log.format, &of_log.level, &None)?,
     })
@@ -300,7 +312,7 @@ mod tests {
         assert_eq!((config.socket, config.listen), (None, None));
         assert_eq!((config.spare_percent, config.connections_max), (10, 64));
         let whole = toml::Table::try_from(&file).unwrap();
-        for (section, keys) in [("block", 6), ("nbd", 3), ("admin", 1), ("log", 2)] {
+        for (section, keys) in [("block", 6), ("nbd", 3), ("admin", 2), ("log", 2)] {
             assert_eq!(whole[section].as_table().map(toml::Table::len), Some(keys), "{section}");
         }
     }

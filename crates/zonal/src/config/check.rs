@@ -8,13 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zonal_base::{Bytes, Nanos};
-use zonal_gateway::{AccessRules, Authorization, Certificate, CertificateError, Domains};
+use zonal_gateway::{
+    AccessRules, Authorization, Certificate, CertificateError, Domains, WouldRefuse,
+};
 use zonal_origin::Authorities;
 use zonal_policy::Spec;
 
 use super::{
-    Config, ConfigError, Device, Key, KeyPair, Origin, OriginSpec, chunk, freshness, keep, keys,
-    log, raw, stores,
+    Config, ConfigError, Device, Key, KeyPair, Origin, OriginSpec, chunk, door, freshness, keep,
+    keys, log, raw, stores,
 };
 
 pub(super) type Checked<T> = Result<T, ConfigError>;
@@ -44,12 +46,17 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
         region: given("endpoint.region", &endpoint.region)?.to_owned(),
         domains: domains(endpoint)?,
         authorization: authorization(file)?,
+        would_refuse: would_refuse(file)?,
         keys,
         secret_key_file: Some(text(&endpoint.secret_key_file))
             .filter(|path| !path.is_empty())
             .map(PathBuf::from),
         more_keys,
-        certificate: certificate(endpoint)?,
+        certificate: certificate([
+            ("endpoint.certificate-file", &endpoint.certificate_file),
+            ("endpoint.private-key-file", &endpoint.private_key_file),
+        ])?,
+        door: door::door(&file.admin)?,
         admin: another_address("admin.listen", &file.admin.listen, listen)?,
         origins: origins(&file.origin, variable)?,
         devices: devices(&file.device)?,
@@ -195,15 +202,28 @@ fn authorization(file: &raw::File) -> Checked<Authorization> {
     }
 }
 
+fn would_refuse(file: &raw::File) -> Checked<WouldRefuse> {
+    match given("endpoint.would-refuse", &file.endpoint.would_refuse)? {
+        "refuse" => Ok(WouldRefuse::Refuse),
+        "log" => Ok(WouldRefuse::Log),
+        other => {
+            let why = format!("{other:?}: write refuse or log");
+            Err(ConfigError::new("endpoint.would-refuse", why))
+        }
+    }
+}
+
 fn domains(endpoint: &raw::Endpoint) -> Checked<Domains> {
     let mut names = endpoint.domains.iter().flatten();
     let domains = names.try_fold(Domains::default(), |domains, name| domains.with(name));
     domains.map_err(|error| ConfigError::new("endpoint.domains", error))
 }
 
-fn certificate(endpoint: &raw::Endpoint) -> Checked<Option<Certificate>> {
-    let of_chain = ("endpoint.certificate-file", text(&endpoint.certificate_file));
-    let of_key = ("endpoint.private-key-file", text(&endpoint.private_key_file));
+/// A certificate with its private key, by the keys of the configuration that name their files.
+pub(super) fn certificate(
+    files: [(&'static str, &Option<String>); 2],
+) -> Checked<Option<Certificate>> {
+    let [of_chain, of_key] = files.map(|(key, path)| (key, text(path)));
     match (of_chain.1, of_key.1) {
         ("", "") => return Ok(None),
         (_, "") => return Err(ConfigError::new(of_key.0, "is missing: a certificate is given")),

@@ -78,6 +78,9 @@ pub(crate) struct Endpoint {
     /// Who decides whether a request may have what it asks for: keys (those named here) or origin (as each request is signed)
     #[arg(long, value_name = "WHO", env = "ZONAL_ENDPOINT_AUTHORIZATION")]
     pub(crate) authorization: Option<String>,
+    /// What becomes of requests that carry what is not known: refuse, or log (handed on, for one release)
+    #[arg(long, value_name = "WHAT", env = "ZONAL_ENDPOINT_WOULD_REFUSE")]
+    pub(crate) would_refuse: Option<String>,
     /// Access key of the clients
     #[arg(long, value_name = "KEY", env = "ZONAL_ENDPOINT_ACCESS_KEY")]
     pub(crate) access_key: Option<String>,
@@ -105,6 +108,33 @@ pub(crate) struct Admin {
     /// Address of metrics, health and readiness
     #[arg(id = "admin-listen", long = "admin", value_name = "ADDR", env = "ZONAL_ADMIN_LISTEN")]
     pub(crate) listen: Option<String>,
+    /// Name under which it answers, besides IP addresses and localhost (may be given several times)
+    #[arg(id = "admin-hosts", long = "admin-host", value_name = "NAME", env = "ZONAL_ADMIN_HOSTS")]
+    pub(crate) hosts: Option<Vec<String>>,
+    /// File whose first line is the token that orders need; without it, orders are taken from this machine only
+    #[arg(
+        id = "admin-token-file",
+        long = "admin-token-file",
+        value_name = "FILE",
+        env = "ZONAL_ADMIN_TOKEN_FILE"
+    )]
+    pub(crate) token_file: Option<String>,
+    /// HTTPS: file with its certificate and those that lead to it, in PEM form
+    #[arg(
+        id = "admin-certificate-file",
+        long = "admin-certificate-file",
+        value_name = "FILE",
+        env = "ZONAL_ADMIN_CERTIFICATE_FILE"
+    )]
+    pub(crate) certificate_file: Option<String>,
+    /// HTTPS: file with the certificate's private key, in PEM form
+    #[arg(
+        id = "admin-private-key-file",
+        long = "admin-private-key-file",
+        value_name = "FILE",
+        env = "ZONAL_ADMIN_PRIVATE_KEY_FILE"
+    )]
+    pub(crate) private_key_file: Option<String>,
 }
 
 /// One origin in a file; flags change the keys of all origins.

@@ -27,7 +27,7 @@ const DEVICES: [&str; 4] = [
 ];
 
 /// A running `zonal block`.
-struct Block {
+pub(crate) struct Block {
     process: Process,
     socket: PathBuf,
     admin: SocketAddr,
@@ -35,7 +35,7 @@ struct Block {
 
 impl Block {
     #[track_caller]
-    fn start(place: &Place, words: &[&str]) -> Self {
+    pub(crate) fn start(place: &Place, words: &[&str]) -> Self {
         let socket = place.socket();
         let fixed = ["block", "--admin", "127.0.0.1:0", "--socket", socket.to_str().unwrap()];
         let words = [&fixed, words].concat();
@@ -44,7 +44,7 @@ impl Block {
         Self { process, socket, admin }
     }
 
-    fn client(&self, export: &str) -> Nbd {
+    pub(crate) fn client(&self, export: &str) -> Nbd {
         Nbd::connect(&self.socket, export).unwrap()
     }
 
@@ -59,7 +59,7 @@ impl Block {
 
     /// SIGTERM, and all is well.
     #[track_caller]
-    fn stop(self) {
+    pub(crate) fn stop(self) {
         let Self { process, socket, .. } = self;
         process.stop();
         assert!(!socket.exists(), "its socket goes with it");
@@ -72,18 +72,18 @@ impl Block {
 }
 
 /// A folder, and one with a short name for the socket.
-struct Place {
-    folder: TempDir,
+pub(crate) struct Place {
+    pub(crate) folder: TempDir,
     /// Paths of sockets are short.
     sockets: TempDir,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { folder: folder(), sockets: tempfile::tempdir().unwrap() }
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.sockets.path().join("nbd")
     }
 }

@@ -93,6 +93,11 @@ fn begin(address: SocketAddr, head: &str, body: &[u8]) -> io::Result<Begun> {
     Ok(Begun { head: Response { status, headers, body: Vec::new() }, rest })
 }
 
+/// Sends a head as it is written, without a body.
+pub(crate) fn ask(address: SocketAddr, head: &str) -> io::Result<Response> {
+    begin(address, head, &[])?.finish()
+}
+
 /// GET without a signature, of the path and query in `target`.
 pub(crate) fn get(address: SocketAddr, target: &str) -> io::Result<Response> {
     let head = format!("GET {target} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod access_log;
+mod admin;
 mod block;
 mod characterize;
 mod chunks;
@@ -18,6 +19,7 @@ mod lab;
 mod metrics;
 mod nbd;
 mod packaging;
+mod panics;
 mod pin;
 mod price;
 mod purge;

@@ -10,10 +10,10 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::harness::{DEVICE, PATIENCE, Place, Process, folder, zonal};
 
 /// A service manager that hears what one service says.
-struct ServiceManager(UnixDatagram);
+pub(crate) struct ServiceManager(UnixDatagram);
 
 impl ServiceManager {
-    fn listen(folder: &Path) -> Self {
+    pub(crate) fn listen(folder: &Path) -> Self {
         let socket = UnixDatagram::bind(folder.join("notify")).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         Self(socket)
@@ -21,14 +21,14 @@ impl ServiceManager {
 
     /// Starts a service that notifies it.
     #[track_caller]
-    fn start(&self, folder: &Path, words: &[&str], last: &str) -> Process {
+    pub(crate) fn start(&self, folder: &Path, words: &[&str], last: &str) -> Process {
         let socket = folder.join("notify");
         Process::spawn(zonal(folder).args(words).env("NOTIFY_SOCKET", socket), folder, last)
     }
 
     /// The lines of the next notification.
     #[track_caller]
-    fn hears(&self) -> Vec<String> {
+    pub(crate) fn hears(&self) -> Vec<String> {
         let mut bytes = [0; 4096];
         let length = self.0.recv(&mut bytes).expect("a notification");
         let text = String::from_utf8(bytes[..length].to_vec()).unwrap();
@@ -42,7 +42,7 @@ impl ServiceManager {
     }
 }
 
-const SERVING: [&str; 2] = ["READY=1", "STATUS=serving"];
+pub(crate) const SERVING: [&str; 2] = ["READY=1", "STATUS=serving"];
 const STOPPING: [&str; 2] = ["STOPPING=1", "STATUS=stopping"];
 
 /// CLOCK_MONOTONIC, which stands still while a machine sleeps.

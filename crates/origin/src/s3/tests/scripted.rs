@@ -10,6 +10,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig, crypto, pki_types};
 
 /// What the server does once it has read a request.
+#[derive(Clone)]
 pub(super) enum Answer {
     /// Writes this and closes the connection.
     Close(String),

@@ -1,6 +1,7 @@
 //! The admin endpoint of a block device: metrics, health, and what it did.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +19,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use zonal_base::Blocks;
 use zonal_export::Server;
-use zonal_host::{Block, BlockSettings};
+use zonal_host::{Block, BlockSettings, contained};
 
 use super::disk::Disk;
 use super::metrics;
 use crate::block_stats::{
     self, BlockStats, Connections, Device, Devices, Export, Now, Recovery, Tenant, Zones,
 };
+use crate::door::{Door, Errand, Refusal};
 use crate::metrics::OPEN_METRICS;
 
 /// Connections at once; more wait to be accepted. 16: a few probes, and whoever looks.
@@ -39,6 +41,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// What is looked at. It is on the thread of the block device.
 #[derive(Clone)]
 pub(super) struct Admin {
+    door: Rc<Door>,
     server: Server<Disk>,
     block: Rc<Block>,
     capacity: String,
@@ -46,9 +49,20 @@ pub(super) struct Admin {
 }
 
 impl Admin {
-    pub(super) fn new(server: Server<Disk>, block: Rc<Block>, settings: &BlockSettings) -> Self {
-        let capacity = settings.capacity.to_string();
-        Self { server, block, capacity, buffer: settings.buffer.as_ref().map(ToString::to_string) }
+    pub(super) fn new(
+        door: Door,
+        server: Server<Disk>,
+        block: Rc<Block>,
+        settings: &BlockSettings,
+    ) -> Self {
+        let (door, capacity) = (Rc::new(door), settings.capacity.to_string());
+        Self {
+            door,
+            server,
+            block,
+            capacity,
+            buffer: settings.buffer.as_ref().map(ToString::to_string),
+        }
     }
 
     /// Serves until it is dropped, and its connections with it.
@@ -59,8 +73,9 @@ impl Admin {
             let Ok(place) = places.clone().acquire_owned().await else { return };
             while connections.try_join_next().is_some() {}
             match listener.accept().await {
-                Ok((stream, _)) => {
-                    connections.spawn_local(self.clone().connection(stream, place));
+                Ok((stream, peer)) => {
+                    let connection = self.clone().connection((stream, peer.ip()), place);
+                    connections.spawn_local(contained(connection));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the admin endpoint cannot accept a connection");
@@ -70,9 +85,9 @@ impl Admin {
         }
     }
 
-    async fn connection(self, stream: TcpStream, _place: OwnedSemaphorePermit) {
+    async fn connection(self, (stream, peer): (TcpStream, IpAddr), _place: OwnedSemaphorePermit) {
         let service = service_fn(|request| {
-            let answer = self.respond(&request);
+            let answer = self.respond(&request, peer);
             async move { Ok::<_, Infallible>(answer) }
         });
         // Errors are the client's affair.
@@ -83,7 +98,10 @@ impl Admin {
             .await;
     }
 
-    fn respond(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    fn respond(&self, request: &Request<Incoming>, peer: IpAddr) -> Response<Full<Bytes>> {
+        if let Err(Refusal { status, why }) = self.door.check(request, (peer, Errand::Look)) {
+            return answer(status, PLAIN, format!("{why}\n"));
+        }
         if !matches!(request.method(), &Method::GET | &Method::HEAD) {
             return answer(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET\n");
         }

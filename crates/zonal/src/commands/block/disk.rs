@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use zonal_base::{Blocks, Lba};
 use zonal_export::{Extent, Piece, Promise, Volume, VolumeError};
-use zonal_host::{BlockError, BlockVolume, Durability, Run};
+use zonal_host::{BlockError, BlockVolume, Durability, Run, essential};
 
-/// An export.
+/// An export. Whatever a client asks of it is carried out by the engine, also when that panics: it is not the client's alone.
 pub(super) struct Disk(pub(super) BlockVolume);
 
 const fn durability(promise: Promise) -> Durability {
@@ -33,7 +33,7 @@ impl Volume for Disk {
     }
 
     async fn read(&self, lba: Lba, blocks: Blocks) -> Result<Vec<Piece>, VolumeError> {
-        let pieces = self.0.read(lba, blocks).await.map_err(error)?;
+        let pieces = essential(self.0.read(lba, blocks)).await.map_err(error)?;
         let piece = |piece| match piece {
             zonal_host::BlockPiece::Data(data) => Piece::Data(data.into_bytes()),
             zonal_host::BlockPiece::Zeros(blocks) => Piece::Zeros(blocks.bytes().0),
@@ -42,15 +42,15 @@ impl Volume for Disk {
     }
 
     async fn write(&self, lba: Lba, data: Bytes, promise: Promise) -> Result<(), VolumeError> {
-        self.0.write(lba, data.into(), durability(promise)).await.map_err(error)
+        essential(self.0.write(lba, data.into(), durability(promise))).await.map_err(error)
     }
 
     async fn clear(&self, lba: Lba, blocks: Blocks, promise: Promise) -> Result<(), VolumeError> {
-        self.0.trim(lba, blocks, durability(promise)).await.map_err(error)
+        essential(self.0.trim(lba, blocks, durability(promise))).await.map_err(error)
     }
 
     async fn flush(&self) -> Result<(), VolumeError> {
-        self.0.flush().await.map_err(error)
+        essential(self.0.flush()).await.map_err(error)
     }
 
     async fn status(
@@ -59,7 +59,7 @@ impl Volume for Disk {
         blocks: Blocks,
         extents_max: usize,
     ) -> Result<Vec<Extent>, VolumeError> {
-        let runs = self.0.status(lba, blocks, extents_max).await.map_err(error)?;
+        let runs = essential(self.0.status(lba, blocks, extents_max)).await.map_err(error)?;
         let extent =
             |Run { blocks, is_mapped }| Extent { length: blocks.bytes(), is_stored: is_mapped };
         Ok(runs.into_iter().map(extent).collect())

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet, spawn_local};
 use zonal_export::{Export, Listener, Server};
-use zonal_host::{Block, BlockMode, BlockSettings};
+use zonal_host::{Block, BlockMode, BlockSettings, contained};
 
 use super::admin::Admin;
 use super::disk::Disk;
@@ -26,12 +26,14 @@ use crate::home::Home;
 use crate::listeners::Address;
 use crate::local_socket::LocalSocket;
 use crate::logging;
+use crate::panics;
 use crate::service_manager::{self, State};
 use crate::signals::Signals;
 
 pub(super) fn run(flags: &BlockFlags, mode: BlockMode) -> Result<(), Failure> {
     let config = BlockConfig::load(flags).map_err(Failure::request)?;
     logging::start(&config.log);
+    panics::watch();
     LocalSet::new().block_on(&crate::commands::runtime()?, serve(&config, mode))
 }
 
@@ -52,9 +54,10 @@ async fn serve(config: &BlockConfig, mode: BlockMode) -> Result<(), Failure> {
     if let Some(home) = &mut home {
         home.keep();
     }
-    let server = Server::new(exports(&block), config.connections_max);
+    let server = Server::new(exports(&block), config.connections_max)
+        .wrapping_connections(|connection| Box::pin(contained(connection)));
     let block = Rc::new(block);
-    let admin = Admin::new(server.clone(), block.clone(), &settings);
+    let admin = Admin::new(config.door.clone(), server.clone(), block.clone(), &settings);
     let admin_listener = admin_address.listen().and_then(tokio::net::TcpListener::from_std);
     let admin = spawn_local(admin.serve(admin_listener.map_err(Failure::work)?));
 

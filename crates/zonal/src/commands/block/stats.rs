@@ -26,7 +26,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let stats: BlockStats = crate::commands::runtime()?.block_on(async {
-        let endpoint = Endpoint { admin: args.admin.clone() };
+        let endpoint = Endpoint::at(args.admin.clone());
         let body = endpoint.ask(Method::GET, block_stats::PATH, String::new()).await?;
         ask::document(body).await
     })?;

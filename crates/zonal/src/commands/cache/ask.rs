@@ -1,28 +1,55 @@
 //! Asks the admin endpoint of a running Zonal: one request, and an answer that is whole or comes line by line.
 
+use std::fmt::Display;
 use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::HOST;
+use http::header::{AUTHORIZATION, HOST};
+use http::uri::Scheme;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use zonal_origin::Authorities;
 
 use crate::failure::Failure;
 
 /// Who is asked.
 #[derive(Debug, clap::Args)]
 pub(in crate::commands) struct Endpoint {
-    /// The admin endpoint of the Zonal that is meant
+    /// The admin endpoint of the Zonal that is meant: HOST:PORT, or https://HOST:PORT
     #[arg(long, value_name = "ADDR", env = "ZONAL_ADMIN_LISTEN", default_value = "127.0.0.1:9090")]
-    pub(in crate::commands) admin: String,
+    admin: String,
+    /// File whose first line is the token that orders need there
+    #[arg(long, value_name = "FILE", env = "ZONAL_ADMIN_TOKEN_FILE")]
+    admin_token_file: Option<PathBuf>,
+    /// Over HTTPS: the certificates of those who may have signed its certificate, in PEM form [without it: those of the system]
+    #[arg(long, value_name = "FILE", env = "ZONAL_ADMIN_CA_FILE")]
+    admin_ca_file: Option<PathBuf>,
+}
+
+/// Where an endpoint is.
+struct Place<'a> {
+    is_https: bool,
+    address: &'a str,
 }
 
 impl Endpoint {
+    /// One that is asked for nothing but what anybody may see.
+    pub(in crate::commands) const fn at(admin: String) -> Self {
+        Self { admin, admin_token_file: None, admin_ca_file: None }
+    }
+
     /// The answer when it is good.
     pub(in crate::commands) async fn ask(
         &self,
@@ -53,23 +80,87 @@ impl Endpoint {
         path: &str,
         body: String,
     ) -> Result<Response<Incoming>, Failure> {
-        let admin = &self.admin;
-        let stream = TcpStream::connect(admin).await.map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidInput => {
-                Failure::request(format!("--admin {admin:?}: write HOST:PORT"))
-            }
-            _ => Failure::work(format!(
-                "cannot reach the admin endpoint at {admin}: {error}: is it up, and is that its --admin (admin.listen)?"
+        let mut request = Request::builder().method(method).uri(path);
+        let Place { is_https, address } = self.place();
+        if let Some(file) = &self.admin_token_file {
+            let read = std::fs::read_to_string(file);
+            let read =
+                read.map_err(|error| Failure::request(format!("{}: {error}", file.display())))?;
+            let token = read.lines().next().unwrap_or_default().trim();
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let request = request.header(HOST, address).body(Full::new(Bytes::from(body)));
+        let request = request.map_err(Failure::request)?;
+        let stream = TcpStream::connect(address).await.map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => Failure::request(format!(
+                "--admin {:?}: write HOST:PORT, or https://HOST:PORT",
+                self.admin
             )),
+            _ => self.unreachable(error),
         })?;
-        let broken = |error| Failure::work(format!("the admin endpoint at {admin}: {error}"));
+        match is_https {
+            true => self.exchange(self.shake_hands(address, stream).await?, request).await,
+            false => self.exchange(stream, request).await,
+        }
+    }
+
+    fn place(&self) -> Place<'_> {
+        let (is_https, address) = match self.admin.split_once("://") {
+            Some(("https", address)) => (true, address),
+            Some(("http", address)) => (false, address),
+            _ => (false, &*self.admin),
+        };
+        Place { is_https, address: address.trim_end_matches('/') }
+    }
+
+    fn unreachable(&self, error: impl Display) -> Failure {
+        let admin = &self.admin;
+        Failure::work(format!(
+            "cannot reach the admin endpoint at {admin}: {error}: is it up, and is that its --admin (admin.listen)?"
+        ))
+    }
+
+    async fn shake_hands(
+        &self,
+        address: &str,
+        stream: TcpStream,
+    ) -> Result<TlsStream<TcpStream>, Failure> {
+        let authorities = match &self.admin_ca_file {
+            Some(file) => Some(authorities(file)?),
+            None => None,
+        };
+        let roots = zonal_origin::roots_for(&Scheme::HTTPS, authorities.as_ref());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("the provider supports TLS 1.2 and 1.3")
+            .with_root_certificates(roots.map_err(Failure::work)?)
+            .with_no_client_auth();
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let name = ServerName::try_from(host.to_owned()).map_err(Failure::request)?;
+        let shaken = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+        shaken.map_err(|error| self.unreachable(error))
+    }
+
+    async fn exchange(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, Failure> {
+        let broken =
+            |error| Failure::work(format!("the admin endpoint at {}: {error}", self.admin));
         let handshake = http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = handshake.map_err(broken)?;
         tokio::spawn(connection);
-        let request = Request::builder().method(method).uri(path).header(HOST, admin);
-        let request = request.body(Full::new(Bytes::from(body))).map_err(Failure::request)?;
         sender.send_request(request).await.map_err(broken)
     }
+}
+
+fn authorities(file: &Path) -> Result<Authorities, Failure> {
+    let why = |error: &dyn Display| Failure::request(format!("{}: {error}", file.display()));
+    let pem = std::fs::read(file).map_err(|error| why(&error))?;
+    Authorities::from_pem(&pem).map_err(|error| why(&error))
 }
 
 /// All of a document.

@@ -10,7 +10,7 @@ fn a_file_that_cannot_be_meant_is_refused_with_its_line() {
     check_file(
         "\n[endpoint]\nlisten = '127.0.0.1:1'\nport = 2\n",
         "FILE: line 4: unknown field `port`, expected one of `listen`, `region`, `domains`, \
-         `authorization`, `access-key`, `secret-key`, `secret-key-file`, `keys-file`, `certificate-file`, `private-key-file`",
+         `authorization`, `would-refuse`, `access-key`, `secret-key`, `secret-key-file`, `keys-file`, `certificate-file`, `private-key-file`",
     );
     check_file(
         "[endpoints]\n",

@@ -1,0 +1,278 @@
+//! Which operation of S3 a request is, and what that means: read from one [table].
+//!
+//! 1. [`ApiOperation::of`] finds the operation by method, what the path names, and the parameters that select it.
+//! 2. [`ApiOperation::judge`] refuses what it may not carry, and says what its parameters and headers need besides.
+//! 3. [`ApiOperation::rewrite`] writes down anew what is handed on: nothing that was not judged gets through.
+//!
+//! Names fall into three lists. What the operation may carry is written anew. What has a vendor's prefix and is not
+//! among it could mean something to the origin, and is refused. Anything else is dropped.
+
+mod fields;
+mod names;
+mod page;
+mod row;
+mod table;
+
+pub(crate) use names::is_vendors;
+pub(crate) use row::{ApiOperation, Cached, Found, Handling, Invalidates, Need};
+
+use std::borrow::Cow;
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use zonal_origin::sigv4::encode_query_value;
+use zonal_origin::{Query, named_by_connection};
+
+use self::names::{
+    LISTS, hoisted, is_checksum, is_metadata, is_of_signature, is_order_in_metadata,
+    may_decide_a_read,
+};
+use self::row::{Field, Kind, Level, Verb};
+use crate::copy_source::{BadCopySource, CopySource};
+use crate::error::S3Error;
+use crate::target::Target;
+
+/// What a request says beyond its operation.
+#[derive(Debug, Default)]
+pub(crate) struct Judged {
+    /// What its headers need besides.
+    pub(crate) needs: Vec<Need>,
+    /// What it copies.
+    pub(crate) source: Option<Box<CopySource>>,
+    /// What it copies cannot be read. It is refused when its key may write.
+    pub(crate) bad_source: Option<BadCopySource>,
+}
+
+/// What is handed on of a request's query and headers.
+#[derive(Debug)]
+pub(crate) struct Rewritten {
+    /// Encoded, without a `?`; empty when there is none.
+    pub(crate) query: String,
+    pub(crate) headers: HeaderMap,
+}
+
+impl ApiOperation {
+    /// All that there are.
+    #[cfg(test)]
+    pub(crate) fn all() -> &'static [Self] {
+        table::TABLE
+    }
+
+    /// Finds the operation; `None`: S3 has none like that, or it came after this was written.
+    pub(crate) fn of(
+        method: &str,
+        target: &Target<'_>,
+        query: &Query<'_>,
+        headers: &HeaderMap,
+    ) -> Option<&'static Self> {
+        let method = Verb::of(method)?;
+        let level = Level::of(target);
+        let mut copies = None;
+        let mut is_copy = || *copies.get_or_insert_with(|| has_copy_source(query, headers));
+        let mut found: Option<&'static Self> = None;
+        for row in table::rows(method, level) {
+            let is_more = found.is_none_or(|found| {
+                found.selectors.len() < row.selectors.len() || (row.is_copy && !found.is_copy)
+            });
+            // Most rows are for parameters that are not there.
+            if is_more
+                && row.selectors.iter().all(|name| query.has(name))
+                && (!row.is_copy || is_copy())
+            {
+                found = Some(row);
+            }
+        }
+        found
+    }
+
+    /// Whether S3 has the method at all.
+    pub(crate) fn has_method(method: &str) -> bool {
+        Verb::of(method).is_some()
+    }
+
+    /// The same operation that may carry anything. What names objects is read as strictly as before.
+    pub(crate) fn loosened(&self) -> Self {
+        Self { headers: fields::ANY_HEADER, parameters: &["*"], ..self.clone() }
+    }
+
+    /// An operation that is not known; `None`: not even its method is.
+    pub(crate) fn unknown(method: &str, target: &Target<'_>) -> Option<Self> {
+        let method = Verb::of(method)?;
+        let row = table::UNKNOWN
+            .iter()
+            .find(|row| row.level == Level::of(target) && row.is_read() == method.is_read())?;
+        Some(Self { method, ..row.clone() })
+    }
+
+    const fn is_read(&self) -> bool {
+        self.method.is_read()
+    }
+
+    fn field(&self, name: &str) -> Option<&'static Field> {
+        // What each request has comes first.
+        let own = self.headers.iter().copied().flatten();
+        fields::COMMON.iter().chain(own).find(|field| field.fits(name))
+    }
+
+    /// Refuses what the operation may not carry.
+    ///
+    /// # Errors
+    /// As S3 has them: 501 for what could mean something that is not known here, 400 for what can be read in two ways.
+    pub(crate) fn judge(&self, query: &Query<'_>, headers: &HeaderMap) -> Result<Judged, S3Error> {
+        let mut judged = Judged::default();
+        for (name, value) in headers {
+            // Most headers of a read are none of those that decide: `host`, `authorization`, `accept`.
+            if self.is_read() && !may_decide_a_read(name.as_str()) {
+                continue;
+            }
+            self.judge_header(name.as_str(), value.as_bytes(), &mut judged)?;
+        }
+        self.must_be_said_once(headers)?;
+        for (place, (name, value)) in query.iter().enumerate() {
+            if let Some(header) = hoisted(name) {
+                let again = HeaderName::from_bytes(header.as_bytes()).ok();
+                let again = again.as_ref().and_then(|name| headers.get(name));
+                if again.is_some_and(|again| again.as_bytes() != value.as_bytes()) {
+                    return Err(S3Error::said_twice(name));
+                }
+                self.judge_header(&header, value.as_bytes(), &mut judged)?;
+            } else if is_of_signature(name) {
+                continue;
+            } else if !self.may_carry(name) {
+                self.judge_unknown(name, value)?;
+                continue;
+            }
+            // Which of two an origin takes is not known.
+            let is_same = |other: &str| match hoisted(name) {
+                Some(header) => hoisted(other).is_some_and(|other| other == header),
+                None => other == name,
+            };
+            if query.iter().take(place).any(|(other, _)| is_same(other)) {
+                return Err(S3Error::said_twice(name));
+            }
+        }
+        Ok(judged)
+    }
+
+    fn may_carry(&self, parameter: &str) -> bool {
+        let known = self.selectors.iter().chain(self.parameters);
+        known.into_iter().any(|known| *known == parameter || *known == "*")
+    }
+
+    fn judge_header(&self, name: &str, value: &[u8], judged: &mut Judged) -> Result<(), S3Error> {
+        let Some(field) = self.field(name) else {
+            return if is_metadata(name) || !is_vendors(name) {
+                Ok(())
+            } else {
+                Err(S3Error::unknown_name(name))
+            };
+        };
+        match field.kind {
+            Kind::Metadata if is_order_in_metadata(name) => {
+                return Err(S3Error::unknown_name(name));
+            }
+            Kind::Trailer if !is_checksum(value) => return Err(S3Error::bad_trailer()),
+            Kind::CopySource => {
+                let text = str::from_utf8(value).map_err(|_| BadCopySource::Encoding);
+                match text.and_then(CopySource::parse) {
+                    Ok(source) => judged.source = Some(source.into()),
+                    Err(bad) => judged.bad_source = Some(bad),
+                }
+                judged.needs.push(Need::ReadSource);
+            }
+            _ => {}
+        }
+        judged.needs.extend(field.needs(str::from_utf8(value).unwrap_or_default()));
+        Ok(())
+    }
+
+    /// A parameter that the operation does not have. One without a value is the name of an operation that is not known;
+    /// so is any with a write, for it would do something else than its client wants.
+    fn judge_unknown(&self, name: &str, value: &str) -> Result<(), S3Error> {
+        let selects = || table::TABLE.iter().any(|row| row.selectors.contains(&name));
+        if !self.is_read() || value.is_empty() || is_vendors(name) || selects() {
+            Err(S3Error::unknown_name(name))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Of what decides, or could be read in two ways, there is one.
+    fn must_be_said_once(&self, headers: &HeaderMap) -> Result<(), S3Error> {
+        if headers.keys_len() == headers.len() {
+            return Ok(());
+        }
+        let is_list = |name: &str| LISTS.contains(&name) || is_metadata(name);
+        let twice = headers.keys().map(HeaderName::as_str).find(|name| {
+            self.field(name).is_some()
+                && !is_list(name)
+                && headers.get_all(*name).iter().count() > 1
+        });
+        twice.map_or(Ok(()), |name| Err(S3Error::said_twice(name)))
+    }
+
+    /// What is handed on.
+    ///
+    /// Requires: it was [judged](Self::judge).
+    pub(crate) fn rewrite(
+        &self,
+        query: &Query<'_>,
+        headers: &HeaderMap,
+        source: Option<&CopySource>,
+    ) -> Rewritten {
+        let mut rewritten = Rewritten { query: String::new(), headers: HeaderMap::new() };
+        let hop_by_hop: Vec<String> =
+            named_by_connection(headers).map(str::to_ascii_lowercase).collect();
+        for name in headers.keys().filter(|name| !hop_by_hop.iter().any(|hop| hop == name.as_str()))
+        {
+            let values = headers.get_all(name).iter().map(HeaderValue::as_bytes);
+            self.carry(name, &values.collect::<Vec<_>>().join(&b","[..]), source, &mut rewritten);
+        }
+        for (name, value) in query.iter() {
+            if let Some(header) = hoisted(name) {
+                if let Ok(header) = HeaderName::from_bytes(header.as_bytes()) {
+                    self.carry(&header, value.as_bytes(), source, &mut rewritten);
+                }
+            } else if self.may_carry(name) {
+                push_parameter(&mut rewritten.query, name, value);
+            }
+        }
+        rewritten
+    }
+
+    fn carry(
+        &self,
+        name: &HeaderName,
+        value: &[u8],
+        source: Option<&CopySource>,
+        rewritten: &mut Rewritten,
+    ) {
+        let value = match (self.field(name.as_str()).map(|field| field.kind), source) {
+            (None | Some(Kind::Dropped), _) | (Some(Kind::CopySource), None) => return,
+            (Some(Kind::CopySource), Some(source)) => Cow::Owned(source.to_header().into_bytes()),
+            _ => Cow::Borrowed(value),
+        };
+        // What came as a header can go as one; what came in a query was judged as text.
+        if let Ok(value) = HeaderValue::from_bytes(&value) {
+            rewritten.headers.insert(name, value);
+        }
+    }
+}
+
+fn has_copy_source(query: &Query<'_>, headers: &HeaderMap) -> bool {
+    headers.contains_key("x-amz-copy-source")
+        || query.iter().any(|(name, _)| name.eq_ignore_ascii_case("x-amz-copy-source"))
+}
+
+fn push_parameter(query: &mut String, name: &str, value: &str) {
+    if !query.is_empty() {
+        query.push('&');
+    }
+    query.push_str(&encode_query_value(name));
+    if !value.is_empty() {
+        query.push('=');
+        query.push_str(&encode_query_value(value));
+    }
+}
+
+#[cfg(test)]
+mod tests;

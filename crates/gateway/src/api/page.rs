@@ -1,0 +1,153 @@
+//! `docs/s3-operations.md`, which is the table as people read it.
+
+#![cfg(test)]
+
+use std::fmt::Write;
+
+use super::names::VENDORS;
+use super::row::{Field, Kind, Level};
+use super::{ApiOperation, Cached, Invalidates, Need, fields};
+
+const HEAD: &str = "\
+# The operations of S3 that are served
+
+This page is made from the table in `crates/gateway/src/api/table.rs`, which authorization, invalidation and forwarding follow; a test
+holds the two together.
+
+With `endpoint.authorization = \"keys\"` Zonal lends its own identity at the origin to whoever holds one of its keys. So a request is
+parsed, judged and written anew; the origin gets what was judged and nothing else.
+
+- An operation that is not in the table is answered `501 NotImplemented`, after authentication. So is a parameter that an operation does
+  not have, when it has no value, or when the operation is no read: it may be the name of another operation.
+- Headers and parameters of the operation are written anew. Values that decide nothing here are not looked at: the origin judges them.
+- A name with a vendor's prefix that is not the operation's is answered `501 NotImplemented`, after authentication.
+- Anything else is dropped, names with underscores among it.
+- What decides and is there twice, or as a header and as a parameter with two values, is answered `400 InvalidRequest`.
+- `x-amz-meta-*` is the client's own, but for `x-amz-meta-snowball-*`, `x-amz-meta-minio-*` and `x-amz-meta-x-minio-*`, which are orders
+  to some origins and refused.
+- A request with an `uploadId` is handed on when the origin lists that upload under the object's name: to some origins the id is the
+  name of an object. Who may read and write everything is not asked for that.
+- `x-amz-trailer` announces a checksum, or nothing: to some origins another trailer is a header of the request.
+- A presigned URL may carry headers as parameters; they are handed on as headers, and judged as such.
+
+";
+
+/// What one need is called.
+const fn need(need: Need) -> &'static str {
+    match need {
+        Need::ReadObject => "read the object",
+        Need::WriteObject => "write the object",
+        Need::ReadSource => "read the source",
+        Need::ListPrefix => "read all below the prefix",
+        Need::SomeOfBucket => "anything in the bucket",
+        Need::ReadBucket => "read the whole bucket",
+        Need::WriteBucket => "write the whole bucket",
+        Need::AllOfBucket => "read and write the whole bucket",
+        Need::Anything => "anything anywhere",
+        Need::Everything => "read and write every bucket",
+        Need::NamedInBody => {
+            "write each object that is named; read it as well where a version, an ETag, a date or a size is named"
+        }
+        Need::Rename => "read and write, the same everywhere",
+    }
+}
+
+const fn invalidates(invalidates: Invalidates) -> &'static str {
+    match invalidates {
+        Invalidates::Nothing => "",
+        Invalidates::Object => "the object",
+        Invalidates::ObjectAndUpload => "the object, and one that is called as the upload",
+        Invalidates::Upload => "an object that is called as the upload",
+        Invalidates::ObjectAndRenamed => "the object and its source",
+        Invalidates::Bucket => "the bucket",
+        Invalidates::NamedInBody => "the objects that are named",
+    }
+}
+
+fn request(operation: &ApiOperation) -> String {
+    let path = match operation.level {
+        Level::Service => "/",
+        Level::Bucket => "/BUCKET",
+        Level::Object => "/BUCKET/KEY",
+    };
+    let mut text = format!("`{} {path}", operation.method.name());
+    for (n, selector) in operation.selectors.iter().enumerate() {
+        text.push(if n == 0 { '?' } else { '&' });
+        text.push_str(selector);
+    }
+    text.push('`');
+    if operation.is_copy {
+        text.push_str(" with `x-amz-copy-source`");
+    }
+    text
+}
+
+/// Where a header of an operation needs more than the operation.
+fn more(operation: &ApiOperation) -> String {
+    let of = |kind: Kind| -> Vec<String> {
+        let fields = operation.headers.iter().copied().flatten();
+        fields.filter(|field| field.kind == kind).map(|field| format!("`{}`", field.name)).collect()
+    };
+    let rows = [
+        (Kind::CopySource, "read the source"),
+        (Kind::Probing, "read the object as well"),
+        (Kind::Governing, "the whole bucket"),
+        (Kind::Acl, "the whole bucket, unless `private` or for the bucket's owner"),
+    ];
+    let told = rows.into_iter().filter_map(|(kind, needs)| {
+        let names = of(kind);
+        (!names.is_empty()).then(|| format!("{}: {needs}", names.join(", ")))
+    });
+    told.collect::<Vec<_>>().join("; ")
+}
+
+fn names(fields: &[Field]) -> String {
+    fields.iter().map(|field| format!("`{}`", field.name)).collect::<Vec<_>>().join(" ")
+}
+
+pub(super) fn page() -> String {
+    let mut page = HEAD.to_owned();
+    let vendors = VENDORS.map(|prefix| format!("`{prefix}*`")).join(", ");
+    writeln!(
+        page,
+        "Vendors' prefixes: {vendors}. Any operation may carry {}.\n",
+        names(fields::COMMON)
+    )
+    .expect("text can be written");
+    page.push_str("| operation | request | a key needs to | invalidates | the cache answers |\n");
+    page.push_str("| --- | --- | --- | --- | --- |\n");
+    for operation in ApiOperation::all() {
+        let of_copy = operation.is_copy.then_some(&Need::ReadSource);
+        let needs: Vec<_> = operation.needs.iter().chain(of_copy).map(|it| need(*it)).collect();
+        let answers = if operation.cached == Cached::Answers { "yes" } else { "" };
+        writeln!(
+            page,
+            "| {} | {} | {} | {} | {answers} |",
+            operation.name,
+            request(operation),
+            needs.join(", "),
+            invalidates(operation.invalidates),
+        )
+        .expect("text can be written");
+    }
+    page.push_str("\n## Parameters and headers\n\n");
+    page.push_str("| operation | parameters | headers | headers that need more |\n| --- | --- | --- | --- |\n");
+    for operation in ApiOperation::all() {
+        let parameters: Vec<_> =
+            operation.parameters.iter().map(|name| format!("`{name}`")).collect();
+        let headers: Vec<_> = operation.headers.iter().map(|group| names(group)).collect();
+        if parameters.is_empty() && headers.is_empty() {
+            continue;
+        }
+        let name = operation.name;
+        writeln!(
+            page,
+            "| {name} | {} | {} | {} |",
+            parameters.join(" "),
+            headers.join(" "),
+            more(operation)
+        )
+        .expect("text can be written");
+    }
+    page
+}

@@ -1,0 +1,79 @@
+//! What a request asks for: the bucket in its host or path, the key, the query, the operation.
+
+use http::Uri;
+use http::request::Parts;
+use zonal_host::ObjectName;
+use zonal_origin::Query;
+use zonal_origin::sigv4::encode_path;
+
+use crate::api::{ApiOperation, Judged};
+use crate::domains::Domains;
+use crate::error::S3Error;
+use crate::operation::Operation;
+use crate::target::{BadTarget, Target};
+
+/// What a request asks for.
+pub(crate) struct Asked<'a> {
+    /// `None`: it is no operation that is known.
+    pub(crate) api: Option<&'static ApiOperation>,
+    pub(crate) target: Target<'a>,
+    pub(crate) query: Query<'a>,
+    /// As the client wrote it: in virtual-hosted style all of it is a key.
+    pub(crate) path: &'a str,
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn of(domains: &Domains, uri: &'a Uri, request: &Parts) -> Result<Self, S3Error> {
+        let query = Query::parse(uri.query()).map_err(|_| S3Error::invalid_uri())?;
+        let path = uri.path();
+        let target = match domains.bucket_of(request)? {
+            None => Target::parse(path),
+            Some(bucket) => Target::within(bucket, path),
+        };
+        let target = target.map_err(|bad| match bad {
+            BadTarget::Uri => S3Error::invalid_uri(),
+            BadTarget::BucketName => S3Error::invalid_bucket_name(),
+        })?;
+        let api = ApiOperation::of(request.method.as_str(), &target, &query, &request.headers);
+        Ok(Self { api, target, query, path })
+    }
+
+    /// Under which name it is counted.
+    pub(crate) fn operation(&self) -> Operation {
+        self.api.map_or(Operation::Other, |api| api.counted)
+    }
+
+    /// The request as it is handed on: the bucket and the key in its path, and of its query and headers what was judged.
+    /// Its signature does not fit any more.
+    pub(crate) fn rewritten(
+        &self,
+        api: &ApiOperation,
+        judged: &Judged,
+        mut request: Parts,
+    ) -> Parts {
+        let rewritten = api.rewrite(&self.query, &request.headers, judged.source.as_deref());
+        let mut uri = String::from("/");
+        if let Target::Object { bucket, .. } | Target::Bucket(bucket) = &self.target {
+            uri.push_str(bucket);
+        }
+        if let Target::Object { key, .. } = &self.target {
+            uri.push('/');
+            uri.push_str(&encode_path(key));
+        }
+        if !rewritten.query.is_empty() {
+            uri.push('?');
+            uri.push_str(&rewritten.query);
+        }
+        request.uri = uri.parse().expect("what is encoded is legal in a path and a query");
+        request.headers = rewritten.headers;
+        request
+    }
+
+    /// The object that is asked for, if it is one.
+    pub(crate) fn object(&self) -> Option<ObjectName> {
+        match &self.target {
+            Target::Object { bucket, key } => Some(ObjectName::new(bucket, key)),
+            Target::Bucket(_) | Target::Service => None,
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What a copy reads: parsed strictly, and written anew in one form.
+//!
+//! S3 takes `BUCKET/KEY` and `/BUCKET/KEY`, percent-encoded, with `?versionId=V` behind it. Origins take more: a URL with
+//! a host, a fragment, two slashes. What one of them could read in another way than we do is refused.
+
+use zonal_host::ObjectName;
+use zonal_origin::Query;
+use zonal_origin::sigv4::{decode_path, encode_path, encode_query_value};
+
+use crate::target::is_bucket_name;
+
+/// An object, or one version of it, that is copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CopySource {
+    pub(crate) object: ObjectName,
+    version: Option<String>,
+}
+
+/// Why a text is no [`CopySource`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BadCopySource {
+    /// It cannot be decoded.
+    Encoding,
+    /// What should be a bucket cannot be one.
+    Bucket,
+    /// It names no object.
+    Object,
+    /// It could be taken for another.
+    Form,
+}
+
+impl CopySource {
+    pub(crate) fn parse(text: &str) -> Result<Self, BadCopySource> {
+        // A key has its own `?` encoded; the first that is not begins the version.
+        let (path, query) = match text.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (text, None),
+        };
+        // Some decode the whole before they cut it: then an encoded slash cuts as any other, which it does here as well.
+        let path = decode_path(path).ok_or(BadCopySource::Encoding)?;
+        let path = path.strip_prefix('/').unwrap_or(&path);
+        let (bucket, key) = path.split_once('/').unwrap_or((path, ""));
+        if !is_bucket_name(bucket) {
+            return Err(BadCopySource::Bucket);
+        }
+        if key.is_empty() {
+            return Err(BadCopySource::Object);
+        }
+        if key.chars().any(char::is_control) {
+            return Err(BadCopySource::Form);
+        }
+        let version = match query {
+            None => None,
+            Some(query) => Some(version_of(query).ok_or(BadCopySource::Form)?),
+        };
+        Ok(Self { object: ObjectName::new(bucket, key), version })
+    }
+
+    /// All that an origin may read: some decode the whole before they cut it, and find a version in a key.
+    pub(crate) fn readings(&self) -> impl Iterator<Item = ObjectName> {
+        let cut = self.object.key().split_once("?versionId=");
+        let cut = cut.map(|(key, _)| ObjectName::new(self.object.bucket(), key));
+        cut.into_iter().chain([self.object.clone()])
+    }
+
+    /// The one form in which it is handed on.
+    pub(crate) fn to_header(&self) -> String {
+        let mut header = format!("{}/{}", self.object.bucket(), encode_path(self.object.key()));
+        if let Some(version) = &self.version {
+            header.push_str("?versionId=");
+            header.push_str(&encode_query_value(version));
+        }
+        header
+    }
+}
+
+/// The version, which is the only thing that may be asked for.
+fn version_of(query: &str) -> Option<String> {
+    let query = Query::parse(Some(query)).ok()?;
+    let mut pairs = query.iter();
+    let version = pairs.next().filter(|(name, value)| *name == "versionId" && !value.is_empty());
+    let (_, version) = version.filter(|_| pairs.next().is_none())?;
+    Some(version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: Option<(&str, &str, &str)>) {
+        let source = CopySource::parse(text).ok();
+        let got = source.as_ref().map(|source| (source.object.bucket(), source.object.key()));
+        assert_eq!(got, expected.map(|(bucket, key, _)| (bucket, key)), "{text:?}");
+        let header = source.map(|source| source.to_header());
+        assert_eq!(header.as_deref(), expected.map(|(_, _, header)| header), "{text:?}");
+    }
+
+    #[test]
+    fn a_source_is_a_bucket_and_a_key_and_perhaps_a_version() {
+        check("lake/a", Some(("lake", "a", "lake/a")));
+        check("/lake/a/b", Some(("lake", "a/b", "lake/a/b")));
+        check("lake/a%20b+c%3F", Some(("lake", "a b+c?", "lake/a%20b%2Bc%3F")));
+        check("lake/a b", Some(("lake", "a b", "lake/a%20b")));
+        check("%2Flake%2Fa", Some(("lake", "a", "lake/a")));
+        check("lake%2Fa", Some(("lake", "a", "lake/a")));
+        check("lake//a", Some(("lake", "/a", "lake//a")));
+        check("lake/a?versionId=7", Some(("lake", "a", "lake/a?versionId=7")));
+        check("lake/a#b", Some(("lake", "a#b", "lake/a%23b")));
+        check("lake/a%3FversionId=7", Some(("lake", "a?versionId=7", "lake/a%3FversionId%3D7")));
+        check("lake/a:b@c", Some(("lake", "a:b@c", "lake/a%3Ab%40c")));
+    }
+
+    #[test]
+    fn what_an_origin_could_read_in_another_way_is_refused() {
+        for text in [
+            "",
+            "/",
+            "lake",
+            "lake/",
+            "//lake/private/a",
+            "//lake:80/private/a",
+            "//user@lake/private/a",
+            "x:/private/a",
+            "http://lake/private/a",
+            "lake:80/a",
+            "arn:aws:s3:us-east-1:1:accesspoint/p/object/a",
+            " lake/a",
+            "\\lake\\a",
+            "../lake/a",
+            "lake/a?",
+            "lake/a?versionId",
+            "lake/a?versionId=",
+            "lake/a?versionid=7",
+            "lake/a?versionId=7&versionId=8",
+            "lake/a?versionId=7&x=1",
+            "lake/a?b?versionId=7",
+            "lake/%zz",
+            "lake/%FF",
+            "lake/a%00",
+            "lake/a%0Ab",
+        ] {
+            check(text, None);
+        }
+    }
+
+    #[test]
+    fn a_version_may_be_found_in_a_key() {
+        let keys = |text| {
+            let source = CopySource::parse(text).unwrap();
+            source.readings().map(|object| object.key().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(keys("lake/a?versionId=7"), ["a"]);
+        assert_eq!(keys("lake/a%3FversionId=7"), ["a", "a?versionId=7"]);
+        assert_eq!(
+            keys("lake/a%3fversionId%3D7%3FversionId=8"),
+            ["a", "a?versionId=7?versionId=8"]
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        for (text, bad) in [
+            ("lake/%zz", BadCopySource::Encoding),
+            ("", BadCopySource::Bucket),
+            ("my-buc@k&()t/a", BadCopySource::Bucket),
+            ("lake:80/a", BadCopySource::Bucket),
+            ("lake", BadCopySource::Object),
+            ("/lake/", BadCopySource::Object),
+            ("lake/a?", BadCopySource::Form),
+        ] {
+            assert_eq!(CopySource::parse(text), Err(bad), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_as_the_same(text in "(/|lake|a|%2F|%3F|\\?versionId=|[a-z:@#?%+&=. ]|\\PC){0,12}") {
+            if let Ok(source) = CopySource::parse(&text) {
+                prop_assert_eq!(CopySource::parse(&source.to_header()), Ok(source));
+            }
+        }
+    }
+}

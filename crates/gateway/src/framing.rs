@@ -1,0 +1,52 @@
+//! Where the body of a request ends must be said in one way: whoever stands between the client and us may take the other,
+//! and take a part of a body for the next request.
+
+use http::header::{HeaderMap, TRANSFER_ENCODING};
+
+use crate::error::S3Error;
+use crate::socket::StatedLength;
+
+/// What may come after a request on its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    Others,
+    /// Nothing that is looked at: how this one was framed could not be seen.
+    Nothing,
+}
+
+/// # Errors
+/// A length beside a transfer coding, or a coding that is not just `chunked`.
+pub(crate) fn check(headers: &HeaderMap, stated: StatedLength) -> Result<After, S3Error> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let Some(coding) = codings.next() else { return Ok(After::Others) };
+    if codings.next().is_some() || !coding.as_bytes().eq_ignore_ascii_case(b"chunked") {
+        return Err(S3Error::unknown_transfer_coding());
+    }
+    match stated {
+        StatedLength::Some => Err(S3Error::two_lengths()),
+        StatedLength::None => Ok(After::Others),
+        StatedLength::Unseen => Ok(After::Nothing),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_ends_in_one_way() {
+        let check = |codings: &[&'static str], stated| {
+            let headers = codings.iter().map(|coding| (TRANSFER_ENCODING, coding.parse().unwrap()));
+            check(&headers.collect(), stated).map_err(|error| error.code)
+        };
+        assert_eq!(check(&[], StatedLength::Some), Ok(After::Others));
+        assert_eq!(check(&["chunked"], StatedLength::None), Ok(After::Others));
+        assert_eq!(check(&["Chunked"], StatedLength::Unseen), Ok(After::Nothing));
+        assert_eq!(check(&["chunked"], StatedLength::Some), Err("InvalidRequest"));
+        for codings in
+            [&["identity, chunked"][..], &["gzip", "chunked"], &["chunked, chunked"], &[""]]
+        {
+            assert_eq!(check(codings, StatedLength::None), Err("NotImplemented"), "{codings:?}");
+        }
+    }
+}

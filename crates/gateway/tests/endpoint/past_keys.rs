@@ -1,0 +1,286 @@
+//! Ways past a key that were found, each at an origin that would take it: what the origin was asked is looked at.
+
+use std::sync::{Arc, Mutex};
+
+use http::Method;
+use zonal_gateway::{Access, AccessRules};
+use zonal_origin::sigv4::Timestamp;
+
+use crate::bad_origins::{scripted, send};
+use crate::client::{ACCESS_KEY, Answer, Ask, Connection, SECRET_KEY, ask, get, now, signer};
+use crate::world::{REVALIDATE, World};
+
+const LIMITED: &str = "AKIALIMITED";
+const LIMITED_SECRET: &str = "limited/secret";
+
+/// What the origin hands out to whoever it takes for an administrator.
+const SECRETS: &str = "{\"users\": \"SECRETS\"}";
+
+/// The heads of requests that came to the origin.
+#[derive(Clone, Default)]
+struct Heads(Arc<Mutex<Vec<String>>>);
+
+impl Heads {
+    /// Those that begin so.
+    fn of(&self, start: &str) -> Vec<String> {
+        let heads = self.0.lock().unwrap();
+        heads.iter().filter(|head| head.starts_with(start)).cloned().collect()
+    }
+
+    /// All that change something.
+    fn writes(&self) -> Vec<String> {
+        ["PUT", "POST", "DELETE"].iter().flat_map(|method| self.of(method)).collect()
+    }
+}
+
+/// An origin that does whatever it is asked, with an API of its own at `/minio/`; `b/pub/` may be read and written with
+/// `LIMITED`, and `minio/` read.
+async fn world(is_refused: bool) -> (World, Heads) {
+    let heads = Heads::default();
+    let seen = heads.clone();
+    let origin = scripted(move |head| {
+        seen.0.lock().unwrap().push(head.to_owned());
+        if head.contains(" /minio/") || head.contains(" /minio?") {
+            send(&format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{SECRETS}", SECRETS.len()))
+        } else if head.starts_with("GET /b/?uploads&prefix=pub%2Fa ") {
+            let upload = "<Upload><Key>pub/a</Key><UploadId>ours</UploadId></Upload>";
+            let other = "<Upload><Key>pub/ab</Key><UploadId>other</UploadId></Upload>";
+            let inner = format!("{upload}{other}<IsTruncated>false</IsTruncated>");
+            let list = format!("<ListMultipartUploadsResult>{inner}</ListMultipartUploadsResult>");
+            send(&format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{list}", list.len()))
+        } else {
+            send("HTTP/1.1 200 OK\r\netag: \"e\"\r\ncontent-length: 0\r\n\r\n")
+        }
+    });
+    let world = match is_refused {
+        true => World::over_origin(origin.await, REVALIDATE).await,
+        false => World::that_logs(origin.await).await,
+    };
+    let limited = AccessRules::all(Access::None)
+        .with("b/pub/", Access::ReadWrite)
+        .with("b/in/", Access::Write)
+        .with("minio/", Access::ReadWrite);
+    world.change_terms(|terms| {
+        terms.access_keys = terms.access_keys.clone().with(LIMITED, LIMITED_SECRET, limited);
+    });
+    (world, heads)
+}
+
+fn of_limited(method: &str, uri: &str) -> Ask {
+    Ask::new(method, uri).signed_by(LIMITED).signed_with(LIMITED_SECRET)
+}
+
+/// Sent as it is.
+async fn sent(world: &World, wire: impl AsRef<[u8]>) -> Option<Answer> {
+    let mut connection = Connection::open(world.address).await;
+    connection.send(wire.as_ref()).await;
+    connection.answer(&Method::GET).await
+}
+
+#[track_caller]
+fn refused(answer: &Answer, status: u16, code: &str) {
+    let said = (answer.status, answer.code());
+    assert_eq!(said, (status, code.to_owned()), "{}", answer.text());
+}
+
+#[tokio::test]
+async fn an_api_of_the_origin_is_no_bucket() {
+    let (world, heads) = world(true).await;
+    for path in ["/minio/admin/v3/export-iam", "/minio/admin/v3/list-users?x=y"] {
+        for request in [Ask::new("GET", path), of_limited("GET", path)] {
+            let answer = ask(world.address, request).await;
+            refused(&answer, 404, "NoSuchBucket");
+            assert!(!answer.text().contains("SECRETS"));
+        }
+    }
+    for (method, path) in [("PUT", "/minio/admin/v3/import-iam"), ("POST", "/minio/admin?uploads")]
+    {
+        let answer = ask(world.address, Ask::new(method, path).body("users")).await;
+        refused(&answer, 404, "NoSuchBucket");
+    }
+    assert_eq!(heads.writes(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_list_of_deletions_is_read_in_one_way() {
+    let (world, heads) = world(true).await;
+    for document in [
+        "<Delete><Object><Key><x>pub/</x>secret/a</Key></Object></Delete>",
+        "<Delete><Object><Key>pub/a</Key><Key>secret/a</Key></Object></Delete>",
+        "<!DOCTYPE d [<!ENTITY k 'x'>]><Delete><Object><Key>pub/&k;</Key></Object></Delete>",
+    ] {
+        let answer = ask(world.address, of_limited("POST", "/b?delete").body(document)).await;
+        refused(&answer, 400, "MalformedXML");
+    }
+    assert_eq!(heads.writes(), [""; 0]);
+    let document = "<Delete><Object><Key>pub/a</Key></Object></Delete>";
+    ask(world.address, of_limited("POST", "/b?delete").body(document)).await;
+    assert_eq!(heads.of("POST /b").len(), 1);
+}
+
+#[tokio::test]
+async fn a_source_of_a_copy_is_read_in_one_way() {
+    let (world, heads) = world(true).await;
+    for path in ["/b/pub/copy", "/b/pub/copy?partNumber=1&uploadId=u"] {
+        for source in [
+            "//b/private/a",
+            "x:/private/a",
+            "//b:80/private/a",
+            "//u@b/private/a",
+            "http://b/private/a",
+            "b/pub/a?versionId=1&x=../private/a",
+        ] {
+            let copy = of_limited("PUT", path).with("x-amz-copy-source", source);
+            refused(&ask(world.address, copy).await, 400, "InvalidArgument");
+        }
+        let private = of_limited("PUT", path).with("x-amz-copy-source", "/b/private/a");
+        refused(&ask(world.address, private).await, 403, "AccessDenied");
+    }
+    assert_eq!(heads.writes(), [""; 0]);
+    let copy = of_limited("PUT", "/b/pub/copy").with("x-amz-copy-source", "%2Fb%2Fpub%2Fa");
+    ask(world.address, copy).await;
+    let head = heads.writes().concat();
+    assert!(head.contains("x-amz-copy-source: b/pub/a\r\n"), "{head}");
+}
+
+#[tokio::test]
+async fn an_upload_is_of_the_object_that_is_named() {
+    let (world, heads) = world(true).await;
+    let parts = "<CompleteMultipartUpload/>";
+    for id in ["private%2Fa", "top", "other", ""] {
+        for request in [
+            of_limited("DELETE", &format!("/b/pub/a?uploadId={id}")),
+            of_limited("PUT", &format!("/b/pub/a?partNumber=1&uploadId={id}")).body("x"),
+            of_limited("POST", &format!("/b/pub/a?uploadId={id}")).body(parts),
+            of_limited("GET", &format!("/b/pub/a?uploadId={id}")),
+        ] {
+            refused(&ask(world.address, request).await, 404, "NoSuchUpload");
+        }
+    }
+    assert_eq!(heads.writes(), [""; 0]);
+    for part in 1..4 {
+        let put = of_limited("PUT", &format!("/b/pub/a?partNumber={part}&uploadId=ours")).body("x");
+        assert_eq!(ask(world.address, put).await.status, 200);
+    }
+    let abort = of_limited("DELETE", "/b/pub/a?uploadId=ours");
+    assert_eq!(ask(world.address, abort).await.status, 200);
+    assert_eq!(heads.writes().len(), 4);
+    assert_eq!(heads.of("GET /b/?uploads").len(), 16 + 1, "a proof is remembered");
+    // Who may do everything is not in doubt.
+    assert_eq!(ask(world.address, Ask::new("DELETE", "/b/pub/a?uploadId=top")).await.status, 200);
+    assert_eq!(heads.of("GET /b/?uploads").len(), 16 + 1);
+}
+
+#[tokio::test]
+async fn what_has_a_vendors_prefix_is_refused_and_what_has_none_is_dropped() {
+    let (world, heads) = world(true).await;
+    for header in [
+        "x-amz-meta-snowball-auto-extract",
+        "x-amz-meta-minio-snowball-prefix",
+        "x-minio-force-delete",
+        "x-minio-source-mtime",
+        "x-goog-copy-source",
+        "x-rgw-something",
+        "x-amz-unheard-of",
+    ] {
+        for (method, path) in [("PUT", "/b/pub/a"), ("DELETE", "/b"), ("GET", "/b/pub/a")] {
+            let answer = ask(world.address, Ask::new(method, path).with(header, "true")).await;
+            refused(&answer, 501, "NotImplemented");
+            // Who is a stranger is told nothing else.
+            let stranger = Ask::new(method, path).with(header, "true").signed_with("wrong");
+            refused(&ask(world.address, stranger).await, 403, "SignatureDoesNotMatch");
+        }
+    }
+    for uri in ["/b?unheard-of", "/b/pub/a?x-minio-extract=true", "/b/pub/a?unheard-of"] {
+        refused(&ask(world.address, Ask::new("GET", uri)).await, 501, "NotImplemented");
+    }
+    refused(
+        &ask(world.address, Ask::new("POST", "/b/pub/a").body("x")).await,
+        501,
+        "NotImplemented",
+    );
+    assert_eq!(heads.writes(), [""; 0]);
+    let wire = String::from_utf8(Ask::new("PUT", "/b/pub/a").signed()).unwrap();
+    let dropped = "x_amz_acl: public-read\r\nfoo: 1\r\nx-forwarded-host: private\r\n";
+    let wire = wire.replacen("\r\n", &format!("\r\n{dropped}"), 1);
+    assert_eq!(sent(&world, wire).await.unwrap().status, 200);
+    let head = heads.of("PUT /b/pub/a").concat();
+    assert!(
+        !head.contains("x_amz") && !head.contains("foo:") && !head.contains("x-forwarded-host"),
+        "{head}"
+    );
+}
+
+#[tokio::test]
+async fn a_key_that_may_only_write_asks_nothing() {
+    let (world, heads) = world(true).await;
+    for condition in ["if-none-match", "if-match"] {
+        let asking = of_limited("PUT", "/b/in/a").with(condition, "*").body("x");
+        refused(&ask(world.address, asking).await, 403, "AccessDenied");
+    }
+    assert_eq!(heads.writes(), [""; 0]);
+    assert_eq!(ask(world.address, of_limited("PUT", "/b/in/a").body("x")).await.status, 200);
+}
+
+#[tokio::test]
+async fn where_a_body_ends_is_said_once() {
+    let (world, heads) = world(true).await;
+    let wire = String::from_utf8(Ask::new("PUT", "/b/pub/a").signed()).unwrap();
+    for (lines, status) in [
+        ("content-length: 3\r\ntransfer-encoding: chunked\r\n", 400),
+        ("transfer-encoding: chunked\r\ncontent-length: 3\r\n", 400),
+        ("transfer-encoding: identity, chunked\r\n", 501),
+        ("transfer-encoding: identity\r\n", 400),
+        ("transfer-encoding: xchunked\r\n", 400),
+    ] {
+        let wire = wire.replacen("\r\n", &format!("\r\n{lines}"), 1) + "0\r\n\r\n";
+        let mut connection = Connection::open(world.address).await;
+        connection.send(wire.as_bytes()).await;
+        let said = connection.until_closed().await;
+        assert!(said.starts_with(&format!("HTTP/1.1 {status} ")), "{lines:?}: {said}");
+        assert_eq!(said.matches("HTTP/1.1").count(), 1, "{lines:?}: {said}");
+    }
+    assert_eq!(heads.writes(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_signature_is_as_strict_as_that_of_aws() {
+    let (world, _) = world(true).await;
+    let presigned = |expires_seconds, at: Timestamp| {
+        let url = "http://gateway/b/pub/a".parse().unwrap();
+        let url = signer(ACCESS_KEY, SECRET_KEY).presign(at, &Method::GET, &url, expires_seconds);
+        Ask::new("GET", url.strip_prefix("http://gateway").unwrap()).plain()
+    };
+    refused(
+        &sent(&world, presigned(0, now())).await.unwrap(),
+        400,
+        "AuthorizationQueryParametersError",
+    );
+    let wire = String::from_utf8(Ask::new("GET", "/b/pub/a").signed()).unwrap();
+    let (before, signature) = wire.split_once("Signature=").unwrap();
+    // 64 digits without a letter are not to be expected.
+    let (digits, rest) = signature.split_at(64);
+    let upper = format!("{}{rest}", digits.to_ascii_uppercase());
+    let answer = sent(&world, format!("{before}Signature={upper}")).await.unwrap();
+    refused(&answer, 403, "SignatureDoesNotMatch");
+}
+
+#[tokio::test]
+async fn what_would_be_refused_can_be_seen_before() {
+    let (world, heads) = world(false).await;
+    let would_refuse = || world.gateway.stats().would_refuse.get();
+    let put = || Ask::new("PUT", "/b/pub/a").with("x-amz-unheard-of", "1");
+    assert_eq!(ask(world.address, put()).await.status, 200);
+    assert!(heads.writes().concat().contains("x-amz-unheard-of: 1"));
+    assert_eq!(would_refuse(), 1);
+    assert_eq!(ask(world.address, Ask::new("PUT", "/b?unheard-of")).await.status, 200);
+    assert_eq!((heads.of("PUT /b/?unheard-of").len(), would_refuse()), (1, 2));
+    // What is known counts for nothing, and what names objects is as strict as ever.
+    assert_eq!(get(world.address, "/b/pub/a").await.status, 200);
+    let before = heads.writes().len();
+    let copy = of_limited("PUT", "/b/pub/a").with("x-amz-unheard-of", "1");
+    let copy = copy.with("x-amz-copy-source", "//b/private/a");
+    refused(&ask(world.address, copy).await, 400, "InvalidArgument");
+    refused(&ask(world.address, of_limited("PUT", "/b?unheard-of")).await, 403, "AccessDenied");
+    assert_eq!(heads.writes().len(), before);
+}

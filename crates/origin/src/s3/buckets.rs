@@ -1,0 +1,141 @@
+//! Whether the first part of a path is a bucket, or something else that the origin has at its root: its admin API, say.
+//!
+//! A bucket proves itself by an answer that only buckets give. It is asked once, and what came out is remembered while the
+//! process lives. It is asked before anything but a read is sent below it. An identity that may only read objects cannot
+//! ask: so a read is sent first, and what comes back with an ETag is an object; anything else is given out only from a
+//! bucket that has proven itself.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard};
+
+use http::Request;
+use http_body_util::{BodyExt, Limited};
+
+use super::{Addressing, S3Origin};
+use crate::error::{OriginError, Refusal};
+
+/// Buckets that are remembered. A name takes 63 bytes, so 1 MiB with room for the set; beyond that all are asked again.
+const PROVEN_MAX: usize = 10_000;
+
+/// The longest answer that is looked at: 64 KiB. A location and a list of one key are a few hundred bytes.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+
+/// Buckets that have proven to be some.
+#[derive(Debug, Default)]
+pub(super) struct Proven(Mutex<HashSet<Box<str>>>);
+
+impl Proven {
+    fn has(&self, bucket: &str) -> bool {
+        self.names().contains(bucket)
+    }
+
+    pub(super) fn add(&self, bucket: &str) {
+        let mut proven = self.names();
+        if PROVEN_MAX <= proven.len() {
+            proven.clear();
+        }
+        proven.insert(bucket.into());
+    }
+
+    fn names(&self) -> MutexGuard<'_, HashSet<Box<str>>> {
+        self.0.lock().expect("nothing panics while it is held")
+    }
+}
+
+/// The questions, each with the root of the document that a bucket answers.
+const QUESTIONS: [(&str, &str); 2] =
+    [("location", "LocationConstraint"), ("list-type=2&max-keys=1", "ListBucketResult")];
+
+const NO_SUCH_BUCKET: &str = "NoSuchBucket";
+
+impl S3Origin {
+    /// Whether a request for a path lends our identity to something that may be no bucket. With virtual-hosted addressing a
+    /// host is a bucket's, and who is nobody lends nothing.
+    pub(super) fn is_in_doubt(&self, bucket: &str, key: &str) -> bool {
+        !key.is_empty()
+            && self.endpoint.addressing() == Addressing::PathStyle
+            && self.signer.load().is_some()
+            && !self.proven.has(bucket)
+    }
+
+    /// Asks whether it is a bucket.
+    ///
+    /// # Errors
+    /// There is no such bucket, it cannot be told, or the origin cannot be asked.
+    pub(super) async fn must_be_a_bucket(&self, bucket: &str) -> Result<(), OriginError> {
+        let _place = self.places.for_head().await;
+        let (mut denied, mut absent) = (None, None);
+        for (query, root) in QUESTIONS {
+            match self.ask_bucket(bucket, query).await {
+                Ok(document) if root_of(&document) == Some(root) => {
+                    self.proven.add(bucket);
+                    return Ok(());
+                }
+                Ok(_) | Err(OriginError::Failed(_)) => {}
+                Err(OriginError::NotFound(refusal)) if refusal.code == NO_SUCH_BUCKET => {
+                    absent = Some(refusal);
+                }
+                Err(OriginError::NotFound(_)) => {}
+                Err(OriginError::Denied(refusal)) => denied = Some(refusal),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(match (absent, denied) {
+            (Some(refusal), _) => OriginError::NotFound(refusal),
+            (None, Some(refusal)) => OriginError::Denied(Refusal {
+                message: format!(
+                    "The origin tells neither where the bucket {bucket} lies nor what is in it, so it cannot be told from an \
+                     API of the origin. Allow one of the two to the cache's identity (s3:GetBucketLocation, \
+                     s3:ListBucket), or name the bucket in origin.buckets."
+                ),
+                ..refusal
+            }),
+            (None, None) => super::answer::no_such_bucket(bucket),
+        })
+    }
+
+    async fn ask_bucket(&self, bucket: &str, query: &str) -> Result<Vec<u8>, OriginError> {
+        let url = self.endpoint.url(bucket, "", Some(query));
+        let url = url.ok_or_else(|| super::answer::no_such_bucket(bucket))?;
+        let request = Request::get(url).body(()).expect("made of valid parts");
+        let answer = self.attempt(request).await?;
+        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let too_long = |_| OriginError::lied("an answer about a bucket that does not end");
+        Ok(body.map_err(too_long)?.to_bytes().to_vec())
+    }
+}
+
+/// The name of the first element of a document.
+fn root_of(document: &[u8]) -> Option<&str> {
+    let text = str::from_utf8(document).ok()?.trim_start_matches('\u{FEFF}').trim_start();
+    let text = match text.strip_prefix("<?xml") {
+        Some(rest) => rest.split_once("?>")?.1.trim_start(),
+        None => text,
+    };
+    let name = text.strip_prefix('<')?;
+    let end = name.find(|c: char| !c.is_ascii_alphanumeric())?;
+    Some(&name[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_of_a_document_is_its_first_element() {
+        for (document, root) in [
+            (
+                "<?xml version=\"1.0\"?>\n<LocationConstraint xmlns=\"u\">x</LocationConstraint>",
+                Some("LocationConstraint"),
+            ),
+            ("<LocationConstraint/>", Some("LocationConstraint")),
+            ("\u{FEFF}<ListBucketResult>", Some("ListBucketResult")),
+            ("{\"LocationConstraint\": 1}", None),
+            ("<Error><LocationConstraint/>", Some("Error")),
+            ("", None),
+            ("<", None),
+        ] {
+            assert_eq!(root_of(document.as_bytes()), root, "{document}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Whether a multipart upload is one of the object that a request names.
+//!
+//! To some origins the id of an upload is the name of an object that lies beside the others: whoever may abort an upload
+//! of one object could remove any other. So an upload proves itself, where who asks may not write everything: the origin
+//! lists it under the object's name. It is asked once for each upload, and what came out is remembered while the process
+//! lives.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard};
+
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Limited};
+
+use super::S3Origin;
+use crate::answer::no_such_upload;
+use crate::error::{OriginError, Refusal};
+use crate::sigv4::{encode_query_value, sha256_hex};
+use crate::xml;
+
+/// Uploads that are remembered: 64 bytes of each. Beyond that all are asked again.
+const PROVEN_MAX: usize = 10_000;
+
+/// A page has a thousand uploads at most, with a key of 1,024 bytes each, and as much again for what is said of each.
+const PAGE_BYTES_MAX: usize = 4 << 20;
+
+/// Pages that are read for one upload: ten thousand uploads whose keys begin with its key.
+const PAGES_MAX: usize = 10;
+
+/// Uploads that have proven to be of the object that was named.
+#[derive(Debug, Default)]
+pub(super) struct Proven(Mutex<HashSet<Box<str>>>);
+
+impl Proven {
+    fn has(&self, upload: &str) -> bool {
+        self.digests().contains(upload)
+    }
+
+    fn add(&self, upload: String) {
+        let mut proven = self.digests();
+        if PROVEN_MAX <= proven.len() {
+            proven.clear();
+        }
+        proven.insert(upload.into());
+    }
+
+    fn digests(&self) -> MutexGuard<'_, HashSet<Box<str>>> {
+        self.0.lock().expect("nothing panics while it is held")
+    }
+}
+
+/// A page of the uploads that are under way.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Page {
+    /// Keys and ids.
+    uploads: Vec<(String, String)>,
+    /// Where the next page begins, key and id; `None` after the last.
+    next: Option<(String, String)>,
+}
+
+impl S3Origin {
+    /// Asks whether the upload is of this object.
+    ///
+    /// # Errors
+    /// It is not, it cannot be told, or the origin cannot be asked.
+    pub(super) async fn must_be_an_upload(
+        &self,
+        (bucket, key): (&str, &str),
+        id: &str,
+    ) -> Result<(), OriginError> {
+        // No name has a zero in it that is not ours.
+        let digest = sha256_hex(format!("{bucket}\0{key}\0{id}").as_bytes());
+        if self.proven_uploads.has(&digest) {
+            return Ok(());
+        }
+        let _place = self.places.for_head().await;
+        let mut next = None;
+        for _ in 0..PAGES_MAX {
+            let page = self.uploads(bucket, key, next.as_ref()).await?;
+            if page.uploads.iter().any(|(of, it)| of == key && it == id) {
+                self.proven_uploads.add(digest);
+                return Ok(());
+            }
+            next = page.next;
+            if next.is_none() {
+                break;
+            }
+        }
+        Err(no_such_upload(id))
+    }
+
+    async fn uploads(
+        &self,
+        bucket: &str,
+        key: &str,
+        next: Option<&(String, String)>,
+    ) -> Result<Page, OriginError> {
+        let mut query = format!("uploads&prefix={}", encode_query_value(key));
+        if let Some((key, id)) = next {
+            query.push_str(&format!("&key-marker={}", encode_query_value(key)));
+            query.push_str(&format!("&upload-id-marker={}", encode_query_value(id)));
+        }
+        let url = self.endpoint.url(bucket, "", Some(&query));
+        let url = url.ok_or_else(|| super::answer::no_such_bucket(bucket))?;
+        let request = Request::get(url).body(()).expect("made of valid parts");
+        let answer = match self.attempt(request).await {
+            Err(OriginError::Denied(refusal)) => return Err(not_told(bucket, refusal)),
+            Err(OriginError::Failed(refusal)) if refusal.status == NOT_IMPLEMENTED => {
+                return Err(not_told(bucket, refusal));
+            }
+            answer => answer?,
+        };
+        let body = Limited::new(answer.into_body(), PAGE_BYTES_MAX).collect().await;
+        let body = body.map_err(|_| OriginError::lied("a list of uploads that does not end"))?;
+        parse(&body.to_bytes()).ok_or_else(|| OriginError::lied("a list of uploads that is none"))
+    }
+}
+
+const NOT_IMPLEMENTED: u16 = StatusCode::NOT_IMPLEMENTED.as_u16();
+
+fn not_told(bucket: &str, refusal: Refusal) -> OriginError {
+    OriginError::Denied(Refusal {
+        message: format!(
+            "The origin does not tell which uploads are under way in {bucket}, so it cannot be told of which object this one \
+             is. Allow it to the cache's identity (s3:ListBucketMultipartUploads): who may not write everything needs it."
+        ),
+        ..refusal
+    })
+}
+
+fn parse(document: &[u8]) -> Option<Page> {
+    let mut page = Page::default();
+    let (mut key, mut id) = (None, None);
+    let (mut is_truncated, mut next_key, mut next_id) = (None, None, None);
+    let mut is_whole = true;
+    xml::read_list(document, "ListMultipartUploadsResult", |path, text| match path {
+        ["Upload", "Key"] => key = Some(text),
+        ["Upload", "UploadId"] => id = Some(text),
+        ["Upload"] => match (key.take(), id.take()) {
+            (Some(key), Some(id)) => page.uploads.push((key, id)),
+            _ => is_whole = false,
+        },
+        ["IsTruncated"] => is_truncated = Some(text.trim() == "true"),
+        ["NextKeyMarker"] => next_key = Some(text),
+        ["NextUploadIdMarker"] => next_id = Some(text),
+        _ => {}
+    })?;
+    if is_truncated? {
+        page.next = Some((next_key?, next_id.unwrap_or_default()));
+    }
+    is_whole.then_some(page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(uploads: &[(&str, &str)], next: Option<(&str, &str)>) -> Page {
+        let pair = |(key, id): &(&str, &str)| ((*key).to_owned(), (*id).to_owned());
+        Page { uploads: uploads.iter().map(pair).collect(), next: next.as_ref().map(pair) }
+    }
+
+    #[track_caller]
+    fn check(inner: &str, expected: Option<Page>) {
+        let document = format!("<ListMultipartUploadsResult>{inner}</ListMultipartUploadsResult>");
+        assert_eq!(parse(document.as_bytes()), expected, "{inner}");
+    }
+
+    #[test]
+    fn a_page_has_keys_and_ids_and_where_the_next_begins() {
+        let end = "<IsTruncated>false</IsTruncated>";
+        let upload =
+            "<Upload><UploadId>1</UploadId><Key>a&amp;b</Key><Owner><ID>x</ID></Owner></Upload>";
+        check(&format!("{upload}{end}"), Some(page(&[("a&b", "1")], None)));
+        check(end, Some(page(&[], None)));
+        let more = "<IsTruncated>true</IsTruncated><NextKeyMarker>k</NextKeyMarker>";
+        check(more, Some(page(&[], Some(("k", "")))));
+        let marker = "<NextUploadIdMarker>7</NextUploadIdMarker>";
+        check(&format!("{more}{marker}"), Some(page(&[], Some(("k", "7")))));
+    }
+
+    #[test]
+    fn what_could_be_read_in_two_ways_is_no_page() {
+        let end = "<IsTruncated>false</IsTruncated>";
+        for inner in [
+            "",
+            "<IsTruncated>true</IsTruncated>",
+            &format!("<Upload><Key>a</Key></Upload>{end}"),
+            &format!("<Upload><UploadId>1</UploadId></Upload>{end}"),
+            &format!("<!DOCTYPE d>{end}"),
+        ] {
+            check(inner, None);
+        }
+        assert_eq!(parse(b"<Error><Code>x</Code></Error>"), None);
+    }
+}

@@ -1,0 +1,193 @@
+//! Who is let in at an admin endpoint.
+//!
+//! 1. Whoever comes under a name that is not ours is sent away ([`hosts`]): a web page of somebody else's.
+//! 2. Whoever looks is let in.
+//! 3. An order is for whoever has the token; where there is none, for whoever is on this machine. No web page gives
+//!    orders.
+
+mod hosts;
+
+use std::net::IpAddr;
+
+use http::header::{AUTHORIZATION, HeaderName, ORIGIN};
+use http::{Request, StatusCode};
+use zonal_gateway::Certificate;
+
+use hosts::Hosts;
+
+/// The shortest token: 16 characters. `openssl rand -hex 16` makes one of 32.
+pub(crate) const TOKEN_CHARACTERS_MIN: usize = 16;
+
+/// What browsers say of where a request comes from.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Errand {
+    Look,
+    /// It changes something.
+    Order,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Door {
+    hosts: Hosts,
+    token: Option<Box<str>>,
+    certificate: Option<Certificate>,
+}
+
+/// What whoever is not let in is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    pub(crate) why: &'static str,
+}
+
+impl Door {
+    pub(crate) fn new(
+        names: &[String],
+        token: Option<String>,
+        certificate: Option<Certificate>,
+    ) -> Self {
+        Self { hosts: Hosts::new(names), token: token.map(String::into_boxed_str), certificate }
+    }
+
+    /// Whether it was read from files.
+    pub(crate) const fn has_files(&self) -> bool {
+        self.token.is_some() || self.certificate.is_some()
+    }
+
+    /// With one, whoever comes has to shake hands first.
+    pub(crate) const fn certificate(&self) -> Option<&Certificate> {
+        self.certificate.as_ref()
+    }
+
+    /// # Errors
+    /// The request is not let in.
+    pub(crate) fn check<B>(
+        &self,
+        request: &Request<B>,
+        (peer, errand): (IpAddr, Errand),
+    ) -> Result<(), Refusal> {
+        if !self.hosts.have(request) {
+            return refuse(StatusCode::MISDIRECTED_REQUEST, FOREIGN_NAME);
+        }
+        if errand == Errand::Look {
+            return Ok(());
+        }
+        if request.headers().contains_key(ORIGIN) || request.headers().contains_key(SEC_FETCH_SITE)
+        {
+            return refuse(StatusCode::FORBIDDEN, "not for web pages");
+        }
+        match &self.token {
+            Some(token) if has_token(request, token) => Ok(()),
+            Some(_) => refuse(StatusCode::UNAUTHORIZED, NO_TOKEN),
+            None if peer.to_canonical().is_loopback() => Ok(()),
+            None => refuse(StatusCode::FORBIDDEN, ELSEWHERE),
+        }
+    }
+}
+
+const fn refuse(status: StatusCode, why: &'static str) -> Result<(), Refusal> {
+    Err(Refusal { status, why })
+}
+
+const FOREIGN_NAME: &str =
+    "not under this name: come by an IP address or localhost, or have the name in admin.hosts";
+const NO_TOKEN: &str = "an order needs the token of admin.token-file: Authorization: Bearer TOKEN (zonal cache: --admin-token-file)";
+const ELSEWHERE: &str = "without admin.token-file orders are taken from this machine only";
+
+fn has_token<B>(request: &Request<B>, token: &str) -> bool {
+    let mut given = request.headers().get_all(AUTHORIZATION).iter();
+    let first = given.next().filter(|_| given.next().is_none());
+    let word = first.and_then(|given| given.to_str().ok()).and_then(|given| given.split_once(' '));
+    word.is_some_and(|(scheme, given)| {
+        scheme.eq_ignore_ascii_case("bearer") && is_same(given.trim().as_bytes(), token.as_bytes())
+    })
+}
+
+/// Takes as long wherever the two differ, so that a token cannot be found byte by byte.
+fn is_same(a: &[u8], b: &[u8]) -> bool {
+    let differing = a.iter().zip(b).fold(0, |differing, (a, b)| differing | (a ^ b));
+    a.len() == b.len() && std::hint::black_box(differing) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header::HOST;
+
+    use super::*;
+
+    const TOKEN: &str = "0123456789abcdef";
+
+    #[track_caller]
+    fn check(door: &Door, peer: &str, headers: &[(&str, &str)], expected: u16) {
+        let request = headers.iter().fold(Request::post("/cache/off"), |request, (name, value)| {
+            request.header(*name, *value)
+        });
+        let request = request.header(HOST, "127.0.0.1:9090").body(()).unwrap();
+        let status = |errand| match door.check(&request, (peer.parse().unwrap(), errand)) {
+            Ok(()) => 200,
+            Err(Refusal { status, .. }) => status.as_u16(),
+        };
+        assert_eq!(status(Errand::Order), expected, "{peer} {headers:?}");
+        assert_eq!(status(Errand::Look), 200, "{peer} {headers:?}");
+    }
+
+    #[test]
+    fn without_a_token_orders_come_from_this_machine() {
+        let door = Door::default();
+        for peer in ["127.0.0.1", "127.8.0.1", "::1", "::ffff:127.0.0.1"] {
+            check(&door, peer, &[], 200);
+        }
+        for peer in ["10.0.0.7", "::ffff:10.0.0.7", "fe80::1", "0.0.0.0"] {
+            check(&door, peer, &[], 403);
+        }
+    }
+
+    #[test]
+    fn with_one_they_need_it_wherever_they_come_from() {
+        let door = Door::new(&[], Some(TOKEN.to_owned()), None);
+        for peer in ["127.0.0.1", "10.0.0.7"] {
+            check(&door, peer, &[("authorization", "Bearer 0123456789abcdef")], 200);
+            check(&door, peer, &[("authorization", "bearer  0123456789abcdef")], 200);
+            check(&door, peer, &[], 401);
+            for wrong in
+                ["Bearer 0123456789abcdeg", "Bearer 0123456789abcde", "Bearer ", "Bearer", TOKEN]
+            {
+                check(&door, peer, &[("authorization", wrong)], 401);
+            }
+            let two = [("authorization", "Bearer x"), ("authorization", "Bearer 0123456789abcdef")];
+            check(&door, peer, &two, 401);
+        }
+    }
+
+    #[test]
+    fn no_web_page_gives_orders() {
+        let door = Door::new(&[], Some(TOKEN.to_owned()), None);
+        let token = ("authorization", "Bearer 0123456789abcdef");
+        for header in [
+            ("origin", "http://127.0.0.1:9090"),
+            ("origin", "null"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-origin"),
+            ("sec-fetch-site", "none"),
+        ] {
+            check(&door, "127.0.0.1", &[token, header], 403);
+            check(&Door::default(), "127.0.0.1", &[header], 403);
+        }
+    }
+
+    #[test]
+    fn under_another_name_nobody_comes_in() {
+        let request = Request::get("/stats").header(HOST, "evil.example").body(()).unwrap();
+        let peer = IpAddr::from([127, 0, 0, 1]);
+        for errand in [Errand::Look, Errand::Order] {
+            let refused = Door::default().check(&request, (peer, errand)).unwrap_err();
+            assert_eq!(refused.status, StatusCode::MISDIRECTED_REQUEST);
+        }
+        let door = Door::new(&["evil.example".to_owned()], None, None);
+        assert_eq!(door.check(&request, (peer, Errand::Look)), Ok(()));
+    }
+}

@@ -1,0 +1,123 @@
+//! Under which names the admin endpoint answers.
+//!
+//! A web page of somebody else's can have its own name lead to this address, and then read what is answered there as if
+//! it came from its own site. The request still says under which name it came, so a name that is not ours is refused. An
+//! address cannot be made to lead elsewhere. No browser sends HTTP/1.0, in which a request may name nobody: checks of
+//! load balancers do.
+
+use std::net::IpAddr;
+
+use http::header::HOST;
+use http::uri::Authority;
+use http::{Request, Version};
+
+/// Names besides addresses and `localhost`, in lower case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hosts(Vec<String>);
+
+impl Hosts {
+    pub(crate) fn new(names: &[String]) -> Self {
+        Self(names.iter().map(|name| name.to_ascii_lowercase()).collect())
+    }
+
+    /// Whether a request came under one of our names.
+    pub(super) fn have<B>(&self, request: &Request<B>) -> bool {
+        let names_nobody = request.version() == Version::HTTP_10
+            && request.uri().authority().is_none()
+            && !request.headers().contains_key(HOST);
+        if names_nobody {
+            return true;
+        }
+        let mut hosts = request.headers().get_all(HOST).iter();
+        let host = hosts.next().and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let named_in_line = request.uri().authority().map(Authority::as_str);
+        let is_one = hosts.next().is_none()
+            && named_in_line.is_none_or(|other| other.eq_ignore_ascii_case(host));
+        is_one && self.is_ours(host)
+    }
+
+    fn is_ours(&self, host: &str) -> bool {
+        // What stands before an @ is no part of a host.
+        let Some(authority) = host.parse::<Authority>().ok().filter(|_| !host.contains('@')) else {
+            return false;
+        };
+        // Nor is what stands behind a bracket: `[::1].example` would be read as `[::1]`.
+        let behind = host.get(authority.host().len()..).unwrap_or_default();
+        let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+        if !behind.is_empty() && !behind.strip_prefix(':').is_some_and(is_port) {
+            return false;
+        }
+        let name = authority.host().to_ascii_lowercase();
+        let name = name.strip_suffix('.').unwrap_or(&name);
+        let address =
+            name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+        name == "localhost"
+            || address.parse::<IpAddr>().is_ok()
+            || self.0.iter().any(|known| known == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_localhost_and_what_is_configured_are_ours() {
+        let hosts = Hosts::new(&["Zonal-0.zonal".to_owned()]);
+        for host in [
+            "127.0.0.1",
+            "127.0.0.1:9090",
+            "10.0.0.7:9090",
+            "[::1]:9090",
+            "localhost",
+            "LocalHost:9090",
+            "localhost.",
+            "zonal-0.ZONAL:9090",
+        ] {
+            assert!(hosts.is_ours(host), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "[::1].evil.example",
+            "[::1]evil.example:80",
+            "[::1]:80.evil.example",
+            "localhost@evil.example",
+            "evil.example@localhost",
+            "zonal-1.zonal",
+            "a b",
+        ] {
+            assert!(!hosts.is_ours(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn an_old_request_may_name_nobody() {
+        let request = |version, host: Option<&str>, uri: &str| {
+            let request = Request::get(uri).version(version);
+            let request =
+                host.into_iter().fold(request, |request, host| request.header(HOST, host));
+            Hosts::default().have(&request.body(()).unwrap())
+        };
+        assert!(request(Version::HTTP_10, None, "/"));
+        assert!(!request(Version::HTTP_11, None, "/"));
+        assert!(!request(Version::HTTP_10, Some("evil.example"), "/"));
+        assert!(!request(Version::HTTP_10, None, "http://evil.example/"));
+    }
+
+    #[test]
+    fn two_hosts_are_none() {
+        let request = |lines: &[&str], uri: &str| {
+            let request = Request::get(uri);
+            let request = lines.iter().fold(request, |request, host| request.header(HOST, *host));
+            Hosts::default().have(&request.body(()).unwrap())
+        };
+        assert!(request(&["localhost"], "/"));
+        assert!(request(&["localhost"], "http://localhost/"));
+        assert!(!request(&[], "/"));
+        assert!(!request(&["localhost", "localhost"], "/"));
+        assert!(!request(&["localhost"], "http://evil.example/"));
+    }
+}
