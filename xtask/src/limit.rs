@@ -142,7 +142,8 @@ pub(crate) fn run(
         (Ok(names), Err(_)) => ("killed", names),
     };
     if !names.is_empty() {
-        running.note_line(&format!("{what}: {}", names.join(", ")), &mut hear);
+        // Not one of its own lines: the last of those may be the reason why it was skipped.
+        hear(&format!("{what}: {}", names.join(", ")));
     }
     let Running { last_lines, slow_tests, .. } = running;
     Ok(Ended { how, last_lines, slow_tests: slow_tests.killed })

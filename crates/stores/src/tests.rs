@@ -18,8 +18,7 @@ use served::{Served, Speaks};
 const KEY: &str = "bm8gc2VjcmV0";
 
 fn limits() -> Limits {
-    let (answer, stall) = (Duration::from_secs(5), Duration::from_millis(300));
-    Limits { answer, stall, backoff: Duration::from_millis(1), ..Limits::default() }
+    Limits { backoff: Duration::from_millis(1), ..Limits::default() }
 }
 
 fn gcs(served: &Served, limits: Limits) -> Origin {
@@ -208,7 +207,7 @@ async fn a_server_that_falls_silent_is_not_waited_for() {
     let mut served = Served::start(Speaks::Google).await;
     served.put("k", &[7; 100_000]);
     served.stalls_after(10);
-    let origin = gcs(&served, limits());
+    let origin = gcs(&served, Limits { stall: Duration::from_millis(300), ..limits() });
     let mut body = origin.get(&object("k"), 0..100_000, None).await.unwrap();
     let end = loop {
         match body.next().await {

@@ -14,7 +14,7 @@ mod proxy;
 mod table;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use zonal_gateway::Keep;
@@ -328,17 +328,21 @@ impl Act {
         Some(format!("{row}, {when}: {read} of {key}: {wrong}: {told}"))
     }
 
-    /// `None`: the connection was closed instead. While the origin is honest, 503 is asked again.
+    /// `None`: the connection was closed instead. While the origin is honest, what came too late for our short patience is
+    /// asked for again: 503, and an answer that broke off when the origin had been waited for.
     async fn ask(&self, ask: impl Fn() -> Ask) -> Option<Answer> {
         let mut tries = if self.is_lying { 1 } else { TRIES };
         loop {
             let ask = ask();
             let method = ask.head.method.clone();
+            let begun = Instant::now();
             let mut connection = Connection::open(self.world.address).await;
             connection.send(&ask.signed()).await;
             let answer = connection.answer(&method).await;
             tries -= 1;
-            if tries == 0 || answer.as_ref().is_none_or(|answer| answer.status != 503) {
+            let has_waited = PATIENCE <= begun.elapsed();
+            let is_late = |answer: &Answer| answer.status == 503 || answer.cut && has_waited;
+            if tries == 0 || !answer.as_ref().map_or(has_waited, is_late) {
                 return answer;
             }
             tokio::time::sleep(PATIENCE).await;

@@ -22,7 +22,7 @@ use crate::origin::Origin;
 const WAIT: Duration = Duration::from_millis(50);
 
 /// What happens at all happens within this time.
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 
 /// A folder with one bucket `b`, one object `k` in it, and one place of each kind. Removed at the end.
 struct Crowded {
