@@ -159,8 +159,13 @@ impl Settings {
             if place.count < least {
                 return Err(SettingsError::TooFewZones { tier, count: place.count, least });
             }
-            if place.geometry.zone_capacity < ZONE_BLOCKS_MIN {
-                return Err(SettingsError::ZoneTooSmall(tier));
+            let least = match tier {
+                Tier::Buffer => ZONE_BLOCKS_MIN,
+                // A table that takes more than a zone could fill zones faster than they are emptied.
+                Tier::Capacity => ZONE_BLOCKS_MIN.max(Blocks(layout.zone_table_blocks().into())),
+            };
+            if place.geometry.zone_capacity < least {
+                return Err(SettingsError::ZoneTooSmall { tier, least });
             }
         }
         let limit = layout.active_limit(Tier::Capacity);
@@ -270,8 +275,13 @@ pub enum SettingsError {
         /// What it needs.
         least: u32,
     },
-    /// A tier's zones hold less than a few segments.
-    ZoneTooSmall(Tier),
+    /// A tier's zones hold less than a few segments, or than a table of all zones.
+    ZoneTooSmall {
+        /// Which.
+        tier: Tier,
+        /// What a zone must hold.
+        least: Blocks,
+    },
     /// The device lets fewer zones be active.
     TooFewActive {
         /// What it needs.
@@ -314,11 +324,11 @@ impl fmt::Display for SettingsError {
                 "the {} has {count} zones and needs {least}: use a larger device or smaller zones (zone=)",
                 name_of(*tier)
             ),
-            Self::ZoneTooSmall(tier) => write!(
+            Self::ZoneTooSmall { tier, least } => write!(
                 f,
-                "the zones of the {} are too small: {} is the least",
+                "the zones of the {} are too small: {} is the least with so many zones (zone=)",
                 name_of(*tier),
-                ZONE_BLOCKS_MIN.bytes()
+                least.bytes()
             ),
             Self::TooFewActive { least } => write!(
                 f,

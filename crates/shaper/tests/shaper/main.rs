@@ -4,5 +4,6 @@ mod amplification;
 mod bounded;
 mod compact;
 mod recovery;
+mod refused;
 mod rig;
 mod upgrade;
