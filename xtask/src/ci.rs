@@ -142,6 +142,8 @@ impl Report {
 /// What is asked of a run.
 struct Request {
     stages: Vec<&'static Stage>,
+    /// All stages of a command, in place of some by name.
+    is_whole: bool,
     /// Write the times of this run down, for later runs to be compared with.
     keeps_times: bool,
 }
@@ -166,7 +168,8 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let mut is_built = false;
+    // A whole run has a stage that builds.
+    let mut is_built = request.is_whole;
     let mut reports = Vec::new();
     for stage in &request.stages {
         let report = run.stage(stage, is_built);
@@ -227,11 +230,12 @@ impl Request {
         }
         let tier = if is_rest { Tier::Rest } else { Tier::Test };
         let is_wanted = |stage: &&Stage| match names.is_empty() {
-            true => stage.tier == tier,
+            // Nothing is built twice: after `make test` there is nothing to do for it.
+            true => stage.tier == tier || stage.name == "build",
             false => names.contains(&stage.name),
         };
         let stages = STAGES.iter().filter(is_wanted).collect();
-        Ok(Self { stages, keeps_times })
+        Ok(Self { stages, is_whole: names.is_empty(), keeps_times })
     }
 }
 
@@ -451,9 +455,10 @@ mod tests {
             let request = Request::of(words)?;
             Ok::<_, String>(request.stages.iter().map(|stage| stage.name).collect::<Vec<_>>())
         };
-        let of = |tier| STAGES.iter().filter(|s| s.tier == tier).map(|s| s.name).collect();
-        assert_eq!(names(&[]), Ok(of(Tier::Test)));
-        assert_eq!(names(&["--rest", "--keep-times"]), Ok(of(Tier::Rest)));
+        let of = |tier| STAGES.iter().filter(move |s| s.tier == tier).map(|s| s.name);
+        assert_eq!(names(&[]), Ok(of(Tier::Test).collect()));
+        let rest = ["build"].into_iter().chain(of(Tier::Rest)).collect();
+        assert_eq!(names(&["--rest", "--keep-times"]), Ok(rest));
         assert_eq!(names(&["unit", "fmt"]), Ok(vec!["fmt", "unit"]));
         for wrong in [&["--all"][..], &["units"], &["--rest", "fmt"], &["fmt", "--keep-times"]] {
             assert!(names(wrong).is_err(), "{wrong:?}");

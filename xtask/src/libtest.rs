@@ -3,9 +3,8 @@
 //! With two threads or more, libtest prints `test NAME ... ok` when a test has ended, and once `test NAME has been running for over
 //! 60 seconds`. Cargo names each program before it starts it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// libtest tells of a slow test once, after so long.
@@ -24,7 +23,18 @@ pub(crate) enum Event<'a> {
     ProgramFailed(&'a str),
 }
 
-/// What the line says of tests, if it does.
+/// The line without the colours that cargo gives it on a terminal.
+pub(crate) fn plain(line: &str) -> Cow<'_, str> {
+    if !line.contains('\x1b') {
+        return line.into();
+    }
+    let mut parts = line.split('\x1b');
+    let first = parts.next().unwrap_or_default();
+    let rest = parts.map(|part| part.split_once('m').map_or(part, |(_, text)| text));
+    Cow::Owned([first].into_iter().chain(rest).collect())
+}
+
+/// What a plain line says of tests, if it does.
 pub(crate) fn event(line: &str) -> Option<Event<'_>> {
     if let Some(rest) = line.trim_start().strip_prefix("Running ") {
         let (_, path) = rest.strip_suffix(')')?.rsplit_once('(')?;
@@ -53,22 +63,21 @@ pub(crate) fn event(line: &str) -> Option<Event<'_>> {
 /// Finds the tests that take too long.
 pub(crate) struct SlowTests {
     limit: Option<Duration>,
-    program: OsString,
+    /// File name of the program that runs.
+    program: String,
     /// By name: when it began.
     begun: BTreeMap<String, Instant>,
-    /// Names of those that were overdue, each with its program.
-    pub(crate) killed: Vec<String>,
 }
 
 impl SlowTests {
     pub(crate) const fn new(limit: Option<Duration>) -> Self {
-        Self { limit, program: OsString::new(), begun: BTreeMap::new(), killed: Vec::new() }
+        Self { limit, program: String::new(), begun: BTreeMap::new() }
     }
 
     pub(crate) fn hear(&mut self, line: &str, now: Instant) {
-        match event(line) {
+        match event(&plain(line)) {
             Some(Event::Program(path)) => {
-                self.program = Path::new(path).file_name().unwrap_or(OsStr::new(path)).to_owned();
+                self.program = path.rsplit('/').next().unwrap_or(path).to_owned();
                 self.begun.clear();
             }
             Some(Event::Slow(name)) => {
@@ -81,28 +90,41 @@ impl SlowTests {
         }
     }
 
-    /// The program with a test that has been running for too long: it is to be killed.
-    pub(crate) fn overdue(&mut self, now: Instant) -> Option<OsString> {
+    /// Tests that have been running for too long. Their program is to be killed.
+    pub(crate) fn overdue(&mut self, now: Instant) -> Option<Overdue> {
         let limit = self.limit?;
-        let is_overdue = |begun: &Instant| limit <= now.duration_since(*begun);
-        let program = self.program.to_string_lossy().into_owned();
-        let overdue = self.begun.extract_if(.., |_, begun| is_overdue(begun));
-        let overdue: Vec<String> =
-            overdue.map(|(name, _)| format!("test {name} of {program}")).collect();
-        if overdue.is_empty() {
+        self.take(|begun| limit <= now.duration_since(begun))
+    }
+
+    /// Tests that have been running for a minute, when nothing moves any more.
+    pub(crate) fn stuck(&mut self) -> Option<Overdue> {
+        self.take(|_| true)
+    }
+
+    fn take(&mut self, is_taken: impl Fn(Instant) -> bool) -> Option<Overdue> {
+        let program = self.program.clone();
+        let taken = self.begun.extract_if(.., |_, begun| is_taken(*begun));
+        let names: Vec<String> =
+            taken.map(|(name, _)| format!("test {name} of {program}")).collect();
+        if names.is_empty() {
             return None;
         }
-        self.killed.extend(overdue);
         // It is killed with all its tests.
         self.begun.clear();
-        Some(self.program.clone())
+        Some(Overdue { program, names })
     }
+}
+
+/// Tests that are to be killed, with their program.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Overdue {
+    pub(crate) program: String,
+    pub(crate) names: Vec<String>,
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Event, SlowTests, event};
-    use std::ffi::OsString;
+    use super::{Event, Overdue, SlowTests, event, plain};
     use std::time::{Duration, Instant};
 
     #[test]
@@ -116,6 +138,10 @@ mod tests {
         assert_eq!(event(slow), Some(Event::Slow("a::b")));
         let failed = "error: test failed, to rerun pass `-p zonal-gateway --test idle`";
         assert_eq!(event(failed), Some(Event::ProgramFailed("-p zonal-gateway --test idle")));
+        let coloured = "\x1b[1m\x1b[92m     Running\x1b[0m tests/a.rs (target/gate/deps/a-1f)";
+        assert_eq!(event(&plain(coloured)), Some(Event::Program("target/gate/deps/a-1f")));
+        let coloured = "\x1b[1m\x1b[91merror\x1b[0m: test failed, to rerun pass `--test a`";
+        assert_eq!(event(&plain(coloured)), Some(Event::ProgramFailed("--test a")));
         for other in ["test result: ok. 3 passed; 0 failed", "running 3 tests", "testing ... ok"] {
             assert_eq!(event(other), None, "{other}");
         }
@@ -132,8 +158,8 @@ mod tests {
         tests.hear("test quick ... ok", begun);
         assert_eq!(tests.overdue(begun + Duration::from_secs(539)), None);
         let late = begun + Duration::from_secs(540);
-        assert_eq!(tests.overdue(late), Some(OsString::from("a-1f")));
-        assert_eq!(tests.killed, ["test slow of a-1f"]);
+        let slow = Overdue { program: "a-1f".into(), names: vec!["test slow of a-1f".into()] };
+        assert_eq!(tests.overdue(late), Some(slow));
         assert_eq!(tests.overdue(late), None, "it is killed once");
     }
 }

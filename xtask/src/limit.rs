@@ -6,19 +6,25 @@
 //!    ([`crate::libtest`]).
 //! 4. When it has ended, kill what it left running.
 //!
-//! The command stays in this process's group, so that Ctrl-C at the terminal ends it as well.
+//! The command stays in this process's group, so that Ctrl-C at the terminal ends it as well. A signal that ends this process ends
+//! all of it. Its standard input is empty.
 
 mod processes;
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::io::{BufRead, BufReader, PipeReader, Write};
+use std::io::{BufRead, BufReader, PipeReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::libtest::SlowTests;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::libtest::{Overdue, SlowTests};
 
 /// Lines of its output that are kept, to be repeated where they are seen.
 const LINES_KEPT: usize = 40;
@@ -31,6 +37,9 @@ const IDLE_CPU: Duration = Duration::from_secs(1);
 
 /// Lines that wait to be handed on. A command that prints faster waits.
 const LINES_QUEUED: usize = 1000;
+
+/// A longer line is handed on in pieces.
+const LINE_BYTES_MAX: u64 = 64 << 10;
 
 /// What a command printed before its end is handed on within this time.
 const DRAIN_TIME: Duration = Duration::from_secs(10);
@@ -69,6 +78,8 @@ pub(crate) enum Exceeded {
     Idle(Duration),
     Wall(Duration),
     Until,
+    /// The system does not tell when it ends.
+    Lost(String),
 }
 
 impl fmt::Display for Exceeded {
@@ -78,6 +89,7 @@ impl fmt::Display for Exceeded {
             Self::Idle(limit) => write!(f, "no progress for {}", span(*limit)),
             Self::Wall(limit) => write!(f, "over {}", span(*limit)),
             Self::Until => f.write_str("the deadline of the whole run has passed"),
+            Self::Lost(why) => write!(f, "it cannot be waited for: {why}"),
         }
     }
 }
@@ -111,6 +123,7 @@ pub(crate) fn run(
     mut hear: impl FnMut(&str),
 ) -> Result<Ended, String> {
     processes::adopt_orphans()?;
+    let signals = Signals::watch()?;
     let name = command.get_program().to_string_lossy().into_owned();
     let (reader, child) =
         start(command).map_err(|error| format!("{name} did not start: {error}"))?;
@@ -126,9 +139,15 @@ pub(crate) fn run(
         if let Some(how) = running.look() {
             break how;
         }
+        if let Some(signal) = signals.received() {
+            let _ = processes::kill_all(running.child.id());
+            std::process::exit(128 + signal);
+        }
     };
     let killed = processes::kill_all(running.child.id());
-    let _ = running.child.wait();
+    if killed.is_ok() {
+        let _ = running.child.wait();
+    }
     // The pipe ends when the last process that could write to it is gone. One that cannot be killed is not waited for.
     let begun = Instant::now();
     while begun.elapsed() < DRAIN_TIME
@@ -145,8 +164,34 @@ pub(crate) fn run(
         // Not one of its own lines: the last of those may be the reason why it was skipped.
         hear(&format!("{what}: {}", names.join(", ")));
     }
-    let Running { last_lines, slow_tests, .. } = running;
-    Ok(Ended { how, last_lines, slow_tests: slow_tests.killed })
+    let Running { last_lines, killed_tests, .. } = running;
+    Ok(Ended { how, last_lines, slow_tests: killed_tests })
+}
+
+/// The signals that end this process: what it started must not outlive it.
+struct Signals(Vec<(i32, Arc<AtomicBool>)>);
+
+impl Signals {
+    /// They are watched from the first command on: one that comes between two commands ends the second.
+    fn watch() -> Result<&'static Self, String> {
+        static SIGNALS: OnceLock<Result<Signals, String>> = OnceLock::new();
+        SIGNALS.get_or_init(Self::register).as_ref().map_err(String::clone)
+    }
+
+    fn register() -> Result<Self, String> {
+        let watch = |signal| {
+            let is_received = Arc::new(AtomicBool::new(false));
+            signal_hook::flag::register(signal, is_received.clone())
+                .map_err(|error| format!("signal {signal}: {error}"))?;
+            Ok((signal, is_received))
+        };
+        [SIGHUP, SIGINT, SIGTERM].into_iter().map(watch).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn received(&self) -> Option<i32> {
+        let received = |(_, flag): &&(i32, Arc<AtomicBool>)| flag.load(Ordering::Relaxed);
+        self.0.iter().find(received).map(|(signal, _)| *signal)
+    }
 }
 
 fn start(command: &mut Command) -> std::io::Result<(PipeReader, Child)> {
@@ -162,10 +207,14 @@ fn start(command: &mut Command) -> std::io::Result<(PipeReader, Child)> {
 fn lines_of(reader: PipeReader) -> Receiver<String> {
     let (sender, receiver) = sync_channel(LINES_QUEUED);
     thread::spawn(move || {
-        for line in BufReader::new(reader).split(b'\n').map_while(Result::ok) {
-            if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+        let mut reader = BufReader::new(reader);
+        let mut line = Vec::new();
+        while let Ok(1..) = reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
+            let text = line.strip_suffix(b"\n").unwrap_or(&line);
+            if sender.send(String::from_utf8_lossy(text).into_owned()).is_err() {
                 return;
             }
+            line.clear();
         }
     });
     receiver
@@ -185,6 +234,7 @@ struct Running<'a> {
     progress: (Instant, Duration),
     last_lines: VecDeque<String>,
     slow_tests: SlowTests,
+    killed_tests: Vec<String>,
 }
 
 impl<'a> Running<'a> {
@@ -200,6 +250,7 @@ impl<'a> Running<'a> {
             progress: (now, Duration::ZERO),
             last_lines: VecDeque::new(),
             slow_tests: SlowTests::new(limits.test),
+            killed_tests: Vec::new(),
         }
     }
 
@@ -215,23 +266,44 @@ impl<'a> Running<'a> {
 
     /// How it ended, or which limit it is over. `None`: it goes on.
     fn look(&mut self) -> Option<Result<ExitStatus, Exceeded>> {
-        if let Ok(Some(status)) = self.child.try_wait() {
-            return Some(Ok(status));
+        match self.child.try_wait() {
+            Ok(Some(status)) => return Some(Ok(status)),
+            Ok(None) => (),
+            // Where SIGCHLD was ignored at the start.
+            Err(error) => return Some(Err(Exceeded::Lost(error.to_string()))),
         }
         if self.looked.elapsed() < TICK {
             return None;
         }
         self.looked = Instant::now();
         processes::reap_orphans(self.child.id());
-        if let Some(program) = self.slow_tests.overdue(self.looked) {
-            processes::kill_program(&program);
+        if let Some(overdue) = self.slow_tests.overdue(self.looked) {
+            self.kill_tests(overdue);
         }
         // A process that ends while this is read may be missing once.
         self.cpu = self.cpu.max(processes::cpu().saturating_sub(self.cpu_before));
         if IDLE_CPU <= self.cpu.saturating_sub(self.progress.1) {
             self.progress = (self.looked, self.cpu);
         }
-        self.exceeded().map(Err)
+        let exceeded = self.exceeded()?;
+        // A test that hangs ends with its program, and the others run.
+        if let Exceeded::Idle(_) = exceeded
+            && let Some(stuck) = self.slow_tests.stuck()
+            && self.kill_tests(stuck)
+        {
+            return None;
+        }
+        Some(Err(exceeded))
+    }
+
+    /// False: their program does not run.
+    fn kill_tests(&mut self, overdue: Overdue) -> bool {
+        let is_killed = processes::kill_program(&overdue.program);
+        if is_killed {
+            self.killed_tests.extend(overdue.names);
+            self.progress = (Instant::now(), self.cpu);
+        }
+        is_killed
     }
 
     fn exceeded(&self) -> Option<Exceeded> {
@@ -277,10 +349,11 @@ pub(crate) fn command(words: &[&str]) -> ExitCode {
                     ExitCode::from(KILLED)
                 }
                 Ok(_) if !ended.slow_tests.is_empty() => ExitCode::from(KILLED),
-                Ok(status) => status
-                    .code()
-                    .and_then(|code| u8::try_from(code).ok())
-                    .map_or(ExitCode::FAILURE, ExitCode::from),
+                Ok(status) => {
+                    let code = status.code().or_else(|| Some(128 + status.signal()?));
+                    let code = code.and_then(|code| u8::try_from(code).ok());
+                    code.map_or(ExitCode::FAILURE, ExitCode::from)
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The project's own commands: `cargo xtask ci`, `tidy`, `compare`, `record`, `setup`, `release`, `limit`, `test-zoned` and
 //! `zoned-f2fs`.
 //!
-//! Uses: `rustix` alone, so that it compiles in seconds. Knows nothing of: how the crates work; it reads
+//! Uses: `rustix` and `signal-hook` alone, so that it compiles in seconds. Knows nothing of: how the crates work; it reads
 //! their text and runs `cargo` and what it builds.
 //! Read in this order: `ci`, `limit`, `libtest`, `tidy`, `rust_text`, `compare`, `setup`, `release`, `zoned`.
 

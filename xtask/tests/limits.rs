@@ -1,7 +1,11 @@
 //! What is over a limit is killed, with all that it started.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Runs a script of the shell under limits.
 fn run(limits: &[&str], script: &str) -> Output {
@@ -85,12 +89,50 @@ fn a_test_that_takes_too_long_is_killed_with_its_program_and_the_others_run() {
     assert_eq!(count_with(&sleep), 0);
 }
 
+/// Nothing is printed and nothing computed: not the stage ends for that, but the program whose test hangs.
+#[test]
+fn a_test_that_hangs_is_killed_with_its_program_and_the_others_run() {
+    let folder = Folder::new();
+    let program = folder.0.join("hung-1f");
+    std::fs::copy("/bin/sleep", &program).expect("the system has it");
+    let (sleep, path) = (unique_sleep(5), program.display());
+    let script = format!(
+        "printf '\\033[1m     Running\\033[0m tests/a.rs ({path})\\n'
+         echo 'test a::b has been running for over 60 seconds'
+         {path} {sleep}
+         echo after"
+    );
+    let output = run(&["--idle", "3", "--test", "3600"], &script);
+    assert_eq!(output.status.code(), Some(124), "{output:?}");
+    assert_eq!(text(&output.stderr), "killed: test a::b of hung-1f\n");
+    assert!(text(&output.stdout).contains("after\n"), "{output:?}");
+}
+
+#[test]
+fn nothing_outlives_a_run_that_is_told_to_end() {
+    let sleep = unique_sleep(6);
+    let script = format!("setsid sleep {sleep} & echo begun; sleep {sleep}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    command.args(["limit", "sh", "-c", &script]).stdout(Stdio::piped());
+    let mut running = command.spawn().expect("it is built");
+    let mut line = String::new();
+    let output = running.stdout.take().expect("a pipe");
+    BufReader::new(output).read_line(&mut line).expect("it prints");
+    assert_eq!(line, "begun\n");
+    let pid = i32::try_from(running.id()).ok().and_then(Pid::from_raw).expect("a process");
+    kill_process(pid, Signal::TERM).expect("it runs");
+    assert_eq!(running.wait().expect("it ends").code(), Some(128 + 15));
+    assert_eq!(count_with(&sleep), 0);
+}
+
 /// A folder that is removed with its contents.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Self {
-        let name = format!("zonal-limits-{}", std::process::id());
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("zonal-limits-{}-{count}", std::process::id());
         let path: &Path = &std::env::temp_dir().join(name);
         std::fs::create_dir_all(path).expect("there is room");
         Self(path.to_owned())

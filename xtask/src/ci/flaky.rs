@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::{Outcome, Report, Run, STAGES, limit, stage_command, times};
-use crate::libtest::{Event, event};
+use super::{Outcome, Run, STAGES, limit, stage_command, times};
+use crate::libtest::{Event, event, plain};
 
 /// Runs when no number is given: a test that fails every third time is found in 7 of 10.
 const TIMES: u32 = 3;
@@ -42,9 +42,10 @@ fn find(root: &Path, times: u32) -> Result<Failures, String> {
     let run = Run::new(root)?;
     let [build, tests] = ["build", "tests"]
         .map(|name| STAGES.iter().find(|stage| stage.name == name).expect("there are these"));
-    let Report { outcome: Outcome::Passed, .. } = run.stage(build, false) else {
-        return Err("the tests do not compile".into());
-    };
+    let built = run.stage(build, false).outcome;
+    if built != Outcome::Passed {
+        return Err(format!("the tests are not built: {built}"));
+    }
     let mut failures = Failures::default();
     for time in 1..=times {
         println!("== tests, run {time} of {times}");
@@ -58,10 +59,14 @@ fn find(root: &Path, times: u32) -> Result<Failures, String> {
         let outcome = super::outcome_of(&ended);
         println!("== tests, run {time} of {times}: {outcome} in {}", stopwatch.read());
         heard.failed.extend(ended.slow_tests.iter().map(|test| format!("{test} (killed)")));
-        if outcome != Outcome::Passed && heard.failed.is_empty() {
+        let is_cut = ended.how.is_err();
+        if is_cut || (outcome != Outcome::Passed && heard.failed.is_empty()) {
             heard.failed.insert(format!("the stage: {outcome}"));
         }
         failures.note(heard.failed);
+        if ended.how == Err(limit::Exceeded::Until) {
+            break;
+        }
     }
     Ok(failures)
 }
@@ -77,7 +82,7 @@ struct Heard {
 
 impl Heard {
     fn hear(&mut self, line: &str) {
-        match event(line) {
+        match event(&plain(line)) {
             Some(Event::Program(path)) => {
                 // The name of the file, without the hash behind it.
                 let file = path.rsplit('/').next().unwrap_or(path);

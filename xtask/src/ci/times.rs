@@ -113,7 +113,7 @@ fn told(kept: &str, machine: &str, state: State, costs: &[(&str, Cost)]) -> Vec<
     lines
 }
 
-/// The CPU time over which a stage is ended. One before which nothing was built in the same run may have to build.
+/// The CPU time over which a stage is ended. One that was asked for by itself may have to build.
 pub(super) fn cpu_limit(kept: &str, stage: &str, is_built: bool) -> Duration {
     let rows: Vec<Row> = kept.lines().skip(1).filter_map(Row::read).collect();
     // The most of any machine: a slower one is not a fault of the stage.
@@ -185,7 +185,8 @@ impl<'a> Row<'a> {
     fn read(line: &'a str) -> Option<Self> {
         let fields: Vec<&str> = line.split(',').collect();
         let [commit, _day, machine, state, stage, wall, cpu] = fields[..] else { return None };
-        let (wall_seconds, cpu_seconds) = (wall.parse().ok()?, cpu.parse().ok()?);
+        let seconds = |text: &str| text.parse().ok().filter(|s| (0.0..1e9).contains(s));
+        let (wall_seconds, cpu_seconds) = (seconds(wall)?, seconds(cpu)?);
         Some(Self { commit, machine, state, stage, wall_seconds, cpu_seconds })
     }
 

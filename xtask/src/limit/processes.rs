@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
-use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,7 +24,8 @@ pub(super) struct Process {
     /// As the kernel has it: the first 15 bytes of its program's name.
     name: String,
     parent: i32,
-    is_zombie: bool,
+    /// It has ended, with all its threads.
+    is_dead: bool,
     /// Its own CPU time, and that of its children for which it has waited.
     ticks: u64,
 }
@@ -39,13 +39,22 @@ impl Process {
         let mut fields = fields.split(' ');
         let is_zombie = fields.next()? == "Z";
         let parent = fields.next()?.parse().ok()?;
-        // Fields 14 to 17 of proc(5): utime, stime, cutime, cstime.
-        let ticks = fields.skip(9).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
-        Some(Self { pid: Pid::from_raw(pid)?, name, parent, is_zombie, ticks })
+        // Fields 14 to 17 and 20 of proc(5): utime, stime, cutime, cstime, num_threads.
+        let mut fields = fields.skip(9);
+        let times = fields.by_ref().take(4).filter_map(|field| field.parse::<u64>().ok());
+        let ticks = times.sum();
+        let threads: u32 = fields.nth(2)?.parse().ok()?;
+        // The state is that of its first thread alone: others may run on.
+        let is_dead = is_zombie && threads <= 1;
+        Some(Self { pid: Pid::from_raw(pid)?, name, parent, is_dead, ticks })
     }
 
-    fn executable(&self) -> Option<PathBuf> {
-        fs::read_link(format!("/proc/{}/exe", self.pid.as_raw_nonzero())).ok()
+    /// The file name of its program.
+    fn program(&self) -> Option<String> {
+        let path = fs::read_link(format!("/proc/{}/exe", self.pid.as_raw_nonzero())).ok()?;
+        let name = path.file_name()?.to_string_lossy().into_owned();
+        // One that was built anew meanwhile.
+        Some(name.strip_suffix(" (deleted)").map_or(name.clone(), str::to_owned))
     }
 }
 
@@ -102,7 +111,7 @@ pub(super) fn cpu() -> Duration {
 pub(super) fn reap_orphans(but: u32) {
     let own = own_pid();
     let is_orphan = |process: &Process| {
-        process.is_zombie
+        process.is_dead
             && process.parent == own
             && process.pid.as_raw_nonzero().get().unsigned_abs() != but
     };
@@ -111,12 +120,10 @@ pub(super) fn reap_orphans(but: u32) {
     }
 }
 
-/// Kills everything that runs the program `file`, with everything below it.
-pub(super) fn kill_program(file: &OsStr) {
+/// Kills everything that runs the program of this file name, with everything below it. False: nothing does.
+pub(super) fn kill_program(name: &str) -> bool {
     let mut processes = descendants();
-    let runs_it = |process: &&Process| {
-        process.executable().is_some_and(|path| path.file_name() == Some(file))
-    };
+    let runs_it = |process: &&Process| process.program().is_some_and(|program| program == name);
     let roots: BTreeSet<i32> =
         processes.iter().filter(runs_it).map(|p| p.pid.as_raw_nonzero().get()).collect();
     let is_root = |process: &mut Process| roots.contains(&process.pid.as_raw_nonzero().get());
@@ -124,6 +131,7 @@ pub(super) fn kill_program(file: &OsStr) {
     for process in killed.into_iter().chain(below(&roots, processes)) {
         let _ = kill_process(process.pid, Signal::KILL);
     }
+    !roots.is_empty()
 }
 
 /// Kills all that this process started, and names it. `Err` names what stays nevertheless.
@@ -133,7 +141,7 @@ pub(super) fn kill_all(child: u32) -> Result<Vec<String>, Vec<String>> {
     loop {
         reap_orphans(child);
         let mut left = descendants();
-        left.retain(|process| !process.is_zombie);
+        left.retain(|process| !process.is_dead);
         if left.is_empty() {
             return Ok(killed.into_values().collect());
         }
@@ -154,13 +162,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn process(pid: i32, parent: i32) -> Process {
-        let stat = format!("{pid} (a ) b) S {parent} 1 1 0 -1 4194560 1 2 3 4 5 6 200 50 20 0");
+        let stat = format!("{pid} (a ) b) Z {parent} 1 1 0 -1 4194560 1 2 3 4 5 6 200 50 20 0 2");
         Process::parse(&stat).expect("it is whole")
     }
 
     #[test]
     fn the_cpu_time_of_a_process_stands_behind_a_name_with_anything_in_it() {
         assert_eq!(process(7, 3).ticks, 5 + 6 + 200 + 50);
+        assert!(!process(7, 3).is_dead, "one of its threads goes on");
         assert!(Process::parse("").is_none());
     }
 

@@ -133,10 +133,9 @@ fn install(packages: &BTreeSet<&str>) {
         println!("setup: {why}");
     }
     let all: Vec<&str> = packages.iter().copied().collect();
-    if apt_get_install(&all).is_ok() {
-        return;
-    }
-    for package in all {
+    let Err(why) = apt_get_install(&all) else { return };
+    println!("setup: {why}");
+    for package in all.into_iter().filter(|_| 1 < packages.len()) {
         if let Err(why) = apt_get_install(&[package]) {
             println!("setup: {package}: {why}");
         }
@@ -144,11 +143,16 @@ fn install(packages: &BTreeSet<&str>) {
 }
 
 fn apt_get_install(packages: &[&str]) -> Result<(), String> {
-    let mut command = Command::new("apt-get");
-    command.args(["install", "--yes", "--quiet", "--no-install-recommends"]).args(packages);
-    // In runlevel 1 Debian's packages start no service: what a test needs is not to run by itself.
-    command.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
-    fetch(&mut command)
+    let install = || {
+        let mut command = Command::new("apt-get");
+        command.args(["install", "--yes", "--quiet", "--no-install-recommends"]);
+        // In runlevel 1 Debian's packages start no service: what a test needs is not to run by itself.
+        command.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
+        command
+    };
+    // Only the download is under a time limit: killed while it unpacks, apt-get leaves a system to be repaired.
+    fetch(install().arg("--download-only").args(packages))?;
+    run_quietly(install().args(packages)).map(drop)
 }
 
 #[cfg(test)]
