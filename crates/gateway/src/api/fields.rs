@@ -16,6 +16,7 @@ pub(super) const COMMON: &[Field] = &[
     // Said to us, and not handed on.
     Field::dropped("x-amz-api-version"),
     Field::dropped("x-amz-security-token"),
+    Field::dropped("x-amz-trace-id"),
     Field::dropped("x-amz-user-agent"),
 ];
 
@@ -36,6 +37,11 @@ pub(super) const READ: &[Field] = &[
     Field::opaque("pragma"),
     Field::opaque("range"),
     Field::opaque("x-amz-checksum-mode"),
+    // The AWS SDKs for Java and JavaScript say of a read what they say of an upload. `x-amz-te` would have the origin append an
+    // MD5 to the body.
+    Field::dropped("x-amz-checksum-*"),
+    Field::dropped("x-amz-sdk-checksum-algorithm"),
+    Field::dropped("x-amz-te"),
 ];
 
 /// The answer to a write with a condition tells whether the object is there, and which version.

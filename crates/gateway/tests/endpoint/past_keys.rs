@@ -211,6 +211,26 @@ async fn what_has_a_vendors_prefix_is_refused_and_what_has_none_is_dropped() {
     );
 }
 
+/// The SDKs for Java and JavaScript send these with reads. Refused as a vendor's, they left such clients with nothing.
+#[tokio::test]
+async fn what_sdks_say_of_each_read_is_dropped() {
+    let (world, heads) = world(true).await;
+    let of_sdks = [
+        ("x-amz-te", "append-md5"),
+        ("x-amz-checksum-crc32", "AAAAAA=="),
+        ("x-amz-sdk-checksum-algorithm", "CRC32"),
+        ("x-amz-trace-id", "Root=1-2-3"),
+    ];
+    for (name, value) in of_sdks {
+        for method in ["GET", "HEAD"] {
+            let read = Ask::new(method, "/b/pub/a").with(name, value);
+            assert_eq!(ask(world.address, read).await.status, 200, "{method} with {name}");
+        }
+        let heads = heads.of("").concat();
+        assert!(heads.contains(" /b/pub/a ") && !heads.contains(name), "{heads}");
+    }
+}
+
 #[tokio::test]
 async fn a_key_that_may_only_write_asks_nothing() {
     let (world, heads) = world(true).await;
