@@ -230,7 +230,7 @@ impl Request {
         }
         let tier = if is_rest { Tier::Rest } else { Tier::Test };
         let is_wanted = |stage: &&Stage| match names.is_empty() {
-            // Nothing is built twice: after `make test` there is nothing to do for it.
+            // The limits of `make test-all` allow no stage a build. After `make test` there is none to do.
             true => stage.tier == tier || stage.name == "build",
             false => names.contains(&stage.name),
         };
@@ -318,14 +318,14 @@ fn outcome_of(ended: &Ended) -> Outcome {
     match &ended.how {
         Err(exceeded) => Outcome::Failed(exceeded.to_string()),
         Ok(_) if !ended.slow_tests.is_empty() => {
-            let tests = ended.slow_tests.join(", ");
-            Outcome::Failed(format!("over {}: {tests}", limit::span(TEST)))
+            Outcome::Failed(format!("too slow, and killed: {}", ended.slow_tests.join(", ")))
         }
         Ok(status) if status.success() => Outcome::Passed,
         Ok(status) if status.code() == Some(SKIPPED.into()) => {
             Outcome::Skipped(ended.last_lines.back().cloned().unwrap_or_default())
         }
-        Ok(_) => Outcome::Failed(String::new()),
+        Ok(status) if status.code().is_none() => Outcome::Failed(status.to_string()),
+        Ok(_) => Outcome::failed(),
     }
 }
 

@@ -11,6 +11,8 @@
 
 mod processes;
 
+pub(crate) use processes::cpu;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{BufRead, BufReader, PipeReader, Read, Write};
@@ -185,7 +187,10 @@ impl Signals {
                 .map_err(|error| format!("signal {signal}: {error}"))?;
             Ok((signal, is_received))
         };
-        [SIGHUP, SIGINT, SIGTERM].into_iter().map(watch).collect::<Result<_, _>>().map(Self)
+        // What is ignored stays so: nohup(1), and the shell for what runs in the background.
+        let signals = [SIGHUP, SIGINT, SIGTERM].into_iter();
+        let signals = signals.filter(|signal| !processes::is_ignored(*signal));
+        signals.map(watch).collect::<Result<_, _>>().map(Self)
     }
 
     fn received(&self) -> Option<i32> {
@@ -244,7 +249,7 @@ impl<'a> Running<'a> {
             child,
             limits,
             begun: now,
-            cpu_before: processes::cpu(),
+            cpu_before: cpu(),
             cpu: Duration::ZERO,
             looked: now,
             progress: (now, Duration::ZERO),
@@ -281,7 +286,7 @@ impl<'a> Running<'a> {
             self.kill_tests(overdue);
         }
         // A process that ends while this is read may be missing once.
-        self.cpu = self.cpu.max(processes::cpu().saturating_sub(self.cpu_before));
+        self.cpu = self.cpu.max(cpu().saturating_sub(self.cpu_before));
         if IDLE_CPU <= self.cpu.saturating_sub(self.progress.1) {
             self.progress = (self.looked, self.cpu);
         }

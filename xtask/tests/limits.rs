@@ -108,21 +108,34 @@ fn a_test_that_hangs_is_killed_with_its_program_and_the_others_run() {
     assert!(text(&output.stdout).contains("after\n"), "{output:?}");
 }
 
+/// Runs a script that prints `begun`, and then sends the signal to the run. How that ended.
+fn signalled(signal: Signal, prepare: &str, script: &str) -> Option<i32> {
+    let xtask = env!("CARGO_BIN_EXE_xtask");
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{prepare} exec \"$0\" limit sh -c \"$1\""), xtask, script]);
+    let mut running = command.stdout(Stdio::piped()).spawn().expect("there is a shell");
+    let mut line = String::new();
+    let mut output = BufReader::new(running.stdout.take().expect("a pipe"));
+    output.read_line(&mut line).expect("it prints");
+    assert_eq!(line, "begun\n");
+    let pid = i32::try_from(running.id()).ok().and_then(Pid::from_raw).expect("a process");
+    kill_process(pid, signal).expect("it runs");
+    running.wait().expect("it ends").code()
+}
+
 #[test]
 fn nothing_outlives_a_run_that_is_told_to_end() {
     let sleep = unique_sleep(6);
     let script = format!("setsid sleep {sleep} & echo begun; sleep {sleep}");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    command.args(["limit", "sh", "-c", &script]).stdout(Stdio::piped());
-    let mut running = command.spawn().expect("it is built");
-    let mut line = String::new();
-    let output = running.stdout.take().expect("a pipe");
-    BufReader::new(output).read_line(&mut line).expect("it prints");
-    assert_eq!(line, "begun\n");
-    let pid = i32::try_from(running.id()).ok().and_then(Pid::from_raw).expect("a process");
-    kill_process(pid, Signal::TERM).expect("it runs");
-    assert_eq!(running.wait().expect("it ends").code(), Some(128 + 15));
+    assert_eq!(signalled(Signal::TERM, "", &script), Some(128 + 15));
     assert_eq!(count_with(&sleep), 0);
+}
+
+/// As nohup(1) starts it.
+#[test]
+fn a_signal_that_was_ignored_before_ends_nothing() {
+    let script = "echo begun; sleep 2; exit 7";
+    assert_eq!(signalled(Signal::HUP, "trap '' HUP;", script), Some(7));
 }
 
 /// A folder that is removed with its contents.

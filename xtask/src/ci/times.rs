@@ -13,9 +13,6 @@ use std::time::{Duration, Instant};
 const KEPT: &str = "docs/results/gate-times.csv";
 const HEAD: &str = "commit,day,machine,state,stage,wall_s,cpu_s\n";
 
-/// Clock ticks of `/proc` in a second: USER_HZ, which is 100 on every architecture that Zonal builds on.
-const TICKS_PER_SECOND: u64 = 100;
-
 /// What is below this is noise whatever its ratio. 5 s of the processors and 15 s of the clock: a busy neighbour costs as much.
 const CPU_NOISE_SECONDS: f64 = 5.0;
 const WALL_NOISE_SECONDS: f64 = 15.0;
@@ -53,7 +50,7 @@ impl State {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cost {
     wall: Duration,
-    /// Of the processors, in every program that it started and waited for.
+    /// Of the processors, in every program that it started.
     cpu: Duration,
 }
 
@@ -72,25 +69,12 @@ pub(super) struct Stopwatch {
 
 impl Stopwatch {
     pub(super) fn start() -> Self {
-        Self { begun: Instant::now(), cpu: cpu_of_children() }
+        Self { begun: Instant::now(), cpu: crate::limit::cpu() }
     }
 
     pub(super) fn read(&self) -> Cost {
-        Cost { wall: self.begun.elapsed(), cpu: cpu_of_children().saturating_sub(self.cpu) }
+        Cost { wall: self.begun.elapsed(), cpu: crate::limit::cpu().saturating_sub(self.cpu) }
     }
-}
-
-/// CPU time of all programs that this process started and that ended.
-fn cpu_of_children() -> Duration {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    Duration::from_millis(ticks_of_children(&stat) * 1000 / TICKS_PER_SECOND)
-}
-
-/// Fields 16 and 17 of proc(5), `cutime` and `cstime`. The second field is a name in parentheses, with any bytes in it.
-fn ticks_of_children(stat: &str) -> u64 {
-    let Some((_, fields)) = stat.rsplit_once(") ") else { return 0 };
-    let fields = fields.split(' ').skip(13).take(2);
-    fields.filter_map(|field| field.parse::<u64>().ok()).fold(0, u64::saturating_add)
 }
 
 /// What is to be said of the times of a run: each stage that grew, and with what it was compared.
@@ -208,19 +192,12 @@ impl<'a> Row<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cost, Duration, HEAD, Row, State, columns, machine, ticks_of_children, told};
+    use super::{Cost, Duration, HEAD, Row, State, columns, machine, told};
 
     #[test]
     fn a_row_says_of_which_commit_it_is_and_whether_that_was_changed() {
         assert_eq!(columns("bf9e271 of 2026-11-23"), "bf9e271,2026-11-23");
         assert_eq!(columns("bf9e271 of 2026-11-23, with changes"), "bf9e271+,2026-11-23");
-    }
-
-    #[test]
-    fn the_time_of_children_stands_behind_a_name_with_anything_in_it() {
-        let stat = "7 (a ) b) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 200 50 20 0 1 0 9 9 9";
-        assert_eq!(ticks_of_children(stat), 250);
-        assert_eq!(ticks_of_children(""), 0);
     }
 
     #[test]

@@ -98,13 +98,25 @@ fn below(ancestors: &BTreeSet<i32>, processes: Vec<Process>) -> Vec<Process> {
 }
 
 /// CPU time of everything that this process ever started. A process that ends while this is read may be missing for a moment.
-pub(super) fn cpu() -> Duration {
+pub(crate) fn cpu() -> Duration {
     let live: u64 = descendants().iter().map(|process| process.ticks).sum();
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields).split(' ');
-    // Fields 16 and 17: cutime, cstime.
-    let ended: u64 = fields.skip(13).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
-    Duration::from_millis((live + ended) * (1000 / TICKS_PER_SECOND))
+    Duration::from_millis((live + ticks_of_children(&stat)) * (1000 / TICKS_PER_SECOND))
+}
+
+/// Of children for which was waited: fields 16 and 17 of proc(5), `cutime` and `cstime`.
+fn ticks_of_children(stat: &str) -> u64 {
+    let Some((_, fields)) = stat.rsplit_once(") ") else { return 0 };
+    let fields = fields.split(' ').skip(13).take(2);
+    fields.filter_map(|field| field.parse::<u64>().ok()).fold(0, u64::saturating_add)
+}
+
+/// Whether this process was started so that it ignores the signal, as nohup(1) does.
+pub(super) fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// Takes note of the end of orphans: without that they stay as zombies. The child `but` is somebody else's to wait for.
@@ -158,7 +170,7 @@ pub(super) fn kill_all(child: u32) -> Result<Vec<String>, Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Process, below};
+    use super::{Process, below, ticks_of_children};
     use std::collections::BTreeSet;
 
     fn process(pid: i32, parent: i32) -> Process {
@@ -171,6 +183,13 @@ mod tests {
         assert_eq!(process(7, 3).ticks, 5 + 6 + 200 + 50);
         assert!(!process(7, 3).is_dead, "one of its threads goes on");
         assert!(Process::parse("").is_none());
+    }
+
+    #[test]
+    fn the_time_of_children_stands_behind_a_name_with_anything_in_it() {
+        let stat = "7 (a ) b) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 200 50 20 0 1 0 9 9 9";
+        assert_eq!(ticks_of_children(stat), 250);
+        assert_eq!(ticks_of_children(""), 0);
     }
 
     #[test]
