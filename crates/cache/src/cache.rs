@@ -30,6 +30,7 @@ use crate::purge::PurgedLengths;
 use crate::recover::{Recovery, Regained};
 use crate::remove::{RemovedLately, Watched};
 use crate::roster::KeptRoster;
+use crate::untagged::Untagged;
 use crate::versions::Versions;
 use crate::{Ports, Stats};
 
@@ -175,6 +176,7 @@ pub(crate) struct Inner {
     /// Prefixes that are being purged.
     pub(crate) purging: RefCell<Vec<Rc<str>>>,
     pub(crate) absences: RefCell<Absences>,
+    pub(crate) untagged: RefCell<Untagged>,
     pub(crate) outages: RefCell<Outages>,
     /// Pieces that are being fetched or are on their way to flash.
     pub(crate) filling: RefCell<Hashed<Key, Rc<FillPiece>>>,
@@ -249,6 +251,7 @@ impl Cache {
             purged: RefCell::new(PurgedLengths::found(&log)),
             purging: RefCell::default(),
             absences: RefCell::default(),
+            untagged: RefCell::default(),
             outages: RefCell::default(),
             filling: RefCell::default(),
             prefetched,

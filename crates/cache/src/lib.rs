@@ -49,6 +49,7 @@ mod remember;
 mod remove;
 mod roster;
 mod stats;
+mod untagged;
 mod versions;
 
 pub use cache::{Cache, STRIPE, Settings, StartError};

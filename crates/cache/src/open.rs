@@ -18,7 +18,7 @@ use zonal_zonelog::{Record, Stream, Urgency};
 
 use crate::cache::Inner;
 use crate::freshness::Asking;
-use crate::head::{self, is_cacheable};
+use crate::head::{self, check_cacheable};
 use crate::heads::KnownHead;
 use crate::index::Found as FoundRecord;
 use crate::object::ObjectKey;
@@ -62,8 +62,12 @@ pub enum OpenError {
     Absent,
     /// What is known is not fresh, and the origin may not be asked.
     NotKnown,
-    /// The object cannot be cached (no strong ETag), or the cache has lost its flash: go to the origin.
-    Uncacheable,
+    /// The object cannot be cached, because the origin sends no strong ETag: go to the origin.
+    NoEtag,
+    /// The object cannot be cached, because its headers are too long: go to the origin.
+    HeadersTooLong,
+    /// The cache has lost its flash: go to the origin.
+    Gone,
     /// The origin did not answer as it should.
     Origin(OriginFault),
     /// Too many requests are under way.
@@ -94,7 +98,7 @@ impl Cache {
         let (inner, trust) = (&self.inner, trust.into());
         inner.count(|stats| stats.opens += 1);
         if inner.log.is_gone() {
-            return Err(OpenError::Uncacheable);
+            return Err(OpenError::Gone);
         }
         let key = inner.keys.object(object);
         let known = inner.known_head(object, key).await;
@@ -114,7 +118,16 @@ impl Cache {
         if trust.asking == Asking::Forbidden {
             return Err(OpenError::NotKnown);
         }
+        if known.is_none() && inner.untagged.borrow().has(key, object.bucket()) {
+            return Err(OpenError::NoEtag);
+        }
         inner.ask_or_take(object, (key, care), known, trust).await
+    }
+
+    /// The origin has answered with a strong ETag of the object, though it was taken to have none: it is asked again.
+    pub fn note_etag(&self, object: &ObjectName) {
+        let key = self.inner.keys.object(object);
+        self.inner.untagged.borrow_mut().forget(key, object.bucket());
     }
 }
 
@@ -290,10 +303,14 @@ impl Inner {
             OpenError::Origin(fault) => !fault.is_failure(),
             _ => true,
         };
-        let from_origin = from_origin.and_then(|head| match is_cacheable(&head) {
-            true => Ok(head),
-            false => Err(OpenError::Uncacheable),
-        });
+        let from_origin = from_origin.and_then(|head| check_cacheable(&head).map(|()| head));
+        match &from_origin {
+            Ok(_) => self.untagged.borrow_mut().forget(watch.key(), object.bucket()),
+            Err(OpenError::NoEtag) if watch.may_publish(epoch) => {
+                self.untagged.borrow_mut().note(watch.key(), object.bucket());
+            }
+            Err(_) => {}
+        }
         let from_origin = from_origin.inspect_err(|error| {
             known
                 .iter()

@@ -103,6 +103,7 @@ impl Cache {
         let inner = &self.inner;
         let purge = Purge::begin(inner, prefix);
         inner.absences.borrow_mut().forget_all();
+        inner.untagged.borrow_mut().forget_all();
         inner.forget_heads_below(prefix).await;
         let (key, length) = inner.keys.prefix(prefix);
         inner.log.remove(key).await.map_err(|_| RemoveError)?;

@@ -167,6 +167,7 @@ impl Inner {
         if !self.settings.has(Planted::AbsenceKept) {
             self.absences.borrow_mut().forget(key);
         }
+        self.untagged.borrow_mut().forget_object(key);
         removal
     }
 

@@ -60,6 +60,8 @@ pub struct AccessEntry {
     pub error_code: Option<Box<str>>,
     /// Where the answer came from.
     pub outcome: Option<Outcome>,
+    /// Why it came from the origin past the cache, as `X-Cache-Reason` says it.
+    pub bypass: Option<Box<str>>,
     /// Bytes of the body that were handed to the connection.
     pub sent_bytes: u64,
     /// How large the whole object is, where the answer tells.
@@ -169,6 +171,7 @@ impl AccessLog {
             status: None,
             error_code: None,
             outcome: None,
+            bypass: None,
             sent_bytes: 0,
             object_bytes: None,
             version_id: query.and_then(|query| parameter(query, "versionId")).map(Into::into),
@@ -218,6 +221,10 @@ impl Line {
         entry.status = Some(status);
         entry.error_code = code.map(Into::into);
         entry.outcome = outcome;
+        entry.bypass = match outcome {
+            Some(Outcome::Bypass) => headers.get(REASON).map(|reason| text(reason.as_bytes())),
+            _ => None,
+        };
         entry.object_bytes = object_bytes(entry.operation, status, headers);
         if let Some(version) = headers.get(VERSION_ID) {
             entry.version_id = Some(text(version.as_bytes()));
@@ -328,6 +335,8 @@ fn object_bytes(operation: Operation, status: StatusCode, headers: &HeaderMap) -
     }
 }
 
+/// Why an answer went past the cache.
+pub(crate) const REASON: HeaderName = HeaderName::from_static("x-cache-reason");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 const VERSION_ID: HeaderName = HeaderName::from_static("x-amz-version-id");

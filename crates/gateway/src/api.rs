@@ -5,7 +5,8 @@
 //! 3. [`ApiOperation::rewrite`] writes down anew what is handed on: nothing that was not judged gets through.
 //!
 //! Names fall into three lists. What the operation may carry is written anew. What has a vendor's prefix and is not
-//! among it could mean something to the origin, and is refused. Anything else is dropped.
+//! among it could mean something to the origin: a write with it is refused, a read goes past the cache without it.
+//! Anything else is dropped.
 
 mod fields;
 mod names;
@@ -18,17 +19,19 @@ pub(crate) use row::{ApiOperation, Cached, Found, Handling, Invalidates, Need};
 
 use std::borrow::Cow;
 
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue, RANGE};
 use zonal_origin::sigv4::encode_query_value;
 use zonal_origin::{Query, named_by_connection};
 
 use self::names::{
-    LISTS, hoisted, is_checksum, is_metadata, is_of_signature, is_order_in_metadata,
-    may_decide_a_read,
+    LISTS, hoisted, is_checksum, is_ignored_in_query, is_metadata, is_of_signature,
+    is_order_in_metadata, may_decide_a_read,
 };
 use self::row::{Field, Kind, Level, Verb};
+use crate::bypass::{Bypass, BypassReason};
 use crate::copy_source::{BadCopySource, CopySource};
 use crate::error::S3Error;
+use crate::harmless::HarmlessHeaders;
 use crate::target::Target;
 
 /// What a request says beyond its operation.
@@ -40,6 +43,16 @@ pub(crate) struct Judged {
     pub(crate) source: Option<Box<CopySource>>,
     /// What it copies cannot be read. It is refused when its key may write.
     pub(crate) bad_source: Option<BadCopySource>,
+    /// Why the cache cannot answer it.
+    pub(crate) bypass: Option<Bypass>,
+    /// It asks for the first part, which is all of an object that has no parts.
+    pub(crate) is_first_part: bool,
+    /// It wants to know the checksum of the object.
+    pub(crate) wants_checksum: bool,
+    /// The account that is to own the bucket.
+    pub(crate) owner: Option<Box<str>>,
+    /// The client takes it that who asks pays, where the bucket is one of those.
+    pub(crate) requester_pays: bool,
 }
 
 /// What is handed on of a request's query and headers.
@@ -103,6 +116,10 @@ impl ApiOperation {
         Some(Self { method, ..row.clone() })
     }
 
+    pub(crate) fn is_head_bucket(&self) -> bool {
+        self.name == "HeadBucket"
+    }
+
     const fn is_read(&self) -> bool {
         self.method.is_read()
     }
@@ -113,33 +130,43 @@ impl ApiOperation {
         fields::COMMON.iter().chain(own).find(|field| field.fits(name))
     }
 
-    /// Refuses what the operation may not carry.
+    /// Refuses what the operation may not carry. Of a read it says whether the cache may answer it.
     ///
     /// # Errors
     /// As S3 has them: 501 for what could mean something that is not known here, 400 for what can be read in two ways.
-    pub(crate) fn judge(&self, query: &Query<'_>, headers: &HeaderMap) -> Result<Judged, S3Error> {
+    pub(crate) fn judge(
+        &self,
+        query: &Query<'_>,
+        headers: &HeaderMap,
+        harmless: &HarmlessHeaders,
+    ) -> Result<Judged, S3Error> {
         let mut judged = Judged::default();
         for (name, value) in headers {
             // Most headers of a read are none of those that decide: `host`, `authorization`, `accept`.
             if self.is_read() && !may_decide_a_read(name.as_str()) {
                 continue;
             }
-            self.judge_header(name.as_str(), value.as_bytes(), &mut judged)?;
+            self.judge_header(name.as_str(), value.as_bytes(), harmless, &mut judged)?;
         }
         self.must_be_said_once(headers)?;
         for (place, (name, value)) in query.iter().enumerate() {
             if let Some(header) = hoisted(name) {
+                if is_ignored_in_query(&header) {
+                    continue;
+                }
                 let again = HeaderName::from_bytes(header.as_bytes()).ok();
                 let again = again.as_ref().and_then(|name| headers.get(name));
                 if again.is_some_and(|again| again.as_bytes() != value.as_bytes()) {
                     return Err(S3Error::said_twice(name));
                 }
-                self.judge_header(&header, value.as_bytes(), &mut judged)?;
+                self.judge_header(&header, value.as_bytes(), harmless, &mut judged)?;
             } else if is_of_signature(name) {
                 continue;
             } else if !self.may_carry(name) {
                 self.judge_unknown(name, value)?;
                 continue;
+            } else if self.cached == Cached::Answers {
+                judge_parameter(name, value, headers, &mut judged);
             }
             // Which of two an origin takes is not known.
             let is_same = |other: &str| match hoisted(name) {
@@ -158,14 +185,29 @@ impl ApiOperation {
         known.into_iter().any(|known| *known == parameter || *known == "*")
     }
 
-    fn judge_header(&self, name: &str, value: &[u8], judged: &mut Judged) -> Result<(), S3Error> {
+    fn judge_header(
+        &self,
+        name: &str,
+        value: &[u8],
+        harmless: &HarmlessHeaders,
+        judged: &mut Judged,
+    ) -> Result<(), S3Error> {
         let Some(field) = self.field(name) else {
             return if is_metadata(name) || !is_vendors(name) {
+                Ok(())
+            } else if self.is_read() {
+                // It is dropped. What the client wanted with it, only its answer would tell.
+                if !harmless.have(name) {
+                    judged.bypass.get_or_insert_with(|| Bypass::unknown_header(name));
+                }
                 Ok(())
             } else {
                 Err(S3Error::unknown_name(name))
             };
         };
+        if let Some(reason) = field.bypass {
+            judged.bypass.get_or_insert_with(|| reason.into());
+        }
         match field.kind {
             Kind::Metadata if is_order_in_metadata(name) => {
                 return Err(S3Error::unknown_name(name));
@@ -179,6 +221,9 @@ impl ApiOperation {
                 }
                 judged.needs.push(Need::ReadSource);
             }
+            Kind::Owner => judged.owner = Some(String::from_utf8_lossy(value).into()),
+            Kind::ChecksumMode => judged.wants_checksum = value.eq_ignore_ascii_case(b"enabled"),
+            Kind::Payer => judged.requester_pays = value.eq_ignore_ascii_case(b"requester"),
             _ => {}
         }
         judged.needs.extend(field.needs(str::from_utf8(value).unwrap_or_default()));
@@ -229,6 +274,9 @@ impl ApiOperation {
         }
         for (name, value) in query.iter() {
             if let Some(header) = hoisted(name) {
+                if is_ignored_in_query(&header) {
+                    continue;
+                }
                 if let Ok(header) = HeaderName::from_bytes(header.as_bytes()) {
                     self.carry(&header, value.as_bytes(), source, &mut rewritten);
                 }
@@ -256,6 +304,29 @@ impl ApiOperation {
             rewritten.headers.insert(name, value);
         }
     }
+}
+
+/// What a parameter of a read means to the cache.
+fn judge_parameter(name: &str, value: &str, headers: &HeaderMap, judged: &mut Judged) {
+    let Some((_, reason)) = fields::PARAMETERS_PAST_CACHE.iter().find(|(known, _)| *known == name)
+    else {
+        return;
+    };
+    // S3 takes no range beside a part: the origin says so.
+    match reason {
+        BypassReason::PartNumber if value == "1" && !headers.contains_key(RANGE) => {
+            judged.is_first_part = true;
+        }
+        _ => {
+            judged.bypass.get_or_insert_with(|| (*reason).into());
+        }
+    }
+}
+
+/// Whether reads of objects know a header.
+pub(crate) fn reads_know(name: &str) -> bool {
+    let mut reads = table::TABLE.iter().filter(|row| row.cached == Cached::Answers);
+    reads.any(|row| row.field(name).is_some())
 }
 
 fn has_copy_source(query: &Query<'_>, headers: &HeaderMap) -> bool {

@@ -23,19 +23,21 @@ use http::request::Parts;
 use http::uri::Authority;
 use http::{Request, Response, StatusCode};
 use hyper::body::{Body, Incoming};
-use zonal_host::{Freshness, Head, Opened, OriginFault, ReadError};
+use zonal_host::{Freshness, Head, ObjectName, Opened, OriginFault, ReadError};
 use zonal_origin::{AsSigned, BoxBody, conditions, full_body};
 
 use crate::access::{self, is_another_to_some};
-use crate::api::{Handling, is_vendors};
+use crate::answer::Answer;
+use crate::api::{Cached, Handling, Judged, is_vendors};
 use crate::asked::Asked;
 use crate::auth::nothing_is_added;
+use crate::bypass::{Bypass, BypassReason};
 use crate::config::{Caching, Terms};
 use crate::copy_source::{BadCopySource, CopySource};
 use crate::delete_objects::delete_objects;
 use crate::error::S3Error;
 use crate::forward::{self, failed, forward};
-use crate::gateway::{Answer, Gateway, NOT_OF_ONE};
+use crate::gateway::{Gateway, NOT_OF_ONE};
 use crate::get_object::{OPENS_MAX, answered};
 use crate::operation::Operation;
 use crate::read::{Read, Unserved, unserved};
@@ -53,7 +55,11 @@ pub(crate) async fn carry_out(
 ) -> Result<Answer, S3Error> {
     let object = asked.object();
     let judged = is_ours(gateway, terms, &request).and_then(|()| {
-        let (api, judged) = gateway.judge(asked, &request)?;
+        let (api, judged) = gateway.judge(terms, asked, &request)?;
+        // It cannot be left out: the client signed it.
+        if let Some(name) = judged.bypass.as_ref().and_then(|bypass| bypass.header.as_deref()) {
+            return Err(S3Error::unknown_name(name));
+        }
         // Where all may be done there is nothing that a copy could be wrong about.
         let source = judged.source.as_deref().filter(|_| !terms.access.are_one());
         is_written_as_we_would(&request.headers, asked, source)?;
@@ -71,19 +77,28 @@ pub(crate) async fn carry_out(
         Target::Service if gateway.origins().is_one() => "",
         Target::Service => return Err(S3Error::not_implemented(NOT_OF_ONE)),
     };
-    if asked.operation() == Operation::GetObject
-        && gateway.caching() == Caching::On
-        && let Some(name) = object.as_ref().filter(|name| !is_another_to_some(name.key()))
-        && let Some(read) = Read::of(terms, asked, name, &request)
-        && has_no_condition_of_ours(&request.headers)
-        && body.is_end_stream()
-        && let Some(answer) = get(gateway, &read).await?
-    {
-        return Ok(answer);
-    }
+    let bypass = match &object {
+        Some(name) if api.cached == Cached::Answers => {
+            if judged.requester_pays {
+                gateway.origins().note_requester_pays(name.bucket());
+            }
+            let bypass = match readable(gateway, terms, (asked, &judged), (name, &request, &body)) {
+                Ok(read) => match get(gateway, &read).await? {
+                    Ok(answer) => return Ok(answer),
+                    Err(reason) => reason.into(),
+                },
+                Err(bypass) => bypass,
+            };
+            gateway.note_bypass(&bypass, name.bucket());
+            bypass
+        }
+        _ => BypassReason::Operation.into(),
+    };
     let outgoing = forward::as_signed(gateway, bucket, request, body);
     match api.handling {
-        Handling::Serve | Handling::Gather | Handling::Forward => forward(gateway, outgoing).await,
+        Handling::Serve | Handling::Gather | Handling::Forward => {
+            forward(gateway, outgoing, bypass).await
+        }
         Handling::Write => {
             let changes = Changes::of(&api, asked, outgoing.headers());
             write(gateway, outgoing, (changes, None), None).await
@@ -92,6 +107,29 @@ pub(crate) async fn carry_out(
             delete_objects(gateway, asked, [&terms.access, &terms.access], outgoing).await
         }
     }
+}
+
+/// A read whose bytes may come from the cache, or why they may not.
+fn readable<'a>(
+    gateway: &Gateway,
+    terms: &Terms,
+    (asked, judged): (&'a Asked<'_>, &Judged),
+    (name, request, body): (&'a ObjectName, &'a Parts, &Incoming),
+) -> Result<Read<'a>, Bypass> {
+    if gateway.caching() == Caching::Off {
+        return Err(BypassReason::CachingOff.into());
+    }
+    let read = Read::of(terms, (asked, judged), name, request)?;
+    if !body.is_end_stream() {
+        return Err(BypassReason::RequestBody.into());
+    }
+    if read.is_first_part {
+        return Err(BypassReason::PartNumber.into());
+    }
+    let is_askable = asked.operation() == Operation::GetObject
+        && !is_another_to_some(name.key())
+        && has_no_condition_of_ours(&request.headers);
+    if is_askable { Ok(read) } else { Err(BypassReason::OriginAuthorizes.into()) }
 }
 
 /// Refuses a host that the origin could take for the name of a bucket where we take it for nothing. No bucket is
@@ -143,32 +181,46 @@ fn has_no_condition_of_ours(headers: &HeaderMap) -> bool {
         .all(|name| !headers.contains_key(name))
 }
 
-/// Serves what is cached, if the origin lets the client have it. `None` when that cannot be found out.
-async fn get(gateway: &Gateway, read: &Read<'_>) -> Result<Option<Answer>, S3Error> {
-    let Ok(overrides) = Overrides::of(read.query) else { return Ok(None) };
+/// Serves what is cached, if the origin lets the client have it. `Err` within says why that cannot be found out.
+async fn get(gateway: &Gateway, read: &Read<'_>) -> Result<Result<Answer, BypassReason>, S3Error> {
+    let past = |reason| Ok(Err(reason));
+    let Ok(overrides) = Overrides::of(read.query) else {
+        return past(BypassReason::OriginAuthorizes);
+    };
     // Whatever is known: the origin is asked about it in any case.
     let mut known = Freshness::Immutable;
     for _ in 0..OPENS_MAX {
         let opened = gateway.client().open(read.name, known, read.care).await;
-        let Ok(Opened { head, .. }) = opened else { return Ok(None) };
-        let Some(question) = question(read, &head) else { return Ok(None) };
+        let head = match opened {
+            Ok(Opened { head, .. }) => head,
+            Err(error) => {
+                return past(match error.into() {
+                    Unserved::Forward(reason) => reason,
+                    Unserved::Absent => BypassReason::NotFound,
+                    // The origin itself may fare better with the client's own request.
+                    Unserved::Refuse(_) => BypassReason::OriginStatus,
+                });
+            }
+        };
+        let Some(question) = question(read, &head) else { return past(BypassReason::NoEtag) };
         let answer = Box::pin(gateway.origins().forward(question)).await.map_err(failed)?;
         if answer.status() != StatusCode::NOT_MODIFIED {
             learn(gateway, read, &head, &answer);
-            return Ok(Some(forward::handed_on(answer)));
+            return Ok(Ok(forward::handed_on(answer, BypassReason::NotConfirmed.into())));
         }
         known = Freshness::Revalidate;
         if is_of_another(&answer, &head) {
             continue;
         }
         match confirmed(gateway, read, &head, &overrides).await {
-            Ok(Some(answer)) => return Ok(Some(answer)),
+            Ok(Some(answer)) => return Ok(Ok(answer)),
             Ok(None) => gateway.stats().versions_changed.add(1),
             Err(Unserved::Refuse(error)) => return Err(error),
-            Err(Unserved::Forward | Unserved::Absent) => return Ok(None),
+            Err(Unserved::Forward(reason)) => return past(reason),
+            Err(Unserved::Absent) => return past(BypassReason::NotFound),
         }
     }
-    Ok(None)
+    past(BypassReason::Changed)
 }
 
 /// The client's own request, which asks whether it may have this version.
@@ -223,6 +275,6 @@ async fn confirmed(
         Err(ReadError::Changed | ReadError::Origin(OriginFault::NotFound)) => Ok(None),
         Err(ReadError::Origin(fault)) => Err(unserved(fault)),
         Err(ReadError::Overloaded) => Err(S3Error::slow_down().into()),
-        Err(ReadError::Gone) => Err(Unserved::Forward),
+        Err(ReadError::Gone) => Err(Unserved::Forward(BypassReason::CacheLost)),
     }
 }

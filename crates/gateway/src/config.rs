@@ -9,6 +9,7 @@ use crate::access::AccessRules;
 use crate::access_log::AccessLog;
 use crate::auth::AccessKeys;
 use crate::domains::Domains;
+use crate::harmless::HarmlessHeaders;
 use crate::pins::Pins;
 use crate::prefix::{FreshnessRules, Keep, KeepRules};
 use crate::tls::Certificate;
@@ -60,6 +61,8 @@ pub struct Terms {
     pub domains: Domains,
     /// What anybody may do: each key at most so much.
     pub access: AccessRules,
+    /// Headers of reads that change nothing about what is read.
+    pub harmless: HarmlessHeaders,
     /// How fresh answers must be.
     pub freshness: FreshnessRules,
     /// What is kept of what is read.

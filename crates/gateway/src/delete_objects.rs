@@ -13,10 +13,11 @@ use zonal_origin::sigv4::{UNSIGNED_PAYLOAD, sha256_hex};
 use zonal_origin::{AsSigned, BoxBody, WrongBody, check_body, content_md5, full_body};
 
 use crate::access::{self, AccessRules};
+use crate::answer::Answer;
 use crate::asked::Asked;
 use crate::error::S3Error;
 use crate::forward::PAYLOAD_HASH;
-use crate::gateway::{Answer, Gateway};
+use crate::gateway::Gateway;
 use crate::target::Target;
 use crate::write::write;
 use crate::xml::{DeleteList, ToDelete};

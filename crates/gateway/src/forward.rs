@@ -17,27 +17,30 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep, sleep_until};
 use zonal_origin::{AsSigned, BodyError, BoxBody, OriginError};
 
+use crate::answer::Answer;
 use crate::auth::Payload;
 use crate::body::Source;
+use crate::bypass::Bypass;
 use crate::error::S3Error;
-use crate::gateway::{Answer, Gateway};
+use crate::gateway::Gateway;
 use crate::request_id::RequestId;
 use crate::stats::Stats;
 
-/// Hands a request on that changes no object.
+/// Hands a request on that changes no object, and that the cache does not answer for this reason.
 pub(crate) async fn forward(
     gateway: &Gateway,
     request: Request<BoxBody>,
+    bypass: Bypass,
 ) -> Result<Answer, S3Error> {
     // On the heap while it lasts: a connection that waits keeps room for all that its requests may need.
     let response = Box::pin(gateway.origins().forward(request)).await.map_err(failed)?;
-    Ok(handed_on(response))
+    Ok(handed_on(response, bypass))
 }
 
 /// The origin's answer, as it is.
-pub(crate) fn handed_on(response: Response<BoxBody>) -> Answer {
+pub(crate) fn handed_on(response: Response<BoxBody>, bypass: Bypass) -> Answer {
     let (parts, body) = response.into_parts();
-    Answer::of_origin(parts, Source::Origin(body))
+    Answer::of_origin(parts, Source::Origin(body), bypass)
 }
 
 /// The request that goes to the origin.

@@ -11,23 +11,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{CONNECTION, ETAG, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode, Uri, response};
+use http::{Request, Response, StatusCode, Uri};
 use hyper::body::{Body, Incoming};
 use tokio::sync::Semaphore;
 use zonal_host::{Client, ObjectName};
 use zonal_origin::sigv4::Timestamp;
-use zonal_origin::{OfUpload, Origins, RefusalCode, full_body};
+use zonal_origin::{OfUpload, Origins, full_body};
 
 use crate::access::{self, AccessRules};
-use crate::access_log::Line;
+use crate::access_log::{Line, REASON};
+use crate::answer::{Answer, named};
 use crate::api::{ApiOperation, Cached, Found, Handling, Judged};
 use crate::as_signed;
 use crate::asked::Asked;
 use crate::auth::{Payload, Signed, Verifier};
-use crate::body::{ResponseBody, Source};
+use crate::body::ResponseBody;
+use crate::bypass::{Bypass, BypassReason, Warnings};
 use crate::cache_control::CacheControl;
 use crate::config::{Authorization, Caching, Config, Terms, WouldRefuse};
 use crate::copy_source::BadCopySource;
@@ -35,16 +36,15 @@ use crate::delete_objects::delete_objects;
 use crate::error::S3Error;
 use crate::forward::{self, forward};
 use crate::framing::{self, After};
-use crate::get_object::get_object;
-use crate::head_object::head_object;
 use crate::list_buckets::list_buckets;
 use crate::operation::Operation;
+use crate::owners::Owners;
 use crate::pins::Pins;
 use crate::places::Places;
-use crate::read::{self, Read, Unserved};
 use crate::request_id::{RequestId, RequestIds};
+use crate::serve::serve;
 use crate::socket::Exchange;
-use crate::stats::{Outcome, Stats};
+use crate::stats::Stats;
 use crate::target::Target;
 use crate::write::{self, Changes, write};
 
@@ -67,54 +67,8 @@ struct Shared {
     request_ids: RequestIds,
     connections: Arc<Semaphore>,
     places: Places,
-}
-
-/// What an operation comes to.
-pub(crate) struct Answer {
-    status: StatusCode,
-    headers: HeaderMap,
-    source: Source,
-    outcome: Option<Outcome>,
-    refusal: Option<S3Error>,
-    /// The code of a refusal that the origin made, where it is known.
-    code: Option<RefusalCode>,
-}
-
-impl Answer {
-    pub(crate) const fn new(
-        status: StatusCode,
-        headers: HeaderMap,
-        source: Source,
-        outcome: Option<Outcome>,
-    ) -> Self {
-        Self { status, headers, source, outcome, refusal: None, code: None }
-    }
-
-    /// What the origin answered to a request that was handed on.
-    pub(crate) fn of_origin(mut parts: response::Parts, source: Source) -> Self {
-        let code = parts.extensions.remove();
-        let outcome = Some(Outcome::Bypass);
-        Self { code, ..Self::new(parts.status, parts.headers, source, outcome) }
-    }
-
-    fn error_code(&self) -> Option<&str> {
-        let ours = self.refusal.as_ref().map(|error| error.code);
-        ours.or(self.code.as_ref().map(|RefusalCode(code)| code.as_str()))
-    }
-
-    /// A refusal that the cache could tell, with headers of its own.
-    pub(crate) const fn refusal(error: S3Error, headers: HeaderMap, outcome: Outcome) -> Self {
-        let (source, outcome) = (Source::Empty, Some(outcome));
-        Self { status: error.status, headers, source, outcome, refusal: Some(error), code: None }
-    }
-}
-
-impl From<S3Error> for Answer {
-    fn from(error: S3Error) -> Self {
-        let (headers, source) = (HeaderMap::new(), Source::Empty);
-        let status = error.status;
-        Self { refusal: Some(error), ..Self::new(status, headers, source, None) }
-    }
+    owners: Owners,
+    warnings: Warnings,
 }
 
 impl Gateway {
@@ -141,6 +95,8 @@ impl Gateway {
             request_ids,
             connections,
             places,
+            owners: Owners::default(),
+            warnings: Warnings::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -198,6 +154,16 @@ impl Gateway {
         &self.shared.origins
     }
 
+    /// Whose buckets are.
+    pub(crate) fn owners(&self) -> &Owners {
+        &self.shared.owners
+    }
+
+    /// A read of the bucket goes past the cache.
+    pub(crate) fn note_bypass(&self, bypass: &Bypass, bucket: &str) {
+        self.shared.warnings.note(bypass, bucket);
+    }
+
     /// The right to be connected.
     pub(crate) fn connections(&self) -> &Arc<Semaphore> {
         &self.shared.connections
@@ -232,6 +198,10 @@ impl Gateway {
         let answer = result.unwrap_or_else(Answer::from);
         self.stats().count_request(operation, answer.status);
         let mut answer = named(answer, id, &uri, &method);
+        let is_bad = answer.refusal.is_some() && answer.status == StatusCode::BAD_REQUEST;
+        if is_bad && self.config().authorization == Authorization::Keys {
+            self.name_region(&mut answer.headers);
+        }
         if is_last {
             answer.headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -271,23 +241,26 @@ impl Gateway {
         if let Some(bad) = judged.bad_source {
             return Box::pin(self.refuse_source(asked, bad)).await;
         }
-        if api.cached == Cached::Answers
-            && self.caching() == Caching::On
-            && let Some(name) = &object
-            && let Some(read) = Read::of(terms, asked, name, &request)
-            && body.is_end_stream()
-        {
-            read::check_payload(&payload)?;
-            if let Some(answer) = self.serve(asked.operation(), &read).await? {
-                return Ok(answer);
+        let bypass = match &object {
+            Some(name) if api.cached == Cached::Answers => {
+                let read = (asked, &judged, name, &request);
+                let payload = (&payload, body.is_end_stream());
+                match serve(self, terms, read, payload).await? {
+                    Ok(answer) => return Ok(answer),
+                    Err(bypass) => bypass,
+                }
             }
-        }
+            _ => BypassReason::Operation.into(),
+        };
         if api.handling == Handling::Serve && CacheControl::of(&request.headers).only_if_cached {
             return Err(S3Error::not_cached());
         }
         let sees_all = terms.access.are_one() && rules.are_one();
         if api.handling == Handling::Gather && !(self.origins().is_one() && sees_all) {
             return list_buckets(self, asked, [&terms.access, &rules], id).await;
+        }
+        if let Some(name) = &object {
+            self.note_bypass(&bypass, name.bucket());
         }
         let location = write::location(self, asked, &request.headers);
         let mut request = asked.rewritten(&api, &judged, request);
@@ -298,7 +271,18 @@ impl Gateway {
         }
         let outgoing = forward::outgoing(self, id, request, body, payload);
         match api.handling {
-            Handling::Serve | Handling::Gather | Handling::Forward => forward(self, outgoing).await,
+            Handling::Serve | Handling::Gather | Handling::Forward => {
+                let reason = bypass.reason;
+                let mut answer = forward(self, outgoing, bypass).await?;
+                match &object {
+                    Some(name) if reason == BypassReason::NoEtag => {
+                        self.learn_etag(name, &answer);
+                    }
+                    None if api.is_head_bucket() => self.name_region(&mut answer.headers),
+                    _ => {}
+                }
+                Ok(answer)
+            }
             Handling::Write => {
                 let changes = Changes::of(&api, asked, outgoing.headers());
                 write(self, outgoing, (changes, location), None).await
@@ -321,7 +305,7 @@ impl Gateway {
         let now = Timestamp::from_system_time(SystemTime::now());
         let signed = self.shared.verifier.verify(&terms.access_keys, request, &asked.query, now);
         let admitted = signed.map_err(S3Error::from).and_then(|Signed { rules, payload }| {
-            let (api, judged) = self.judge(asked, request)?;
+            let (api, judged) = self.judge(terms, asked, request)?;
             for rules in [&terms.access, &*rules] {
                 access::check(rules, (&api, asked), object, &judged)?;
             }
@@ -336,10 +320,11 @@ impl Gateway {
     /// Something about it is not known, or can be read in two ways.
     pub(crate) fn judge(
         &self,
+        terms: &Terms,
         asked: &Asked<'_>,
         request: &Parts,
     ) -> Result<(Found, Judged), S3Error> {
-        let judge = |api: &ApiOperation| api.judge(&asked.query, &request.headers);
+        let judge = |api: &ApiOperation| api.judge(&asked.query, &request.headers, &terms.harmless);
         let judged = match asked.api {
             Some(api) => judge(api).map(|judged| (Found::Row(api), judged)),
             None if ApiOperation::has_method(request.method.as_str()) => {
@@ -414,39 +399,38 @@ impl Gateway {
         let question = question.expect("a bucket's name is legal in a path");
         match self.origins().forward(question).await {
             Ok(answer) if answer.status() == StatusCode::NOT_FOUND => {
-                Ok(forward::handed_on(answer))
+                Ok(forward::handed_on(answer, BypassReason::Operation.into()))
             }
             _ => Err(refused),
         }
     }
 
-    /// Serves a read from the cache; `None` when it is for the origin to answer.
-    async fn serve(
-        &self,
-        operation: Operation,
-        read: &Read<'_>,
-    ) -> Result<Option<Answer>, S3Error> {
-        let served = match operation {
-            Operation::HeadObject => head_object(self, read).await,
-            _ => get_object(self, read).await,
-        };
-        match served {
-            Ok(answer) => Ok(Some(answer)),
-            Err(Unserved::Forward) => Ok(None),
-            Err(Unserved::Absent) => {
-                let error = S3Error::no_such_key();
-                Ok(Some(Answer::refusal(error, HeaderMap::new(), Outcome::Hit)))
-            }
-            Err(Unserved::Refuse(error)) => Err(error),
+    /// The origin sends an ETag with an object, or none. It was believed that it sends none.
+    fn learn_etag(&self, name: &ObjectName, answer: &Answer) {
+        if answer.status.is_success()
+            && answer.headers.get(ETAG).is_some_and(|etag| !etag.as_bytes().starts_with(b"W/"))
+        {
+            self.client().note_etag(name);
+        }
+    }
+
+    /// Clients that sign for another region look here for the right one: an answer to HEAD has no document.
+    fn name_region(&self, headers: &mut HeaderMap) {
+        if let Ok(region) = HeaderValue::from_str(&self.config().region) {
+            headers.insert(BUCKET_REGION, region);
         }
     }
 
     fn finish(
         &self,
-        answer: Answer,
+        mut answer: Answer,
         exchange: Exchange,
         mut line: Option<Box<Line>>,
     ) -> Response<ResponseBody> {
+        if let Some(bypass) = &answer.bypass {
+            self.stats().count_bypass(bypass.reason);
+            answer.headers.insert(REASON, bypass.to_header());
+        }
         if let Some(line) = &mut line {
             let code = answer.error_code();
             line.answered((answer.status, &answer.headers), code, answer.outcome);
@@ -464,22 +448,6 @@ impl Gateway {
     }
 }
 
-/// Gives an answer the name of its request, and a refusal its document.
-fn named(mut answer: Answer, id: RequestId, uri: &Uri, method: &Method) -> Answer {
-    let headers = &mut answer.headers;
-    // What an S3 endpoint answered keeps its name: it stands in its document too, and its operator asks for it.
-    headers.entry(REQUEST_ID).or_insert_with(|| id.to_header());
-    if let Some(error) = &answer.refusal {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
-        if method != Method::HEAD {
-            let document = error.to_xml(uri.path(), id.as_str());
-            headers.insert(CONTENT_LENGTH, document.len().into());
-            answer.source = Source::Document(Bytes::from(document));
-        }
-    }
-    answer
-}
-
 /// A request that was let in.
 struct Admitted {
     api: Found,
@@ -495,4 +463,4 @@ pub(crate) const NOT_OF_ONE: &str =
 const NO_COPY: &str =
     "The source of this copy is not in the origin of its target: read it and write it.";
 const X_CACHE: HeaderName = HeaderName::from_static("x-cache");
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
+const BUCKET_REGION: HeaderName = HeaderName::from_static("x-amz-bucket-region");

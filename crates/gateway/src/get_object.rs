@@ -11,11 +11,13 @@ use std::time::SystemTime;
 use zonal_host::{Found, Freshness, Head, Opened, OriginFault, ReadError, Reading};
 use zonal_origin::conditions;
 
+use crate::answer::Answer;
 use crate::body::Source;
+use crate::bypass::BypassReason;
 use crate::error::S3Error;
-use crate::gateway::{Answer, Gateway};
+use crate::gateway::Gateway;
 use crate::read::{Read, Unserved, outcome_of_head, unserved};
-use crate::representation::{Overrides, decide};
+use crate::representation::{Overrides, decide, may_have_parts};
 use crate::stats::Outcome;
 
 /// Versions that one request may see vanish under it. An object that changes faster than it can be
@@ -27,12 +29,17 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
     let (headers, now) = (&read.request.headers, SystemTime::now());
     let mut trust = read.trust;
     for _ in 0..OPENS_MAX {
-        let asked = conditions::of_read(headers);
-        let range_of = move |opened: &Opened| decide(&asked, &opened.head, now).range(&opened.head);
+        let (asked, is_first_part) = (conditions::of_read(headers), read.is_first_part);
+        let range_of = move |opened: &Opened| match is_first_part && may_have_parts(&opened.head) {
+            // The origin is asked.
+            true => 0..0,
+            false => decide(&asked, &opened.head, now).range(&opened.head),
+        };
         let (opened, reading) = match read.takes_only_what_is_cached() {
             true => get_cached(gateway, read, range_of).await?,
             false => gateway.client().get(read.name, (trust, read.care), range_of).await?,
         };
+        read.check_parts(&opened.head)?;
         match reading {
             Ok(reading) => {
                 let outcome = outcome(opened.found, reading.all_cached);
@@ -47,7 +54,7 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
             }
             Err(ReadError::Origin(fault)) => return Err(unserved(fault)),
             Err(ReadError::Overloaded) => return Err(S3Error::slow_down().into()),
-            Err(ReadError::Gone) => return Err(Unserved::Forward),
+            Err(ReadError::Gone) => return Err(Unserved::Forward(BypassReason::CacheLost)),
         }
     }
     Err(S3Error::unavailable("The object changes faster than it can be read.").into())
@@ -60,10 +67,9 @@ pub(crate) fn answered(
     reading: Reading,
     (outcome, now): (Outcome, SystemTime),
 ) -> Answer {
-    let headers = &read.request.headers;
-    let decision = decide(headers, head, now);
+    let decision = read.decide(head, now);
     let range = decision.range(head);
-    let described = decision.headers(head, overrides, headers);
+    let described = decision.headers(head, overrides, read.wants_checksum);
     match decision.error(head) {
         Some(error) => Answer::refusal(error, described, outcome),
         None => {

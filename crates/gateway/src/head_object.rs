@@ -2,16 +2,18 @@
 
 use std::time::SystemTime;
 
+use crate::answer::Answer;
 use crate::body::Source;
-use crate::gateway::{Answer, Gateway};
+use crate::gateway::Gateway;
 use crate::read::{Read, Unserved, outcome_of_head};
-use crate::representation::{Overrides, decide};
+use crate::representation::Overrides;
 
 pub(crate) async fn head_object(gateway: &Gateway, read: &Read<'_>) -> Result<Answer, Unserved> {
     let overrides = Overrides::of(read.query)?;
     let opened = gateway.client().open(read.name, read.trust, read.care).await?;
-    let decision = decide(&read.request.headers, &opened.head, SystemTime::now());
-    let headers = decision.headers(&opened.head, &overrides, &read.request.headers);
+    read.check_parts(&opened.head)?;
+    let decision = read.decide(&opened.head, SystemTime::now());
+    let headers = decision.headers(&opened.head, &overrides, read.wants_checksum);
     let outcome = outcome_of_head(opened.found);
     Ok(Answer::new(decision.status(), headers, Source::Empty, Some(outcome)))
 }

@@ -2,19 +2,20 @@
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
-use http::{Request, StatusCode};
+use http::{Request, Response, StatusCode};
 use zonal_origin::sigv4::EMPTY_SHA256;
 use zonal_origin::xml::{DECLARATION, NAMESPACE, element};
 use zonal_origin::{Named, full_body};
 
 use crate::access::{self, AccessRules};
+use crate::answer::Answer;
 use crate::asked::Asked;
+use crate::bypass::BypassReason;
 use crate::delete_objects::read_whole;
 use crate::error::S3Error;
 use crate::forward::{PAYLOAD_HASH, failed};
-use crate::gateway::{Answer, Gateway};
+use crate::gateway::Gateway;
 use crate::request_id::RequestId;
-use crate::stats::Outcome;
 use crate::xml::{Bucket, buckets};
 
 /// The longest list of an origin: 4 MiB. S3's bound of 10,000 buckets fits twice.
@@ -55,7 +56,9 @@ pub(crate) async fn list_buckets(
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
     let document = Bytes::from(to_xml(&all));
     headers.insert(http::header::CONTENT_LENGTH, document.len().into());
-    Ok(Answer::new(StatusCode::OK, headers, document.into(), Some(Outcome::Bypass)))
+    let (mut parts, ()) = Response::new(()).into_parts();
+    parts.headers = headers;
+    Ok(Answer::of_origin(parts, document.into(), BypassReason::Operation.into()))
 }
 
 /// What an origin lists.

@@ -1,26 +1,30 @@
 //! What GetObject and HeadObject share: which requests the cache may answer, and what becomes of the others.
 
-use http::HeaderMap;
+use std::time::SystemTime;
+
 use http::request::Parts;
 use zonal_base::Nanos;
-use zonal_host::{Asking, Care, Found, Freshness, ObjectName, OpenError, OriginFault, Trust};
+use zonal_host::{Asking, Care, Found, Freshness, Head, ObjectName, OpenError, OriginFault, Trust};
 use zonal_origin::Query;
 use zonal_origin::sigv4::EMPTY_SHA256;
 
 use crate::access::is_another_to_some;
+use crate::api::Judged;
 use crate::asked::Asked;
 use crate::auth::Payload;
+use crate::bypass::{Bypass, BypassReason};
 use crate::cache_control::CacheControl;
 use crate::config::Terms;
 use crate::error::S3Error;
 use crate::operation::Operation;
+use crate::representation::{Decision, decide, may_have_parts};
 use crate::stats::Outcome;
 
 /// Why a read is not answered from the cache.
 #[derive(Debug)]
 pub(crate) enum Unserved {
     /// Let the origin answer: it knows the exact words.
-    Forward,
+    Forward(BypassReason),
     /// There is no such object, as the origin said lately.
     Absent,
     /// Answer this.
@@ -32,23 +36,6 @@ impl From<S3Error> for Unserved {
         Self::Refuse(error)
     }
 }
-
-/// Whether the cache may answer: nothing in the request speaks of anything but the object as it is
-/// now. Whatever is not known here goes to the origin.
-fn is_for_the_cache(headers: &HeaderMap, query: &Query<'_>) -> bool {
-    let of_one_version = |name: &str| matches!(name, "versionId" | "partNumber");
-    !query.iter().any(|(name, _)| of_one_version(name))
-        && headers.keys().all(|name| match name.as_str().strip_prefix("x-amz-") {
-            None => true,
-            Some(rest) => HARMLESS.contains(&rest),
-        })
-}
-
-/// The `x-amz-` headers of a read that do not change what is read. The SDK for C++, and so pyarrow,
-/// names the version of the API in each request; there is one.
-/// A token is part of a signature: who lets requests in judges it.
-const HARMLESS: [&str; 6] =
-    ["api-version", "checksum-mode", "content-sha256", "date", "security-token", "user-agent"];
 
 /// A read has no body. S3 holds the client to that: the stated hash must be that of nothing.
 pub(crate) fn check_payload(payload: &Payload) -> Result<(), S3Error> {
@@ -63,7 +50,10 @@ impl From<OpenError> for Unserved {
     fn from(error: OpenError) -> Self {
         match error {
             // The origin's own words for it are better than any that we could choose.
-            OpenError::NotFound | OpenError::Uncacheable => Self::Forward,
+            OpenError::NotFound => Self::Forward(BypassReason::NotFound),
+            OpenError::NoEtag => Self::Forward(BypassReason::NoEtag),
+            OpenError::HeadersTooLong => Self::Forward(BypassReason::HeadersTooLong),
+            OpenError::Gone => Self::Forward(BypassReason::CacheLost),
             OpenError::Absent => Self::Absent,
             OpenError::NotKnown => S3Error::not_cached().into(),
             OpenError::Origin(fault) => unserved(fault),
@@ -76,8 +66,12 @@ impl From<OpenError> for Unserved {
 pub(crate) fn unserved(fault: OriginFault) -> Unserved {
     let said = || fault.to_string();
     match fault {
-        OriginFault::NotFound | OriginFault::Denied | OriginFault::Changed => Unserved::Forward,
-        OriginFault::Status(status) if status < 500 => Unserved::Forward,
+        OriginFault::NotFound => Unserved::Forward(BypassReason::NotFound),
+        OriginFault::Denied => Unserved::Forward(BypassReason::Denied),
+        OriginFault::Changed => Unserved::Forward(BypassReason::Changed),
+        OriginFault::Status(status) if status < 500 => {
+            Unserved::Forward(BypassReason::OriginStatus)
+        }
         OriginFault::Busy => S3Error::slow_down().into(),
         OriginFault::Lied | OriginFault::Status(_) => S3Error::bad_gateway(said()).into(),
         OriginFault::Unreachable | OriginFault::Broken => S3Error::unavailable(said()).into(),
@@ -106,19 +100,25 @@ pub(crate) struct Read<'a> {
     pub(crate) care: Care,
     /// What is served without asking the origin.
     pub(crate) trust: Trust,
+    /// It asks for the first part.
+    pub(crate) is_first_part: bool,
+    /// The answer tells the checksum, where it is the whole object.
+    pub(crate) wants_checksum: bool,
 }
 
 impl<'a> Read<'a> {
-    /// `None` when the cache is not asked.
+    /// # Errors
+    /// Why the cache is not asked.
     pub(crate) fn of(
         terms: &Terms,
-        asked: &'a Asked<'_>,
+        (asked, judged): (&'a Asked<'_>, &Judged),
         name: &'a ObjectName,
         request: &'a Parts,
-    ) -> Option<Self> {
-        let query = &asked.query;
-        let care =
-            terms.keep_of(name).care().filter(|_| is_for_the_cache(&request.headers, query))?;
+    ) -> Result<Self, Bypass> {
+        if let Some(bypass) = &judged.bypass {
+            return Err(bypass.clone());
+        }
+        let care = terms.keep_of(name).care().ok_or(BypassReason::KeepNever)?;
         let rule = terms.freshness.of(name);
         let mut trust = match asked.operation() {
             Operation::HeadObject => rule.of_head(),
@@ -129,7 +129,23 @@ impl<'a> Read<'a> {
             trust = Trust { absence: Nanos(0), stale: Nanos(0), ..Freshness::Revalidate.into() };
         }
         let (trust, care) = CacheControl::of(&request.headers).narrow(trust, care);
-        Some(Self { request, query, name, care, trust })
+        let Judged { is_first_part, wants_checksum, .. } = *judged;
+        let query = &asked.query;
+        Ok(Self { request, query, name, care, trust, is_first_part, wants_checksum })
+    }
+
+    /// What it gets of a version.
+    pub(crate) fn decide(&self, head: &Head, now: SystemTime) -> Decision {
+        let decision = decide(&self.request.headers, head, now);
+        if self.is_first_part { decision.of_part(head) } else { decision }
+    }
+
+    /// Where an object may have several parts, only the origin knows which is the first.
+    pub(crate) fn check_parts(&self, head: &Head) -> Result<(), Unserved> {
+        match self.is_first_part && may_have_parts(head) {
+            true => Err(Unserved::Forward(BypassReason::PartNumber)),
+            false => Ok(()),
+        }
     }
 
     /// What is not there without the origin is refused.

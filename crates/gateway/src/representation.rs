@@ -52,7 +52,26 @@ pub(crate) fn decide(request: &HeaderMap, head: &Head, now: SystemTime) -> Decis
     }
 }
 
+/// Whether an object may have been uploaded in several parts. S3 has the MD5 of the bytes, or another number of as many
+/// digits, for the ETag of one that was not, and adds the number of parts to that of one that was.
+pub(crate) fn may_have_parts(head: &Head) -> bool {
+    let digits = head.etag.strip_prefix('"').and_then(|etag| etag.strip_suffix('"'));
+    !digits.is_some_and(|digits| {
+        digits.len() == MD5_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
+const MD5_DIGITS: usize = 32;
+
 impl Decision {
+    /// The same of the only part of an object.
+    pub(crate) fn of_part(self, head: &Head) -> Self {
+        match self {
+            Self::Whole if 0 < head.size => Self::Part(0..head.size),
+            other => other,
+        }
+    }
+
     pub(crate) const fn status(&self) -> StatusCode {
         match self {
             Self::NotModified => StatusCode::NOT_MODIFIED,
@@ -86,7 +105,7 @@ impl Decision {
         &self,
         head: &Head,
         overrides: &Overrides,
-        request: &HeaderMap,
+        wants_checksum: bool,
     ) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(HEADERS_EXPECTED + head.headers.len());
         match self {
@@ -101,7 +120,8 @@ impl Decision {
         if !head.last_modified.is_empty() {
             headers.insert(LAST_MODIFIED, text(&head.last_modified));
         }
-        let with_checksum = *self == Self::Whole && wants_checksum(request);
+        // The checksum of the whole object on a part of it would make SDKs refuse the answer.
+        let with_checksum = *self == Self::Whole && wants_checksum;
         for (name, value) in &head.headers {
             let handed_on = match self {
                 Self::NotModified => CACHE_CONTROL == **name || EXPIRES == **name,
@@ -130,12 +150,6 @@ impl Decision {
 
 /// Headers beyond those of the version: length, range, ETag, date, and what every answer carries.
 const HEADERS_EXPECTED: usize = 12;
-
-/// A whole-object checksum on a part of the object would make SDKs refuse the answer.
-fn wants_checksum(request: &HeaderMap) -> bool {
-    let mode = request.get("x-amz-checksum-mode");
-    mode.is_some_and(|mode| mode.as_bytes().eq_ignore_ascii_case(b"enabled"))
-}
 
 /// What came from the origin as a header can be one again; bytes that cannot are left out.
 fn text(value: &str) -> HeaderValue {

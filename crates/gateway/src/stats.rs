@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use zonal_origin::Counter;
 
+use crate::bypass::BypassReason;
 use crate::operation::Operation;
 
 /// Where an answer came from, as `X-Cache` says it.
@@ -18,7 +19,7 @@ pub enum Outcome {
     Miss,
     /// The origin failed, and the version was not fresh any more.
     Stale,
-    /// The origin answered; the cache was not asked.
+    /// The origin answered; [`BypassReason`] says why.
     Bypass,
 }
 
@@ -62,6 +63,7 @@ const STATUS_CLASSES: [u16; 4] = [2, 3, 4, 5];
 pub struct Stats {
     requests: [[Counter; STATUS_CLASSES.len()]; Operation::COUNT],
     outcomes: [Counter; Outcome::ALL.len()],
+    bypasses: [Counter; BypassReason::ALL.len()],
     refusals: [Counter; REFUSALS.len()],
     /// Bytes of response bodies that were handed to connections. Numerator of the mean answer.
     pub sent_bytes: Counter,
@@ -75,6 +77,8 @@ pub struct Stats {
     pub connections_timed_out: Counter,
     /// Requests that would be refused for what they carry, and were let through because the configuration says so.
     pub would_refuse: Counter,
+    /// Questions to an origin whether a bucket is the account's that a client expects. Divide by requests.
+    pub owners_asked: Counter,
     /// Terms that took the place of others.
     pub terms_changed: Counter,
     /// Terms that did not, because whoever wrote them made a mistake.
@@ -114,6 +118,11 @@ impl Stats {
         Outcome::ALL.into_iter().zip(self.outcomes.iter().map(Counter::get))
     }
 
+    /// Answers with `X-Cache: BYPASS` by `X-Cache-Reason`. Their sum is that outcome's.
+    pub fn bypasses(&self) -> impl Iterator<Item = (BypassReason, u64)> {
+        BypassReason::ALL.into_iter().zip(self.bypasses.iter().map(Counter::get))
+    }
+
     /// Requests that were not let in, by S3 error code.
     pub fn refusals(&self) -> impl Iterator<Item = (&'static str, u64)> {
         REFUSALS.into_iter().zip(self.refusals.iter().map(Counter::get))
@@ -132,6 +141,10 @@ impl Stats {
 
     pub(crate) fn count_outcome(&self, outcome: Outcome) {
         self.outcomes[outcome as usize].add(1);
+    }
+
+    pub(crate) fn count_bypass(&self, reason: BypassReason) {
+        self.bypasses[reason as usize].add(1);
     }
 
     pub(crate) fn count_refusal(&self, code: &str) {

@@ -34,13 +34,15 @@ use zonal_origin::xml::element;
 use zonal_origin::{AsSigned, BoxBody};
 
 use crate::access::{FOLDER_OF_MINIO, is_another_to_some};
+use crate::answer::Answer;
 use crate::api::{ApiOperation, Invalidates};
 use crate::asked::Asked;
 use crate::body::{Cut, Source};
+use crate::bypass::BypassReason;
 use crate::config::Authorization;
 use crate::error::S3Error;
 use crate::forward::failed;
-use crate::gateway::{Answer, Gateway};
+use crate::gateway::Gateway;
 use crate::operation::Operation;
 use crate::places::Place;
 use crate::target::Target;
@@ -164,7 +166,7 @@ pub(crate) async fn write(
     });
     let ended = || S3Error::unavailable("The gateway is going down.");
     let (parts, source) = has_begun.await.map_err(|_| ended())??;
-    Ok(Answer::of_origin(parts, source))
+    Ok(Answer::of_origin(parts, source, BypassReason::Operation.into()))
 }
 
 /// A write under way. It runs to its end whether or not anybody waits for it.

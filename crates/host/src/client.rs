@@ -51,8 +51,8 @@ impl Client {
         let (reply, answer) = oneshot::channel();
         let trust = trust.into();
         let open = Request::Open { object: object.clone(), trust, care, reply };
-        self.home(object).send(open).await.map_err(|_| OpenError::Uncacheable)?;
-        answer.await.unwrap_or(Err(OpenError::Uncacheable))
+        self.home(object).send(open).await.map_err(|_| OpenError::Gone)?;
+        answer.await.unwrap_or(Err(OpenError::Gone))
     }
 
     /// The version of `object` to serve, and those bytes of it that `range_of` wants. The two are one question to
@@ -71,11 +71,11 @@ impl Client {
         let range_of = Box::new(range_of);
         let (trust, keeping) = (trust.into(), keeping(care));
         let get = Request::Get { object: object.clone(), trust, keeping, range_of, reply, to };
-        self.home(object).send(get).await.map_err(|_| OpenError::Uncacheable)?;
+        self.home(object).send(get).await.map_err(|_| OpenError::Gone)?;
         let mut reading = Reading::from_pipe(from);
         let first = reading.begin().await;
         // It was sent before the pipe had bytes or an end.
-        let (opened, range) = answer.try_recv().unwrap_or(Err(OpenError::Uncacheable))?;
+        let (opened, range) = answer.try_recv().unwrap_or(Err(OpenError::Gone))?;
         let begun = with_head(&range);
         let reading = match first {
             _ if begun.is_empty() => self.read_for(keeping, object, &opened.head, range).await,
@@ -184,6 +184,12 @@ impl Client {
             // A shard that has ended fetches nothing.
             let _ = shard.send(Request::SetChunks(rules.clone())).await;
         }
+    }
+
+    /// The origin has answered with a strong ETag of an object that was taken to have none.
+    pub fn note_etag(&self, object: &ObjectName) {
+        // A shard that is busy is told by the next answer.
+        let _ = self.home(object).try_send(Request::NoteEtag { object: object.clone() });
     }
 
     /// Removes what is cached under the name. Durable: once this returns, none of it is served any more,

@@ -261,16 +261,15 @@ impl Crank {
                 let _ = reply.send(cache.is_cached(&object, &head, &range));
             }
             Request::Locate { object, head, range, reply } => {
-                let _ = reply.send(Located {
-                    whereabouts: cache.whereabouts(&object, &head, &range),
-                    backlog: cache.log().backlog(),
-                    backlog_max: cache.log().backlog_max(),
-                });
+                let whereabouts = cache.whereabouts(&object, &head, &range);
+                let (backlog, backlog_max) = (cache.log().backlog(), cache.log().backlog_max());
+                let _ = reply.send(Located { whereabouts, backlog, backlog_max });
             }
             Request::SetCare { object, head, range, care, reply } => {
                 cache.set_care(&object, &head, &range, care);
                 let _ = reply.send(());
             }
+            Request::NoteEtag { object } => cache.note_etag(&object),
             Request::Remove { doomed, reply } => self.start_removal(cache, doomed, reply),
             Request::Settle { reply } => spawner.spawn(async move {
                 cache.settle().await;

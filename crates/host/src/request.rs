@@ -80,6 +80,10 @@ pub(crate) enum Request {
         care: Care,
         reply: oneshot::Sender<()>,
     },
+    /// The origin has sent an ETag of it.
+    NoteEtag {
+        object: ObjectName,
+    },
     Remove {
         doomed: Doomed,
         reply: oneshot::Sender<Result<(), RemoveError>>,

@@ -126,7 +126,7 @@ impl Bench {
         let (_, reading) = match self.client().get(object, asked, move |_| range).await {
             Ok(read) => read,
             // Past the cache: whoever asks goes to the origin himself.
-            Err(OpenError::Uncacheable) => {
+            Err(OpenError::Gone) => {
                 self.store.asked.fetch_add(1, Ordering::Relaxed);
                 return;
             }

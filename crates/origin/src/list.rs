@@ -41,7 +41,10 @@ impl Origin {
                 uri += &format!("&{name}={}", encode_query_value(value));
             }
         }
-        let request = Request::get(uri).header("x-amz-content-sha256", EMPTY_SHA256);
+        let mut request = Request::get(uri).header("x-amz-content-sha256", EMPTY_SHA256);
+        if self.is_paid(bucket) {
+            request = request.header("x-amz-request-payer", "requester");
+        }
         let request = request.body(full_body("")).expect("everything in it is encoded");
         let (parts, body) = self.forward(request).await?.into_parts();
         let document = self.document(body).await?;

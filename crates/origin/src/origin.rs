@@ -74,6 +74,18 @@ impl Origin {
         }
     }
 
+    /// Whoever asks for this bucket's objects pays, and a client agreed to it: from now on we do. Others than S3 have no
+    /// such buckets.
+    pub(crate) fn note_requester_pays(&self, bucket: &str) {
+        if let Self::S3(origin) = self {
+            origin.note_requester_pays(bucket);
+        }
+    }
+
+    pub(crate) fn is_paid(&self, bucket: &str) -> bool {
+        matches!(self, Self::S3(origin) if origin.is_paid(bucket))
+    }
+
     /// Whether nothing can be written: a request that would is refused.
     #[must_use]
     pub const fn is_read_only(&self) -> bool {

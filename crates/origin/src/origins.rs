@@ -115,6 +115,13 @@ impl Origins {
         self.all.iter().any(|one| one.origin.is_at(host))
     }
 
+    /// Whoever asks for this bucket's objects pays, and a client agreed to it: from now on we do.
+    pub fn note_requester_pays(&self, bucket: &str) {
+        if let Ok(named) = self.of(bucket) {
+            named.origin.note_requester_pays(bucket);
+        }
+    }
+
     /// As [`Origin::head`].
     ///
     /// # Errors

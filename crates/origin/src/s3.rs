@@ -51,7 +51,9 @@ pub struct S3Origin {
     signer: ArcSwapOption<Signer>,
     limits: Limits,
     places: Places,
-    proven: buckets::Proven,
+    proven: buckets::Buckets,
+    /// Whoever asks for their objects pays.
+    paid: buckets::Buckets,
     proven_uploads: uploads::Proven,
     /// When the origin last let us in where that had been in doubt.
     let_in_at: Mutex<Option<Instant>>,
@@ -127,7 +129,8 @@ impl S3Origin {
             // Ranges and heads.
             reads: Reads::new(2 * limits.concurrent_reads, &limits, stats.clone()),
             limits,
-            proven: buckets::Proven::default(),
+            proven: buckets::Buckets::default(),
+            paid: buckets::Buckets::default(),
             proven_uploads: uploads::Proven::default(),
             let_in_at: Mutex::default(),
             stats,

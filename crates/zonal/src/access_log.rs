@@ -172,6 +172,8 @@ struct Line<'a> {
     error_type: Option<String>,
     #[serde(rename = "zonal.x_cache", skip_serializing_if = "Option::is_none")]
     outcome: Option<&'static str>,
+    #[serde(rename = "zonal.x_cache_reason", skip_serializing_if = "Option::is_none")]
+    bypass: Option<&'a str>,
     #[serde(rename = "http.response.body.size")]
     sent_bytes: u64,
     #[serde(rename = "zonal.object.size", skip_serializing_if = "Option::is_none")]
@@ -210,6 +212,7 @@ impl<'a> Line<'a> {
             status: entry.status.map(|status| status.as_u16()),
             error_type: error_type(entry),
             outcome: entry.outcome.map(|outcome| outcome.name()),
+            bypass: entry.bypass.as_deref(),
             sent_bytes: entry.sent_bytes,
             object_bytes: entry.object_bytes,
             first_byte_s: entry.first_byte.map(seconds),

@@ -30,8 +30,8 @@ use std::sync::Arc;
 use tracing_subscriber::filter::Targets;
 use zonal_base::{Bytes, Nanos};
 use zonal_gateway::{
-    AccessRules, Authorization, Certificate, Domains, FreshnessRules, Keep, KeepRules, Pins,
-    WouldRefuse,
+    AccessRules, Authorization, Certificate, Domains, FreshnessRules, HarmlessHeaders, Keep,
+    KeepRules, Pins, WouldRefuse,
 };
 use zonal_host::ChunkRules;
 use zonal_hostdev::DeviceSpec;
@@ -58,6 +58,8 @@ pub(crate) struct Config {
     pub(crate) would_refuse: WouldRefuse,
     /// Whose subdomains are buckets.
     pub(crate) domains: Domains,
+    /// Headers of reads that change nothing about what is read.
+    pub(crate) harmless: HarmlessHeaders,
     /// Who may come in; `None`: make a pair.
     pub(crate) keys: Option<KeyPair>,
     /// The file that holds their secret key, where one is named.

@@ -30,7 +30,35 @@ pub(crate) struct Answers {
     pub(crate) revalidated: u64,
     pub(crate) miss: u64,
     pub(crate) stale: u64,
+    /// Lists, writes and other operations among them.
     pub(crate) bypass: u64,
+    /// GetObject and HeadObject past the cache; reasons that occurred.
+    pub(crate) bypassed_reads: Vec<BypassedReads>,
+    /// What the origin was asked for reads: heads, ranges, their repetitions, and reads past the cache.
+    pub(crate) origin_requests: u64,
+}
+
+/// Reads past the cache for one reason.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct BypassedReads {
+    /// The value of `X-Cache-Reason`.
+    pub(crate) reason: String,
+    /// For people.
+    pub(crate) explanation: String,
+    pub(crate) reads: u64,
+}
+
+impl Answers {
+    /// GetObject and HeadObject that were answered, by whom ever.
+    pub(crate) fn reads(&self) -> u64 {
+        let bypassed: u64 = self.bypassed_reads.iter().map(|bypassed| bypassed.reads).sum();
+        self.served_by_cache() + self.miss + bypassed
+    }
+
+    /// Reads that flash or memory served.
+    pub(crate) const fn served_by_cache(&self) -> u64 {
+        self.hit + self.revalidated + self.stale
+    }
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -4,6 +4,7 @@ use http::Request;
 
 use super::*;
 use crate::domains::Domains;
+use crate::harmless::HarmlessHeaders;
 
 /// Reads `lake/` but for `lake/private/`, and writes `lake/in/`, where it cannot read.
 fn limited() -> AccessRules {
@@ -26,7 +27,9 @@ fn is_let_through(rules: &AccessRules, line: &str) -> bool {
     let (request, ()) = request.body(()).unwrap().into_parts();
     let asked = Asked::of(&Domains::default(), &request.uri, &request).unwrap();
     let Some(api) = asked.api else { return false };
-    let Ok(judged) = api.judge(&asked.query, &request.headers) else { return false };
+    let Ok(judged) = api.judge(&asked.query, &request.headers, &HarmlessHeaders::default()) else {
+        return false;
+    };
     judged.bad_source.is_none()
         && check(rules, (api, &asked), asked.object().as_ref(), &judged).is_ok()
 }

@@ -1,6 +1,7 @@
 //! The headers that operations of S3 may carry, in groups.
 
 use super::row::Field;
+use crate::bypass::BypassReason;
 
 /// Any operation may carry these. Those that each request has come first.
 pub(super) const COMMON: &[Field] = &[
@@ -11,8 +12,8 @@ pub(super) const COMMON: &[Field] = &[
     // What the request is counted to, where the origin traces as well.
     Field::opaque("traceparent"),
     Field::opaque("tracestate"),
-    Field::opaque("x-amz-expected-bucket-owner"),
-    Field::opaque("x-amz-request-payer"),
+    Field::owner("x-amz-expected-bucket-owner"),
+    Field::payer("x-amz-request-payer"),
     // Said to us, and not handed on.
     Field::dropped("x-amz-api-version"),
     Field::dropped("x-amz-security-token"),
@@ -36,7 +37,7 @@ pub(super) const READ: &[Field] = &[
     Field::opaque("origin"),
     Field::opaque("pragma"),
     Field::opaque("range"),
-    Field::opaque("x-amz-checksum-mode"),
+    Field::checksum_mode("x-amz-checksum-mode"),
     // The AWS SDKs for Java and JavaScript say of a read what they say of an upload. `x-amz-te` would have the origin append an
     // MD5 to the body.
     Field::dropped("x-amz-checksum-*"),
@@ -105,10 +106,17 @@ pub(super) const ENCRYPTION: &[Field] = &[
 
 /// Encryption with keys that come along.
 pub(super) const CUSTOMER_KEY: &[Field] = &[
-    Field::opaque("x-amz-server-side-encryption-customer-algorithm"),
-    Field::opaque("x-amz-server-side-encryption-customer-key"),
-    Field::opaque("x-amz-server-side-encryption-customer-key-md5"),
+    Field::opaque("x-amz-server-side-encryption-customer-algorithm")
+        .past_cache(BypassReason::CustomerKey),
+    Field::opaque("x-amz-server-side-encryption-customer-key")
+        .past_cache(BypassReason::CustomerKey),
+    Field::opaque("x-amz-server-side-encryption-customer-key-md5")
+        .past_cache(BypassReason::CustomerKey),
 ];
+
+/// Parameters of a read with which the cache does not answer, but for the first part of an object without parts.
+pub(super) const PARAMETERS_PAST_CACHE: &[(&str, BypassReason)] =
+    &[("partNumber", BypassReason::PartNumber), ("versionId", BypassReason::VersionId)];
 
 pub(super) const COPY: &[Field] = &[
     Field::copy_source("x-amz-copy-source"),

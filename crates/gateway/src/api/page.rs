@@ -7,6 +7,7 @@ use std::fmt::Write;
 use super::names::VENDORS;
 use super::row::{Field, Kind, Level};
 use super::{ApiOperation, Cached, Invalidates, Need, fields};
+use crate::bypass::BypassReason;
 
 const HEAD: &str = "\
 # The operations of S3 that are served
@@ -20,7 +21,9 @@ parsed, judged and written anew; the origin gets what was judged and nothing els
 - An operation that is not in the table is answered `501 NotImplemented`, after authentication. So is a parameter that an operation does
   not have, when it has no value, or when the operation is no read: it may be the name of another operation.
 - Headers and parameters of the operation are written anew. Values that decide nothing here are not looked at: the origin judges them.
-- A name with a vendor's prefix that is not the operation's is answered `501 NotImplemented`, after authentication.
+- A write with a name that has a vendor's prefix and is not the operation's is answered `501 NotImplemented`, after authentication.
+  A read with such a header is answered without it: the header is dropped, and the answer is `X-Cache: BYPASS` with its name in
+  `X-Cache-Reason`, unless `headers.harmless` names it.
 - Anything else is dropped, names with underscores among it.
 - What decides and is there twice, or as a header and as a parameter with two values, is answered `400 InvalidRequest`.
 - `x-amz-meta-*` is the client's own, but for `x-amz-meta-snowball-*`, `x-amz-meta-minio-*` and `x-amz-meta-x-minio-*`, which are orders
@@ -28,7 +31,9 @@ parsed, judged and written anew; the origin gets what was judged and nothing els
 - A request with an `uploadId` is handed on when the origin lists that upload under the object's name: to some origins the id is the
   name of an object. Who may read and write everything is not asked for that.
 - `x-amz-trailer` announces a checksum, or nothing: to some origins another trailer is a header of the request.
-- A presigned URL may carry headers as parameters; they are handed on as headers, and judged as such.
+- A presigned URL may carry headers as parameters; they are handed on as headers, and judged as such. A checksum of the body is
+  not among them: origins take no notice of `x-amz-checksum-*` and `x-amz-sdk-checksum-algorithm` in a query, and the SDK for
+  JavaScript names the checksum of nothing there.
 
 ";
 
@@ -105,6 +110,75 @@ fn names(fields: &[Field]) -> String {
     fields.iter().map(|field| format!("`{}`", field.name)).collect::<Vec<_>>().join(" ")
 }
 
+/// What the headers and parameters of a read mean to the cache.
+fn reads() -> String {
+    let read = ApiOperation::all().iter().find(|row| row.cached == Cached::Answers);
+    let read = read.expect("there are reads");
+    let own = read.headers.iter().copied().flatten();
+    let mut page = READS.to_owned();
+    for field in fields::COMMON.iter().chain(own) {
+        let meaning = match (field.bypass, field.kind) {
+            (Some(reason), _) => format!("past the cache: `{}`", reason.name()),
+            (None, Kind::Dropped) => "harmless: dropped".to_owned(),
+            (None, Kind::Owner) => {
+                "understood: the origin is asked whose bucket it is, and believed for as long as freshness allows; \
+                 `bucket-owner` where it does not confirm it"
+                    .to_owned()
+            }
+            (None, Kind::Payer) => {
+                "understood: from then on our own requests for the bucket carry it, too".to_owned()
+            }
+            (None, _) => "understood".to_owned(),
+        };
+        writeln!(page, "| `{}` | header | {meaning} |", field.name).expect("text can be written");
+    }
+    for name in read.parameters {
+        let past = fields::PARAMETERS_PAST_CACHE.iter().find(|(known, _)| known == name);
+        let meaning = match past {
+            None => "understood".to_owned(),
+            Some((_, reason)) => {
+                let but = match *name {
+                    "partNumber" => {
+                        "; `partNumber=1` of an object that was not uploaded in parts is understood"
+                    }
+                    _ => "",
+                };
+                format!("past the cache: `{}`{but}", reason.name())
+            }
+        };
+        writeln!(page, "| `{name}` | parameter | {meaning} |").expect("text can be written");
+    }
+    page.push_str(
+        "| any other with a vendor's prefix | header | past the cache: `unknown-header` |\n",
+    );
+    page.push_str("| any other | header or parameter | harmless: dropped |\n");
+    page.push_str(REASONS);
+    for reason in BypassReason::ALL {
+        let remedy = reason.remedy().unwrap_or("");
+        writeln!(page, "| `{}` | {} | {remedy} |", reason.name(), reason.explanation())
+            .expect("text can be written");
+    }
+    page
+}
+
+const READS: &str = "
+## Reads from the cache
+
+GetObject and HeadObject are answered from the cache, unless a header or parameter says otherwise. `X-Cache-Reason` names the one
+that does.
+
+| name | place | to the cache |
+| --- | --- | --- |
+";
+
+const REASONS: &str = "
+Each answer with `X-Cache: BYPASS` has one of these in `X-Cache-Reason`, in the access log (`zonal.x_cache_reason`) and in
+`zonal_gateway_bypasses_total{reason}`. Those with a remedy are logged as a warning, once for each bucket.
+
+| `X-Cache-Reason` | what it means | what to do |
+| --- | --- | --- |
+";
+
 pub(super) fn page() -> String {
     let mut page = HEAD.to_owned();
     let vendors = VENDORS.map(|prefix| format!("`{prefix}*`")).join(", ");
@@ -130,6 +204,7 @@ pub(super) fn page() -> String {
         )
         .expect("text can be written");
     }
+    page.push_str(&reads());
     page.push_str("\n## Parameters and headers\n\n");
     page.push_str("| operation | parameters | headers | headers that need more |\n| --- | --- | --- | --- |\n");
     for operation in ApiOperation::all() {

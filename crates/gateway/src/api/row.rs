@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 
+use crate::bypass::BypassReason;
 use crate::operation::Operation;
 use crate::target::Target;
 
@@ -72,7 +73,7 @@ pub(crate) enum Invalidates {
 /// Whether the cache may answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cached {
-    /// It may, where nothing speaks of one version.
+    /// It may, where no header and no parameter says otherwise.
     Answers,
     Untouched,
 }
@@ -98,6 +99,8 @@ pub(crate) struct Field {
     is_prefix: bool,
     pub(super) name: &'static str,
     pub(super) kind: Kind,
+    /// A read that carries it goes past the cache.
+    pub(super) bypass: Option<BypassReason>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,12 +121,22 @@ pub(super) enum Kind {
     Governing,
     /// A canned access list; one that gives nobody else rights needs nothing.
     Acl,
+    /// The account that is to own the bucket: the origin judges it.
+    Owner,
+    /// The client takes it that who asks pays.
+    Payer,
+    /// Whether the checksum of a whole object is told with it.
+    ChecksumMode,
 }
 
 impl Field {
     pub(super) const fn of(name: &'static str, kind: Kind) -> Self {
         let is_prefix = matches!(name.as_bytes().last(), Some(b'*'));
-        Self { is_prefix, name, kind }
+        Self { is_prefix, name, kind, bypass: None }
+    }
+
+    pub(super) const fn past_cache(self, reason: BypassReason) -> Self {
+        Self { bypass: Some(reason), ..self }
     }
 
     pub(super) const fn opaque(name: &'static str) -> Self {
@@ -156,6 +169,18 @@ impl Field {
 
     pub(super) const fn acl(name: &'static str) -> Self {
         Self::of(name, Kind::Acl)
+    }
+
+    pub(super) const fn owner(name: &'static str) -> Self {
+        Self::of(name, Kind::Owner)
+    }
+
+    pub(super) const fn payer(name: &'static str) -> Self {
+        Self::of(name, Kind::Payer)
+    }
+
+    pub(super) const fn checksum_mode(name: &'static str) -> Self {
+        Self::of(name, Kind::ChecksumMode)
     }
 
     pub(super) fn fits(&self, name: &str) -> bool {

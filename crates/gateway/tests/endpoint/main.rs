@@ -7,6 +7,8 @@ mod bad_clients;
 #[cfg(test)]
 mod bad_origins;
 #[cfg(test)]
+mod bypass;
+#[cfg(test)]
 mod client;
 #[cfg(test)]
 mod connections;

@@ -213,10 +213,9 @@ async fn what_only_the_origin_can_answer_goes_there() {
         let answer = connection.ask(Ask::new("GET", uri)).await;
         assert_eq!(answer.header("x-cache"), "BYPASS", "{uri}");
     }
-    for header in ["x-amz-server-side-encryption-customer-algorithm", "x-amz-request-payer"] {
-        let answer = connection.ask(Ask::new("GET", "/b/k").with(header, "AES256")).await;
-        assert_eq!(answer.header("x-cache"), "BYPASS", "{header}");
-    }
+    let encrypted = ("x-amz-server-side-encryption-customer-algorithm", "AES256");
+    let answer = connection.ask(Ask::new("GET", "/b/k").with(encrypted.0, encrypted.1)).await;
+    assert_eq!(answer.header("x-cache"), "BYPASS");
     let missing = connection.ask(Ask::new("GET", "/b/none")).await;
     assert_eq!((missing.status, missing.code().as_str()), (404, "NoSuchKey"));
     assert_eq!(missing.header("x-cache"), "BYPASS");

@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use zonal_base::Bytes;
 use zonal_gateway::{
-    Access, AccessKeys, AccessRules, Authorization, Config, Domains, FreshnessRules, Gateway, Keep,
-    KeepRules, Limits, OriginBackend, Outcome, Terms, WouldRefuse, serve,
+    Access, AccessKeys, AccessRules, Authorization, Config, Domains, FreshnessRules, Gateway,
+    HarmlessHeaders, Keep, KeepRules, Limits, OriginBackend, Outcome, Terms, WouldRefuse, serve,
 };
 use zonal_host::{ChunkRules, DeviceSettings, Freshness, Node, NodeSettings};
 use zonal_origin::{FolderOrigin, Origin, Origins};
@@ -125,6 +125,7 @@ impl World {
         let everything = AccessRules::all(Access::ReadWrite);
         let terms = Terms {
             access_keys: AccessKeys::default().with(ACCESS_KEY, SECRET_KEY, everything),
+            harmless: HarmlessHeaders::default(),
             domains: Domains::default(),
             access: AccessRules::all(Access::ReadWrite),
             freshness: FreshnessRules::all(freshness.into()),

@@ -8,33 +8,33 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
 
-use http::Request;
+use http::{Method, Request, Uri, request};
 use http_body_util::{BodyExt, Limited};
 
 use super::{Addressing, S3Origin};
 use crate::error::{OriginError, Refusal};
 
-/// Buckets that are remembered. A name takes 63 bytes, so 1 MiB with room for the set; beyond that all are asked again.
-const PROVEN_MAX: usize = 10_000;
+/// Buckets that are remembered. A name takes 63 bytes, so 1 MiB with room for the set; beyond that all are forgotten.
+const NAMES_MAX: usize = 10_000;
 
 /// The longest answer that is looked at: 64 KiB. A location and a list of one key are a few hundred bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// Buckets that have proven to be some.
+/// A bounded set of buckets: those that have proven to be some, and those whose requesters pay.
 #[derive(Debug, Default)]
-pub(super) struct Proven(Mutex<HashSet<Box<str>>>);
+pub(super) struct Buckets(Mutex<HashSet<Box<str>>>);
 
-impl Proven {
+impl Buckets {
     fn has(&self, bucket: &str) -> bool {
         self.names().contains(bucket)
     }
 
     pub(super) fn add(&self, bucket: &str) {
-        let mut proven = self.names();
-        if PROVEN_MAX <= proven.len() {
-            proven.clear();
+        let mut names = self.names();
+        if NAMES_MAX <= names.len() && !names.contains(bucket) {
+            names.clear();
         }
-        proven.insert(bucket.into());
+        names.insert(bucket.into());
     }
 
     fn names(&self) -> MutexGuard<'_, HashSet<Box<str>>> {
@@ -94,11 +94,28 @@ impl S3Origin {
         })
     }
 
+    pub(crate) fn note_requester_pays(&self, bucket: &str) {
+        self.paid.add(bucket);
+    }
+
+    pub(crate) fn is_paid(&self, bucket: &str) -> bool {
+        self.paid.has(bucket)
+    }
+
+    /// The beginning of a request of our own about a bucket or what is in it.
+    pub(super) fn asking(&self, method: Method, url: &Uri, bucket: &str) -> request::Builder {
+        let request = Request::builder().method(method).uri(url);
+        match self.paid.has(bucket) {
+            true => request.header("x-amz-request-payer", "requester"),
+            false => request,
+        }
+    }
+
     async fn ask_bucket(&self, bucket: &str, query: &str) -> Result<Vec<u8>, OriginError> {
         let url = self.endpoint.url(bucket, "", Some(query));
         let url = url.ok_or_else(|| super::answer::no_such_bucket(bucket))?;
-        let request = Request::get(url).body(()).expect("made of valid parts");
-        let answer = self.attempt(request).await?;
+        let request = self.asking(Method::GET, &url, bucket).body(());
+        let answer = self.attempt(request.expect("made of valid parts")).await?;
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
         let too_long = |_| OriginError::lied("an answer about a bucket that does not end");
         Ok(body.map_err(too_long)?.to_bytes().to_vec())

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_MATCH, RANGE};
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 
 use super::S3Origin;
 use super::answer::no_such_bucket;
@@ -32,7 +32,8 @@ impl S3Origin {
         let response = self
             .read(|| {
                 let range = format!("bytes={}-{}", range.start, range.end - 1);
-                let mut request = Request::get(&url).header(RANGE, range);
+                let request = self.asking(Method::GET, &url, &object.bucket);
+                let mut request = request.header(RANGE, range);
                 if let Some(etag) = &condition {
                     request = request.header(IF_MATCH, etag);
                 }

@@ -1,7 +1,7 @@
 //! The head path: what an object is, without reading it.
 
 use http::header::{CONTENT_LENGTH, IF_MATCH, RANGE};
-use http::{Request, StatusCode, Uri};
+use http::{Method, StatusCode, Uri};
 use http_body::Body;
 
 use super::S3Origin;
@@ -20,7 +20,8 @@ impl S3Origin {
         let _place = self.reads.placed(self.places.for_head()).await?;
         let response = self
             .read(|| {
-                let request = Request::head(&url).header("x-amz-checksum-mode", "ENABLED");
+                let request = self.asking(Method::HEAD, &url, &object.bucket);
+                let request = request.header("x-amz-checksum-mode", "ENABLED");
                 request.body(()).expect("made of valid parts")
             })
             .await?;
@@ -33,7 +34,7 @@ impl S3Origin {
         let head = ObjectHead::from_headers(size, response.headers());
         match &head.etag {
             Some(etag) if size == 0 && etag != ETAG_OF_NOTHING => {
-                self.check_empty(&url, etag).await?;
+                self.check_empty((&url, &object.bucket), etag).await?;
             }
             _ => {}
         }
@@ -42,9 +43,15 @@ impl S3Origin {
 
     /// Asks for the first byte of an object that is said to have none. Of every other object a range is read sooner or
     /// later and tells its size; of this one nothing ever would, and some servers say 0 in every answer to HEAD.
-    async fn check_empty(&self, url: &Uri, etag: &str) -> Result<(), OriginError> {
+    async fn check_empty(
+        &self,
+        (url, bucket): (&Uri, &str),
+        etag: &str,
+    ) -> Result<(), OriginError> {
         self.stats.gets.add(1);
-        let first = || Request::get(url).header(RANGE, "bytes=0-0").header(IF_MATCH, etag);
+        let first = || {
+            self.asking(Method::GET, url, bucket).header(RANGE, "bytes=0-0").header(IF_MATCH, etag)
+        };
         let asked = self.read(|| first().body(()).expect("made of what came in headers")).await;
         match asked {
             Err(OriginError::RangeNotSatisfiable) => Ok(()),

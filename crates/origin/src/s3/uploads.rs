@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
 
-use http::{Request, StatusCode};
+use http::{Method, StatusCode};
 use http_body_util::{BodyExt, Limited};
 
 use super::S3Origin;
@@ -101,8 +101,8 @@ impl S3Origin {
         }
         let url = self.endpoint.url(bucket, "", Some(&query));
         let url = url.ok_or_else(|| super::answer::no_such_bucket(bucket))?;
-        let request = Request::get(url).body(()).expect("made of valid parts");
-        let answer = match self.attempt(request).await {
+        let request = self.asking(Method::GET, &url, bucket).body(());
+        let answer = match self.attempt(request.expect("made of valid parts")).await {
             Err(OriginError::Denied(refusal)) => return Err(not_told(bucket, refusal)),
             Err(OriginError::Failed(refusal)) if refusal.status == NOT_IMPLEMENTED => {
                 return Err(not_told(bucket, refusal));

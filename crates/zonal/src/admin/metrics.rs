@@ -184,6 +184,11 @@ const GATEWAY: &[Metric<GatewayStats>] = &[
         "Requests let through that would be refused",
         |s| s.would_refuse.get(),
     ),
+    counter(
+        "zonal_gateway_owners_asked_total",
+        "Questions to an origin about the owner of a bucket",
+        |s| s.owners_asked.get(),
+    ),
     counter("zonal_config_reloads_total", "Configurations taken while running", |s| {
         s.terms_changed.get()
     }),
@@ -291,6 +296,9 @@ fn add_labelled_counters(snapshot: &mut Snapshot, stats: &GatewayStats) {
     let outcomes = ("zonal_gateway_outcomes_total", "Answers by their X-Cache");
     let by_name = stats.outcomes().map(|(outcome, n)| (outcome.name(), n));
     snapshot.add_counters(outcomes, ("x_cache", &[]), by_name);
+    let bypasses = ("zonal_gateway_bypasses_total", "Answers past the cache, by X-Cache-Reason");
+    let by_name = stats.bypasses().map(|(reason, n)| (reason.name(), n));
+    snapshot.add_counters(bypasses, ("reason", &[]), by_name);
     let refusals = ("zonal_gateway_refusals_total", "Requests not let in, by error code");
     snapshot.add_counters(refusals, ("code", &[]), stats.refusals());
 }

@@ -1,10 +1,12 @@
 //! What all counters come to: those of shards added up for each device, those of an origin in one line.
 
-use zonal_gateway::{Gateway, Outcome};
+use zonal_gateway::{BypassReason, Gateway, Outcome};
 use zonal_host::ShardStats;
 
 use super::Observed;
-use crate::stats::{Answers, Connections, Device, Flash, Origin, Pins, Reads, Stats, Zones};
+use crate::stats::{
+    Answers, BypassedReads, Connections, Device, Flash, Origin, Pins, Reads, Stats, Zones,
+};
 
 pub(super) fn summary(node: &Observed, gateway: &Gateway, shards: &[ShardStats]) -> Stats {
     let stats = gateway.stats();
@@ -18,6 +20,18 @@ pub(super) fn summary(node: &Observed, gateway: &Gateway, shards: &[ShardStats])
             Outcome::Bypass => &mut answers.bypass,
         } = n;
     }
+    let bypasses = stats.bypasses();
+    let of_reads = bypasses.filter(|(reason, n)| *reason != BypassReason::Operation && *n != 0);
+    answers.bypassed_reads = of_reads
+        .map(|(reason, reads)| BypassedReads {
+            reason: reason.name().to_owned(),
+            explanation: reason.explanation().to_owned(),
+            reads,
+        })
+        .collect();
+    let own = node.origins.iter().map(|named| asked_for_reads(named.origin.stats()));
+    let past: u64 = answers.bypassed_reads.iter().map(|bypassed| bypassed.reads).sum();
+    answers.origin_requests = own.sum::<u64>() + past + stats.owners_asked.get();
     let connections = Connections {
         open: stats.connections_open(),
         accepted: stats.connections_accepted.get(),
@@ -84,13 +98,18 @@ fn flash(shard: &ShardStats) -> Flash {
     }
 }
 
+/// What the cache itself asks.
+fn asked_for_reads(stats: &zonal_origin::Stats) -> u64 {
+    let asked = [&stats.heads, &stats.gets, &stats.retries, &stats.hedges];
+    asked.into_iter().map(zonal_origin::Counter::get).sum()
+}
+
 fn origin(named: &zonal_origin::Named) -> Origin {
     let stats = named.origin.stats();
-    let reads = [&stats.heads, &stats.gets, &stats.retries, &stats.hedges];
-    let asked = reads.into_iter().chain([&stats.forwards, &stats.probes]);
+    let others = stats.forwards.get() + stats.probes.get();
     Origin {
         name: named.name.clone(),
-        requests: asked.map(zonal_origin::Counter::get).sum(),
+        requests: asked_for_reads(stats) + others,
         errors: stats.errors().map(|(_, n)| n).sum(),
         received_bytes: stats.received_bytes.get(),
         sent_bytes: stats.sent_bytes.get(),

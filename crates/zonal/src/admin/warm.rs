@@ -411,7 +411,9 @@ enum Landed {
 fn why_not_opened(error: OpenError) -> String {
     match error {
         OpenError::NotFound | OpenError::Absent => "not found".to_owned(),
-        OpenError::Uncacheable => "uncacheable: it has no strong ETag, or flash is lost".to_owned(),
+        OpenError::NoEtag => "cannot be cached: the origin sends no strong ETag".to_owned(),
+        OpenError::HeadersTooLong => "cannot be cached: its headers are too long".to_owned(),
+        OpenError::Gone => "flash is lost".to_owned(),
         OpenError::Origin(fault) => format!("origin error: {fault}"),
         OpenError::NotKnown => "not cached".to_owned(),
         OpenError::Overloaded => "overloaded".to_owned(),

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use zonal_base::{Bytes, Nanos};
 use zonal_gateway::{
-    AccessRules, Authorization, Certificate, CertificateError, Domains, WouldRefuse,
+    AccessRules, Authorization, Certificate, CertificateError, Domains, HarmlessHeaders,
+    WouldRefuse,
 };
 use zonal_origin::Authorities;
 use zonal_policy::Spec;
@@ -45,6 +46,7 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
         listen,
         region: given("endpoint.region", &endpoint.region)?.to_owned(),
         domains: domains(endpoint)?,
+        harmless: harmless(&file.headers)?,
         authorization: authorization(file)?,
         would_refuse: would_refuse(file)?,
         keys,
@@ -211,6 +213,14 @@ fn would_refuse(file: &raw::File) -> Checked<WouldRefuse> {
             Err(ConfigError::new("endpoint.would-refuse", why))
         }
     }
+}
+
+fn harmless(headers: &raw::Headers) -> Checked<HarmlessHeaders> {
+    let mut names = headers.harmless.iter().flatten();
+    names.try_fold(HarmlessHeaders::default(), |harmless, name| {
+        let wrong = |why| ConfigError::new("headers.harmless", format!("{name:?} {why}"));
+        harmless.with(name).map_err(wrong)
+    })
 }
 
 fn domains(endpoint: &raw::Endpoint) -> Checked<Domains> {

@@ -24,6 +24,7 @@ pub(super) const DEFAULTS: &str = include_str!("../../../../config/zonal.toml");
 pub(super) fn gather(flags: &Flags) -> Result<File, ConfigError> {
     let sections = [
         ("endpoint", table(&flags.endpoint)?),
+        ("headers", table(&flags.headers)?),
         ("admin", table(&flags.admin)?),
         ("limits", table(&flags.limits)?),
         ("log", table(&flags.log)?),

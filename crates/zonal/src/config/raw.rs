@@ -15,6 +15,7 @@ use toml::Spanned;
 pub(crate) struct File {
     pub(crate) data_dir: Option<String>,
     pub(crate) endpoint: Endpoint,
+    pub(crate) headers: Headers,
     pub(crate) admin: Admin,
     pub(crate) origin: Vec<Origin>,
     pub(crate) device: Vec<Device>,
@@ -37,6 +38,8 @@ pub(crate) struct Flags {
     pub(crate) data_dir: Option<String>,
     #[command(flatten)]
     pub(crate) endpoint: Endpoint,
+    #[command(flatten)]
+    pub(crate) headers: Headers,
     #[command(flatten)]
     pub(crate) admin: Admin,
     #[command(flatten)]
@@ -99,6 +102,15 @@ pub(crate) struct Endpoint {
     /// HTTPS: file with the certificate's private key, in PEM form
     #[arg(long, value_name = "FILE", env = "ZONAL_ENDPOINT_PRIVATE_KEY_FILE")]
     pub(crate) private_key_file: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[command(next_help_heading = "Headers")]
+pub(crate) struct Headers {
+    /// Header of reads that changes nothing about what is read, as x-amz-new: its reads are cached (may be given several times)
+    #[arg(long = "harmless-header", value_name = "NAME", env = "ZONAL_HEADERS_HARMLESS")]
+    pub(crate) harmless: Option<Vec<String>>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]

@@ -43,9 +43,12 @@ fn what_the_cache_did_is_told_as_a_table_and_as_json() {
     let table = String::from_utf8(output.stdout).unwrap();
     for row in [
         "cache        on\n",
-        "hit ratio    75.0 % of requests, 75.0 % of bytes did not come from the origin\n",
+        "reads        5: 60.0 % served from flash or memory, 60.0 % asked nothing of the origin\n",
+        "             1 origin requests saved (20.0 %): 4 were made\n",
         "answers      3 hit, 0 revalidated, 1 missed, 0 stale, 1 past the cache\n",
+        "past cache   1 reads: the origin has no such object (not-found)\n",
         "bytes        4.0 MiB served, ",
+        " 1.0 MiB fetched: 75.0 % did not come from the origin\n",
         "flash        ",
         "zones        ",
         "written      1.0 MiB admitted, 0 B rewritten, ",

@@ -6,7 +6,9 @@ use zonal_base::Bytes;
 use super::ask::{self, Endpoint};
 use crate::commands::print::{self, human};
 use crate::failure::Failure;
-use crate::stats::{self, Answers, Connections, Device, Flash, Origin, Pins, Reads, Stats, Zones};
+use crate::stats::{
+    self, Answers, BypassedReads, Connections, Device, Flash, Origin, Pins, Reads, Stats, Zones,
+};
 
 /// Tell what the cache of a running Zonal did since its start
 #[derive(Debug, clap::Args)]
@@ -41,7 +43,7 @@ fn text(stats: &Stats) -> String {
         flash.add(&device.flash);
     }
     let mut rows = vec![("cache", cache.to_string())];
-    rows.extend(of_answers(answers, &reads));
+    rows.extend(of_answers(answers));
     rows.extend(of_reads(&reads));
     rows.extend(of_flash(&flash));
     rows.push(of_pins(&flash, pins));
@@ -63,25 +65,47 @@ fn text(stats: &Stats) -> String {
     text
 }
 
-fn of_answers(answers: &Answers, reads: &Reads) -> [(&'static str, String); 2] {
-    let Answers { hit, revalidated, miss, stale, bypass } = *answers;
-    let not_fetched = reads.served_bytes.saturating_sub(reads.fetched_bytes);
-    let requests = share(hit + revalidated + stale, hit + revalidated + stale + miss);
-    [
+fn of_answers(answers: &Answers) -> Vec<(&'static str, String)> {
+    let Answers { hit, revalidated, miss, stale, bypass, origin_requests, .. } = answers;
+    let reads = answers.reads();
+    let mut rows = vec![
         (
-            "hit ratio",
+            "reads",
             format!(
-                "{requests} of requests, {} of bytes did not come from the origin",
-                share(not_fetched, reads.served_bytes)
+                "{reads}: {} served from flash or memory, {} asked nothing of the origin",
+                share(answers.served_by_cache(), reads),
+                share(*hit, reads)
             ),
         ),
+        ("", saved(*origin_requests, reads)),
         (
             "answers",
             format!(
                 "{hit} hit, {revalidated} revalidated, {miss} missed, {stale} stale, {bypass} past the cache"
             ),
         ),
-    ]
+    ];
+    let of_reason = |of: &BypassedReads| {
+        ("past cache", format!("{} reads: {} ({})", of.reads, of.explanation, of.reason))
+    };
+    rows.extend(answers.bypassed_reads.iter().map(of_reason));
+    rows
+}
+
+/// Without a cache, each read would be a request.
+fn saved(origin_requests: u64, reads: u64) -> String {
+    match reads.checked_sub(origin_requests) {
+        Some(saved) => {
+            format!(
+                "{saved} origin requests saved ({}): {origin_requests} were made",
+                share(saved, reads)
+            )
+        }
+        None => format!(
+            "no origin requests saved: {origin_requests} were made, {} more than reads",
+            origin_requests - reads
+        ),
+    }
 }
 
 fn of_reads(reads: &Reads) -> [(&'static str, String); 2] {
@@ -99,7 +123,13 @@ fn of_reads(reads: &Reads) -> [(&'static str, String); 2] {
                 share(missed, pieces)
             ),
         ),
-        ("bytes", format!("{served} served, {from_flash} of it from flash; {fetched} fetched")),
+        (
+            "bytes",
+            format!(
+                "{served} served, {from_flash} of it from flash; {fetched} fetched: {} did not come from the origin",
+                share(reads.served_bytes.saturating_sub(reads.fetched_bytes), reads.served_bytes)
+            ),
+        ),
     ]
 }
 

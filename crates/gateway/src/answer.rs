@@ -1,0 +1,80 @@
+//! What an operation comes to, before it is an HTTP answer.
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, StatusCode, Uri, response};
+use zonal_origin::RefusalCode;
+
+use crate::body::Source;
+use crate::bypass::Bypass;
+use crate::error::S3Error;
+use crate::request_id::RequestId;
+use crate::stats::Outcome;
+
+/// What an operation comes to.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) source: Source,
+    pub(crate) outcome: Option<Outcome>,
+    /// Why it is the origin's.
+    pub(crate) bypass: Option<Bypass>,
+    pub(crate) refusal: Option<S3Error>,
+    /// The code of a refusal that the origin made, where it is known.
+    pub(crate) code: Option<RefusalCode>,
+}
+
+impl Answer {
+    pub(crate) const fn new(
+        status: StatusCode,
+        headers: HeaderMap,
+        source: Source,
+        outcome: Option<Outcome>,
+    ) -> Self {
+        Self { status, headers, source, outcome, bypass: None, refusal: None, code: None }
+    }
+
+    /// What the origin answered to a request that was handed on for this reason.
+    pub(crate) fn of_origin(mut parts: response::Parts, source: Source, bypass: Bypass) -> Self {
+        let code = parts.extensions.remove();
+        let answer = Self::new(parts.status, parts.headers, source, Some(Outcome::Bypass));
+        Self { code, bypass: Some(bypass), ..answer }
+    }
+
+    pub(crate) fn error_code(&self) -> Option<&str> {
+        let ours = self.refusal.as_ref().map(|error| error.code);
+        ours.or(self.code.as_ref().map(|RefusalCode(code)| code.as_str()))
+    }
+
+    /// A refusal that the cache could tell, with headers of its own.
+    pub(crate) fn refusal(error: S3Error, headers: HeaderMap, outcome: Outcome) -> Self {
+        let answer = Self::new(error.status, headers, Source::Empty, Some(outcome));
+        Self { refusal: Some(error), ..answer }
+    }
+}
+
+impl From<S3Error> for Answer {
+    fn from(error: S3Error) -> Self {
+        let (headers, source) = (HeaderMap::new(), Source::Empty);
+        let status = error.status;
+        Self { refusal: Some(error), ..Self::new(status, headers, source, None) }
+    }
+}
+
+/// Gives an answer the name of its request, and a refusal its document.
+pub(crate) fn named(mut answer: Answer, id: RequestId, uri: &Uri, method: &Method) -> Answer {
+    let headers = &mut answer.headers;
+    // What an S3 endpoint answered keeps its name: it stands in its document too, and its operator asks for it.
+    headers.entry(REQUEST_ID).or_insert_with(|| id.to_header());
+    if let Some(error) = &answer.refusal {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+        if method != Method::HEAD {
+            let document = error.to_xml(uri.path(), id.as_str());
+            headers.insert(CONTENT_LENGTH, document.len().into());
+            answer.source = Source::Document(Bytes::from(document));
+        }
+    }
+    answer
+}
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");

@@ -1,0 +1,259 @@
+//! Why an answer is `X-Cache: BYPASS`: the reasons, and who hears of them.
+//!
+//! 1. `X-Cache-Reason` and the access log name the reason of each answer.
+//! 2. Counters say how often there was which.
+//! 3. A reason that somebody can do something about is logged as a warning, once for each bucket.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use http::HeaderValue;
+
+/// Why the origin answered and not the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BypassReason {
+    /// The operation is neither GetObject nor HeadObject.
+    Operation,
+    /// The cache is switched off.
+    CachingOff,
+    /// A keep rule says `never`.
+    KeepNever,
+    /// The request names a version.
+    VersionId,
+    /// The request names a part of an object that may have several.
+    PartNumber,
+    /// The object is encrypted with a key that the client sends.
+    CustomerKey,
+    /// A header with a vendor's prefix that reads are not known to have.
+    UnknownHeader,
+    /// A read with a body.
+    RequestBody,
+    /// The bucket is not the account's that the client expects, or the origin does not say so.
+    BucketOwner,
+    /// The origin sends no strong ETag, so that no version can be told from the next.
+    NoEtag,
+    /// The headers of the object are more than the cache keeps.
+    HeadersTooLong,
+    /// The origin has no such object.
+    NotFound,
+    /// The origin refuses the cache's own request.
+    Denied,
+    /// The origin answers the cache's own request with another status.
+    OriginStatus,
+    /// The object changed while it was read.
+    Changed,
+    /// The flash that the object's shard had is gone.
+    CacheLost,
+    /// With `authorization = "origin"`: the request is one that only the origin can answer.
+    OriginAuthorizes,
+    /// With `authorization = "origin"`: the origin did not confirm the version that is cached.
+    NotConfirmed,
+}
+
+impl BypassReason {
+    /// All, in the order of the counters.
+    pub const ALL: [Self; 18] = [
+        Self::Operation,
+        Self::CachingOff,
+        Self::KeepNever,
+        Self::VersionId,
+        Self::PartNumber,
+        Self::CustomerKey,
+        Self::UnknownHeader,
+        Self::RequestBody,
+        Self::BucketOwner,
+        Self::NoEtag,
+        Self::HeadersTooLong,
+        Self::NotFound,
+        Self::Denied,
+        Self::OriginStatus,
+        Self::Changed,
+        Self::CacheLost,
+        Self::OriginAuthorizes,
+        Self::NotConfirmed,
+    ];
+
+    /// The value of `X-Cache-Reason`, and the label of the counter.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Operation => "operation",
+            Self::CachingOff => "caching-off",
+            Self::KeepNever => "keep-never",
+            Self::VersionId => "version-id",
+            Self::PartNumber => "part-number",
+            Self::CustomerKey => "customer-key",
+            Self::UnknownHeader => "unknown-header",
+            Self::RequestBody => "request-body",
+            Self::BucketOwner => "bucket-owner",
+            Self::NoEtag => "no-etag",
+            Self::HeadersTooLong => "headers-too-long",
+            Self::NotFound => "not-found",
+            Self::Denied => "denied",
+            Self::OriginStatus => "origin-status",
+            Self::Changed => "changed",
+            Self::CacheLost => "cache-lost",
+            Self::OriginAuthorizes => "origin-authorizes",
+            Self::NotConfirmed => "not-confirmed",
+        }
+    }
+
+    /// The reason in words.
+    #[must_use]
+    pub const fn explanation(self) -> &'static str {
+        match self {
+            Self::Operation => "only GetObject and HeadObject are cached",
+            Self::CachingOff => "the cache is switched off",
+            Self::KeepNever => "a keep rule says never",
+            Self::VersionId => "the request names a version",
+            Self::PartNumber => "the request names a part",
+            Self::CustomerKey => "the client sends the key of the object's encryption",
+            Self::UnknownHeader => "the request has a header that reads are not known to have",
+            Self::RequestBody => "the read has a body",
+            Self::BucketOwner => "the origin does not confirm the expected owner of the bucket",
+            Self::NoEtag => "the origin sends no strong ETag",
+            Self::HeadersTooLong => "the headers of the object are too long",
+            Self::NotFound => "the origin has no such object",
+            Self::Denied => "the origin refuses the cache's own request",
+            Self::OriginStatus => "the origin answers the cache's own request with an error",
+            Self::Changed => "the object changed while it was read",
+            Self::CacheLost => "the flash of the object's shard is gone",
+            Self::OriginAuthorizes => "the request is one that only the origin can judge",
+            Self::NotConfirmed => "the origin did not confirm the cached version",
+        }
+    }
+
+    /// What an operator can do about it; `None`: nothing is wrong.
+    pub(crate) const fn remedy(self) -> Option<&'static str> {
+        Some(match self {
+            Self::UnknownHeader => {
+                "if the header does not change what is read, name it in headers.harmless"
+            }
+            Self::NoEtag => "every read of such an object goes to the origin: have it send ETags",
+            Self::HeadersTooLong => "the cache keeps 16 KiB of headers for an object",
+            Self::VersionId | Self::PartNumber => {
+                "only whole objects and ranges of the current version are cached"
+            }
+            Self::CustomerKey => "objects that clients encrypt with their own keys are not cached",
+            Self::RequestBody => "have the client send no body with a GET",
+            Self::BucketOwner => {
+                "have the client expect the account that owns the bucket at the origin"
+            }
+            Self::Denied => {
+                "allow s3:GetObject to the credentials of the origin; where the requester pays, the client has to send \
+                 x-amz-request-payer"
+            }
+            Self::OriginStatus => "look at the errors of the origin",
+            Self::Operation
+            | Self::CachingOff
+            | Self::KeepNever
+            | Self::NotFound
+            | Self::Changed
+            | Self::CacheLost
+            | Self::OriginAuthorizes
+            | Self::NotConfirmed => return None,
+        })
+    }
+}
+
+/// The reason of one answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bypass {
+    pub(crate) reason: BypassReason,
+    /// The header that is not known.
+    pub(crate) header: Option<Box<str>>,
+}
+
+impl From<BypassReason> for Bypass {
+    fn from(reason: BypassReason) -> Self {
+        Self { reason, header: None }
+    }
+}
+
+impl Bypass {
+    pub(crate) fn unknown_header(name: &str) -> Self {
+        Self { reason: BypassReason::UnknownHeader, header: Some(name.into()) }
+    }
+
+    /// The value of `X-Cache-Reason`.
+    pub(crate) fn to_header(&self) -> HeaderValue {
+        let name = || HeaderValue::from_static(self.reason.name());
+        match &self.header {
+            None => name(),
+            Some(header) => {
+                HeaderValue::from_str(&format!("{}; name={header}", self.reason.name()))
+                    .unwrap_or_else(|_| name())
+            }
+        }
+    }
+}
+
+/// Warnings that are remembered, so that none is repeated: 256 times about 100 bytes. Further ones are only counted.
+const WARNINGS_MAX: usize = 256;
+
+/// Which warnings were given.
+#[derive(Debug, Default)]
+pub(crate) struct Warnings(Mutex<HashSet<(BypassKey, Box<str>)>>);
+
+type BypassKey = (&'static str, Option<Box<str>>);
+
+impl Warnings {
+    /// Warns of a reason that somebody can do something about, the first time that it meets this bucket.
+    pub(crate) fn note(&self, bypass: &Bypass, bucket: &str) {
+        let Some(remedy) = bypass.reason.remedy() else { return };
+        if self.is_first(bypass, bucket) {
+            tracing::warn!(
+                bucket,
+                reason = bypass.reason.name(),
+                header = bypass.header.as_deref(),
+                remedy,
+                "reads go past the cache: {}",
+                bypass.reason.explanation()
+            );
+        }
+    }
+
+    fn is_first(&self, bypass: &Bypass, bucket: &str) -> bool {
+        let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = ((bypass.reason.name(), bypass.header.clone()), Box::from(bucket));
+        given.len() < WARNINGS_MAX && given.insert(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_its_counter_and_a_name_of_its_own() {
+        let names: HashSet<_> = BypassReason::ALL.iter().map(|reason| reason.name()).collect();
+        assert_eq!(names.len(), BypassReason::ALL.len());
+        for (n, reason) in BypassReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, n);
+        }
+    }
+
+    #[test]
+    fn a_warning_is_given_once_for_a_reason_and_bucket() {
+        let warnings = Warnings::default();
+        let no_etag = BypassReason::NoEtag.into();
+        assert!(warnings.is_first(&no_etag, "b") && !warnings.is_first(&no_etag, "b"));
+        assert!(warnings.is_first(&no_etag, "c"));
+        let unknown = Bypass::unknown_header("x-amz-a");
+        assert!(warnings.is_first(&unknown, "b") && !warnings.is_first(&unknown, "b"));
+        assert!(warnings.is_first(&Bypass::unknown_header("x-amz-b"), "b"));
+        for n in 0..2 * WARNINGS_MAX {
+            warnings.is_first(&no_etag, &n.to_string());
+        }
+        assert!(!warnings.is_first(&no_etag, "one more"));
+    }
+
+    #[test]
+    fn the_header_says_the_reason_and_what_it_is_about() {
+        assert_eq!(Bypass::from(BypassReason::NoEtag).to_header(), "no-etag");
+        assert_eq!(
+            Bypass::unknown_header("x-amz-new").to_header(),
+            "unknown-header; name=x-amz-new"
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! `x-amz-expected-bucket-owner`: the client wants an answer only from a bucket of this account.
+//!
+//! Only the origin knows whose a bucket is. It is asked with a HEAD of the object, for which the cache has the right, and
+//! what it confirms is remembered for as long as the rule of freshness allows.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use http::{HeaderValue, Request};
+use zonal_host::{Asking, Freshness};
+use zonal_origin::full_body;
+use zonal_origin::sigv4::{EMPTY_SHA256, encode_path};
+
+use crate::api::Judged;
+use crate::bypass::BypassReason;
+use crate::error::S3Error;
+use crate::forward::PAYLOAD_HASH;
+use crate::gateway::Gateway;
+use crate::read::Read;
+
+/// Owners that are remembered: some 100 bytes each. Beyond that all are asked about again.
+const OWNERS_MAX: usize = 4096;
+
+/// What the origin said lately.
+#[derive(Debug, Default)]
+pub(crate) struct Owners(Mutex<Confirmed>);
+
+/// When the origin confirmed that a bucket is an account's.
+type Confirmed = HashMap<(Box<str>, Box<str>), Instant>;
+
+impl Owners {
+    fn is_known(&self, bucket: &str, owner: &str, freshness: Freshness) -> bool {
+        let key = (bucket.into(), owner.into());
+        let asked_at = self.all().get(&key).copied();
+        asked_at.is_some_and(|asked_at| match freshness {
+            Freshness::Revalidate => false,
+            Freshness::Ttl(most) => asked_at.elapsed() < Duration::from_nanos(most.0),
+            Freshness::Immutable => true,
+        })
+    }
+
+    fn note(&self, bucket: &str, owner: &str, asked_at: Instant) {
+        let mut all = self.all();
+        if OWNERS_MAX <= all.len() {
+            all.clear();
+        }
+        all.insert((bucket.into(), owner.into()), asked_at);
+    }
+
+    fn all(&self) -> MutexGuard<'_, Confirmed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why the cache may not answer a client that expects an owner; `None`: it may.
+///
+/// # Errors
+/// The origin would have to be asked, and the request says that it may not.
+pub(crate) async fn check(
+    gateway: &Gateway,
+    read: &Read<'_>,
+    judged: &Judged,
+) -> Result<Option<BypassReason>, S3Error> {
+    let Some(owner) = judged.owner.as_deref() else { return Ok(None) };
+    let bucket = read.name.bucket();
+    if gateway.owners().is_known(bucket, owner, read.trust.head) {
+        return Ok(None);
+    }
+    if read.trust.asking == Asking::Forbidden {
+        return Err(S3Error::not_cached());
+    }
+    let asked_at = Instant::now();
+    let Ok(owner_value) = HeaderValue::from_str(owner) else {
+        return Ok(Some(BypassReason::BucketOwner));
+    };
+    let mut question = Request::head(format!("/{bucket}/{}", encode_path(read.name.key())))
+        .header(PAYLOAD_HASH, EMPTY_SHA256)
+        .header("x-amz-expected-bucket-owner", owner_value);
+    if judged.requester_pays {
+        question = question.header("x-amz-request-payer", "requester");
+    }
+    let question = question.body(full_body("")).expect("what is encoded is legal in a path");
+    gateway.stats().owners_asked.add(1);
+    match gateway.origins().forward(question).await {
+        Ok(answer) if answer.status().is_success() => {
+            gateway.owners().note(bucket, owner, asked_at);
+            Ok(None)
+        }
+        // What is wrong the origin says best itself.
+        _ => Ok(Some(BypassReason::BucketOwner)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zonal_base::Nanos;
+
+    use super::*;
+
+    #[test]
+    fn an_owner_is_remembered_for_as_long_as_freshness_allows() {
+        let owners = Owners::default();
+        let (hour, immutable) = (Freshness::Ttl(Nanos::secs(3600)), Freshness::Immutable);
+        assert!(!owners.is_known("b", "1", immutable));
+        owners.note("b", "1", Instant::now());
+        assert!(owners.is_known("b", "1", immutable) && owners.is_known("b", "1", hour));
+        assert!(!owners.is_known("b", "1", Freshness::Revalidate));
+        assert!(!owners.is_known("b", "2", immutable) && !owners.is_known("c", "1", immutable));
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+        owners.note("b", "1", long_ago);
+        assert!(!owners.is_known("b", "1", Freshness::Ttl(Nanos::millis(500))));
+    }
+
+    #[test]
+    fn a_bounded_number_is_remembered() {
+        let owners = Owners::default();
+        for n in 0..=OWNERS_MAX {
+            owners.note("b", &n.to_string(), Instant::now());
+        }
+        assert_eq!(owners.all().len(), 1);
+    }
+}

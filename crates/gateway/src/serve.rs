@@ -1,0 +1,61 @@
+//! A read of an object: from the cache, or why not.
+
+use http::HeaderMap;
+use http::request::Parts;
+use zonal_host::ObjectName;
+
+use crate::answer::Answer;
+use crate::api::Judged;
+use crate::asked::Asked;
+use crate::auth::Payload;
+use crate::bypass::{Bypass, BypassReason};
+use crate::config::{Caching, Terms};
+use crate::error::S3Error;
+use crate::gateway::Gateway;
+use crate::get_object::get_object;
+use crate::head_object::head_object;
+use crate::operation::Operation;
+use crate::owners;
+use crate::read::{self, Read, Unserved};
+use crate::stats::Outcome;
+
+/// Serves a read from the cache; `Err` within when it is for the origin to answer.
+pub(crate) async fn serve(
+    gateway: &Gateway,
+    terms: &Terms,
+    (asked, judged, name, request): (&Asked<'_>, &Judged, &ObjectName, &Parts),
+    (payload, is_empty): (&Payload, bool),
+) -> Result<Result<Answer, Bypass>, S3Error> {
+    if judged.requester_pays {
+        gateway.origins().note_requester_pays(name.bucket());
+    }
+    if gateway.caching() == Caching::Off {
+        return Ok(Err(BypassReason::CachingOff.into()));
+    }
+    let read = match Read::of(terms, (asked, judged), name, request) {
+        Ok(read) => read,
+        Err(bypass) => return Ok(Err(bypass)),
+    };
+    if !is_empty {
+        return Ok(Err(BypassReason::RequestBody.into()));
+    }
+    read::check_payload(payload)?;
+    if judged.owner.is_some()
+        && let Some(reason) = Box::pin(owners::check(gateway, &read, judged)).await?
+    {
+        return Ok(Err(reason.into()));
+    }
+    let served = match asked.operation() {
+        Operation::HeadObject => head_object(gateway, &read).await,
+        _ => get_object(gateway, &read).await,
+    };
+    match served {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(Unserved::Forward(reason)) => Ok(Err(reason.into())),
+        Err(Unserved::Absent) => {
+            let error = S3Error::no_such_key();
+            Ok(Ok(Answer::refusal(error, HeaderMap::new(), Outcome::Hit)))
+        }
+        Err(Unserved::Refuse(error)) => Err(error),
+    }
+}
