@@ -43,9 +43,10 @@ conformance: toolchain ## four minutes: all of an S3 server's own tests, directl
 	@$(CARGO) xtask ci build
 	@.tools/venv/bin/python tests/clients/conformance.py --zonal target/gate/zonal --report docs/results/conformance.md
 
-clients: toolchain ## six minutes: twelve S3 clients, under each freshness and over HTTPS; writes docs/results/clients.md
+clients: toolchain ## ten minutes: twelve S3 clients, under each freshness and over HTTPS, and the SDKs for Java, JavaScript and Hadoop; writes docs/results/clients.md
 	@$(CARGO) xtask setup --rest
 	@$(CARGO) xtask ci build
+	@.tools/venv/bin/python tests/clients/sdks.py --zonal target/gate/zonal
 	@.tools/venv/bin/python tests/clients/reads.py --zonal target/gate/zonal --freshness ttl=60s
 	@.tools/venv/bin/python tests/clients/reads.py --zonal target/gate/zonal --freshness immutable
 	@.tools/venv/bin/python tests/clients/reads.py --zonal target/gate/zonal --report docs/results/clients.md

@@ -46,6 +46,8 @@ class Endpoint:
     ca_file: pathlib.Path | None = None
     # Whose subdomains are its buckets, when it has one.
     domain: str | None = None
+    # The port of Zonal's admin address, when the test chose one.
+    admin_port: int | None = None
 
     @property
     def host(self):
@@ -104,7 +106,8 @@ def running(zonal, freshness="revalidate", certificates=None):
         gateway = dataclasses.replace(direct, port=counter.port)
         if zonal is not None:
             ca_file = certificates and certificates.ca_file
-            gateway = Endpoint(free_port(), "gateway-key", "gateway-secret-1", ca_file, DOMAIN)
+            keys = "gateway-key", "gateway-secret-1"
+            gateway = Endpoint(free_port(), *keys, ca_file, DOMAIN, free_port())
             before = f"http://127.0.0.1:{counter.port}", direct
             options = freshness, certificates
             stack.enter_context(cache(zonal, folder, gateway, before, options))
@@ -197,7 +200,7 @@ def over_a_folder(zonal, bucket):
 def serve(zonal, folder, endpoint, origin, freshness, certificates=None):
     """Zonal, with its files in a folder; the origin is its spec and the environment it needs."""
     origin_spec, environment = origin
-    admin = f"127.0.0.1:{free_port()}"
+    admin = f"127.0.0.1:{endpoint.admin_port or free_port()}"
     command = [zonal, "serve"]
     command += ["--device", f"file:{folder}/device?size=2GiB"]
     command += ["--origin", origin_spec]

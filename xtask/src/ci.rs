@@ -95,7 +95,7 @@ const fn rest(name: &'static str, holds: &'static str, run: fn(&Path) -> Outcome
 }
 
 /// Cheap stages come first, so that a slip is seen in seconds.
-const STAGES: [Stage; 23] = [
+const STAGES: [Stage; 24] = [
     test("fmt", "the code is formatted", cargo::fmt),
     test("tidy", "the text keeps the project's rules", tidy_stage),
     test("clippy", "no warning in any target", cargo::clippy),
@@ -114,6 +114,7 @@ const STAGES: [Stage; 23] = [
     rest("container", "the image can be built and started", container::container),
     rest("zoned", "a zoned drive under a real kernel, a little", zoned_stage),
     rest("clients-all", "the other real S3 clients read and write", clients::others),
+    rest("sdks", "the SDKs for Java and JavaScript get their hits", clients::sdks),
     rest("https", "all clients over HTTPS, a little", clients::https),
     rest("writers", "one response is one version", clients::writers),
     rest("conformance", "a server's own tests end alike through Zonal", clients::conformance),

@@ -40,10 +40,11 @@ type Tool = Result<String, String>;
 /// What goes under `.tools/`: its name, which tier needs it, and what installs it, given the top of the checkout.
 type Install = (&'static str, Tier, fn(&Path) -> Tool);
 
-/// In this order: `versitygw` may need the Python of `clients`.
-const INSTALLS: [Install; 3] = [
+/// In this order: `versitygw` may need the Python of `clients`, and `sdks` does.
+const INSTALLS: [Install; 4] = [
     ("clients", Tier::Test, clients::python),
     ("versitygw", Tier::Test, origin::versitygw),
+    ("sdks", Tier::Rest, clients::sdks),
     ("guest", Tier::Rest, crate::zoned::fetch),
 ];
 

@@ -28,6 +28,8 @@ pub(crate) enum Decision {
     Whole,
     /// 206 with these bytes.
     Part(Range<u64>),
+    /// 206 with the only part, which is the whole object.
+    OnlyPart,
     /// 412, with the condition that failed.
     PreconditionFailed(&'static str),
     /// 416, with the range that was asked for.
@@ -67,7 +69,7 @@ impl Decision {
     /// The same of the only part of an object.
     pub(crate) fn of_part(self, head: &Head) -> Self {
         match self {
-            Self::Whole if 0 < head.size => Self::Part(0..head.size),
+            Self::Whole if 0 < head.size => Self::OnlyPart,
             other => other,
         }
     }
@@ -76,7 +78,7 @@ impl Decision {
         match self {
             Self::NotModified => StatusCode::NOT_MODIFIED,
             Self::Whole => StatusCode::OK,
-            Self::Part(_) => StatusCode::PARTIAL_CONTENT,
+            Self::Part(_) | Self::OnlyPart => StatusCode::PARTIAL_CONTENT,
             Self::PreconditionFailed(_) => StatusCode::PRECONDITION_FAILED,
             Self::Unsatisfiable(_) => StatusCode::RANGE_NOT_SATISFIABLE,
         }
@@ -85,7 +87,7 @@ impl Decision {
     /// The bytes of the object that a GET is answered with.
     pub(crate) fn range(&self, head: &Head) -> Range<u64> {
         match self {
-            Self::Whole => 0..head.size,
+            Self::Whole | Self::OnlyPart => 0..head.size,
             Self::Part(range) => range.clone(),
             Self::NotModified | Self::PreconditionFailed(_) | Self::Unsatisfiable(_) => 0..0,
         }
@@ -96,7 +98,7 @@ impl Decision {
         match self {
             Self::PreconditionFailed(condition) => Some(S3Error::precondition_failed(condition)),
             Self::Unsatisfiable(requested) => Some(S3Error::invalid_range(requested, head.size)),
-            Self::NotModified | Self::Whole | Self::Part(_) => None,
+            Self::NotModified | Self::Whole | Self::Part(_) | Self::OnlyPart => None,
         }
     }
 
@@ -114,14 +116,14 @@ impl Decision {
                 headers.insert(CONTENT_RANGE, text(&format!("bytes */{}", head.size)));
                 return headers;
             }
-            Self::NotModified | Self::Whole | Self::Part(_) => {}
+            Self::NotModified | Self::Whole | Self::Part(_) | Self::OnlyPart => {}
         }
         headers.insert(ETAG, text(&head.etag));
         if !head.last_modified.is_empty() {
             headers.insert(LAST_MODIFIED, text(&head.last_modified));
         }
         // The checksum of the whole object on a part of it would make SDKs refuse the answer.
-        let with_checksum = *self == Self::Whole && wants_checksum;
+        let with_checksum = matches!(self, Self::Whole | Self::OnlyPart) && wants_checksum;
         for (name, value) in &head.headers {
             let handed_on = match self {
                 Self::NotModified => CACHE_CONTROL == **name || EXPIRES == **name,
@@ -140,8 +142,8 @@ impl Decision {
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         let range = self.range(head);
         headers.insert(CONTENT_LENGTH, (range.end - range.start).into());
-        if let Self::Part(Range { start, end }) = self {
-            let value = format!("bytes {start}-{}/{}", end - 1, head.size);
+        if let Self::Part(_) | Self::OnlyPart = self {
+            let value = format!("bytes {}-{}/{}", range.start, range.end - 1, head.size);
             headers.insert(CONTENT_RANGE, text(&value));
         }
         headers

@@ -21,6 +21,12 @@ pub(super) fn others(root: &Path) -> Outcome {
     run(root, &["versitygw"], "clients/reads.py", words.as_flattened())
 }
 
+/// The AWS SDKs for Java and JavaScript get their hits; `make clients` has Hadoop's S3A besides.
+pub(super) fn sdks(root: &Path) -> Outcome {
+    let words = ["--client", "java", "--client", "javascript"];
+    run(root, &["versitygw", "sdks"], "clients/sdks.py", &words)
+}
+
 /// Each of them reads and writes a little over HTTPS; `make clients` does it all.
 pub(super) fn https(root: &Path) -> Outcome {
     run(root, &["versitygw", "openssl"], "clients/reads.py", &["--https", "--quick"])

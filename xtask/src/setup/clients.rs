@@ -1,4 +1,4 @@
-//! A Python environment with the S3 clients that the end-to-end tests drive.
+//! A Python environment with the S3 clients that the end-to-end tests drive, and the SDKs of other languages.
 
 use std::fs;
 use std::path::Path;
@@ -40,6 +40,20 @@ pub(super) fn python(root: &Path) -> Tool {
     fs::write(root.join(STAMP), wanted).map_err(|error| format!("{STAMP}: {error}"))?;
     Ok(PYTHON.to_owned())
 }
+
+/// The SDKs for Java and JavaScript, built into the programs that the tests start.
+pub(super) fn sdks(root: &Path) -> Tool {
+    if !root.join(PYTHON).is_file() {
+        return Err("needs the Python of `clients`".to_owned());
+    }
+    println!("setup: building the SDKs for Java and JavaScript (two minutes at the first time)");
+    let build = ["tests/clients/sdks.py", "--build", "--client", "java", "--client", "javascript"];
+    fetch(Command::new(root.join(PYTHON)).args(build).current_dir(root))?;
+    Ok(SDKS.to_owned())
+}
+
+/// Where `tests/clients/sdk_programs.py` puts them.
+const SDKS: &str = ".tools/sdks";
 
 /// Installs packages for Python into a folder that no environment knows.
 pub(super) fn install_apart(root: &Path, package: &str, folder: &str) -> Result<(), String> {

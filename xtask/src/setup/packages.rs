@@ -25,7 +25,7 @@ pub(super) struct Program {
 }
 
 /// Every one of them.
-pub(super) const PROGRAMS: [Program; 10] = [
+pub(super) const PROGRAMS: [Program; 14] = [
     // Makes the environment of the S3 clients. Debian has the module in a package of its own.
     program("python3", Tier::Test, "python3-venv", &["python3", "-c", "import ensurepip, venv"]),
     // Tells of NBD exports; `nbdcopy` comes with it.
@@ -33,6 +33,12 @@ pub(super) const PROGRAMS: [Program; 10] = [
     program("fio", Tier::Test, "fio", &["fio", "--version"]),
     // QEMU's tools for images; `qemu-io` and `qemu-nbd` come with it.
     program("qemu-img", Tier::Test, "qemu-utils", &["qemu-img", "--version"]),
+    // Compiles and runs the clients in Java; Maven fetches what they need.
+    program("javac", Tier::Rest, "default-jdk-headless", &["javac", "--version"]),
+    program("mvn", Tier::Rest, "maven", &["mvn", "--version"]),
+    // Runs those in JavaScript; npm fetches what they need.
+    program("node", Tier::Rest, "nodejs", &["node", "--version"]),
+    program("npm", Tier::Rest, "npm", &["npm", "--version"]),
     // Makes the certificates with which the clients are driven over HTTPS.
     program("openssl", Tier::Rest, "openssl", &["openssl", "version"]),
     // Stands in front of several nodes.
