@@ -2,7 +2,7 @@
 //!
 //! 1. `X-Cache-Reason` and the access log name the reason of each answer.
 //! 2. Counters say how often there was which.
-//! 3. A reason that somebody can do something about is logged as a warning, once for each bucket.
+//! 3. A reason that somebody can do something about is logged as a warning, once for each bucket (and header).
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -171,8 +171,10 @@ impl From<BypassReason> for Bypass {
 }
 
 impl Bypass {
+    /// A name without an end is not repeated to its end.
     pub(crate) fn unknown_header(name: &str) -> Self {
-        Self { reason: BypassReason::UnknownHeader, header: Some(name.into()) }
+        let shown = name.get(..HEADER_NAME_BYTES_SHOWN).unwrap_or(name);
+        Self { reason: BypassReason::UnknownHeader, header: Some(shown.into()) }
     }
 
     /// The value of `X-Cache-Reason`.
@@ -188,14 +190,21 @@ impl Bypass {
     }
 }
 
-/// Warnings that are remembered, so that none is repeated: 256 times about 100 bytes. Further ones are only counted.
+/// Names of headers are some 30 bytes long.
+const HEADER_NAME_BYTES_SHOWN: usize = 128;
+
+/// Warnings that are remembered, so that none is repeated: 256 times about 200 bytes. Further ones are only counted.
 const WARNINGS_MAX: usize = 256;
+
+/// Headers that are named for one bucket: clients send what they like.
+const HEADERS_OF_BUCKET_MAX: usize = 8;
 
 /// Which warnings were given.
 #[derive(Debug, Default)]
-pub(crate) struct Warnings(Mutex<HashSet<(BypassKey, Box<str>)>>);
+pub(crate) struct Warnings(Mutex<HashSet<Given>>);
 
-type BypassKey = (&'static str, Option<Box<str>>);
+/// The reason, the bucket, and the header.
+type Given = (&'static str, Box<str>, Option<Box<str>>);
 
 impl Warnings {
     /// Warns of a reason that somebody can do something about, the first time that it meets this bucket.
@@ -215,8 +224,12 @@ impl Warnings {
 
     fn is_first(&self, bypass: &Bypass, bucket: &str) -> bool {
         let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = ((bypass.reason.name(), bypass.header.clone()), Box::from(bucket));
-        given.len() < WARNINGS_MAX && given.insert(key)
+        let key = (bypass.reason.name(), Box::from(bucket), bypass.header.clone());
+        if WARNINGS_MAX <= given.len() || given.contains(&key) {
+            return false;
+        }
+        let alike = given.iter().filter(|other| (other.0, &other.1) == (key.0, &key.1)).count();
+        alike < HEADERS_OF_BUCKET_MAX && given.insert(key)
     }
 }
 
@@ -242,6 +255,9 @@ mod tests {
         let unknown = Bypass::unknown_header("x-amz-a");
         assert!(warnings.is_first(&unknown, "b") && !warnings.is_first(&unknown, "b"));
         assert!(warnings.is_first(&Bypass::unknown_header("x-amz-b"), "b"));
+        let more = (0..20).map(|n| Bypass::unknown_header(&format!("x-amz-more-{n}")));
+        let warned = more.filter(|unknown| warnings.is_first(unknown, "b")).count();
+        assert_eq!(warned, HEADERS_OF_BUCKET_MAX - 2);
         for n in 0..2 * WARNINGS_MAX {
             warnings.is_first(&no_etag, &n.to_string());
         }
@@ -255,5 +271,7 @@ mod tests {
             Bypass::unknown_header("x-amz-new").to_header(),
             "unknown-header; name=x-amz-new"
         );
+        let endless = format!("x-amz-{}", "n".repeat(10_000));
+        assert!(Bypass::unknown_header(&endless).to_header().len() < 200);
     }
 }

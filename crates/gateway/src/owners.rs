@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use http::{HeaderValue, Request};
+use http::{HeaderValue, Request, StatusCode};
 use zonal_host::{Asking, Freshness};
 use zonal_origin::full_body;
 use zonal_origin::sigv4::{EMPTY_SHA256, encode_path};
@@ -87,6 +87,7 @@ pub(crate) async fn check(
             gateway.owners().note(bucket, owner, asked_at);
             Ok(None)
         }
+        Ok(answer) if answer.status() == StatusCode::NOT_FOUND => Ok(Some(BypassReason::NotFound)),
         // What is wrong the origin says best itself.
         _ => Ok(Some(BypassReason::BucketOwner)),
     }

@@ -53,7 +53,8 @@ impl ObjectHead {
 }
 
 fn is_handed_on(name: &str) -> bool {
-    const OF_ONE_REQUEST: [&str; 3] = ["x-amz-request-id", "x-amz-id-2", "x-amz-bucket-region"];
+    const OF_ONE_REQUEST: [&str; 4] =
+        ["x-amz-request-id", "x-amz-id-2", "x-amz-bucket-region", "x-amz-request-charged"];
     const CONTENT: [&str; 6] = [
         "content-type",
         "content-encoding",
@@ -90,5 +91,13 @@ mod tests {
         assert_eq!(head([kind, first, second]), head([second, first, kind]));
         let (again, other) = (("x-amz-a", "2"), ("x-amz-a", "3"));
         assert_ne!(head([kind, again, other]), head([kind, other, again]));
+    }
+
+    /// Who reads from the cache pays nothing.
+    #[test]
+    fn what_one_request_was_charged_for_is_not_the_objects() {
+        let (kind, charged) = (("content-type", "a/b"), ("x-amz-request-charged", "requester"));
+        let [other, more] = [("x-amz-request-id", "1"), ("x-amz-a", "1")];
+        assert_eq!(head([kind, charged, more]), head([kind, other, more]));
     }
 }

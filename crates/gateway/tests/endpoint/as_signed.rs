@@ -181,7 +181,9 @@ async fn what_changes_at_the_origin_is_seen_at_once() {
     let read = || ask(cache.address, of_reader("GET", "/b/open/k"));
     assert_eq!(read().await.text(), "one");
     origin.put("open/k", "another");
-    assert_eq!(said(&read().await), (200, "BYPASS", "another".into()));
+    let changed = read().await;
+    assert_eq!(said(&changed), (200, "BYPASS", "another".into()));
+    assert_eq!(changed.header("x-cache-reason"), "not-confirmed");
     let is_cached_again = async { while read().await.header("x-cache") != "REVALIDATED" {} };
     is_cached_again.await;
     assert_eq!(read().await.text(), "another");
@@ -194,6 +196,19 @@ async fn what_changes_at_the_origin_is_seen_at_once() {
     let known =
         ask(cache.address, of_reader("GET", "/b/open/k").with("if-none-match", &etag)).await;
     assert_eq!((known.status, known.header("x-cache"), known.body.len()), (304, "BYPASS", 0));
+    assert_eq!(known.header("x-cache-reason"), "origin-authorizes");
+    // What keeps the cache from answering a part is said as well.
+    let part = ask(cache.address, of_reader("GET", "/b/open/k?partNumber=1")).await;
+    assert_eq!(part.header("x-cache-reason"), "part-number");
+    // It was signed, so it cannot be dropped.
+    let unknown = ask(cache.address, of_reader("GET", "/b/open/k").with("x-amz-new", "1")).await;
+    assert_eq!(unknown.status, 501);
+    let of_sdk = of_reader("GET", "/b/open/k").with("x-amz-checksum-crc32", "AAAAAA==");
+    let is_hit = async {
+        while read().await.header("x-cache") != "REVALIDATED" {}
+        ask(cache.address, of_sdk).await.header("x-cache") == "REVALIDATED"
+    };
+    assert!(is_hit.await);
     let other = ask(cache.address, of_reader("GET", "/b/open/k").with("if-match", "\"x\"")).await;
     assert_eq!(other.status, 412);
 }

@@ -86,7 +86,8 @@ fn of_answers(answers: &Answers) -> Vec<(&'static str, String)> {
         ),
     ];
     let of_reason = |of: &BypassedReads| {
-        ("past cache", format!("{} reads: {} ({})", of.reads, of.explanation, of.reason))
+        let s = if of.reads == 1 { "" } else { "s" };
+        ("past cache", format!("{} read{s}: {} ({})", of.reads, of.explanation, of.reason))
     };
     rows.extend(answers.bypassed_reads.iter().map(of_reason));
     rows
@@ -97,12 +98,12 @@ fn saved(origin_requests: u64, reads: u64) -> String {
     match reads.checked_sub(origin_requests) {
         Some(saved) => {
             format!(
-                "{saved} origin requests saved ({}): {origin_requests} were made",
+                "origin requests saved: {saved} of {reads} ({}), {origin_requests} were made",
                 share(saved, reads)
             )
         }
         None => format!(
-            "no origin requests saved: {origin_requests} were made, {} more than reads",
+            "origin requests saved: none, {origin_requests} were made, {} more than reads",
             origin_requests - reads
         ),
     }
