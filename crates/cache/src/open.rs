@@ -118,7 +118,7 @@ impl Cache {
         if trust.asking == Asking::Forbidden {
             return Err(OpenError::NotKnown);
         }
-        if known.is_none() && inner.untagged.borrow().has(key, object.bucket()) {
+        if inner.is_untagged(object, key, known.as_deref()) {
             return Err(OpenError::NoEtag);
         }
         inner.ask_or_take(object, (key, care), known, trust).await
@@ -132,6 +132,12 @@ impl Cache {
 }
 
 impl Inner {
+    /// Whether the origin is taken to send no ETag of it, so that asking is of no use.
+    fn is_untagged(&self, object: &ObjectName, key: ObjectKey, known: Option<&KnownHead>) -> bool {
+        let untagged = self.untagged.borrow();
+        untagged.has(key) || (known.is_none() && untagged.has_all_of(object.bucket()))
+    }
+
     fn is_fresh(&self, known: &KnownHead, freshness: Freshness) -> bool {
         freshness.holds(known.validated_at.get(), self.now())
     }

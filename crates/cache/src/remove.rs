@@ -167,7 +167,7 @@ impl Inner {
         if !self.settings.has(Planted::AbsenceKept) {
             self.absences.borrow_mut().forget(key);
         }
-        self.untagged.borrow_mut().forget_object(key);
+        self.untagged.borrow_mut().forget_object(key, object.bucket());
         removal
     }
 

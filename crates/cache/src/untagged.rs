@@ -35,9 +35,10 @@ pub(crate) struct Untagged {
 impl Untagged {
     /// The origin sent no strong ETag.
     pub(crate) fn note(&mut self, key: ObjectKey, bucket: &str) {
-        if self.objects.insert(key, ()).is_none() {
-            self.order.push_back(key);
+        if self.objects.insert(key, ()).is_some() {
+            return;
         }
+        self.order.push_back(key);
         while OBJECTS_MAX < self.order.len() {
             let Some(key) = self.order.pop_front() else { break };
             self.objects.remove(&key);
@@ -58,13 +59,18 @@ impl Untagged {
         if !self.buckets.is_empty() {
             self.buckets.remove(bucket);
         }
-        self.forget_object(key);
-    }
-
-    /// There may be another object of the name by now.
-    pub(crate) fn forget_object(&mut self, key: ObjectKey) {
         if !self.objects.is_empty() {
             self.objects.remove(&key);
+        }
+    }
+
+    /// There may be another object of the name by now. It is not counted twice.
+    pub(crate) fn forget_object(&mut self, key: ObjectKey, bucket: &str) {
+        if !self.objects.is_empty()
+            && self.objects.remove(&key).is_some()
+            && let Some(in_a_row) = self.buckets.get_mut(bucket)
+        {
+            *in_a_row = in_a_row.saturating_sub(1);
         }
     }
 
@@ -73,11 +79,15 @@ impl Untagged {
         *self = Self::default();
     }
 
-    /// Whether an object is taken to be without.
-    pub(crate) fn has(&self, key: ObjectKey, bucket: &str) -> bool {
+    /// Whether the origin sent none with this object when it was asked last.
+    pub(crate) fn has(&self, key: ObjectKey) -> bool {
+        !self.objects.is_empty() && self.objects.contains_key(&key)
+    }
+
+    /// Whether objects of a bucket of which nothing is known are taken to be without.
+    pub(crate) fn has_all_of(&self, bucket: &str) -> bool {
         !self.buckets.is_empty()
-            && (self.objects.contains_key(&key)
-                || self.buckets.get(bucket).is_some_and(|in_a_row| IN_A_ROW <= *in_a_row))
+            && self.buckets.get(bucket).is_some_and(|in_a_row| IN_A_ROW <= *in_a_row)
     }
 }
 
@@ -89,28 +99,40 @@ mod tests {
     fn an_object_without_an_etag_is_known_until_it_has_one() {
         let mut untagged = Untagged::default();
         untagged.note(ObjectKey(1), "b");
-        assert!(untagged.has(ObjectKey(1), "b") && !untagged.has(ObjectKey(2), "b"));
+        assert!(untagged.has(ObjectKey(1)) && !untagged.has(ObjectKey(2)));
         untagged.forget(ObjectKey(1), "b");
-        assert!(!untagged.has(ObjectKey(1), "b"));
+        assert!(!untagged.has(ObjectKey(1)));
         untagged.note(ObjectKey(1), "b");
-        untagged.forget_object(ObjectKey(1));
-        assert!(!untagged.has(ObjectKey(1), "b"));
+        untagged.forget_object(ObjectKey(1), "b");
+        assert!(!untagged.has(ObjectKey(1)));
         untagged.note(ObjectKey(1), "b");
         untagged.forget_all();
-        assert!(!untagged.has(ObjectKey(1), "b"));
+        assert!(!untagged.has(ObjectKey(1)));
     }
 
     #[test]
     fn a_bucket_is_taken_to_have_none_until_one_object_has_one() {
         let mut untagged = Untagged::default();
         for n in 0..IN_A_ROW {
-            assert!(!untagged.has(ObjectKey(99), "b"), "after {n}");
+            assert!(!untagged.has_all_of("b"), "after {n}");
             untagged.note(ObjectKey(n.into()), "b");
         }
-        assert!(untagged.has(ObjectKey(99), "b") && !untagged.has(ObjectKey(99), "c"));
+        assert!(untagged.has_all_of("b") && !untagged.has_all_of("c"));
         untagged.forget(ObjectKey(99), "b");
-        assert!(!untagged.has(ObjectKey(99), "b"));
-        assert!(!untagged.has(ObjectKey(98), "b"), "a row begins anew");
+        assert!(!untagged.has_all_of("b") && untagged.has(ObjectKey(1)));
+        untagged.note(ObjectKey(98), "b");
+        assert!(!untagged.has_all_of("b"), "a row begins anew");
+    }
+
+    #[test]
+    fn an_object_that_is_written_or_asked_about_again_and_again_speaks_for_no_other() {
+        let mut untagged = Untagged::default();
+        for _ in 0..2 * IN_A_ROW {
+            untagged.note(ObjectKey(1), "b");
+            untagged.note(ObjectKey(1), "b");
+            untagged.forget_object(ObjectKey(1), "b");
+        }
+        assert!(!untagged.has_all_of("b"));
     }
 
     #[test]
@@ -119,7 +141,7 @@ mod tests {
         for n in 0..=OBJECTS_MAX as u128 {
             untagged.note(ObjectKey(n), &alloc::format!("{n}"));
         }
-        assert!(!untagged.has(ObjectKey(0), "0") && untagged.has(ObjectKey(1), ""));
+        assert!(!untagged.has(ObjectKey(0)) && untagged.has(ObjectKey(1)));
         assert_eq!((untagged.order.len(), untagged.objects.len()), (OBJECTS_MAX, OBJECTS_MAX));
         assert!(untagged.buckets.len() <= BUCKETS_MAX);
     }

@@ -166,6 +166,7 @@ async fn perform_read(
             Some(Err(error @ (OpenError::NotFound | OpenError::Absent))) => {
                 return missing(stage, name, &begun, error);
             }
+            Some(Err(OpenError::NoEtag)) => return past_the_cache(stage, name, &begun),
             Some(Err(error)) => return format!("no head: {error:?}"),
             None => return "gave up waiting for the head".into(),
         };
@@ -204,6 +205,14 @@ async fn perform_read(
         trust.head = Freshness::Revalidate;
     }
     "gave up: the object changes all the time".into()
+}
+
+/// The host asks the origin for the object itself, and tells the cache of an ETag.
+fn past_the_cache(stage: &Stage, name: &ObjectName, begun: &Object) -> String {
+    if begun.tag == Tag::Strong {
+        stage.cache.note_etag(name);
+    }
+    "past the cache".into()
 }
 
 /// The cache says that there is no such object, which was as it `begun` when the read did.

@@ -1,4 +1,4 @@
-//! The simulator finds what it is there to find: each planted bug, within 500 seeds, in a history that shrinks.
+//! The simulator finds what it is there to find: each planted bug, within 1,500 seeds, in a history that shrinks.
 //!
 //! `cargo test -p zonal-sim --features planted-bugs --test planted -- --nocapture` prints the table of
 //! `docs/simulation.md`.
@@ -15,7 +15,7 @@ use zonal_sim::{History, Options, Shrink, Violation, block};
 use zonal_zonelog::Planted as Log;
 
 /// Histories within which a bug must be found.
-const SEEDS_MAX: u64 = 500;
+const SEEDS_MAX: u64 = 1500;
 
 /// Steps that a shrunk history has at most, ends of lives included: what one can read.
 const STEPS_MAX: usize = 100;
@@ -97,7 +97,7 @@ fn bugs() -> Vec<Bug> {
 }
 
 #[test]
-fn every_planted_bug_is_found_within_500_seeds_and_shrinks_to_what_one_can_read() {
+fn every_planted_bug_is_found_within_1500_seeds_and_shrinks_to_what_one_can_read() {
     let bugs = bugs();
     let (left, rows) = (Mutex::new(bugs.iter().enumerate()), Mutex::new(Vec::new()));
     let work = || {
