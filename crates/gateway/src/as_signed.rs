@@ -79,25 +79,28 @@ pub(crate) async fn carry_out(
     };
     let bypass = match &object {
         Some(name) if api.cached == Cached::Answers => {
-            if judged.requester_pays {
-                gateway.origins().note_requester_pays(name.bucket());
-            }
-            let bypass = match readable(gateway, terms, (asked, &judged), (name, &request, &body)) {
+            match readable(gateway, terms, (asked, &judged), (name, &request, &body)) {
                 Ok(read) => match get(gateway, &read).await? {
-                    Ok(answer) => return Ok(answer),
+                    Ok(answer) => {
+                        note_payer(gateway, name, &judged, &answer);
+                        return Ok(answer);
+                    }
                     Err(reason) => reason.into(),
                 },
                 Err(bypass) => bypass,
-            };
-            gateway.note_bypass(&bypass, name.bucket());
-            bypass
+            }
         }
         _ => BypassReason::Operation.into(),
     };
     let outgoing = forward::as_signed(gateway, bucket, request, body);
     match api.handling {
         Handling::Serve | Handling::Gather | Handling::Forward => {
-            forward(gateway, outgoing, bypass).await
+            let answer = forward(gateway, outgoing, bypass).await?;
+            if let Some(name) = object.as_ref().filter(|_| api.cached == Cached::Answers) {
+                note_payer(gateway, name, &judged, &answer);
+                gateway.note_bypass(name, &answer);
+            }
+            Ok(answer)
         }
         Handling::Write => {
             let changes = Changes::of(&api, asked, outgoing.headers());
@@ -106,6 +109,13 @@ pub(crate) async fn carry_out(
         Handling::DeleteObjects => {
             delete_objects(gateway, asked, [&terms.access, &terms.access], outgoing).await
         }
+    }
+}
+
+/// Only who may read can have us pay: the origin has let the client in.
+fn note_payer(gateway: &Gateway, name: &ObjectName, judged: &Judged, answer: &Answer) {
+    if judged.requester_pays && answer.status.is_success() {
+        gateway.origins().note_requester_pays(name.bucket());
     }
 }
 
@@ -208,6 +218,7 @@ async fn get(gateway: &Gateway, read: &Read<'_>) -> Result<Result<Answer, Bypass
             learn(gateway, read, &head, &answer);
             return Ok(Ok(forward::handed_on(answer, BypassReason::NotConfirmed.into())));
         }
+        gateway.stats().confirmations.add(1);
         known = Freshness::Revalidate;
         if is_of_another(&answer, &head) {
             continue;

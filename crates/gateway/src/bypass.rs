@@ -123,6 +123,11 @@ impl BypassReason {
         }
     }
 
+    /// Whether it is that the origin refuses what the cache asks.
+    pub(crate) const fn is_refusal(self) -> bool {
+        matches!(self, Self::BucketOwner | Self::Denied | Self::OriginStatus)
+    }
+
     /// What an operator can do about it; `None`: nothing is wrong.
     pub(crate) const fn remedy(self) -> Option<&'static str> {
         Some(match self {

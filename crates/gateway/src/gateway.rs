@@ -28,7 +28,7 @@ use crate::as_signed;
 use crate::asked::Asked;
 use crate::auth::{Payload, Signed, Verifier};
 use crate::body::ResponseBody;
-use crate::bypass::{Bypass, BypassReason, Warnings};
+use crate::bypass::{BypassReason, Warnings};
 use crate::cache_control::CacheControl;
 use crate::config::{Authorization, Caching, Config, Terms, WouldRefuse};
 use crate::copy_source::BadCopySource;
@@ -159,9 +159,16 @@ impl Gateway {
         &self.shared.owners
     }
 
-    /// A read of the bucket goes past the cache.
-    pub(crate) fn note_bypass(&self, bypass: &Bypass, bucket: &str) {
-        self.shared.warnings.note(bypass, bucket);
+    /// A read went past the cache. What was refused is no reason to warn of a bucket that there may not be; where the
+    /// cache itself was refused, it is.
+    pub(crate) fn note_bypass(&self, name: &ObjectName, answer: &Answer) {
+        let Some(bypass) = &answer.bypass else { return };
+        if answer.status.is_success() || bypass.reason.is_refusal() {
+            self.shared.warnings.note(bypass, name.bucket());
+        }
+        if bypass.reason == BypassReason::NoEtag {
+            self.learn_etag(name, answer);
+        }
     }
 
     /// The right to be connected.
@@ -259,9 +266,6 @@ impl Gateway {
         if api.handling == Handling::Gather && !(self.origins().is_one() && sees_all) {
             return list_buckets(self, asked, [&terms.access, &rules], id).await;
         }
-        if let Some(name) = &object {
-            self.note_bypass(&bypass, name.bucket());
-        }
         let location = write::location(self, asked, &request.headers);
         let mut request = asked.rewritten(&api, &judged, request);
         if let Some(id) = asked.query.get("uploadId")
@@ -272,14 +276,11 @@ impl Gateway {
         let outgoing = forward::outgoing(self, id, request, body, payload);
         match api.handling {
             Handling::Serve | Handling::Gather | Handling::Forward => {
-                let reason = bypass.reason;
                 let mut answer = forward(self, outgoing, bypass).await?;
                 match &object {
-                    Some(name) if reason == BypassReason::NoEtag => {
-                        self.learn_etag(name, &answer);
-                    }
+                    Some(name) => self.note_bypass(name, &answer),
                     None if api.is_head_bucket() => self.name_region(&mut answer.headers),
-                    _ => {}
+                    None => {}
                 }
                 Ok(answer)
             }

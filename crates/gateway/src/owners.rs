@@ -15,12 +15,15 @@ use zonal_origin::sigv4::{EMPTY_SHA256, encode_path};
 use crate::api::Judged;
 use crate::bypass::BypassReason;
 use crate::error::S3Error;
-use crate::forward::PAYLOAD_HASH;
+use crate::forward::{PAYLOAD_HASH, failed};
 use crate::gateway::Gateway;
 use crate::read::Read;
 
 /// Owners that are remembered: some 100 bytes each. Beyond that all are asked about again.
 const OWNERS_MAX: usize = 4096;
+
+/// The longest owner that is remembered. The name of an account has 12 digits.
+const OWNER_BYTES_MAX: usize = 64;
 
 /// What the origin said lately.
 #[derive(Debug, Default)]
@@ -41,6 +44,9 @@ impl Owners {
     }
 
     fn note(&self, bucket: &str, owner: &str, asked_at: Instant) {
+        if OWNER_BYTES_MAX < owner.len() {
+            return;
+        }
         let mut all = self.all();
         if OWNERS_MAX <= all.len() {
             all.clear();
@@ -48,49 +54,68 @@ impl Owners {
         all.insert((bucket.into(), owner.into()), asked_at);
     }
 
+    fn forget(&self, bucket: &str, owner: &str) {
+        self.all().remove(&(bucket.into(), owner.into()));
+    }
+
     fn all(&self) -> MutexGuard<'_, Confirmed> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Why the cache may not answer a client that expects an owner; `None`: it may.
+/// How an owner may be confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Confirming {
+    /// By what the origin said lately.
+    FromMemory,
+    /// By what the origin says now.
+    Anew,
+}
+
+/// How it was confirmed, or why the cache may not answer.
+pub(crate) type Check = Result<Confirming, BypassReason>;
+
+/// Whether the bucket is the account's that the client expects.
 ///
 /// # Errors
-/// The origin would have to be asked, and the request says that it may not.
+/// The origin cannot be asked, or the request says that it may not.
 pub(crate) async fn check(
     gateway: &Gateway,
     read: &Read<'_>,
-    judged: &Judged,
-) -> Result<Option<BypassReason>, S3Error> {
-    let Some(owner) = judged.owner.as_deref() else { return Ok(None) };
-    let bucket = read.name.bucket();
-    if gateway.owners().is_known(bucket, owner, read.trust.head) {
-        return Ok(None);
+    (owner, judged): (&str, &Judged),
+    confirming: Confirming,
+) -> Result<Check, S3Error> {
+    let (bucket, owners) = (read.name.bucket(), gateway.owners());
+    if confirming == Confirming::FromMemory && owners.is_known(bucket, owner, read.trust.head) {
+        return Ok(Ok(Confirming::FromMemory));
     }
     if read.trust.asking == Asking::Forbidden {
         return Err(S3Error::not_cached());
     }
     let asked_at = Instant::now();
-    let Ok(owner_value) = HeaderValue::from_str(owner) else {
-        return Ok(Some(BypassReason::BucketOwner));
+    let Ok(value) = HeaderValue::from_str(owner) else {
+        return Ok(Err(BypassReason::BucketOwner));
     };
     let mut question = Request::head(format!("/{bucket}/{}", encode_path(read.name.key())))
         .header(PAYLOAD_HASH, EMPTY_SHA256)
-        .header("x-amz-expected-bucket-owner", owner_value);
-    if judged.requester_pays {
+        .header("x-amz-expected-bucket-owner", value);
+    if judged.requester_pays || gateway.origins().is_paid(bucket) {
         question = question.header("x-amz-request-payer", "requester");
     }
     let question = question.body(full_body("")).expect("what is encoded is legal in a path");
     gateway.stats().owners_asked.add(1);
-    match gateway.origins().forward(question).await {
-        Ok(answer) if answer.status().is_success() => {
-            gateway.owners().note(bucket, owner, asked_at);
-            Ok(None)
-        }
-        Ok(answer) if answer.status() == StatusCode::NOT_FOUND => Ok(Some(BypassReason::NotFound)),
-        // What is wrong the origin says best itself.
-        _ => Ok(Some(BypassReason::BucketOwner)),
+    let status = gateway.origins().forward(question).await.map_err(failed)?.status();
+    if status.is_success() {
+        owners.note(bucket, owner, asked_at);
+        return Ok(Ok(Confirming::Anew));
     }
+    // Another read shall not rest on what the origin said before.
+    owners.forget(bucket, owner);
+    Ok(Err(match status {
+        StatusCode::NOT_FOUND => BypassReason::NotFound,
+        status if status.is_server_error() => BypassReason::OriginStatus,
+        _ => BypassReason::BucketOwner,
+    }))
 }
 
 #[cfg(test)]
@@ -108,6 +133,8 @@ mod tests {
         assert!(owners.is_known("b", "1", immutable) && owners.is_known("b", "1", hour));
         assert!(!owners.is_known("b", "1", Freshness::Revalidate));
         assert!(!owners.is_known("b", "2", immutable) && !owners.is_known("c", "1", immutable));
+        owners.forget("b", "1");
+        assert!(!owners.is_known("b", "1", immutable));
         let long_ago = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
         owners.note("b", "1", long_ago);
         assert!(!owners.is_known("b", "1", Freshness::Ttl(Nanos::millis(500))));

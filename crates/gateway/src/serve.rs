@@ -15,7 +15,7 @@ use crate::gateway::Gateway;
 use crate::get_object::get_object;
 use crate::head_object::head_object;
 use crate::operation::Operation;
-use crate::owners;
+use crate::owners::{self, Confirming};
 use crate::read::{self, Read, Unserved};
 use crate::stats::Outcome;
 
@@ -40,15 +40,28 @@ pub(crate) async fn serve(
         return Ok(Err(BypassReason::RequestBody.into()));
     }
     read::check_payload(payload)?;
-    if judged.owner.is_some()
-        && let Some(reason) = Box::pin(owners::check(gateway, &read, judged)).await?
-    {
-        return Ok(Err(reason.into()));
+    let owner = judged.owner.as_deref().map(|owner| (owner, judged));
+    let mut confirmed = Confirming::Anew;
+    if let Some(owner) = owner {
+        let check = owners::check(gateway, &read, owner, Confirming::FromMemory);
+        match Box::pin(check).await? {
+            Ok(how) => confirmed = how,
+            Err(reason) => return Ok(Err(reason.into())),
+        }
     }
     let served = match asked.operation() {
         Operation::HeadObject => head_object(gateway, &read).await,
         _ => get_object(gateway, &read).await,
     };
+    // What comes from the origin only now does not rest on what it said about its bucket before.
+    if let (Ok(answer), Some(owner), Confirming::FromMemory) = (&served, owner, confirmed)
+        && answer.outcome == Some(Outcome::Miss)
+    {
+        let check = owners::check(gateway, &read, owner, Confirming::Anew);
+        if let Err(reason) = Box::pin(check).await? {
+            return Ok(Err(reason.into()));
+        }
+    }
     match served {
         Ok(answer) => Ok(Ok(answer)),
         Err(Unserved::Forward(reason)) => Ok(Err(reason.into())),

@@ -79,6 +79,8 @@ pub struct Stats {
     pub would_refuse: Counter,
     /// Questions to an origin whether a bucket is the account's that a client expects. Divide by requests.
     pub owners_asked: Counter,
+    /// Requests of clients that an origin which judges them answered 304: it confirmed what is cached.
+    pub confirmations: Counter,
     /// Terms that took the place of others.
     pub terms_changed: Counter,
     /// Terms that did not, because whoever wrote them made a mistake.

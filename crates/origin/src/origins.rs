@@ -122,6 +122,12 @@ impl Origins {
         }
     }
 
+    /// Whether our own requests for this bucket say that we pay.
+    #[must_use]
+    pub fn is_paid(&self, bucket: &str) -> bool {
+        self.of(bucket).is_ok_and(|named| named.origin.is_paid(bucket))
+    }
+
     /// As [`Origin::head`].
     ///
     /// # Errors

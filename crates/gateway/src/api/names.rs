@@ -62,8 +62,7 @@ pub(super) fn hoisted(parameter: &str) -> Option<String> {
 /// makes such a URL there is no body yet: it names the checksum of nothing.
 pub(super) fn is_ignored_in_query(header: &str) -> bool {
     let checksum = header.strip_prefix("x-amz-checksum-");
-    checksum.is_some_and(|rest| !matches!(rest, "algorithm" | "mode" | "type"))
-        || header == "x-amz-sdk-checksum-algorithm"
+    checksum.is_some_and(|rest| rest != "mode") || header == "x-amz-sdk-checksum-algorithm"
 }
 
 /// Parameters that change nothing about what is asked: the signature, and the name that SDKs add.

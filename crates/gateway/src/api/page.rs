@@ -151,7 +151,10 @@ fn reads() -> String {
     page.push_str(
         "| any other with a vendor's prefix | header | past the cache: `unknown-header` |\n",
     );
-    page.push_str("| any other | header or parameter | harmless: dropped |\n");
+    page.push_str("| any other without one | header | harmless: dropped |\n");
+    page.push_str(
+        "| any other with a value, and without a vendor's prefix | parameter | harmless: dropped |\n",
+    );
     page.push_str(REASONS);
     for reason in BypassReason::ALL {
         let remedy = reason.remedy().unwrap_or("");

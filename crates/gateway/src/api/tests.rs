@@ -211,6 +211,18 @@ fn what_a_presigned_url_carries_is_a_header() {
     let query = "/b/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Date=1&x-amz-acl=private&X-Amz-Meta-A=b%20c\
          &X-Amz-Security-Token=secret&X-Amz-Signature=00&x-id=PutObject";
     handed_on("PUT", query, &[], "", &[("x-amz-acl", "private"), ("x-amz-meta-a", "b c")]);
+    // Of a checksum, origins take no notice there.
+    for ignored in ["crc32=AAAAAA%3D%3D", "algorithm=CRC32", "type=COMPOSITE"] {
+        let uri = format!("/b/k?uploads&x-amz-checksum-{ignored}");
+        handed_on("POST", &uri, &[], "uploads", &[]);
+    }
+    handed_on(
+        "GET",
+        "/b/k?x-amz-checksum-mode=ENABLED",
+        &[],
+        "",
+        &[("x-amz-checksum-mode", "ENABLED")],
+    );
     let two = &[("x-amz-acl", "public-read")];
     refused("PUT", "/b/k?x-amz-acl=private", two, "InvalidRequest", "x-amz-acl");
     refused("PUT", "/b/k?x-amz-acl=private&X-Amz-Acl=private", &[], "InvalidRequest", "X-Amz-Acl");

@@ -189,6 +189,11 @@ const GATEWAY: &[Metric<GatewayStats>] = &[
         "Questions to an origin about the owner of a bucket",
         |s| s.owners_asked.get(),
     ),
+    counter(
+        "zonal_gateway_confirmations_total",
+        "Requests of clients that an origin confirmed with 304",
+        |s| s.confirmations.get(),
+    ),
     counter("zonal_config_reloads_total", "Configurations taken while running", |s| {
         s.terms_changed.get()
     }),

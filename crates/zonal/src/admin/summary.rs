@@ -30,8 +30,9 @@ pub(super) fn summary(node: &Observed, gateway: &Gateway, shards: &[ShardStats])
         })
         .collect();
     let own = node.origins.iter().map(|named| asked_for_reads(named.origin.stats()));
+    let asked_for_clients = stats.owners_asked.get() + stats.confirmations.get();
     let past: u64 = answers.bypassed_reads.iter().map(|bypassed| bypassed.reads).sum();
-    answers.origin_requests = own.sum::<u64>() + past + stats.owners_asked.get();
+    answers.origin_requests = own.sum::<u64>() + past + asked_for_clients;
     let connections = Connections {
         open: stats.connections_open(),
         accepted: stats.connections_accepted.get(),
