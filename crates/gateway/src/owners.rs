@@ -1,7 +1,9 @@
 //! `x-amz-expected-bucket-owner`: the client wants an answer only from a bucket of this account.
 //!
-//! Only the origin knows whose a bucket is. It is asked with a HEAD of the object, for which the cache has the right, and
-//! what it confirms is remembered for as long as the rule of freshness allows.
+//! Only the origin knows whose a bucket is. It is asked with a HEAD of the object, for which the cache has the right.
+//!
+//! 1. What it confirms is remembered for as long as the rule of freshness allows, and forgotten when it says otherwise.
+//! 2. A read that fetched from the origin does not rest on memory: the origin is asked before the answer leaves.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +21,7 @@ use crate::forward::{PAYLOAD_HASH, failed};
 use crate::gateway::Gateway;
 use crate::read::Read;
 
-/// Owners that are remembered: some 100 bytes each. Beyond that all are asked about again.
+/// Owners that are remembered: some 200 bytes each. Beyond that all are asked about again.
 const OWNERS_MAX: usize = 4096;
 
 /// The longest owner that is remembered. The name of an account has 12 digits.
