@@ -32,7 +32,7 @@ use crate::api::{Cached, Handling, Judged, is_vendors};
 use crate::asked::Asked;
 use crate::auth::nothing_is_added;
 use crate::bypass::{Bypass, BypassReason};
-use crate::config::{Caching, Terms};
+use crate::config::Terms;
 use crate::copy_source::{BadCopySource, CopySource};
 use crate::delete_objects::delete_objects;
 use crate::error::S3Error;
@@ -126,13 +126,8 @@ fn readable<'a>(
     (asked, judged): (&'a Asked<'_>, &Judged),
     (name, request, body): (&'a ObjectName, &'a Parts, &Incoming),
 ) -> Result<Read<'a>, Bypass> {
-    if gateway.caching() == Caching::Off {
-        return Err(BypassReason::CachingOff.into());
-    }
-    let read = Read::of(terms, (asked, judged), name, request)?;
-    if !body.is_end_stream() {
-        return Err(BypassReason::RequestBody.into());
-    }
+    let terms = (terms, gateway.caching());
+    let read = Read::of(terms, (asked, judged), name, (request, !body.is_end_stream()))?;
     if read.is_first_part {
         return Err(BypassReason::PartNumber.into());
     }

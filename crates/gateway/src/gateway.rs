@@ -250,9 +250,9 @@ impl Gateway {
         }
         let bypass = match &object {
             Some(name) if api.cached == Cached::Answers => {
-                let read = (asked, &judged, name, &request);
-                let payload = (&payload, body.is_end_stream());
-                match serve(self, terms, read, payload).await? {
+                let read = (asked, &judged, name);
+                let request = (&request, !body.is_end_stream());
+                match serve(self, terms, read, request, &payload).await? {
                     Ok(answer) => return Ok(answer),
                     Err(bypass) => bypass,
                 }

@@ -14,7 +14,7 @@ use crate::asked::Asked;
 use crate::auth::Payload;
 use crate::bypass::{Bypass, BypassReason};
 use crate::cache_control::CacheControl;
-use crate::config::Terms;
+use crate::config::{Caching, Terms};
 use crate::error::S3Error;
 use crate::operation::Operation;
 use crate::representation::{Decision, decide, may_have_parts};
@@ -110,11 +110,17 @@ impl<'a> Read<'a> {
     /// # Errors
     /// Why the cache is not asked.
     pub(crate) fn of(
-        terms: &Terms,
+        (terms, caching): (&Terms, Caching),
         (asked, judged): (&'a Asked<'_>, &Judged),
         name: &'a ObjectName,
-        request: &'a Parts,
+        (request, has_body): (&'a Parts, bool),
     ) -> Result<Self, Bypass> {
+        if caching == Caching::Off {
+            return Err(BypassReason::CachingOff.into());
+        }
+        if has_body {
+            return Err(BypassReason::RequestBody.into());
+        }
         if let Some(bypass) = &judged.bypass {
             return Err(bypass.clone());
         }

@@ -8,8 +8,8 @@ use crate::answer::Answer;
 use crate::api::Judged;
 use crate::asked::Asked;
 use crate::auth::Payload;
-use crate::bypass::{Bypass, BypassReason};
-use crate::config::{Caching, Terms};
+use crate::bypass::Bypass;
+use crate::config::Terms;
 use crate::error::S3Error;
 use crate::gateway::Gateway;
 use crate::get_object::get_object;
@@ -23,22 +23,18 @@ use crate::stats::Outcome;
 pub(crate) async fn serve(
     gateway: &Gateway,
     terms: &Terms,
-    (asked, judged, name, request): (&Asked<'_>, &Judged, &ObjectName, &Parts),
-    (payload, is_empty): (&Payload, bool),
+    (asked, judged, name): (&Asked<'_>, &Judged, &ObjectName),
+    (request, has_body): (&Parts, bool),
+    payload: &Payload,
 ) -> Result<Result<Answer, Bypass>, S3Error> {
     if judged.requester_pays {
         gateway.origins().note_requester_pays(name.bucket());
     }
-    if gateway.caching() == Caching::Off {
-        return Ok(Err(BypassReason::CachingOff.into()));
-    }
-    let read = match Read::of(terms, (asked, judged), name, request) {
+    let terms = (terms, gateway.caching());
+    let read = match Read::of(terms, (asked, judged), name, (request, has_body)) {
         Ok(read) => read,
         Err(bypass) => return Ok(Err(bypass)),
     };
-    if !is_empty {
-        return Ok(Err(BypassReason::RequestBody.into()));
-    }
     read::check_payload(payload)?;
     let owner = judged.owner.as_deref().map(|owner| (owner, judged));
     let mut confirmed = Confirming::Anew;
