@@ -5,8 +5,8 @@
 //! 3. [`ApiOperation::rewrite`] writes down anew what is handed on: nothing that was not judged gets through.
 //!
 //! Names fall into three lists. What the operation may carry is written anew. What has a vendor's prefix and is not
-//! among it could mean something to the origin: a write with it is refused, a read goes past the cache without it.
-//! Anything else is dropped.
+//! among it could mean something to the origin: a write with it is refused, a read goes past the cache without it, unless
+//! the configuration knows it ([`VendorHeaders`]). Anything else is dropped.
 
 mod fields;
 mod names;
@@ -14,7 +14,7 @@ mod page;
 mod row;
 mod table;
 
-pub(crate) use names::is_vendors;
+pub(crate) use names::{is_vendors, may_be_a_vendors};
 pub(crate) use row::{ApiOperation, Cached, Found, Handling, Invalidates, Need};
 
 use std::borrow::Cow;
@@ -24,15 +24,15 @@ use zonal_origin::sigv4::encode_query_value;
 use zonal_origin::{Query, named_by_connection};
 
 use self::names::{
-    LISTS, hoisted, is_checksum, is_ignored_in_query, is_metadata, is_of_signature,
-    is_order_in_metadata, may_decide_a_read,
+    LISTS, has_ambiguous_underscore, hoisted, is_checksum, is_ignored_in_query, is_metadata,
+    is_of_signature, is_order_in_metadata, may_decide_a_read,
 };
 use self::row::{Field, Kind, Level, Verb};
 use crate::bypass::{Bypass, BypassReason};
 use crate::copy_source::{BadCopySource, CopySource};
 use crate::error::S3Error;
-use crate::harmless::HarmlessHeaders;
 use crate::target::Target;
+use crate::vendor_headers::VendorHeaders;
 
 /// What a request says beyond its operation.
 #[derive(Debug, Default)]
@@ -53,6 +53,31 @@ pub(crate) struct Judged {
     pub(crate) owner: Option<Box<str>>,
     /// The client takes it that who asks pays, where the bucket is one of those.
     pub(crate) requester_pays: bool,
+    /// Headers that the configuration has writes carry.
+    passed: Vec<Box<str>>,
+}
+
+/// Why a request is not carried out as its operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unjudged {
+    /// It carries what is not known.
+    Unknown(S3Error),
+    /// It can be read in two ways, or is wrong.
+    Refused(S3Error),
+}
+
+impl From<S3Error> for Unjudged {
+    fn from(error: S3Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<Unjudged> for S3Error {
+    fn from(unjudged: Unjudged) -> Self {
+        match unjudged {
+            Unjudged::Unknown(error) | Unjudged::Refused(error) => error,
+        }
+    }
 }
 
 /// What is handed on of a request's query and headers.
@@ -102,9 +127,11 @@ impl ApiOperation {
         Verb::of(method).is_some()
     }
 
-    /// The same operation that may carry anything. What names objects is read as strictly as before.
+    /// The same operation that may carry anything; the cache does not know what it means. What names objects is read as
+    /// strictly as before.
     pub(crate) fn loosened(&self) -> Self {
-        Self { headers: fields::ANY_HEADER, parameters: &["*"], ..self.clone() }
+        let cached = Cached::Untouched;
+        Self { headers: fields::ANY_HEADER, parameters: &["*"], cached, ..self.clone() }
     }
 
     /// An operation that is not known; `None`: not even its method is.
@@ -133,20 +160,20 @@ impl ApiOperation {
     /// Refuses what the operation may not carry. Of a read it says whether the cache may answer it.
     ///
     /// # Errors
-    /// As S3 has them: 501 for what could mean something that is not known here, 400 for what can be read in two ways.
+    /// A parameter is not known (501), or a vendor's header (400); or something can be read in two ways (400).
     pub(crate) fn judge(
         &self,
         query: &Query<'_>,
         headers: &HeaderMap,
-        harmless: &HarmlessHeaders,
-    ) -> Result<Judged, S3Error> {
+        vendors: &VendorHeaders,
+    ) -> Result<Judged, Unjudged> {
         let mut judged = Judged::default();
         for (name, value) in headers {
             // Most headers of a read are none of those that decide: `host`, `authorization`, `accept`.
             if self.is_read() && !may_decide_a_read(name.as_str()) {
                 continue;
             }
-            self.judge_header(name.as_str(), value.as_bytes(), harmless, &mut judged)?;
+            self.judge_header(name.as_str(), value.as_bytes(), vendors, &mut judged)?;
         }
         self.must_be_said_once(headers)?;
         for (place, (name, value)) in query.iter().enumerate() {
@@ -157,13 +184,13 @@ impl ApiOperation {
                 let again = HeaderName::from_bytes(header.as_bytes()).ok();
                 let again = again.as_ref().and_then(|name| headers.get(name));
                 if again.is_some_and(|again| again.as_bytes() != value.as_bytes()) {
-                    return Err(S3Error::said_twice(name));
+                    return Err(S3Error::said_twice(name).into());
                 }
-                self.judge_header(&header, value.as_bytes(), harmless, &mut judged)?;
+                self.judge_header(&header, value.as_bytes(), vendors, &mut judged)?;
             } else if is_of_signature(name) {
                 continue;
             } else if !self.may_carry(name) {
-                self.judge_unknown(name, value)?;
+                self.judge_unknown_parameter(name, value)?;
                 continue;
             } else if self.cached == Cached::Answers {
                 judge_parameter(name, value, headers, &mut judged);
@@ -174,7 +201,7 @@ impl ApiOperation {
                 None => other == name,
             };
             if query.iter().take(place).any(|(other, _)| is_same(other)) {
-                return Err(S3Error::said_twice(name));
+                return Err(S3Error::said_twice(name).into());
             }
         }
         Ok(judged)
@@ -189,30 +216,23 @@ impl ApiOperation {
         &self,
         name: &str,
         value: &[u8],
-        harmless: &HarmlessHeaders,
+        vendors: &VendorHeaders,
         judged: &mut Judged,
-    ) -> Result<(), S3Error> {
+    ) -> Result<(), Unjudged> {
+        if has_ambiguous_underscore(name) {
+            return Ok(());
+        }
         let Some(field) = self.field(name) else {
-            return if is_metadata(name) || !is_vendors(name) {
-                Ok(())
-            } else if self.is_read() {
-                // It is dropped. What the client wanted with it, only its answer would tell.
-                if !harmless.have(name) {
-                    judged.bypass.get_or_insert_with(|| Bypass::unknown_header(name));
-                }
-                Ok(())
-            } else {
-                Err(S3Error::unknown_name(name))
-            };
+            return self.judge_unknown_header(name, vendors, judged);
         };
         if let Some(reason) = field.bypass {
             judged.bypass.get_or_insert_with(|| reason.into());
         }
         match field.kind {
             Kind::Metadata if is_order_in_metadata(name) => {
-                return Err(S3Error::unknown_name(name));
+                return Err(Unjudged::Unknown(S3Error::unknown_header(name)));
             }
-            Kind::Trailer if !is_checksum(value) => return Err(S3Error::bad_trailer()),
+            Kind::Trailer if !is_checksum(value) => return Err(S3Error::bad_trailer().into()),
             Kind::CopySource => {
                 let text = str::from_utf8(value).map_err(|_| BadCopySource::Encoding);
                 match text.and_then(CopySource::parse) {
@@ -230,12 +250,33 @@ impl ApiOperation {
         Ok(())
     }
 
+    fn judge_unknown_header(
+        &self,
+        name: &str,
+        vendors: &VendorHeaders,
+        judged: &mut Judged,
+    ) -> Result<(), Unjudged> {
+        if is_metadata(name) || !is_vendors(name) {
+            return Ok(());
+        }
+        match self.is_read() {
+            // It is dropped. What the client wanted with it, only its answer would tell.
+            true if !vendors.is_harmless(name) => {
+                judged.bypass.get_or_insert_with(|| Bypass::unknown_header(name));
+            }
+            true => {}
+            false if vendors.is_passed(name) => judged.passed.push(name.into()),
+            false => return Err(Unjudged::Unknown(S3Error::unknown_header(name))),
+        }
+        Ok(())
+    }
+
     /// A parameter that the operation does not have. One without a value is the name of an operation that is not known;
     /// so is any with a write, for it would do something else than its client wants.
-    fn judge_unknown(&self, name: &str, value: &str) -> Result<(), S3Error> {
+    fn judge_unknown_parameter(&self, name: &str, value: &str) -> Result<(), Unjudged> {
         let selects = || table::TABLE.iter().any(|row| row.selectors.contains(&name));
         if !self.is_read() || value.is_empty() || is_vendors(name) || selects() {
-            Err(S3Error::unknown_name(name))
+            Err(Unjudged::Unknown(S3Error::unknown_parameter(name)))
         } else {
             Ok(())
         }
@@ -262,7 +303,7 @@ impl ApiOperation {
         &self,
         query: &Query<'_>,
         headers: &HeaderMap,
-        source: Option<&CopySource>,
+        judged: &Judged,
     ) -> Rewritten {
         let mut rewritten = Rewritten { query: String::new(), headers: HeaderMap::new() };
         let hop_by_hop: Vec<String> =
@@ -270,7 +311,7 @@ impl ApiOperation {
         for name in headers.keys().filter(|name| !hop_by_hop.iter().any(|hop| hop == name.as_str()))
         {
             let values = headers.get_all(name).iter().map(HeaderValue::as_bytes);
-            self.carry(name, &values.collect::<Vec<_>>().join(&b","[..]), source, &mut rewritten);
+            self.carry(name, &values.collect::<Vec<_>>().join(&b","[..]), judged, &mut rewritten);
         }
         for (name, value) in query.iter() {
             if let Some(header) = hoisted(name) {
@@ -278,7 +319,7 @@ impl ApiOperation {
                     continue;
                 }
                 if let Ok(header) = HeaderName::from_bytes(header.as_bytes()) {
-                    self.carry(&header, value.as_bytes(), source, &mut rewritten);
+                    self.carry(&header, value.as_bytes(), judged, &mut rewritten);
                 }
             } else if self.may_carry(name) {
                 push_parameter(&mut rewritten.query, name, value);
@@ -287,15 +328,15 @@ impl ApiOperation {
         rewritten
     }
 
-    fn carry(
-        &self,
-        name: &HeaderName,
-        value: &[u8],
-        source: Option<&CopySource>,
-        rewritten: &mut Rewritten,
-    ) {
-        let value = match (self.field(name.as_str()).map(|field| field.kind), source) {
-            (None | Some(Kind::Dropped), _) | (Some(Kind::CopySource), None) => return,
+    fn carry(&self, name: &HeaderName, value: &[u8], judged: &Judged, rewritten: &mut Rewritten) {
+        if has_ambiguous_underscore(name.as_str()) {
+            return;
+        }
+        let is_passed = || judged.passed.iter().any(|passed| **passed == *name.as_str());
+        let field = self.field(name.as_str()).map(|field| field.kind);
+        let value = match (field, &judged.source) {
+            (None, _) if !is_passed() => return,
+            (Some(Kind::Dropped), _) | (Some(Kind::CopySource), None) => return,
             (Some(Kind::CopySource), Some(source)) => Cow::Owned(source.to_header().into_bytes()),
             _ => Cow::Borrowed(value),
         };
@@ -327,6 +368,11 @@ fn judge_parameter(name: &str, value: &str, headers: &HeaderMap, judged: &mut Ju
 pub(crate) fn reads_know(name: &str) -> bool {
     let mut reads = table::TABLE.iter().filter(|row| row.cached == Cached::Answers);
     reads.any(|row| row.field(name).is_some())
+}
+
+/// Whether some operation knows a header.
+pub(crate) fn is_known(name: &str) -> bool {
+    table::TABLE.iter().any(|row| row.field(name).is_some())
 }
 
 fn has_copy_source(query: &Query<'_>, headers: &HeaderMap) -> bool {

@@ -28,7 +28,7 @@ use zonal_origin::{AsSigned, BoxBody, conditions, full_body};
 
 use crate::access::{self, is_another_to_some};
 use crate::answer::Answer;
-use crate::api::{Cached, Handling, Judged, is_vendors};
+use crate::api::{Cached, Handling, Judged, may_be_a_vendors};
 use crate::asked::Asked;
 use crate::auth::nothing_is_added;
 use crate::bypass::{Bypass, BypassReason};
@@ -58,7 +58,7 @@ pub(crate) async fn carry_out(
         let (api, judged) = gateway.judge(terms, asked, &request)?;
         // It cannot be left out: the client signed it.
         if let Some(name) = judged.bypass.as_ref().and_then(|bypass| bypass.header.as_deref()) {
-            return Err(S3Error::unknown_name(name));
+            return Err(S3Error::unknown_header(name));
         }
         // Where all may be done there is nothing that a copy could be wrong about.
         let source = judged.source.as_deref().filter(|_| !terms.access.are_one());
@@ -161,9 +161,8 @@ fn is_written_as_we_would(
 ) -> Result<(), S3Error> {
     // Some servers take an underscore for a hyphen.
     let mut names = headers.keys().map(HeaderName::as_str);
-    if let Some(name) = names.find(|name| name.contains('_') && is_vendors(&name.replace('_', "-")))
-    {
-        return Err(S3Error::unknown_name(name));
+    if let Some(name) = names.find(|name| may_be_a_vendors(name)) {
+        return Err(S3Error::unknown_header(name));
     }
     let Some(source) = source else { return Ok(()) };
     let in_header = headers.get(COPY_SOURCE).map(HeaderValue::as_bytes);

@@ -51,7 +51,7 @@ impl<'a> Asked<'a> {
         judged: &Judged,
         mut request: Parts,
     ) -> Parts {
-        let rewritten = api.rewrite(&self.query, &request.headers, judged.source.as_deref());
+        let rewritten = api.rewrite(&self.query, &request.headers, judged);
         let mut uri = String::from("/");
         if let Target::Object { bucket, .. } | Target::Bucket(bucket) = &self.target {
             uri.push_str(bucket);

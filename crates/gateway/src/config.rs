@@ -9,10 +9,10 @@ use crate::access::AccessRules;
 use crate::access_log::AccessLog;
 use crate::auth::AccessKeys;
 use crate::domains::Domains;
-use crate::harmless::HarmlessHeaders;
 use crate::pins::Pins;
 use crate::prefix::{FreshnessRules, Keep, KeepRules};
 use crate::tls::Certificate;
+use crate::vendor_headers::VendorHeaders;
 
 /// Settings of one endpoint.
 #[derive(Clone, Debug)]
@@ -61,8 +61,8 @@ pub struct Terms {
     pub domains: Domains,
     /// What anybody may do: each key at most so much.
     pub access: AccessRules,
-    /// Headers of reads that change nothing about what is read.
-    pub harmless: HarmlessHeaders,
+    /// Headers that the table of operations does not know.
+    pub vendor_headers: VendorHeaders,
     /// How fresh answers must be.
     pub freshness: FreshnessRules,
     /// What is kept of what is read.

@@ -121,6 +121,12 @@ impl S3Error {
         Self::new(StatusCode::NOT_FOUND, "NoSuchKey", "The specified key does not exist.")
     }
 
+    /// 403: the origin has something else than a bucket under this name.
+    pub(crate) fn reserved_name() -> Self {
+        let message = "This name is reserved at the origin (origin.reserved).";
+        Self::new(StatusCode::FORBIDDEN, "AccessDenied", message)
+    }
+
     /// 404: no origin has it.
     pub(crate) fn no_such_bucket() -> Self {
         Self::new(StatusCode::NOT_FOUND, "NoSuchBucket", "The specified bucket does not exist")
@@ -162,11 +168,17 @@ impl S3Error {
         Self::not_implemented("This operation is not one of those that Zonal knows.")
     }
 
-    /// 501: a name that may mean something to the origin, and is not known to go with this operation.
-    pub(crate) fn unknown_name(name: &str) -> Self {
-        let message =
-            "A header or parameter you provided implies functionality that is not implemented.";
+    /// 501: a parameter that may name another operation.
+    pub(crate) fn unknown_parameter(name: &str) -> Self {
+        let message = "A parameter you provided implies functionality that is not implemented.";
         Self::not_implemented(message).with("Name", name)
+    }
+
+    /// 400: a header that may mean something to the origin, and is not known to go with this operation.
+    pub(crate) fn unknown_header(name: &str) -> Self {
+        let message = "Zonal does not know this header with this operation, so it is not handed on. If the origin needs it, \
+                       headers.passed can name it.";
+        Self::new(StatusCode::BAD_REQUEST, "InvalidArgument", message).with("ArgumentName", name)
     }
 
     /// 400: two values for what has one.

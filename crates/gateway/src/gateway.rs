@@ -23,7 +23,7 @@ use zonal_origin::{OfUpload, Origins, full_body};
 use crate::access::{self, AccessRules};
 use crate::access_log::{Line, REASON};
 use crate::answer::{Answer, named};
-use crate::api::{ApiOperation, Cached, Found, Handling, Judged};
+use crate::api::{ApiOperation, Cached, Found, Handling, Judged, Unjudged};
 use crate::as_signed;
 use crate::asked::Asked;
 use crate::auth::{Payload, Signed, Verifier};
@@ -325,17 +325,19 @@ impl Gateway {
         asked: &Asked<'_>,
         request: &Parts,
     ) -> Result<(Found, Judged), S3Error> {
-        let judge = |api: &ApiOperation| api.judge(&asked.query, &request.headers, &terms.harmless);
+        let judge =
+            |api: &ApiOperation| api.judge(&asked.query, &request.headers, &terms.vendor_headers);
         let judged = match asked.api {
             Some(api) => judge(api).map(|judged| (Found::Row(api), judged)),
             None if ApiOperation::has_method(request.method.as_str()) => {
-                Err(S3Error::unknown_operation())
+                Err(Unjudged::Unknown(S3Error::unknown_operation()))
             }
-            None => Err(S3Error::method_not_allowed()),
+            None => return Err(S3Error::method_not_allowed()),
         };
         let refused = match judged {
-            Err(error) if error.status == StatusCode::NOT_IMPLEMENTED => error,
-            judged => return judged,
+            Ok(judged) => return Ok(judged),
+            Err(Unjudged::Refused(error)) => return Err(error),
+            Err(Unjudged::Unknown(error)) => error,
         };
         if self.config().would_refuse == WouldRefuse::Refuse {
             return Err(refused);
@@ -357,7 +359,7 @@ impl Gateway {
         Ok((Found::Changed(loosened.into()), judged))
     }
 
-    /// A bucket that no origin has does not exist, nothing is written to one that is only read, and no origin can copy
+    /// A reserved name is no bucket, one that no origin has does not exist, nothing is written to one that is only read, and no origin can copy
     /// from another.
     pub(crate) fn check_origins(
         &self,
@@ -366,6 +368,10 @@ impl Gateway {
         request: &Parts,
     ) -> Result<(), S3Error> {
         let origins = self.origins();
+        let source = judged.source.as_ref().map(|source| source.object.bucket());
+        if asked.target.bucket().into_iter().chain(source).any(|name| origins.is_reserved(name)) {
+            return Err(S3Error::reserved_name());
+        }
         if origins.is_one() {
             return Ok(());
         }
@@ -381,7 +387,6 @@ impl Gateway {
         if !request.method.is_safe() && origins.is_read_only(bucket) {
             return Err(S3Error::read_only());
         }
-        let source = judged.source.as_ref().map(|source| source.object.bucket());
         let is_here = |source| origins.are_together(bucket, source);
         if source.is_none_or(is_here) { Ok(()) } else { Err(S3Error::not_implemented(NO_COPY)) }
     }

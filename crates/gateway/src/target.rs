@@ -53,6 +53,14 @@ impl<'a> Target<'a> {
         Self::new(bucket.into(), raw_path.strip_prefix('/').ok_or(BadTarget::Uri)?)
     }
 
+    /// The bucket that it is, or lies in.
+    pub(crate) fn bucket(&self) -> Option<&str> {
+        match self {
+            Self::Service => None,
+            Self::Bucket(bucket) | Self::Object { bucket, .. } => Some(bucket),
+        }
+    }
+
     fn new(bucket: Cow<'a, str>, key: &'a str) -> Result<Self, BadTarget> {
         if !is_bucket_name(&bucket) {
             return Err(BadTarget::BucketName);

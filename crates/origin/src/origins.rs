@@ -23,6 +23,8 @@ pub struct Named {
     pub origin: Origin,
     /// What clients see of it; empty: every bucket that no other origin names. At most one is like that.
     pub buckets: Vec<String>,
+    /// Names that are no buckets of it, whatever it has there.
+    pub reserved: Vec<String>,
 }
 
 /// All origins of an endpoint.
@@ -37,7 +39,12 @@ pub struct Origins {
 impl From<Origin> for Origins {
     /// One origin with all its buckets.
     fn from(origin: Origin) -> Self {
-        Self::new(vec![Named { name: String::new(), origin, buckets: Vec::new() }])
+        Self::new(vec![Named {
+            name: String::new(),
+            origin,
+            buckets: Vec::new(),
+            reserved: Vec::new(),
+        }])
     }
 }
 
@@ -80,6 +87,12 @@ impl Origins {
     #[must_use]
     pub fn is_read_only(&self, bucket: &str) -> bool {
         self.place(bucket).is_some_and(|place| self.all[place].origin.is_read_only())
+    }
+
+    /// Whether nothing is asked about a name, because its origin has something else than a bucket there.
+    #[must_use]
+    pub fn is_reserved(&self, name: &str) -> bool {
+        self.place(name).is_some_and(|place| self.all[place].reserved.iter().any(|it| it == name))
     }
 
     /// The origin that has every bucket which no origin names.
@@ -204,7 +217,12 @@ mod tests {
             let (endpoint, region) = ("http://127.0.0.1:1".parse().unwrap(), "r".to_owned());
             let origin = S3Origin::open(endpoint, region, None, Limits::default()).unwrap();
             let buckets = buckets.iter().map(|bucket| (*bucket).to_owned()).collect();
-            Named { name: n.to_string(), origin: origin.into(), buckets }
+            Named {
+                name: n.to_string(),
+                origin: origin.into(),
+                buckets,
+                reserved: vec!["r".to_owned()],
+            }
         });
         Origins::new(named.collect())
     }
@@ -217,6 +235,8 @@ mod tests {
         assert!(!closed.are_together("d", "d"));
         let open = origins(&[&["a"], &[]]);
         assert!(open.are_together("c", "d") && !open.are_together("a", "c"));
+        assert!(open.is_reserved("r") && !open.is_reserved("a"));
+        assert!(!closed.is_reserved("r"), "it is nobody's");
         assert!(origins(&[&[]]).is_one());
         assert!(!origins(&[&["a"]]).is_one());
     }

@@ -14,6 +14,7 @@ mod keys;
 mod layers;
 mod log;
 mod origin_spec;
+mod origins;
 mod place;
 mod prefix;
 mod raw;
@@ -30,8 +31,8 @@ use std::sync::Arc;
 use tracing_subscriber::filter::Targets;
 use zonal_base::{Bytes, Nanos};
 use zonal_gateway::{
-    AccessRules, Authorization, Certificate, Domains, FreshnessRules, HarmlessHeaders, Keep,
-    KeepRules, Pins, WouldRefuse,
+    AccessRules, Authorization, Certificate, Domains, FreshnessRules, Keep, KeepRules, Pins,
+    VendorHeaders, WouldRefuse,
 };
 use zonal_host::ChunkRules;
 use zonal_hostdev::DeviceSpec;
@@ -58,8 +59,8 @@ pub(crate) struct Config {
     pub(crate) would_refuse: WouldRefuse,
     /// Whose subdomains are buckets.
     pub(crate) domains: Domains,
-    /// Headers of reads that change nothing about what is read.
-    pub(crate) harmless: HarmlessHeaders,
+    /// Headers that the table of operations does not know.
+    pub(crate) vendor_headers: VendorHeaders,
     /// Who may come in; `None`: make a pair.
     pub(crate) keys: Option<KeyPair>,
     /// The file that holds their secret key, where one is named.
@@ -113,6 +114,8 @@ pub(crate) struct Origin {
     pub(crate) name: String,
     /// What clients see of it; empty: all.
     pub(crate) buckets: Vec<String>,
+    /// Names that are no buckets of it.
+    pub(crate) reserved: Vec<String>,
     /// `None`: requests are not signed.
     pub(crate) credentials: Option<Credentials>,
     /// They are those that AWS's own tools would take, and nobody named them to Zonal.

@@ -1,6 +1,6 @@
 //! SIGHUP: the configuration is read again while requests go on, and taken whole or not at all.
 //!
-//! Access keys with what each may do, the keys that origins are asked with and the authorities that vouch for them, the certificate, domains, harmless headers, who is let in at the admin endpoint, freshness and what is
+//! Access keys with what each may do, the keys that origins are asked with and the authorities that vouch for them, the certificate, domains, vendors' headers, who is let in at the admin endpoint, freshness and what is
 //! kept take effect with the next request, chunk sizes with the next object that comes from the origin,
 //! the level of the log at once, and the access log goes on in a new file.
 //! What is built into a running process does not change: a configuration that changes it is refused, with the keys
@@ -69,7 +69,7 @@ pub(crate) fn terms(config: &Config, kept_keys: Option<&KeyPair>) -> Terms {
     Terms {
         access_keys,
         domains: config.domains.clone(),
-        harmless: config.harmless.clone(),
+        vendor_headers: config.vendor_headers.clone(),
         access: config.access.clone(),
         freshness: config.freshness.clone(),
         keep: config.keep.rules.clone(),

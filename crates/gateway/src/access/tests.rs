@@ -4,7 +4,7 @@ use http::Request;
 
 use super::*;
 use crate::domains::Domains;
-use crate::harmless::HarmlessHeaders;
+use crate::vendor_headers::VendorHeaders;
 
 /// Reads `lake/` but for `lake/private/`, and writes `lake/in/`, where it cannot read.
 fn limited() -> AccessRules {
@@ -27,7 +27,7 @@ fn is_let_through(rules: &AccessRules, line: &str) -> bool {
     let (request, ()) = request.body(()).unwrap().into_parts();
     let asked = Asked::of(&Domains::default(), &request.uri, &request).unwrap();
     let Some(api) = asked.api else { return false };
-    let Ok(judged) = api.judge(&asked.query, &request.headers, &HarmlessHeaders::default()) else {
+    let Ok(judged) = api.judge(&asked.query, &request.headers, &VendorHeaders::default()) else {
         return false;
     };
     judged.bad_source.is_none()

@@ -16,9 +16,23 @@ pub(super) const LISTS: [&str; 9] = [
 ];
 
 /// Prefixes of names that mean something to one kind of origin or another.
-pub(super) const VENDORS: [&str; 11] = [
-    "rgwx-", "x-amz-", "x-bz-", "x-ceph-", "x-cos-", "x-emc-", "x-goog-", "x-minio-", "x-ms-",
-    "x-obs-", "x-rgw-",
+pub(super) const VENDORS: [&str; 16] = [
+    "rgwx-",
+    "x-amz-",
+    "x-bz-",
+    "x-ceph-",
+    "x-cos-",
+    "x-emc-",
+    "x-goog-",
+    "x-ibm-",
+    "x-minio-",
+    "x-ms-",
+    "x-obs-",
+    "x-oss-",
+    "x-rgw-",
+    "x-scal-",
+    "x-tos-",
+    "x-wasabi-",
 ];
 
 pub(crate) fn is_vendors(name: &str) -> bool {
@@ -32,16 +46,30 @@ pub(super) fn may_decide_a_read(name: &str) -> bool {
     name.starts_with("x-") || name.starts_with("rgwx-")
 }
 
+/// Whether some servers take a header for another: CGI and WSGI have no hyphens in names, so `x_amz_acl` and `x-amz-acl` are
+/// one to them. Of the names of metadata clients choose all but the prefix.
+pub(super) fn has_ambiguous_underscore(name: &str) -> bool {
+    name.contains('_') && !name.starts_with(METADATA)
+}
+
+/// Whether some servers take a header for one with a vendor's prefix.
+pub(crate) fn may_be_a_vendors(name: &str) -> bool {
+    has_ambiguous_underscore(name) && is_vendors(&name.replace('_', "-"))
+}
+
+const METADATA: &str = "x-amz-meta-";
+
 /// What a client says about its own object. An operation that makes none has no use for it.
 pub(super) fn is_metadata(name: &str) -> bool {
-    name.starts_with("x-amz-meta-") && !is_order_in_metadata(name)
+    name.starts_with(METADATA) && !is_order_in_metadata(name)
 }
 
 /// Metadata by which some origins are told to do something else: to unpack an archive over other objects, to take bytes
-/// for a copy of another site's.
+/// for a copy of another site's. An underscore is a hyphen to some.
 pub(super) fn is_order_in_metadata(name: &str) -> bool {
-    let rest = name.strip_prefix("x-amz-meta-");
-    let is_order = |prefix: &&str| rest.is_some_and(|rest| rest.starts_with(*prefix));
+    let Some(rest) = name.strip_prefix(METADATA) else { return false };
+    let hyphened = |byte: u8| if byte == b'_' { b'-' } else { byte };
+    let is_order = |order: &&str| rest.bytes().map(hyphened).take(order.len()).eq(order.bytes());
     ["minio-", "snowball-", "x-minio-"].iter().any(is_order)
 }
 

@@ -21,13 +21,15 @@ parsed, judged and written anew; the origin gets what was judged and nothing els
 - An operation that is not in the table is answered `501 NotImplemented`, after authentication. So is a parameter that an operation does
   not have, when it has no value, or when the operation is no read: it may be the name of another operation.
 - Headers and parameters of the operation are written anew. Values that decide nothing here are not looked at: the origin judges them.
-- A write with a name that has a vendor's prefix and is not the operation's is answered `501 NotImplemented`, after authentication.
-  A read with such a header is answered without it: the header is dropped, and the answer is `X-Cache: BYPASS` with its name in
+- A write with a header that has a vendor's prefix and is not the operation's is answered `400 InvalidArgument` with its name, after
+  authentication. `headers.passed` can name headers that writes carry all the same.
+- A read with such a header is answered without it: the header is dropped, and the answer is `X-Cache: BYPASS` with its name in
   `X-Cache-Reason`, unless `headers.harmless` names it.
-- Anything else is dropped, names with underscores among it.
+- Any other header is dropped. So is one with an underscore in its name, which some servers take for a hyphen; only below
+  `x-amz-meta-` names may have them.
 - What decides and is there twice, or as a header and as a parameter with two values, is answered `400 InvalidRequest`.
-- `x-amz-meta-*` is the client's own, but for `x-amz-meta-snowball-*`, `x-amz-meta-minio-*` and `x-amz-meta-x-minio-*`, which are orders
-  to some origins and refused.
+- `x-amz-meta-*` is the client's own. Some origins take `x-amz-meta-snowball-*`, `x-amz-meta-minio-*` and `x-amz-meta-x-minio-*` for
+  orders: these are answered 400 as well, with underscores in place of hyphens too.
 - A request with an `uploadId` is handed on when the origin lists that upload under the object's name: to some origins the id is the
   name of an object. Who may read and write everything is not asked for that.
 - `x-amz-trailer` announces a checksum, or nothing: to some origins another trailer is a header of the request.

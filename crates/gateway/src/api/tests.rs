@@ -35,15 +35,16 @@ fn judged(
     let (api, query, headers) = parts(method, uri, headers);
     let query = Query::parse(Some(&query)).unwrap();
     let api = api.unwrap_or_else(|| panic!("{method} {uri} is an operation"));
-    let name_of = |error: S3Error| {
+    let name_of = |error: Unjudged| {
+        let error = S3Error::from(error);
         let (_, name) = error.details.first().cloned().unwrap_or_default();
         (error.code, name)
     };
-    let judged = api.judge(&query, &headers, &HarmlessHeaders::default()).map_err(name_of)?;
+    let judged = api.judge(&query, &headers, &VendorHeaders::default()).map_err(name_of)?;
     if let Some(bad) = judged.bad_source {
-        return Err(name_of(S3Error::bad_copy_source(bad)));
+        return Err(name_of(S3Error::bad_copy_source(bad).into()));
     }
-    let rewritten = api.rewrite(&query, &headers, judged.source.as_deref());
+    let rewritten = api.rewrite(&query, &headers, &judged);
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let mut headers: Vec<_> =
         rewritten.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
@@ -155,6 +156,9 @@ fn headers_fall_into_three_lists() {
             ("authorization", "AWS4"),
             ("x-forwarded-for", "1.2.3.4"),
             ("x_amz_copy_source", "lake/private"),
+            ("x-amz-copy_source", "lake/private"),
+            ("x-amz-checksum-crc_32", "new"),
+            ("x-amz_meta-a", "3"),
             ("x-http-method-override", "DELETE"),
             ("expect", "100-continue"),
             ("content-type", "text/plain"),
@@ -162,6 +166,7 @@ fn headers_fall_into_three_lists() {
             ("x-amz-date", "now"),
             ("x-amz-meta-a", "1"),
             ("x-amz-meta-a", "2"),
+            ("x-amz-meta-b_c", "4"),
             ("x-amz-checksum-xxhash3", "new"),
             ("amz-sdk-invocation-id", "1"),
         ],
@@ -171,23 +176,29 @@ fn headers_fall_into_three_lists() {
             ("content-type", "text/plain"),
             ("x-amz-checksum-xxhash3", "new"),
             ("x-amz-meta-a", "1,2"),
+            ("x-amz-meta-b_c", "4"),
         ],
     );
     for header in [
         "x-minio-force-delete",
         "x-minio-source-etag",
         "x-amz-meta-snowball-auto-extract",
+        "x-amz-meta-snowball_auto_extract",
         "x-amz-meta-minio-snowball-prefix",
+        "x-amz-meta-minio_snowball_prefix",
+        "x-amz-meta-x_minio-a",
         "x-amz-replication-status",
         "x-amz-copy-source-range",
         "x-amz-rename-source",
         "x-goog-copy-source",
         "x-rgw-something",
+        "x-oss-forbid-overwrite",
         "x-amz-what-comes-next",
     ] {
-        refused("PUT", "/b/k", &[(header, "1")], "NotImplemented", header);
+        refused("PUT", "/b/k", &[(header, "1")], "InvalidArgument", header);
         let hoisted = format!("/b/k?{header}=1");
-        refused("PUT", &hoisted, &[], "NotImplemented", header);
+        let code = if header.starts_with("x-amz-") { "InvalidArgument" } else { "NotImplemented" };
+        refused("PUT", &hoisted, &[], code, header);
     }
     // Metadata means nothing to a read.
     handed_on(
@@ -263,7 +274,7 @@ fn only_a_checksum_comes_behind_a_body() {
         let (api, _, headers) = parts("PUT", "/b/k", &headers);
         let query = Query::parse(None).unwrap();
         assert!(
-            api.unwrap().loosened().judge(&query, &headers, &HarmlessHeaders::default()).is_err(),
+            api.unwrap().loosened().judge(&query, &headers, &VendorHeaders::default()).is_err(),
             "{name}"
         );
     }
@@ -398,7 +409,8 @@ proptest! {
         headers in prop::collection::vec((
             prop::sample::select(&[
                 "x-amz-copy-source", "x-amz-acl", "if-none-match", "content-type", "x-minio-force-delete", "x-amz-meta-a",
-                "x-amz-meta-snowball-auto-extract", "x_amz_acl", "x-forwarded-host", "connection", "range",
+                "x-amz-meta-snowball-auto-extract", "x-amz-meta-snowball_a", "x-amz-meta-a_b", "x_amz_acl", "x-amz-meta_a",
+                "x-amz-copy_source", "x-rgw-new", "x-forwarded-host", "connection", "range",
             ][..]),
             words(),
         ), 0..4),
@@ -415,11 +427,12 @@ proptest! {
         let asked = Query::parse(Some(&raw)).unwrap();
         let target = Target::parse(path).unwrap();
         let Some(api) = ApiOperation::of(method, &target, &asked, &map) else { return Ok(()) };
-        let Ok(judged) = api.judge(&asked, &map, &HarmlessHeaders::default()) else { return Ok(()) };
+        let vendors = VendorHeaders::default().with_passed("x-rgw-new").unwrap();
+        let Ok(judged) = api.judge(&asked, &map, &vendors) else { return Ok(()) };
         if judged.bad_source.is_some() {
             return Ok(());
         }
-        let out = api.rewrite(&asked, &map, judged.source.as_deref());
+        let out = api.rewrite(&asked, &map, &judged);
         // Another parser: that of URLs on the web.
         let pairs: Vec<(String, String)> =
             url::form_urlencoded::parse(out.query.as_bytes()).into_owned().collect();
@@ -432,8 +445,10 @@ proptest! {
         let found = ApiOperation::of(method, &target, &again, &out.headers);
         prop_assert_eq!(found.map(|found| found.name), Some(api.name));
         for name in out.headers.keys() {
-            prop_assert!(api.field(name.as_str()).is_some(), "{} carries {name}", api.name);
-            prop_assert!(!is_order_in_metadata(name.as_str()) && !name.as_str().contains('_'));
+            let is_passed = !api.is_read() && name == "x-rgw-new";
+            prop_assert!(is_passed || api.field(name.as_str()).is_some(), "{} carries {name}", api.name);
+            prop_assert!(!is_order_in_metadata(&name.as_str().replace('_', "-")));
+            prop_assert!(!name.as_str().replace("x-amz-meta-a_b", "").contains('_'));
         }
         let source = out.headers.get("x-amz-copy-source").map(|value| value.to_str().unwrap().to_owned());
         prop_assert_eq!(source.is_some(), judged.source.is_some());

@@ -145,7 +145,8 @@ fn of_row(row: &Row, proxy: &Proxy) -> Named {
     let keys = Credentials { access_key, secret_key, session_token: None };
     let origin = S3Origin::open(endpoint, "us-east-1".into(), Some(keys), limits).unwrap();
     let (name, buckets) = (row.name.to_owned(), vec![row.name.to_owned()]);
-    Named { name, origin: origin.with_buckets(&buckets).into(), buckets }
+    let reserved = Vec::new();
+    Named { name, origin: origin.with_buckets(&buckets).into(), buckets, reserved }
 }
 
 /// A row that is being played.

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use http::Method;
-use zonal_gateway::{Access, AccessRules};
+use zonal_gateway::{Access, AccessRules, VendorHeaders};
 use zonal_origin::sigv4::Timestamp;
+use zonal_origin::{FolderOrigin, Named, Origins};
 
 use crate::bad_origins::{scripted, send};
 use crate::client::{ACCESS_KEY, Answer, Ask, Connection, SECRET_KEY, ask, get, now, signer};
@@ -99,6 +100,53 @@ async fn an_api_of_the_origin_is_no_bucket() {
         refused(&answer, 404, "NoSuchBucket");
     }
     assert_eq!(heads.writes(), [""; 0]);
+    assert_eq!(heads.of("GET /minio/admin"), [""; 0], "not even a read is sent there");
+}
+
+#[tokio::test]
+async fn a_reserved_name_is_refused_whatever_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    for bucket in ["b", "minio"] {
+        std::fs::create_dir_all(folder.path().join("origin").join(bucket)).unwrap();
+        std::fs::write(folder.path().join("origin").join(bucket).join("k"), bucket).unwrap();
+    }
+    let origin = FolderOrigin::open(folder.path().join("origin"), &Default::default()).unwrap();
+    let (name, buckets, reserved) = (String::new(), Vec::new(), vec!["minio".to_owned()]);
+    let named = Named { name, origin: origin.into(), buckets, reserved };
+    let limits = zonal_gateway::Limits::default();
+    let world = World::over(folder, Origins::new(vec![named]), REVALIDATE, limits).await;
+    assert_eq!(ask(world.address, Ask::new("GET", "/b/k")).await.text(), "b");
+    let copy = Ask::new("PUT", "/b/copy").with("x-amz-copy-source", "minio/k");
+    for request in [
+        Ask::new("GET", "/minio/k"),
+        Ask::new("HEAD", "/minio/k"),
+        Ask::new("PUT", "/minio/new").body("x"),
+        Ask::new("GET", "/minio?list-type=2"),
+        Ask::new("DELETE", "/minio"),
+        copy,
+    ] {
+        let answer = ask(world.address, request).await;
+        assert_eq!(answer.status, 403, "{}", answer.text());
+    }
+    let stranger = Ask::new("GET", "/minio/k").signed_with("wrong");
+    refused(&ask(world.address, stranger).await, 403, "SignatureDoesNotMatch");
+}
+
+#[tokio::test]
+async fn a_write_carries_what_the_configuration_passes() {
+    let (world, heads) = world(true).await;
+    let write = || Ask::new("PUT", "/b/pub/a").with("x-rgw-new", "1").body("x");
+    refused(&ask(world.address, write()).await, 400, "InvalidArgument");
+    world.change_terms(|terms| {
+        terms.vendor_headers = VendorHeaders::default().with_passed("x-rgw-new").unwrap();
+    });
+    assert_eq!(ask(world.address, write()).await.status, 200);
+    let head = heads.of("PUT /b/pub/a").concat();
+    assert!(head.contains("x-rgw-new: 1\r\n"), "{head}");
+    // What a read would mean by it is not said.
+    let read = ask(world.address, Ask::new("GET", "/b/pub/a").with("x-rgw-new", "1")).await;
+    assert_eq!(read.header("x-cache-reason"), "unknown-header; name=x-rgw-new");
+    assert!(!heads.of("GET").concat().contains("x-rgw-new"));
 }
 
 #[tokio::test]
@@ -177,6 +225,7 @@ async fn writes_with_an_unknown_vendors_header_are_refused_and_reads_go_without_
     for header in [
         "x-amz-meta-snowball-auto-extract",
         "x-amz-meta-minio-snowball-prefix",
+        "x-amz-meta-snowball_auto_extract",
         "x-minio-force-delete",
         "x-minio-source-mtime",
         "x-goog-copy-source",
@@ -191,7 +240,8 @@ async fn writes_with_an_unknown_vendors_header_are_refused_and_reads_go_without_
                 assert_eq!((answer.status, answer.header("x-cache-reason")), (200, &*reason));
                 assert!(!heads.of("GET").concat().contains(header));
             } else {
-                refused(&answer, 501, "NotImplemented");
+                refused(&answer, 400, "InvalidArgument");
+                assert!(answer.text().contains(header), "it is named");
             }
             // Who is a stranger is told nothing else.
             let stranger = Ask::new(method, path).with(header, "true").signed_with("wrong");
@@ -302,6 +352,11 @@ async fn what_would_be_refused_can_be_seen_before() {
     assert_eq!(would_refuse(), 1);
     assert_eq!(ask(world.address, Ask::new("PUT", "/b?unheard-of")).await.status, 200);
     assert_eq!((heads.of("PUT /b/?unheard-of").len(), would_refuse()), (1, 2));
+    // What an unknown operation reads, the cache does not know.
+    assert_eq!(get(world.address, "/b/pub/a").await.status, 200);
+    let unheard_of = get(world.address, "/b/pub/a?unheard-of").await;
+    assert_eq!((unheard_of.header("x-cache"), would_refuse()), ("BYPASS", 3));
+    assert_eq!(heads.of("GET /b/pub/a?unheard-of").len(), 1);
     // What is known counts for nothing, and what names objects is as strict as ever.
     assert_eq!(get(world.address, "/b/pub/a").await.status, 200);
     let before = heads.writes().len();

@@ -74,7 +74,8 @@ async fn world(etag: Option<&'static str>) -> (World, OneObject) {
     let limits = zonal_origin::Limits::default();
     let origin = StoreOrigin::new(Box::new(store.clone()), "b".to_owned(), limits).into();
     let buckets = vec!["b".to_owned()];
-    let origins = Origins::new(vec![Named { name: "store".to_owned(), origin, buckets }]);
+    let (name, reserved) = ("store".to_owned(), Vec::new());
+    let origins = Origins::new(vec![Named { name, origin, buckets, reserved }]);
     let folder = tempfile::tempdir().unwrap();
     (World::over(folder, origins, Freshness::Immutable, Limits::default()).await, store)
 }

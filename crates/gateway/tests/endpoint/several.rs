@@ -21,6 +21,7 @@ async fn world(has_rest: bool) -> World {
             name: (*name).to_owned(),
             origin: FolderOrigin::open(root, &Limits::default()).unwrap().into(),
             buckets: seen.iter().map(|bucket| (*bucket).to_owned()).collect(),
+            reserved: vec!["reserved".to_owned()],
         }
     });
     let origins = Origins::new(named.collect());

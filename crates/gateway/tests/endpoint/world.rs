@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use zonal_base::Bytes;
 use zonal_gateway::{
-    Access, AccessKeys, AccessRules, Authorization, Config, Domains, FreshnessRules, Gateway,
-    HarmlessHeaders, Keep, KeepRules, Limits, OriginBackend, Outcome, Terms, WouldRefuse, serve,
+    Access, AccessKeys, AccessRules, Authorization, Config, Domains, FreshnessRules, Gateway, Keep,
+    KeepRules, Limits, OriginBackend, Outcome, Terms, VendorHeaders, WouldRefuse, serve,
 };
 use zonal_host::{ChunkRules, DeviceSettings, Freshness, Node, NodeSettings};
 use zonal_origin::{FolderOrigin, Origin, Origins};
@@ -125,7 +125,6 @@ impl World {
         let everything = AccessRules::all(Access::ReadWrite);
         let terms = Terms {
             access_keys: AccessKeys::default().with(ACCESS_KEY, SECRET_KEY, everything),
-            harmless: HarmlessHeaders::default(),
             domains: Domains::default(),
             access: AccessRules::all(Access::ReadWrite),
             freshness: FreshnessRules::all(freshness.into()),
@@ -133,6 +132,7 @@ impl World {
                 .with("b/never/", Keep::Never)
                 .with("b/pin/", Keep::Pin),
             pins: Arc::default(),
+            vendor_headers: VendorHeaders::default(),
             certificate: None,
         };
         let gateway = Gateway::new(config, terms, node.client().clone(), origins);

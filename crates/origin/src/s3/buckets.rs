@@ -3,7 +3,7 @@
 //! A bucket proves itself by an answer that only buckets give. It is asked once, and what came out is remembered while the
 //! process lives. It is asked before anything but a read is sent below it. An identity that may only read objects cannot
 //! ask: so a read is sent first, and what comes back with an ETag is an object; anything else is given out only from a
-//! bucket that has proven itself.
+//! bucket that has proven itself. Below the name of a known server's API not even a read is sent first.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
@@ -42,6 +42,10 @@ impl Buckets {
     }
 }
 
+/// Where S3 servers have APIs of their own: Ceph's gateway (`rgw_admin_entry`, `rgw_swift_auth_entry` and
+/// `rgw_swift_url_prefix` by default), MinIO, Moto.
+pub(super) const NAMES_OF_APIS: [&str; 5] = ["admin", "auth", "minio", "moto-api", "swift"];
+
 /// The questions, each with the root of the document that a bucket answers.
 const QUESTIONS: [(&str, &str); 2] =
     [("location", "LocationConstraint"), ("list-type=2&max-keys=1", "ListBucketResult")];
@@ -56,6 +60,17 @@ impl S3Origin {
             && self.endpoint.addressing() == Addressing::PathStyle
             && self.signer.load().is_some()
             && !self.proven.has(bucket)
+    }
+
+    /// What has the name of an API must be a bucket before it is read.
+    ///
+    /// # Errors
+    /// As [`must_be_a_bucket`](Self::must_be_a_bucket).
+    pub(super) async fn must_be_no_api(&self, bucket: &str, key: &str) -> Result<(), OriginError> {
+        if NAMES_OF_APIS.contains(&bucket) && self.is_in_doubt(bucket, key) {
+            self.must_be_a_bucket(bucket).await?;
+        }
+        Ok(())
     }
 
     /// Asks whether it is a bucket.

@@ -67,6 +67,7 @@ impl S3Origin {
         let url = self.endpoint.url(&bucket, &key, parts.uri.query());
         parts.uri = url.ok_or_else(|| no_such_bucket(&bucket))?;
         let is_read = matches!(parts.method, Method::GET | Method::HEAD);
+        self.must_be_no_api(&bucket, &key).await?;
         let is_in_doubt = self.is_in_doubt(&bucket, &key);
         if is_in_doubt && !is_read {
             self.must_be_a_bucket(&bucket).await?;

@@ -25,6 +25,7 @@ impl S3Origin {
     ) -> Result<OriginBody, OriginError> {
         let url = self.endpoint.url(&object.bucket, &object.key, None);
         let url = url.ok_or_else(|| no_such_bucket(&object.bucket))?;
+        self.must_be_no_api(&object.bucket, &object.key).await?;
         // An ETag that no header can carry was never sent by an origin: no version has it.
         let condition = if_match.map(HeaderValue::from_str).transpose();
         let condition = condition.map_err(|_| OriginError::Changed)?;

@@ -208,7 +208,8 @@ async fn start(
 fn open_origins(specs: &[OriginSpec], config: &Config) -> Result<Origins, Failure> {
     let named = specs.iter().zip(&config.origins).map(|(spec, of)| {
         let name = if of.name.is_empty() { spec.to_string() } else { of.name.clone() };
-        Ok(Named { name, origin: open_origin(spec, of)?, buckets: of.buckets.clone() })
+        let (buckets, reserved) = (of.buckets.clone(), of.reserved.clone());
+        Ok(Named { name, origin: open_origin(spec, of)?, buckets, reserved })
     });
     Ok(Origins::new(named.collect::<Result<_, Failure>>()?))
 }

@@ -9,15 +9,13 @@ use std::time::Duration;
 
 use zonal_base::{Bytes, Nanos};
 use zonal_gateway::{
-    AccessRules, Authorization, Certificate, CertificateError, Domains, HarmlessHeaders,
-    WouldRefuse,
+    AccessRules, Authorization, Certificate, CertificateError, Domains, VendorHeaders, WouldRefuse,
 };
-use zonal_origin::Authorities;
 use zonal_policy::Spec;
 
 use super::{
-    Config, ConfigError, Device, Key, KeyPair, Origin, OriginSpec, chunk, door, freshness, keep,
-    keys, log, raw, stores,
+    Config, ConfigError, Device, Key, KeyPair, chunk, door, freshness, keep, keys, log, origins,
+    raw,
 };
 
 pub(super) type Checked<T> = Result<T, ConfigError>;
@@ -46,7 +44,7 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
         listen,
         region: given("endpoint.region", &endpoint.region)?.to_owned(),
         domains: domains(endpoint)?,
-        harmless: harmless(&file.headers)?,
+        vendor_headers: vendor_headers(&file.headers)?,
         authorization: authorization(file)?,
         would_refuse: would_refuse(file)?,
         keys,
@@ -60,7 +58,7 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
         ])?,
         door: door::door(&file.admin)?,
         admin: another_address("admin.listen", &file.admin.listen, listen)?,
-        origins: origins(&file.origin, variable)?,
+        origins: origins::origins(&file.origin, variable)?,
         devices: devices(&file.device)?,
         access: access(&file.access)?,
         freshness: freshness::rules(&file.freshness)?,
@@ -118,7 +116,7 @@ fn another_address(
     Ok(address)
 }
 
-fn time(key: &'static str, value: &Option<String>) -> Checked<Duration> {
+pub(super) fn time(key: &'static str, value: &Option<String>) -> Checked<Duration> {
     let time: Nanos = parsed(key, value)?;
     if time == Nanos(0) {
         return Err(ConfigError::new(key, "must be longer than 0s: no bound can be switched off"));
@@ -126,7 +124,7 @@ fn time(key: &'static str, value: &Option<String>) -> Checked<Duration> {
     Ok(time.duration())
 }
 
-fn count(key: &'static str, value: Option<u32>) -> Checked<usize> {
+pub(super) fn count(key: &'static str, value: Option<u32>) -> Checked<usize> {
     match value {
         Some(count) if 0 < count => Ok(count as usize),
         _ => Err(ConfigError::new(key, "must be at least 1: no bound can be switched off")),
@@ -134,7 +132,7 @@ fn count(key: &'static str, value: Option<u32>) -> Checked<usize> {
 }
 
 /// The secret of a section: the value itself, or the first line of a file.
-fn secret(
+pub(super) fn secret(
     (key, value): (&'static str, &Option<String>),
     (file_key, file): (&'static str, &Option<String>),
 ) -> Checked<Option<String>> {
@@ -215,11 +213,15 @@ fn would_refuse(file: &raw::File) -> Checked<WouldRefuse> {
     }
 }
 
-fn harmless(headers: &raw::Headers) -> Checked<HarmlessHeaders> {
-    let mut names = headers.harmless.iter().flatten();
-    names.try_fold(HarmlessHeaders::default(), |harmless, name| {
-        let wrong = |why| ConfigError::new("headers.harmless", format!("{name:?} {why}"));
-        harmless.with(name).map_err(wrong)
+fn vendor_headers(headers: &raw::Headers) -> Checked<VendorHeaders> {
+    let wrong = |key, name: &str, why| ConfigError::new(key, format!("{name:?} {why}"));
+    let (mut harmless, mut passed) =
+        (headers.harmless.iter().flatten(), headers.passed.iter().flatten());
+    let known = harmless.try_fold(VendorHeaders::default(), |known, name| {
+        known.with_harmless(name).map_err(|why| wrong("headers.harmless", name, why))
+    })?;
+    passed.try_fold(known, |known, name| {
+        known.with_passed(name).map_err(|why| wrong("headers.passed", name, why))
     })
 }
 
@@ -256,7 +258,11 @@ pub(super) fn certificate(
     })
 }
 
-fn key_pair(name: &str, secret_key: Option<String>, key: &'static str) -> Checked<Option<KeyPair>> {
+pub(super) fn key_pair(
+    name: &str,
+    secret_key: Option<String>,
+    key: &'static str,
+) -> Checked<Option<KeyPair>> {
     match (name, secret_key) {
         ("", None) => Ok(None),
         ("", Some(_)) => Err(ConfigError::new(key, "is missing: a secret key is given")),
@@ -266,116 +272,6 @@ fn key_pair(name: &str, secret_key: Option<String>, key: &'static str) -> Checke
             Ok(Some(KeyPair { access_key: name.to_owned(), secret_key }))
         }
     }
-}
-
-fn origins(origins: &[raw::Origin], variable: Variables<'_>) -> Checked<Vec<Origin>> {
-    let numbered = origins.iter().enumerate();
-    let checked = numbered.map(|(n, one)| origin(one, variable).map_err(|error| error.of(n)));
-    let origins: Vec<Origin> = checked.collect::<Result<_, _>>()?;
-    if origins.is_empty() {
-        return Err(ConfigError::new("origin", "there must be one at least"));
-    }
-    for (n, one) in origins.iter().enumerate() {
-        let others = &origins[..n];
-        let wrong = |key, why: &str| Err(ConfigError::new(key, why).of(n));
-        if one.spec.is_none() && 1 < origins.len() {
-            return wrong("origin.spec", "must not be empty: there are several origins");
-        }
-        if others.iter().any(|other| other.name == one.name) {
-            let why = format!("{:?} is the name of two: give them names of their own", one.name);
-            return wrong("origin.name", &why);
-        }
-        if one.buckets.is_empty() && others.iter().any(|other| other.buckets.is_empty()) {
-            let why = "only one origin can have all buckets that no other names: say which the others have";
-            return wrong("origin.buckets", why);
-        }
-        let all = others.iter().flat_map(|other| &other.buckets);
-        if let Some(bucket) = all.into_iter().find(|bucket| one.buckets.contains(bucket)) {
-            let why = format!("{bucket:?} is named by two origins: clients would see one of them");
-            return wrong("origin.buckets", &why);
-        }
-    }
-    Ok(origins)
-}
-
-fn origin(origin: &raw::Origin, variable: Variables<'_>) -> Checked<Origin> {
-    let secret = secret(
-        ("origin.secret-key", &origin.secret_key),
-        ("origin.secret-key-file", &origin.secret_key_file),
-    )?;
-    let mut spec = match text(&origin.spec) {
-        "" => None,
-        spec => Some(spec.parse().map_err(|error| ConfigError::new("origin.spec", error))?),
-    };
-    let name = match text(&origin.name) {
-        "" => text(&origin.spec),
-        name => name,
-    };
-    let mut buckets = origin.buckets.clone().unwrap_or_default();
-    if let Some(bucket) = buckets.iter().find(|bucket| bucket.is_empty() || bucket.contains('/')) {
-        return Err(ConfigError::new("origin.buckets", format!("{bucket:?} is no bucket")));
-    }
-    let name_of_key = text(&origin.access_key);
-    let mut credentials = None;
-    let mut has_keys_of_environment = false;
-    match &mut spec {
-        Some(OriginSpec::S3 { .. }) => {
-            let keys = key_pair(name_of_key, secret, "origin.access-key")?;
-            has_keys_of_environment = keys.is_none();
-            credentials = stores::s3_credentials(keys, variable);
-        }
-        Some(OriginSpec::Store(store)) => {
-            stores::fill_keys(store, (name_of_key, secret), variable)?;
-            buckets = stores::one_bucket(store, buckets)?;
-        }
-        None | Some(OriginSpec::Folder(_)) if !name_of_key.is_empty() || secret.is_some() => {
-            let why = "a folder takes no keys: leave it out";
-            return Err(ConfigError::new("origin.access-key", why));
-        }
-        None | Some(OriginSpec::Folder(_)) => {}
-    }
-    has_keys_of_environment &= credentials.is_some();
-    let has_file = spec.as_ref().is_some_and(OriginSpec::has_key_file)
-        || [&origin.secret_key_file, &origin.ca_file].into_iter().any(|it| !text(it).is_empty());
-    let authorities = authorities(text(&origin.ca_file), spec.as_ref())?;
-    let limits = zonal_origin::Limits { authorities, ..origin_limits(origin)? };
-    let name = name.to_owned();
-    Ok(Origin { spec, name, buckets, credentials, has_keys_of_environment, has_file, limits })
-}
-
-/// The authorities that an origin's certificate is checked with, where they are named.
-fn authorities(path: &str, spec: Option<&OriginSpec>) -> Checked<Option<Authorities>> {
-    const KEY: &str = "origin.ca-file";
-    if path.is_empty() {
-        return Ok(None);
-    }
-    if !spec.is_some_and(OriginSpec::is_https) {
-        let why = "only an origin that is reached by https:// shows a certificate: leave it out";
-        return Err(ConfigError::new(KEY, why));
-    }
-    let read = std::fs::read(path);
-    let read =
-        read.map_err(|error| ConfigError::new(KEY, format!("{path} cannot be read: {error}")));
-    let named = Authorities::from_pem(&read?);
-    named.map(Some).map_err(|error| ConfigError::new(KEY, format!("{path}: {error}")))
-}
-
-fn origin_limits(origin: &raw::Origin) -> Checked<zonal_origin::Limits> {
-    Ok(zonal_origin::Limits {
-        concurrent_reads: count("origin.reads", origin.reads)?,
-        concurrent_forwards: count("origin.forwards", origin.forwards)?,
-        connect: time("origin.connect", &origin.connect)?,
-        answer: time("origin.answer", &origin.answer)?,
-        forward_answer: time("origin.forward-answer", &origin.forward_answer)?,
-        stall: time("origin.stall", &origin.stall)?,
-        // None at all is a bound too.
-        retries: origin.retries.unwrap_or_default(),
-        hedge: match text(&origin.hedge) {
-            "" => None,
-            _ => Some(parsed("origin.hedge", &origin.hedge)?),
-        },
-        ..zonal_origin::Limits::default()
-    })
 }
 
 fn devices(devices: &[raw::Device]) -> Checked<Vec<Device>> {

@@ -111,6 +111,9 @@ pub(crate) struct Headers {
     /// Header of reads that changes nothing about what is read, as x-amz-new: its reads are cached (may be given several times)
     #[arg(long = "harmless-header", value_name = "NAME", env = "ZONAL_HEADERS_HARMLESS")]
     pub(crate) harmless: Option<Vec<String>>,
+    /// Header of writes that the origin needs and Zonal does not know, as x-rgw-new: it is handed on (may be given several times)
+    #[arg(long = "passed-header", value_name = "NAME", env = "ZONAL_HEADERS_PASSED")]
+    pub(crate) passed: Option<Vec<String>>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
@@ -168,6 +171,14 @@ pub(crate) struct Origin {
         env = "ZONAL_ORIGIN_BUCKETS"
     )]
     pub(crate) buckets: Option<Vec<String>>,
+    /// A name at the origin that is no bucket: requests for it are refused (may be given several times)
+    #[arg(
+        id = "origin-reserved",
+        long = "origin-reserved",
+        value_name = "NAME",
+        env = "ZONAL_ORIGIN_RESERVED"
+    )]
+    pub(crate) reserved: Option<Vec<String>>,
     /// Access key at the origin [without it: AWS_ACCESS_KEY_ID]
     #[arg(id = "origin-access-key", long, value_name = "KEY", env = "ZONAL_ORIGIN_ACCESS_KEY")]
     pub(crate) access_key: Option<String>,

@@ -1,6 +1,7 @@
 //! Whether what a path leads into is a bucket.
 
 use super::*;
+use crate::s3::buckets::NAMES_OF_APIS;
 
 const LOCATION: &str = "<?xml version=\"1.0\"?>\n<LocationConstraint xmlns=\"u\"/>";
 const LIST: &str = "<ListBucketResult><Name>admin</Name></ListBucketResult>";
@@ -77,10 +78,29 @@ async fn a_read_needs_no_proof_when_an_object_comes_of_it() {
     let none = xml_error("404 Not Found", "NoSuchBucket");
     let server = Server::start([done(), secret, none.clone(), none]).await;
     let origin = unproven(&server);
-    assert_eq!(ask(&origin, Method::GET, "/admin/k").await, Ok(200));
-    let answered = ask(&origin, Method::GET, "/admin/v3/export-iam").await;
+    assert_eq!(ask(&origin, Method::GET, "/api/k").await, Ok(200));
+    let answered = ask(&origin, Method::GET, "/api/v3/export-iam").await;
     assert!(matches!(answered, Err(OriginError::NotFound(_))), "{answered:?}");
-    assert_eq!(lines(&server)[..2], ["GET /admin/k", "GET /admin/v3/export-iam"]);
+    assert_eq!(lines(&server)[..2], ["GET /api/k", "GET /api/v3/export-iam"]);
+}
+
+#[tokio::test]
+async fn below_the_name_of_an_api_a_read_needs_proof_too() {
+    let none = || xml_error("404 Not Found", "NoSuchBucket");
+    for name in NAMES_OF_APIS {
+        let api = Server::start([(); 6].map(|()| none())).await;
+        let origin = unproven(&api);
+        let object = ObjectName { bucket: name.to_owned(), key: "v3/export-iam".to_owned() };
+        let path = format!("/{name}/v3/export-iam");
+        assert!(matches!(ask(&origin, Method::GET, &path).await, Err(OriginError::NotFound(_))));
+        assert!(matches!(origin.head(&object).await, Err(OriginError::NotFound(_))));
+        assert!(matches!(origin.get(&object, 0..1, None).await, Err(OriginError::NotFound(_))));
+        assert!(!lines(&api).concat().contains("export-iam"), "{:?}", lines(&api));
+
+        let bucket = Server::start([with_body("200 OK", "", LOCATION), done()]).await;
+        assert_eq!(ask(&unproven(&bucket), Method::GET, &path).await, Ok(200));
+        assert_eq!(lines(&bucket), [format!("GET /{name}/?location"), format!("GET {path}")]);
+    }
 }
 
 #[tokio::test]

@@ -43,6 +43,24 @@ fn a_file_that_cannot_be_meant_is_refused_with_its_line() {
 }
 
 #[test]
+fn a_header_that_is_no_vendors_needs_no_entry() {
+    let words = ["--harmless-header", "x-amz-new", "--passed-header", "x-rgw-new"];
+    load(&words).unwrap();
+    check_flags(
+        &["--passed-header", "x-amz-copy-source"],
+        "headers.passed: \"x-amz-copy-source\" is a header that Zonal knows; leave it out (docs/s3-operations.md lists what it does)",
+    );
+    check_flags(
+        &["--passed-header", "x-minio-force-delete"],
+        "headers.passed: \"x-minio-force-delete\" cannot be passed: with it an origin changes more than the request names, so no rule of a key would hold",
+    );
+    check_file(
+        "[headers]\nharmless = [\"x-company\"]\n",
+        "FILE: line 2: headers.harmless: \"x-company\" needs no entry: a header without a vendor's prefix, such as x-amz-, is dropped and nothing else",
+    );
+}
+
+#[test]
 fn a_value_that_cannot_be_meant_is_refused_with_what_to_write() {
     check_flags(
         &["--listen", "9000"],

@@ -120,3 +120,18 @@ fn a_store_that_is_only_read_is_one_bucket() {
         "origin.access-key: only S3 has one: leave it out",
     );
 }
+
+#[test]
+fn a_reserved_name_is_no_bucket() {
+    let origins =
+        load(&["--origin", "s3:https://h", "--origin-reserved", "minio"]).unwrap().origins;
+    assert_eq!(origins[0].reserved, ["minio"]);
+    check_flags(
+        &["--origin-reserved", "minio/admin"],
+        "origin.reserved: \"minio/admin\": write the name alone, as a bucket's",
+    );
+    check_file(
+        "[[origin]]\nspec = 'gcs:lake'\n\nreserved=['lake']\n",
+        "FILE: line 4: origin.reserved: \"lake\" is in origin.buckets as well: it is one or the other",
+    );
+}

@@ -1,0 +1,141 @@
+//! The object stores: each by itself, and that together they make sense.
+
+use zonal_origin::Authorities;
+
+use super::check::{Checked, Variables, count, key_pair, parsed, secret, text, time};
+use super::{ConfigError, Origin, OriginSpec, raw, stores};
+
+pub(super) fn origins(origins: &[raw::Origin], variable: Variables<'_>) -> Checked<Vec<Origin>> {
+    let numbered = origins.iter().enumerate();
+    let checked = numbered.map(|(n, one)| origin(one, variable).map_err(|error| error.of(n)));
+    let origins: Vec<Origin> = checked.collect::<Result<_, _>>()?;
+    if origins.is_empty() {
+        return Err(ConfigError::new("origin", "there must be one at least"));
+    }
+    for (n, one) in origins.iter().enumerate() {
+        let others = &origins[..n];
+        let wrong = |key, why: &str| Err(ConfigError::new(key, why).of(n));
+        if one.spec.is_none() && 1 < origins.len() {
+            return wrong("origin.spec", "must not be empty: there are several origins");
+        }
+        if others.iter().any(|other| other.name == one.name) {
+            let why = format!("{:?} is the name of two: give them names of their own", one.name);
+            return wrong("origin.name", &why);
+        }
+        if one.buckets.is_empty() && others.iter().any(|other| other.buckets.is_empty()) {
+            let why = "only one origin can have all buckets that no other names: say which the others have";
+            return wrong("origin.buckets", why);
+        }
+        let all = others.iter().flat_map(|other| &other.buckets);
+        if let Some(bucket) = all.into_iter().find(|bucket| one.buckets.contains(bucket)) {
+            let why = format!("{bucket:?} is named by two origins: clients would see one of them");
+            return wrong("origin.buckets", &why);
+        }
+    }
+    Ok(origins)
+}
+
+fn origin(origin: &raw::Origin, variable: Variables<'_>) -> Checked<Origin> {
+    let secret = secret(
+        ("origin.secret-key", &origin.secret_key),
+        ("origin.secret-key-file", &origin.secret_key_file),
+    )?;
+    let mut spec = match text(&origin.spec) {
+        "" => None,
+        spec => Some(spec.parse().map_err(|error| ConfigError::new("origin.spec", error))?),
+    };
+    let name = match text(&origin.name) {
+        "" => text(&origin.spec),
+        name => name,
+    };
+    let mut buckets = origin.buckets.clone().unwrap_or_default();
+    if let Some(bucket) = buckets.iter().find(|bucket| bucket.is_empty() || bucket.contains('/')) {
+        return Err(ConfigError::new("origin.buckets", format!("{bucket:?} is no bucket")));
+    }
+    let name_of_key = text(&origin.access_key);
+    let mut credentials = None;
+    let mut has_keys_of_environment = false;
+    match &mut spec {
+        Some(OriginSpec::S3 { .. }) => {
+            let keys = key_pair(name_of_key, secret, "origin.access-key")?;
+            has_keys_of_environment = keys.is_none();
+            credentials = stores::s3_credentials(keys, variable);
+        }
+        Some(OriginSpec::Store(store)) => {
+            stores::fill_keys(store, (name_of_key, secret), variable)?;
+            buckets = stores::one_bucket(store, buckets)?;
+        }
+        None | Some(OriginSpec::Folder(_)) if !name_of_key.is_empty() || secret.is_some() => {
+            let why = "a folder takes no keys: leave it out";
+            return Err(ConfigError::new("origin.access-key", why));
+        }
+        None | Some(OriginSpec::Folder(_)) => {}
+    }
+    let reserved = reserved(origin, &buckets)?;
+    has_keys_of_environment &= credentials.is_some();
+    let has_file = spec.as_ref().is_some_and(OriginSpec::has_key_file)
+        || [&origin.secret_key_file, &origin.ca_file].into_iter().any(|it| !text(it).is_empty());
+    let authorities = authorities(text(&origin.ca_file), spec.as_ref())?;
+    let limits = zonal_origin::Limits { authorities, ..origin_limits(origin)? };
+    let name = name.to_owned();
+    Ok(Origin {
+        spec,
+        name,
+        buckets,
+        reserved,
+        credentials,
+        has_keys_of_environment,
+        has_file,
+        limits,
+    })
+}
+
+/// The names that are no buckets of an origin.
+fn reserved(origin: &raw::Origin, buckets: &[String]) -> Checked<Vec<String>> {
+    let wrong = |why| Err(ConfigError::new("origin.reserved", why));
+    let names = origin.reserved.clone().unwrap_or_default();
+    if let Some(name) = names.iter().find(|name| name.is_empty() || name.contains('/')) {
+        return wrong(format!("{name:?}: write the name alone, as a bucket's"));
+    }
+    match names.iter().find(|name| buckets.contains(name)) {
+        Some(name) => {
+            wrong(format!("{name:?} is in origin.buckets as well: it is one or the other"))
+        }
+        None => Ok(names),
+    }
+}
+
+/// The authorities that an origin's certificate is checked with, where they are named.
+fn authorities(path: &str, spec: Option<&OriginSpec>) -> Checked<Option<Authorities>> {
+    const KEY: &str = "origin.ca-file";
+    if path.is_empty() {
+        return Ok(None);
+    }
+    if !spec.is_some_and(OriginSpec::is_https) {
+        let why = "only an origin that is reached by https:// shows a certificate: leave it out";
+        return Err(ConfigError::new(KEY, why));
+    }
+    let read = std::fs::read(path);
+    let read =
+        read.map_err(|error| ConfigError::new(KEY, format!("{path} cannot be read: {error}")));
+    let named = Authorities::from_pem(&read?);
+    named.map(Some).map_err(|error| ConfigError::new(KEY, format!("{path}: {error}")))
+}
+
+fn origin_limits(origin: &raw::Origin) -> Checked<zonal_origin::Limits> {
+    Ok(zonal_origin::Limits {
+        concurrent_reads: count("origin.reads", origin.reads)?,
+        concurrent_forwards: count("origin.forwards", origin.forwards)?,
+        connect: time("origin.connect", &origin.connect)?,
+        answer: time("origin.answer", &origin.answer)?,
+        forward_answer: time("origin.forward-answer", &origin.forward_answer)?,
+        stall: time("origin.stall", &origin.stall)?,
+        // None at all is a bound too.
+        retries: origin.retries.unwrap_or_default(),
+        hedge: match text(&origin.hedge) {
+            "" => None,
+            _ => Some(parsed("origin.hedge", &origin.hedge)?),
+        },
+        ..zonal_origin::Limits::default()
+    })
+}
