@@ -11,13 +11,16 @@ KEEPING := $(if $(KEEP_TIMES),--keep-times)
 MINIO := v0.0.0-20260212201848-7aac2a2c5b7c
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all release test-zoned zoned-f2fs conformance clients attacks damage tables soak bench toolchain
+.PHONY: help run lab test test-all release test-zoned zoned-f2fs conformance clients attacks damage tables soak bench toolchain
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
 
 run: toolchain ## build Zonal and start its S3 endpoint with the defaults (127.0.0.1:9000)
 	@$(CARGO) run --profile quick --package zonal -- serve
+
+lab: toolchain ## build zonal-lab, which measures and simulates (target/quick/zonal-lab)
+	@$(CARGO) build --profile quick --package zonal-laboratory
 
 test: toolchain ## what a change must pass: installs test tools (those of the system with your consent), then checks and tests
 	@$(CARGO) xtask setup
@@ -27,7 +30,7 @@ test-all: toolchain ## all that `make test` leaves out: zoned guests, all S3 cli
 	@$(CARGO) xtask setup --rest
 	@$(CARGO) xtask ci --rest $(KEEPING)
 
-release: toolchain ## build what is shipped: the whole program optimised as one, its symbols in a file apart
+release: toolchain ## build what is shipped, zonal and zonal-lab: each optimised as one, its symbols in a file apart
 	@$(CARGO) xtask release
 
 test-zoned: toolchain ## ten minutes: zoned drives under two kernels, in QEMU; writes docs/results/zoned.md

@@ -37,7 +37,7 @@ usage: cargo xtask COMMAND
   record [--seeds N]
                  what `compare` writes down of the working tree, and where
   setup [--rest] the tools of `make test`, or of all stages: under .tools/, and Debian's packages with your consent
-  release        target/shipped/zonal, and its symbols in a file beside it
+  release        target/shipped/zonal and zonal-lab, each with its symbols in a file beside it
   test-zoned [KERNEL|DRIVE|SUITE...]
                  zoned drives under real kernels, in QEMU (all, or what is named)
   zoned-f2fs [TIMES]

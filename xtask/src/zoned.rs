@@ -271,6 +271,7 @@ const TELL_IDLE: &str = "echo \"@@ idle $(cut -d ' ' -f 2 /proc/uptime)\"\n";
 struct Programs {
     devices: PathBuf,
     binary: PathBuf,
+    lab: PathBuf,
     /// And what they need.
     all: Vec<PathBuf>,
     /// Those of others.
@@ -293,14 +294,22 @@ impl Programs {
             programs.devices = find("zonal_hostdev")?;
             programs.all.push(programs.devices.clone());
         }
-        if needs(Program::Binary) {
-            programs.binary = find("binary")?;
-            // A test's program lies in `deps`, below that of the package.
-            let profile = programs.binary.parent().and_then(Path::parent);
-            let profile = profile.ok_or("the tests lie nowhere")?;
-            programs.all.extend([programs.binary.clone(), profile.join("zonal")]);
-            // As cargo makes one for tests.
-            programs.folders.extend(profile.parent().map(|target| target.join("tmp")));
+        for (program, tests, tested) in
+            [(Program::Binary, "binary", "zonal"), (Program::Lab, "commands", "zonal-lab")]
+        {
+            if needs(program) {
+                let tests = find(tests)?;
+                // A test's program lies in `deps`, below that of the package.
+                let profile = tests.parent().and_then(Path::parent);
+                let profile = profile.ok_or("the tests lie nowhere")?;
+                programs.all.extend([tests.clone(), profile.join(tested)]);
+                // As cargo makes one for tests.
+                programs.folders.extend(profile.parent().map(|target| target.join("tmp")));
+                match program {
+                    Program::Lab => programs.lab = tests,
+                    _ => programs.binary = tests,
+                }
+            }
         }
         programs.add(root, &|needed| steps.iter().any(|(_, suite)| suite.needs == needed))?;
         Ok(programs)
@@ -330,6 +339,7 @@ impl Programs {
         let program = match suite.program {
             Program::Devices => &self.devices,
             Program::Binary => &self.binary,
+            Program::Lab => &self.lab,
         };
         let (path, environment, tests) = (drive.path, drive.environment, suite.tests);
         let name = format!("{} {}", drive.name, suite.name);

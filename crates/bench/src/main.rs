@@ -49,7 +49,7 @@ enum Command {
     Traces(traces::Args),
 }
 
-/// Run the workload of `zonal bench` on foyer 0.22.6
+/// Run the workload of `zonal-lab bench` on foyer 0.22.6
 #[derive(Debug, clap::Args)]
 struct FoyerArgs {
     /// Its folder

@@ -1,5 +1,5 @@
 //! What paper 000 found, on a tenth of the drives: which drive is faster, and the law of the active zones. All of it, at
-//! full size, is `zonal lab paper 000`.
+//! full size, is `zonal-lab paper 000`.
 
 use zonal_base::{Bytes, Nanos};
 use zonal_lab::Distribution;

@@ -34,7 +34,7 @@ fn check(count: u64, options: &Options, wanted: fn(&History) -> bool) {
         }
     });
     let found = found.into_inner().expect("no panics");
-    assert!(found.is_empty(), "{}\nagain: zonal sim --seed {}", found[0], found[0].seed);
+    assert!(found.is_empty(), "{}\nagain: zonal-lab sim --seed {}", found[0], found[0].seed);
     did_something(count, &reports.into_inner().expect("no panics"));
 }
 

@@ -10,11 +10,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
+use zonal_cli::Failure;
 use zonal_gateway::{AccessEntry, AccessEvent, AccessEvents, AccessLog};
 use zonal_origin::sigv4::Timestamp;
 
 use crate::config::AccessTo;
-use crate::failure::Failure;
 
 /// What is written at once when lines come faster than they are written: some hundred of them.
 const BATCH_BYTES: usize = 64 << 10;

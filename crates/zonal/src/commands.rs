@@ -1,22 +1,17 @@
 //! The commands, one file each.
 
-pub(crate) mod bench;
 mod block;
 pub(crate) mod cache;
-mod characterize;
 mod device;
 mod inspect;
-mod lab;
-mod print;
+mod moved;
 mod serve;
-mod sim;
-
-use std::process::ExitCode;
 
 use clap::Subcommand;
 use tokio::runtime::{Builder, Runtime};
+use zonal_cli::Failure;
 
-use crate::failure::Failure;
+use moved::Moved;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -25,28 +20,19 @@ pub(crate) enum Command {
     Cache(cache::Args),
     Device(device::Args),
     Inspect(inspect::Args),
-    Bench(Box<bench::Args>),
-    Characterize(Box<characterize::Args>),
-    Sim(sim::Args),
-    Lab(lab::Args),
+    #[command(flatten)]
+    Moved(Moved),
 }
 
 impl Command {
-    pub(crate) fn run(self) -> ExitCode {
-        let result = match self {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        match self {
             Self::Serve(args) => serve::run(&args),
             Self::Block(args) => block::run(&args),
             Self::Cache(args) => cache::run(&args),
             Self::Device(args) => device::run(&args),
             Self::Inspect(args) => inspect::run(&args),
-            Self::Sim(args) => sim::run(&args),
-            Self::Lab(args) => lab::run(&args),
-            Self::Characterize(args) => characterize::run(&args),
-            Self::Bench(args) => return bench::run(*args),
-        };
-        match result {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(failure) => failure.report(),
+            Self::Moved(moved) => Err(moved.refusal()),
         }
     }
 }

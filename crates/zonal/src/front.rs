@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
+use zonal_cli::Failure;
 use zonal_gateway::{Config, Gateway, Terms};
 use zonal_host::Client;
 use zonal_origin::Origins;
 
-use crate::failure::Failure;
 use crate::listeners::Address;
 
 /// Beyond the gateway's own bound on draining: until its threads have noticed. A guess, for a machine that

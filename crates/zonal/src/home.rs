@@ -27,10 +27,10 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use zonal_base::Bytes;
+use zonal_cli::Failure;
 use zonal_hostdev::{DeviceSpec, Place, ZONE_SIZE};
 
 use crate::config::KeyPair;
-use crate::failure::Failure;
 
 pub(crate) use credentials::KeysFrom;
 use made::Made;

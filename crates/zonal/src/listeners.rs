@@ -5,8 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Mutex, PoisonError};
 
 use socket2::{Domain, Protocol, Socket, Type};
-
-use crate::failure::Failure;
+use zonal_cli::Failure;
 
 /// Connections that the kernel keeps for us until they are accepted; beyond it, clients try again
 /// after a second. 1024: what a burst of clients opens at once; Linux allows 4096 by default.

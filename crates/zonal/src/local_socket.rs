@@ -7,8 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use socket2::{Domain, SockAddr, Socket, Type};
-
-use crate::failure::Failure;
+use zonal_cli::Failure;
 
 /// Connections that the kernel keeps for us until they are accepted.
 const BACKLOG: i32 = 128;

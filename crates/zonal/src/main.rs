@@ -1,10 +1,10 @@
-//! Zonal's one binary: commands, configuration, wiring, metrics.
+//! `zonal`, the program that serves: commands, configuration, wiring, metrics.
 //!
-//! Uses: `gateway`, `export`, `origin`, `host`, `hostdev`, `policy`, `base`; `lab` and `sim` for their commands; `zonelog`,
-//! `runtime` and `device` to look at a device without a node. Knows nothing of: how objects are cached, how
-//! requests are answered.
+//! Uses: `gateway`, `export`, `origin`, `host`, `hostdev`, `policy`, `base`; `cli` for what it shares with `zonal-lab`; `zonelog` for
+//! the records that `inspect` shows.
+//! Knows nothing of: how objects are cached, how requests are answered; experiments.
 //! Read in this order: `commands` (one file each; `serve` and `block` are paths from start to stop), `config`,
-//! `home`, `metrics`, `listeners`, `local_socket`, `signals`, `service_manager`, `panics`, `descriptors`, `access_log`, `front`, `reload`, `door`, `admin`, `survey`; then what commands and `admin` say to each other: `wanted`, `reports`, `warming`,
+//! `home`, `metrics`, `listeners`, `local_socket`, `signals`, `service_manager`, `panics`, `descriptors`, `access_log`, `front`, `reload`, `door`, `admin`; then what commands and `admin` say to each other: `wanted`, `reports`, `warming`,
 //! `unpinning`, `purging`, `stats`, `block_stats`, `switching`.
 
 mod access_log;
@@ -14,7 +14,6 @@ mod commands;
 mod config;
 mod descriptors;
 mod door;
-mod failure;
 mod front;
 mod greeting;
 mod home;
@@ -30,7 +29,6 @@ mod reports;
 mod service_manager;
 mod signals;
 mod stats;
-mod survey;
 mod switching;
 mod unpinning;
 mod wanted;
@@ -39,7 +37,6 @@ mod warming;
 use std::process::ExitCode;
 
 use clap::Parser;
-use clap::error::ErrorKind;
 
 use crate::commands::Command;
 
@@ -49,44 +46,12 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// A flash cache for object storage.
 #[derive(Debug, Parser)]
-#[command(name = "zonal", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "zonal", version, max_term_width = 100, after_help = zonal_cli::EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
-/// The commit that this was built from, or `unknown`. What was not committed then does not show.
-const COMMIT: &str = env!("BUILT_FROM_COMMIT");
-
-const EXIT_CODES: &str = "\
-Exit codes: 0 good; 1 the work failed, and may go well another time; 2 the request was wrong, or what it names: change it; \
-101 a bug in Zonal (a panic): report it.";
-
 fn main() -> ExitCode {
-    match Cli::try_parse() {
-        Ok(cli) => cli.command.run(),
-        Err(error)
-            if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
-        {
-            // Standard output may be a pipe that nobody reads any more.
-            let _ = error.print();
-            ExitCode::SUCCESS
-        }
-        // Whoever leaves the command out wants to know which there are.
-        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let _ = error.print();
-            ExitCode::from(2)
-        }
-        Err(error) => failure::Failure::Request(one_line(&error)).report(),
-    }
-}
-
-/// What `clap` says in a paragraph, without the usage that `--help` shows.
-fn one_line(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let is_help = |line: &str| line.starts_with("Usage:") || line.starts_with("For more");
-    let lines = text.lines().map(str::trim).take_while(|line| !is_help(line));
-    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
-    let text = lines.join(" ").replace(" tip: ", "; tip: ");
-    format!("{} (see --help)", text.strip_prefix("error: ").unwrap_or(&text))
+    zonal_cli::run("zonal", |line: Cli| line.command.run())
 }

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
-
-use crate::failure::Failure;
+use zonal_cli::Failure;
 
 /// Whoever sends two signals within this time means one: GNU `timeout` sends to the process and to its group, a terminal to
 /// the group and a shell to the process. 1 s: longer than any of them takes on a busy machine, shorter than a person who

@@ -316,7 +316,7 @@ impl Told {
             "- **A file of F2FS**: `mkfs.f2fs -m -c` as it comes, and a cache on a file of {file} MiB, {SHARE} % of what F2FS says is free and {} % of the {usable} MiB \
              that the zones hold; regions of {REGION_MIB} MiB, of which the one that was read longest ago is written over.\n\
              - **The zones**: the same namespace as `zns:`, all {usable} MiB of it, a zone in place of a region.\n\
-             - **The workload**: `zonal bench {WORKLOAD}`, the same keys on both: {KEYS} times what the file holds. Filled first; then rounds of half a minute until \
+             - **The workload**: `zonal-lab bench {WORKLOAD}`, the same keys on both: {KEYS} times what the file holds. Filled first; then rounds of half a minute until \
              the cache has written {} times what it holds, each with a cache that is opened again.\n\
              - **What is counted**: bytes that the cache wrote by its own count (`device_written_bytes_since_open`), and sectors that the kernel gave the drives \
              meanwhile (`/sys/block/*/stat`), after a `sync`: F2FS's data, nodes, cleaning and checkpoints.\n\n",

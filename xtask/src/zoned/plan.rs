@@ -47,8 +47,10 @@ impl Suite {
 pub(super) enum Program {
     /// The tests of `hostdev`.
     Devices,
-    /// The tests of the binary.
+    /// The tests of `zonal`.
     Binary,
+    /// The tests of `zonal-lab`.
+    Lab,
 }
 
 /// Bytes of each namespace's image: 64 zones of 4 MiB. They take only what is written.
@@ -214,8 +216,8 @@ pub(super) const SUITES: [Suite; 7] = [
     },
     Suite {
         name: "cost",
-        what: "`zonal characterize`: opening and closing of zones, first and later writes and appends",
-        program: Program::Binary,
+        what: "`zonal-lab characterize`: opening and closing of zones, first and later writes and appends",
+        program: Program::Lab,
         tests: "characterize::a_zoned_drive",
         drives: &["zns-append"],
         needs: Needs::Nothing,

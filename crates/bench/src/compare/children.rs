@@ -44,10 +44,11 @@ impl Place {
     }
 }
 
-/// Builds the release program of this workspace, and says where it is.
+/// Builds the release programs of this workspace, and says where `zonal` is.
 pub(crate) fn build_zonal() -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo).args(["build", "--release", "--package", "zonal"]).status();
+    let words = ["build", "--release", "--package", "zonal", "--package", "zonal-laboratory"];
+    let built = Command::new(cargo).args(words).status();
     match built {
         Ok(status) if status.success() => {
             let this = std::env::current_exe().map_err(|error| error.to_string())?;
@@ -119,7 +120,7 @@ impl Children {
         self.commands.borrow().clone()
     }
 
-    /// `zonal bench` on a file.
+    /// `zonal-lab bench` on a file.
     pub(crate) fn zonal(&self, place: Place, flags: &str) -> Result<Value, String> {
         json_of(&mut self.zonal_command(place, &format!("{flags} --json")))
     }
@@ -127,7 +128,7 @@ impl Children {
     pub(crate) fn zonal_command(&self, place: Place, flags: &str) -> Command {
         let size = place.size.unwrap_or(self.size);
         let device = format!("file:{}?size={size}", self.path(place.name).display());
-        let mut command = self.command(&self.zonal);
+        let mut command = self.command(&self.zonal.with_file_name("zonal-lab"));
         command.args(["bench", "--device", &device]).args(flags.split_whitespace());
         self.note(&command);
         command

@@ -178,13 +178,13 @@ mod tests {
         let row = Row::new("hits", "MiB/s", samples(&[900.0, 950.0]), Goal::RatioAtLeast(0.9));
         let rows =
             [row.beside("fio", samples(&[1000.0, 1000.0])), Row::failed("http", "no wrk".into())];
-        let page = page(&CACHE, &[("kernel", "6.18".into())], &rows, &["zonal bench".into()]);
+        let page = page(&CACHE, &[("kernel", "6.18".into())], &rows, &["zonal-lab bench".into()]);
         let expected = [
             "| kernel | 6.18 |",
             "| hits | MiB/s | 925.0 (900.0 to 950.0) | fio: 1000 | 0.925 (0.900 to 0.950) | ratio 0.900 | yes |",
             "| http | | not measured: no wrk | | | | |",
             "| hits | fio | 1000 1000 |",
-            "zonal bench",
+            "zonal-lab bench",
         ];
         for line in expected {
             assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");

@@ -196,7 +196,7 @@ impl fmt::Display for OpenError {
                 "does not exist: to make a file, say how large it shall be, for example ?size=8GiB",
             ),
             Self::NotMadeYet { .. } => f.write_str(
-                "does not exist yet: `zonal device format`, `zonal serve` and `zonal bench` make it",
+                "does not exist yet: `zonal device format`, `zonal serve` and `zonal-lab bench` make it",
             ),
             Self::NoFolder { path } => {
                 let folder = path.parent().unwrap_or(path).display();

@@ -34,7 +34,7 @@ impl Advice {
             page::table(&self.replays()),
             page::figures(&figures),
         );
-        let made = format!("<code>zonal lab advise</code>, commit {}", page::escaped(&self.commit));
+        let made = format!("<code>zonal-lab advise</code>, commit {}", page::escaped(&self.commit));
         let page = page::page(&format!("Advice for {}", self.trace), &body, &made);
         fs::write(folder.join("report.html"), page).map_err(cannot)
     }

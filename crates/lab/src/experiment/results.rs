@@ -77,7 +77,7 @@ impl<E: Shown> Results<E> {
             page::figures(figures),
         );
         let (commit, seeds) = (page::escaped(self.commit()), self.seeds());
-        let made = format!("<code>zonal lab run</code>, commit {commit}, seed {seeds}");
+        let made = format!("<code>zonal-lab run</code>, commit {commit}, seed {seeds}");
         page::page(&self.title, &body, &made)
     }
 

@@ -47,7 +47,7 @@ pub struct Report {
 pub struct DriveModel {
     /// Its name.
     pub name: String,
-    /// Its constants ([`zonal_emulator::Model::fingerprint`]), in 16 digits: those that `zonal characterize` says of the model.
+    /// Its constants ([`zonal_emulator::Model::fingerprint`]), in 16 digits: those that `zonal-lab characterize` says of the model.
     pub constants: String,
 }
 

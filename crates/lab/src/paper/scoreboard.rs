@@ -36,7 +36,7 @@ pub struct Row {
 }
 
 /// Between these lines of a page stands the scoreboard.
-const BEGIN: &str = "<!-- written by zonal lab paper all --page: -->";
+const BEGIN: &str = "<!-- written by zonal-lab paper all --page: -->";
 const END: &str = "<!-- end of what is written -->";
 
 /// What the counts are.
@@ -83,7 +83,7 @@ impl Scoreboard {
     /// When the file cannot be written.
     pub fn write_html(&self, path: &Path) -> Result<(), String> {
         let body = format!("<p>{}</p>\n{}", page::escaped(WHAT), page::table(&self.rows()));
-        let made = "<code>zonal lab paper all</code>";
+        let made = "<code>zonal-lab paper all</code>";
         let text = page::page("Published experiments, run again", &body, made);
         fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
     }

@@ -9,10 +9,10 @@ mod serve;
 mod stats;
 
 use clap::Subcommand;
+use zonal_cli::Failure;
 use zonal_host::BlockMode;
 
 use crate::config::BlockFlags;
-use crate::failure::Failure;
 
 /// Serve a block device over NBD that writes its drives in order
 #[derive(Debug, clap::Args)]

@@ -9,9 +9,8 @@ mod switch;
 mod warm;
 
 use clap::Subcommand;
+use zonal_cli::Failure;
 use zonal_gateway::Caching;
-
-use crate::failure::Failure;
 
 /// Ask a running Zonal about its cache, or change what is cached
 #[derive(Debug, clap::Args)]

@@ -1,9 +1,7 @@
 //! `zonal device info` and `zonal device format`.
 
 mod kernel;
-mod loss;
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,19 +9,15 @@ use std::sync::Arc;
 use clap::Subcommand;
 use serde::Serialize;
 use zonal_base::Bytes;
+use zonal_cli::{Contents, Failure, LogContents, Survey, agree_to_loss, print};
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, ChunkRules, DeviceSettings, Head, Holds, Node, NodeSettings,
+    Backend, BodyStream, BoxFuture, ChunkRules, DeviceSettings, Head, Node, NodeSettings,
     ObjectName, OriginFault, OriginHead,
 };
 use zonal_hostdev::{DeviceSpec, EngineKind};
-use zonal_zonelog::{Identity, OpenMode};
+use zonal_zonelog::OpenMode;
 
-use super::inspect::{state_name, totals};
-use super::print;
-use crate::failure::Failure;
-use crate::survey::Survey;
 use kernel::KernelInfo;
-pub(in crate::commands) use loss::agree_to_loss;
 
 /// Look at a device, or prepare one
 #[derive(Debug, clap::Args)]
@@ -117,44 +111,7 @@ struct Info {
     warnings: Vec<String>,
     /// Of block devices.
     kernel: Option<KernelInfo>,
-    log: Option<LogInfo>,
-}
-
-/// What is known of a log of ours.
-#[derive(Debug, Serialize)]
-struct LogInfo {
-    /// 32 hexadecimal digits, chosen when the device was formatted.
-    id: String,
-    shards: u16,
-    zones: BTreeMap<&'static str, u32>,
-    records: u64,
-    record_bytes: u64,
-}
-
-impl LogInfo {
-    fn of(survey: &Survey, identity: Identity) -> Result<Self, Failure> {
-        let mut log = Self {
-            id: identity.log.iter().map(|byte| format!("{byte:02x}")).collect(),
-            shards: identity.shard_count,
-            zones: BTreeMap::new(),
-            records: 0,
-            record_bytes: 0,
-        };
-        survey.zones(|zone| {
-            let (records, bytes) = totals(&zone.content);
-            *log.zones.entry(state_name(&zone.content)).or_default() += 1;
-            log.records += records;
-            log.record_bytes += bytes;
-        })?;
-        Ok(log)
-    }
-
-    fn about(&self) -> String {
-        let Self { id, shards, records, record_bytes, .. } = self;
-        let plural = if *shards == 1 { "" } else { "s" };
-        let bytes = print::human(Bytes(*record_bytes));
-        format!("log {id} of {shards} shard{plural}: {records} records, {bytes}")
-    }
+    log: Option<LogContents>,
 }
 
 impl Info {
@@ -162,23 +119,7 @@ impl Info {
         let survey = Survey::open(spec)?;
         let geometry = *survey.geometry();
         let access = survey.access()?;
-        let log = match survey.holds() {
-            Holds::Log(formatted) => Some(LogInfo::of(&survey, formatted.identity)?),
-            _ => None,
-        };
-        let (holds, about) = match (survey.holds(), &log) {
-            (Holds::Nothing, _) => ("nothing", "nothing: it is formatted when it is used".into()),
-            (Holds::NothingSeen, _) => {
-                ("nothing-seen", "nothing where we looked: it is formatted when it is used".into())
-            }
-            (Holds::Foreign(what), _) => {
-                ("foreign", format!("something that is not Zonal's: {what}"))
-            }
-            (Holds::OtherVersion(version), _) => {
-                ("other-version", format!("a log of format version {version}"))
-            }
-            (Holds::Log(_), log) => ("log", log.as_ref().map_or_else(String::new, LogInfo::about)),
-        };
+        let Contents { holds, about, log } = Contents::of(&survey)?;
         let (drive, queue) = (survey.drive(), survey.drive().queue());
         let mut warnings: Vec<String> = survey.warning().into_iter().collect();
         if let Some(queue) = &queue {

@@ -4,11 +4,10 @@ use std::fmt::Write;
 
 use serde::Serialize;
 use zonal_base::{Bytes, ZoneId};
+use zonal_cli::{Failure, Survey, Zone, print, state_name, totals};
 use zonal_zonelog::{Descriptor, Ending, Extent, Header, Kind, ZoneContent};
 
-use super::{device, print};
-use crate::failure::Failure;
-use crate::survey::{Survey, Zone};
+use super::device;
 
 /// Show zones, segments and records of a device; nothing is changed
 #[derive(Debug, clap::Args)]
@@ -197,29 +196,5 @@ fn kind_name(kind: Kind) -> String {
         Kind(5) => "order".to_owned(),
         Kind(6) => "roster".to_owned(),
         Kind(other) => format!("kind-{other}"),
-    }
-}
-
-/// The state of a zone, in one word.
-pub(super) const fn state_name(content: &ZoneContent) -> &'static str {
-    match content {
-        ZoneContent::Blank => "blank",
-        ZoneContent::Empty(_) => "empty",
-        ZoneContent::Records { ending: Ending::Open(_), .. } => "open",
-        ZoneContent::Records { ending: Ending::Footer, .. } => "full",
-        ZoneContent::Records { ending: Ending::Unreadable(_), .. } => "unreadable",
-        ZoneContent::Torn => "torn",
-        ZoneContent::OtherVersion(_) => "other-version",
-        ZoneContent::Foreign => "foreign",
-    }
-}
-
-/// Records of a zone and their bytes.
-pub(super) fn totals(content: &ZoneContent) -> (u64, u64) {
-    match content {
-        ZoneContent::Records { records, .. } => {
-            (records.len() as u64, records.iter().map(|record| u64::from(record.len)).sum())
-        }
-        _ => (0, 0),
     }
 }

@@ -15,17 +15,16 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use zonal_cli::{Failure, print};
 use zonal_gateway::{AccessLog, Authorization, OriginBackend};
 use zonal_host::{ChunkRules, Client, DeviceSettings, Node, NodeSettings, ObjectName};
 use zonal_origin::{FolderOrigin, Named, Origin, Origins, S3Origin};
 use zonal_zonelog::OpenMode;
 
-use super::print;
 use crate::access_log::Writer;
 use crate::admin::{Admin, Observed, Phase};
 use crate::config::{self, AccessTo, Config, Device, Flags, KeyPair, Log, LogFormat, OriginSpec};
 use crate::descriptors;
-use crate::failure::Failure;
 use crate::front::Front;
 use crate::greeting::{Greeting, Secret};
 use crate::home::{Home, KeysFrom, samples};

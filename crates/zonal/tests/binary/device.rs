@@ -111,8 +111,7 @@ fn check_serve(place: &Path, device: &str, more: &[&str], (code, said): (i32, &s
     check_failure(place, &[&words[..], &named, more].concat(), (code, said));
 }
 
-/// Only the start of each zone was looked at, and `bench` did not even look at more: whatever else a file
-/// held was written over.
+/// Only the start of each zone was looked at: whatever else a file held was written over.
 #[test]
 fn what_lies_between_the_starts_of_zones_is_not_written_over() {
     let folder = folder();
@@ -131,12 +130,6 @@ fn what_lies_between_the_starts_of_zones_is_not_written_over() {
     assert!(info["about"].as_str().unwrap().contains(shown), "{info}");
     let said = format!("part: holds something that is not a cache ({shown}");
     check_serve(here, "file:part", &[], (2, &said));
-    check_failure(here, &["bench", "--device", "file:part"], (2, &said));
-    check_failure(here, &["bench", "--device", "file:part", "--format"], (2, &said));
-    let output = run(here, &["bench", "--device", "file:part"]);
-    let told = "or lose what it holds: zonal device format 'file:part' --yes\n";
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.ends_with(told), "{said}");
     let format = ["device", "format", "file:part"];
     check_failure(
         here,
@@ -178,7 +171,6 @@ fn a_start_that_fails_leaves_no_device_behind() {
     let here = folder.path();
     let too_few = "small: a shard would have 1 zone and needs 4: use fewer shards, a larger device or smaller zones (zone=)";
     check_serve(here, "file:small?size=64MiB", &[], (2, too_few));
-    check_failure(here, &["bench", "--device", "file:small?size=64MiB"], (2, too_few));
     check_failure(here, &["device", "format", "file:small?size=64MiB"], (2, too_few));
     let shards = ["--shards", "3"];
     let too_few = "small: a shard would have 2 zones and needs 4: use fewer shards, a larger device or smaller zones (zone=)";
@@ -210,7 +202,6 @@ fn a_device_that_was_divided_otherwise_says_how_and_what_to_write() {
          holds: zonal device format '{spec}' --yes --shards 2"
     );
     check_serve(here, spec, &shards, (2, &said));
-    check_failure(here, &["bench", "--device", spec, "--shards", "2"], (2, &said));
     let said = "flash: was formatted with zones of 64MiB, not 32MiB: write zone=64MiB, or lose";
     check_serve(here, "file:flash?zone=32MiB", &[], (2, said));
     let said = "flash: was formatted with zones of 64MiB, not 128MiB: write zone=64MiB, or lose";
@@ -284,8 +275,7 @@ fn zones_with_records_are_known_by_their_places() {
 fn a_device_that_is_not_there_is_explained() {
     let folder = folder();
     let here = folder.path();
-    let said =
-        "nosuch: does not exist yet: `zonal device format`, `zonal serve` and `zonal bench` make";
+    let said = "nosuch: does not exist yet: `zonal device format`, `zonal serve` and `zonal-lab bench` make";
     check_failure(here, &["device", "info", "file:nosuch?size=1GiB"], (2, said));
     check_failure(here, &["inspect", "file:nosuch?size=1GiB"], (2, said));
     let said = "/dev/nosuch: does not exist: name one of the devices that `lsblk -p` lists";
@@ -296,6 +286,4 @@ fn a_device_that_is_not_there_is_explained() {
     let said =
         "link: is a symbolic link to nothing: make or mount what it leads to, or name another";
     check_serve(here, "file:link?size=1GiB", &[], (2, said));
-    let none = "--shards must be at least 1";
-    check_failure(here, &["bench", "--device", "file:x?size=1GiB", "--shards", "0"], (2, none));
 }

@@ -142,8 +142,8 @@ fn a_modelled_drive_that_cannot_be_is_refused_and_nothing_is_changed() {
         &["device", "format", "emulator:zn540?zones=4"],
         (2, "emulator:zn540?zones=4 is in memory: nothing of it would stay"),
     );
-    let whole = ["bench", "--device", "emulator:zn540"];
-    check_failure(here, &whole, (2, "zn540: takes 950.79GiB of memory when it is full, and "));
+    let whole = "zn540: takes 950.79GiB of memory when it is full, and ";
+    check_failure(here, &serve("emulator:zn540"), (2, whole));
     let shown = printed(here, &["device", "info", "emulator:zn540"]);
     assert!(shown.contains("zones          904 of 1077MiB"), "looking takes no memory: {shown}");
     fs::write(here.join("drive"), "mine").unwrap();

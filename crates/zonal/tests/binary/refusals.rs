@@ -41,15 +41,30 @@ fn a_request_that_cannot_be_meant_ends_with_2_and_changes_nothing() {
 #[test]
 fn who_names_no_command_is_shown_which_there_are() {
     let folder = folder();
-    for (words, command) in
-        [(&[][..], "serve"), (&["cache"], "warm"), (&["device"], "format"), (&["lab"], "trace")]
-    {
+    for (words, command) in [(&[][..], "serve"), (&["cache"], "warm"), (&["device"], "format")] {
         let output = run(folder.path(), words);
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), &*output.stdout), (Some(2), &b""[..]), "{words:?}");
         assert!(said.contains("\nUsage: zonal"), "{words:?}: {said}");
         assert!(said.contains(&format!("\n  {command} ")), "{words:?}: {said}");
     }
+}
+
+#[test]
+fn who_asks_for_a_command_of_the_other_program_is_told_its_name() {
+    let folder = folder();
+    for (words, command) in [
+        (&["lab", "run", "x.toml", "--jobs", "1"][..], "zonal-lab run x.toml --jobs 1"),
+        (&["lab"], "zonal-lab"),
+        (&["sim", "--seed", "7", "--trace"], "zonal-lab sim --seed 7 --trace"),
+        (&["bench", "--help"], "zonal-lab bench --help"),
+        (&["characterize", "--device", "x"], "zonal-lab characterize --device x"),
+    ] {
+        let said = format!("this is a command of zonal-lab: {command}");
+        check_failure(folder.path(), words, (2, &said));
+    }
+    let help = String::from_utf8(run(folder.path(), &["--help"]).stdout).unwrap();
+    assert!(!help.contains("  lab") && !help.contains("  bench"), "{help}");
 }
 
 /// The window was cut to what the buffers allow, and nobody was told.

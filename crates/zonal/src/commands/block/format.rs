@@ -2,12 +2,10 @@
 
 use serde::Serialize;
 use tokio::task::LocalSet;
+use zonal_cli::{Failure, agree_to_loss, print};
 use zonal_host::{Block, BlockMode, BlockSettings, Export};
 
-use crate::commands::device::agree_to_loss;
-use crate::commands::print;
 use crate::config::{BlockConfig, BlockFlags, Devices};
-use crate::failure::Failure;
 
 /// Make an empty block device of its devices; what they hold is lost
 #[derive(Debug, clap::Args)]

@@ -13,15 +13,14 @@ use std::rc::Rc;
 
 use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet, spawn_local};
+use zonal_cli::{Failure, print};
 use zonal_export::{Export, Listener, Server};
 use zonal_host::{Block, BlockMode, BlockSettings, contained};
 
 use super::admin::Admin;
 use super::disk::Disk;
 use super::greeting::Greeting;
-use crate::commands::print;
 use crate::config::{BlockConfig, BlockFlags, Devices};
-use crate::failure::Failure;
 use crate::home::Home;
 use crate::listeners::Address;
 use crate::local_socket::LocalSocket;

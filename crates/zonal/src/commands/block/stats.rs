@@ -2,11 +2,11 @@
 
 use http::Method;
 use zonal_base::Bytes;
+use zonal_cli::Failure;
+use zonal_cli::print::{self, human};
 
 use crate::block_stats::{self, BlockStats, Export, Tenant};
 use crate::commands::cache::ask::{self, Endpoint};
-use crate::commands::print::{self, human};
-use crate::failure::Failure;
 
 /// Tell what a running block device did since its start: users, buffer, compaction, collection, map, metadata
 #[derive(Debug, clap::Args)]

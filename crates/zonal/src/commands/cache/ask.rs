@@ -20,9 +20,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use zonal_cli::Failure;
 use zonal_origin::Authorities;
-
-use crate::failure::Failure;
 
 /// Who is asked.
 #[derive(Debug, clap::Args)]

@@ -5,9 +5,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use zonal_base::Bytes;
+use zonal_cli::Failure;
+use zonal_cli::print::human;
 
-use crate::commands::print::human;
-use crate::failure::Failure;
 use crate::reports::Listed;
 use crate::wanted::{self, Wanted, line_below, parse_list};
 

@@ -7,12 +7,12 @@
 use http::Method;
 use indicatif::ProgressBar;
 use zonal_base::Bytes as Size;
+use zonal_cli::Failure;
+use zonal_cli::print::{self, human};
 
 use super::ask::{self, Endpoint};
 use super::list::{List, Named, cut_text, prefix_text};
 use super::warm::ordered;
-use crate::commands::print::{self, human};
-use crate::failure::Failure;
 use crate::unpinning::{self, Line, Sum};
 use crate::wanted::Wanted;
 use crate::{pins, warming};

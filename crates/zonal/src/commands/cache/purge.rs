@@ -5,11 +5,10 @@
 //! 3. Print the report as it comes. Its sum decides the exit code.
 
 use http::Method;
+use zonal_cli::{Failure, print};
 
 use super::ask::{self, Endpoint};
 use super::list::{List, Named};
-use crate::commands::print;
-use crate::failure::Failure;
 use crate::purging::{self, Line, Sum, Told};
 use crate::wanted::Wanted;
 

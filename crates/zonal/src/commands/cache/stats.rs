@@ -2,10 +2,10 @@
 
 use http::Method;
 use zonal_base::Bytes;
+use zonal_cli::Failure;
+use zonal_cli::print::{self, human};
 
 use super::ask::{self, Endpoint};
-use crate::commands::print::{self, human};
-use crate::failure::Failure;
 use crate::stats::{
     self, Answers, BypassedReads, Connections, Device, Flash, Origin, Pins, Reads, Stats, Zones,
 };

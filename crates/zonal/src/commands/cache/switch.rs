@@ -1,10 +1,9 @@
 //! `zonal cache on|off`: whether reads are answered from the cache.
 
 use http::Method;
+use zonal_cli::{Failure, print};
 
 use super::ask::{self, Endpoint};
-use crate::commands::print;
-use crate::failure::Failure;
 use crate::switching::{self, Switched};
 use zonal_gateway::Caching;
 

@@ -7,11 +7,11 @@
 use http::Method;
 use indicatif::ProgressBar;
 use zonal_base::Bytes as Size;
+use zonal_cli::Failure;
+use zonal_cli::print::{self, human};
 
 use super::ask::{self, Endpoint};
 use super::list::{List, Named, cut_text, prefix_text};
-use crate::commands::print::{self, human};
-use crate::failure::Failure;
 use crate::warming::{self, Line, Sum, Told};
 
 /// Put objects on flash before they are asked for

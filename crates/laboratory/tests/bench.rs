@@ -1,4 +1,4 @@
-//! `zonal bench` on a small file for about a second: every field is there, and the counts add up.
+//! `zonal-lab bench` on a small file for about a second: every field is there, and the counts add up.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -12,7 +12,7 @@ fn bench(device: &Path, flags: &str) -> Output {
 }
 
 fn bench_on(spec: &str, flags: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_zonal"))
+    Command::new(env!("CARGO_BIN_EXE_zonal-lab"))
         .args(["bench", "--device", spec, "--warmup-seconds", "0.1"])
         .args(flags.split_whitespace())
         .output()

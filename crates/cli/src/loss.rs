@@ -5,16 +5,16 @@ use std::io::{self, IsTerminal};
 use zonal_host::Holds;
 use zonal_hostdev::{DeviceSpec, OpenError};
 
-use super::Info;
+use crate::contents::Contents;
 use crate::failure::Failure;
 use crate::survey::Survey;
 
 /// A device that holds nothing is free to be written. For another the operator at the terminal is asked; where there is
 /// none, it is refused.
-pub(in crate::commands) fn agree_to_loss(
-    spec: &DeviceSpec,
-    is_agreed: bool,
-) -> Result<(), Failure> {
+///
+/// # Errors
+/// The operator does not agree, or the device cannot be looked at.
+pub fn agree_to_loss(spec: &DeviceSpec, is_agreed: bool) -> Result<(), Failure> {
     if is_agreed {
         return Ok(());
     }
@@ -27,7 +27,7 @@ pub(in crate::commands) fn agree_to_loss(
     if *survey.holds() == Holds::Nothing {
         return Ok(());
     }
-    let about = Info::of(spec)?.about;
+    let about = Contents::of(&survey)?.about;
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Err(Failure::request(format!("{spec} holds {about}: add --yes to lose it")));
     }

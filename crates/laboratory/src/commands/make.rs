@@ -1,13 +1,12 @@
-//! `zonal lab make`: a trace of a made workload.
+//! `zonal-lab make`: a trace of a made workload.
 
 use std::path::PathBuf;
 
 use zonal_base::Bytes;
+use zonal_cli::Failure;
 use zonal_lab::bench::Progress;
 use zonal_lab::made::{BTree, Drifting, Made, Maker, Output, Shape};
 use zonal_lab::{CacheBench, Distribution, Draw, KeyGen};
-
-use crate::failure::Failure;
 
 /// Write a made workload as a trace, which the other commands read
 #[derive(Debug, clap::Args)]
@@ -20,10 +19,10 @@ objects as pop.json and sizes.json in the folder of a CacheBench configuration s
 A file named x.u32le has keys of 32 bits, little-endian, as ZNCache's workloads have; x.oracleGeneral.bin has sizes and times as well.
 docs/lab.md says more.
 
-Examples: zonal lab make ycsb-scrambled --keys 1000000 --requests 10000000 --out y.u32le
-          zonal lab make zipf:0.9 --churn 20 --keys 1000000 --requests 50000000 --out moving.u32le
-          zonal lab make --cachebench kvcache_l2_wc --requests 10000000 --out l2.oracleGeneral.bin
-          zonal lab make uniform --btree --memory 2GiB --chunk 1MiB --keys 35000000 --requests 1000000 --out tree.u32le")]
+Examples: zonal-lab make ycsb-scrambled --keys 1000000 --requests 10000000 --out y.u32le
+          zonal-lab make zipf:0.9 --churn 20 --keys 1000000 --requests 50000000 --out moving.u32le
+          zonal-lab make --cachebench kvcache_l2_wc --requests 10000000 --out l2.oracleGeneral.bin
+          zonal-lab make uniform --btree --memory 2GiB --chunk 1MiB --keys 35000000 --requests 1000000 --out tree.u32le")]
 pub(crate) struct Args {
     /// How keys are drawn
     #[arg(

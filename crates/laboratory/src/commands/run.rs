@@ -1,13 +1,12 @@
-//! `zonal lab run`: the experiments of a file.
+//! `zonal-lab run`: the experiments of a file.
 
 use std::path::{Path, PathBuf};
 
+use zonal_cli::{COMMIT, Failure, print};
 use zonal_lab::bench::Progress;
 use zonal_lab::experiment::{Campaign, CampaignError, Experiments, File, Results, Shown};
 
-use super::super::print;
 use super::at_once;
-use crate::failure::Failure;
 
 /// Run the experiments of a file, in virtual time: a cache on the model of a drive, or jobs on a block device
 #[derive(Debug, clap::Args)]
@@ -17,16 +16,16 @@ lab/experiments/ files to begin with.
 
 A file with the key jobs is about a block device: jobs that write and read as those of fio, on a drive alone or on zonal block.
 
-A trace is a workload as well, in all formats of zonal lab trace: [workload] trace = \"w.oracleGeneral.bin.zst\", looked for beside
+A trace is a workload as well, in all formats of zonal-lab trace: [workload] trace = \"w.oracleGeneral.bin.zst\", looked for beside
 the file. Objects have their sizes; it is asked as fast as it goes, or with pace = \"1x\" as it was recorded.
 
 With --out the folder has results.csv, results.json, figures (SVG) and report.html, which needs no other file; they are
 the same whenever the same program makes them again, but for the date in the report. Runs that were done before,
 by the same program, are taken from OUT/runs.
 
-Examples: zonal lab run lab/experiments/held-zone.toml
-          zonal lab run lab/experiments/held-zone.toml --out held-zone
-          zonal lab run my.toml --json > my.json")]
+Examples: zonal-lab run lab/experiments/held-zone.toml
+          zonal-lab run lab/experiments/held-zone.toml --out held-zone
+          zonal-lab run my.toml --json > my.json")]
 pub(crate) struct Args {
     /// The file
     #[arg(value_name = "FILE")]
@@ -61,7 +60,7 @@ fn run_all<E: Shown>(args: &Args, title: String, experiments: Vec<E>) -> Result<
         experiments,
         at_once: at_once(args.jobs),
         kept: args.out.as_ref().map(|folder| folder.join("runs")),
-        commit: crate::COMMIT.into(),
+        commit: COMMIT.into(),
     };
     let done = campaign.run(&Progress::on_terminal()).map_err(|error| match error {
         // A trace that breaks off, too: it is only read while it is asked for.
@@ -71,7 +70,7 @@ fn run_all<E: Shown>(args: &Args, title: String, experiments: Vec<E>) -> Result<
     let results = Results { title, done };
     if let Some(folder) = &args.out {
         results.write(folder).map_err(Failure::work)?;
-        eprintln!("zonal: the report is {}", folder.join("report.html").display());
+        eprintln!("zonal-lab: the report is {}", folder.join("report.html").display());
     }
     if args.json { print::json(&results) } else { print::text(&results.to_string()) }
 }

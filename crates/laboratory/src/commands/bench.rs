@@ -1,4 +1,4 @@
-//! `zonal bench`: a workload on a device, in real time and without HTTP.
+//! `zonal-lab bench`: a workload on a device, in real time and without HTTP.
 //!
 //! The loops run on the shards' own threads, as the gateway's connections do, and ask for the bytes of a
 //! known version, as the gateway does after it has found the head. What is missing comes from an origin
@@ -7,19 +7,17 @@
 mod origin;
 mod subject;
 
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
 use zonal_base::{Bytes, Nanos};
+use zonal_cli::{Failure, print, refuse_foreign};
 use zonal_host::{BUFFER_BYTES, ChunkRules, DeviceSettings, NodeSettings};
 use zonal_hostdev::{DeviceSpec, Drive};
 use zonal_lab::bench::{self, Error, Progress, Report};
 use zonal_zonelog::OpenMode;
 
-use super::print;
-use crate::failure::Failure;
-use crate::survey;
+use super::on_device;
 use subject::NodeSubject;
 
 /// Measure a workload on a device, without HTTP
@@ -57,8 +55,8 @@ pub(crate) struct Args {
 /// What the numbers mean, for `--help`.
 const HOW: &str = "\
 For example, zipf keys that are twice what the device holds, then hits from flash alone:
-  zonal bench --device 'file:bench?size=4GiB' --format --chunk 64KiB --value 64KiB --keys 2x --dist zipf:0.99
-  zonal bench --device file:bench --chunk 64KiB --value 64KiB --mode hits --json
+  zonal-lab bench --device 'file:bench?size=4GiB' --format --chunk 64KiB --value 64KiB --keys 2x --dist zipf:0.99
+  zonal-lab bench --device file:bench --chunk 64KiB --value 64KiB --mode hits --json
 
 How it is measured:
   A get ends with its last byte. The first 16 bytes of each are checked, and every byte of one in 256.
@@ -81,22 +79,11 @@ How it is measured:
                             model of a drive (emulator:) what the model takes, written in order.
 Exit codes: 0 good, 1 the work failed, 2 the request was wrong.";
 
-/// A policy that works on a device.
-pub(super) fn on_device(text: &str) -> Result<zonal_policy::Spec, zonal_policy::SpecError> {
-    text.parse::<zonal_policy::Spec>()?.on_device()
-}
-
-pub(crate) fn run(args: Args) -> ExitCode {
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    args.workload.check().map_err(Failure::Request)?;
     let json = args.json;
-    let outcome = args.workload.check().map_err(Failure::Request).and_then(|()| measure(args));
-    let printed = outcome.and_then(|report| match json {
-        true => print::json(&report),
-        false => print::text(&report.to_string()),
-    });
-    match printed {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
-    }
+    let report = measure(args)?;
+    if json { print::json(&report) } else { print::text(&report.to_string()) }
 }
 
 fn measure(args: Args) -> Result<Report, Failure> {
@@ -106,7 +93,7 @@ fn measure(args: Args) -> Result<Report, Failure> {
             return Err(Failure::request("--shards must be at least 1"));
         }
         if args.format {
-            survey::refuse_foreign(&args.device)?;
+            refuse_foreign(&args.device)?;
         }
         let capacity = capacity_of(&args.device)?;
         let settings = node_settings(&args);

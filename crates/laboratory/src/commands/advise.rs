@@ -1,32 +1,31 @@
-//! `zonal lab advise`: which drive, policy, chunk size and spare space for a load that was recorded.
+//! `zonal-lab advise`: which drive, policy, chunk size and spare space for a load that was recorded.
 
 use std::path::{Path, PathBuf};
 
 use zonal_base::{Bytes, Nanos};
+use zonal_cli::{COMMIT, Failure, print};
 use zonal_lab::advise::Question;
 use zonal_lab::bench::Progress;
 use zonal_lab::experiment::Drive;
 use zonal_lab::trace::{Format, SIZE_UNKNOWN};
 use zonal_lab::{Pace, Recorded};
 
-use super::super::print;
 use super::at_once;
-use crate::failure::Failure;
 
 /// Say which drive, policy, chunk size and spare space suit a recorded load, and what they rest on
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The trace is replayed on the policies that may win, with several capacities and chunk sizes; the best few are then run as the
 whole cache on the model of the drive, and the best of them on its twin without zones (zn540 and sn540 are such a pair).
-docs/lab.md says what each figure is and how far it can be relied on. Formats are those of zonal lab trace.
+docs/lab.md says what each figure is and how far it can be relied on. Formats are those of zonal-lab trace.
 
 A short trace does not fill a large drive: --copies 50 asks for as many copies of it together, each with objects of its own.
 
 Prices: 0.40 $ for a million requests is what GETs from S3 Standard cost in us-east-1; traffic is not counted.
 
-Examples: zonal lab advise --trace w.oracleGeneral.bin.zst --capacity 500GiB
-          zonal lab advise --trace requests.log --format text-size --reads-per-s 2000 --html advice
-          zonal lab advise --trace cdn.text-size --drive sn540 --capacity 200GiB --dwpd 3 --price 0.45 --json")]
+Examples: zonal-lab advise --trace w.oracleGeneral.bin.zst --capacity 500GiB
+          zonal-lab advise --trace requests.log --format text-size --reads-per-s 2000 --html advice
+          zonal-lab advise --trace cdn.text-size --drive sn540 --capacity 200GiB --dwpd 3 --price 0.45 --json")]
 pub(crate) struct Args {
     /// The trace
     #[arg(long, value_name = "FILE")]
@@ -110,14 +109,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         dwpd: args.dwpd,
         seed: args.seed,
         at_once: at_once(args.jobs),
-        commit: crate::COMMIT.into(),
+        commit: COMMIT.into(),
     };
     let progress = Progress::on_terminal();
     let survey = question.survey(&progress).map_err(Failure::request)?;
     let advice = question.advise(survey, &progress).map_err(Failure::work)?;
     if let Some(folder) = &args.html {
         advice.write(folder).map_err(Failure::work)?;
-        eprintln!("zonal: the report is {}", folder.join("report.html").display());
+        eprintln!("zonal-lab: the report is {}", folder.join("report.html").display());
     }
     if args.json { print::json(&advice) } else { print::text(&advice.to_string()) }
 }

@@ -1,9 +1,8 @@
-//! `zonal characterize`: the shape of its report, and refusals.
+//! `zonal-lab characterize`: the shape of its report, and refusals.
 
 use serde_json::Value;
 
-use crate::harness::{check_failure, folder, run};
-use crate::zoned::{formatted, json};
+use crate::harness::{check_failure, folder, json, run};
 
 #[test]
 fn the_report_of_a_model_is_json_that_names_every_point() {
@@ -39,13 +38,20 @@ fn only_what_is_asked_for_is_measured_and_every_drive_has_its_own() {
     check_failure(folder.path(), &other, (2, said));
 }
 
-/// Opening and closing alone: the whole takes a quarter of an hour at the least.
+/// Opening and closing alone: the whole takes a quarter of an hour at the least. `make test-zoned` names the drive.
 #[test]
 fn a_zoned_drive_under_a_real_kernel_is_measured() {
-    let Some(spec) = formatted() else { return };
+    let Ok(path) = std::env::var("ZONAL_TEST_ZONED_DEVICE") else {
+        println!("skipped: ZONAL_TEST_ZONED_DEVICE names no drive to overwrite");
+        return;
+    };
+    let spec = match std::env::var("ZONAL_TEST_ZONED_OPTIONS") {
+        Ok(options) => format!("zns:{path}?{options}"),
+        Err(_) => format!("zns:{path}"),
+    };
     let folder = folder();
-    let words = ["characterize", "--device", &spec, "--effort", "0.01", "--only", "opening"];
-    let report = json(folder.path(), &[&words[..], &["--json"]].concat());
+    let words = ["characterize", "--device", &spec, "--yes", "--effort", "0.01"];
+    let report = json(folder.path(), &[&words[..], &["--only", "opening", "--json"]].concat());
     let mut measured = 0;
     for point in report["points"].as_array().unwrap() {
         println!("{}: {} {}", point["id"], point["value"], point["unit"]);

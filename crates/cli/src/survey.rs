@@ -1,4 +1,4 @@
-//! What is on a device, without changing it: for `device info`, `inspect`, and before a device is formatted.
+//! What is on a device, without changing it.
 //!
 //! 1. What it holds as a whole tells how it was divided.
 //! 2. Each shard's zones are read as the log itself would read them (`viewer`).
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use viewer::Viewer;
 
 /// A device that is being looked at.
-pub(crate) struct Survey {
+pub struct Survey {
     drive: Drive,
     holds: Holds,
     /// The zone size in the spec, where the device was formatted with another.
@@ -23,24 +23,30 @@ pub(crate) struct Survey {
 }
 
 /// A zone, and what it holds.
-pub(crate) struct Zone {
+pub struct Zone {
     /// Counted over the whole device.
-    pub(crate) zone: ZoneId,
+    pub zone: ZoneId,
     /// Whose it is; 0 on a device that is not ours.
-    pub(crate) shard: u32,
-    pub(crate) content: ZoneContent,
+    pub shard: u32,
+    /// As the log reads it.
+    pub content: ZoneContent,
 }
 
 /// How the device would be driven.
-pub(crate) struct Access {
-    pub(crate) engine: EngineKind,
-    pub(crate) is_direct: bool,
+pub struct Access {
+    /// What asks the kernel, or the model.
+    pub engine: EngineKind,
+    /// Past the page cache.
+    pub is_direct: bool,
 }
 
 impl Survey {
     /// Opens the device read-only. It may be in use. A log is shown in the zones with which it was
     /// formatted, whatever the spec says.
-    pub(crate) fn open(spec: &DeviceSpec) -> Result<Self, OpenError> {
+    ///
+    /// # Errors
+    /// It cannot be opened or read.
+    pub fn open(spec: &DeviceSpec) -> Result<Self, OpenError> {
         let mut drive = Drive::open_read_only(spec)?;
         let holds = Holds::of(&drive)?;
         let mut misnamed_zone = None;
@@ -55,27 +61,35 @@ impl Survey {
         Ok(Self { drive, holds, misnamed_zone })
     }
 
-    pub(crate) const fn drive(&self) -> &Drive {
+    /// The device itself, open for reading.
+    #[must_use]
+    pub const fn drive(&self) -> &Drive {
         &self.drive
     }
 
-    pub(crate) const fn geometry(&self) -> &Geometry {
+    /// Its zones, as the log on it has them.
+    #[must_use]
+    pub const fn geometry(&self) -> &Geometry {
         self.drive.geometry()
     }
 
-    pub(crate) const fn holds(&self) -> &Holds {
+    /// Whose the contents are.
+    #[must_use]
+    pub const fn holds(&self) -> &Holds {
         &self.holds
     }
 
     /// Bytes behind the last whole zone.
-    pub(crate) fn idle(&self) -> Bytes {
+    #[must_use]
+    pub fn idle(&self) -> Bytes {
         let geometry = self.geometry();
         let zones = u64::from(geometry.zone_count) * geometry.zone_size.bytes().0;
         Bytes(self.drive.size().0 - zones)
     }
 
     /// What keeps the device from being used as it was named, and what to write instead.
-    pub(crate) fn warning(&self) -> Option<String> {
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
         let Holds::Log(formatted) = &self.holds else { return None };
         let zone = Bytes(self.geometry().zone_capacity.bytes().0);
         if let Some(named) = self.misnamed_zone {
@@ -87,13 +101,20 @@ impl Survey {
         formatted.difference(&self.drive, shards).map(|how| format!("it {how}"))
     }
 
-    pub(crate) fn access(&self) -> Result<Access, Failure> {
+    /// How it would be driven.
+    ///
+    /// # Errors
+    /// It cannot be opened so.
+    pub fn access(&self) -> Result<Access, Failure> {
         let viewer = Viewer::open(&self.drive, 0, 1).map_err(Failure::work)?;
         Ok(Access { engine: viewer.engine(), is_direct: self.drive.is_direct() })
     }
 
     /// Looks at every zone, in order; `on_zone` hears of each.
-    pub(crate) fn zones(&self, mut on_zone: impl FnMut(Zone)) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// A zone cannot be read.
+    pub fn zones(&self, mut on_zone: impl FnMut(Zone)) -> Result<(), Failure> {
         let shards = match &self.holds {
             Holds::Log(formatted) => u32::from(formatted.identity.shard_count).max(1),
             _ => 1,
@@ -114,7 +135,10 @@ impl Survey {
 }
 
 /// Refuses to format a device that is somebody else's. A cache may go, of whatever version.
-pub(crate) fn refuse_foreign(spec: &DeviceSpec) -> Result<(), Failure> {
+///
+/// # Errors
+/// It is, or it cannot be looked at.
+pub fn refuse_foreign(spec: &DeviceSpec) -> Result<(), Failure> {
     match Survey::open(spec) {
         Ok(Survey { holds: Holds::Foreign(what), .. }) => {
             Err(StartError::Foreign { spec: spec.clone(), what }.into())

@@ -1,4 +1,4 @@
-//! `zonal characterize`: what a drive costs, measured as a published study measured drives.
+//! `zonal-lab characterize`: what a drive costs, measured as a published study measured drives.
 //!
 //! The drive is a model of one, in virtual time (the same seed prints the same report, on any machine), or a real
 //! one, which is written over.
@@ -11,6 +11,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use zonal_base::{Blocks, Bytes};
+use zonal_cli::{Failure, print};
 use zonal_emulator::{
     Basis, ConventionalDrive, ConventionalProfile, Forgetful, Model, OnReset, Profile, ZonedDrive,
 };
@@ -20,8 +21,6 @@ use zonal_lab::characterize::{
     memory, write_plots, zoned,
 };
 
-use super::print;
-use crate::failure::Failure;
 use anywhere::Anywhere;
 use spec::{Device, Emulated};
 
@@ -40,13 +39,13 @@ writes, and an hour and a half of random overwrites, or a share of all that (--e
 A file that is not there is made, and removed again. A drive that keeps its zones itself (zns:) is measured in real time as
 the models of zoned drives are; appends are its own with append=on, and writes at the write pointer without.
 
-Examples: zonal characterize --device emulator:zn540
-          zonal characterize --device emulator:sn540
-          zonal characterize --device emulator:zn540 --json > report.json
-          zonal characterize --device emulator:zn540 --plots figures --all
-          zonal characterize --device block:/dev/nvme1n1 --effort 0.1
-          zonal characterize --device 'file:scratch?size=8GiB' --effort 0.02
-          zonal characterize --device 'zns:/dev/nvme0n2?append=on' --only zones,opening --effort 0.1")]
+Examples: zonal-lab characterize --device emulator:zn540
+          zonal-lab characterize --device emulator:sn540
+          zonal-lab characterize --device emulator:zn540 --json > report.json
+          zonal-lab characterize --device emulator:zn540 --plots figures --all
+          zonal-lab characterize --device block:/dev/nvme1n1 --effort 0.1
+          zonal-lab characterize --device 'file:scratch?size=8GiB' --effort 0.02
+          zonal-lab characterize --device 'zns:/dev/nvme0n2?append=on' --only zones,opening --effort 0.1")]
 pub(crate) struct Args {
     /// The drive: emulator:MODEL, emulator:zn540?zones=64, file:PATH?size=SIZE, block:/dev/NAME or zns:/dev/NAME
     #[arg(long, value_name = "SPEC")]
@@ -100,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let report = measure(args)?;
     if let Some(folder) = &args.plots {
         let written = write_plots(&report, folder).map_err(Failure::work)?;
-        eprintln!("zonal: {} figures in {}", written.len(), folder.display());
+        eprintln!("zonal-lab: {} figures in {}", written.len(), folder.display());
     }
     if args.json {
         return print::json(&report);

@@ -1,4 +1,4 @@
-//! `zonal lab`: rows of a replay and its plot, experiments of a file, and refusals.
+//! `zonal-lab run`, `trace`, `paper`, `advise`, `make`: rows of a replay and its plot, experiments of a file, and refusals.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ const TRACE: &str = "1 a 100\n2 b 100\n3 a 100\n4 c 300\n5 a 100\n";
 fn a_replay_says_what_each_policy_missed_and_wrote() {
     let folder = folder();
     fs::write(folder.path().join("w.text-size"), TRACE).unwrap();
-    let words = ["lab", "trace", "w.text-size", "--policy", "lru,fifo", "--capacity", "2,500B"];
+    let words = ["trace", "w.text-size", "--policy", "lru,fifo", "--capacity", "2,500B"];
     let output = run(folder.path(), &[&words[..], &["--json", "--plot", "w.svg"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -48,7 +48,7 @@ fn a_replay_says_what_each_policy_missed_and_wrote() {
 fn a_replay_prints_a_table() {
     let folder = folder();
     fs::write(folder.path().join("w.log"), TRACE).unwrap();
-    let words = ["lab", "trace", "w.log", "--format", "text-size", "--policy", "belady"];
+    let words = ["trace", "w.log", "--format", "text-size", "--policy", "belady"];
     let output = run(folder.path(), &[&words[..], &["--capacity", "1"]].concat());
     let expected = "\
 w.log: 5 requests
@@ -71,7 +71,7 @@ smaller = 4096
 fn jobs_of_a_file_write_to_a_block_device() {
     let folder = folder();
     fs::write(folder.path().join("jobs.toml"), JOBS).unwrap();
-    let output = run(folder.path(), &["lab", "run", "jobs.toml", "--out", "jobs", "--json"]);
+    let output = run(folder.path(), &["run", "jobs.toml", "--out", "jobs", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let results: Value = serde_json::from_slice(&output.stdout).unwrap();
     let outcome = &results["done"][0]["outcome"];
@@ -84,7 +84,7 @@ fn jobs_of_a_file_write_to_a_block_device() {
     fs::write(folder.path().join("alone.toml"), alone).unwrap();
     let said =
         "alone.toml: line 4, column 1: buffer: a drive with zones cannot be written in place";
-    check_failure(folder.path(), &["lab", "run", "alone.toml"], (2, said));
+    check_failure(folder.path(), &["run", "alone.toml"], (2, said));
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_replay_that_cannot_be_meant_or_done_says_why() {
     fs::write(here.join("w.log"), TRACE).unwrap();
     fs::write(here.join("w.lis"), "1 1 0 0\n1\n").unwrap();
     let check = |words: &[&str], failure| {
-        check_failure(here, &[&["lab", "trace"], words].concat(), failure);
+        check_failure(here, &[&["trace"], words].concat(), failure);
     };
     let lru = ["--policy", "lru", "--capacity", "10"];
     let with = |words: &[&'static str]| [words, &lru].concat();
@@ -138,7 +138,7 @@ hold-zone-during-fetch = [true, false]
 fn experiments_are_run_and_written_down() {
     let folder = folder();
     fs::write(folder.path().join("held.toml"), EXPERIMENTS).unwrap();
-    let output = run(folder.path(), &["lab", "run", "held.toml", "--out", "held", "--json"]);
+    let output = run(folder.path(), &["run", "held.toml", "--out", "held", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let results: Value = serde_json::from_slice(&output.stdout).unwrap();
     let took = |at: usize| results["done"][at]["outcome"]["took_ns"].as_u64().unwrap();
@@ -148,7 +148,7 @@ fn experiments_are_run_and_written_down() {
     for file in ["results.csv", "results.json", "throughput.svg", "report.html"] {
         assert!(folder.path().join("held").join(file).exists(), "{file}");
     }
-    let again = run(folder.path(), &["lab", "run", "held.toml", "--out", "held", "--json"]);
+    let again = run(folder.path(), &["run", "held.toml", "--out", "held", "--json"]);
     assert_eq!(again.stdout, output.stdout);
 }
 
@@ -171,7 +171,7 @@ fn a_trace_beside_the_file_is_a_workload_and_one_that_breaks_off_fails_the_run()
     fs::create_dir(here.join("files")).unwrap();
     fs::write(here.join("files/w.text-size"), TRACE).unwrap();
     fs::write(here.join("files/w.toml"), OF_A_TRACE).unwrap();
-    let output = run(here, &["lab", "run", "files/w.toml", "--json"]);
+    let output = run(here, &["run", "files/w.toml", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let results: Value = serde_json::from_slice(&output.stdout).unwrap();
     let outcome = &results["done"][0]["outcome"];
@@ -180,18 +180,18 @@ fn a_trace_beside_the_file_is_a_workload_and_one_that_breaks_off_fails_the_run()
     assert!((4.0..4.2).contains(&(outcome["took_ns"].as_f64().unwrap() / 1e9)), "{outcome}");
     fs::write(here.join("files/w.text-size"), "1 a 100\n2 b\n3 c x\n").unwrap();
     let said = "files/w.text-size, line 3, column 5: a size in bytes was expected instead of \"x\"";
-    check_failure(here, &["lab", "run", "files/w.toml", "--out", "out"], (2, said));
+    check_failure(here, &["run", "files/w.toml", "--out", "out"], (2, said));
     assert!(!here.join("out/report.html").exists());
     fs::remove_file(here.join("files/w.text-size")).unwrap();
     let said = "files/w.text-size: cannot be read: No such file";
-    check_failure(here, &["lab", "run", "files/w.toml"], (2, said));
+    check_failure(here, &["run", "files/w.toml"], (2, said));
 }
 
 #[test]
 fn advice_is_sentences_tables_and_a_report() {
     let folder = folder();
     fs::write(folder.path().join("w.text-size"), TRACE).unwrap();
-    let words = ["lab", "advise", "--trace", "w.text-size", "--capacity", "17GiB"];
+    let words = ["advise", "--trace", "w.text-size", "--capacity", "17GiB"];
     let output = run(folder.path(), &[&words[..], &["--html", "advice"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8(output.stdout).unwrap();
@@ -213,7 +213,7 @@ fn advice_that_cannot_be_meant_or_given_says_why() {
     fs::write(here.join("w.log"), TRACE).unwrap();
     fs::write(here.join("w.text-size"), "1 a 100\n2 b x\n").unwrap();
     let check = |words: &[&str], failure| {
-        check_failure(here, &[&["lab", "advise", "--trace"], words].concat(), failure);
+        check_failure(here, &[&["advise", "--trace"], words].concat(), failure);
     };
     check(&["w.log"], (2, "the name of w.log does not say its format: write --format"));
     check(&["no.lis"], (2, "no.lis: cannot be read: No such file"));
@@ -229,12 +229,12 @@ fn experiments_that_cannot_be_meant_say_why() {
     let here = folder.path();
     fs::write(here.join("held.toml"), EXPERIMENTS.replace("ratio", "ration")).unwrap();
     let said = "held.toml: line 8, column 1: unknown field `ration`";
-    check_failure(here, &["lab", "run", "held.toml", "--out", "held"], (2, said));
+    check_failure(here, &["run", "held.toml", "--out", "held"], (2, said));
     assert!(!here.join("held").exists());
-    check_failure(here, &["lab", "run", "nowhere.toml"], (2, "nowhere.toml: No such file"));
-    check_failure(here, &["lab", "paper", "007"], (2, "invalid value '007' for '<NUMBER>'"));
+    check_failure(here, &["run", "nowhere.toml"], (2, "nowhere.toml: No such file"));
+    check_failure(here, &["paper", "007"], (2, "invalid value '007' for '<NUMBER>'"));
     let check = |words: &[&str], said| {
-        check_failure(here, &[&["lab", "paper"], words].concat(), (2, said));
+        check_failure(here, &[&["paper"], words].concat(), (2, said));
     };
     let has = "paper 000 has tables 5 to 16 and figures 3, 4, 5, 6, 7, 72, 73, 74, 75, 76, 77, 78, 79 here";
     check(&["000", "--table", "4"], has);
@@ -246,11 +246,11 @@ fn experiments_that_cannot_be_meant_say_why() {
     check(&["000", "--figure", "7", "--plots", "held.toml/figures"], no_folder);
     let none = "--plots: the figures of paper 002 are tables here; leave it out";
     check(&["002", "--plots", "figures"], none);
-    check(&["all", "--plots", "figures"], "--plots is for one paper: write zonal lab paper 000");
+    check(&["all", "--plots", "figures"], "--plots is for one paper: write zonal-lab paper 000");
     check(&["001", "--figure", "9"], "paper 001 has tables 3 to 5 and figures 3 to 8 here");
     check(&["002", "--table", "3"], "paper 002 has tables 1 to 2 and figures 2, 7, 8, 9, 10 here");
     check(&["004", "--ours"], "--ours: paper 004 has none here; leave it out");
-    check(&["001", "--html", "p.html"], "--html is for the scoreboard: write zonal lab paper all");
+    check(&["001", "--html", "p.html"], "--html is for the scoreboard: write zonal-lab paper all");
     check(
         &["001", "--table", "5", "--page", "p.md"],
         "a row of the scoreboard is of all tables and figures: leave --table and --figure out",
@@ -263,7 +263,7 @@ fn a_made_workload_is_a_trace_that_is_read_again() {
     let folder = folder();
     let here = folder.path();
     let make = |words: &[&str]| {
-        let output = run(here, &[&["lab", "make"], words].concat());
+        let output = run(here, &[&["make"], words].concat());
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     };
     make(&["ycsb-scrambled", "--keys", "100", "--requests", "5000", "--out", "y.u32le"]);
@@ -276,7 +276,7 @@ fn a_made_workload_is_a_trace_that_is_read_again() {
     let tree = ["uniform", "--btree", "--keys", "100000", "--requests", "5000"];
     make(&[&tree[..], &["--memory", "1MiB", "--chunk", "256KiB", "--out", "t.u32le"]].concat());
     for trace in ["y.u32le", "c.oracleGeneral.bin", "t.u32le"] {
-        let words = ["lab", "trace", trace, "--policy", "lru", "--capacity", "10000", "--json"];
+        let words = ["trace", trace, "--policy", "lru", "--capacity", "10000", "--json"];
         let output = run(here, &words);
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         let missed = report["rows"][0]["miss_ratio"].as_f64().unwrap();
@@ -284,7 +284,7 @@ fn a_made_workload_is_a_trace_that_is_read_again() {
         assert!((0.001..0.45).contains(&missed), "{trace}: {missed}");
     }
     let check = |words: &[&str], failure| {
-        check_failure(here, &[&["lab", "make"], words].concat(), failure);
+        check_failure(here, &[&["make"], words].concat(), failure);
     };
     fs::write(here.join("pop.json"), "{\"popularityBuckets\": [10],\n\"popularityWeights\": [-1]}")
         .unwrap();

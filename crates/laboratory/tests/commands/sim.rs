@@ -1,4 +1,4 @@
-//! `zonal sim`: a seed is all that it takes to see a history again.
+//! `zonal-lab sim`: a seed is all that it takes to see a history again.
 
 use crate::harness::{check_failure, folder, run};
 

@@ -8,7 +8,7 @@ use zonal_hostdev::OpenError;
 
 /// Whether it is worth to be tried again as it is. Whoever starts Zonal anew when it ends has nothing else to go by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// Flags, configuration, or what they name (a device, a file, a folder, an address) cannot be used as it is: somebody
     /// must change it. What was there is as it was.
     Request(String),
@@ -17,17 +17,21 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    pub(crate) fn request(why: impl fmt::Display) -> Self {
+    /// Somebody must change what was asked for.
+    #[must_use]
+    pub fn request(why: impl fmt::Display) -> Self {
         Self::Request(why.to_string())
     }
 
-    pub(crate) fn work(why: impl fmt::Display) -> Self {
+    /// It may go well another time.
+    #[must_use]
+    pub fn work(why: impl fmt::Display) -> Self {
         Self::Work(why.to_string())
     }
 
-    /// Says why in one line, on standard error.
-    pub(crate) fn report(&self) -> ExitCode {
-        eprintln!("zonal: {self}");
+    /// What tells the two apart to whoever started the program.
+    #[must_use]
+    pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Work(_) => ExitCode::from(1),
             Self::Request(_) => ExitCode::from(2),

@@ -1,4 +1,4 @@
-//! `zonal sim`: histories of the cache or of a block device in virtual time, with crashes and faults; a seed finds each again.
+//! `zonal-lab sim`: histories of the cache or of a block device in virtual time, with crashes and faults; a seed finds each again.
 
 mod kind;
 mod summary;
@@ -11,12 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use zonal_cli::{Failure, print};
 use zonal_policy::Spec;
 use zonal_sim::{History, Options, Violation, block};
 
-use super::bench::on_device;
-use super::print;
-use crate::failure::Failure;
+use super::on_device;
 use kind::Kind;
 use summary::Summary;
 use wrong::Found;
@@ -24,7 +23,7 @@ use wrong::Found;
 /// Run the engine in virtual time, with crashes and faults
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Examples: zonal sim --seed 42 --trace, zonal sim --seeds 1..100000 --minutes 5 --json, zonal sim --block --seeds 1..5000
+Examples: zonal-lab sim --seed 42 --trace, zonal-lab sim --seeds 1..100000 --minutes 5 --json, zonal-lab sim --block --seeds 1..5000
 
 A violation ends it with exit code 1: the seed, the commit, and the smallest history that goes wrong in the same way.")]
 pub(crate) struct Args {

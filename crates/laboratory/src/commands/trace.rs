@@ -1,12 +1,10 @@
-//! `zonal lab trace`: how often policies miss on a trace, and what they write.
+//! `zonal-lab trace`: how often policies miss on a trace, and what they write.
 
 use std::path::PathBuf;
 
+use zonal_cli::{Failure, print};
 use zonal_lab::bench::Progress;
 use zonal_lab::trace::{Capacity, Comparison, Format, Trace};
-
-use super::super::print;
-use crate::failure::Failure;
 
 /// Replay a trace on cache policies: misses, and bytes written to flash
 #[derive(Debug, clap::Args)]
@@ -20,9 +18,9 @@ Policies on zones: flow, zone-fifo, zone-lru, epoch, chunk-lru, region-fifo, reg
 with settings as in zdrop?vop=50%. Each object by itself: lru, fifo, clock, sieve, s3-fifo, arc, and belady, which knows the
 future; they know nothing of flash: what they write is one write for each miss.
 
-Examples: zonal lab trace w.oracleGeneral.bin.zst --policy lru,sieve,s3-fifo --capacity 4897,9794
-          zonal lab trace requests.log --format text-size --policy flow,belady --capacity 1GiB,8GiB --plot w.svg
-          zonal lab trace P3.lis.zst --policy arc --capacity 76254 --json")]
+Examples: zonal-lab trace w.oracleGeneral.bin.zst --policy lru,sieve,s3-fifo --capacity 4897,9794
+          zonal-lab trace requests.log --format text-size --policy flow,belady --capacity 1GiB,8GiB --plot w.svg
+          zonal-lab trace P3.lis.zst --policy arc --capacity 76254 --json")]
 pub(crate) struct Args {
     /// The trace
     #[arg(value_name = "FILE")]
@@ -58,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let report = comparison.run(&Progress::on_terminal()).map_err(Failure::request)?;
     if let Some(path) = &args.plot {
         report.write_plot(path).map_err(Failure::work)?;
-        eprintln!("zonal: the plot is {}", path.display());
+        eprintln!("zonal-lab: the plot is {}", path.display());
     }
     if args.json { print::json(&report) } else { print::text(&report.to_string()) }
 }

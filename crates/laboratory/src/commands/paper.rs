@@ -1,15 +1,14 @@
-//! `zonal lab paper`: a paper's experiments at full drive size in virtual time.
+//! `zonal-lab paper`: a paper's experiments at full drive size in virtual time.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use zonal_cli::{COMMIT, Failure, print};
 use zonal_lab::bench::Progress;
 use zonal_lab::experiment::Campaign;
 use zonal_lab::paper::{Choice, Paper, Report, Scoreboard};
 
-use super::super::print;
 use super::at_once;
-use crate::failure::Failure;
 
 /// Run a paper's experiments again, at full drive size in virtual time: published | here | deviation
 #[derive(Debug, clap::Args)]
@@ -30,14 +29,14 @@ says how the runs are made, docs/results/papers.md what came out.
 
 Every run takes one core and up to 3 GiB. With --keep a run that was done before, by the same program, is not run again.
 
-Examples: zonal lab paper 000 --table 5
-          zonal lab paper 000 --figure 5,6,7 --plots figures
-          zonal lab paper 001 --figure 6,7
-          zonal lab paper 002 --table 1,2 --keep lab-papers
-          zonal lab paper 004 --figure 6,7
-          zonal lab paper 000 --keep lab-papers --ours
-          zonal lab paper 000 --table 5,6 --json
-          zonal lab paper all --keep lab-papers --page docs/results/papers.md")]
+Examples: zonal-lab paper 000 --table 5
+          zonal-lab paper 000 --figure 5,6,7 --plots figures
+          zonal-lab paper 001 --figure 6,7
+          zonal-lab paper 002 --table 1,2 --keep lab-papers
+          zonal-lab paper 004 --figure 6,7
+          zonal-lab paper 000 --keep lab-papers --ours
+          zonal-lab paper 000 --table 5,6 --json
+          zonal-lab paper all --keep lab-papers --page docs/results/papers.md")]
 pub(crate) struct Args {
     /// The paper's number, or all
     #[arg(value_name = "NUMBER")]
@@ -92,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let choice = Choice { tables: args.tables.clone(), figures: args.figures.clone() };
     match args.papers {
         Papers::One(_) if args.html.is_some() => {
-            Err(Failure::request("--html is for the scoreboard: write zonal lab paper all"))
+            Err(Failure::request("--html is for the scoreboard: write zonal-lab paper all"))
         }
         Papers::One(_) if args.page.is_some() && choice != Choice::default() => {
             Err(Failure::request(
@@ -116,7 +115,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             print::text(&(report.to_string() + &drawn.collect::<String>()))
         }
         Papers::All if args.plots.is_some() => {
-            Err(Failure::request("--plots is for one paper: write zonal lab paper 000"))
+            Err(Failure::request("--plots is for one paper: write zonal-lab paper 000"))
         }
         Papers::All if choice != Choice::default() || args.ours => Err(Failure::request(
             "the scoreboard is of all tables and figures: leave --table, --figure and --ours out",
@@ -165,7 +164,7 @@ fn report(paper: Paper, choice: &Choice, args: &Args) -> Result<Report, Failure>
         experiments: Vec::new(),
         at_once: at_once(args.jobs),
         kept: args.keep.clone(),
-        commit: crate::COMMIT.into(),
+        commit: COMMIT.into(),
     };
     let progress = Progress::on_terminal();
     paper.run((choice, args.ours), &campaign, &progress).map_err(Failure::work)

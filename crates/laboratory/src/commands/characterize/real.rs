@@ -3,14 +3,12 @@
 use std::time::Duration;
 
 use zonal_base::{Nanos, Ticket, ZoneId};
+use zonal_cli::{Failure, agree_to_loss};
 use zonal_device::{Action, Answer, Command, Completion, Geometry, ZoneState, ZonedDevice};
 use zonal_hostdev::{DeviceSpec, Drive, HostDevice, Place, ShardOptions};
 use zonal_lab::characterize::{
     CountsPrograms, Progress, READS_MAX, RealTime, Report, Settings, conventional, memory, zoned,
 };
-
-use crate::commands::device::agree_to_loss;
-use crate::failure::Failure;
 
 /// What stands above the figures.
 const NOTE: &str = "real time: io_uring, the wake-up of a sleeping thread and everything else that this machine \

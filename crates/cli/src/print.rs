@@ -8,7 +8,8 @@ use zonal_base::Bytes;
 use crate::failure::Failure;
 
 /// A size with two or three digits that matter.
-pub(crate) fn human(size: Bytes) -> String {
+#[must_use]
+pub fn human(size: Bytes) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = size.0 as f64;
     let mut unit = 0;
@@ -23,7 +24,10 @@ pub(crate) fn human(size: Bytes) -> String {
 }
 
 /// Prints to standard output. A reader that has seen enough (`| head`) is no failure.
-pub(crate) fn text(text: &str) -> Result<(), Failure> {
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn text(text: &str) -> Result<(), Failure> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::work(format!("cannot write to standard output: {error}")))
@@ -33,7 +37,10 @@ pub(crate) fn text(text: &str) -> Result<(), Failure> {
 }
 
 /// Prints one JSON document.
-pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(value).map_err(Failure::work)?;
     text(&(json + "\n"))
 }

@@ -3,9 +3,8 @@
 use std::fmt::Display;
 
 use serde::Serialize;
+use zonal_cli::COMMIT;
 use zonal_sim::{SHRINK_RUNS_MAX, Shrink, Shrunk, Violation};
-
-use crate::COMMIT;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
@@ -59,7 +58,7 @@ impl Found {
         let Small { step_count, runs, history, .. } = shrunk;
         format!(
             "seed {seed} of commit {commit} at {at_us} us: {kind}: {what}\n\
-             see it again with `zonal sim {switch}--seed {seed} --trace`\n\n\
+             see it again with `zonal-lab sim {switch}--seed {seed} --trace`\n\n\
              {step_count} steps are enough ({runs} histories tried); at {} us: {}\n{}",
             shrunk.at_us,
             shrunk.what,
@@ -85,7 +84,10 @@ mod tests {
         let text = found.to_text("--block ");
         let first = format!("seed 7 of commit {COMMIT} at 2000 us: stuck: it waits\n");
         assert!(text.starts_with(&first), "{text}");
-        assert!(text.contains("see it again with `zonal sim --block --seed 7 --trace`"), "{text}");
+        assert!(
+            text.contains("see it again with `zonal-lab sim --block --seed 7 --trace`"),
+            "{text}"
+        );
         assert!(text.contains(&format!("{steps} steps are enough (12 histories tried)")));
         assert!(found.shrunk.history.len() > steps, "every step has its line");
     }

@@ -1,0 +1,114 @@
+//! What a device holds, in words: for people, and for programs.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use zonal_base::Bytes;
+use zonal_host::Holds;
+use zonal_zonelog::{Ending, Identity, ZoneContent};
+
+use crate::failure::Failure;
+use crate::print;
+use crate::survey::Survey;
+
+/// What a device holds.
+#[derive(Debug)]
+pub struct Contents {
+    /// `nothing`, `nothing-seen` (too large to be read whole), `log`, `other-version` or `foreign`.
+    pub holds: &'static str,
+    /// The same, for people.
+    pub about: String,
+    /// What there is of a log.
+    pub log: Option<LogContents>,
+}
+
+impl Contents {
+    /// Reads all of a log; of anything else what tells what it is.
+    ///
+    /// # Errors
+    /// The device cannot be read.
+    pub fn of(survey: &Survey) -> Result<Self, Failure> {
+        let (holds, about) = match survey.holds() {
+            Holds::Nothing => ("nothing", "nothing: it is formatted when it is used".to_owned()),
+            Holds::NothingSeen => {
+                ("nothing-seen", "nothing where we looked: it is formatted when it is used".into())
+            }
+            Holds::Foreign(what) => ("foreign", format!("something that is not Zonal's: {what}")),
+            Holds::OtherVersion(version) => {
+                ("other-version", format!("a log of format version {version}"))
+            }
+            Holds::Log(formatted) => {
+                let log = LogContents::of(survey, formatted.identity)?;
+                return Ok(Self { holds: "log", about: log.about(), log: Some(log) });
+            }
+        };
+        Ok(Self { holds, about, log: None })
+    }
+}
+
+/// What is known of a log of ours.
+#[derive(Debug, Serialize)]
+pub struct LogContents {
+    /// 32 hexadecimal digits, chosen when the device was formatted.
+    pub id: String,
+    /// Threads that share the device.
+    pub shards: u16,
+    /// How many are in each [state](state_name).
+    pub zones: BTreeMap<&'static str, u32>,
+    /// Records in all zones.
+    pub records: u64,
+    /// Their bytes.
+    pub record_bytes: u64,
+}
+
+impl LogContents {
+    fn of(survey: &Survey, identity: Identity) -> Result<Self, Failure> {
+        let mut log = Self {
+            id: identity.log.iter().map(|byte| format!("{byte:02x}")).collect(),
+            shards: identity.shard_count,
+            zones: BTreeMap::new(),
+            records: 0,
+            record_bytes: 0,
+        };
+        survey.zones(|zone| {
+            let (records, bytes) = totals(&zone.content);
+            *log.zones.entry(state_name(&zone.content)).or_default() += 1;
+            log.records += records;
+            log.record_bytes += bytes;
+        })?;
+        Ok(log)
+    }
+
+    fn about(&self) -> String {
+        let Self { id, shards, records, record_bytes, .. } = self;
+        let plural = if *shards == 1 { "" } else { "s" };
+        let bytes = print::human(Bytes(*record_bytes));
+        format!("log {id} of {shards} shard{plural}: {records} records, {bytes}")
+    }
+}
+
+/// The state of a zone, in one word.
+#[must_use]
+pub const fn state_name(content: &ZoneContent) -> &'static str {
+    match content {
+        ZoneContent::Blank => "blank",
+        ZoneContent::Empty(_) => "empty",
+        ZoneContent::Records { ending: Ending::Open(_), .. } => "open",
+        ZoneContent::Records { ending: Ending::Footer, .. } => "full",
+        ZoneContent::Records { ending: Ending::Unreadable(_), .. } => "unreadable",
+        ZoneContent::Torn => "torn",
+        ZoneContent::OtherVersion(_) => "other-version",
+        ZoneContent::Foreign => "foreign",
+    }
+}
+
+/// Records of a zone and their bytes.
+#[must_use]
+pub fn totals(content: &ZoneContent) -> (u64, u64) {
+    match content {
+        ZoneContent::Records { records, .. } => {
+            (records.len() as u64, records.iter().map(|record| u64::from(record.len)).sum())
+        }
+        _ => (0, 0),
+    }
+}

@@ -1,0 +1,52 @@
+//! The commands, one file each.
+
+mod advise;
+mod bench;
+mod characterize;
+mod make;
+mod paper;
+mod run;
+mod sim;
+mod trace;
+
+use clap::Subcommand;
+use zonal_cli::Failure;
+use zonal_policy::{Spec, SpecError};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Bench(Box<bench::Args>),
+    Characterize(Box<characterize::Args>),
+    Sim(sim::Args),
+    Run(run::Args),
+    Paper(paper::Args),
+    Advise(Box<advise::Args>),
+    Trace(trace::Args),
+    Make(make::Args),
+}
+
+impl Command {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        match self {
+            Self::Bench(args) => bench::run(*args),
+            Self::Characterize(args) => characterize::run(&args),
+            Self::Sim(args) => sim::run(&args),
+            Self::Run(args) => run::run(&args),
+            Self::Paper(args) => paper::run(&args),
+            Self::Advise(args) => advise::run(&args),
+            Self::Trace(args) => trace::run(&args),
+            Self::Make(args) => make::run(&args),
+        }
+    }
+}
+
+/// A policy that works on a device.
+fn on_device(text: &str) -> Result<Spec, SpecError> {
+    text.parse::<Spec>()?.on_device()
+}
+
+/// Runs at the same time: as asked for, or one for each core.
+fn at_once(jobs: Option<u32>) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    jobs.map_or_else(cores, |jobs| jobs as usize)
+}

@@ -1,0 +1,29 @@
+//! `zonal-lab`: measures drives and caches, replays traces, and runs the engines in virtual time.
+//!
+//! Uses: `lab` for experiments, `sim` for histories, `host` and `hostdev` for real devices, `cli` for what both programs share.
+//! Knows nothing of: clients, origins, configuration.
+//! Read in this order: `commands`, and below it a file for each command.
+
+mod commands;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::commands::Command;
+
+/// Values come and go by the thousand in a second, and the system's allocator gives their pages back each time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measure drives and caches, replay traces, run the engines in virtual time.
+#[derive(Debug, Parser)]
+#[command(name = "zonal-lab", version, max_term_width = 100, after_help = zonal_cli::EXIT_CODES)]
+struct Line {
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn main() -> ExitCode {
+    zonal_cli::run("zonal-lab", |line: Line| line.command.run())
+}
