@@ -75,6 +75,14 @@ INSIDES = [
 TRAVERSED = [
     ("version-is-a-path", get("/vers/$vers_pub_v", "versionId=..%2f..%2f..%2f..%2f..%2f..%2fobjects%2flake%2f$lake_secret_a")),
     ("version-is-a-short-path", get("/vers/$vers_pub_v", "versionId=..%2f..%2f$vers_secret_v")),
+    ("version-is-a-long-path", get("/vers/$vers_pub_v", "versionId=$path_of_short")),
+    ("version-is-an-encoded-path", get("/vers/$vers_pub_v", "versionId=..%252f..%252f$vers_secret_v")),
+    ("version-below", get("/vers/$vers_pub_v", "versionId=deep/$old_secret")),
+    ("delete-a-version-that-is-a-path", delete("/vers/$vers_pub_v", "versionId=$path_of_short")),
+    ("copy-a-version-that-is-a-path", put("/vers/$vers_pub_v", b"", ("x-amz-copy-source", "vers/$vers_pub_v?versionId=$path_of_short"))),
+    ("tags-of-a-version-that-is-a-path", get("/vers/$vers_pub_v", "tagging&versionId=$path_of_short")),
+    ("attributes-of-a-version-that-is-a-path", get("/vers/$vers_pub_v", "attributes&versionId=$path_of_short", ("x-amz-object-attributes", "ETag,ObjectSize"))),
+    ("delete-list-with-a-version-that-is-a-path", post("/vers", "delete=", b"<Delete><Object><Key>$vers_pub_v</Key><VersionId>$path_of_short</VersionId></Object></Delete>")),
     ("version-of-another-object", get("/vers/$vers_pub_v", "versionId=$old_secret")),
     ("version-with-a-nul", get("/vers/$vers_pub_v", "versionId=$old_pub%00$old_secret")),
     ("upload-is-a-path", put("/lake/$lake_pub_a", NEW, query="partNumber=1&uploadId=..%2f..%2f..%2f..%2fsecret")),
@@ -215,5 +223,5 @@ ATTACKS = [
     *rows("administration", "not-secret", [(f"past-the-rules-{trick}", request) for trick, request in OTHERS]),
 ]  # fmt: skip
 for attack in ATTACKS:
-    if attack.trick in ("minio-export-iam", "minio-import-iam", "versitygw-list-users", "get-dots", "get-empty-segment"):
+    if attack.trick in ("minio-export-iam", "minio-import-iam", "versitygw-list-users", "get-dots", "get-empty-segment", "version-is-a-long-path", "delete-list-with-a-version-that-is-a-path"):
         attack.is_core = True

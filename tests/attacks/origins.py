@@ -86,6 +86,8 @@ class Versitygw(Origin):
         objects, metadata, versions, users = self.paths()
         for path in self.paths():
             path.mkdir(exist_ok=True)
+        # A short name: see world.py.
+        (self.folder / "o").symlink_to("objects")
         command = [self.program, "--quiet", "--keep-alive", "--port", self.address.host, "--iam-dir", users]
         return command + ["posix", "--sidecar", metadata, "--versioning-dir", versions, objects]
 

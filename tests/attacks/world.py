@@ -132,6 +132,10 @@ class World:
         big.body = (big.body * (BIG_BYTES // len(big.body) + 1))[:BIG_BYTES]
         for folder in ("pub", "secret"):
             self._planned(VERSIONED, folder, "v")
+        # versitygw takes a path of the length of its ids for one: from the folder of its versions to this object.
+        body = f"body-short-{(marker := os.urandom(12).hex())}\n".encode() * 5
+        self.fixtures.append(Fixture(VERSIONED, "z", body, marker, word()))
+        self.names["path_of_short"] = f"../../../../../../o/{VERSIONED}/z"
         for folder in ("pub", "secret"):
             # Of the same length as a name that exists, so that answers can be compared.
             self.names[f"no_{folder}"] = f"{folder}/a-{word()}"

@@ -16,7 +16,9 @@ use zonal_host::{ObjectName, PrefixRules};
 use crate::api::{ApiOperation, Judged, Need as Needed};
 use crate::asked::Asked;
 use crate::error::S3Error;
+use crate::ids;
 use crate::target::Target;
+use crate::xml::ToDelete;
 
 /// What may be done to the objects under a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,9 @@ pub(crate) fn check(
     object: Option<&ObjectName>,
     judged: &Judged,
 ) -> Result<(), S3Error> {
+    if asked.query.get("versionId").is_some_and(|id| !is_plain_id(rules, id)) {
+        return Err(S3Error::access_denied());
+    }
     let mut needs = api.needs.iter().chain(&judged.needs);
     match needs.all(|need| has(rules, *need, (asked, object, judged))) {
         true => Ok(()),
@@ -65,14 +70,16 @@ pub(crate) fn check(
     }
 }
 
-/// Refuses a DeleteObjects that names what its key may not delete, each with whether it probes: whoever names a version, or what it expects to be
-/// there, learns whether it is.
+/// Refuses a DeleteObjects that names what its key may not delete. Whoever names a version, or what it expects to be there,
+/// learns whether it is.
 pub(crate) fn check_deletes<'a>(
     rules: &AccessRules,
-    mut names: impl Iterator<Item = (&'a ObjectName, bool)>,
+    mut names: impl Iterator<Item = (&'a ObjectName, &'a ToDelete)>,
 ) -> Result<(), S3Error> {
-    let may = |(name, probes): (&ObjectName, bool)| {
-        is_allowed(rules, name, Need::Write) && (!probes || is_allowed(rules, name, Need::Read))
+    let may = |(name, asked): (&ObjectName, &ToDelete)| {
+        is_allowed(rules, name, Need::Write)
+            && (!asked.probes() || is_allowed(rules, name, Need::Read))
+            && asked.version().is_none_or(|id| is_plain_id(rules, id))
     };
     if names.all(may) { Ok(()) } else { Err(S3Error::access_denied()) }
 }
@@ -92,7 +99,10 @@ fn has(
         Needed::WriteObject => object_is(Need::Write),
         // One that cannot be read goes nowhere.
         Needed::ReadSource => match &judged.source {
-            Some(source) => source.readings().all(|it| is_allowed(rules, &it, Need::Read)),
+            Some(source) => {
+                source.readings().all(|it| is_allowed(rules, &it, Need::Read))
+                    && source.version().is_none_or(|id| is_plain_id(rules, id))
+            }
             None => judged.bad_source.is_some(),
         },
         // Which of two prefixes an origin takes is not known, and two are refused.
@@ -122,6 +132,11 @@ fn is_allowed(rules: &AccessRules, object: &ObjectName, need: Need) -> bool {
     // An object takes the place of a folder, and of all in it, where a name can be only one of them.
     let may_replace = || rules.are_one() || everywhere(rules, &format!("{name}/"), need);
     rules.of(object).allows(need) && is_plain(rules, name) && (need == Need::Read || may_replace())
+}
+
+/// Whether no origin makes a path to another object of an id, or it does not matter.
+fn is_plain_id(rules: &AccessRules, id: &str) -> bool {
+    rules.are_one() || !ids::leads_elsewhere(id)
 }
 
 /// Whether every origin takes the name for what it is, or it does not matter.

@@ -31,6 +31,7 @@ use self::row::{Field, Kind, Level, Verb};
 use crate::bypass::{Bypass, BypassReason};
 use crate::copy_source::{BadCopySource, CopySource};
 use crate::error::S3Error;
+use crate::ids;
 use crate::target::Target;
 use crate::vendor_headers::VendorHeaders;
 
@@ -55,6 +56,14 @@ pub(crate) struct Judged {
     pub(crate) requester_pays: bool,
     /// Headers that the configuration has writes carry.
     passed: Vec<Box<str>>,
+    /// A name that is left out although it could mean something to somebody.
+    pub(crate) left_out: Option<Box<str>>,
+}
+
+impl Judged {
+    fn passes(&self, name: &str) -> bool {
+        self.passed.iter().any(|passed| **passed == *name)
+    }
 }
 
 /// Why a request is not carried out as its operation.
@@ -175,14 +184,20 @@ impl ApiOperation {
             }
             self.judge_header(name.as_str(), value.as_bytes(), vendors, &mut judged)?;
         }
-        self.must_be_said_once(headers)?;
+        self.must_be_said_once(headers, &judged)?;
         for (place, (name, value)) in query.iter().enumerate() {
             if let Some(header) = hoisted(name) {
                 if is_ignored_in_query(&header) {
                     continue;
                 }
-                let again = HeaderName::from_bytes(header.as_bytes()).ok();
-                let again = again.as_ref().and_then(|name| headers.get(name));
+                let Some(as_header) = name_of_hoisted(&header) else {
+                    self.judge_unknown_parameter(name, value, &mut judged)?;
+                    continue;
+                };
+                if HeaderValue::from_bytes(value.as_bytes()).is_err() {
+                    return Err(S3Error::bad_argument(name).into());
+                }
+                let again = headers.get(&as_header);
                 if again.is_some_and(|again| again.as_bytes() != value.as_bytes()) {
                     return Err(S3Error::said_twice(name).into());
                 }
@@ -190,8 +205,10 @@ impl ApiOperation {
             } else if is_of_signature(name) {
                 continue;
             } else if !self.may_carry(name) {
-                self.judge_unknown_parameter(name, value)?;
+                self.judge_unknown_parameter(name, value, &mut judged)?;
                 continue;
+            } else if ids::PARAMETERS.contains(&name) && ids::leads_out(value) {
+                return Err(S3Error::bad_argument(name).into());
             } else if self.cached == Cached::Answers {
                 judge_parameter(name, value, headers, &mut judged);
             }
@@ -256,7 +273,11 @@ impl ApiOperation {
         vendors: &VendorHeaders,
         judged: &mut Judged,
     ) -> Result<(), Unjudged> {
-        if is_metadata(name) || !is_vendors(name) {
+        if is_metadata(name) {
+            judged.left_out.get_or_insert_with(|| name.into());
+            return Ok(());
+        }
+        if !is_vendors(name) {
             return Ok(());
         }
         match self.is_read() {
@@ -266,6 +287,9 @@ impl ApiOperation {
             }
             true => {}
             false if vendors.is_passed(name) => judged.passed.push(name.into()),
+            false if VendorHeaders::can_pass(name) => {
+                return Err(Unjudged::Unknown(S3Error::unknown_header_to_pass(name)));
+            }
             false => return Err(Unjudged::Unknown(S3Error::unknown_header(name))),
         }
         Ok(())
@@ -273,23 +297,28 @@ impl ApiOperation {
 
     /// A parameter that the operation does not have. One without a value is the name of an operation that is not known;
     /// so is any with a write, for it would do something else than its client wants.
-    fn judge_unknown_parameter(&self, name: &str, value: &str) -> Result<(), Unjudged> {
+    fn judge_unknown_parameter(
+        &self,
+        name: &str,
+        value: &str,
+        judged: &mut Judged,
+    ) -> Result<(), Unjudged> {
         let selects = || table::TABLE.iter().any(|row| row.selectors.contains(&name));
         if !self.is_read() || value.is_empty() || is_vendors(name) || selects() {
-            Err(Unjudged::Unknown(S3Error::unknown_parameter(name)))
-        } else {
-            Ok(())
+            return Err(Unjudged::Unknown(S3Error::unknown_parameter(name)));
         }
+        judged.left_out.get_or_insert_with(|| name.into());
+        Ok(())
     }
 
     /// Of what decides, or could be read in two ways, there is one.
-    fn must_be_said_once(&self, headers: &HeaderMap) -> Result<(), S3Error> {
+    fn must_be_said_once(&self, headers: &HeaderMap, judged: &Judged) -> Result<(), S3Error> {
         if headers.keys_len() == headers.len() {
             return Ok(());
         }
         let is_list = |name: &str| LISTS.contains(&name) || is_metadata(name);
         let twice = headers.keys().map(HeaderName::as_str).find(|name| {
-            self.field(name).is_some()
+            (self.field(name).is_some() || judged.passes(name))
                 && !is_list(name)
                 && headers.get_all(*name).iter().count() > 1
         });
@@ -318,7 +347,7 @@ impl ApiOperation {
                 if is_ignored_in_query(&header) {
                     continue;
                 }
-                if let Ok(header) = HeaderName::from_bytes(header.as_bytes()) {
+                if let Some(header) = name_of_hoisted(&header) {
                     self.carry(&header, value.as_bytes(), judged, &mut rewritten);
                 }
             } else if self.may_carry(name) {
@@ -332,10 +361,9 @@ impl ApiOperation {
         if has_ambiguous_underscore(name.as_str()) {
             return;
         }
-        let is_passed = || judged.passed.iter().any(|passed| **passed == *name.as_str());
         let field = self.field(name.as_str()).map(|field| field.kind);
         let value = match (field, &judged.source) {
-            (None, _) if !is_passed() => return,
+            (None, _) if !judged.passes(name.as_str()) => return,
             (Some(Kind::Dropped), _) | (Some(Kind::CopySource), None) => return,
             (Some(Kind::CopySource), Some(source)) => Cow::Owned(source.to_header().into_bytes()),
             _ => Cow::Borrowed(value),
@@ -373,6 +401,12 @@ pub(crate) fn reads_know(name: &str) -> bool {
 /// Whether some operation knows a header.
 pub(crate) fn is_known(name: &str) -> bool {
     table::TABLE.iter().any(|row| row.field(name).is_some())
+}
+
+/// A parameter stands for a header that can be one, and is no other to anybody.
+fn name_of_hoisted(header: &str) -> Option<HeaderName> {
+    let name = HeaderName::from_bytes(header.as_bytes()).ok();
+    name.filter(|_| !has_ambiguous_underscore(header))
 }
 
 fn has_copy_source(query: &Query<'_>, headers: &HeaderMap) -> bool {

@@ -60,6 +60,12 @@ pub(crate) async fn carry_out(
         if let Some(name) = judged.bypass.as_ref().and_then(|bypass| bypass.header.as_deref()) {
             return Err(S3Error::unknown_header(name));
         }
+        if let Some(name) = &judged.left_out {
+            return Err(match request.headers.contains_key(&**name) {
+                true => S3Error::unknown_header(name),
+                false => S3Error::unknown_parameter(name),
+            });
+        }
         // Where all may be done there is nothing that a copy could be wrong about.
         let source = judged.source.as_deref().filter(|_| !terms.access.are_one());
         is_written_as_we_would(&request.headers, asked, source)?;

@@ -7,6 +7,7 @@ use zonal_host::ObjectName;
 use zonal_origin::Query;
 use zonal_origin::sigv4::{decode_path, encode_path, encode_query_value};
 
+use crate::ids;
 use crate::target::is_bucket_name;
 
 /// An object, or one version of it, that is copied.
@@ -51,7 +52,10 @@ impl CopySource {
         }
         let version = match query {
             None => None,
-            Some(query) => Some(version_of(query).ok_or(BadCopySource::Form)?),
+            Some(query) => {
+                let version = version_of(query).filter(|version| !ids::leads_out(version));
+                Some(version.ok_or(BadCopySource::Form)?)
+            }
         };
         Ok(Self { object: ObjectName::new(bucket, key), version })
     }
@@ -61,6 +65,10 @@ impl CopySource {
         let cut = self.object.key().split_once("?versionId=");
         let cut = cut.map(|(key, _)| ObjectName::new(self.object.bucket(), key));
         cut.into_iter().chain([self.object.clone()])
+    }
+
+    pub(crate) fn version(&self) -> Option<&str> {
+        self.version.as_deref()
     }
 
     /// The one form in which it is handed on.
@@ -137,6 +145,7 @@ mod tests {
             "lake/a?versionId=7&versionId=8",
             "lake/a?versionId=7&x=1",
             "lake/a?b?versionId=7",
+            "lake/a?versionId=../../b",
             "lake/%zz",
             "lake/%FF",
             "lake/a%00",

@@ -176,8 +176,21 @@ impl S3Error {
 
     /// 400: a header that may mean something to the origin, and is not known to go with this operation.
     pub(crate) fn unknown_header(name: &str) -> Self {
+        let message =
+            "Zonal does not know this header with this operation, so it is not handed on.";
+        Self::new(StatusCode::BAD_REQUEST, "InvalidArgument", message).with("ArgumentName", name)
+    }
+
+    /// 400: the same, and the configuration could change it.
+    pub(crate) fn unknown_header_to_pass(name: &str) -> Self {
         let message = "Zonal does not know this header with this operation, so it is not handed on. If the origin needs it, \
                        headers.passed can name it.";
+        Self { message: message.into(), ..Self::unknown_header(name) }
+    }
+
+    /// 400: what a parameter says can be no id, or no header.
+    pub(crate) fn bad_argument(name: &str) -> Self {
+        let message = "The value of this argument is not valid.";
         Self::new(StatusCode::BAD_REQUEST, "InvalidArgument", message).with("ArgumentName", name)
     }
 

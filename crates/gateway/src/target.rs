@@ -72,7 +72,9 @@ impl<'a> Target<'a> {
     }
 }
 
-pub(crate) fn is_bucket_name(name: &str) -> bool {
+/// Whether a bucket can be called so.
+#[must_use]
+pub fn is_bucket_name(name: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     name.len() <= BUCKET_BYTES_MAX
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())

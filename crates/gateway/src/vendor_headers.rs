@@ -28,6 +28,8 @@ pub enum BadVendorHeader {
     NotAVendors,
     /// Some servers take an underscore for a hyphen, so no such header is sent to any.
     HasUnderscore,
+    /// It is the beginning of names.
+    Prefix,
     /// It makes the origin change more than the request names.
     ReachesFurther,
 }
@@ -41,6 +43,7 @@ impl fmt::Display for BadVendorHeader {
                 "needs no entry: a header without a vendor's prefix, such as x-amz-, is dropped and nothing else"
             }
             Self::HasUnderscore => "needs no entry: a header with an underscore in its name is dropped",
+            Self::Prefix => "is the beginning of names: write whole names, each by itself",
             Self::ReachesFurther => {
                 "cannot be passed: with it an origin changes more than the request names, so no rule of a key would hold"
             }
@@ -50,9 +53,17 @@ impl fmt::Display for BadVendorHeader {
 
 impl Error for BadVendorHeader {}
 
-/// Prefixes of headers by which origins replicate among themselves, or delete what is below a name.
-const REACH_FURTHER: [&str; 5] =
-    ["rgwx-", "x-minio-force-", "x-minio-internal-", "x-minio-replication-", "x-minio-source-"];
+/// Prefixes of headers by which origins replicate among themselves, unpack archives, or delete what is below a name.
+const REACH_FURTHER: [&str; 8] = [
+    "rgwx-",
+    "x-amz-meta-minio-",
+    "x-amz-meta-snowball-",
+    "x-amz-meta-x-minio-",
+    "x-minio-force-",
+    "x-minio-internal-",
+    "x-minio-replication-",
+    "x-minio-source-",
+];
 
 impl VendorHeaders {
     /// Reads with this header are answered from the cache; the header is dropped.
@@ -69,12 +80,18 @@ impl VendorHeaders {
     /// # Errors
     /// It is no name of a header, one that needs no entry, or one with which an origin does more than a key may.
     pub fn with_passed(mut self, name: &str) -> Result<Self, BadVendorHeader> {
-        let name = checked(name, is_known)?;
-        if REACH_FURTHER.iter().any(|prefix| name.starts_with(prefix)) {
+        let of_name = name.trim().to_ascii_lowercase();
+        if REACH_FURTHER.iter().any(|prefix| of_name.starts_with(prefix)) {
             return Err(BadVendorHeader::ReachesFurther);
         }
+        let name = checked(name, is_known)?;
         self.passed = and(self.passed, name);
         Ok(self)
+    }
+
+    /// Whether writes could be told to carry it.
+    pub(crate) fn can_pass(name: &str) -> bool {
+        Self::default().with_passed(name).is_ok()
     }
 
     pub(crate) fn is_harmless(&self, name: &str) -> bool {
@@ -93,6 +110,7 @@ fn checked(name: &str, is_known: fn(&str) -> bool) -> Result<Box<str>, BadVendor
         name if is_known(name) => Err(BadVendorHeader::Known),
         name if !is_vendors(name) => Err(BadVendorHeader::NotAVendors),
         name if name.contains('_') => Err(BadVendorHeader::HasUnderscore),
+        name if name.ends_with(['-', '*']) => Err(BadVendorHeader::Prefix),
         name => Ok(name.into()),
     }
 }
@@ -119,6 +137,8 @@ mod tests {
             ("range", BadVendorHeader::Known),
             ("a b", BadVendorHeader::NotAHeader),
             ("x-amz-a_b", BadVendorHeader::HasUnderscore),
+            ("x-rgw-*", BadVendorHeader::Prefix),
+            ("x-rgw-", BadVendorHeader::Prefix),
             ("x-company", BadVendorHeader::NotAVendors),
             ("authorization", BadVendorHeader::NotAVendors),
             ("x_amz_acl", BadVendorHeader::NotAVendors),
@@ -133,7 +153,7 @@ mod tests {
             // Another operation has it, and looks at it.
             ("x-amz-copy-source", BadVendorHeader::Known),
             ("x-amz-grant-full-control", BadVendorHeader::Known),
-            ("x-amz-meta-snowball-auto-extract", BadVendorHeader::Known),
+            ("x-amz-meta-snowball-auto-extract", BadVendorHeader::ReachesFurther),
             ("x-minio-force-delete", BadVendorHeader::ReachesFurther),
             ("X-Minio-Source-Etag", BadVendorHeader::ReachesFurther),
             ("rgwx-uid", BadVendorHeader::ReachesFurther),

@@ -19,6 +19,8 @@ pub(crate) struct DeleteList {
     pub(crate) objects: Vec<ToDelete>,
     /// As its client wrote it.
     quiet: Option<String>,
+    /// It has something that a parser may pass over or join: comments, instructions, sections, attributes.
+    pub(crate) has_trimmings: bool,
 }
 
 /// One object that is to be deleted.
@@ -30,6 +32,12 @@ pub(crate) struct ToDelete {
 }
 
 impl ToDelete {
+    /// Which version of it.
+    pub(crate) fn version(&self) -> Option<&str> {
+        let mut others = self.others.iter();
+        others.find_map(|(name, text)| (*name == "VersionId").then_some(text.as_str()))
+    }
+
     /// Whether the answer tells what is there.
     pub(crate) fn probes(&self) -> bool {
         !self.others.is_empty()
@@ -51,12 +59,17 @@ impl DeleteList {
         let (mut list, mut path, mut leaf) = (Self::default(), Path::default(), None::<String>);
         loop {
             match reader.read_event().map_err(|_| BadDelete)? {
-                Event::Start(tag) => leaf = path.enter(tag.local_name().as_ref(), &mut list)?,
+                Event::Start(tag) => {
+                    // The namespace is the root's.
+                    list.has_trimmings |= path.at != At::Begin && tag.attributes().next().is_some();
+                    leaf = path.enter(tag.local_name().as_ref(), &mut list)?;
+                }
                 Event::End(_) => path.leave(leaf.take(), &mut list)?,
                 Event::Text(text) => {
                     append(&mut leaf, &text.xml10_content().map_err(|_| BadDelete)?)?;
                 }
                 Event::CData(text) => {
+                    list.has_trimmings = true;
                     append(&mut leaf, &text.xml10_content().map_err(|_| BadDelete)?)?;
                 }
                 Event::GeneralRef(reference) => append(&mut leaf, &resolve(&reference)?)?,
@@ -65,7 +78,7 @@ impl DeleteList {
                 Event::Eof if path.is_done() => break,
                 Event::Eof => return Err(BadDelete),
                 Event::Decl(declaration) => must_be_ours(&declaration)?,
-                Event::PI(_) | Event::Comment(_) | Event::Empty(_) => {}
+                Event::PI(_) | Event::Comment(_) | Event::Empty(_) => list.has_trimmings = true,
             }
         }
         if DELETE_KEYS_MAX < list.objects.len() { Err(BadDelete) } else { Ok(list) }

@@ -162,18 +162,55 @@ fn what_they_do_not_allow_is_refused() {
 
 #[test]
 fn each_object_that_is_deleted_must_be_writable() {
-    let names =
-        |keys: &[&str]| -> Vec<_> { keys.iter().map(|key| ObjectName::new("lake", key)).collect() };
-    let rules = limited();
-    let check = |keys: &[&str], probes| {
-        check_deletes(&rules, names(keys).iter().map(|name| (name, probes))).is_ok()
+    let check_with = |rules: &AccessRules, keys: &[&str], others: &str| {
+        let object = |key| format!("<Object><Key>{key}</Key>{others}</Object>");
+        let document: String = keys.iter().map(object).collect();
+        let document = format!("<Delete>{document}</Delete>");
+        let list = crate::xml::DeleteList::parse(document.as_bytes()).unwrap();
+        let name = |object: &ToDelete| ObjectName::new("lake", &object.key);
+        let names: Vec<_> = list.objects.iter().map(name).collect();
+        check_deletes(rules, names.iter().zip(&list.objects)).is_ok()
     };
-    assert!(check(&["in/a", "own/b"], false));
+    let check = |keys: &[&str], others| check_with(&limited(), keys, others);
+    assert!(check(&["in/a", "own/b"], ""));
     for keys in [&["in/a", "a"][..], &["private/a"], &["in/../private/a"]] {
-        assert!(!check(keys, false), "{keys:?}");
+        assert!(!check(keys, ""), "{keys:?}");
     }
     // Whoever names a version learns whether it is there.
-    assert!(check(&["own/b"], true) && !check(&["in/a"], true));
+    let version = "<VersionId>7</VersionId>";
+    assert!(check(&["own/b"], version) && !check(&["in/a"], version));
+    let elsewhere = "<VersionId>7/../../private/a</VersionId>";
+    assert!(!check(&["own/b"], elsewhere));
+    assert!(check_with(&AccessRules::all(Access::ReadWrite), &["own/b"], elsewhere));
+}
+
+/// An origin joined the id to the folder of versions: it led to other objects, and out of the bucket.
+#[test]
+fn an_id_is_no_way_to_another_object() {
+    for id in ["../private/a", "7/../../a", "..", "7%5C..%5Ca", "7%00"] {
+        for line in [
+            format!("GET /lake/own/a?versionId={id}"),
+            format!("HEAD /lake/own/a?versionId={id}"),
+            format!("GET /lake/own/a?attributes&versionId={id}"),
+            format!("PUT /lake/own/a?tagging&versionId={id}"),
+            format!("DELETE /lake/own/a?versionId={id}"),
+            format!("PUT /lake/own/a <- lake/own/b?versionId={id}"),
+            format!("GET /lake/own/a?uploadId={id}"),
+            format!("PUT /lake/own/a?partNumber={id}&uploadId=1"),
+        ] {
+            assert!(!is_let_through(&AccessRules::all(Access::ReadWrite), &line), "{line}");
+        }
+    }
+    for line in [
+        "GET /lake/own/a?versionId=b/7",
+        "GET /lake/own/a?versionId=..%252Fprivate",
+        "PUT /lake/own/a <- lake/own/b?versionId=c/7",
+    ] {
+        assert!(!is_let_through(&limited(), line), "{line}");
+        assert!(is_let_through(&AccessRules::all(Access::ReadWrite), line), "{line}");
+    }
+    let versions = ["GET /lake/own/a?versionId=null", "GET /lake/own/a?versionId=bZ.._-9"];
+    assert!(versions.iter().all(|line| is_let_through(&limited(), line)));
 }
 
 #[test]

@@ -19,7 +19,8 @@ With `endpoint.authorization = \"keys\"` Zonal lends its own identity at the ori
 parsed, judged and written anew; the origin gets what was judged and nothing else.
 
 - An operation that is not in the table is answered `501 NotImplemented`, after authentication. So is a parameter that an operation does
-  not have, when it has no value, or when the operation is no read: it may be the name of another operation.
+  not have, when it has no value or a vendor's prefix, or when the operation is no read: it may be the name of another operation.
+- An id of a version or an upload that could be a path out of its folder (`..`, a backslash, a control character) is answered `400 InvalidArgument`.
 - Headers and parameters of the operation are written anew. Values that decide nothing here are not looked at: the origin judges them.
 - A write with a header that has a vendor's prefix and is not the operation's is answered `400 InvalidArgument` with its name, after
   authentication. `headers.passed` can name headers that writes carry all the same.
@@ -35,7 +36,7 @@ parsed, judged and written anew; the origin gets what was judged and nothing els
 - `x-amz-trailer` announces a checksum, or nothing: to some origins another trailer is a header of the request.
 - A presigned URL may carry headers as parameters; they are handed on as headers, and judged as such. A checksum of the body is
   not among them: origins take no notice of `x-amz-checksum-*` and `x-amz-sdk-checksum-algorithm` in a query, and the SDK for
-  JavaScript names the checksum of nothing there.
+  JavaScript names the checksum of nothing there. A value that no header can have is answered 400, a name that none can have 501.
 
 ";
 

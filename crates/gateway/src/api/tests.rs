@@ -234,6 +234,10 @@ fn what_a_presigned_url_carries_is_a_header() {
         "",
         &[("x-amz-checksum-mode", "ENABLED")],
     );
+    // What can be no header, or is another to some, is not lost without a word.
+    refused("PUT", "/b/k?X-Amz-Meta-A=b%0Ac", &[], "InvalidArgument", "X-Amz-Meta-A");
+    refused("PUT", "/b/k?x-amz-meta-a%20b=c", &[], "NotImplemented", "x-amz-meta-a b");
+    refused("PUT", "/b/k?x-amz-copy_source=lake", &[], "NotImplemented", "x-amz-copy_source");
     let two = &[("x-amz-acl", "public-read")];
     refused("PUT", "/b/k?x-amz-acl=private", two, "InvalidRequest", "x-amz-acl");
     refused("PUT", "/b/k?x-amz-acl=private&X-Amz-Acl=private", &[], "InvalidRequest", "X-Amz-Acl");

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::RETRY_AFTER;
-use http::{HeaderMap, Response, StatusCode, response};
+use http::{HeaderMap, HeaderName, Response, StatusCode, response};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 
@@ -36,6 +36,14 @@ pub(crate) async fn read(response: Response<Incoming>) -> (response::Parts, Opti
     let (parts, body) = response.into_parts();
     let document = Limited::new(body, ERROR_DOCUMENT_BYTES).collect().await;
     (parts, document.ok().map(|document| document.to_bytes()))
+}
+
+/// Our signature of a header is not the one that the origin expects: it takes other white space for spaces.
+pub(super) fn unsignable(header: &HeaderName) -> OriginError {
+    let cause = "the origin signs white space in a header in another way: write single spaces";
+    let details = vec![("ArgumentName", header.to_string())];
+    let (code, cause) = ("InvalidArgument", cause.to_owned());
+    OriginError::BadUpload { status: 400, code, cause, details }
 }
 
 /// What an answer that is no success means.

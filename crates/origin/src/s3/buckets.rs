@@ -67,7 +67,8 @@ impl S3Origin {
     /// # Errors
     /// As [`must_be_a_bucket`](Self::must_be_a_bucket).
     pub(super) async fn must_be_no_api(&self, bucket: &str, key: &str) -> Result<(), OriginError> {
-        if NAMES_OF_APIS.contains(&bucket) && self.is_in_doubt(bucket, key) {
+        let is_name_of_api = NAMES_OF_APIS.iter().any(|name| name.eq_ignore_ascii_case(bucket));
+        if is_name_of_api && self.is_in_doubt(bucket, key) {
             self.must_be_a_bucket(bucket).await?;
         }
         Ok(())

@@ -7,7 +7,7 @@ use http::header::{
     CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE,
     TRANSFER_ENCODING,
 };
-use http::{Method, Response, StatusCode, request, response};
+use http::{HeaderValue, Method, Response, StatusCode, request, response};
 use http_body::Body;
 
 use super::get::{parse_content_range, text};
@@ -29,8 +29,21 @@ pub(super) struct Asked {
     pub(super) method: Method,
     /// It can be answered 304.
     pub(super) has_conditions: bool,
+    /// A header with white space that is not a space: servers disagree on how it is signed.
+    pub(super) spaced: Option<HeaderName>,
     range: Option<String>,
     is_of_part: bool,
+}
+
+/// Version 4 has runs of spaces count as one. Some servers, MinIO among them, take tabs and the white space of Unicode for spaces.
+fn spaced(headers: &HeaderMap) -> Option<HeaderName> {
+    let is_other = |c: char| c.is_whitespace() && c != ' ';
+    let is_spaced = |value: &HeaderValue| {
+        // Most values are plain.
+        let is_plain = value.as_bytes().iter().all(|byte| (b' '..0x7F).contains(byte));
+        !is_plain && String::from_utf8_lossy(value.as_bytes()).contains(is_other)
+    };
+    headers.iter().find(|(_, value)| is_spaced(value)).map(|(name, _)| name.clone())
 }
 
 impl Asked {
@@ -44,6 +57,7 @@ impl Asked {
             has_conditions: conditions.iter().any(|name| headers.contains_key(name)),
             range: text(headers, RANGE).filter(|_| is_read),
             is_of_part: is_read && query.has("partNumber"),
+            spaced: spaced(headers),
             method,
         }
     }

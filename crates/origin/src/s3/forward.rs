@@ -84,7 +84,7 @@ impl S3Origin {
         let answer = self.send(parts, body).await?;
         let is_modified = answer.status() != StatusCode::NOT_MODIFIED || !asked.has_conditions;
         if !answer.status().is_success() && is_modified {
-            return self.refused(&asked.method, answer).await;
+            return self.refused(&asked, answer).await;
         }
         asked.check(&answer)?;
         if is_in_doubt && is_read && !answer.headers().contains_key(ETAG) {
@@ -101,7 +101,7 @@ impl S3Origin {
     /// Reads an answer that says no, and hands it on if it says so to the client.
     async fn refused(
         &self,
-        method: &Method,
+        asked: &Asked,
         answer: Response<Incoming>,
     ) -> Result<Response<BoxBody>, OriginError> {
         let after = self.limits.stall;
@@ -112,13 +112,19 @@ impl S3Origin {
         let document = document.ok_or_else(too_long)?;
         self.stats.received_bytes.add(document.len() as u64);
         let meaning = answer::meaning(&parts, &document);
+        if let (OriginError::NotSignedIn(refusal), Some(name)) = (&meaning, &asked.spaced)
+            && refusal.code == "SignatureDoesNotMatch"
+        {
+            // Another request with our keys would be let in.
+            return Err(answer::unsignable(name));
+        }
         if let OriginError::NotSignedIn(_)
         | OriginError::Elsewhere { .. }
         | OriginError::Lied { .. } = meaning
         {
             return Err(meaning);
         }
-        self.check_speaker(method, &meaning).await?;
+        self.check_speaker(&asked.method, &meaning).await?;
         self.stats.count_error(&meaning);
         hop_by_hop::remove(&mut parts.headers);
         if let Some(refusal) = meaning.refusal().filter(|refusal| !refusal.code.is_empty()) {

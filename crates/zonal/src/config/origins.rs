@@ -1,5 +1,6 @@
 //! The object stores: each by itself, and that together they make sense.
 
+use zonal_gateway::is_bucket_name;
 use zonal_origin::Authorities;
 
 use super::check::{Checked, Variables, count, key_pair, parsed, secret, text, time};
@@ -30,6 +31,12 @@ pub(super) fn origins(origins: &[raw::Origin], variable: Variables<'_>) -> Check
         if let Some(bucket) = all.into_iter().find(|bucket| one.buckets.contains(bucket)) {
             let why = format!("{bucket:?} is named by two origins: clients would see one of them");
             return wrong("origin.buckets", &why);
+        }
+        let of_others = || origins.iter().filter(|other| other.name != one.name);
+        let owner = |name: &String| of_others().find(|other| other.buckets.contains(name));
+        if let Some((name, owner)) = one.reserved.iter().find_map(|it| Some((it, owner(it)?))) {
+            let why = format!("{name:?} is a bucket of {:?}: leave it out", owner.name);
+            return wrong("origin.reserved", &why);
         }
     }
     Ok(origins)
@@ -94,8 +101,10 @@ fn origin(origin: &raw::Origin, variable: Variables<'_>) -> Checked<Origin> {
 fn reserved(origin: &raw::Origin, buckets: &[String]) -> Checked<Vec<String>> {
     let wrong = |why| Err(ConfigError::new("origin.reserved", why));
     let names = origin.reserved.clone().unwrap_or_default();
-    if let Some(name) = names.iter().find(|name| name.is_empty() || name.contains('/')) {
-        return wrong(format!("{name:?}: write the name alone, as a bucket's"));
+    if let Some(name) = names.iter().find(|name| !is_bucket_name(name)) {
+        return wrong(format!(
+            "{name:?} can be no bucket's name, so nothing asks for it: write one name"
+        ));
     }
     match names.iter().find(|name| buckets.contains(name)) {
         Some(name) => {

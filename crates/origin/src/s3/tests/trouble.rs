@@ -178,3 +178,25 @@ async fn an_error_document_without_an_end_is_not_handed_on() {
     let result = forward(&origin, Method::GET).await;
     assert_eq!(result, Err(OriginError::Stalled { waited_for: Wait::Body, after: SHORT }));
 }
+
+/// Any client with the right to write could have the cache say that its keys are wrong.
+#[tokio::test]
+async fn a_header_that_is_signed_in_two_ways_is_no_word_about_our_keys() {
+    let answers = [(); 4].map(|()| xml_error("403 Forbidden", "SignatureDoesNotMatch"));
+    let server = Server::start(answers).await;
+    let origin = origin(&server);
+    let write = |value: &[u8]| {
+        let request = Request::builder().method(Method::PUT).uri("/b/k");
+        let request = request.header("x-amz-meta-a", http::HeaderValue::from_bytes(value).unwrap());
+        origin.forward(request.body(full_body("")).unwrap())
+    };
+    for value in [&b"a\tb"[..], b"a\xC2\xA0b", b"a\xE3\x80\x80b"] {
+        let error = write(value).await.unwrap_err();
+        let OriginError::BadUpload { status, details, .. } = &error else { panic!("{error:?}") };
+        assert_eq!((*status, &*details[0].1), (400, "x-amz-meta-a"));
+        assert_eq!(trouble(&origin), None);
+    }
+    let plain = write(b"a  b").await;
+    assert!(matches!(plain, Err(OriginError::NotSignedIn(_))), "{plain:?}");
+    assert_eq!(trouble(&origin), Some("not_signed_in"));
+}

@@ -128,7 +128,15 @@ fn a_reserved_name_is_no_bucket() {
     assert_eq!(origins[0].reserved, ["minio"]);
     check_flags(
         &["--origin-reserved", "minio/admin"],
-        "origin.reserved: \"minio/admin\": write the name alone, as a bucket's",
+        "origin.reserved: \"minio/admin\" can be no bucket's name, so nothing asks for it: write one name",
+    );
+    check_flags(
+        &["--origin-reserved", "minio*"],
+        "origin.reserved: \"minio*\" can be no bucket's name, so nothing asks for it: write one name",
+    );
+    check_file(
+        "[[origin]]\nspec = 'file:a'\nbuckets=['x']\n[[origin]]\nspec = 'file:b'\nreserved=['x']\n",
+        "FILE: line 6: origin.reserved: \"x\" is a bucket of \"file:a\": leave it out",
     );
     check_file(
         "[[origin]]\nspec = 'gcs:lake'\n\nreserved=['lake']\n",

@@ -1,0 +1,48 @@
+//! Ids that object stores give out, of versions and of uploads. A client hands one back, and some stores make a path of it.
+
+/// Parameters that carry one, or what is as easily made a path of.
+pub(crate) const PARAMETERS: [&str; 5] =
+    ["partNumber", "uploadId", "upload-id-marker", "versionId", "version-id-marker"];
+
+/// Whether a path that is made of the id may leave the folder that it is meant for. No store gives out such an id.
+pub(crate) fn leads_out(id: &str) -> bool {
+    let is_up = |segment: &str| matches!(segment, "." | "..");
+    id.split('/').any(is_up) || id.contains('\\') || id.chars().any(char::is_control)
+}
+
+/// Whether a path that is made of the id may lead to something else in that folder. Some stores' ids are text of any kind,
+/// so this matters to keys that may not do everything.
+pub(crate) fn leads_elsewhere(id: &str) -> bool {
+    leads_out(id) || id.contains(['/', '%'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_stores_lead_nowhere() {
+        for id in [
+            "",
+            "null",
+            "QUpfdndhfd8438MNFDN93jdnJFkdmqnh893",
+            "tioxnVQYdxVM.pWtOZpYY..bZ_",
+            "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+            "f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
+            "RkVEMjMwRTYtNz+g==",
+            "1700000000000000",
+        ] {
+            assert!(!leads_out(id) && !leads_elsewhere(id), "{id}");
+        }
+    }
+
+    #[test]
+    fn paths_are_no_ids() {
+        for id in ["..", ".", "../../../../../../d/lake/z", "a/../b", "a/.", "a\\b", "a\0", "\n"] {
+            assert!(leads_out(id) && leads_elsewhere(id), "{id:?}");
+        }
+        for id in ["a/b", "..%2F..%2Fd", "/etc"] {
+            assert!(!leads_out(id) && leads_elsewhere(id), "{id}");
+        }
+    }
+}
