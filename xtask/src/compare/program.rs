@@ -56,12 +56,16 @@ impl Programs {
         &self.commands
     }
 
-    /// The command line `words` under the program that has the command `words[0]`.
+    /// The command line `words` under the program that has the command `words[0]`. Commits before `zonal-lab` have it as a
+    /// command of `zonal lab`, or as one of `zonal`.
     pub(super) fn having(&self, words: &[&str]) -> Result<Command, String> {
         let name = words.first().copied().unwrap_or_default();
-        let found = self.commands.iter().find(|(command, _)| command == name);
-        let (_, program) = found.ok_or_else(|| format!("no program has the command `{name}`"))?;
-        Ok(self.command(program, words))
+        let find = |name: &str| self.commands.iter().find(|(command, _)| command == name);
+        match (find(name), find("lab")) {
+            (Some((_, program)), _) => Ok(self.command(program, words)),
+            (None, Some((_, program))) => Ok(self.command(program, &[&["lab"], words].concat())),
+            (None, None) => Err(format!("no program has the command `{name}`")),
+        }
     }
 
     /// One program with its arguments and nothing of this process's environment.
@@ -204,7 +208,11 @@ mod tests {
         };
         let found = programs.having(&["sim", "--block"]).map(|command| format!("{command:?}"));
         assert_eq!(found, Ok("env -i \"a/zonal-lab\" \"sim\" \"--block\"".to_owned()));
-        assert!(programs.having(&["lab"]).is_err());
+        assert!(programs.having(&["run"]).is_err());
+        let commands = vec![("lab".to_owned(), "zonal")];
+        let found = Programs { commands, ..programs }.having(&["run", "x.toml"]);
+        let found = found.map(|command| format!("{command:?}"));
+        assert_eq!(found, Ok("env -i \"a/zonal\" \"lab\" \"run\" \"x.toml\"".to_owned()));
     }
 
     #[test]

@@ -12,10 +12,10 @@ use super::program::on_all_cores;
 /// A trace that several reports read, and the command that writes it.
 const TRACE: &str = "made.oracleGeneral.bin";
 const MAKE_TRACE: &str =
-    "lab make zipf:0.9 --keys 50000 --requests 300000 --out made.oracleGeneral.bin";
-/// The experiments of `lab run`. The file is written to the folder of the report.
+    "make zipf:0.9 --keys 50000 --requests 300000 --out made.oracleGeneral.bin";
+/// The experiments of `run`. The file is written to the folder of the report.
 const EXPERIMENT: &str = "experiment.toml";
-const RUN: &str = "lab run experiment.toml --jobs 1 --out out";
+const RUN: &str = "run experiment.toml --jobs 1 --out out";
 const RUN_WRITES: &[&str] = &["out/results.csv", "out/results.json"];
 
 /// One report.
@@ -34,7 +34,7 @@ const REPORTS: &[Report] = &[
     experiment("cache", include_str!("experiments/cache.toml")),
     Report {
         name: "paper-001-table-4",
-        arguments: "lab paper 001 --table 4 --jobs 1",
+        arguments: "paper 001 --table 4 --jobs 1",
         experiment: "",
         writes: &[],
     },
@@ -51,11 +51,11 @@ const REPORTS: &[Report] = &[
     ),
     printed(
         "policies",
-        "lab trace made.oracleGeneral.bin --capacity 256MiB,1GiB --policy flow,zone-fifo,zone-lru,\
+        "trace made.oracleGeneral.bin --capacity 256MiB,1GiB --policy flow,zone-fifo,zone-lru,\
          epoch,chunk-lru,region-fifo,region-lru,direct,zlru,zdrop,zlru+zdrop,lru,fifo,clock,sieve,\
          s3-fifo,arc,belady",
     ),
-    printed("advice", "lab advise --trace made.oracleGeneral.bin --capacity 17GiB --jobs 1"),
+    printed("advice", "advise --trace made.oracleGeneral.bin --capacity 17GiB --jobs 1"),
     experiment("trace", include_str!("experiments/trace.toml")),
     experiment("chunk-cache", include_str!("experiments/chunk-cache.toml")),
     Report {
@@ -66,13 +66,13 @@ const REPORTS: &[Report] = &[
     },
     Report {
         name: "make-keys",
-        arguments: "lab make ycsb-scrambled --keys 10000 --requests 100000 --churn 20 --out y.u32le",
+        arguments: "make ycsb-scrambled --keys 10000 --requests 100000 --churn 20 --out y.u32le",
         experiment: "",
         writes: &["y.u32le"],
     },
     Report {
         name: "make-tree",
-        arguments: "lab make uniform --btree --keys 1000000 --requests 50000 --out tree.u32le",
+        arguments: "make uniform --btree --keys 1000000 --requests 50000 --out tree.u32le",
         experiment: "",
         writes: &["tree.u32le"],
     },
