@@ -17,7 +17,7 @@ use crate::bypass::BypassReason;
 use crate::error::S3Error;
 use crate::gateway::Gateway;
 use crate::read::{Read, Unserved, outcome_of_head, unserved};
-use crate::representation::{Overrides, decide, may_have_parts};
+use crate::representation::{Overrides, decide, needs_origin_for_part};
 use crate::stats::Outcome;
 
 /// Versions that one request may see vanish under it. An object that changes faster than it can be
@@ -30,11 +30,12 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
     let mut trust = read.trust;
     for _ in 0..OPENS_MAX {
         let (asked, is_first_part) = (conditions::of_read(headers), read.is_first_part);
-        let range_of = move |opened: &Opened| match is_first_part && may_have_parts(&opened.head) {
-            // The origin is asked.
-            true => 0..0,
-            false => decide(&asked, &opened.head, now).range(&opened.head),
-        };
+        let range_of =
+            move |opened: &Opened| match is_first_part && needs_origin_for_part(&opened.head) {
+                // The origin is asked.
+                true => 0..0,
+                false => decide(&asked, &opened.head, now).range(&opened.head),
+            };
         let (opened, reading) = match read.takes_only_what_is_cached() {
             true => get_cached(gateway, read, range_of).await?,
             false => gateway.client().get(read.name, (trust, read.care), range_of).await?,

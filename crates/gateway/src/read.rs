@@ -17,7 +17,7 @@ use crate::cache_control::CacheControl;
 use crate::config::{Caching, Terms};
 use crate::error::S3Error;
 use crate::operation::Operation;
-use crate::representation::{Decision, decide, may_have_parts};
+use crate::representation::{Decision, decide, needs_origin_for_part};
 use crate::stats::Outcome;
 
 /// Why a read is not answered from the cache.
@@ -143,12 +143,12 @@ impl<'a> Read<'a> {
     /// What it gets of a version.
     pub(crate) fn decide(&self, head: &Head, now: SystemTime) -> Decision {
         let decision = decide(&self.request.headers, head, now);
-        if self.is_first_part { decision.of_part(head) } else { decision }
+        if self.is_first_part { decision.of_part() } else { decision }
     }
 
-    /// Where an object may have several parts, only the origin knows which is the first.
+    /// Refuses a first part that only the origin can answer for.
     pub(crate) fn check_parts(&self, head: &Head) -> Result<(), Unserved> {
-        match self.is_first_part && may_have_parts(head) {
+        match self.is_first_part && needs_origin_for_part(head) {
             true => Err(Unserved::Forward(BypassReason::PartNumber)),
             false => Ok(()),
         }

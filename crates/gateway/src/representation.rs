@@ -54,11 +54,16 @@ pub(crate) fn decide(request: &HeaderMap, head: &Head, now: SystemTime) -> Decis
     }
 }
 
-/// Whether an object may have been uploaded in several parts. S3 has the MD5 of the bytes, or another number of as many
-/// digits, for the ETag of one that was not, and adds the number of parts to that of one that was.
-pub(crate) fn may_have_parts(head: &Head) -> bool {
+/// Whether only the origin can answer for the first part of an object: it may have been uploaded in several parts, or it is
+/// empty, which some servers answer 200 and others 206. S3 has the MD5 of the bytes, or another number of as many digits, for
+/// the ETag of an object that was not uploaded in parts, and adds the number of parts to that of one that was.
+pub(crate) fn needs_origin_for_part(head: &Head) -> bool {
+    head.size == 0 || !has_etag_of_one_part(head)
+}
+
+fn has_etag_of_one_part(head: &Head) -> bool {
     let digits = head.etag.strip_prefix('"').and_then(|etag| etag.strip_suffix('"'));
-    !digits.is_some_and(|digits| {
+    digits.is_some_and(|digits| {
         digits.len() == MD5_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
     })
 }
@@ -67,9 +72,9 @@ const MD5_DIGITS: usize = 32;
 
 impl Decision {
     /// The same of the only part of an object.
-    pub(crate) fn of_part(self, head: &Head) -> Self {
+    pub(crate) fn of_part(self) -> Self {
         match self {
-            Self::Whole if 0 < head.size => Self::OnlyPart,
+            Self::Whole => Self::OnlyPart,
             other => other,
         }
     }
