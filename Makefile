@@ -54,7 +54,7 @@ clients: toolchain ## ten minutes: twelve S3 clients, under each freshness and o
 	@.tools/venv/bin/python tests/clients/reads.py --zonal target/gate/zonal --freshness immutable
 	@.tools/venv/bin/python tests/clients/reads.py --zonal target/gate/zonal --report docs/results/clients.md
 
-attacks: toolchain ## a quarter of an hour: all ways that we know past a key, over MinIO, versitygw and s3proxy; writes docs/results/attacks.md
+attacks: toolchain ## most of an hour: all ways that we know past a key, over MinIO, versitygw and s3proxy; writes docs/results/attacks.md
 	@command -v java mvn >/dev/null || { echo "s3proxy needs Java and Maven (Debian: apt install default-jre-headless maven)"; exit 1; }
 	@$(CARGO) xtask setup
 	@$(CARGO) xtask ci build
