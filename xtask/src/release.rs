@@ -13,7 +13,8 @@ use crate::{ci, setup};
 /// Below the target folder: `target/release/zonal` is cargo's, and would be put there anew by its next build.
 pub(crate) const SHIPPED: &str = "shipped";
 /// Each with the package that it is built from.
-const PROGRAMS: [(&str, &str); 2] = [("zonal", "zonal"), ("zonal-lab", "zonal-laboratory")];
+pub(crate) const PROGRAMS: [(&str, &str); 2] =
+    [("zonal", "zonal"), ("zonal-lab", "zonal-laboratory")];
 
 pub(crate) fn run(root: &Path) -> bool {
     match build(root) {

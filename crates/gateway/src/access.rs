@@ -101,7 +101,7 @@ fn has(
         Needed::ReadSource => match &judged.source {
             Some(source) => {
                 source.readings().all(|it| is_allowed(rules, &it, Need::Read))
-                    && source.version().is_none_or(|id| is_plain_id(rules, id))
+                    && source.versions().all(|id| is_plain_id(rules, id))
             }
             None => judged.bad_source.is_some(),
         },
@@ -136,7 +136,7 @@ fn is_allowed(rules: &AccessRules, object: &ObjectName, need: Need) -> bool {
 
 /// Whether no origin makes a path to another object of an id, or it does not matter.
 fn is_plain_id(rules: &AccessRules, id: &str) -> bool {
-    rules.are_one() || !ids::leads_elsewhere(id)
+    rules.are_one() || !ids::may_be_a_path(id)
 }
 
 /// Whether every origin takes the name for what it is, or it does not matter.

@@ -68,23 +68,23 @@ impl Judged {
 
 /// Why a request is not carried out as its operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unjudged {
+pub(crate) enum JudgeError {
     /// It carries what is not known.
     Unknown(S3Error),
     /// It can be read in two ways, or is wrong.
     Refused(S3Error),
 }
 
-impl From<S3Error> for Unjudged {
+impl From<S3Error> for JudgeError {
     fn from(error: S3Error) -> Self {
         Self::Refused(error)
     }
 }
 
-impl From<Unjudged> for S3Error {
-    fn from(unjudged: Unjudged) -> Self {
+impl From<JudgeError> for S3Error {
+    fn from(unjudged: JudgeError) -> Self {
         match unjudged {
-            Unjudged::Unknown(error) | Unjudged::Refused(error) => error,
+            JudgeError::Unknown(error) | JudgeError::Refused(error) => error,
         }
     }
 }
@@ -175,7 +175,7 @@ impl ApiOperation {
         query: &Query<'_>,
         headers: &HeaderMap,
         vendors: &VendorHeaders,
-    ) -> Result<Judged, Unjudged> {
+    ) -> Result<Judged, JudgeError> {
         let mut judged = Judged::default();
         for (name, value) in headers {
             // Most headers of a read are none of those that decide: `host`, `authorization`, `accept`.
@@ -207,7 +207,7 @@ impl ApiOperation {
             } else if !self.may_carry(name) {
                 self.judge_unknown_parameter(name, value, &mut judged)?;
                 continue;
-            } else if ids::PARAMETERS.contains(&name) && ids::leads_out(value) {
+            } else if ids::PARAMETERS.contains(&name) && ids::is_path_traversal(value) {
                 return Err(S3Error::bad_argument(name).into());
             } else if self.cached == Cached::Answers {
                 judge_parameter(name, value, headers, &mut judged);
@@ -235,7 +235,7 @@ impl ApiOperation {
         value: &[u8],
         vendors: &VendorHeaders,
         judged: &mut Judged,
-    ) -> Result<(), Unjudged> {
+    ) -> Result<(), JudgeError> {
         if has_ambiguous_underscore(name) {
             return Ok(());
         }
@@ -247,7 +247,7 @@ impl ApiOperation {
         }
         match field.kind {
             Kind::Metadata if is_order_in_metadata(name) => {
-                return Err(Unjudged::Unknown(S3Error::unknown_header(name)));
+                return Err(JudgeError::Unknown(S3Error::unknown_header(name)));
             }
             Kind::Trailer if !is_checksum(value) => return Err(S3Error::bad_trailer().into()),
             Kind::CopySource => {
@@ -272,7 +272,7 @@ impl ApiOperation {
         name: &str,
         vendors: &VendorHeaders,
         judged: &mut Judged,
-    ) -> Result<(), Unjudged> {
+    ) -> Result<(), JudgeError> {
         if is_metadata(name) {
             judged.left_out.get_or_insert_with(|| name.into());
             return Ok(());
@@ -288,9 +288,9 @@ impl ApiOperation {
             true => {}
             false if vendors.is_passed(name) => judged.passed.push(name.into()),
             false if VendorHeaders::can_pass(name) => {
-                return Err(Unjudged::Unknown(S3Error::unknown_header_to_pass(name)));
+                return Err(JudgeError::Unknown(S3Error::unknown_header_to_pass(name)));
             }
-            false => return Err(Unjudged::Unknown(S3Error::unknown_header(name))),
+            false => return Err(JudgeError::Unknown(S3Error::unknown_header(name))),
         }
         Ok(())
     }
@@ -302,10 +302,10 @@ impl ApiOperation {
         name: &str,
         value: &str,
         judged: &mut Judged,
-    ) -> Result<(), Unjudged> {
+    ) -> Result<(), JudgeError> {
         let selects = || table::TABLE.iter().any(|row| row.selectors.contains(&name));
         if !self.is_read() || value.is_empty() || is_vendors(name) || selects() {
-            return Err(Unjudged::Unknown(S3Error::unknown_parameter(name)));
+            return Err(JudgeError::Unknown(S3Error::unknown_parameter(name)));
         }
         judged.left_out.get_or_insert_with(|| name.into());
         Ok(())

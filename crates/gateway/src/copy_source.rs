@@ -53,7 +53,7 @@ impl CopySource {
         let version = match query {
             None => None,
             Some(query) => {
-                let version = version_of(query).filter(|version| !ids::leads_out(version));
+                let version = version_of(query).filter(|version| !ids::is_path_traversal(version));
                 Some(version.ok_or(BadCopySource::Form)?)
             }
         };
@@ -62,13 +62,15 @@ impl CopySource {
 
     /// All that an origin may read: some decode the whole before they cut it, and find a version in a key.
     pub(crate) fn readings(&self) -> impl Iterator<Item = ObjectName> {
-        let cut = self.object.key().split_once("?versionId=");
+        let cut = self.object.key().split_once(VERSION_IN_KEY);
         let cut = cut.map(|(key, _)| ObjectName::new(self.object.bucket(), key));
         cut.into_iter().chain([self.object.clone()])
     }
 
-    pub(crate) fn version(&self) -> Option<&str> {
-        self.version.as_deref()
+    /// The ids of versions that an origin may read: its own, and one that is found in its key.
+    pub(crate) fn versions(&self) -> impl Iterator<Item = &str> {
+        let in_key = self.object.key().split_once(VERSION_IN_KEY).map(|(_, version)| version);
+        self.version.as_deref().into_iter().chain(in_key)
     }
 
     /// The one form in which it is handed on.
@@ -81,6 +83,9 @@ impl CopySource {
         header
     }
 }
+
+/// Begins a version where an origin decodes the whole before it cuts it.
+const VERSION_IN_KEY: &str = "?versionId=";
 
 /// The version, which is the only thing that may be asked for.
 fn version_of(query: &str) -> Option<String> {

@@ -56,7 +56,7 @@ pub(crate) async fn delete_objects(
         return Err(S3Error::wrong_payload_hash(stated, &computed));
     }
     let list = DeleteList::parse(&document).map_err(|_| S3Error::malformed_xml())?;
-    if list.objects.iter().filter_map(ToDelete::version).any(ids::leads_out) {
+    if list.objects.iter().filter_map(ToDelete::version).any(ids::is_path_traversal) {
         return Err(S3Error::bad_argument("VersionId"));
     }
     let names: Vec<_> = list.objects.iter().map(|it| ObjectName::new(bucket, &it.key)).collect();
@@ -66,7 +66,7 @@ pub(crate) async fn delete_objects(
     let is_limited = !rules.iter().all(|rules| rules.are_one());
     let request = match parts.extensions.get::<AsSigned>() {
         // What its client signed is kept. Another parser must not find other names in it.
-        Some(_) if is_limited && list.has_trimmings => return Err(S3Error::malformed_xml()),
+        Some(_) if is_limited && list.is_ambiguous => return Err(S3Error::malformed_xml()),
         Some(_) => Request::from_parts(parts, full_body(document)),
         None => written_anew(parts, &document, &list)?,
     };

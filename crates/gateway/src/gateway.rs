@@ -23,7 +23,7 @@ use zonal_origin::{OfUpload, Origins, full_body};
 use crate::access::{self, AccessRules};
 use crate::access_log::{Line, REASON};
 use crate::answer::{Answer, named};
-use crate::api::{ApiOperation, Cached, Found, Handling, Judged, Unjudged};
+use crate::api::{ApiOperation, Cached, Found, Handling, JudgeError, Judged};
 use crate::as_signed;
 use crate::asked::Asked;
 use crate::auth::{Payload, Signed, Verifier};
@@ -330,14 +330,14 @@ impl Gateway {
         let judged = match asked.api {
             Some(api) => judge(api).map(|judged| (Found::Row(api), judged)),
             None if ApiOperation::has_method(request.method.as_str()) => {
-                Err(Unjudged::Unknown(S3Error::unknown_operation()))
+                Err(JudgeError::Unknown(S3Error::unknown_operation()))
             }
             None => return Err(S3Error::method_not_allowed()),
         };
         let refused = match judged {
             Ok(judged) => return Ok(judged),
-            Err(Unjudged::Refused(error)) => return Err(error),
-            Err(Unjudged::Unknown(error)) => error,
+            Err(JudgeError::Refused(error)) => return Err(error),
+            Err(JudgeError::Unknown(error)) => error,
         };
         if self.config().would_refuse == WouldRefuse::Refuse {
             return Err(refused);

@@ -5,15 +5,15 @@ pub(crate) const PARAMETERS: [&str; 5] =
     ["partNumber", "uploadId", "upload-id-marker", "versionId", "version-id-marker"];
 
 /// Whether a path that is made of the id may leave the folder that it is meant for. No store gives out such an id.
-pub(crate) fn leads_out(id: &str) -> bool {
+pub(crate) fn is_path_traversal(id: &str) -> bool {
     let is_up = |segment: &str| matches!(segment, "." | "..");
     id.split('/').any(is_up) || id.contains('\\') || id.chars().any(char::is_control)
 }
 
 /// Whether a path that is made of the id may lead to something else in that folder. Some stores' ids are text of any kind,
 /// so this matters to keys that may not do everything.
-pub(crate) fn leads_elsewhere(id: &str) -> bool {
-    leads_out(id) || id.contains(['/', '%'])
+pub(crate) fn may_be_a_path(id: &str) -> bool {
+    is_path_traversal(id) || id.contains(['/', '%'])
 }
 
 #[cfg(test)]
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_stores_lead_nowhere() {
+    fn ids_of_stores_are_no_paths() {
         for id in [
             "",
             "null",
@@ -32,17 +32,17 @@ mod tests {
             "RkVEMjMwRTYtNz+g==",
             "1700000000000000",
         ] {
-            assert!(!leads_out(id) && !leads_elsewhere(id), "{id}");
+            assert!(!is_path_traversal(id) && !may_be_a_path(id), "{id}");
         }
     }
 
     #[test]
     fn paths_are_no_ids() {
         for id in ["..", ".", "../../../../../../d/lake/z", "a/../b", "a/.", "a\\b", "a\0", "\n"] {
-            assert!(leads_out(id) && leads_elsewhere(id), "{id:?}");
+            assert!(is_path_traversal(id) && may_be_a_path(id), "{id:?}");
         }
         for id in ["a/b", "..%2F..%2Fd", "/etc"] {
-            assert!(!leads_out(id) && leads_elsewhere(id), "{id}");
+            assert!(!is_path_traversal(id) && may_be_a_path(id), "{id}");
         }
     }
 }

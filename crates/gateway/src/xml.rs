@@ -19,8 +19,8 @@ pub(crate) struct DeleteList {
     pub(crate) objects: Vec<ToDelete>,
     /// As its client wrote it.
     quiet: Option<String>,
-    /// It has something that a parser may pass over or join: comments, instructions, sections, attributes.
-    pub(crate) has_trimmings: bool,
+    /// Parsers may differ on what it names: it has comments, processing instructions, CDATA sections or attributes.
+    pub(crate) is_ambiguous: bool,
 }
 
 /// One object that is to be deleted.
@@ -61,7 +61,7 @@ impl DeleteList {
             match reader.read_event().map_err(|_| BadDelete)? {
                 Event::Start(tag) => {
                     // The namespace is the root's.
-                    list.has_trimmings |= path.at != At::Begin && tag.attributes().next().is_some();
+                    list.is_ambiguous |= path.at != At::Begin && tag.attributes().next().is_some();
                     leaf = path.enter(tag.local_name().as_ref(), &mut list)?;
                 }
                 Event::End(_) => path.leave(leaf.take(), &mut list)?,
@@ -69,7 +69,7 @@ impl DeleteList {
                     append(&mut leaf, &text.xml10_content().map_err(|_| BadDelete)?)?;
                 }
                 Event::CData(text) => {
-                    list.has_trimmings = true;
+                    list.is_ambiguous = true;
                     append(&mut leaf, &text.xml10_content().map_err(|_| BadDelete)?)?;
                 }
                 Event::GeneralRef(reference) => append(&mut leaf, &resolve(&reference)?)?,
@@ -78,7 +78,7 @@ impl DeleteList {
                 Event::Eof if path.is_done() => break,
                 Event::Eof => return Err(BadDelete),
                 Event::Decl(declaration) => must_be_ours(&declaration)?,
-                Event::PI(_) | Event::Comment(_) | Event::Empty(_) => list.has_trimmings = true,
+                Event::PI(_) | Event::Comment(_) | Event::Empty(_) => list.is_ambiguous = true,
             }
         }
         if DELETE_KEYS_MAX < list.objects.len() { Err(BadDelete) } else { Ok(list) }

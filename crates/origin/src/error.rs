@@ -102,8 +102,8 @@ pub enum OriginError {
         /// In what.
         what: String,
     },
-    /// The body that we were given to send on failed, was malformed, or had a wrong hash or signature: the client's
-    /// doing.
+    /// What we were given to send on is the client's doing: a body that failed, was malformed, or had a wrong hash or signature;
+    /// a header that the origin signs in another way.
     BadUpload {
         /// The HTTP status that S3 answers it with.
         status: u16,
@@ -285,7 +285,7 @@ impl fmt::Display for OriginError {
                 write!(f, "the origin's answer ended {missing_bytes} bytes early")
             }
             Self::Lied { what } => write!(f, "the origin's answer makes no sense: {what}"),
-            Self::BadUpload { cause, .. } => write!(f, "the request's body failed: {cause}"),
+            Self::BadUpload { cause, .. } => write!(f, "the request cannot be sent on: {cause}"),
         }
     }
 }

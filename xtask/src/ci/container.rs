@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::{Outcome, cargo};
-use crate::release::SHIPPED;
+use crate::release::{PROGRAMS, SHIPPED};
 
 const CONTAINERFILE: &str = "packaging/Containerfile";
 
-/// The simulator's build script asks git for the commit, and does without when there is no repository.
+/// A build script asks git for the commit, and does without when there is no repository.
 const GIT: &str = ".git";
 
 pub(super) fn container(root: &Path) -> Outcome {
@@ -68,9 +68,15 @@ fn copied(instructions: &[(String, String)]) -> Vec<PathBuf> {
     sources.map(PathBuf::from).collect()
 }
 
-/// The compiler wrote down which files it read for the binary.
+/// The compiler wrote down which files it read for each program that the build makes.
 fn check_sources(root: &Path, copied: &[PathBuf]) -> Result<(), String> {
-    let list = read(&cargo::binary(root).with_extension("d"))?;
+    let list_of = |program: &str| cargo::binary(root).with_file_name(format!("{program}.d"));
+    let mut programs = PROGRAMS.iter().map(|(program, _)| list_of(program));
+    programs.try_for_each(|list| check_list(root, &list, copied))
+}
+
+fn check_list(root: &Path, list: &Path, copied: &[PathBuf]) -> Result<(), String> {
+    let list = read(list)?;
     // A space in a path has a backslash before it.
     let list = list.replace("\\ ", "\0");
     let (_, paths) = list.split_once(": ").ok_or("the list of what was read is empty")?;

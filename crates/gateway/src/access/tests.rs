@@ -205,6 +205,7 @@ fn an_id_is_no_way_to_another_object() {
         "GET /lake/own/a?versionId=b/7",
         "GET /lake/own/a?versionId=..%252Fprivate",
         "PUT /lake/own/a <- lake/own/b?versionId=c/7",
+        "PUT /lake/own/a <- lake/own/b%3FversionId=c/7",
     ] {
         assert!(!is_let_through(&limited(), line), "{line}");
         assert!(is_let_through(&AccessRules::all(Access::ReadWrite), line), "{line}");

@@ -35,7 +35,7 @@ fn judged(
     let (api, query, headers) = parts(method, uri, headers);
     let query = Query::parse(Some(&query)).unwrap();
     let api = api.unwrap_or_else(|| panic!("{method} {uri} is an operation"));
-    let name_of = |error: Unjudged| {
+    let name_of = |error: JudgeError| {
         let error = S3Error::from(error);
         let (_, name) = error.details.first().cloned().unwrap_or_default();
         (error.code, name)
