@@ -12,13 +12,13 @@
 //! below `a/`.
 
 use zonal_host::{ObjectName, PrefixRules};
+use zonal_s3::S3Error;
+use zonal_s3::delete_list::ObjectIdentifier;
 
 use crate::api::{ApiOperation, Judged, Need as Needed};
 use crate::asked::Asked;
-use crate::error::S3Error;
 use crate::ids;
 use crate::target::Target;
-use crate::xml::ToDelete;
 
 /// What may be done to the objects under a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,12 +74,12 @@ pub(crate) fn check(
 /// learns whether it is.
 pub(crate) fn check_deletes<'a>(
     rules: &AccessRules,
-    mut names: impl Iterator<Item = (&'a ObjectName, &'a ToDelete)>,
+    mut names: impl Iterator<Item = (&'a ObjectName, &'a ObjectIdentifier)>,
 ) -> Result<(), S3Error> {
-    let may = |(name, asked): (&ObjectName, &ToDelete)| {
+    let may = |(name, asked): (&ObjectName, &ObjectIdentifier)| {
         is_allowed(rules, name, Need::Write)
             && (!asked.probes() || is_allowed(rules, name, Need::Read))
-            && asked.version().is_none_or(|id| is_plain_id(rules, id))
+            && asked.version_id().is_none_or(|id| is_plain_id(rules, id))
     };
     if names.all(may) { Ok(()) } else { Err(S3Error::access_denied()) }
 }

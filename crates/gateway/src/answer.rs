@@ -4,10 +4,10 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri, response};
 use zonal_origin::RefusalCode;
+use zonal_s3::S3Error;
 
 use crate::body::Source;
 use crate::bypass::Bypass;
-use crate::error::S3Error;
 use crate::request_id::RequestId;
 use crate::stats::Outcome;
 

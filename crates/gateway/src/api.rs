@@ -20,8 +20,10 @@ pub(crate) use row::{ApiOperation, Cached, Found, Handling, Invalidates, Need};
 use std::borrow::Cow;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue, RANGE};
-use zonal_origin::sigv4::encode_query_value;
-use zonal_origin::{Query, named_by_connection};
+use zonal_s3::Query;
+use zonal_s3::S3Error;
+use zonal_s3::hop_by_hop::named_by_connection;
+use zonal_s3::sigv4::encode_query_value;
 
 use self::names::{
     LISTS, has_ambiguous_underscore, hoisted, is_checksum, is_ignored_in_query, is_metadata,
@@ -30,7 +32,7 @@ use self::names::{
 use self::row::{Field, Kind, Level, Verb};
 use crate::bypass::{Bypass, BypassReason};
 use crate::copy_source::{BadCopySource, CopySource};
-use crate::error::S3Error;
+use crate::error;
 use crate::ids;
 use crate::target::Target;
 use crate::vendor_headers::VendorHeaders;
@@ -195,11 +197,11 @@ impl ApiOperation {
                     continue;
                 };
                 if HeaderValue::from_bytes(value.as_bytes()).is_err() {
-                    return Err(S3Error::bad_argument(name).into());
+                    return Err(error::bad_argument(name).into());
                 }
                 let again = headers.get(&as_header);
                 if again.is_some_and(|again| again.as_bytes() != value.as_bytes()) {
-                    return Err(S3Error::said_twice(name).into());
+                    return Err(error::said_twice(name).into());
                 }
                 self.judge_header(&header, value.as_bytes(), vendors, &mut judged)?;
             } else if is_of_signature(name) {
@@ -208,7 +210,7 @@ impl ApiOperation {
                 self.judge_unknown_parameter(name, value, &mut judged)?;
                 continue;
             } else if ids::PARAMETERS.contains(&name) && ids::is_path_traversal(value) {
-                return Err(S3Error::bad_argument(name).into());
+                return Err(error::bad_argument(name).into());
             } else if self.cached == Cached::Answers {
                 judge_parameter(name, value, headers, &mut judged);
             }
@@ -218,7 +220,7 @@ impl ApiOperation {
                 None => other == name,
             };
             if query.iter().take(place).any(|(other, _)| is_same(other)) {
-                return Err(S3Error::said_twice(name).into());
+                return Err(error::said_twice(name).into());
             }
         }
         Ok(judged)
@@ -247,7 +249,7 @@ impl ApiOperation {
         }
         match field.kind {
             Kind::Metadata if is_order_in_metadata(name) => {
-                return Err(JudgeError::Unknown(S3Error::unknown_header(name)));
+                return Err(JudgeError::Unknown(error::unknown_header(name)));
             }
             Kind::Trailer if !is_checksum(value) => return Err(S3Error::bad_trailer().into()),
             Kind::CopySource => {
@@ -288,9 +290,9 @@ impl ApiOperation {
             true => {}
             false if vendors.is_passed(name) => judged.passed.push(name.into()),
             false if VendorHeaders::can_pass(name) => {
-                return Err(JudgeError::Unknown(S3Error::unknown_header_to_pass(name)));
+                return Err(JudgeError::Unknown(error::unknown_header_to_pass(name)));
             }
-            false => return Err(JudgeError::Unknown(S3Error::unknown_header(name))),
+            false => return Err(JudgeError::Unknown(error::unknown_header(name))),
         }
         Ok(())
     }
@@ -305,7 +307,7 @@ impl ApiOperation {
     ) -> Result<(), JudgeError> {
         let selects = || table::TABLE.iter().any(|row| row.selectors.contains(&name));
         if !self.is_read() || value.is_empty() || is_vendors(name) || selects() {
-            return Err(JudgeError::Unknown(S3Error::unknown_parameter(name)));
+            return Err(JudgeError::Unknown(error::unknown_parameter(name)));
         }
         judged.left_out.get_or_insert_with(|| name.into());
         Ok(())
@@ -322,7 +324,7 @@ impl ApiOperation {
                 && !is_list(name)
                 && headers.get_all(*name).iter().count() > 1
         });
-        twice.map_or(Ok(()), |name| Err(S3Error::said_twice(name)))
+        twice.map_or(Ok(()), |name| Err(error::said_twice(name)))
     }
 
     /// What is handed on.

@@ -24,7 +24,9 @@ use http::uri::Authority;
 use http::{Request, Response, StatusCode};
 use hyper::body::{Body, Incoming};
 use zonal_host::{Freshness, Head, ObjectName, Opened, OriginFault, ReadError};
-use zonal_origin::{AsSigned, BoxBody, conditions, full_body};
+use zonal_origin::AsSigned;
+use zonal_s3::S3Error;
+use zonal_s3::{BoxBody, conditions, full_body};
 
 use crate::access::{self, is_another_to_some};
 use crate::answer::Answer;
@@ -35,7 +37,7 @@ use crate::bypass::{Bypass, BypassReason};
 use crate::config::Terms;
 use crate::copy_source::{BadCopySource, CopySource};
 use crate::delete_objects::delete_objects;
-use crate::error::S3Error;
+use crate::error;
 use crate::forward::{self, failed, forward};
 use crate::gateway::{Gateway, NOT_OF_ONE};
 use crate::get_object::{OPENS_MAX, answered};
@@ -58,12 +60,12 @@ pub(crate) async fn carry_out(
         let (api, judged) = gateway.judge(terms, asked, &request)?;
         // It cannot be left out: the client signed it.
         if let Some(name) = judged.bypass.as_ref().and_then(|bypass| bypass.header.as_deref()) {
-            return Err(S3Error::unknown_header(name));
+            return Err(error::unknown_header(name));
         }
         if let Some(name) = &judged.left_out {
             return Err(match request.headers.contains_key(&**name) {
-                true => S3Error::unknown_header(name),
-                false => S3Error::unknown_parameter(name),
+                true => error::unknown_header(name),
+                false => error::unknown_parameter(name),
             });
         }
         // Where all may be done there is nothing that a copy could be wrong about.
@@ -72,7 +74,7 @@ pub(crate) async fn carry_out(
         nothing_is_added(&request.headers, &asked.query)?;
         access::check(&terms.access, (&api, asked), object.as_ref(), &judged)?;
         if let Some(bad) = judged.bad_source {
-            return Err(S3Error::bad_copy_source(bad));
+            return Err(error::bad_copy_source(bad));
         }
         Ok((api, judged))
     });
@@ -156,7 +158,7 @@ fn is_ours(gateway: &Gateway, terms: &Terms, request: &Parts) -> Result<(), S3Er
     let is_ours = authority.is_some_and(|authority| is_address(&authority))
         || gateway.origins().are_at(host)
         || terms.domains.have(host);
-    if is_ours { Ok(()) } else { Err(S3Error::foreign_host()) }
+    if is_ours { Ok(()) } else { Err(error::foreign_host()) }
 }
 
 /// What would be written anew or dropped cannot be here: it is refused.
@@ -168,7 +170,7 @@ fn is_written_as_we_would(
     // Some servers take an underscore for a hyphen.
     let mut names = headers.keys().map(HeaderName::as_str);
     if let Some(name) = names.find(|name| may_be_a_vendors(name)) {
-        return Err(S3Error::unknown_header(name));
+        return Err(error::unknown_header(name));
     }
     let Some(source) = source else { return Ok(()) };
     let in_header = headers.get(COPY_SOURCE).map(HeaderValue::as_bytes);
@@ -177,7 +179,7 @@ fn is_written_as_we_would(
     let written = written.map(|written| written.strip_prefix(b"/").unwrap_or(written));
     match written == Some(source.to_header().as_bytes()) {
         true => Ok(()),
-        false => Err(S3Error::bad_copy_source(BadCopySource::Form)),
+        false => Err(error::bad_copy_source(BadCopySource::Form)),
     }
 }
 

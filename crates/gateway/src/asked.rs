@@ -3,12 +3,12 @@
 use http::Uri;
 use http::request::Parts;
 use zonal_host::ObjectName;
-use zonal_origin::Query;
-use zonal_origin::sigv4::encode_path;
+use zonal_s3::Query;
+use zonal_s3::S3Error;
+use zonal_s3::sigv4::encode_path;
 
 use crate::api::{ApiOperation, Judged};
 use crate::domains::Domains;
-use crate::error::S3Error;
 use crate::operation::Operation;
 use crate::target::{BadTarget, Target};
 

@@ -18,17 +18,17 @@ use std::sync::Arc;
 
 use http::header::{HOST, HeaderMap, HeaderName};
 use http::request::Parts;
-use zonal_origin::Query;
-use zonal_origin::sigv4::{
+use zonal_s3::Query;
+use zonal_s3::aws_chunked::SignatureChain;
+use zonal_s3::hop_by_hop::named_by_connection;
+use zonal_s3::sigv4::{
     self, EMPTY_SHA256, KeyCache, STREAMING_SIGNED_PAYLOAD, STREAMING_SIGNED_PAYLOAD_TRAILER,
     STREAMING_UNSIGNED_PAYLOAD_TRAILER, Scope, Signature, Timestamp, UNSIGNED_PAYLOAD,
 };
-use zonal_origin::{Chain, named_by_connection};
-
-use crate::access::AccessRules;
 
 use self::claim::{Claim, Place, single};
 use self::error::Mismatch;
+use crate::access::AccessRules;
 
 /// Checks signatures for one region.
 pub(crate) struct Verifier {
@@ -55,7 +55,7 @@ pub(crate) enum Payload {
     /// Nothing, or nothing before its trailer: one of S3's words.
     Unsigned(&'static str),
     /// It comes in signed chunks, by one of S3's words; the first continues the signature of the head.
-    Chunks(&'static str, Box<Chain>),
+    Chunks(&'static str, Box<SignatureChain>),
 }
 
 impl Payload {
@@ -121,7 +121,7 @@ impl Verifier {
             Payload::Unsigned(word)
         } else if let Some(word) = known(CHUNKS_WORDS) {
             let (timestamp, scope) = (claim.date.to_owned(), scope.to_string());
-            Payload::Chunks(word, Box::new(Chain { key, timestamp, scope, signature }))
+            Payload::Chunks(word, Box::new(SignatureChain { key, timestamp, scope, signature }))
         } else if payload_hash == EMPTY_SHA256 {
             Payload::Empty
         } else {

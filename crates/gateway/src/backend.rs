@@ -86,7 +86,7 @@ fn fault(error: &OriginError) -> OriginFault {
         | OriginError::Stalled { waited_for: Wait::Answer, .. } => OriginFault::Unreachable,
         OriginError::Stalled { waited_for: Wait::Body, .. }
         | OriginError::Short { .. }
-        | OriginError::BadUpload { .. } => OriginFault::Broken,
+        | OriginError::InvalidRequest(_) => OriginFault::Broken,
         OriginError::Lied { .. } => OriginFault::Lied,
     }
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 use zonal_host::Reading;
-use zonal_origin::BoxBody;
+use zonal_s3::BoxBody;
 
 use crate::access_log::Line;
 use crate::socket::Exchange;

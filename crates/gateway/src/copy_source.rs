@@ -4,8 +4,8 @@
 //! a host, a fragment, two slashes. What one of them could read in another way than we do is refused.
 
 use zonal_host::ObjectName;
-use zonal_origin::Query;
-use zonal_origin::sigv4::{decode_path, encode_path, encode_query_value};
+use zonal_s3::Query;
+use zonal_s3::sigv4::{decode_path, encode_path, encode_query_value};
 
 use crate::ids;
 use crate::target::is_bucket_name;

@@ -9,19 +9,22 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 use zonal_host::ObjectName;
-use zonal_origin::sigv4::{UNSIGNED_PAYLOAD, sha256_hex};
-use zonal_origin::{AsSigned, BoxBody, WrongBody, check_body, content_md5, full_body};
+use zonal_origin::AsSigned;
+use zonal_s3::S3Error;
+use zonal_s3::checksum::{ChecksumMismatch, content_md5, verify_body};
+use zonal_s3::delete_list::{DeleteList, ObjectIdentifier};
+use zonal_s3::sigv4::{UNSIGNED_PAYLOAD, sha256_hex};
+use zonal_s3::{BoxBody, full_body};
 
 use crate::access::{self, AccessRules};
 use crate::answer::Answer;
 use crate::asked::Asked;
-use crate::error::S3Error;
+use crate::error;
 use crate::forward::PAYLOAD_HASH;
 use crate::gateway::Gateway;
 use crate::ids;
 use crate::target::Target;
 use crate::write::write;
-use crate::xml::{DeleteList, ToDelete};
 
 /// The longest body: a thousand keys of 1,024 bytes with room for their elements, which is 2 MiB.
 /// S3's own bound is of that size.
@@ -56,8 +59,8 @@ pub(crate) async fn delete_objects(
         return Err(S3Error::wrong_payload_hash(stated, &computed));
     }
     let list = DeleteList::parse(&document).map_err(|_| S3Error::malformed_xml())?;
-    if list.objects.iter().filter_map(ToDelete::version).any(ids::is_path_traversal) {
-        return Err(S3Error::bad_argument("VersionId"));
+    if list.objects.iter().filter_map(ObjectIdentifier::version_id).any(ids::is_path_traversal) {
+        return Err(error::bad_argument("VersionId"));
     }
     let names: Vec<_> = list.objects.iter().map(|it| ObjectName::new(bucket, &it.key)).collect();
     for rules in rules {
@@ -79,8 +82,8 @@ fn written_anew(
     document: &[u8],
     list: &DeleteList,
 ) -> Result<Request<BoxBody>, S3Error> {
-    let is_checked = check_body(&parts.headers, document)
-        .map_err(|WrongBody { header }| S3Error::bad_digest(header))?;
+    let is_checked = verify_body(&parts.headers, document)
+        .map_err(|ChecksumMismatch { header }| S3Error::bad_digest(header))?;
     let names: Vec<_> = parts.headers.keys().filter(|name| is_of_checksum(name)).cloned().collect();
     for name in names {
         parts.headers.remove(name);

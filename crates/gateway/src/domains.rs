@@ -9,8 +9,9 @@ use std::net::Ipv4Addr;
 
 use http::header::HOST;
 use http::request::Parts;
+use zonal_s3::S3Error;
 
-use crate::error::S3Error;
+use crate::error;
 
 /// The domains whose subdomains are buckets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,7 +84,7 @@ impl Domains {
         let asked = request.uri.authority().map(|authority| authority.as_str().as_bytes());
         let is_other = |asked: &[u8]| !host.is_some_and(|host| host.eq_ignore_ascii_case(asked));
         if hosts.next().is_some() || asked.is_some_and(is_other) {
-            return Err(S3Error::two_hosts());
+            return Err(error::two_hosts());
         }
         // A name of DNS is ASCII: what is not is nobody's bucket.
         let host = host.and_then(|host| str::from_utf8(host).ok()).unwrap_or_default();

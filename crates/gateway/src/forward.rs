@@ -15,13 +15,15 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep, sleep_until};
-use zonal_origin::{AsSigned, BodyError, BoxBody, OriginError};
+use zonal_origin::{AsSigned, OriginError};
+use zonal_s3::S3Error;
+use zonal_s3::{BodyError, BoxBody};
 
 use crate::answer::Answer;
 use crate::auth::Payload;
 use crate::body::Source;
 use crate::bypass::Bypass;
-use crate::error::S3Error;
+use crate::error;
 use crate::gateway::Gateway;
 use crate::request_id::RequestId;
 use crate::stats::Stats;
@@ -80,10 +82,7 @@ pub(crate) const PAYLOAD_HASH: HeaderName = HeaderName::from_static("x-amz-conte
 /// The answer when the origin's cannot be had.
 pub(crate) fn failed(error: OriginError) -> S3Error {
     match error {
-        OriginError::BadUpload { status, code, cause, details } => {
-            let status = StatusCode::from_u16(status).expect("one of S3's");
-            S3Error { details, ..S3Error::new(status, code, cause) }
-        }
+        OriginError::InvalidRequest(error) => error,
         OriginError::Busy { .. } => S3Error::slow_down(),
         // Of the bucket, or the upload: what the origin says of a request is handed on as it is.
         OriginError::NotFound(refusal) if refusal.code == S3Error::no_such_upload().code => {
@@ -98,16 +97,16 @@ pub(crate) fn failed(error: OriginError) -> S3Error {
         OriginError::Unreachable { .. } | OriginError::Stalled { .. } => {
             S3Error::unavailable(error.to_string())
         }
-        OriginError::NotSignedIn(refusal) => S3Error::bad_gateway(format!(
+        OriginError::NotSignedIn(refusal) => error::bad_gateway(format!(
             "The cache could not sign in at its origin ({}). Nothing is wrong with this request: whoever runs \
              the cache has to mend it.",
             refusal.code
         )),
-        OriginError::Untrusted { cause } => S3Error::bad_gateway(format!(
+        OriginError::Untrusted { cause } => error::bad_gateway(format!(
             "The certificate of the cache's origin is not trusted ({cause}). Nothing is wrong with this request: whoever \
              runs the cache has to mend it."
         )),
-        _ => S3Error::bad_gateway(error.to_string()),
+        _ => error::bad_gateway(error.to_string()),
     }
 }
 

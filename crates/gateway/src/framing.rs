@@ -2,8 +2,9 @@
 //! and take a part of a body for the next request.
 
 use http::header::{HeaderMap, TRANSFER_ENCODING};
+use zonal_s3::S3Error;
 
-use crate::error::S3Error;
+use crate::error;
 use crate::socket::StatedLength;
 
 /// What may come after a request on its connection.
@@ -20,10 +21,10 @@ pub(crate) fn check(headers: &HeaderMap, stated: StatedLength) -> Result<After, 
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let Some(coding) = codings.next() else { return Ok(After::Others) };
     if codings.next().is_some() || !coding.as_bytes().eq_ignore_ascii_case(b"chunked") {
-        return Err(S3Error::unknown_transfer_coding());
+        return Err(error::unknown_transfer_coding());
     }
     match stated {
-        StatedLength::Some => Err(S3Error::two_lengths()),
+        StatedLength::Some => Err(error::two_lengths()),
         StatedLength::None => Ok(After::Others),
         StatedLength::Unseen => Ok(After::Nothing),
     }

@@ -17,8 +17,10 @@ use http::{Request, Response, StatusCode, Uri};
 use hyper::body::{Body, Incoming};
 use tokio::sync::Semaphore;
 use zonal_host::{Client, ObjectName};
-use zonal_origin::sigv4::Timestamp;
-use zonal_origin::{OfUpload, Origins, full_body};
+use zonal_origin::{OfUpload, Origins};
+use zonal_s3::S3Error;
+use zonal_s3::full_body;
+use zonal_s3::sigv4::Timestamp;
 
 use crate::access::{self, AccessRules};
 use crate::access_log::{Line, REASON};
@@ -33,7 +35,7 @@ use crate::cache_control::CacheControl;
 use crate::config::{Authorization, Caching, Config, Terms, WouldRefuse};
 use crate::copy_source::BadCopySource;
 use crate::delete_objects::delete_objects;
-use crate::error::S3Error;
+use crate::error;
 use crate::forward::{self, forward};
 use crate::framing::{self, After};
 use crate::list_buckets::list_buckets;
@@ -260,7 +262,7 @@ impl Gateway {
             _ => BypassReason::Operation.into(),
         };
         if api.handling == Handling::Serve && CacheControl::of(&request.headers).only_if_cached {
-            return Err(S3Error::not_cached());
+            return Err(error::not_cached());
         }
         let sees_all = terms.access.are_one() && rules.are_one();
         if api.handling == Handling::Gather && !(self.origins().is_one() && sees_all) {
@@ -330,7 +332,7 @@ impl Gateway {
         let judged = match asked.api {
             Some(api) => judge(api).map(|judged| (Found::Row(api), judged)),
             None if ApiOperation::has_method(request.method.as_str()) => {
-                Err(JudgeError::Unknown(S3Error::unknown_operation()))
+                Err(JudgeError::Unknown(error::unknown_operation()))
             }
             None => return Err(S3Error::method_not_allowed()),
         };
@@ -370,7 +372,7 @@ impl Gateway {
         let origins = self.origins();
         let source = judged.source.as_ref().map(|source| source.object.bucket());
         if asked.target.bucket().into_iter().chain(source).any(|name| origins.is_reserved(name)) {
-            return Err(S3Error::reserved_name());
+            return Err(error::reserved_name());
         }
         if origins.is_one() {
             return Ok(());
@@ -385,7 +387,7 @@ impl Gateway {
         }
         // Before anything is removed: what is cached of it stays.
         if !request.method.is_safe() && origins.is_read_only(bucket) {
-            return Err(S3Error::read_only());
+            return Err(error::read_only());
         }
         let is_here = |source| origins.are_together(bucket, source);
         if source.is_none_or(is_here) { Ok(()) } else { Err(S3Error::not_implemented(NO_COPY)) }
@@ -397,7 +399,7 @@ impl Gateway {
         asked: &Asked<'_>,
         bad: BadCopySource,
     ) -> Result<Answer, S3Error> {
-        let refused = S3Error::bad_copy_source(bad);
+        let refused = error::bad_copy_source(bad);
         let (Target::Object { bucket, .. } | Target::Bucket(bucket)) = &asked.target else {
             return Err(refused);
         };

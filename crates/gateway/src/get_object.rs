@@ -9,12 +9,13 @@ use std::ops::Range;
 use std::time::SystemTime;
 
 use zonal_host::{Found, Freshness, Head, Opened, OriginFault, ReadError, Reading};
-use zonal_origin::conditions;
+use zonal_s3::S3Error;
+use zonal_s3::conditions;
 
 use crate::answer::Answer;
 use crate::body::Source;
 use crate::bypass::BypassReason;
-use crate::error::S3Error;
+use crate::error;
 use crate::gateway::Gateway;
 use crate::read::{Read, Unserved, outcome_of_head, unserved};
 use crate::representation::{Overrides, decide, needs_origin_for_part};
@@ -90,7 +91,7 @@ async fn get_cached(
     let opened = client.open(read.name, read.trust, read.care).await?;
     let range = range_of(&opened);
     if !client.is_cached(read.name, &opened.head, range.clone()).await {
-        return Err(S3Error::not_cached().into());
+        return Err(error::not_cached().into());
     }
     let reading = client.read(read.name, &opened.head, range, read.care).await;
     Ok((opened, reading))

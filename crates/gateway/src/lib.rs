@@ -1,6 +1,6 @@
 //! The S3 endpoint: an HTTP/1.1 server, a strict signature check, and one file for each operation.
 //!
-//! Uses: `host`, `origin`, `base`. Knows nothing of: devices, zones, chunks, policies, configuration files.
+//! Uses: `host`, `origin`, `s3`, `base`. Knows nothing of: devices, zones, chunks, policies, configuration files.
 //! Read in this order: `server`, `socket`, `gateway`, `domains`, `target`, `auth`, `api`, `copy_source`, `access`,
 //! `operation`, `access_log`; then the paths: `get_object`, `head_object`, `list_buckets`, `forward`, `write`, `delete_objects`,
 //! `as_signed`; then what they decide with: `representation`, `prefix`, `cache_control`.
@@ -53,7 +53,6 @@ mod target;
 mod tls;
 mod vendor_headers;
 mod write;
-mod xml;
 
 pub use access::{Access, AccessRules};
 pub use access_log::{AccessEntry, AccessEvent, AccessEvents, AccessLog, Trace};

@@ -3,20 +3,21 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Request, Response, StatusCode};
-use zonal_origin::sigv4::EMPTY_SHA256;
-use zonal_origin::xml::{DECLARATION, NAMESPACE, element};
-use zonal_origin::{Named, full_body};
+use zonal_origin::Named;
+use zonal_s3::S3Error;
+use zonal_s3::bucket_list::{self, Bucket};
+use zonal_s3::full_body;
+use zonal_s3::sigv4::EMPTY_SHA256;
 
 use crate::access::{self, AccessRules};
 use crate::answer::Answer;
 use crate::asked::Asked;
 use crate::bypass::BypassReason;
 use crate::delete_objects::read_whole;
-use crate::error::S3Error;
+use crate::error;
 use crate::forward::{PAYLOAD_HASH, failed};
 use crate::gateway::Gateway;
 use crate::request_id::RequestId;
-use crate::xml::{Bucket, buckets};
 
 /// The longest list of an origin: 4 MiB. S3's bound of 10,000 buckets fits twice.
 const LIST_BYTES_MAX: usize = 4 << 20;
@@ -54,7 +55,7 @@ pub(crate) async fn list_buckets(
     all.sort_by(|a, b| a.name.cmp(&b.name));
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
-    let document = Bytes::from(to_xml(&all));
+    let document = Bytes::from(bucket_list::to_xml(&all));
     headers.insert(http::header::CONTENT_LENGTH, document.len().into());
     let (mut parts, ()) = Response::new(()).into_parts();
     parts.headers = headers;
@@ -70,28 +71,13 @@ async fn buckets_of(origin: &Named, id: RequestId) -> Result<Vec<Bucket>, S3Erro
         .expect("it has all that a request needs");
     let answer = origin.forward(request).await.map_err(failed)?;
     let status = answer.status();
-    let unreadable = || S3Error::bad_gateway("The origin's list of buckets cannot be read.");
+    let unreadable = || error::bad_gateway("The origin's list of buckets cannot be read.");
     let document = read_whole(answer.into_body(), LIST_BYTES_MAX).await;
     let document = document.map_err(|_| unreadable())?;
     match status {
-        StatusCode::OK => buckets(&document).ok_or_else(unreadable),
+        StatusCode::OK => bucket_list::parse(&document).ok_or_else(unreadable),
         // Its keys may be good for some buckets and not for the list.
         StatusCode::FORBIDDEN => Err(S3Error::access_denied()),
-        _ => {
-            Err(S3Error::bad_gateway(format!("The origin answers {status} to a list of buckets.")))
-        }
+        _ => Err(error::bad_gateway(format!("The origin answers {status} to a list of buckets."))),
     }
-}
-
-fn to_xml(buckets: &[Bucket]) -> String {
-    let mut xml = format!("{DECLARATION}\n<ListAllMyBucketsResult xmlns=\"{NAMESPACE}\">");
-    xml.push_str("<Owner><ID>zonal</ID></Owner><Buckets>");
-    for bucket in buckets {
-        xml.push_str("<Bucket>");
-        element(&mut xml, "Name", &bucket.name);
-        element(&mut xml, "CreationDate", &bucket.created);
-        xml.push_str("</Bucket>");
-    }
-    xml.push_str("</Buckets></ListAllMyBucketsResult>");
-    xml
 }

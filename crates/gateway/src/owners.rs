@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Request, StatusCode};
 use zonal_host::{Asking, Freshness};
-use zonal_origin::full_body;
-use zonal_origin::sigv4::{EMPTY_SHA256, encode_path};
+use zonal_s3::S3Error;
+use zonal_s3::full_body;
+use zonal_s3::sigv4::{EMPTY_SHA256, encode_path};
 
 use crate::api::Judged;
 use crate::bypass::BypassReason;
-use crate::error::S3Error;
+use crate::error;
 use crate::forward::{PAYLOAD_HASH, failed};
 use crate::gateway::Gateway;
 use crate::read::Read;
@@ -92,7 +93,7 @@ pub(crate) async fn check(
         return Ok(Ok(Confirming::FromMemory));
     }
     if read.trust.asking == Asking::Forbidden {
-        return Err(S3Error::not_cached());
+        return Err(error::not_cached());
     }
     let asked_at = Instant::now();
     let Ok(value) = HeaderValue::from_str(owner) else {

@@ -9,10 +9,10 @@ use std::time::Duration;
 use http_body::Body;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
-use zonal_origin::BoxBody;
+use zonal_s3::BoxBody;
+use zonal_s3::S3Error;
 
 use crate::config::Limits;
-use crate::error::S3Error;
 
 /// A place, or several; dropping it gives them back.
 pub(crate) type Place = OwnedSemaphorePermit;

@@ -5,8 +5,9 @@ use std::time::SystemTime;
 use http::request::Parts;
 use zonal_base::Nanos;
 use zonal_host::{Asking, Care, Found, Freshness, Head, ObjectName, OpenError, OriginFault, Trust};
-use zonal_origin::Query;
-use zonal_origin::sigv4::EMPTY_SHA256;
+use zonal_s3::Query;
+use zonal_s3::S3Error;
+use zonal_s3::sigv4::EMPTY_SHA256;
 
 use crate::access::is_another_to_some;
 use crate::api::Judged;
@@ -15,7 +16,7 @@ use crate::auth::Payload;
 use crate::bypass::{Bypass, BypassReason};
 use crate::cache_control::CacheControl;
 use crate::config::{Caching, Terms};
-use crate::error::S3Error;
+use crate::error;
 use crate::operation::Operation;
 use crate::representation::{Decision, decide, needs_origin_for_part};
 use crate::stats::Outcome;
@@ -55,7 +56,7 @@ impl From<OpenError> for Unserved {
             OpenError::HeadersTooLong => Self::Forward(BypassReason::HeadersTooLong),
             OpenError::Gone => Self::Forward(BypassReason::CacheLost),
             OpenError::Absent => Self::Absent,
-            OpenError::NotKnown => S3Error::not_cached().into(),
+            OpenError::NotKnown => error::not_cached().into(),
             OpenError::Origin(fault) => unserved(fault),
             OpenError::Overloaded => S3Error::slow_down().into(),
         }
@@ -73,7 +74,7 @@ pub(crate) fn unserved(fault: OriginFault) -> Unserved {
             Unserved::Forward(BypassReason::OriginStatus)
         }
         OriginFault::Busy => S3Error::slow_down().into(),
-        OriginFault::Lied | OriginFault::Status(_) => S3Error::bad_gateway(said()).into(),
+        OriginFault::Lied | OriginFault::Status(_) => error::bad_gateway(said()).into(),
         OriginFault::Unreachable | OriginFault::Broken => S3Error::unavailable(said()).into(),
     }
 }

@@ -13,11 +13,10 @@ use http::header::{
 };
 use http::{HeaderMap, StatusCode};
 use zonal_host::Head;
-use zonal_origin::Query;
-use zonal_origin::conditions::{self, Verdict, Version};
-use zonal_origin::range::{self, Slice};
-
-use crate::error::S3Error;
+use zonal_s3::Query;
+use zonal_s3::S3Error;
+use zonal_s3::conditions::{self, Verdict, Version};
+use zonal_s3::range::{self, Slice};
 
 /// What to answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use http::HeaderMap;
 use http::request::Parts;
 use zonal_host::ObjectName;
+use zonal_s3::S3Error;
 
 use crate::answer::Answer;
 use crate::api::Judged;
@@ -10,7 +11,6 @@ use crate::asked::Asked;
 use crate::auth::Payload;
 use crate::bypass::Bypass;
 use crate::config::Terms;
-use crate::error::S3Error;
 use crate::gateway::Gateway;
 use crate::get_object::get_object;
 use crate::head_object::head_object;

@@ -24,9 +24,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use zonal_host::contained;
+use zonal_s3::S3Error;
 
 use crate::config::Limits;
-use crate::error::S3Error;
 use crate::gateway::Gateway;
 use crate::socket::{Exchange, Notes, Patience, Socket, Watch};
 

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use zonal_origin::sigv4::decode_path;
+use zonal_s3::sigv4::decode_path;
 
 /// What a request is about, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,7 +149,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_name_is_found_as_it_was_encoded(bucket in "[a-z0-9][a-z0-9._-]{2,8}[a-z0-9]", key in ".{1,12}") {
-            let path = format!("/{bucket}/{}", zonal_origin::sigv4::encode_path(&key));
+            let path = format!("/{bucket}/{}", zonal_s3::sigv4::encode_path(&key));
             let (bucket, key) = (bucket.into(), key.into());
             prop_assert_eq!(Target::parse(&path), Ok(Target::Object { bucket, key }));
         }

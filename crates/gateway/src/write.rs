@@ -29,9 +29,11 @@ use http_body_util::BodyExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use zonal_host::{ObjectName, RemoveError};
-use zonal_origin::sigv4::decode_path;
-use zonal_origin::xml::element;
-use zonal_origin::{AsSigned, BoxBody};
+use zonal_origin::AsSigned;
+use zonal_s3::BoxBody;
+use zonal_s3::S3Error;
+use zonal_s3::sigv4::decode_path;
+use zonal_s3::xml::element;
 
 use crate::access::{FOLDER_OF_MINIO, is_another_to_some};
 use crate::answer::Answer;
@@ -40,7 +42,7 @@ use crate::asked::Asked;
 use crate::body::{Cut, Source};
 use crate::bypass::BypassReason;
 use crate::config::Authorization;
-use crate::error::S3Error;
+use crate::error;
 use crate::forward::failed;
 use crate::gateway::Gateway;
 use crate::operation::Operation;
@@ -215,7 +217,7 @@ impl Write {
         };
         if body.size_hint().exact().is_some_and(|bytes| bytes <= WHOLE_BYTES_MAX) {
             let whole = body.collect().await.map(|whole| self.located(parts, whole.to_bytes()));
-            let broken = |_| S3Error::bad_gateway("The origin's answer to the write broke off.");
+            let broken = |_| error::bad_gateway("The origin's answer to the write broke off.");
             return self.end(whole.map_err(broken), begun).await;
         }
         let (frames, coming) = mpsc::channel(FRAMES_MAX);

@@ -4,10 +4,10 @@ use std::io;
 
 use http::header::CONTENT_TYPE;
 use http::{Response, StatusCode};
+use zonal_s3::xml::{DECLARATION, NAMESPACE, element};
+use zonal_s3::{BoxBody, full_body};
 
-use crate::body::{BoxBody, full_body};
 use crate::error::{OriginError, Refusal, RefusalCode, said_by_system};
-use crate::xml::{DECLARATION, NAMESPACE, element};
 
 fn refusal(status: StatusCode, code: &str, message: String) -> Refusal {
     Refusal { status: status.as_u16(), code: code.to_owned(), message }
@@ -93,7 +93,7 @@ fn described(error: &OriginError) -> Refusal {
     let (status, code) = match error {
         OriginError::Changed => (StatusCode::PRECONDITION_FAILED, "PreconditionFailed"),
         OriginError::RangeNotSatisfiable => (StatusCode::RANGE_NOT_SATISFIABLE, "InvalidRange"),
-        OriginError::BadUpload { .. } => (StatusCode::BAD_REQUEST, "InvalidRequest"),
+        OriginError::InvalidRequest(_) => (StatusCode::BAD_REQUEST, "InvalidRequest"),
         _ => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
     };
     refusal(status, code, error.to_string())

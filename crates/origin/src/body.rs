@@ -1,30 +1,18 @@
-//! Bodies: of forwarded requests and answers, and the bytes of a range.
+//! The bytes of a range of an object, as an origin sends them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::Body;
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use zonal_s3::BoxBody;
 
 use crate::error::{OriginError, Wait};
 use crate::folder::FileRange;
 use crate::places::Place;
 use crate::stats::Stats;
-
-/// Why a body broke. Bodies that an origin returns break with an [`OriginError`] inside.
-pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
-
-/// The body of a forwarded request or of its answer.
-pub type BoxBody = UnsyncBoxBody<Bytes, BodyError>;
-
-/// A body of bytes that are there already.
-#[must_use]
-pub fn full_body(bytes: impl Into<Bytes>) -> BoxBody {
-    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
-}
 
 /// The bytes of one range of one version of an object: exactly those asked for, or an error.
 ///

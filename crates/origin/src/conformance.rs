@@ -8,8 +8,8 @@ use std::ops::Range;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_MATCH, IF_NONE_MATCH, RANGE};
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
+use zonal_s3::full_body;
 
-use crate::body::full_body;
 use crate::error::OriginError;
 use crate::object::{ObjectHead, ObjectName};
 use crate::origin::Origin;
@@ -165,7 +165,7 @@ impl<P: AsyncFn(&str, &[u8])> Subject<'_, P> {
                 assert!(xml.contains("<IsTruncated>false<"), "{xml}");
                 return names;
             };
-            more = format!("&{name}={}", crate::sigv4::encode_query_value(&next));
+            more = format!("&{name}={}", zonal_s3::sigv4::encode_query_value(&next));
         }
     }
 

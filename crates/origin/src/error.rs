@@ -5,9 +5,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use crate::aws_chunked::ChunkedError;
-use crate::checksum::WrongChecksum;
-use crate::hashed::WrongHash;
+use zonal_s3::{BadQuery, S3Error};
 
 /// An answer of the origin that says no: its status, and the code and message of its XML if it sent any.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,18 +100,9 @@ pub enum OriginError {
         /// In what.
         what: String,
     },
-    /// What we were given to send on is the client's doing: a body that failed, was malformed, or had a wrong hash or signature;
-    /// a header that the origin signs in another way.
-    BadUpload {
-        /// The HTTP status that S3 answers it with.
-        status: u16,
-        /// S3's error code for it.
-        code: &'static str,
-        /// In what way.
-        cause: String,
-        /// What S3's document has besides, by the names of its elements.
-        details: Vec<(&'static str, String)>,
-    },
+    /// The client's request cannot be sent on: its body failed, was malformed, or had a wrong hash or signature, or the
+    /// origin signs one of its headers in another way. Answer with this error.
+    InvalidRequest(S3Error),
 }
 
 /// What an origin was silent about.
@@ -148,7 +137,7 @@ impl OriginError {
             | Self::Changed
             | Self::RangeNotSatisfiable
             | Self::Failed(_)
-            | Self::BadUpload { .. } => None,
+            | Self::InvalidRequest(_) => None,
         }
     }
 
@@ -180,23 +169,6 @@ impl OriginError {
         }
     }
 
-    /// What it means that a body which we were given to send on broke.
-    pub(crate) fn of_upload(error: &(dyn Error + Send + Sync + 'static)) -> Self {
-        let mut details = Vec::new();
-        let (status, code) = if let Some(WrongHash { stated, computed }) = error.downcast_ref() {
-            details.push(("ClientComputedContentSHA256", stated.clone()));
-            details.push(("S3ComputedContentSHA256", computed.clone()));
-            (400, "XAmzContentSHA256Mismatch")
-        } else if error.is::<WrongChecksum>() {
-            (400, "BadDigest")
-        } else if let Some(error) = error.downcast_ref::<ChunkedError>() {
-            error.answer()
-        } else {
-            (400, "InvalidRequest")
-        };
-        Self::BadUpload { status, code, cause: causes(error), details }
-    }
-
     /// Our own word, or one that the origin could have said.
     pub(crate) fn slow_down(message: impl Into<String>) -> Self {
         let (code, message) = ("SlowDown".to_owned(), message.into());
@@ -216,21 +188,6 @@ impl OriginError {
     pub(crate) fn lied(what: impl Into<String>) -> Self {
         Self::Lied { what: what.into() }
     }
-}
-
-/// An error and what caused it, in one line.
-pub(crate) fn causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// What the system said, without its number.
@@ -285,9 +242,23 @@ impl fmt::Display for OriginError {
                 write!(f, "the origin's answer ended {missing_bytes} bytes early")
             }
             Self::Lied { what } => write!(f, "the origin's answer makes no sense: {what}"),
-            Self::BadUpload { cause, .. } => write!(f, "the request cannot be sent on: {cause}"),
+            Self::InvalidRequest(error) => write!(f, "the request cannot be sent on: {error}"),
         }
     }
 }
 
 impl Error for OriginError {}
+
+impl From<S3Error> for OriginError {
+    /// What is wrong with the request, before it was sent on.
+    fn from(error: S3Error) -> Self {
+        Self::InvalidRequest(error)
+    }
+}
+
+impl From<BadQuery> for OriginError {
+    fn from(BadQuery: BadQuery) -> Self {
+        let (code, message) = ("InvalidURI".to_owned(), "the query cannot be read".to_owned());
+        Self::Failed(Refusal { status: 400, code, message })
+    }
+}

@@ -3,15 +3,15 @@
 use std::future::Future;
 
 use http::{Method, Request, Response, Uri};
+use zonal_s3::sigv4::decode_path;
+use zonal_s3::{BoxBody, full_body};
+use zonal_s3::{Query, says_what};
 
 use crate::answer;
-use crate::body::{BoxBody, full_body};
 use crate::error::OriginError;
 use crate::object::ObjectName;
 use crate::origin::RequestId;
 use crate::places::{Place, Places};
-use crate::query::{Query, says_what};
-use crate::sigv4::decode_path;
 use crate::stats::Stats;
 
 pub(crate) type Answer = Result<Response<BoxBody>, OriginError>;

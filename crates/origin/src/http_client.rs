@@ -6,9 +6,9 @@ use bytes::Bytes;
 use http::uri::Scheme;
 use http::{Request, Response, response};
 use hyper::body::Incoming;
+use zonal_s3::full_body;
 
 use crate::authorities::roots_for;
-use crate::body::full_body;
 use crate::error::OriginError;
 use crate::limits::Limits;
 use crate::s3::answer;

@@ -2,13 +2,13 @@
 
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
+use zonal_s3::sigv4::{EMPTY_SHA256, decode_query_value, encode_path, encode_query_value};
+use zonal_s3::xml;
+use zonal_s3::{BoxBody, full_body};
 
-use crate::body::{BoxBody, full_body};
 use crate::error::OriginError;
 use crate::origin::Origin;
 use crate::s3::meaning;
-use crate::sigv4::{EMPTY_SHA256, decode_query_value, encode_path, encode_query_value};
-use crate::xml;
 
 /// The longest page: a thousand keys of 1,024 bytes, each three times as long when it is encoded, and as much again
 /// for what is said of each.

@@ -1,10 +1,11 @@
 //! Lists as S3 gives them, whatever the origin: what was asked for, what a page holds, and the document.
 
+use zonal_s3::Query;
+use zonal_s3::sigv4::{encode_path, hex, unhex};
+use zonal_s3::xml::{DECLARATION, NAMESPACE, element};
+
 use crate::answer::{invalid_argument, not_implemented};
 use crate::error::OriginError;
-use crate::query::Query;
-use crate::sigv4::{encode_path, hex, unhex};
-use crate::xml::{DECLARATION, NAMESPACE, element};
 
 /// The most entries that S3 puts on one page.
 const MAX_KEYS: usize = 1000;

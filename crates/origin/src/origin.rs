@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use http::{Request, Response};
+use zonal_s3::BoxBody;
 
-use crate::body::{BoxBody, OriginBody};
+use crate::body::OriginBody;
 use crate::error::{OriginError, Refusal};
 use crate::folder::FolderOrigin;
 use crate::object::{ObjectHead, ObjectName};
@@ -134,7 +135,7 @@ impl Origin {
     /// `/BUCKET/KEY`. An answer to the request is `Ok` whatever its status, and it is handed back as it is.
     /// Never tried again.
     ///
-    /// Signed chunks are checked when the request's extensions hold a [`crate::Chain`]; see also [`RequestId`]. With
+    /// Signed chunks are checked when the request's extensions hold a [`crate::SignatureChain`]; see also [`RequestId`]. With
     /// [`AsSigned`] among them nothing is signed or checked here.
     ///
     /// # Errors

@@ -6,13 +6,14 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use http::{Request, Response};
+use zonal_s3::BoxBody;
+use zonal_s3::sigv4::decode_path;
 
-use crate::body::{BoxBody, OriginBody};
+use crate::body::OriginBody;
 use crate::error::{OriginError, Refusal};
 use crate::list::Page;
 use crate::object::{ObjectHead, ObjectName};
 use crate::origin::{AsSigned, Origin};
-use crate::sigv4::decode_path;
 
 /// An origin among others.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use std::time::Duration;
 use http::{Method, Request};
 use http_body::Body;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use zonal_s3::BoxBody;
 
-use crate::body::BoxBody;
 use crate::error::OriginError;
 use crate::limits::Limits;
 

@@ -4,11 +4,11 @@ use std::time::SystemTime;
 
 use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, LAST_MODIFIED};
 use http::{Response, StatusCode, response};
+use zonal_s3::conditions::{self, Verdict};
+use zonal_s3::range::{self, Slice};
 
-use crate::conditions::{self, Verdict};
 use crate::error::OriginError;
 use crate::object::ObjectHead;
-use crate::range::{self, Slice};
 
 /// An answer but for its bytes.
 pub(crate) struct Reading {

@@ -35,12 +35,12 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use zonal_s3::sigv4::{Credentials, Signer};
 
 use crate::authorities::roots_for;
 use crate::limits::Limits;
 use crate::places::Places;
 use crate::reads::Reads;
-use crate::sigv4::{Credentials, Signer};
 use crate::stats::Stats;
 
 /// An S3 endpoint, and what it takes to talk to it.
@@ -71,7 +71,7 @@ impl fmt::Debug for S3Origin {
 #[derive(Debug)]
 pub enum S3OpenError {
     /// The access key, token or region cannot be sent in a header.
-    UnusableCredentials(crate::sigv4::UnusableCredentials),
+    UnusableCredentials(zonal_s3::sigv4::UnusableCredentials),
     /// The endpoint is HTTPS and the system has no root certificates that could be read.
     NoRootCertificates(std::io::Error),
 }

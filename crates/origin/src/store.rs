@@ -15,9 +15,10 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use http::header::CONTENT_LENGTH;
 use http::{Response, StatusCode, response};
+use zonal_s3::BoxBody;
 
 use crate::answer::{no_such_bucket, no_such_key};
-use crate::body::{BoxBody, OriginBody, RangeHead, Source};
+use crate::body::{OriginBody, RangeHead, Source};
 use crate::error::{OriginError, Refusal, Wait};
 use crate::limits::Limits;
 use crate::listing::Entry;

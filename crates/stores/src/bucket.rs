@@ -12,10 +12,9 @@ use http_body_util::{BodyExt, StreamBody};
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore};
-use zonal_origin::sigv4::Timestamp;
-use zonal_origin::{
-    Answered, Begin, BodyError, Coming, Entry, Listed, OriginError, Refusal, Store, Wanted,
-};
+use zonal_origin::{Answered, Begin, Coming, Entry, Listed, OriginError, Refusal, Store, Wanted};
+use zonal_s3::BodyError;
+use zonal_s3::sigv4::Timestamp;
 
 use crate::failure::{meaning, of_another_range};
 use crate::wire::{About, Note, Seen};

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
+use served::{Served, Speaks};
 use zonal_origin::conformance::{Subject, lists, reads, refusals_to_write};
-use zonal_origin::{Limits, ObjectName, Origin, OriginError, full_body};
+use zonal_origin::{Limits, ObjectName, Origin, OriginError};
+use zonal_s3::full_body;
 
 use super::{Azure, AzureKeys, Gcs, GcsKeys, Web};
-use served::{Served, Speaks};
 
 /// An account's key; ours are not checked.
 const KEY: &str = "bm8gc2VjcmV0";

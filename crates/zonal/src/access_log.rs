@@ -12,7 +12,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde::Serialize;
 use zonal_cli::Failure;
 use zonal_gateway::{AccessEntry, AccessEvent, AccessEvents, AccessLog};
-use zonal_origin::sigv4::Timestamp;
+use zonal_s3::sigv4::Timestamp;
 
 use crate::config::AccessTo;
 

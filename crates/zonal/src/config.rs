@@ -36,7 +36,7 @@ use zonal_gateway::{
 };
 use zonal_host::ChunkRules;
 use zonal_hostdev::DeviceSpec;
-use zonal_origin::sigv4::Credentials;
+use zonal_s3::sigv4::Credentials;
 
 use crate::door::Door;
 

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use http::{Method, Uri};
 use zonal_host::Freshness;
-use zonal_origin::sigv4::{Credentials, Signer, Timestamp};
+use zonal_s3::sigv4::{Credentials, Signer, Timestamp};
 
 use crate::config::KeyPair;
 

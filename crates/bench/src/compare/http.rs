@@ -10,7 +10,7 @@ use serde_json::Value;
 use zonal_base::Bytes;
 use zonal_lab::Generator;
 use zonal_lab::bench::machine_idle;
-use zonal_origin::sigv4::{Credentials, Signer, Timestamp};
+use zonal_s3::sigv4::{Credentials, Signer, Timestamp};
 
 use super::Stage;
 use super::children::{Place, cpu_seconds, number};

@@ -166,8 +166,8 @@ fn each_object_that_is_deleted_must_be_writable() {
         let object = |key| format!("<Object><Key>{key}</Key>{others}</Object>");
         let document: String = keys.iter().map(object).collect();
         let document = format!("<Delete>{document}</Delete>");
-        let list = crate::xml::DeleteList::parse(document.as_bytes()).unwrap();
-        let name = |object: &ToDelete| ObjectName::new("lake", &object.key);
+        let list = zonal_s3::delete_list::DeleteList::parse(document.as_bytes()).unwrap();
+        let name = |object: &ObjectIdentifier| ObjectName::new("lake", &object.key);
         let names: Vec<_> = list.objects.iter().map(name).collect();
         check_deletes(rules, names.iter().zip(&list.objects)).is_ok()
     };

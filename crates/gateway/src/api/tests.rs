@@ -42,7 +42,7 @@ fn judged(
     };
     let judged = api.judge(&query, &headers, &VendorHeaders::default()).map_err(name_of)?;
     if let Some(bad) = judged.bad_source {
-        return Err(name_of(S3Error::bad_copy_source(bad).into()));
+        return Err(name_of(error::bad_copy_source(bad).into()));
     }
     let rewritten = api.rewrite(&query, &headers, &judged);
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
@@ -463,7 +463,7 @@ proptest! {
             prop_assert_eq!(url.host_str(), Some("origin"));
             prop_assert!(url.fragment().is_none());
             if !crate::access::is_odd(source.object.as_str()) {
-                let path = zonal_origin::sigv4::decode_path(url.path()).unwrap().into_owned();
+                let path = zonal_s3::sigv4::decode_path(url.path()).unwrap().into_owned();
                 prop_assert_eq!(path.strip_prefix('/'), Some(source.object.as_str()));
             }
         }

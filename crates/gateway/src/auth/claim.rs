@@ -4,9 +4,8 @@
 //! module reads both and judges everything that needs no key.
 
 use http::header::{AUTHORIZATION, DATE, HeaderMap, HeaderName};
-
-use zonal_origin::Query;
-use zonal_origin::sigv4::{ALGORITHM, Timestamp};
+use zonal_s3::Query;
+use zonal_s3::sigv4::{ALGORITHM, Timestamp};
 
 use super::error::{AuthError, SKEW_SECONDS_MAX, Scheme};
 

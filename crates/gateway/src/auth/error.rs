@@ -1,9 +1,8 @@
 //! Why a request is not let in, and how S3 says so.
 
 use http::StatusCode;
-use zonal_origin::sigv4::Timestamp;
-
-use crate::error::S3Error;
+use zonal_s3::S3Error;
+use zonal_s3::sigv4::Timestamp;
 
 /// A request that is not let in. Nobody retries these unchanged, so the variants follow what the
 /// client has to mend.

@@ -2,11 +2,11 @@
 
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use proptest::prelude::*;
-use zonal_origin::sigv4::{Credentials, EMPTY_SHA256, Signer};
+use zonal_s3::S3Error;
+use zonal_s3::sigv4::{Credentials, EMPTY_SHA256, Signer};
 
 use super::*;
 use crate::access::Access;
-use crate::error::S3Error;
 
 const ACCESS_KEY: &str = "AKIAIOSFODNN7EXAMPLE";
 const SECRET_KEY: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
@@ -498,7 +498,7 @@ fn any_request() -> impl Strategy<Value = Parts> {
     let headers =
         prop::collection::vec((prop::sample::select(names.to_vec()), "[!-~ ]{0,10}"), 0..4);
     (method, ".{1,10}", pairs, headers).prop_map(|(method, key, pairs, headers)| {
-        use zonal_origin::sigv4::{encode_path, encode_query_value as encode};
+        use zonal_s3::sigv4::{encode_path, encode_query_value as encode};
         let pairs = pairs.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value)));
         let query = pairs.collect::<Vec<_>>().join("&");
         let uri = format!("/b/{}?{query}", encode_path(&key));

@@ -3,8 +3,8 @@
 
 use http::Method;
 use zonal_gateway::{Access, AccessRules, Domains, Operation, Outcome};
-use zonal_origin::sigv4::{Credentials, Timestamp};
 use zonal_origin::{Limits, Origin, S3Origin};
+use zonal_s3::sigv4::{Credentials, Timestamp};
 
 use crate::client::{
     ACCESS_KEY, Answer, Ask, Connection, REGION, SECRET_KEY, ask, get, now, presigned, signer,

@@ -2,7 +2,7 @@
 
 use http::Method;
 use zonal_host::Freshness;
-use zonal_origin::sigv4::Timestamp;
+use zonal_s3::sigv4::Timestamp;
 
 use crate::client::{Ask, Connection, ask, get, now};
 use crate::world::World;

@@ -9,8 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use zonal_host::Freshness;
-use zonal_origin::sigv4::Credentials;
 use zonal_origin::{Endpoint, Limits, Origin, S3Origin};
+use zonal_s3::sigv4::Credentials;
 
 use crate::client::{Ask, Connection, ask, get};
 use crate::world::{REVALIDATE, World, eventually, pattern};

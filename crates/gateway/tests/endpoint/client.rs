@@ -7,7 +7,7 @@ use http::request::Parts;
 use http::{Method, Request, Uri};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use zonal_origin::sigv4::{Credentials, Signer, Timestamp, UNSIGNED_PAYLOAD};
+use zonal_s3::sigv4::{Credentials, Signer, Timestamp, UNSIGNED_PAYLOAD};
 
 pub(crate) const ACCESS_KEY: &str = "AKIATEST";
 pub(crate) const SECRET_KEY: &str = "secret/of+the=test";

@@ -4,7 +4,7 @@
 use http::Method;
 use zonal_gateway::{Access, AccessRules, Domains, Outcome};
 use zonal_host::Freshness;
-use zonal_origin::sigv4::Timestamp;
+use zonal_s3::sigv4::Timestamp;
 
 use crate::client::{ACCESS_KEY, Ask, Connection, ask, get, now, presigned, signer};
 use crate::world::World;

@@ -16,17 +16,17 @@ mod table;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use proxy::{DENIED, Honest, Proxy};
+use table::{Believed, ELSEWHERE, Row, TABLE, packed};
 use tokio::task::JoinSet;
 use zonal_gateway::Keep;
 use zonal_host::Freshness;
-use zonal_origin::sigv4::Credentials;
 use zonal_origin::{FolderOrigin, Limits, Named, Origin, Origins, S3Origin};
+use zonal_s3::sigv4::Credentials;
 
 use crate::client::{Answer, Ask, Connection};
 use crate::versitygw::{SECRET_KEY, VersityGw};
 use crate::world::{REVALIDATE, World, pattern};
-use proxy::{DENIED, Honest, Proxy};
-use table::{Believed, ELSEWHERE, Row, TABLE, packed};
 
 /// More than a chunk of the cache, so that a read of the whole takes two requests at least.
 const SIZE: usize = 300_000;

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use http::Method;
 use zonal_gateway::{Access, AccessRules, VendorHeaders};
-use zonal_origin::sigv4::Timestamp;
 use zonal_origin::{FolderOrigin, Named, Origins};
+use zonal_s3::sigv4::Timestamp;
 
 use crate::bad_origins::{scripted, send};
 use crate::client::{ACCESS_KEY, Answer, Ask, Connection, SECRET_KEY, ask, get, now, signer};

@@ -2,7 +2,7 @@
 
 use http::Method;
 use zonal_host::Freshness;
-use zonal_origin::sigv4::{
+use zonal_s3::sigv4::{
     ALGORITHM, EMPTY_SHA256, Scope, SigningKey, canonical_request, encode_query_value, sha256_hex,
     string_to_sign,
 };

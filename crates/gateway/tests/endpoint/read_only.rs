@@ -10,8 +10,9 @@ use http::{Response, StatusCode, response};
 use zonal_gateway::{Limits, Outcome};
 use zonal_host::Freshness;
 use zonal_origin::{
-    Answered, Coming, Listed, Named, OriginError, Origins, Store, StoreOrigin, Wanted, full_body,
+    Answered, Coming, Listed, Named, OriginError, Origins, Store, StoreOrigin, Wanted,
 };
+use zonal_s3::full_body;
 
 use crate::client::{Ask, ask, get};
 use crate::world::World;

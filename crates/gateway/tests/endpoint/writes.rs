@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Method;
 use zonal_gateway::Limits;
 use zonal_host::Freshness;
-use zonal_origin::sigv4::{
+use zonal_s3::sigv4::{
     EMPTY_SHA256, STREAMING_SIGNED_PAYLOAD, Scope, Signature, SigningKey, encode_path, sha256_hex,
 };
 

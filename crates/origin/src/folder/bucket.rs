@@ -5,14 +5,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use http::StatusCode;
+use zonal_s3::sigv4::Timestamp;
+use zonal_s3::xml::{DECLARATION, NAMESPACE, element};
 
 use super::serve::Answer;
 use super::write::sync_folder;
 use super::{FolderOrigin, blocking, path};
 use crate::answer::{self, bucket_exists, from_io, invalid_bucket_name, no_such_bucket};
 use crate::error::OriginError;
-use crate::sigv4::Timestamp;
-use crate::xml::{DECLARATION, NAMESPACE, element};
 
 impl FolderOrigin {
     /// Looks whether the folder is there.

@@ -17,6 +17,10 @@ use std::time::SystemTime;
 use bytes::BytesMut;
 use http::header::{HOST, HeaderMap};
 use http::{Request, StatusCode};
+use zonal_s3::BoxBody;
+use zonal_s3::conditions::WriteConditions;
+use zonal_s3::sigv4::encode_path;
+use zonal_s3::xml::{DECLARATION, NAMESPACE, element};
 
 use super::multipart::{part_file, retire};
 use super::part_list::{self, BadList, LIST_BYTES_MAX, ListedPart, PART_NUMBER_MAX};
@@ -25,12 +29,8 @@ use super::version::Version;
 use super::write::{check_length, commit, new_upload, next_data};
 use super::{FolderOrigin, blocking};
 use crate::answer::{self, bad_request, from_io, no_such_upload};
-use crate::body::BoxBody;
-use crate::conditions::OfWrite;
 use crate::error::OriginError;
 use crate::object::ObjectName;
-use crate::sigv4::encode_path;
-use crate::xml::{DECLARATION, NAMESPACE, element};
 
 /// Uploads that are completed at once; more wait. A guess: it bounds the lists in memory to 64 MiB, and
 /// one disk copies no faster for more.
@@ -61,7 +61,7 @@ impl FolderOrigin {
             Err(_) if self.upload_folder(object, id).await.is_err() => Err(no_such_upload(id)),
             copied => copied,
         }?;
-        let conditions = OfWrite::of(&head.headers);
+        let conditions = WriteConditions::of(&head.headers);
         let mut last_modified = self.commit.lock().await;
         let modified = last_modified.next(SystemTime::now());
         let gone = no_such_upload(id);

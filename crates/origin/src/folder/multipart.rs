@@ -17,6 +17,10 @@ use std::time::SystemTime;
 use http::header::ETAG;
 use http::{Method, Request, Response, StatusCode};
 use ring::rand::{SecureRandom, SystemRandom};
+use zonal_s3::Query;
+use zonal_s3::sigv4::{Timestamp, hex};
+use zonal_s3::xml::{DECLARATION, NAMESPACE, element};
+use zonal_s3::{BoxBody, full_body};
 
 use super::part_list::PART_NUMBER_MAX;
 use super::path::UPLOADS;
@@ -25,12 +29,8 @@ use super::version::Version;
 use super::write::{Upload, new_upload, sync_folder};
 use super::{FolderOrigin, blocking};
 use crate::answer::{self, from_io, invalid_argument, no_such_upload};
-use crate::body::{BoxBody, full_body};
 use crate::error::OriginError;
 use crate::object::ObjectName;
-use crate::query::Query;
-use crate::sigv4::{Timestamp, hex};
-use crate::xml::{DECLARATION, NAMESPACE, element};
 
 /// Bytes of chance in an upload id: nobody guesses 128 bits.
 const ID_BYTES: usize = 16;

@@ -2,8 +2,7 @@
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
-
-use crate::xml;
+use zonal_s3::xml;
 
 /// The highest number of a part: S3's own bound.
 pub(super) const PART_NUMBER_MAX: u16 = 10_000;

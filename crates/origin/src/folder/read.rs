@@ -19,12 +19,13 @@ use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
+use zonal_s3::BodyError;
 
 use super::path::NotAFile;
 use super::version::{SETTLING, Version};
 use super::{FolderOrigin, blocking, content_type, path};
 use crate::answer::{from_io, no_such_key, refused_key};
-use crate::body::{BodyError, OriginBody, RangeHead, Source};
+use crate::body::{OriginBody, RangeHead, Source};
 use crate::error::OriginError;
 use crate::object::{ObjectHead, ObjectName};
 use crate::places::Place;

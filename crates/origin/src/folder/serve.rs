@@ -7,19 +7,19 @@ use http_body_util::BodyExt;
 use super::read::{FileBody, FileRange, head_of};
 use super::{FolderOrigin, blocking, list};
 use crate::answer::{self, not_implemented};
-use crate::aws_chunked;
-use crate::body::{BoxBody, full_body};
-use crate::checksum;
 use crate::error::OriginError;
 use crate::forwarded;
 pub(super) use crate::forwarded::Answer;
-use crate::hashed;
 use crate::listing::{self, ListRequest};
 use crate::object::ObjectName;
 use crate::places::Place;
-use crate::query::Query;
-use crate::range::Slice;
 use crate::reading::{self, Reading};
+use zonal_s3::Query;
+use zonal_s3::aws_chunked;
+use zonal_s3::checksum;
+use zonal_s3::payload_hash;
+use zonal_s3::range::Slice;
+use zonal_s3::{BoxBody, full_body};
 
 impl FolderOrigin {
     /// Answers `request`.
@@ -29,7 +29,7 @@ impl FolderOrigin {
     }
 
     async fn serve(&self, request: Request<BoxBody>, place: Place) -> Answer {
-        let request = checksum::checked(hashed::checked(aws_chunked::decode_any(request)?)?);
+        let request = checksum::verify(payload_hash::verify(aws_chunked::decode(request)?)?);
         let uri = request.uri().clone();
         let (object, query) = forwarded::asked(&uri)?;
         match (object.bucket.is_empty(), object.key.is_empty()) {
@@ -113,7 +113,7 @@ impl FolderOrigin {
 /// What the file system or the request's body failed to do is no answer to the request.
 fn told(error: OriginError) -> Result<OriginError, OriginError> {
     match error {
-        OriginError::Unreachable { .. } | OriginError::BadUpload { .. } => Err(error),
+        OriginError::Unreachable { .. } | OriginError::InvalidRequest(_) => Err(error),
         error => Ok(error),
     }
 }

@@ -14,13 +14,14 @@ use std::time::Duration;
 
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
+use zonal_s3::sigv4::sha256_hex;
+use zonal_s3::{BoxBody, full_body};
 
 use super::*;
-use crate::body::{BoxBody, OriginBody, full_body};
+use crate::body::OriginBody;
 use crate::error::OriginError;
 use crate::object::ObjectName;
 use crate::origin::Origin;
-use crate::sigv4::sha256_hex;
 
 /// A folder with one bucket `b`, removed at the end.
 struct Fixture {
@@ -103,8 +104,8 @@ impl Fixture {
             let key = part.strip_prefix("<Key>").or_else(|| part.strip_prefix("<Prefix>"));
             names.extend(key.map(|key| key.split('<').next().unwrap().to_owned()));
         }
-        let token = crate::xml::first_text(&xml, "NextContinuationToken")
-            .or_else(|| crate::xml::first_text(&xml, "NextMarker"));
+        let token = zonal_s3::xml::first_text(&xml, "NextContinuationToken")
+            .or_else(|| zonal_s3::xml::first_text(&xml, "NextMarker"));
         assert_eq!(token.is_some(), xml.contains("<IsTruncated>true<"), "{xml}");
         (names, token)
     }

@@ -4,7 +4,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
-use crate::sigv4::{Timestamp, sha256_hex};
+use zonal_s3::sigv4::{Timestamp, sha256_hex};
 
 /// A file is served once its last modification lies this far back. Linux stamps files with a clock that ticks
 /// every 1 to 10 ms (CONFIG_HZ): within a tick, a second write of the same size would not show.

@@ -11,17 +11,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::Request;
 use http::header::{CONTENT_LENGTH, HeaderMap};
+use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use tokio::io::AsyncWriteExt;
+use zonal_s3::conditions::WriteConditions;
+use zonal_s3::{BoxBody, S3Error};
 
 use super::path::{NotAFile, UPLOADS};
 use super::version::Version;
 use super::{FolderOrigin, blocking, multipart, path};
 use crate::answer::{from_io, invalid_argument, refused_key};
-use crate::body::BoxBody;
-use crate::conditions::OfWrite;
 use crate::error::OriginError;
 use crate::object::ObjectName;
 
@@ -71,7 +71,7 @@ impl FolderOrigin {
         let (parts, body) = request.into_parts();
         let (upload, file) = new_upload(&bucket).await.map_err(|error| from_io(&error))?;
         let file = self.receive(file, &parts.headers, body).await?;
-        let conditions = OfWrite::of(&parts.headers);
+        let conditions = WriteConditions::of(&parts.headers);
         let mut last_modified = self.commit.lock().await;
         let modified = last_modified.next(SystemTime::now());
         blocking(move || commit(&upload, &file, &target, modified, &conditions)).await
@@ -112,7 +112,7 @@ impl FolderOrigin {
         object: &ObjectName,
         headers: &HeaderMap,
     ) -> Result<(), OriginError> {
-        let conditions = OfWrite::of(headers);
+        let conditions = WriteConditions::of(headers);
         let bucket = self.bucket_folder(&object.bucket).await?;
         let target = match path::file(&self.root, &object.bucket, &object.key) {
             Ok(target) => target,
@@ -132,7 +132,8 @@ impl FolderOrigin {
 /// The next bytes of a body; `None` at its end.
 pub(super) async fn next_data(body: &mut BoxBody) -> Result<Option<Bytes>, OriginError> {
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| OriginError::of_upload(error.as_ref()))?;
+        let frame =
+            frame.map_err(|error| OriginError::InvalidRequest(S3Error::of_body(error.as_ref())))?;
         if let Ok(bytes) = frame.into_data() {
             return Ok(Some(bytes));
         }
@@ -147,7 +148,7 @@ pub(super) fn check_length(headers: &HeaderMap, received_bytes: u64) -> Result<(
         return Ok(());
     }
     let cause = format!("{received_bytes} bytes came, which is not the Content-Length");
-    Err(OriginError::BadUpload { status: 400, code: "IncompleteBody", cause, details: Vec::new() })
+    Err(S3Error::new(StatusCode::BAD_REQUEST, "IncompleteBody", cause).into())
 }
 
 /// A new file in the bucket's folder of uploads.
@@ -162,7 +163,7 @@ pub(super) async fn new_upload(bucket: &Path) -> io::Result<(Upload, tokio::fs::
 }
 
 /// The conditions of a write hold for the file as it is now. The caller holds the commit lock.
-fn must_hold(conditions: &OfWrite, target: &Path) -> Result<(), OriginError> {
+fn must_hold(conditions: &WriteConditions, target: &Path) -> Result<(), OriginError> {
     let current = fs::metadata(target).ok().filter(fs::Metadata::is_file);
     let etag = current.map(|current| Version::of(&current).etag());
     if conditions.hold(etag.as_deref()) { Ok(()) } else { Err(OriginError::Changed) }
@@ -174,7 +175,7 @@ pub(super) fn commit(
     file: &fs::File,
     target: &Path,
     modified: SystemTime,
-    conditions: &OfWrite,
+    conditions: &WriteConditions,
 ) -> Result<Version, OriginError> {
     must_hold(conditions, target)?;
     let committed = file

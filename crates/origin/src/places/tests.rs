@@ -10,8 +10,8 @@ use http::{Request, Response};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use tokio::time::timeout;
+use zonal_s3::{BodyError, BoxBody, full_body};
 
-use crate::body::{BodyError, BoxBody, full_body};
 use crate::error::OriginError;
 use crate::folder::FolderOrigin;
 use crate::limits::Limits;

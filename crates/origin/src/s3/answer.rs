@@ -9,9 +9,10 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, Response, StatusCode, response};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
+use zonal_s3::xml;
+use zonal_s3::{S3Error, causes};
 
-use crate::error::{OriginError, Refusal, causes, said_by_system};
-use crate::xml;
+use crate::error::{OriginError, Refusal, said_by_system};
 
 /// S3's error documents are a few KiB at most; of a longer one only the status is used.
 const ERROR_DOCUMENT_BYTES: usize = 64 << 10;
@@ -41,9 +42,8 @@ pub(crate) async fn read(response: Response<Incoming>) -> (response::Parts, Opti
 /// Our signature of a header is not the one that the origin expects: it takes other white space for spaces.
 pub(super) fn unsignable(header: &HeaderName) -> OriginError {
     let cause = "the origin signs white space in a header in another way: write single spaces";
-    let details = vec![("ArgumentName", header.to_string())];
-    let (code, cause) = ("InvalidArgument", cause.to_owned());
-    OriginError::BadUpload { status: 400, code, cause, details }
+    let error = S3Error::new(StatusCode::BAD_REQUEST, "InvalidArgument", cause);
+    error.with("ArgumentName", header.as_str()).into()
 }
 
 /// What an answer that is no success means.

@@ -9,14 +9,14 @@ use http::header::{EXPECT, HOST};
 use http::uri::PathAndQuery;
 use http::{Request, Response};
 use http_body_util::BodyExt;
+use zonal_s3::BoxBody;
+use zonal_s3::hop_by_hop;
 
 use super::S3Origin;
 use super::answer;
 use super::fitting::Asked;
 use super::streams::Download;
-use crate::body::BoxBody;
 use crate::error::OriginError;
-use crate::hop_by_hop;
 use crate::places::Place;
 
 impl S3Origin {

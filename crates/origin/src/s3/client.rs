@@ -9,13 +9,13 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::RootCertStore;
+use zonal_s3::sigv4::{EMPTY_SHA256, Timestamp};
+use zonal_s3::{BoxBody, full_body};
 
 use super::S3Origin;
 use super::answer;
-use crate::body::{BoxBody, full_body};
 use crate::error::{OriginError, Wait};
 use crate::limits::Limits;
-use crate::sigv4::{EMPTY_SHA256, Timestamp};
 
 pub(crate) type Client = legacy::Client<HttpsConnector<HttpConnector>, BoxBody>;
 

@@ -5,8 +5,7 @@ use std::str::FromStr;
 
 use http::Uri;
 use http::uri::{Authority, Scheme};
-
-use crate::sigv4::encode_path;
+use zonal_s3::sigv4::encode_path;
 
 /// Where the bucket's name goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,11 +9,11 @@ use http::header::{
 };
 use http::{HeaderValue, Method, Response, StatusCode, request, response};
 use http_body::Body;
+use zonal_s3::Query;
+use zonal_s3::range::{Slice, digits, resolve};
 
 use super::get::{parse_content_range, text};
 use crate::error::OriginError;
-use crate::query::Query;
-use crate::range::{Slice, digits, resolve};
 
 /// What a read that can be answered 304 has, of which one.
 const CONDITIONS: [HeaderName; 2] = [IF_NONE_MATCH, IF_MODIFIED_SINCE];

@@ -17,20 +17,20 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use zonal_s3::hop_by_hop;
+use zonal_s3::payload_hash;
+use zonal_s3::sigv4::{Timestamp, UNSIGNED_PAYLOAD, decode_path};
+use zonal_s3::{BoxBody, full_body};
+use zonal_s3::{S3Error, aws_chunked};
 
 use super::S3Origin;
 use super::answer;
 use super::answer::no_such_bucket;
 use super::fitting::Asked;
 use super::streams::{Download, Progress, Upload};
-use crate::aws_chunked;
-use crate::body::{BoxBody, full_body};
 use crate::error::{OriginError, RefusalCode, Wait};
-use crate::hashed;
-use crate::hop_by_hop;
 use crate::origin::{AsSigned, OfUpload};
 use crate::places::Place;
-use crate::sigv4::{Timestamp, UNSIGNED_PAYLOAD, decode_path};
 
 impl S3Origin {
     /// Hands `request` on.
@@ -51,7 +51,7 @@ impl S3Origin {
         request: Request<BoxBody>,
         place: Place,
     ) -> Result<Response<BoxBody>, OriginError> {
-        let request = hashed::checked(aws_chunked::unchain(request)?)?;
+        let request = payload_hash::verify(aws_chunked::strip_signatures(request)?)?;
         let request = read_if_empty(request).await?;
         let (mut parts, body) = request.into_parts();
         hop_by_hop::remove(&mut parts.headers);
@@ -179,7 +179,9 @@ async fn read_if_empty(request: Request<BoxBody>) -> Result<Request<BoxBody>, Or
         return Ok(request);
     }
     let (parts, body) = request.into_parts();
-    body.collect().await.map_err(|error| OriginError::of_upload(error.as_ref()))?;
+    body.collect()
+        .await
+        .map_err(|error| OriginError::InvalidRequest(S3Error::of_body(error.as_ref())))?;
     Ok(Request::from_parts(parts, full_body("")))
 }
 

@@ -8,13 +8,13 @@ use std::ops::Range;
 
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_MATCH, RANGE};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use zonal_s3::range::digits;
 
 use super::S3Origin;
 use super::answer::no_such_bucket;
 use crate::body::{OriginBody, RangeHead, Source};
 use crate::error::OriginError;
 use crate::object::ObjectName;
-use crate::range::digits;
 
 impl S3Origin {
     pub(crate) async fn get(

@@ -3,12 +3,12 @@
 use http::header::{CONTENT_LENGTH, IF_MATCH, RANGE};
 use http::{Method, StatusCode, Uri};
 use http_body::Body;
+use zonal_s3::range::digits;
 
 use super::S3Origin;
 use super::answer::no_such_bucket;
 use crate::error::OriginError;
 use crate::object::{ObjectHead, ObjectName};
-use crate::range::digits;
 
 /// The MD5 of nothing, which most of S3 has for an ETag of it.
 const ETAG_OF_NOTHING: &str = "\"d41d8cd98f00b204e9800998ecf8427e\"";

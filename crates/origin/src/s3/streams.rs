@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
+use zonal_s3::{BodyError, BoxBody, S3Error};
 
-use crate::body::{BodyError, BoxBody};
 use crate::error::{OriginError, Wait};
 use crate::places::Place;
 use crate::stats::Stats;
@@ -57,7 +57,10 @@ impl Body for Upload {
                 }
                 Some(Err(error)) => {
                     // The first failure is the one that counts.
-                    let _ = self.progress.failure.set(OriginError::of_upload(error.as_ref()));
+                    let _ = self
+                        .progress
+                        .failure
+                        .set(OriginError::InvalidRequest(S3Error::of_body(error.as_ref())));
                     return Poll::Ready(Some(Err(error)));
                 }
                 None => return Poll::Ready(None),

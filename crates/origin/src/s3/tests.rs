@@ -14,13 +14,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::BodyExt;
+use scripted::{Answer, Server};
+use zonal_s3::{BoxBody, full_body};
 
 use super::*;
-use crate::body::{BoxBody, OriginBody, full_body};
+use crate::body::OriginBody;
 use crate::error::{OriginError, Refusal, Wait};
 use crate::object::ObjectName;
 use crate::origin::Origin;
-use scripted::{Answer, Server};
 
 /// Short enough for a test that waits for one of them.
 const SHORT: Duration = Duration::from_millis(100);
@@ -379,7 +380,7 @@ async fn a_forwarded_request_keeps_its_headers_but_for_connection_and_signature(
         .header("authorization", "AWS4-HMAC-SHA256 Credential=client")
         .header("x-amz-date", "20130524T000000Z")
         .header("x-amz-security-token", "the client's")
-        .header("x-amz-content-sha256", crate::sigv4::sha256_hex(b"body"))
+        .header("x-amz-content-sha256", zonal_s3::sigv4::sha256_hex(b"body"))
         .header("connection", "keep-alive, x-hop")
         .header("x-hop", "1")
         .header("expect", "100-continue")
@@ -400,7 +401,7 @@ async fn a_forwarded_request_keeps_its_headers_but_for_connection_and_signature(
     assert_eq!(request.body, b"body");
     assert_eq!(request.header("content-length"), Some("4"));
     assert_eq!(request.header("x-amz-meta-a"), Some("1"));
-    let hash = crate::sigv4::sha256_hex(b"body");
+    let hash = zonal_s3::sigv4::sha256_hex(b"body");
     assert_eq!(request.header("x-amz-content-sha256"), Some(hash.as_str()));
     assert!(request.header("authorization").unwrap().contains("Credential=AK/"));
     assert_ne!(request.header("x-amz-date"), Some("20130524T000000Z"));
@@ -423,7 +424,7 @@ async fn a_forwarded_body_that_breaks_is_the_clients_doing() {
         .body(full_body("not a chunk\r\n"))
         .unwrap();
     let result = origin(&server).forward(request).await.map(|_| ());
-    assert!(matches!(result, Err(OriginError::BadUpload { .. })), "{result:?}");
+    assert!(matches!(result, Err(OriginError::InvalidRequest(_))), "{result:?}");
 }
 
 #[tokio::test]
@@ -509,7 +510,7 @@ struct SlowBody {
 
 impl http_body::Body for SlowBody {
     type Data = Bytes;
-    type Error = crate::body::BodyError;
+    type Error = zonal_s3::BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,

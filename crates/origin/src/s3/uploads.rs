@@ -10,12 +10,12 @@ use std::sync::{Mutex, MutexGuard};
 
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt, Limited};
+use zonal_s3::sigv4::{encode_query_value, sha256_hex};
+use zonal_s3::xml;
 
 use super::S3Origin;
 use crate::answer::no_such_upload;
 use crate::error::{OriginError, Refusal};
-use crate::sigv4::{encode_query_value, sha256_hex};
-use crate::xml;
 
 /// Uploads that are remembered: 64 bytes of each. Beyond that all are asked again.
 const PROVEN_MAX: usize = 10_000;

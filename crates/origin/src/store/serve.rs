@@ -3,17 +3,17 @@
 use http::request::Parts;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
+use zonal_s3::Query;
+use zonal_s3::range::Slice;
+use zonal_s3::{BoxBody, full_body};
 
 use super::{Begin, StoreOrigin, Wanted};
 use crate::answer::{self, not_implemented};
-use crate::body::{BoxBody, full_body};
 use crate::error::{OriginError, Refusal};
 use crate::forwarded::{self, Answer};
 use crate::listing::{self, ListRequest, Page, Version};
 use crate::object::ObjectName;
 use crate::places::Place;
-use crate::query::Query;
-use crate::range::Slice;
 use crate::reading::{self, Reading};
 use crate::s3::streams::Download;
 

@@ -6,11 +6,11 @@ mod server;
 
 use http::Request;
 use http_body_util::BodyExt;
-use zonal_origin::conformance::{self, Subject};
-use zonal_origin::sigv4::{encode_path, sha256_hex};
-use zonal_origin::{ObjectName, Origin, OriginError, full_body};
-
 use server::{SECRET_KEY, VersityGw};
+use zonal_origin::conformance::{self, Subject};
+use zonal_origin::{ObjectName, Origin, OriginError};
+use zonal_s3::full_body;
+use zonal_s3::sigv4::{encode_path, sha256_hex};
 
 /// Forwards a request; the status and the body of its answer.
 async fn send(origin: &Origin, request: http::request::Builder, body: &str) -> (u16, String) {

@@ -8,8 +8,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::process::{Child, Command};
-use zonal_origin::sigv4::Credentials;
 use zonal_origin::{Limits, Origin, S3Origin};
+use zonal_s3::sigv4::Credentials;
 
 pub(crate) const ACCESS_KEY: &str = "testak";
 pub(crate) const SECRET_KEY: &str = "testsecret123";

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 use zonal_origin::HttpClient;
 use zonal_origin::conformance::{Subject, lists, reads, refusals_to_write};
-use zonal_origin::sigv4::{encode_path, encode_query_value};
+use zonal_s3::sigv4::{encode_path, encode_query_value};
 
 use super::limits;
 use crate::{Azure, AzureKeys, Gcs, GcsKeys, Web};

@@ -20,8 +20,9 @@ use hyper_util::rt::TokioIo;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use zonal_origin::sigv4::encode_query_value;
-use zonal_origin::{BoxBody, FolderOrigin, Limits, Origin, Query, full_body};
+use zonal_origin::{FolderOrigin, Limits, Origin};
+use zonal_s3::sigv4::encode_query_value;
+use zonal_s3::{BoxBody, Query, full_body};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Speaks {

@@ -1,7 +1,7 @@
 //! What each kind of store has of its own in a configuration: keys in the words of its makers, and one bucket where it is
 //! only read.
 
-use zonal_origin::sigv4::Credentials;
+use zonal_s3::sigv4::Credentials;
 use zonal_stores::{AzureKeys, GcsKeys};
 
 use super::check::{Checked, Variables};

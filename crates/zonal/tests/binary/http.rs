@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, SystemTime};
 
 use http::{Method, Request};
-use zonal_origin::sigv4::{Credentials, EMPTY_SHA256, Signer, Timestamp, UNSIGNED_PAYLOAD};
+use zonal_s3::sigv4::{Credentials, EMPTY_SHA256, Signer, Timestamp, UNSIGNED_PAYLOAD};
 
 /// Longer than anything takes that a test asks for, on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(30);

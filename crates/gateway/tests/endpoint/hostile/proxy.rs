@@ -11,7 +11,8 @@ use http::{HeaderMap, HeaderValue, Request};
 use http_body_util::BodyExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use zonal_origin::{BoxBody, Origin, full_body};
+use zonal_origin::Origin;
+use zonal_s3::{BoxBody, full_body};
 
 /// The access key of a client that the honest origin denies everything.
 pub(super) const DENIED: &str = "AKIADENIED";

@@ -37,7 +37,7 @@ async fn a_bucket_is_made_once() {
         ("/a%00", 400, "InvalidBucketName"),
     ] {
         let (found, xml) = folder.ask(Method::PUT, path).await;
-        let found_code = crate::xml::first_text(&xml, "Code");
+        let found_code = zonal_s3::xml::first_text(&xml, "Code");
         assert_eq!((found, found_code.as_deref()), (status, Some(code)), "{path}");
     }
     assert_eq!(folder.get("k", 0..1, None).await.unwrap(), b"k");

@@ -56,7 +56,7 @@ async fn pages_of_any_size_hold_every_entry_once() {
                     assert!(page.len() <= max_keys);
                     entries.extend(page);
                     let Some(next) = next else { break };
-                    token = format!("&{name}={}", crate::sigv4::encode_query_value(&next));
+                    token = format!("&{name}={}", zonal_s3::sigv4::encode_query_value(&next));
                 }
                 assert_eq!(entries, whole, "{version}{query} in pages of {max_keys}");
             }

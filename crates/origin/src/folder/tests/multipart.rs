@@ -1,7 +1,9 @@
 //! Multipart uploads through the folder's own interface.
 
+use zonal_s3::S3Error;
+use zonal_s3::xml::first_text;
+
 use super::*;
-use crate::xml::first_text;
 
 const PART_BYTES_MIN: usize = 5 << 20;
 
@@ -145,7 +147,9 @@ async fn a_bad_list_of_parts_changes_nothing() {
     let wrong_hash = Request::post(uri(&id)).header("x-amz-content-sha256", sha256_hex(b"another"));
     let result = folder.origin.forward(wrong_hash.body(full_body("<x/>")).unwrap()).await;
     let mismatch = "XAmzContentSHA256Mismatch";
-    assert!(matches!(result, Err(OriginError::BadUpload { code, .. }) if code == mismatch));
+    assert!(
+        matches!(result, Err(OriginError::InvalidRequest(S3Error { code, .. })) if code == mismatch)
+    );
     assert_eq!(folder.keys().await, Vec::<String>::new());
     assert_eq!(folder.complete(&id, &[&first]).await.0, 200);
 }
@@ -184,7 +188,7 @@ async fn a_part_has_a_number_from_1_to_10000_and_comes_whole() {
     let short = Request::put(format!("{}&partNumber=1", uri(&id)));
     let short = short.header("content-length", "5").body(full_body("body")).unwrap();
     let result = folder.origin.forward(short).await.map(|_| ());
-    assert!(matches!(result, Err(OriginError::BadUpload { .. })));
+    assert!(matches!(result, Err(OriginError::InvalidRequest(_))));
     let copy = Request::put(format!("{}&partNumber=1", uri(&id)));
     let copy = copy.header("x-amz-copy-source", "/b/k").body(full_body("")).unwrap();
     assert_eq!(folder.send(copy).await.0, 501);

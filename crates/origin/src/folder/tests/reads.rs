@@ -38,7 +38,7 @@ async fn the_etag_of_an_upload_is_the_one_that_head_and_list_show() {
     let (status, etag) = folder.put("a/k", "body", &[]).await;
     assert_eq!((status, folder.etag("a/k").await), (200, etag.clone()));
     let (_, xml) = folder.ask(Method::GET, "/b?list-type=2").await;
-    assert_eq!(crate::xml::first_text(&xml, "ETag").unwrap(), etag);
+    assert_eq!(zonal_s3::xml::first_text(&xml, "ETag").unwrap(), etag);
     assert_eq!(folder.get("a/k", 0..4, Some(&etag)).await.unwrap(), b"body");
 }
 

@@ -1,5 +1,8 @@
 //! Writes through the folder's own interface: uploads, removals, and what is refused.
 
+use http::StatusCode;
+use zonal_s3::S3Error;
+
 use super::*;
 
 #[tokio::test]
@@ -30,7 +33,7 @@ async fn keys_that_leave_the_folder_are_refused() {
     for path in ["/b/..%2fsecret", "/b/%2e%2e/secret", "/b//etc/passwd", "/b/a%00b"] {
         for method in [Method::GET, Method::PUT, Method::DELETE] {
             let (status, xml) = folder.ask(method.clone(), path).await;
-            let code = crate::xml::first_text(&xml, "Code");
+            let code = zonal_s3::xml::first_text(&xml, "Code");
             assert_eq!(
                 (status, code.as_deref()),
                 (400, Some("InvalidArgument")),
@@ -48,10 +51,12 @@ async fn an_upload_is_whole_or_not_at_all() {
     let wrong = Request::put("/b/k").header("x-amz-content-sha256", sha256_hex(b"another"));
     let result = folder.origin.forward(wrong.body(full_body("body")).unwrap()).await.map(|_| ());
     let mismatch = "XAmzContentSHA256Mismatch";
-    assert!(matches!(result, Err(OriginError::BadUpload { code, .. }) if code == mismatch));
+    assert!(
+        matches!(result, Err(OriginError::InvalidRequest(S3Error { code, .. })) if code == mismatch)
+    );
     let short = Request::put("/b/k").header("content-length", "5").body(full_body("body")).unwrap();
     let result = folder.origin.forward(short).await.map(|_| ());
-    assert!(matches!(result, Err(OriginError::BadUpload { .. })));
+    assert!(matches!(result, Err(OriginError::InvalidRequest(_))));
     assert_eq!(folder.get("k", 0..1, None).await.unwrap(), b"k");
     let right_hash = [("x-amz-content-sha256", &*sha256_hex(b"body"))];
     assert_eq!(folder.put("k", "body", &right_hash).await.0, 200);
@@ -85,7 +90,11 @@ async fn an_upload_with_another_checksum_than_its_header_says_is_not_stored() {
         let put = Request::put("/b/k").header("x-amz-checksum-crc32", value);
         let answer = folder.origin.forward(put.body(full_body(body)).unwrap()).await;
         match answer {
-            Err(OriginError::BadUpload { status: 400, code, .. }) => {
+            Err(OriginError::InvalidRequest(S3Error {
+                status: StatusCode::BAD_REQUEST,
+                code,
+                ..
+            })) => {
                 assert_eq!(Err(code), expected, "{body:?}");
                 assert!(!folder.root.join("b/k").exists());
             }
@@ -119,7 +128,11 @@ async fn an_upload_with_another_checksum_than_its_trailer_says_is_not_stored() {
         ] {
             let body = format!("9\r\n{payload}\r\n0\r\n{trailer}\r\n\r\n");
             match upload(name, body).await {
-                Err(OriginError::BadUpload { status: 400, code, .. }) => assert_eq!(code, expected),
+                Err(OriginError::InvalidRequest(S3Error {
+                    status: StatusCode::BAD_REQUEST,
+                    code,
+                    ..
+                })) => assert_eq!(code, expected),
                 other => panic!("{trailer}: {other:?}"),
             }
         }

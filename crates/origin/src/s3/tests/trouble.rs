@@ -1,6 +1,8 @@
 //! What counts as an error, what speaks of the whole origin, and how a refusal of the request is told from
 //! one of us.
 
+use zonal_s3::S3Error;
+
 use super::*;
 
 const LIST: &str = "<?xml version=\"1.0\"?><ListAllMyBucketsResult xmlns=\"u\"/>";
@@ -192,8 +194,10 @@ async fn a_header_that_is_signed_in_two_ways_is_no_word_about_our_keys() {
     };
     for value in [&b"a\tb"[..], b"a\xC2\xA0b", b"a\xE3\x80\x80b"] {
         let error = write(value).await.unwrap_err();
-        let OriginError::BadUpload { status, details, .. } = &error else { panic!("{error:?}") };
-        assert_eq!((*status, &*details[0].1), (400, "x-amz-meta-a"));
+        let OriginError::InvalidRequest(S3Error { status, details, .. }) = &error else {
+            panic!("{error:?}")
+        };
+        assert_eq!((*status, &*details[0].1), (http::StatusCode::BAD_REQUEST, "x-amz-meta-a"));
         assert_eq!(trouble(&origin), None);
     }
     let plain = write(b"a  b").await;

@@ -1,9 +1,10 @@
 //! Uploads that are not what they say they are: the origin never gets to their end.
 
+use zonal_s3::aws_chunked::SignatureChain;
+use zonal_s3::aws_chunked::sample::{in_pieces, signed_chunks};
+use zonal_s3::sigv4::{EMPTY_SHA256, STREAMING_SIGNED_PAYLOAD, sha256_hex};
+
 use super::*;
-use crate::Chain;
-use crate::aws_chunked::tests::{in_pieces, signed_chunks};
-use crate::sigv4::{EMPTY_SHA256, STREAMING_SIGNED_PAYLOAD, sha256_hex};
 
 const PIECE_BYTES: usize = 1000;
 
@@ -11,14 +12,14 @@ const PIECE_BYTES: usize = 1000;
 async fn upload(
     request: http::request::Builder,
     body: &[u8],
-    chain: Option<Chain>,
+    chain: Option<SignatureChain>,
 ) -> (Result<u16, String>, bool) {
     let server = Server::start([with_body("200 OK", "ETag: \"v1\"\r\n", "")]).await;
     let mut request = request.body(in_pieces(body, PIECE_BYTES)).unwrap();
     chain.map(|chain| request.extensions_mut().insert(chain));
     let answer = match origin(&server).forward(request).await {
         Ok(answer) => Ok(answer.status().as_u16()),
-        Err(OriginError::BadUpload { cause, .. }) => Err(cause),
+        Err(OriginError::InvalidRequest(error)) => Err(error.message.into_owned()),
         Err(other) => panic!("{other:?}"),
     };
     (answer, !server.requests().is_empty())

@@ -39,7 +39,7 @@ fn escape(xml: &mut String, text: &str) {
 }
 
 /// The text of the first element called `name`; enough for the flat error documents of S3.
-pub(crate) fn first_text(xml: &str, name: &str) -> Option<String> {
+pub fn first_text(xml: &str, name: &str) -> Option<String> {
     let (_, rest) = xml.split_once(&format!("<{name}>"))?;
     let (text, _) = rest.split_once(&format!("</{name}>"))?;
     let unescaped =
@@ -52,11 +52,7 @@ const DEPTH_MAX: usize = 5;
 
 /// Reads a whole document whose first element is `root`: `end` is told of each element that ends, where it stands below the
 /// root and what text came last. `None` when it is no such document, or could mean something else to another reader.
-pub(crate) fn read_list(
-    document: &[u8],
-    root: &str,
-    mut end: impl FnMut(&[&str], String),
-) -> Option<()> {
+pub fn read_list(document: &[u8], root: &str, mut end: impl FnMut(&[&str], String)) -> Option<()> {
     let mut reader = Reader::from_str(std::str::from_utf8(document).ok()?);
     reader.config_mut().expand_empty_elements = true;
     let (mut path, mut has_root, mut text) = (Vec::<String>::new(), false, String::new());
@@ -88,7 +84,7 @@ pub(crate) fn read_list(
 }
 
 /// The five entities that XML knows without a document type, and characters by number.
-pub(crate) fn resolve(reference: &BytesRef<'_>) -> Option<String> {
+pub fn resolve(reference: &BytesRef<'_>) -> Option<String> {
     match reference.resolve_char_ref().ok()? {
         Some(c) => Some(c.into()),
         None => resolve_predefined_entity(&reference.decode().ok()?).map(str::to_owned),

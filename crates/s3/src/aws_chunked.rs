@@ -1,27 +1,28 @@
-//! `aws-chunked` uploads: payloads whose signatures or checksums come along in pieces.
+//! `aws-chunked` bodies: payloads in chunks, with chunk signatures or a checksum trailer.
 //!
 //! `SIZE[;chunk-signature=S]\r\n DATA \r\n ... 0[;chunk-signature=S]\r\n [NAME:VALUE\r\n]... \r\n`
 //!
-//! An unsigned payload with a trailer can be handed on byte by byte. A chain of signed chunks cannot: it
-//! starts at the signature of the request, and the request is signed anew. [`unchain`] takes such a
-//! payload apart, checking the chain when it was given a [`Chain`], and builds one that needs none.
+//! A proxy forwards an unsigned payload with a trailer byte by byte. It cannot forward signed chunks: their signatures
+//! chain from that of the request, and the proxy signs the request anew. [`strip_signatures`] verifies such chunks when
+//! it has their [`SignatureChain`], and encodes the payload without signatures.
 //!
 //! Read in this order: `decoder`, `decoded`, `rechunked`.
 
 mod decoded;
 mod decoder;
 mod rechunked;
+pub mod sample;
 
-pub use decoder::Chain;
 pub(crate) use decoder::ChunkedError;
+pub use decoder::SignatureChain;
 
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
-use http::{Extensions, Request};
+use http::{Extensions, Request, StatusCode};
 use http_body_util::BodyExt;
 
-use crate::body::BoxBody;
+use crate::BoxBody;
 use crate::checksum::Checksum;
-use crate::error::OriginError;
+use crate::error::S3Error;
 use crate::held_back::HeldBack;
 use crate::sigv4::{
     STREAMING_SIGNED_PAYLOAD, STREAMING_SIGNED_PAYLOAD_TRAILER, STREAMING_UNSIGNED_PAYLOAD_TRAILER,
@@ -46,7 +47,7 @@ enum Framing {
 
 impl Framing {
     /// `None`: the payload is not `aws-chunked`.
-    fn of(headers: &HeaderMap) -> Result<Option<Self>, OriginError> {
+    fn of(headers: &HeaderMap) -> Result<Option<Self>, S3Error> {
         let hash = headers.get(CONTENT_SHA256).map_or(&b""[..], HeaderValue::as_bytes);
         match str::from_utf8(hash) {
             Ok(STREAMING_UNSIGNED_PAYLOAD_TRAILER) => Ok(Some(Self::Unsigned)),
@@ -60,16 +61,19 @@ impl Framing {
     }
 }
 
-/// A request that can be signed anew: signed chunks are taken apart, anything else stays as it is.
+/// Makes a request that can be signed anew: decodes signed chunks, and leaves any other body as it is.
 ///
-/// A chain without a trailer becomes `UNSIGNED-PAYLOAD`; one with a checksum in its trailer becomes
-/// unsigned chunks with that trailer, so that the origin still checks and keeps the checksum.
-pub(crate) fn unchain(request: Request<BoxBody>) -> Result<Request<BoxBody>, OriginError> {
+/// Signed chunks without a trailer become an `UNSIGNED-PAYLOAD`. With a checksum trailer they become unsigned chunks with
+/// that trailer, so that the origin still verifies and keeps the checksum.
+///
+/// # Errors
+/// The headers do not describe an `aws-chunked` payload. The body breaks with an error when its chunks are not valid.
+pub fn strip_signatures(request: Request<BoxBody>) -> Result<Request<BoxBody>, S3Error> {
     let framing = Framing::of(request.headers())?;
     let (mut parts, body) = request.into_parts();
     let (bytes, decoded) = match framing {
         None | Some(Framing::Unsigned) => return Ok(Request::from_parts(parts, body)),
-        Some(framing) => decode(framing, &parts.headers, &mut parts.extensions, body)?,
+        Some(framing) => decoded(framing, &parts.headers, &mut parts.extensions, body)?,
     };
     let headers = &mut parts.headers;
     let trailer = headers.get(TRAILER).and_then(|name| name.to_str().ok());
@@ -89,13 +93,15 @@ pub(crate) fn unchain(request: Request<BoxBody>) -> Result<Request<BoxBody>, Ori
     Ok(Request::from_parts(parts, body))
 }
 
-/// The payload itself, whatever its framing, held to the checksum in its trailer; the headers then describe what
-/// is left.
-pub(crate) fn decode_any(request: Request<BoxBody>) -> Result<Request<BoxBody>, OriginError> {
+/// Decodes the body, whatever its framing, and verifies the checksum in its trailer. The headers describe the decoded body.
+///
+/// # Errors
+/// The headers do not describe an `aws-chunked` payload. The body breaks with an error when its chunks are not valid.
+pub fn decode(request: Request<BoxBody>) -> Result<Request<BoxBody>, S3Error> {
     let framing = Framing::of(request.headers())?;
     let (mut parts, body) = request.into_parts();
     let Some(framing) = framing else { return Ok(Request::from_parts(parts, body)) };
-    let (bytes, decoded) = decode(framing, &parts.headers, &mut parts.extensions, body)?;
+    let (bytes, decoded) = decoded(framing, &parts.headers, &mut parts.extensions, body)?;
     let announced = parts.headers.get(TRAILER).and_then(|name| name.to_str().ok());
     let decoded = match announced.and_then(Checksum::named) {
         Some(checksum) if framing != Framing::Signed => decoded.checked(checksum),
@@ -105,19 +111,21 @@ pub(crate) fn decode_any(request: Request<BoxBody>) -> Result<Request<BoxBody>, 
     Ok(Request::from_parts(parts, HeldBack::new(decoded).boxed_unsync()))
 }
 
-fn decode(
+fn decoded(
     framing: Framing,
     headers: &HeaderMap,
     extensions: &mut Extensions,
     body: BoxBody,
-) -> Result<(u64, Decoded), OriginError> {
+) -> Result<(u64, Decoded), S3Error> {
     let bytes = headers.get(DECODED_LENGTH).and_then(|bytes| bytes.to_str().ok()?.parse().ok());
     let missing = || bad_upload("aws-chunked without x-amz-decoded-content-length".to_owned());
     let bytes = bytes.ok_or_else(missing)?;
     let decoder = match framing {
         Framing::Unsigned => Decoder::unsigned(bytes),
-        Framing::Signed => Decoder::signed(bytes, extensions.remove::<Chain>()),
-        Framing::SignedTrailer => Decoder::signed_with_trailer(bytes, extensions.remove::<Chain>()),
+        Framing::Signed => Decoder::signed(bytes, extensions.remove::<SignatureChain>()),
+        Framing::SignedTrailer => {
+            Decoder::signed_with_trailer(bytes, extensions.remove::<SignatureChain>())
+        }
     };
     let announced = headers.get(TRAILER).and_then(|name| name.to_str().ok());
     let announced = announced.filter(|_| framing != Framing::Signed);
@@ -148,9 +156,9 @@ fn describe_decoded(headers: &mut HeaderMap, bytes: u64) {
     }
 }
 
-fn bad_upload(cause: String) -> OriginError {
-    OriginError::BadUpload { status: 400, code: "InvalidRequest", cause, details: Vec::new() }
+fn bad_upload(cause: String) -> S3Error {
+    S3Error::new(StatusCode::BAD_REQUEST, "InvalidRequest", cause)
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

@@ -9,7 +9,7 @@ use http_body::{Body, Frame};
 
 use super::decoded::Decoded;
 use super::decoder::ChunkedError;
-use crate::body::BodyError;
+use crate::BodyError;
 use crate::checksum::Checksum;
 
 /// Payload bytes per chunk but for the last: what S3's own clients use; at least 8 KiB are demanded.

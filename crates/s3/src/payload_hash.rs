@@ -1,4 +1,4 @@
-//! A request's body, held to the hash that its head states.
+//! Payload hash: verifies a body against `x-amz-content-sha256` as it streams.
 
 use std::fmt;
 use std::pin::Pin;
@@ -10,41 +10,44 @@ use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use ring::digest;
 
-use crate::body::{BodyError, BoxBody};
-use crate::error::OriginError;
+use crate::error::S3Error;
 use crate::held_back::HeldBack;
 use crate::sigv4::{EMPTY_SHA256, hex, unhex};
+use crate::{BodyError, BoxBody};
 
-/// The body is another one than `x-amz-content-sha256` says.
+/// A body does not match `x-amz-content-sha256`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct WrongHash {
+pub(crate) struct PayloadHashMismatch {
     /// In hexadecimal.
     pub(crate) stated: String,
     /// That of what came, in hexadecimal.
     pub(crate) computed: String,
 }
 
-impl fmt::Display for WrongHash {
+impl fmt::Display for PayloadHashMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("The provided 'x-amz-content-sha256' header does not match what was computed.")
     }
 }
 
-impl std::error::Error for WrongHash {}
+impl std::error::Error for PayloadHashMismatch {}
 
-/// The request, with a body that breaks before its last bytes when it has another hash than
-/// `x-amz-content-sha256` states. Where no hash stands there, nothing is checked.
-pub(crate) fn checked(request: Request<BoxBody>) -> Result<Request<BoxBody>, OriginError> {
+/// Verifies the body as it streams: it breaks before its last bytes with an error. Without a hash in the
+/// header nothing is verified.
+///
+/// # Errors
+/// The body is empty, and the hash is that of another one.
+pub fn verify(request: Request<BoxBody>) -> Result<Request<BoxBody>, S3Error> {
     let Some(stated) = stated(request.headers()) else { return Ok(request) };
-    // Nobody may ask for the bytes of a body that has none.
+    // A receiver may never poll an empty body.
     if request.body().is_end_stream() {
         let (stated, computed) = (hex(&stated), EMPTY_SHA256.to_owned());
         return match stated == computed {
             true => Ok(request),
-            false => Err(OriginError::of_upload(&WrongHash { stated, computed })),
+            false => Err(S3Error::of_body(&PayloadHashMismatch { stated, computed })),
         };
     }
-    Ok(request.map(|body| HeldBack::new(Hashed::new(body, stated)).boxed_unsync()))
+    Ok(request.map(|body| HeldBack::new(Verified::new(body, stated)).boxed_unsync()))
 }
 
 /// The hash that a header states; `None` when it holds one of S3's words, or is not there.
@@ -53,20 +56,20 @@ fn stated(headers: &HeaderMap) -> Option<Vec<u8>> {
     unhex(str::from_utf8(stated).ok()?).filter(|hash| hash.len() == digest::SHA256_OUTPUT_LEN)
 }
 
-/// Yields `inner`; breaks at its end when its hash is wrong.
-struct Hashed {
+/// Yields `inner`, and an error at its end when the hash does not match.
+struct Verified {
     inner: BoxBody,
     stated: Vec<u8>,
     hash: digest::Context,
 }
 
-impl Hashed {
+impl Verified {
     fn new(inner: BoxBody, stated: Vec<u8>) -> Self {
         Self { inner, stated, hash: digest::Context::new(&digest::SHA256) }
     }
 }
 
-impl Body for Hashed {
+impl Body for Verified {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -83,7 +86,7 @@ impl Body for Hashed {
                 let computed = this.hash.clone().finish();
                 if computed.as_ref() != this.stated {
                     let (stated, computed) = (hex(&this.stated), hex(computed.as_ref()));
-                    return Poll::Ready(Some(Err(WrongHash { stated, computed }.into())));
+                    return Poll::Ready(Some(Err(PayloadHashMismatch { stated, computed }.into())));
                 }
             }
         }

@@ -1,13 +1,13 @@
-//! Whether the conditions of a request let it have the object, or change it: RFC 9110 section 13.2.2, as S3 does it.
+//! Conditional requests: RFC 9110 section 13.2.2, as S3 evaluates it.
 //!
-//! Of a read, in this order:
+//! A read evaluates in this order:
 //!
 //! 1. `If-Match`, or without it `If-Unmodified-Since`: 412 when false.
 //! 2. `If-None-Match`, or without it `If-Modified-Since`: 304 when false.
 //!
-//! A write has conditions on ETags only: [`OfWrite`].
+//! A write has conditions on ETags alone: [`WriteConditions`].
 //!
-//! S3's additions: an ETag may come without its quotes, and a date in the future says nothing.
+//! S3 adds: an ETag may lack its quotes, and a date in the future is ignored.
 
 use std::time::SystemTime;
 
@@ -27,7 +27,7 @@ pub enum Verdict {
     Failed(&'static str),
 }
 
-/// What the object is, as far as conditions can ask.
+/// What conditions compare: the validators of the current version.
 #[derive(Clone, Copy, Debug)]
 pub struct Version<'a> {
     /// Strong and quoted.
@@ -36,7 +36,7 @@ pub struct Version<'a> {
     pub last_modified: &'a str,
 }
 
-/// Of `headers` what decides whether a read has the object, and which bytes of it.
+/// The headers that decide whether a read is served, and which bytes.
 #[must_use]
 pub fn of_read(headers: &HeaderMap) -> HeaderMap {
     kept(headers, &OF_READ)
@@ -55,7 +55,7 @@ fn kept(headers: &HeaderMap, names: &[HeaderName]) -> HeaderMap {
     kept
 }
 
-/// Judges the conditions of a read in `headers`.
+/// Evaluates the conditions of a read.
 #[must_use]
 pub fn evaluate(headers: &HeaderMap, version: Version<'_>, now: SystemTime) -> Verdict {
     if headers.contains_key(IF_MATCH) {
@@ -73,11 +73,11 @@ pub fn evaluate(headers: &HeaderMap, version: Version<'_>, now: SystemTime) -> V
     if known { Verdict::NotModified } else { Verdict::Proceed }
 }
 
-/// What a write demands of the version that is there already.
+/// Conditions of a write on the current version.
 #[derive(Clone, Debug, Default)]
-pub struct OfWrite(HeaderMap);
+pub struct WriteConditions(HeaderMap);
 
-impl OfWrite {
+impl WriteConditions {
     /// The conditions in `headers`.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Self {

@@ -115,8 +115,9 @@ fn a_range_for_another_version_is_no_range() {
 
 #[test]
 fn a_write_goes_where_the_named_version_is_and_no_other() {
-    let hold =
-        |name: HeaderName, value: &str, etag| OfWrite::of(&headers(&[(name, value)])).hold(etag);
+    let hold = |name: HeaderName, value: &str, etag| {
+        WriteConditions::of(&headers(&[(name, value)])).hold(etag)
+    };
     for (value, etag, expected) in [
         (ETAG, Some(ETAG), true),
         ("*", Some(ETAG), true),
@@ -142,7 +143,7 @@ fn a_write_goes_where_the_named_version_is_and_no_other() {
             "If-None-Match: {value} of {etag:?}"
         );
     }
-    assert!(OfWrite::of(&HeaderMap::new()).hold(None));
+    assert!(WriteConditions::of(&HeaderMap::new()).hold(None));
 }
 
 /// A tag of a list, quoted or not, weak or not, and whether it names `e1`.

@@ -1,45 +1,48 @@
-//! The XML documents that the gateway itself reads: what DeleteObjects names, which it writes anew, and which buckets an
-//! origin has.
+//! DeleteObjects: the strict reader of its XML document, and its writer.
 
 use quick_xml::Reader;
-use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesDecl, Event};
-use zonal_origin::xml::{DECLARATION, NAMESPACE, element};
+
+use crate::xml::{DECLARATION, NAMESPACE, element, resolve};
 
 /// S3's bound on the objects that one DeleteObjects names.
-pub(crate) const DELETE_KEYS_MAX: usize = 1000;
+pub const DELETE_KEYS_MAX: usize = 1000;
 
 /// The document is not a list of objects to delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BadDelete;
+pub struct BadDelete;
 
-/// What a DeleteObjects names.
+/// The objects that a DeleteObjects request names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct DeleteList {
-    pub(crate) objects: Vec<ToDelete>,
+pub struct DeleteList {
+    /// In the order of the document.
+    pub objects: Vec<ObjectIdentifier>,
     /// As its client wrote it.
     quiet: Option<String>,
     /// Parsers may differ on what it names: it has comments, processing instructions, CDATA sections or attributes.
-    pub(crate) is_ambiguous: bool,
+    pub is_ambiguous: bool,
 }
 
-/// One object that is to be deleted.
+/// One object to delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ToDelete {
-    pub(crate) key: String,
+pub struct ObjectIdentifier {
+    /// Its key.
+    pub key: String,
     /// Its version, and what its client expects to be there: elements with their texts, in the order in which they came.
     others: Vec<(&'static str, String)>,
 }
 
-impl ToDelete {
-    /// Which version of it.
-    pub(crate) fn version(&self) -> Option<&str> {
+impl ObjectIdentifier {
+    /// The version to delete; `None`: the current one.
+    #[must_use]
+    pub fn version_id(&self) -> Option<&str> {
         let mut others = self.others.iter();
         others.find_map(|(name, text)| (*name == "VersionId").then_some(text.as_str()))
     }
 
-    /// Whether the answer tells what is there.
-    pub(crate) fn probes(&self) -> bool {
+    /// Whether the answer tells the client what is stored: the entry names a version or states what it expects.
+    #[must_use]
+    pub fn probes(&self) -> bool {
         !self.others.is_empty()
     }
 }
@@ -52,7 +55,10 @@ impl DeleteList {
     ///
     /// It is strict: where one parser would join the texts of nested elements another skips them, so that what is allowed
     /// and what is deleted would be two things. So nothing is in it but what S3 has.
-    pub(crate) fn parse(document: &[u8]) -> Result<Self, BadDelete> {
+    ///
+    /// # Errors
+    /// It is not such a document, or names more than [`DELETE_KEYS_MAX`] objects.
+    pub fn parse(document: &[u8]) -> Result<Self, BadDelete> {
         let text = std::str::from_utf8(document).map_err(|_| BadDelete)?;
         let mut reader = Reader::from_str(text);
         reader.config_mut().expand_empty_elements = true;
@@ -72,7 +78,9 @@ impl DeleteList {
                     list.is_ambiguous = true;
                     append(&mut leaf, &text.xml10_content().map_err(|_| BadDelete)?)?;
                 }
-                Event::GeneralRef(reference) => append(&mut leaf, &resolve(&reference)?)?,
+                Event::GeneralRef(reference) => {
+                    append(&mut leaf, &resolve(&reference).ok_or(BadDelete)?)?
+                }
                 // A document type could define entities that the origin expands and we do not.
                 Event::DocType(_) => return Err(BadDelete),
                 Event::Eof if path.is_done() => break,
@@ -84,8 +92,9 @@ impl DeleteList {
         if DELETE_KEYS_MAX < list.objects.len() { Err(BadDelete) } else { Ok(list) }
     }
 
-    /// The list as it is handed on.
-    pub(crate) fn to_xml(&self) -> String {
+    /// Writes the list as the origin gets it.
+    #[must_use]
+    pub fn to_xml(&self) -> String {
         let mut xml = format!("{DECLARATION}<Delete xmlns=\"{NAMESPACE}\">");
         if let Some(quiet) = &self.quiet {
             element(&mut xml, "Quiet", quiet);
@@ -128,7 +137,7 @@ impl Path {
             (At::Begin, b"Delete") => At::Delete,
             (At::Delete, b"Object") => {
                 self.seen.clear();
-                list.objects.push(ToDelete::default());
+                list.objects.push(ObjectIdentifier::default());
                 At::Object
             }
             (At::Delete, b"Quiet") if list.quiet.is_none() => At::Leaf("Quiet"),
@@ -192,61 +201,6 @@ fn append(leaf: &mut Option<String>, text: &str) -> Result<(), BadDelete> {
         None if text.trim().is_empty() => Ok(()),
         None => Err(BadDelete),
     }
-}
-
-/// The five entities that XML knows without a document type, and characters by number.
-fn resolve(reference: &quick_xml::events::BytesRef<'_>) -> Result<String, BadDelete> {
-    if let Some(c) = reference.resolve_char_ref().map_err(|_| BadDelete)? {
-        return Ok(c.into());
-    }
-    let name = reference.decode().map_err(|_| BadDelete)?;
-    resolve_predefined_entity(&name).map(str::to_owned).ok_or(BadDelete)
-}
-
-/// A bucket, as a list tells of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Bucket {
-    pub(crate) name: String,
-    /// ISO 8601, as the origin wrote it; empty when it did not.
-    pub(crate) created: String,
-}
-
-/// The buckets of a ListAllMyBucketsResult; `None` when it is none.
-pub(crate) fn buckets(document: &[u8]) -> Option<Vec<Bucket>> {
-    let mut reader = Reader::from_str(std::str::from_utf8(document).ok()?);
-    reader.config_mut().expand_empty_elements = true;
-    let (mut path, mut found, mut is_list) = (Vec::<Vec<u8>>::new(), Vec::<Bucket>::new(), false);
-    loop {
-        let text = match reader.read_event().ok()? {
-            Event::Start(tag) => {
-                path.push(tag.local_name().as_ref().to_vec());
-                is_list |= path[0] == b"ListAllMyBucketsResult";
-                if matches!(&path[..], [_, buckets, bucket] if buckets == b"Buckets" && bucket == b"Bucket")
-                {
-                    found.push(Bucket { name: String::new(), created: String::new() });
-                }
-                continue;
-            }
-            Event::End(_) => {
-                path.pop();
-                continue;
-            }
-            Event::Text(text) => text.xml10_content().ok()?.into_owned(),
-            Event::GeneralRef(reference) => resolve(&reference).ok()?,
-            Event::Eof => break,
-            _ => continue,
-        };
-        if let ([_, _, bucket, element], Some(last)) = (&path[..], found.last_mut())
-            && bucket == b"Bucket"
-        {
-            match element.as_slice() {
-                b"Name" => last.name.push_str(&text),
-                b"CreationDate" => last.created.push_str(&text),
-                _ => {}
-            }
-        }
-    }
-    (is_list && path.is_empty()).then_some(found)
 }
 
 #[cfg(test)]
@@ -348,20 +302,6 @@ mod tests {
         assert_eq!(keys_of(document(1001).as_bytes()), Err(BadDelete));
     }
 
-    #[test]
-    fn buckets_are_read_from_a_list() {
-        let list = "<?xml version=\"1.0\"?>\n<ListAllMyBucketsResult xmlns=\"u\"><Owner><ID>i</ID></Owner>\
-                    <Buckets>\n<Bucket><Name>a</Name><CreationDate>2020</CreationDate></Bucket>\n\
-                    <Bucket><CreationDate/><Name>b&amp;c</Name></Bucket></Buckets></ListAllMyBucketsResult>";
-        let bucket =
-            |name: &str, created: &str| Bucket { name: name.into(), created: created.into() };
-        assert_eq!(buckets(list.as_bytes()), Some(vec![bucket("a", "2020"), bucket("b&c", "")]));
-        assert_eq!(buckets(b"<ListAllMyBucketsResult/>"), Some(vec![]));
-        for broken in ["", "<html></html>", "<ListAllMyBucketsResult>", "<a", "\u{0}"] {
-            assert_eq!(buckets(broken.as_bytes()), None, "{broken}");
-        }
-    }
-
     proptest! {
         #[test]
         fn the_keys_to_delete_are_those_that_were_named(
@@ -391,7 +331,6 @@ mod tests {
                 prop_assert!(text.contains("<Delete>") && text.matches("<Key>").count() >= keys.len());
                 prop_assert!(keys.iter().all(|key| !key.is_empty()));
             }
-            buckets(text.as_bytes());
         }
     }
 }

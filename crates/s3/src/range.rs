@@ -55,7 +55,7 @@ fn parse(header: &str) -> Option<Spec> {
 }
 
 /// A number as HTTP writes it: digits and nothing else. `None` beyond 64 bits, too.
-pub(crate) fn digits(text: &str) -> Option<u64> {
+pub fn digits(text: &str) -> Option<u64> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 

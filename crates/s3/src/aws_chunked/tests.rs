@@ -1,16 +1,15 @@
 //! Chunked payloads: the example of the S3 documentation, and everything that must be refused.
 
 use bytes::Bytes;
-use http_body_util::StreamBody;
 use proptest::prelude::*;
 
 use super::decoder::ChunkedError;
+use super::sample::{documentation_chain, in_pieces, signed_chunks, signed_with_trailer};
 use super::*;
-use crate::body::full_body;
-use crate::sigv4::{Scope, Signature, SigningKey};
+use crate::full_body;
 
 /// The documentation's "Example Calculations": 66,560 bytes `a` in chunks of 65,536, 1,024 and 0.
-fn documentation_example() -> (Vec<u8>, Chain) {
+fn documentation_example() -> (Vec<u8>, SignatureChain) {
     let mut body = Vec::new();
     for (size, signature) in [
         (65_536, "ad80c730a21e5b8d04586a2213dd63b9a0e99e0e2307b0ade35a65485a288648"),
@@ -21,17 +20,7 @@ fn documentation_example() -> (Vec<u8>, Chain) {
         body.extend(std::iter::repeat_n(b'a', size));
         body.extend_from_slice(b"\r\n");
     }
-    let scope = Scope { date: "20130524", region: "us-east-1", service: "s3" };
-    let chain = Chain {
-        key: SigningKey::derive("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", &scope),
-        timestamp: "20130524T000000Z".to_owned(),
-        scope: scope.to_string(),
-        signature: Signature::parse(
-            "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9",
-        )
-        .unwrap(),
-    };
-    (body, chain)
+    (body, documentation_chain())
 }
 
 type Payload = (Vec<u8>, Vec<(String, String)>);
@@ -74,7 +63,7 @@ fn a_changed_byte_or_signature_breaks_the_chain() {
     };
     assert_eq!(broken(1000, b'b'), Err(ChunkedError::WrongSignature));
     assert_eq!(broken(body.len() - 10, b'0'), Err(ChunkedError::WrongSignature));
-    let other = Chain { timestamp: "20130524T000001Z".to_owned(), ..chain.clone() };
+    let other = SignatureChain { timestamp: "20130524T000001Z".to_owned(), ..chain.clone() };
     let result = decode_in_pieces(Decoder::signed(66_560, Some(other)), &body, 4096);
     assert_eq!(result, Err(ChunkedError::WrongSignature));
 }
@@ -131,47 +120,6 @@ fn signed_chunks_need_signatures_even_when_nobody_checks_them() {
     assert_eq!(with_trailer(&unsigned), Err(ChunkedError::Unsigned));
 }
 
-/// Signs chunks as a client does, the last and empty one included; the chain at its start, and its last link.
-fn sign_chunks(payload: &[u8], chunk_bytes: usize) -> (Vec<u8>, Chain, String) {
-    let (_, chain) = documentation_example();
-    let mut body = Vec::new();
-    let mut previous = chain.signature.to_string();
-    let Chain { timestamp, scope, .. } = &chain;
-    for chunk in payload.chunks(chunk_bytes).chain([&b""[..]]) {
-        let hashes = format!("{}\n{}", crate::sigv4::EMPTY_SHA256, crate::sigv4::sha256_hex(chunk));
-        let text = format!("AWS4-HMAC-SHA256-PAYLOAD\n{timestamp}\n{scope}\n{previous}\n{hashes}");
-        previous = chain.key.sign(&text).to_string();
-        body.extend_from_slice(
-            format!("{:x};chunk-signature={previous}\r\n", chunk.len()).as_bytes(),
-        );
-        body.extend_from_slice(chunk);
-        if !chunk.is_empty() {
-            body.extend_from_slice(b"\r\n");
-        }
-    }
-    (body, chain, previous)
-}
-
-/// A payload in signed chunks without a trailer.
-pub(crate) fn signed_chunks(payload: &[u8], chunk_bytes: usize) -> (Vec<u8>, Chain) {
-    let (mut body, chain, _) = sign_chunks(payload, chunk_bytes);
-    body.extend_from_slice(b"\r\n");
-    (body, chain)
-}
-
-/// A payload in signed chunks with a signed trailer.
-fn signed_with_trailer(payload: &[u8], chunk_bytes: usize, trailer: &str) -> (Vec<u8>, Chain) {
-    let (mut body, chain, previous) = sign_chunks(payload, chunk_bytes);
-    let Chain { timestamp, scope, .. } = &chain;
-    let hash = crate::sigv4::sha256_hex(format!("{trailer}\n").as_bytes());
-    let text = format!("AWS4-HMAC-SHA256-TRAILER\n{timestamp}\n{scope}\n{previous}\n{hash}");
-    let signature = chain.key.sign(&text);
-    body.extend_from_slice(
-        format!("{trailer}\r\nx-amz-trailer-signature:{signature}\r\n\r\n").as_bytes(),
-    );
-    (body, chain)
-}
-
 /// A request whose body comes in pieces of `piece_bytes`.
 fn request(body: &[u8], piece_bytes: usize, payload_bytes: usize) -> Request<BoxBody> {
     Request::put("/b/k")
@@ -184,29 +132,6 @@ fn request(body: &[u8], piece_bytes: usize, payload_bytes: usize) -> Request<Box
         .unwrap()
 }
 
-/// A body that comes in pieces of `piece_bytes`.
-pub(crate) fn in_pieces(body: &[u8], piece_bytes: usize) -> BoxBody {
-    let pieces: Vec<Result<_, crate::body::BodyError>> = body
-        .chunks(piece_bytes)
-        .map(|piece| Ok(http_body::Frame::data(Bytes::copy_from_slice(piece))))
-        .collect();
-    StreamBody::new(Pieces(pieces.into_iter())).boxed_unsync()
-}
-
-/// An iterator as a stream that is always ready.
-struct Pieces<I>(I);
-
-impl<I: Iterator + Unpin> futures_core::Stream for Pieces<I> {
-    type Item = I::Item;
-
-    fn poll_next(
-        mut self: std::pin::Pin<&mut Self>,
-        _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<I::Item>> {
-        std::task::Poll::Ready(self.0.next())
-    }
-}
-
 #[tokio::test]
 async fn a_signed_trailer_becomes_an_unsigned_one_with_the_same_checksum() {
     for payload_bytes in [0, 1, 65_535, 65_536, 65_537, 200_000] {
@@ -216,7 +141,7 @@ async fn a_signed_trailer_becomes_an_unsigned_one_with_the_same_checksum() {
         let mut request = request(&body, 10_000, payload_bytes);
         request.headers_mut().insert(TRAILER, HeaderValue::from_static("x-amz-checksum-crc32"));
         request.extensions_mut().insert(chain);
-        let request = unchain(request).unwrap();
+        let request = strip_signatures(request).unwrap();
         assert_eq!(request.headers()[CONTENT_SHA256], STREAMING_UNSIGNED_PAYLOAD_TRAILER);
         assert_eq!(request.headers()[TRAILER], "x-amz-checksum-crc32");
         let length = request.headers()[CONTENT_LENGTH].to_str().unwrap().to_owned();
@@ -236,7 +161,7 @@ async fn a_forged_trailer_breaks_the_body() {
     let mut request = request(body.as_bytes(), 100, 5);
     request.headers_mut().insert(TRAILER, HeaderValue::from_static("x-amz-checksum-crc32"));
     request.extensions_mut().insert(chain);
-    let error = unchain(request).unwrap().into_body().collect().await.unwrap_err();
+    let error = strip_signatures(request).unwrap().into_body().collect().await.unwrap_err();
     assert_eq!(error.downcast_ref(), Some(&ChunkedError::WrongSignature));
 }
 
@@ -248,7 +173,7 @@ async fn unchained(trailer: &str, announced: Option<&'static str>) -> Result<Byt
         request.headers_mut().insert(TRAILER, HeaderValue::from_static(name));
     }
     request.extensions_mut().insert(chain);
-    let body = unchain(request).unwrap().into_body().collect().await;
+    let body = strip_signatures(request).unwrap().into_body().collect().await;
     body.map(|body| body.to_bytes()).map_err(|error| *error.downcast_ref().unwrap())
 }
 
@@ -289,7 +214,7 @@ async fn a_checksum_that_nobody_knows_is_dropped_with_its_announcement() {
     let mut request = request(&body, 100, 5);
     request.headers_mut().insert(TRAILER, HeaderValue::from_static("x-amz-checksum-new"));
     request.extensions_mut().insert(chain);
-    let request = unchain(request).unwrap();
+    let request = strip_signatures(request).unwrap();
     let names: Vec<&str> = request.headers().keys().map(HeaderName::as_str).collect();
     assert_eq!(names, ["x-amz-content-sha256", "content-length"]);
     assert_eq!(request.headers()[CONTENT_SHA256], UNSIGNED_PAYLOAD);
@@ -300,7 +225,7 @@ async fn a_checksum_that_nobody_knows_is_dropped_with_its_announcement() {
 async fn other_payloads_are_left_alone() {
     for hash in [STREAMING_UNSIGNED_PAYLOAD_TRAILER, UNSIGNED_PAYLOAD, "abcdef"] {
         let request = Request::put("/b/k").header(CONTENT_SHA256, hash);
-        let request = unchain(request.body(full_body("as it is")).unwrap()).unwrap();
+        let request = strip_signatures(request.body(full_body("as it is")).unwrap()).unwrap();
         assert_eq!(request.headers()[CONTENT_SHA256], hash);
         assert_eq!(request.into_body().collect().await.unwrap().to_bytes(), "as it is");
     }
@@ -310,8 +235,8 @@ async fn other_payloads_are_left_alone() {
 fn unknown_kinds_and_missing_lengths_are_refused() {
     for hash in ["STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD", STREAMING_SIGNED_PAYLOAD] {
         let request = Request::put("/b/k").header(CONTENT_SHA256, hash);
-        let result = unchain(request.body(full_body("")).unwrap()).map(|_| ());
-        assert!(matches!(result, Err(OriginError::BadUpload { .. })), "{hash}: {result:?}");
+        let result = strip_signatures(request.body(full_body("")).unwrap()).map(|_| ());
+        assert!(result.is_err(), "{hash}: {result:?}");
     }
 }
 

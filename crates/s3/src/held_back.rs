@@ -1,4 +1,4 @@
-//! A body whose last bytes leave only once it has ended well.
+//! Delayed body: releases its last bytes only after it has ended without an error.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -6,12 +6,12 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http_body::{Body, Frame};
 
-use crate::body::BodyError;
+use crate::BodyError;
 
-/// Hands on what `inner` yields, one piece late.
+/// Yields the frames of `inner`, one frame late.
 ///
-/// Whoever promised a length stops asking once it is reached: what a body finds out about itself after its
-/// last byte would come too late, and what it stands for would be stored.
+/// A receiver that knows the length stops polling after the last byte. A checksum that fails there would come too late,
+/// and the receiver would store the object.
 pub(crate) struct HeldBack<B> {
     inner: B,
     held: Option<Bytes>,

@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use zonal_origin::sigv4::{
+use zonal_s3::sigv4::{
     EMPTY_SHA256, KeyCache, Scope, Signature, SigningKey, UNSIGNED_PAYLOAD, canonical_request,
     string_to_sign,
 };

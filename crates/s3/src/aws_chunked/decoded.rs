@@ -7,8 +7,8 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 
 use super::decoder::{ChunkedError, Decoder, Trailer};
-use crate::body::{BodyError, BoxBody};
-use crate::checksum::{Checksum, Sum, WrongChecksum};
+use crate::checksum::{Checksum, ChecksumMismatch, Sum};
+use crate::{BodyError, BoxBody};
 
 /// Yields the payload of a chunked body; breaks when that is malformed, or has another checksum than its trailer says. The bytes of a chunk come before its
 /// signature is checked: whoever stores them waits for the end.
@@ -47,7 +47,9 @@ impl Decoded {
             _ => return Err(ChunkedError::BadTrailer.into()),
         };
         match &self.sum {
-            Some((checksum, sum)) if *value != sum.text() => Err(WrongChecksum(*checksum).into()),
+            Some((checksum, sum)) if *value != sum.text() => {
+                Err(ChecksumMismatch { header: checksum.name() }.into())
+            }
             _ => Ok(()),
         }
     }

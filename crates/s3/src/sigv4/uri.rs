@@ -55,7 +55,7 @@ pub fn decode_path(raw_path: &str) -> Option<Cow<'_, str>> {
 }
 
 /// The name or value that `raw` stands for; `None`: its encoding is broken, or it is not UTF-8.
-pub(crate) fn decode_query_value(raw: &str) -> Option<Cow<'_, str>> {
+pub fn decode_query_value(raw: &str) -> Option<Cow<'_, str>> {
     decoded(raw, Plus::Space)
 }
 
@@ -93,7 +93,7 @@ fn decode_first(first: u8, bytes: &[u8], plus: Plus) -> (u8, usize) {
 }
 
 /// The names and values of a query as they stand on the wire; a name without `=` has the value "".
-pub(crate) fn query_pairs(raw_query: &str) -> impl Iterator<Item = (&str, &str)> {
+pub fn query_pairs(raw_query: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = Some(raw_query);
     let pairs = std::iter::from_fn(move || {
         let text = rest?;
@@ -157,7 +157,7 @@ pub(super) fn canonical_query(raw_query: &str, text: &mut Vec<u8>) {
 }
 
 /// Pairs of a query: a presigned URL's, its `x-id` and an override.
-pub(crate) const PAIRS_EXPECTED: usize = 8;
+pub const PAIRS_EXPECTED: usize = 8;
 
 /// Where a name and its value stand in a text.
 struct Pair {

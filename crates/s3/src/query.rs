@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use crate::error::{OriginError, Refusal};
 use crate::sigv4::{PAIRS_EXPECTED, decode_query_value, query_pairs};
 
 /// The parameters in the order of the request; a parameter without `=` has an empty value.
@@ -14,13 +13,6 @@ pub struct Query<'a> {
 /// The percent-encoding of the query is broken, or it does not decode to UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadQuery;
-
-impl From<BadQuery> for OriginError {
-    fn from(BadQuery: BadQuery) -> Self {
-        let (code, message) = ("InvalidURI".to_owned(), "the query cannot be read".to_owned());
-        Self::Failed(Refusal { status: 400, code, message })
-    }
-}
 
 impl<'a> Query<'a> {
     /// Reads what stood behind the `?`.
@@ -55,19 +47,19 @@ impl<'a> Query<'a> {
     }
 
     /// Without the parameters that are not wanted, by their names.
-    pub(crate) fn filtered(mut self, is_wanted: impl Fn(&str) -> bool) -> Self {
+    pub fn filtered(mut self, is_wanted: impl Fn(&str) -> bool) -> Self {
         self.pairs.retain(|(name, _)| is_wanted(name));
         self
     }
 
     /// Whether there is no parameter but those of these names.
-    pub(crate) fn has_only(&self, names: &[&str]) -> bool {
+    pub fn has_only(&self, names: &[&str]) -> bool {
         self.iter().all(|(name, _)| names.contains(&name))
     }
 }
 
 /// Whether a parameter says what is wanted: others sign the request, or only name the operation once more.
-pub(crate) fn says_what(parameter: &str) -> bool {
+pub fn says_what(parameter: &str) -> bool {
     !parameter.starts_with("X-Amz-") && parameter != "x-id"
 }
 

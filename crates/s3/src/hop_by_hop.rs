@@ -10,7 +10,7 @@ pub fn named_by_connection(headers: &HeaderMap) -> impl Iterator<Item = &str> {
 }
 
 /// Takes off what is not handed on.
-pub(crate) fn remove(headers: &mut HeaderMap) {
+pub fn remove(headers: &mut HeaderMap) {
     let named: Vec<String> = named_by_connection(headers).map(str::to_owned).collect();
     for name in named.iter().map(String::as_str).chain(ALWAYS) {
         headers.remove(name);

@@ -1,4 +1,4 @@
-//! The checksums of bodies that S3 knows, by the names of their headers and trailers.
+//! Checksums of bodies: `Content-MD5` and `x-amz-checksum-*`, computed and verified.
 
 use std::fmt;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use http_body_util::BodyExt;
 use md5::{Digest, Md5};
 use ring::digest;
 
-use crate::body::{BodyError, BoxBody};
+use crate::{BodyError, BoxBody};
 
 /// One of S3's checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,17 +32,20 @@ pub(crate) enum Sum {
     Sha(digest::Context),
 }
 
-/// The body is another one than its checksum says.
+/// A body does not match a checksum header of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WrongChecksum(pub(crate) Checksum);
+pub struct ChecksumMismatch {
+    /// The header, in lower case.
+    pub header: &'static str,
+}
 
-impl fmt::Display for WrongChecksum {
+impl fmt::Display for ChecksumMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the body is not the one that {} describes", self.0.name())
+        write!(f, "the body is not the one that {} describes", self.header)
     }
 }
 
-impl std::error::Error for WrongChecksum {}
+impl std::error::Error for ChecksumMismatch {}
 
 impl Checksum {
     pub(crate) const ALL: [Self; 5] =
@@ -111,24 +114,17 @@ impl Sum {
     }
 }
 
-/// A body is another one than a header of its request describes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WrongBody {
-    /// The header, in lower case.
-    pub header: &'static str,
-}
-
-/// Holds a whole body to `Content-MD5` and to S3's checksums. Whether there was one.
+/// Verifies a whole body against `Content-MD5` and `x-amz-checksum-*`. True when the headers had one of them.
 ///
 /// # Errors
-/// One of them is that of another body.
-pub fn check_body(headers: &HeaderMap, body: &[u8]) -> Result<bool, WrongBody> {
+/// One of them does not match.
+pub fn verify_body(headers: &HeaderMap, body: &[u8]) -> Result<bool, ChecksumMismatch> {
     let stated = |name: &str| headers.get(name).map(|value| value.as_bytes().trim_ascii());
     let mut is_checked = false;
     if let Some(md5) = stated(CONTENT_MD5) {
         is_checked = true;
         if md5 != content_md5(body).as_bytes() {
-            return Err(WrongBody { header: CONTENT_MD5 });
+            return Err(ChecksumMismatch { header: CONTENT_MD5 });
         }
     }
     for checksum in Checksum::ALL {
@@ -137,7 +133,7 @@ pub fn check_body(headers: &HeaderMap, body: &[u8]) -> Result<bool, WrongBody> {
         let mut sum = checksum.start();
         sum.update(body);
         if stated != sum.text().as_bytes() {
-            return Err(WrongBody { header: checksum.name() });
+            return Err(ChecksumMismatch { header: checksum.name() });
         }
     }
     Ok(is_checked)
@@ -151,9 +147,10 @@ pub fn content_md5(body: &[u8]) -> String {
 
 const CONTENT_MD5: &str = "content-md5";
 
-/// The request, with a body that breaks at its end when it has another checksum than a header states. That of a
-/// POST is the checksum of the object that it makes of others.
-pub(crate) fn checked(request: Request<BoxBody>) -> Request<BoxBody> {
+/// Verifies the body of a PUT as it streams: it breaks at its end with [`ChecksumMismatch`]. Other methods pass: the
+/// checksum of a POST is that of the object which the request assembles.
+#[must_use]
+pub fn verify(request: Request<BoxBody>) -> Request<BoxBody> {
     let headers = request.headers();
     let stated = Checksum::ALL.into_iter().find_map(|checksum| {
         let value = headers.get(checksum.name())?.to_str().ok()?;
@@ -161,20 +158,21 @@ pub(crate) fn checked(request: Request<BoxBody>) -> Request<BoxBody> {
     });
     match stated.filter(|_| request.method() == Method::PUT) {
         None => request,
-        Some((checksum, stated)) => request
-            .map(|inner| Summed { inner, checksum, sum: checksum.start(), stated }.boxed_unsync()),
+        Some((checksum, stated)) => request.map(|inner| {
+            Verified { inner, checksum, sum: checksum.start(), stated }.boxed_unsync()
+        }),
     }
 }
 
-/// Yields `inner`; breaks at its end when its checksum is wrong.
-struct Summed {
+/// Yields `inner`, and an error at its end when the checksum does not match.
+struct Verified {
     inner: BoxBody,
     checksum: Checksum,
     sum: Sum,
     stated: String,
 }
 
-impl Body for Summed {
+impl Body for Verified {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -188,7 +186,11 @@ impl Body for Summed {
             Some(Ok(frame)) => this.sum.update(frame.data_ref().map_or(&[], |bytes| bytes)),
             Some(Err(_)) => {}
             None if this.sum.text() == this.stated => {}
-            None => return Poll::Ready(Some(Err(WrongChecksum(this.checksum).into()))),
+            None => {
+                return Poll::Ready(Some(Err(
+                    ChecksumMismatch { header: this.checksum.name() }.into()
+                )));
+            }
         }
         Poll::Ready(frame)
     }

@@ -1,8 +1,9 @@
-//! Takes chunks apart: no I/O, strict, in bounded memory.
+//! Decoder of chunks: no I/O, strict, bounded memory.
 
 use std::fmt;
 
 use bytes::Bytes;
+use http::StatusCode;
 use ring::digest;
 
 use crate::sigv4::{EMPTY_SHA256, Signature, SigningKey, sha256_hex};
@@ -16,17 +17,17 @@ const CHUNK_BYTES_MIN: u64 = 8 << 10;
 /// S3 knows trailers of one checksum; more than this many lines are refused.
 const TRAILERS_MAX: usize = 8;
 
-/// What a chain of chunk signatures hangs on. Put it into the extensions of a forwarded request, and
-/// its chunks are checked on their way; without it their signatures are only checked for their form.
+/// What verifies the signatures of chunks: each one signs the one before it. In the extensions of a request it has the
+/// chunks verified as they stream; without it only the form of their signatures is checked.
 #[derive(Clone, Debug)]
-pub struct Chain {
-    /// The key that the request's own signature was checked with.
+pub struct SignatureChain {
+    /// The key that verified the request's own signature.
     pub key: SigningKey,
     /// The request's `x-amz-date`.
     pub timestamp: String,
     /// The request's scope, as text.
     pub scope: String,
-    /// The request's own signature: the first link.
+    /// The request's own signature, which the first chunk signs (the seed signature).
     pub signature: Signature,
 }
 
@@ -55,17 +56,17 @@ pub(crate) enum ChunkedError {
 
 impl ChunkedError {
     /// The status and code with which S3 answers it.
-    pub(crate) const fn answer(self) -> (u16, &'static str) {
+    pub(crate) const fn answer(self) -> (StatusCode, &'static str) {
         match self {
-            Self::WrongSignature => (403, "SignatureDoesNotMatch"),
-            Self::TooSmall => (400, "InvalidChunkSizeError"),
-            Self::BadTrailer => (400, "MalformedTrailerError"),
-            Self::BadTrailerValue(_) => (400, "InvalidRequest"),
+            Self::WrongSignature => (StatusCode::FORBIDDEN, "SignatureDoesNotMatch"),
+            Self::TooSmall => (StatusCode::BAD_REQUEST, "InvalidChunkSizeError"),
+            Self::BadTrailer => (StatusCode::BAD_REQUEST, "MalformedTrailerError"),
+            Self::BadTrailerValue(_) => (StatusCode::BAD_REQUEST, "InvalidRequest"),
             Self::TooLong
             | Self::Malformed
             | Self::Unsigned
             | Self::WrongLength
-            | Self::WrongEnd => (400, "IncompleteBody"),
+            | Self::WrongEnd => (StatusCode::BAD_REQUEST, "IncompleteBody"),
         }
     }
 }
@@ -121,7 +122,7 @@ pub(super) struct Decoder {
     was_small: bool,
     is_signed: bool,
     trailer_is_signed: bool,
-    chain: Option<Chain>,
+    chain: Option<SignatureChain>,
     /// Of the chunk under way.
     signature: Option<Signature>,
     hash: digest::Context,
@@ -144,11 +145,11 @@ impl Decoder {
         }
     }
 
-    pub(super) fn signed(bytes: u64, chain: Option<Chain>) -> Self {
+    pub(super) fn signed(bytes: u64, chain: Option<SignatureChain>) -> Self {
         Self { is_signed: true, chain, ..Self::unsigned(bytes) }
     }
 
-    pub(super) fn signed_with_trailer(bytes: u64, chain: Option<Chain>) -> Self {
+    pub(super) fn signed_with_trailer(bytes: u64, chain: Option<SignatureChain>) -> Self {
         Self { trailer_is_signed: true, ..Self::signed(bytes, chain) }
     }
 
@@ -290,7 +291,7 @@ impl Decoder {
         signature: Signature,
     ) -> Result<(), ChunkedError> {
         let Some(chain) = &mut self.chain else { return Ok(()) };
-        let Chain { key, timestamp, scope, signature: previous } = &*chain;
+        let SignatureChain { key, timestamp, scope, signature: previous } = &*chain;
         let text = format!("AWS4-HMAC-SHA256-{what}\n{timestamp}\n{scope}\n{previous}\n{hashes}");
         if !key.verify(&text, &signature) {
             return Err(ChunkedError::WrongSignature);

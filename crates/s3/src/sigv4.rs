@@ -18,7 +18,7 @@ mod uri;
 pub use key::{KeyCache, Scope, Signature, SigningKey};
 pub use signer::{Credentials, Signer, UnusableCredentials};
 pub use timestamp::Timestamp;
-pub(crate) use uri::{PAIRS_EXPECTED, decode_query_value, query_pairs};
+pub use uri::{PAIRS_EXPECTED, decode_query_value, query_pairs};
 pub use uri::{decode_path, encode_path, encode_query_value};
 
 use ring::digest;
@@ -130,7 +130,7 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
 }
 
 /// Lower-case hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
     push_hex(bytes, &mut text);
     text
@@ -148,7 +148,7 @@ fn push_hex(bytes: &[u8], text: &mut String) {
 }
 
 /// The bytes that pairs of hexadecimal digits stand for.
-pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let mut bytes = vec![0; text.len() / 2];
     unhex_into(text, &mut bytes).then_some(bytes)
 }

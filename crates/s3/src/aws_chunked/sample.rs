@@ -1,0 +1,98 @@
+//! Sample uploads, for the tests of every crate that handles `aws-chunked` bodies.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame};
+use http_body_util::BodyExt;
+
+use super::SignatureChain;
+use crate::sigv4::{EMPTY_SHA256, Scope, Signature, SigningKey, sha256_hex};
+use crate::{BodyError, BoxBody};
+
+/// The chain of the S3 documentation's "Example Calculations".
+///
+/// # Panics
+/// Never: its signature is a constant.
+#[must_use]
+pub fn documentation_chain() -> SignatureChain {
+    let scope = Scope { date: "20130524", region: "us-east-1", service: "s3" };
+    SignatureChain {
+        key: SigningKey::derive("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", &scope),
+        timestamp: "20130524T000000Z".to_owned(),
+        scope: scope.to_string(),
+        signature: Signature::parse(
+            "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9",
+        )
+        .expect("64 digits"),
+    }
+}
+
+/// Signs chunks as a client does, the last and empty one included. Returns the chain at its start and the last signature.
+fn sign_chunks(payload: &[u8], chunk_bytes: usize) -> (Vec<u8>, SignatureChain, String) {
+    let chain = documentation_chain();
+    let mut body = Vec::new();
+    let mut previous = chain.signature.to_string();
+    let SignatureChain { timestamp, scope, .. } = &chain;
+    for chunk in payload.chunks(chunk_bytes).chain([&b""[..]]) {
+        let hashes = format!("{}\n{}", EMPTY_SHA256, sha256_hex(chunk));
+        let text = format!("AWS4-HMAC-SHA256-PAYLOAD\n{timestamp}\n{scope}\n{previous}\n{hashes}");
+        previous = chain.key.sign(&text).to_string();
+        body.extend_from_slice(
+            format!("{:x};chunk-signature={previous}\r\n", chunk.len()).as_bytes(),
+        );
+        body.extend_from_slice(chunk);
+        if !chunk.is_empty() {
+            body.extend_from_slice(b"\r\n");
+        }
+    }
+    (body, chain, previous)
+}
+
+/// A payload in signed chunks without a trailer.
+#[must_use]
+pub fn signed_chunks(payload: &[u8], chunk_bytes: usize) -> (Vec<u8>, SignatureChain) {
+    let (mut body, chain, _) = sign_chunks(payload, chunk_bytes);
+    body.extend_from_slice(b"\r\n");
+    (body, chain)
+}
+
+/// A payload in signed chunks with a signed trailer.
+#[must_use]
+pub fn signed_with_trailer(
+    payload: &[u8],
+    chunk_bytes: usize,
+    trailer: &str,
+) -> (Vec<u8>, SignatureChain) {
+    let (mut body, chain, previous) = sign_chunks(payload, chunk_bytes);
+    let SignatureChain { timestamp, scope, .. } = &chain;
+    let hash = sha256_hex(format!("{trailer}\n").as_bytes());
+    let text = format!("AWS4-HMAC-SHA256-TRAILER\n{timestamp}\n{scope}\n{previous}\n{hash}");
+    let signature = chain.key.sign(&text);
+    body.extend_from_slice(
+        format!("{trailer}\r\nx-amz-trailer-signature:{signature}\r\n\r\n").as_bytes(),
+    );
+    (body, chain)
+}
+
+/// A body that comes in pieces of `piece_bytes`.
+#[must_use]
+pub fn in_pieces(body: &[u8], piece_bytes: usize) -> BoxBody {
+    Pieces(body.chunks(piece_bytes).map(Bytes::copy_from_slice).collect()).boxed_unsync()
+}
+
+struct Pieces(VecDeque<Bytes>);
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
+    }
+}

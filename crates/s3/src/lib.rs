@@ -1,0 +1,25 @@
+//! The S3 protocol over HTTP, for clients and servers: signatures, aws-chunked bodies, checksums, conditions, ranges,
+//! queries and XML documents.
+//!
+//! Uses: `base`. Knows nothing of: caches, origins, sockets, files, clocks.
+//! Read in this order: `error`, `body`; `sigv4`; `query`, `range`, `conditions`, `hop_by_hop`; `checksum`, `payload_hash`,
+//! `aws_chunked`, which hold a body to what its headers say; `xml`, then the documents `bucket_list` and `delete_list`.
+
+pub mod aws_chunked;
+mod body;
+pub mod bucket_list;
+pub mod checksum;
+pub mod conditions;
+pub mod delete_list;
+mod error;
+mod held_back;
+pub mod hop_by_hop;
+pub mod payload_hash;
+mod query;
+pub mod range;
+pub mod sigv4;
+pub mod xml;
+
+pub use body::{BodyError, BoxBody, full_body};
+pub use error::{S3Error, causes};
+pub use query::{BadQuery, Query, says_what};
