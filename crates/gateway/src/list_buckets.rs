@@ -4,10 +4,9 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Request, Response, StatusCode};
 use zonal_origin::Named;
-use zonal_s3::S3Error;
 use zonal_s3::bucket_list::{self, Bucket};
-use zonal_s3::full_body;
 use zonal_s3::sigv4::EMPTY_SHA256;
+use zonal_s3::{S3Error, full_body};
 
 use crate::access::{self, AccessRules};
 use crate::answer::Answer;
@@ -55,7 +54,7 @@ pub(crate) async fn list_buckets(
     all.sort_by(|a, b| a.name.cmp(&b.name));
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
-    let document = Bytes::from(bucket_list::to_xml(&all));
+    let document = Bytes::from(bucket_list::to_xml("zonal", &all));
     headers.insert(http::header::CONTENT_LENGTH, document.len().into());
     let (mut parts, ()) = Response::new(()).into_parts();
     parts.headers = headers;

@@ -7,11 +7,10 @@ use bytes::Bytes;
 use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use zonal_s3::BoxBody;
+use zonal_s3::{BodyError, BoxBody};
 
+use crate::concurrency::Permit;
 use crate::error::{OriginError, Wait};
-use crate::folder::FileRange;
-use crate::places::Place;
 use crate::stats::Stats;
 
 /// The bytes of one range of one version of an object: exactly those asked for, or an error.
@@ -26,30 +25,46 @@ pub struct OriginBody {
     content_encoding: Option<String>,
     over: bool,
     stats: Arc<Stats>,
-    _place: Place,
+    _permit: Permit,
 }
 
 #[derive(Debug)]
 pub(crate) enum Source {
     Http { body: Incoming, stall: Duration },
-    File(FileRange),
-    Store { body: BoxBody, stall: Duration },
+    Boxed { body: BoxBody, stall: Duration },
 }
 
-/// What an origin found out about a range before its first byte.
-pub(crate) struct RangeHead {
-    pub(crate) bytes: u64,
-    pub(crate) etag: Option<String>,
-    pub(crate) object_size: Option<u64>,
-    /// How the bytes of the answer are packed, as far as it says so.
-    pub(crate) content_encoding: Option<String>,
+/// What an origin knows of a range before its first byte.
+#[derive(Debug)]
+pub struct RangeHead {
+    /// Bytes in the range.
+    pub bytes: u64,
+    /// The entity tag of its version.
+    pub etag: Option<String>,
+    /// Bytes in the whole object.
+    pub object_size: Option<u64>,
+    /// The `Content-Encoding` of the answer.
+    pub content_encoding: Option<String>,
 }
 
 impl OriginBody {
-    pub(crate) fn new(source: Source, head: RangeHead, stats: Arc<Stats>, place: Place) -> Self {
+    /// The range that `body` yields. It stalls when nothing comes for longer than `stall`, and holds `permit` until it is
+    /// dropped.
+    #[must_use]
+    pub fn of(
+        body: BoxBody,
+        stall: Duration,
+        head: RangeHead,
+        stats: Arc<Stats>,
+        permit: Permit,
+    ) -> Self {
+        Self::new(Source::Boxed { body, stall }, head, stats, permit)
+    }
+
+    pub(crate) fn new(source: Source, head: RangeHead, stats: Arc<Stats>, permit: Permit) -> Self {
         let RangeHead { bytes, etag, object_size, content_encoding } = head;
-        let (missing_bytes, over, _place) = (bytes, false, place);
-        Self { source, missing_bytes, etag, object_size, content_encoding, over, stats, _place }
+        let (missing_bytes, over, _permit) = (bytes, false, permit);
+        Self { source, missing_bytes, etag, object_size, content_encoding, over, stats, _permit }
     }
 
     /// The entity tag that the answer carried.
@@ -136,15 +151,14 @@ impl Source {
     async fn next(&mut self, missing_bytes: u64) -> Result<Option<Bytes>, OriginError> {
         match self {
             Self::Http { body, stall } => next_bytes(body, *stall, missing_bytes).await,
-            Self::File(file) => file.next().await,
-            Self::Store { body, stall } => next_bytes(body, *stall, missing_bytes).await,
+            Self::Boxed { body, stall } => next_bytes(body, *stall, missing_bytes).await,
         }
     }
 }
 
 /// The next bytes of an HTTP body; frames without bytes and trailers are passed over.
 async fn next_bytes(
-    body: &mut (impl Body<Data = Bytes> + Unpin),
+    body: &mut (impl Body<Data = Bytes, Error: Into<BodyError>> + Unpin),
     stall: Duration,
     missing_bytes: u64,
 ) -> Result<Option<Bytes>, OriginError> {
@@ -155,7 +169,7 @@ async fn next_bytes(
         };
         match frame {
             None => return Ok(None),
-            Some(Err(_)) => return Err(OriginError::Short { missing_bytes }),
+            Some(Err(error)) => return Err(OriginError::of_body(error.into(), missing_bytes)),
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(bytes) if !bytes.is_empty() => return Ok(Some(bytes)),
                 Ok(_) | Err(_) => {}

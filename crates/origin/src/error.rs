@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use zonal_s3::{BadQuery, S3Error};
+use zonal_s3::{BadQuery, BodyError, S3Error};
 
 /// An answer of the origin that says no: its status, and the code and message of its XML if it sent any.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,8 +169,8 @@ impl OriginError {
         }
     }
 
-    /// Our own word, or one that the origin could have said.
-    pub(crate) fn slow_down(message: impl Into<String>) -> Self {
+    /// 503 `SlowDown`: a limit of ours, or of a store that has no words for it.
+    pub fn slow_down(message: impl Into<String>) -> Self {
         let (code, message) = ("SlowDown".to_owned(), message.into());
         Self::Busy { refusal: Refusal { status: 503, code, message }, retry_after: None }
     }
@@ -185,13 +185,19 @@ impl OriginError {
         }
     }
 
+    /// Why a body of ours or of an origin broke: the error in it, or else that the connection did.
+    pub(crate) fn of_body(error: BodyError, missing_bytes: u64) -> Self {
+        error.downcast().map_or(Self::Short { missing_bytes }, |error| *error)
+    }
+
     pub(crate) fn lied(what: impl Into<String>) -> Self {
         Self::Lied { what: what.into() }
     }
 }
 
-/// What the system said, without its number.
-pub(crate) fn said_by_system(error: &io::Error) -> String {
+/// The message of the operating system, without its number.
+#[must_use]
+pub fn os_message(error: &io::Error) -> String {
     let text = error.to_string();
     let number = error.raw_os_error().map(|number| format!(" (os error {number})"));
     number.and_then(|number| text.strip_suffix(&number).map(str::to_owned)).unwrap_or(text)
@@ -260,5 +266,17 @@ impl From<BadQuery> for OriginError {
     fn from(BadQuery: BadQuery) -> Self {
         let (code, message) = ("InvalidURI".to_owned(), "the query cannot be read".to_owned());
         Self::Failed(Refusal { status: 400, code, message })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_says_has_no_number() {
+        let said = |errno| os_message(&io::Error::from_raw_os_error(errno));
+        assert_eq!(said(111), "Connection refused");
+        assert_eq!(os_message(&io::Error::other("odd (os error 1)")), "odd (os error 1)");
     }
 }

@@ -1,46 +1,43 @@
-//! The object stores behind the cache.
+//! Origins: the interface of an object store behind the cache, and its first implementation, the client of S3 endpoints.
 //!
 //! Uses: `base`, `s3`. Knows nothing of: the cache, its clients, flash.
-//! Read in this order: `origins`, `origin`, `object`, `error`, `body`, `reads`, `s3`, `folder`, `store`, `list`; `authorities` apart;
-//! `conformance` is what tests hold every kind of origin to.
+//! Read in this order: `origins`, `origin`, `object`, `error`, `body`, `reads`, `s3`, `list`; `authorities` apart. For
+//! stores of other kinds: `concurrency`, `serving`, `store`. `conformance` is the test suite of every implementation.
 
-mod answer;
 mod authorities;
 mod body;
 mod budget;
+mod concurrency;
 pub mod conformance;
+mod download;
 mod error;
-mod folder;
-mod forwarded;
 mod hedge;
 mod http_client;
 mod latency;
 mod limits;
 mod list;
-mod listing;
 mod object;
 mod origin;
 mod origins;
 mod pace;
-mod places;
-mod reading;
 mod reads;
 mod s3;
+pub mod serving;
 mod stats;
 mod store;
 
 pub use authorities::{Authorities, AuthoritiesError, roots_for};
-pub use body::OriginBody;
-pub use error::{OriginError, Refusal, RefusalCode, Wait};
-pub use folder::FolderOrigin;
+pub use body::{OriginBody, RangeHead};
+pub use concurrency::{ConcurrencyLimits, Permit};
+pub use download::Download;
+pub use error::{OriginError, Refusal, RefusalCode, Wait, os_message};
 pub use hedge::{Hedge, HedgeError};
 pub use http_client::HttpClient;
 pub use limits::Limits;
 pub use list::Page;
-pub use listing::Entry;
 pub use object::{ObjectHead, ObjectName};
-pub use origin::{AsSigned, OfUpload, Origin, RequestId};
+pub use origin::{AsSigned, ObjectStore, OfUpload, Origin, RequestId, StoreFuture};
 pub use origins::{Named, Origins};
 pub use s3::{Addressing, Endpoint, EndpointError, S3OpenError, S3Origin};
 pub use stats::{Counter, Gauge, Stats};
-pub use store::{Answered, Begin, Coming, Listed, Store, StoreOrigin, Wanted};
+pub use store::{KeyPage, PageRequest, PageStart, ReadOnlyOrigin, ReadOnlyStore};

@@ -3,8 +3,7 @@
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use zonal_s3::sigv4::{EMPTY_SHA256, decode_query_value, encode_path, encode_query_value};
-use zonal_s3::xml;
-use zonal_s3::{BoxBody, full_body};
+use zonal_s3::{BoxBody, full_body, xml};
 
 use crate::error::OriginError;
 use crate::origin::Origin;
@@ -105,13 +104,9 @@ fn parse(document: &[u8]) -> Option<Page> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use proptest::prelude::*;
 
     use super::*;
-    use crate::folder::FolderOrigin;
-    use crate::limits::Limits;
 
     fn page(keys: &[&str], next: Option<&str>) -> Page {
         let keys = keys.iter().map(|&key| key.to_owned()).collect();
@@ -152,30 +147,6 @@ mod tests {
         assert_eq!(parse(b"<Error><Code>x</Code></Error>"), None);
         assert_eq!(parse(b"<ListBucketResult><IsTruncated>false</IsTruncated>"), None);
         assert_eq!(parse(b""), None);
-    }
-
-    #[tokio::test]
-    async fn pages_follow_one_another_until_all_keys_were_listed() {
-        let folder = tempfile::tempdir().unwrap();
-        let bucket = folder.path().join("bucket");
-        fs::create_dir_all(bucket.join("p q")).unwrap();
-        fs::write(bucket.join("p"), "").unwrap();
-        let mut expected: Vec<String> = (0..1500).map(|n| format!("p q/&+{n}é")).collect();
-        for key in &expected {
-            fs::write(bucket.join(key), "").unwrap();
-        }
-        expected.sort();
-        let origin = FolderOrigin::open(folder.path().to_owned(), &Limits::default()).unwrap();
-        let origin = Origin::from(origin);
-        let first = origin.list("bucket", "p q/&", None).await.unwrap();
-        assert_eq!(first.keys.len(), 1000);
-        let second = origin.list("bucket", "p q/&", first.next.as_deref()).await.unwrap();
-        assert_eq!([first.keys, second.keys].concat(), expected);
-        assert_eq!(second.next, None);
-        let none = origin.list("bucket", "p q/&none", None).await;
-        assert_eq!(none, Ok(Page::default()));
-        let none = origin.list("none", "", None).await;
-        assert!(matches!(none, Err(OriginError::NotFound(_))), "{none:?}");
     }
 
     /// As XML can hold it.

@@ -1,17 +1,18 @@
-//! One origin, of whatever kind.
+//! One origin: the interface that every kind of object store implements.
 
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
 use std::ops::Range;
+use std::pin::Pin;
 
 use http::{Request, Response};
 use zonal_s3::BoxBody;
 
 use crate::body::OriginBody;
 use crate::error::{OriginError, Refusal};
-use crate::folder::FolderOrigin;
 use crate::object::{ObjectHead, ObjectName};
-use crate::s3::S3Origin;
 use crate::stats::Stats;
-use crate::store::StoreOrigin;
 
 /// The name of a forwarded request, in its extensions. An error document that an origin of ours makes itself
 /// carries it; what an S3 endpoint answers has a name of its own.
@@ -34,63 +35,93 @@ pub struct OfUpload {
     pub id: Box<str>,
 }
 
-/// Where objects come from when they are not cached.
+/// An object store: what a kind of origin implements. [`Origin`] counts its calls and errors.
+///
+/// An implementation limits its concurrent requests ([`ConcurrencyLimits`](crate::ConcurrencyLimits)), gives up in time
+/// and tries again where that may help, all within its [`Limits`](crate::Limits).
+pub trait ObjectStore: fmt::Debug + Send + Sync + Any {
+    /// The metadata of an object.
+    fn head<'a>(&'a self, object: &'a ObjectName) -> StoreFuture<'a, ObjectHead>;
+
+    /// The bytes `range` of an object, of the version `if_match` (an ETag as the store sent it) when given. The body is
+    /// exactly that, or breaks.
+    fn get<'a>(
+        &'a self,
+        object: &'a ObjectName,
+        range: Range<u64>,
+        if_match: Option<&'a str>,
+    ) -> StoreFuture<'a, OriginBody>;
+
+    /// Any other request, by the rules of [`Origin::forward`].
+    fn forward(&self, request: Request<BoxBody>) -> StoreFuture<'_, Response<BoxBody>>;
+
+    /// One request that shows whether the store answers us. Counts itself.
+    fn probe(&self) -> StoreFuture<'_, ()>;
+
+    /// Counters of the store.
+    fn stats(&self) -> &Stats;
+
+    /// Takes over the credentials and certificate authorities of `other`, which is the same store opened anew. Requests
+    /// under way end as they began.
+    fn take_credentials(&self, _other: &dyn ObjectStore) {}
+
+    /// True when the store takes no writes: it refuses them.
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    /// True when the store verifies what [`AsSigned`] hands on.
+    fn verifies_signatures(&self) -> bool {
+        false
+    }
+
+    /// True when a request that is signed for this host is signed for this store.
+    fn is_at(&self, _host: &str) -> bool {
+        false
+    }
+
+    /// From now on our own requests for this bucket agree to pay: a client did (Requester Pays).
+    fn note_requester_pays(&self, _bucket: &str) {}
+
+    /// True when our own requests for this bucket agree to pay.
+    fn is_paid(&self, _bucket: &str) -> bool {
+        false
+    }
+}
+
+/// The result of an [`ObjectStore`] or [`ReadOnlyStore`](crate::ReadOnlyStore) call.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, OriginError>> + Send + 'a>>;
+
+/// One origin: where objects come from when they are not cached.
 #[derive(Debug)]
-pub enum Origin {
-    /// An S3 endpoint.
-    S3(Box<S3Origin>),
-    /// A local folder.
-    Folder(FolderOrigin),
-    /// One bucket of a store that speaks another protocol: it is only read.
-    Store(Box<StoreOrigin>),
-}
+pub struct Origin(Box<dyn ObjectStore>);
 
-impl From<S3Origin> for Origin {
-    fn from(origin: S3Origin) -> Self {
-        Self::S3(Box::new(origin))
-    }
-}
-
-impl From<FolderOrigin> for Origin {
-    fn from(origin: FolderOrigin) -> Self {
-        Self::Folder(origin)
-    }
-}
-
-impl From<StoreOrigin> for Origin {
-    fn from(origin: StoreOrigin) -> Self {
-        Self::Store(Box::new(origin))
+impl<S: ObjectStore> From<S> for Origin {
+    fn from(store: S) -> Self {
+        Self(Box::new(store))
     }
 }
 
 impl Origin {
-    /// Shows itself from now on as `other` does, which is the same place opened with other keys and authorities. Requests
+    /// Takes over the credentials and certificate authorities of `other`, which is the same origin opened anew. Requests
     /// under way end as they began.
-    pub fn sign_as(&self, other: &Self) {
-        match (self, other) {
-            (Self::S3(origin), Self::S3(other)) => origin.sign_as(other),
-            (Self::Store(origin), Self::Store(other)) => origin.sign_as(other),
-            // A folder asks for no keys.
-            _ => {}
-        }
+    pub fn take_credentials(&self, other: &Self) {
+        self.0.take_credentials(&*other.0);
     }
 
-    /// Whoever asks for this bucket's objects pays, and a client agreed to it: from now on we do. Others than S3 have no
-    /// such buckets.
+    /// From now on our own requests for this bucket agree to pay: a client did (Requester Pays).
     pub(crate) fn note_requester_pays(&self, bucket: &str) {
-        if let Self::S3(origin) = self {
-            origin.note_requester_pays(bucket);
-        }
+        self.0.note_requester_pays(bucket);
     }
 
     pub(crate) fn is_paid(&self, bucket: &str) -> bool {
-        matches!(self, Self::S3(origin) if origin.is_paid(bucket))
+        self.0.is_paid(bucket)
     }
 
-    /// Whether nothing can be written: a request that would is refused.
+    /// True when nothing can be written: the origin refuses it.
     #[must_use]
-    pub const fn is_read_only(&self) -> bool {
-        matches!(self, Self::Store(_))
+    pub fn is_read_only(&self) -> bool {
+        self.0.is_read_only()
     }
 
     /// What an object is, without reading it. Tried again where that may help.
@@ -100,11 +131,7 @@ impl Origin {
     pub async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
         let stats = self.stats();
         stats.heads.add(1);
-        stats.counted(match self {
-            Self::S3(origin) => origin.head(object).await,
-            Self::Folder(origin) => origin.head(object).await,
-            Self::Store(origin) => origin.head(object).await,
-        })
+        stats.counted(self.0.head(object).await)
     }
 
     /// The bytes `range` of an object, pinned to the version that `if_match` names (an ETag as the
@@ -124,18 +151,14 @@ impl Origin {
         assert!(range.start < range.end, "an empty range cannot be asked for");
         let stats = self.stats();
         stats.gets.add(1);
-        stats.counted(match self {
-            Self::S3(origin) => origin.get(object, range, if_match).await,
-            Self::Folder(origin) => origin.get(object, range, if_match).await,
-            Self::Store(origin) => origin.get(object, range, if_match).await,
-        })
+        stats.counted(self.0.get(object, range, if_match).await)
     }
 
     /// Anything else, handed on as it is with the origin's own signature. The request's path is
     /// `/BUCKET/KEY`. An answer to the request is `Ok` whatever its status, and it is handed back as it is.
     /// Never tried again.
     ///
-    /// Signed chunks are checked when the request's extensions hold a [`crate::SignatureChain`]; see also [`RequestId`]. With
+    /// Signed chunks are checked when the request's extensions hold a [`SignatureChain`](zonal_s3::aws_chunked::SignatureChain); see also [`RequestId`]. With
     /// [`AsSigned`] among them nothing is signed or checked here.
     ///
     /// # Errors
@@ -145,51 +168,34 @@ impl Origin {
         request: Request<BoxBody>,
     ) -> Result<Response<BoxBody>, OriginError> {
         self.stats().forwards.add(1);
-        match self {
-            Self::S3(origin) => origin.forward(request).await,
-            Self::Folder(_) | Self::Store(_)
-                if request.extensions().get::<AsSigned>().is_some() =>
-            {
-                Err(OriginError::Denied(Refusal {
-                    status: 403,
-                    code: "AccessDenied".to_owned(),
-                    message: "this kind of origin judges no signatures".to_owned(),
-                }))
-            }
-            Self::Folder(origin) => origin.forward(request).await,
-            Self::Store(origin) => origin.forward(request).await,
+        if request.extensions().get::<AsSigned>().is_some() && !self.0.verifies_signatures() {
+            return Err(OriginError::Denied(Refusal {
+                status: 403,
+                code: "AccessDenied".to_owned(),
+                message: "this kind of origin judges no signatures".to_owned(),
+            }));
         }
+        self.0.forward(request).await
     }
 
-    /// Whether a request that is signed for this host is signed for this origin.
+    /// True when a request that is signed for this host is signed for this origin.
     #[must_use]
     pub fn is_at(&self, host: &str) -> bool {
-        match self {
-            Self::S3(origin) => origin.is_at(host),
-            Self::Folder(_) | Self::Store(_) => false,
-        }
+        self.0.is_at(host)
     }
 
-    /// Finds out whether the origin is there and lets us in. One request, never tried again; what comes of it is
-    /// in [`Stats::trouble`] too.
+    /// Finds out whether the origin answers and lets us in: one request, never tried again. The result is in
+    /// [`Stats::trouble`] too.
     ///
     /// # Errors
-    /// It is not, or it does not.
+    /// It does not.
     pub async fn probe(&self) -> Result<(), OriginError> {
-        match self {
-            Self::S3(origin) => origin.probe().await,
-            Self::Folder(origin) => origin.probe().await,
-            Self::Store(origin) => origin.probe().await,
-        }
+        self.0.probe().await
     }
 
     /// What was asked of the origin so far.
     #[must_use]
     pub fn stats(&self) -> &Stats {
-        match self {
-            Self::S3(origin) => origin.stats(),
-            Self::Folder(origin) => origin.stats(),
-            Self::Store(origin) => origin.stats(),
-        }
+        self.0.stats()
     }
 }

@@ -17,11 +17,11 @@ use tokio::time::{Instant, timeout};
 use zonal_base::mix64;
 
 use crate::budget::Budget;
+use crate::concurrency::Permit;
 use crate::error::OriginError;
 use crate::hedge::Hedging;
 use crate::limits::Limits;
 use crate::pace::{Pace, Turn};
-use crate::places::Place;
 use crate::stats::Stats;
 
 /// The longest wait before a retry: the doubling of the backoff ends here.
@@ -56,12 +56,12 @@ impl Reads {
     /// ever.
     pub(crate) async fn placed(
         &self,
-        place: impl Future<Output = Place>,
-    ) -> Result<Place, OriginError> {
-        let mut place = pin!(place);
+        permit: impl Future<Output = Permit>,
+    ) -> Result<Permit, OriginError> {
+        let mut permit = pin!(permit);
         loop {
-            if let Ok(place) = timeout(self.limits.wait, &mut place).await {
-                return Ok(place);
+            if let Ok(permit) = timeout(self.limits.wait, &mut permit).await {
+                return Ok(permit);
             }
             if self.pace.is_narrow() {
                 return Err(self.pace.refuse());

@@ -23,23 +23,30 @@ mod forward;
 pub(crate) mod get;
 mod head;
 mod probe;
-pub(crate) mod streams;
+mod upload;
 mod uploads;
 
 pub(crate) use answer::meaning;
 pub use endpoint::{Addressing, Endpoint, EndpointError};
 
+use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use http::{Request, Response};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use zonal_s3::BoxBody;
 use zonal_s3::sigv4::{Credentials, Signer};
 
 use crate::authorities::roots_for;
+use crate::body::OriginBody;
+use crate::concurrency::ConcurrencyLimits;
 use crate::limits::Limits;
-use crate::places::Places;
+use crate::object::{ObjectHead, ObjectName};
+use crate::origin::{ObjectStore, StoreFuture};
 use crate::reads::Reads;
 use crate::stats::Stats;
 
@@ -50,7 +57,7 @@ pub struct S3Origin {
     /// Empty: requests are sent anonymously.
     signer: ArcSwapOption<Signer>,
     limits: Limits,
-    places: Places,
+    concurrency: ConcurrencyLimits,
     proven: buckets::Buckets,
     /// Whoever asks for their objects pays.
     paid: buckets::Buckets,
@@ -125,7 +132,7 @@ impl S3Origin {
             client: ArcSwap::from_pointee(client::connect_with(roots, &limits)),
             endpoint,
             signer: ArcSwapOption::new(signer.map(Arc::new)),
-            places: Places::new(&limits),
+            concurrency: ConcurrencyLimits::new(&limits),
             // Ranges and heads.
             reads: Reads::new(2 * limits.concurrent_reads, &limits, stats.clone()),
             limits,
@@ -145,17 +152,57 @@ impl S3Origin {
         }
         self
     }
+}
 
-    /// Signs from now on as `other` does, and trusts whom it trusts: the next connection is a new one.
-    pub(crate) fn sign_as(&self, other: &Self) {
-        self.signer.store(other.signer.load_full());
-        self.client.store(other.client.load_full());
+impl ObjectStore for S3Origin {
+    fn head<'a>(&'a self, object: &'a ObjectName) -> StoreFuture<'a, ObjectHead> {
+        Box::pin(self.head(object))
     }
 
-    /// What was asked of it so far.
-    #[must_use]
-    pub fn stats(&self) -> &Stats {
+    fn get<'a>(
+        &'a self,
+        object: &'a ObjectName,
+        range: Range<u64>,
+        if_match: Option<&'a str>,
+    ) -> StoreFuture<'a, OriginBody> {
+        Box::pin(self.get(object, range, if_match))
+    }
+
+    fn forward(&self, request: Request<BoxBody>) -> StoreFuture<'_, Response<BoxBody>> {
+        Box::pin(self.forward(request))
+    }
+
+    fn probe(&self) -> StoreFuture<'_, ()> {
+        Box::pin(self.probe())
+    }
+
+    fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    /// Connections trust the authorities that they were made with: the next one is new.
+    fn take_credentials(&self, other: &dyn ObjectStore) {
+        let other: &dyn Any = other;
+        if let Some(other) = other.downcast_ref::<Self>() {
+            self.signer.store(other.signer.load_full());
+            self.client.store(other.client.load_full());
+        }
+    }
+
+    fn verifies_signatures(&self) -> bool {
+        true
+    }
+
+    fn is_at(&self, host: &str) -> bool {
+        self.endpoint.is_at(host)
+    }
+
+    fn note_requester_pays(&self, bucket: &str) {
+        self.paid.add(bucket);
+    }
+
+    fn is_paid(&self, bucket: &str) -> bool {
+        self.paid.has(bucket)
     }
 }
 

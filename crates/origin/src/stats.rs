@@ -116,8 +116,11 @@ impl Stats {
         }
     }
 
-    /// Notes what `result` says of the origin.
-    pub(crate) fn counted<T>(&self, result: Result<T, OriginError>) -> Result<T, OriginError> {
+    /// Counts the error in `result`, or notes that the origin is well.
+    ///
+    /// # Errors
+    /// That of `result`.
+    pub fn counted<T>(&self, result: Result<T, OriginError>) -> Result<T, OriginError> {
         match &result {
             Ok(_) => self.note_well(),
             Err(error) => self.count_error(error),

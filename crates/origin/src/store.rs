@@ -1,45 +1,39 @@
 //! Object stores that speak another protocol than S3, as buckets that are only read.
 //!
-//! A [`Store`] answers for one container of its kind. Its answers are those of HTTP, head and bytes, with S3's names
+//! A [`ReadOnlyStore`] answers for one container of its kind. Its answers are those of HTTP, head and bytes, with S3's names
 //! for what users said of an object; they are checked here as those of an S3 endpoint are. What S3 clients ask besides
 //! bytes (conditions, lists, the bucket itself) is answered in `serve`.
 
 mod serve;
 
+use std::any::Any;
 use std::fmt;
-use std::future::Future;
 use std::ops::Range;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use http::header::CONTENT_LENGTH;
-use http::{Response, StatusCode, response};
+use http::{Request, Response, StatusCode, response};
 use zonal_s3::BoxBody;
+use zonal_s3::object_list::Entry;
 
-use crate::answer::{no_such_bucket, no_such_key};
-use crate::body::{OriginBody, RangeHead, Source};
+use crate::body::{OriginBody, RangeHead};
+use crate::concurrency::ConcurrencyLimits;
 use crate::error::{OriginError, Refusal, Wait};
 use crate::limits::Limits;
-use crate::listing::Entry;
 use crate::object::{ObjectHead, ObjectName};
-use crate::places::Places;
+use crate::origin::{ObjectStore, StoreFuture};
 use crate::reads::Reads;
 use crate::s3::get;
+use crate::serving::{no_such_bucket, no_such_key};
 use crate::stats::Stats;
-
-/// What a store is asked for, on its way.
-pub type Coming<'a, T> = Pin<Box<dyn Future<Output = Result<T, OriginError>> + Send + 'a>>;
-
-/// An answer with the bytes of an object.
-pub type Answered = Response<BoxBody>;
 
 /// One container of an object store. Everything is asked once: who asks it tries again, and gives up in time.
 ///
 /// Errors are as at an S3 endpoint: [`OriginError`] says who acts on which.
-pub trait Store: fmt::Debug + Send + Sync {
+pub trait ReadOnlyStore: fmt::Debug + Send + Sync {
     /// What an object is: a 200 without its bytes, whose Content-Length is the object's.
-    fn head<'a>(&'a self, key: &'a str) -> Coming<'a, response::Parts>;
+    fn head<'a>(&'a self, key: &'a str) -> StoreFuture<'a, response::Parts>;
 
     /// All bytes of an object with 200, or a range with 206; of the version `if_match`, an ETag as it was sent, when given.
     fn get<'a>(
@@ -47,42 +41,42 @@ pub trait Store: fmt::Debug + Send + Sync {
         key: &'a str,
         range: Option<Range<u64>>,
         if_match: Option<&'a str>,
-    ) -> Coming<'a, Answered>;
+    ) -> StoreFuture<'a, Response<BoxBody>>;
 
     /// A page of keys, in their order. A store that has no lists says 501.
-    fn list<'a>(&'a self, wanted: Wanted<'a>) -> Coming<'a, Listed>;
+    fn list<'a>(&'a self, wanted: PageRequest<'a>) -> StoreFuture<'a, KeyPage>;
 
     /// Whether the store is there, and lets us in.
-    fn probe(&self) -> Coming<'_, ()>;
+    fn probe(&self) -> StoreFuture<'_, ()>;
 }
 
 /// Which keys are listed.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct PageRequest<'a> {
     /// Those that begin so.
     pub prefix: &'a str,
     /// Groups keys; empty: none does.
     pub delimiter: &'a str,
     /// Where the page begins.
-    pub begin: Begin<'a>,
+    pub begin: PageStart<'a>,
     /// Entries on the page at most.
     pub max_entries: usize,
 }
 
 /// Where a page of keys begins.
 #[derive(Clone, Copy, Debug)]
-pub enum Begin<'a> {
+pub enum PageStart<'a> {
     /// At the first key.
     First,
     /// Behind this name.
     After(&'a str),
-    /// Where [`Listed::next`] says.
+    /// Where [`KeyPage::next`] says.
     Next(&'a str),
 }
 
 /// A page of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listed {
+pub struct KeyPage {
     /// In the order of their names.
     pub entries: Vec<Entry>,
     /// Asks for the next page; `None` after the last.
@@ -91,69 +85,48 @@ pub struct Listed {
 
 /// A container of a store, as a bucket.
 #[derive(Debug)]
-pub struct StoreOrigin {
+pub struct ReadOnlyOrigin {
     /// With the keys that it is asked with now.
-    store: ArcSwap<Box<dyn Store>>,
+    store: ArcSwap<Box<dyn ReadOnlyStore>>,
     /// What clients call it.
     bucket: String,
     limits: Limits,
-    places: Places,
+    concurrency: ConcurrencyLimits,
     reads: Reads,
     stats: Arc<Stats>,
 }
 
-impl StoreOrigin {
+impl ReadOnlyOrigin {
     /// Shows `store` as `bucket`.
     #[must_use]
-    pub fn new(store: Box<dyn Store>, bucket: String, limits: Limits) -> Self {
+    pub fn new(store: Box<dyn ReadOnlyStore>, bucket: String, limits: Limits) -> Self {
         let stats = Arc::<Stats>::default();
         // Ranges, heads, and what clients ask besides.
         let at_once = 2 * (limits.concurrent_reads + limits.concurrent_forwards);
         Self {
             store: ArcSwap::from_pointee(store),
             bucket,
-            places: Places::new(&limits),
+            concurrency: ConcurrencyLimits::new(&limits),
             reads: Reads::new(at_once, &limits, stats.clone()),
             limits,
             stats,
         }
     }
 
-    /// Asks from now on as `other` does.
-    pub(crate) fn sign_as(&self, other: &Self) {
-        self.store.store(other.store.load_full());
-    }
-
-    /// What was asked of it so far.
-    #[must_use]
-    pub fn stats(&self) -> &Stats {
-        &self.stats
-    }
-
-    pub(crate) async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
-        let _place = self.reads.placed(self.places.for_head()).await?;
+    async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
+        let _permit = self.reads.placed(self.concurrency.for_head()).await?;
         self.checked_head(object).await
     }
 
-    pub(crate) async fn get(
+    async fn get(
         &self,
         object: &ObjectName,
         range: Range<u64>,
         if_match: Option<&str>,
     ) -> Result<OriginBody, OriginError> {
-        let place = self.reads.placed(self.places.for_range()).await?;
+        let permit = self.reads.placed(self.concurrency.for_range()).await?;
         let (head, body) = self.checked_get(object, range, if_match).await?;
-        let source = Source::Store { body, stall: self.limits.stall };
-        Ok(OriginBody::new(source, head, self.stats.clone(), place))
-    }
-
-    /// Looks whether the store is there.
-    ///
-    /// # Errors
-    /// It is not, or it does not let us in.
-    pub async fn probe(&self) -> Result<(), OriginError> {
-        self.stats.probes.add(1);
-        self.stats.counted(self.in_time(self.store.load_full().probe()).await)
+        Ok(OriginBody::of(body, self.limits.stall, head, self.stats.clone(), permit))
     }
 
     async fn checked_head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
@@ -202,7 +175,7 @@ impl StoreOrigin {
     async fn asked<'a, T>(
         &self,
         object: &ObjectName,
-        ask: impl Fn() -> Coming<'a, T>,
+        ask: impl Fn() -> StoreFuture<'a, T>,
     ) -> Result<T, OriginError> {
         match self.reads.ask(|| self.in_time(ask())).await {
             Err(OriginError::NotFound(refusal)) => Err(not_found(&refusal, object)),
@@ -210,10 +183,51 @@ impl StoreOrigin {
         }
     }
 
-    async fn in_time<T>(&self, asked: Coming<'_, T>) -> Result<T, OriginError> {
+    async fn in_time<T>(&self, asked: StoreFuture<'_, T>) -> Result<T, OriginError> {
         let after = self.limits.answer;
         let stalled = OriginError::Stalled { waited_for: Wait::Answer, after };
         tokio::time::timeout(after, asked).await.unwrap_or(Err(stalled))
+    }
+}
+
+impl ObjectStore for ReadOnlyOrigin {
+    fn head<'a>(&'a self, object: &'a ObjectName) -> StoreFuture<'a, ObjectHead> {
+        Box::pin(self.head(object))
+    }
+
+    fn get<'a>(
+        &'a self,
+        object: &'a ObjectName,
+        range: Range<u64>,
+        if_match: Option<&'a str>,
+    ) -> StoreFuture<'a, OriginBody> {
+        Box::pin(self.get(object, range, if_match))
+    }
+
+    fn forward(&self, request: Request<BoxBody>) -> StoreFuture<'_, Response<BoxBody>> {
+        Box::pin(self.forward(request))
+    }
+
+    fn probe(&self) -> StoreFuture<'_, ()> {
+        Box::pin(async {
+            self.stats.probes.add(1);
+            self.stats.counted(self.in_time(self.store.load_full().probe()).await)
+        })
+    }
+
+    fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    fn take_credentials(&self, other: &dyn ObjectStore) {
+        let other: &dyn Any = other;
+        if let Some(other) = other.downcast_ref::<Self>() {
+            self.store.store(other.store.load_full());
+        }
+    }
+
+    fn is_read_only(&self) -> bool {
+        true
     }
 }
 

@@ -53,11 +53,13 @@ pub fn parse(document: &[u8]) -> Option<Vec<Bucket>> {
     (is_list && path.is_empty()).then_some(found)
 }
 
-/// The document of the answer. The owner is the one that every client is told.
+/// Writes the answer. Every bucket has the same `owner`, an id that means nothing to clients.
 #[must_use]
-pub fn to_xml(buckets: &[Bucket]) -> String {
+pub fn to_xml(owner: &str, buckets: &[Bucket]) -> String {
     let mut xml = format!("{DECLARATION}\n<ListAllMyBucketsResult xmlns=\"{NAMESPACE}\">");
-    xml.push_str("<Owner><ID>zonal</ID></Owner><Buckets>");
+    xml.push_str("<Owner>");
+    element(&mut xml, "ID", owner);
+    xml.push_str("</Owner><Buckets>");
     for bucket in buckets {
         xml.push_str("<Bucket>");
         element(&mut xml, "Name", &bucket.name);

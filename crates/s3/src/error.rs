@@ -133,6 +133,12 @@ impl S3Error {
         Self::new(StatusCode::NOT_FOUND, "NoSuchUpload", message)
     }
 
+    /// 400: an argument has a value that it cannot have.
+    #[must_use]
+    pub fn invalid_argument(message: String) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "InvalidArgument", message)
+    }
+
     /// 405: S3 has no such method.
     #[must_use]
     pub fn method_not_allowed() -> Self {

@@ -3,7 +3,7 @@
 //!
 //! Uses: `base`. Knows nothing of: caches, origins, sockets, files, clocks.
 //! Read in this order: `error`, `body`; `sigv4`; `query`, `range`, `conditions`, `hop_by_hop`; `checksum`, `payload_hash`,
-//! `aws_chunked`, which hold a body to what its headers say; `xml`, then the documents `bucket_list` and `delete_list`.
+//! `aws_chunked`, which hold a body to what its headers say; `xml`, then the documents `bucket_list`, `object_list`, `part_list` and `delete_list`.
 
 pub mod aws_chunked;
 mod body;
@@ -14,6 +14,8 @@ pub mod delete_list;
 mod error;
 mod held_back;
 pub mod hop_by_hop;
+pub mod object_list;
+pub mod part_list;
 pub mod payload_hash;
 mod query;
 pub mod range;

@@ -12,9 +12,12 @@ use http_body_util::{BodyExt, StreamBody};
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore};
-use zonal_origin::{Answered, Begin, Coming, Entry, Listed, OriginError, Refusal, Store, Wanted};
-use zonal_s3::BodyError;
+use zonal_origin::{
+    KeyPage, OriginError, PageRequest, PageStart, ReadOnlyStore, Refusal, StoreFuture,
+};
+use zonal_s3::object_list::Entry;
 use zonal_s3::sigv4::Timestamp;
+use zonal_s3::{BodyError, BoxBody};
 
 use crate::failure::{meaning, of_another_range};
 use crate::wire::{About, Note, Seen};
@@ -72,7 +75,7 @@ impl Bucket {
         key: &str,
         range: Option<Range<u64>>,
         if_match: Option<&str>,
-    ) -> Result<Answered, OriginError> {
+    ) -> Result<Response<BoxBody>, OriginError> {
         let if_match = if_match.map(str::to_owned);
         let wanted = GetOptions { if_match, ..GetOptions::default() };
         let (parts, result) = self.ask(key, range, wanted).await?;
@@ -80,7 +83,7 @@ impl Bucket {
         Ok(Response::from_parts(parts, StreamBody::new(bytes).boxed_unsync()))
     }
 
-    async fn page(&self, wanted: Wanted<'_>) -> Result<Listed, OriginError> {
+    async fn page(&self, wanted: PageRequest<'_>) -> Result<KeyPage, OriginError> {
         let Lists::Paged(store) = &self.lists else {
             return Err(no_lists());
         };
@@ -91,9 +94,9 @@ impl Bucket {
             ..PaginatedListOptions::default()
         };
         match wanted.begin {
-            Begin::First => {}
-            Begin::After(name) => options.offset = Some(name.to_owned()),
-            Begin::Next(token) => options.page_token = Some(token.to_owned()),
+            PageStart::First => {}
+            PageStart::After(name) => options.offset = Some(name.to_owned()),
+            PageStart::Next(token) => options.page_token = Some(token.to_owned()),
         }
         options.extensions.insert(note.clone());
         let prefix = (!wanted.prefix.is_empty()).then_some(wanted.prefix);
@@ -104,7 +107,7 @@ impl Bucket {
         let groups = groups.map(|path| Entry::CommonPrefix(format!("{path}{}", wanted.delimiter)));
         let mut entries: Vec<Entry> = objects.chain(groups).collect();
         entries.sort_by(|a, b| a.name().cmp(b.name()));
-        Ok(Listed { entries, next: listed.page_token })
+        Ok(KeyPage { entries, next: listed.page_token })
     }
 }
 
@@ -114,8 +117,8 @@ impl fmt::Debug for Bucket {
     }
 }
 
-impl Store for Bucket {
-    fn head<'a>(&'a self, key: &'a str) -> Coming<'a, response::Parts> {
+impl ReadOnlyStore for Bucket {
+    fn head<'a>(&'a self, key: &'a str) -> StoreFuture<'a, response::Parts> {
         Box::pin(async move {
             let wanted = GetOptions { head: true, ..GetOptions::default() };
             Ok(self.ask(key, None, wanted).await?.0)
@@ -127,20 +130,20 @@ impl Store for Bucket {
         key: &'a str,
         range: Option<Range<u64>>,
         if_match: Option<&'a str>,
-    ) -> Coming<'a, Answered> {
+    ) -> StoreFuture<'a, Response<BoxBody>> {
         Box::pin(self.get_bytes(key, range, if_match))
     }
 
-    fn list<'a>(&'a self, wanted: Wanted<'a>) -> Coming<'a, Listed> {
+    fn list<'a>(&'a self, wanted: PageRequest<'a>) -> StoreFuture<'a, KeyPage> {
         Box::pin(self.page(wanted))
     }
 
     /// A store that lists is asked for one key, another one for what it has at its root: any answer will do.
-    fn probe(&self) -> Coming<'_, ()> {
+    fn probe(&self) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             if matches!(self.lists, Lists::Paged(_)) {
-                let (prefix, delimiter, begin) = ("", "", Begin::First);
-                let wanted = Wanted { prefix, delimiter, begin, max_entries: 1 };
+                let (prefix, delimiter, begin) = ("", "", PageStart::First);
+                let wanted = PageRequest { prefix, delimiter, begin, max_entries: 1 };
                 return self.page(wanted).await.map(drop);
             }
             let note = Note::new(About::Object);

@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use http::Uri;
 use http::uri::Scheme;
-use object_store::RetryConfig;
-use object_store::StaticCredentialProvider;
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder};
 use object_store::http::HttpBuilder;
-use zonal_origin::{HttpClient, Limits, StoreOrigin};
+use object_store::{RetryConfig, StaticCredentialProvider};
+use zonal_origin::{HttpClient, Limits, ReadOnlyOrigin};
 
 use crate::bucket::{Bucket, Lists};
 use crate::wire::{Encoding, Wire};
@@ -178,7 +177,7 @@ impl Gcs {
     ///
     /// # Errors
     /// A file of keys that cannot be read, or no root certificates.
-    pub fn open(&self, name: String, limits: Limits) -> Result<StoreOrigin, OpenError> {
+    pub fn open(&self, name: String, limits: Limits) -> Result<ReadOnlyOrigin, OpenError> {
         let mut builder = GoogleCloudStorageBuilder::new()
             .with_bucket_name(&self.bucket)
             .with_retry(once())
@@ -197,7 +196,7 @@ impl Gcs {
         };
         let store = Arc::new(builder.build()?);
         let bucket = Bucket::new(store.clone(), Lists::Paged(store));
-        Ok(StoreOrigin::new(Box::new(bucket), name, limits))
+        Ok(ReadOnlyOrigin::new(Box::new(bucket), name, limits))
     }
 }
 
@@ -216,7 +215,7 @@ impl Azure {
     ///
     /// # Errors
     /// A key that is none, or no root certificates.
-    pub fn open(&self, name: String, limits: Limits) -> Result<StoreOrigin, OpenError> {
+    pub fn open(&self, name: String, limits: Limits) -> Result<ReadOnlyOrigin, OpenError> {
         let mut builder = MicrosoftAzureBuilder::new()
             .with_account(&self.account)
             .with_container_name(&self.container)
@@ -235,7 +234,7 @@ impl Azure {
         };
         let store = Arc::new(builder.build()?);
         let bucket = Bucket::new(store.clone(), Lists::Paged(store));
-        Ok(StoreOrigin::new(Box::new(bucket), name, limits))
+        Ok(ReadOnlyOrigin::new(Box::new(bucket), name, limits))
     }
 }
 
@@ -254,13 +253,13 @@ impl Web {
     ///
     /// # Errors
     /// No root certificates.
-    pub fn open(&self, name: String, limits: Limits) -> Result<StoreOrigin, OpenError> {
+    pub fn open(&self, name: String, limits: Limits) -> Result<ReadOnlyOrigin, OpenError> {
         let store = HttpBuilder::new()
             .with_url(base(&self.url))
             .with_retry(once())
             .with_http_connector(wire(&self.scheme(), &limits, Encoding::AsAsked)?)
             .build()?;
         let bucket = Bucket::new(Arc::new(store), Lists::None);
-        Ok(StoreOrigin::new(Box::new(bucket), name, limits))
+        Ok(ReadOnlyOrigin::new(Box::new(bucket), name, limits))
     }
 }

@@ -19,9 +19,10 @@ use std::time::{Duration, Instant};
 use proxy::{DENIED, Honest, Proxy};
 use table::{Believed, ELSEWHERE, Row, TABLE, packed};
 use tokio::task::JoinSet;
+use zonal_folder::FolderOrigin;
 use zonal_gateway::Keep;
 use zonal_host::Freshness;
-use zonal_origin::{FolderOrigin, Limits, Named, Origin, Origins, S3Origin};
+use zonal_origin::{Limits, Named, Origin, Origins, S3Origin};
 use zonal_s3::sigv4::Credentials;
 
 use crate::client::{Answer, Ask, Connection};

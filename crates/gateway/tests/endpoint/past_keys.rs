@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use http::Method;
+use zonal_folder::FolderOrigin;
 use zonal_gateway::{Access, AccessRules, VendorHeaders};
-use zonal_origin::{FolderOrigin, Named, Origins};
+use zonal_origin::{Named, Origins};
 use zonal_s3::sigv4::Timestamp;
 
 use crate::bad_origins::{scripted, send};

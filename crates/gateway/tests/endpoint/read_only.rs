@@ -10,9 +10,9 @@ use http::{Response, StatusCode, response};
 use zonal_gateway::{Limits, Outcome};
 use zonal_host::Freshness;
 use zonal_origin::{
-    Answered, Coming, Listed, Named, OriginError, Origins, Store, StoreOrigin, Wanted,
+    KeyPage, Named, OriginError, Origins, PageRequest, ReadOnlyOrigin, ReadOnlyStore, StoreFuture,
 };
-use zonal_s3::full_body;
+use zonal_s3::{BoxBody, full_body};
 
 use crate::client::{Ask, ask, get};
 use crate::world::World;
@@ -27,7 +27,7 @@ struct OneObject {
 }
 
 impl OneObject {
-    fn answer(&self, range: Option<Range<u64>>) -> Answered {
+    fn answer(&self, range: Option<Range<u64>>) -> Response<BoxBody> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let mut answer = Response::builder();
         if let Some(etag) = *self.etag.lock().unwrap() {
@@ -46,8 +46,8 @@ impl OneObject {
     }
 }
 
-impl Store for OneObject {
-    fn head<'a>(&'a self, _: &'a str) -> Coming<'a, response::Parts> {
+impl ReadOnlyStore for OneObject {
+    fn head<'a>(&'a self, _: &'a str) -> StoreFuture<'a, response::Parts> {
         Box::pin(async { Ok(self.answer(None).into_parts().0) })
     }
 
@@ -56,15 +56,15 @@ impl Store for OneObject {
         _: &'a str,
         range: Option<Range<u64>>,
         _: Option<&'a str>,
-    ) -> Coming<'a, Answered> {
+    ) -> StoreFuture<'a, Response<BoxBody>> {
         Box::pin(async { Ok(self.answer(range)) })
     }
 
-    fn list<'a>(&'a self, _: Wanted<'a>) -> Coming<'a, Listed> {
-        Box::pin(async { Ok(Listed::default()) })
+    fn list<'a>(&'a self, _: PageRequest<'a>) -> StoreFuture<'a, KeyPage> {
+        Box::pin(async { Ok(KeyPage::default()) })
     }
 
-    fn probe(&self) -> Coming<'_, ()> {
+    fn probe(&self) -> StoreFuture<'_, ()> {
         Box::pin(async { Err(OriginError::Changed) })
     }
 }
@@ -73,7 +73,7 @@ async fn world(etag: Option<&'static str>) -> (World, OneObject) {
     let store = OneObject::default();
     *store.etag.lock().unwrap() = etag;
     let limits = zonal_origin::Limits::default();
-    let origin = StoreOrigin::new(Box::new(store.clone()), "b".to_owned(), limits).into();
+    let origin = ReadOnlyOrigin::new(Box::new(store.clone()), "b".to_owned(), limits).into();
     let buckets = vec!["b".to_owned()];
     let (name, reserved) = ("store".to_owned(), Vec::new());
     let origins = Origins::new(vec![Named { name, origin, buckets, reserved }]);

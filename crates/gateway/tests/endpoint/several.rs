@@ -1,8 +1,9 @@
 //! Several origins behind one endpoint: each bucket is one origin's, and what is nobody's is asked of nobody.
 
+use zonal_folder::FolderOrigin;
 use zonal_gateway::{Access, AccessRules, Outcome};
 use zonal_host::Freshness;
-use zonal_origin::{FolderOrigin, Limits, Named, Origins};
+use zonal_origin::{Limits, Named, Origins};
 
 use crate::client::{Ask, ask, get};
 use crate::world::World;

@@ -11,12 +11,13 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use zonal_base::Bytes;
+use zonal_folder::FolderOrigin;
 use zonal_gateway::{
     Access, AccessKeys, AccessRules, Authorization, Config, Domains, FreshnessRules, Gateway, Keep,
     KeepRules, Limits, OriginBackend, Outcome, Terms, VendorHeaders, WouldRefuse, serve,
 };
 use zonal_host::{ChunkRules, DeviceSettings, Freshness, Node, NodeSettings};
-use zonal_origin::{FolderOrigin, Origin, Origins};
+use zonal_origin::{Origin, Origins};
 use zonal_zonelog::OpenMode;
 
 use crate::client::{ACCESS_KEY, REGION, SECRET_KEY};

@@ -9,10 +9,9 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, Response, StatusCode, response};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
-use zonal_s3::xml;
-use zonal_s3::{S3Error, causes};
+use zonal_s3::{S3Error, causes, xml};
 
-use crate::error::{OriginError, Refusal, said_by_system};
+use crate::error::{OriginError, Refusal, os_message};
 
 /// S3's error documents are a few KiB at most; of a longer one only the status is used.
 const ERROR_DOCUMENT_BYTES: usize = 64 << 10;
@@ -96,7 +95,7 @@ pub(crate) fn broken(error: &hyper_util::client::legacy::Error) -> OriginError {
         return OriginError::Untrusted { cause: of_certificate(error) };
     }
     let of_system = within(error).filter(|error: &&io::Error| error.raw_os_error().is_some());
-    OriginError::Unreachable { cause: of_system.map_or_else(|| causes(error), said_by_system) }
+    OriginError::Unreachable { cause: of_system.map_or_else(|| causes(error), os_message) }
 }
 
 /// The last error of a kind among the causes of another, also where it was packed into one of the system's, among whose

@@ -9,26 +9,20 @@ use http::header::{EXPECT, HOST};
 use http::uri::PathAndQuery;
 use http::{Request, Response};
 use http_body_util::BodyExt;
-use zonal_s3::BoxBody;
-use zonal_s3::hop_by_hop;
+use zonal_s3::{BoxBody, hop_by_hop};
 
 use super::S3Origin;
 use super::answer;
 use super::fitting::Asked;
-use super::streams::Download;
+use crate::concurrency::Permit;
+use crate::download::Download;
 use crate::error::OriginError;
-use crate::places::Place;
 
 impl S3Origin {
-    /// Whether a request that is signed for this host is signed for this origin.
-    pub(crate) fn is_at(&self, host: &str) -> bool {
-        self.endpoint.is_at(host)
-    }
-
     pub(super) async fn hand_on_as_signed(
         &self,
         request: Request<BoxBody>,
-        place: Place,
+        permit: Permit,
     ) -> Result<Response<BoxBody>, OriginError> {
         let (mut parts, body) = request.into_parts();
         assert!(parts.headers.contains_key(HOST), "what is signed has a host");
@@ -48,7 +42,7 @@ impl S3Origin {
             self.stats.note_well();
         }
         hop_by_hop::remove(&mut parts.headers);
-        let body = Download::new(body, self.limits.stall, self.stats.clone(), place);
+        let body = Download::new(body, self.limits.stall, self.stats.clone(), permit);
         Ok(Response::from_parts(parts, body.boxed_unsync()))
     }
 }

@@ -25,7 +25,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Buckets(Mutex<HashSet<Box<str>>>);
 
 impl Buckets {
-    fn has(&self, bucket: &str) -> bool {
+    pub(super) fn has(&self, bucket: &str) -> bool {
         self.names().contains(bucket)
     }
 
@@ -79,7 +79,7 @@ impl S3Origin {
     /// # Errors
     /// There is no such bucket, it cannot be told, or the origin cannot be asked.
     pub(super) async fn must_be_a_bucket(&self, bucket: &str) -> Result<(), OriginError> {
-        let _place = self.places.for_head().await;
+        let _permit = self.concurrency.for_head().await;
         let (mut denied, mut absent) = (None, None);
         for (query, root) in QUESTIONS {
             match self.ask_bucket(bucket, query).await {
@@ -108,14 +108,6 @@ impl S3Origin {
             }),
             (None, None) => super::answer::no_such_bucket(bucket),
         })
-    }
-
-    pub(crate) fn note_requester_pays(&self, bucket: &str) {
-        self.paid.add(bucket);
-    }
-
-    pub(crate) fn is_paid(&self, bucket: &str) -> bool {
-        self.paid.has(bucket)
     }
 
     /// The beginning of a request of our own about a bucket or what is in it.

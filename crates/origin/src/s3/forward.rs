@@ -17,20 +17,18 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use zonal_s3::hop_by_hop;
-use zonal_s3::payload_hash;
 use zonal_s3::sigv4::{Timestamp, UNSIGNED_PAYLOAD, decode_path};
-use zonal_s3::{BoxBody, full_body};
-use zonal_s3::{S3Error, aws_chunked};
+use zonal_s3::{BoxBody, S3Error, aws_chunked, full_body, hop_by_hop, payload_hash};
 
 use super::S3Origin;
 use super::answer;
 use super::answer::no_such_bucket;
 use super::fitting::Asked;
-use super::streams::{Download, Progress, Upload};
+use super::upload::{Progress, Upload};
+use crate::concurrency::Permit;
+use crate::download::Download;
 use crate::error::{OriginError, RefusalCode, Wait};
 use crate::origin::{AsSigned, OfUpload};
-use crate::places::Place;
 
 impl S3Origin {
     /// Hands `request` on.
@@ -38,10 +36,10 @@ impl S3Origin {
         &self,
         request: Request<BoxBody>,
     ) -> Result<Response<BoxBody>, OriginError> {
-        let place = self.places.for_forward(&request).await?;
+        let permit = self.concurrency.for_forward(&request).await?;
         let answer = match request.extensions().get::<AsSigned>() {
-            Some(_) => self.hand_on_as_signed(request, place).await,
-            None => self.hand_on(request, place).await,
+            Some(_) => self.hand_on_as_signed(request, permit).await,
+            None => self.hand_on(request, permit).await,
         };
         answer.inspect_err(|error| self.stats.count_error(error))
     }
@@ -49,7 +47,7 @@ impl S3Origin {
     async fn hand_on(
         &self,
         request: Request<BoxBody>,
-        place: Place,
+        permit: Permit,
     ) -> Result<Response<BoxBody>, OriginError> {
         let request = payload_hash::verify(aws_chunked::strip_signatures(request)?)?;
         let request = read_if_empty(request).await?;
@@ -94,7 +92,7 @@ impl S3Origin {
         let (mut parts, body) = answer.into_parts();
         asked.take_off_checksums(&mut parts);
         hop_by_hop::remove(&mut parts.headers);
-        let body = Download::new(body, self.limits.stall, self.stats.clone(), place);
+        let body = Download::new(body, self.limits.stall, self.stats.clone(), permit);
         Ok(Response::from_parts(parts, body.boxed_unsync()))
     }
 

@@ -29,7 +29,7 @@ impl S3Origin {
         // An ETag that no header can carry was never sent by an origin: no version has it.
         let condition = if_match.map(HeaderValue::from_str).transpose();
         let condition = condition.map_err(|_| OriginError::Changed)?;
-        let place = self.reads.placed(self.places.for_range()).await?;
+        let permit = self.reads.placed(self.concurrency.for_range()).await?;
         let response = self
             .read(|| {
                 let range = format!("bytes={}-{}", range.start, range.end - 1);
@@ -43,7 +43,7 @@ impl S3Origin {
             .await?;
         let head = check(&response, &range, if_match)?;
         let source = Source::Http { body: response.into_body(), stall: self.limits.stall };
-        Ok(OriginBody::new(source, head, self.stats.clone(), place))
+        Ok(OriginBody::new(source, head, self.stats.clone(), permit))
     }
 }
 

@@ -18,7 +18,7 @@ impl S3Origin {
         let url = self.endpoint.url(&object.bucket, &object.key, None);
         let url = url.ok_or_else(|| no_such_bucket(&object.bucket))?;
         self.must_be_no_api(&object.bucket, &object.key).await?;
-        let _place = self.reads.placed(self.places.for_head()).await?;
+        let _permit = self.reads.placed(self.concurrency.for_head()).await?;
         let response = self
             .read(|| {
                 let request = self.asking(Method::HEAD, &url, &object.bucket);

@@ -30,7 +30,7 @@ impl S3Origin {
     /// The origin cannot be reached, does not let us in, or is no S3 endpoint.
     pub async fn probe(&self) -> Result<(), OriginError> {
         self.stats.probes.add(1);
-        let _place = self.places.for_head().await;
+        let _permit = self.concurrency.for_head().await;
         let after = self.limits.answer;
         let stalled = OriginError::Stalled { waited_for: Wait::Answer, after };
         let asked = tokio::time::timeout(after, self.ask_for_buckets()).await;

@@ -137,11 +137,11 @@ async fn other_keys_count_from_the_next_request_on() {
     let origin = with_key("AK1");
     // It has begun: what comes of it was signed before.
     let begun = origin.get(&object(), 2..6, Some(ETAG)).await.unwrap();
-    origin.sign_as(&with_key("AK2"));
+    origin.take_credentials(&with_key("AK2"));
     assert_eq!(collect(begun).await.unwrap(), b"2345");
     assert_eq!(get(&origin).await.unwrap(), b"2345");
     let nobody = S3Origin::open(server.url().parse().unwrap(), "r".into(), None, limits()).unwrap();
-    origin.sign_as(&nobody.into());
+    origin.take_credentials(&nobody.into());
     assert_eq!(get(&origin).await.unwrap(), b"2345");
     let requests = server.requests();
     let signed = |n: usize| requests[n].header("authorization");

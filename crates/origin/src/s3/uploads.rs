@@ -14,8 +14,8 @@ use zonal_s3::sigv4::{encode_query_value, sha256_hex};
 use zonal_s3::xml;
 
 use super::S3Origin;
-use crate::answer::no_such_upload;
 use crate::error::{OriginError, Refusal};
+use crate::serving::no_such_upload;
 
 /// Uploads that are remembered: 64 bytes of each. Beyond that all are asked again.
 const PROVEN_MAX: usize = 10_000;
@@ -72,7 +72,7 @@ impl S3Origin {
         if self.proven_uploads.has(&digest) {
             return Ok(());
         }
-        let _place = self.places.for_head().await;
+        let _permit = self.concurrency.for_head().await;
         let mut next = None;
         for _ in 0..PAGES_MAX {
             let page = self.uploads(bucket, key, next.as_ref()).await?;

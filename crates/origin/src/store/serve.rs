@@ -3,33 +3,30 @@
 use http::request::Parts;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
-use zonal_s3::Query;
+use zonal_s3::object_list::{self, ListRequest, Page, Version};
 use zonal_s3::range::Slice;
-use zonal_s3::{BoxBody, full_body};
+use zonal_s3::{BoxBody, Query, full_body};
 
-use super::{Begin, StoreOrigin, Wanted};
-use crate::answer::{self, not_implemented};
+use super::{PageRequest, PageStart, ReadOnlyOrigin};
+use crate::concurrency::Permit;
+use crate::download::Download;
 use crate::error::{OriginError, Refusal};
-use crate::forwarded::{self, Answer};
-use crate::listing::{self, ListRequest, Page, Version};
 use crate::object::ObjectName;
-use crate::places::Place;
-use crate::reading::{self, Reading};
-use crate::s3::streams::Download;
+use crate::serving::{self, Answer, ReadAnswer, not_implemented, refused};
 
 /// Pages without an entry that a store may give in a row before it is told to be busy: it filtered ten thousand keys.
 const EMPTY_PAGES_MAX: usize = 10;
 
-impl StoreOrigin {
+impl ReadOnlyOrigin {
     /// Answers `request`.
     pub(crate) async fn forward(&self, request: Request<BoxBody>) -> Answer {
-        let known = (&self.places, &*self.stats);
-        let serve = |request: Request<BoxBody>, place| self.serve(request.into_parts().0, place);
-        forwarded::answered(request, known, serve, told).await
+        let known = (&self.concurrency, &*self.stats);
+        let serve = |request: Request<BoxBody>, permit| self.serve(request.into_parts().0, permit);
+        serving::answer_with(request, known, serve, told).await
     }
 
-    async fn serve(&self, request: Parts, place: Place) -> Answer {
-        let (object, query) = forwarded::asked(&request.uri)?;
+    async fn serve(&self, request: Parts, permit: Permit) -> Answer {
+        let (object, query) = serving::parse_target(&request.uri)?;
         self.check_bucket(&object.bucket)?;
         match request.method {
             Method::GET | Method::HEAD => {}
@@ -41,7 +38,7 @@ impl StoreOrigin {
         if !query.has_only(&[]) {
             return Err(not_implemented("this operation on an object"));
         }
-        self.serve_read(&request, &object, place).await
+        self.serve_read(&request, &object, permit).await
     }
 
     async fn serve_bucket(&self, method: &Method, bucket: &str, query: &Query<'_>) -> Answer {
@@ -49,14 +46,14 @@ impl StoreOrigin {
             return self
                 .in_time(self.store.load_full().probe())
                 .await
-                .map(|()| answer::empty(StatusCode::OK));
+                .map(|()| serving::empty(StatusCode::OK));
         }
         if query.has("location") && query.has_only(&["location"]) {
-            return Ok(answer::location());
+            return Ok(serving::location());
         }
-        let request = ListRequest::of(bucket, query)?;
+        let request = ListRequest::of(bucket, query).map_err(refused)?;
         let page = self.page(&request).await?;
-        Ok(answer::with_xml(StatusCode::OK, listing::to_xml(&request, &page)))
+        Ok(serving::with_xml(StatusCode::OK, object_list::to_xml(&request, &page)))
     }
 
     /// A page of keys. The second kind of list goes on where the store says, the first behind its last entry.
@@ -68,12 +65,12 @@ impl StoreOrigin {
         let mut next = request.is_continued().then(|| request.after.clone());
         for _ in 0..EMPTY_PAGES_MAX {
             let begin = match &next {
-                Some(next) => Begin::Next(next),
-                None if request.after.is_empty() => Begin::First,
-                None => Begin::After(&request.after),
+                Some(next) => PageStart::Next(next),
+                None if request.after.is_empty() => PageStart::First,
+                None => PageStart::After(&request.after),
             };
             let (prefix, delimiter) = (&request.prefix, &request.delimiter);
-            let wanted = Wanted { prefix, delimiter, begin, max_entries: request.max_keys };
+            let wanted = PageRequest { prefix, delimiter, begin, max_entries: request.max_keys };
             let mut listed = self.in_time(store.list(wanted)).await?;
             if !request.is_continued() {
                 // A store may go on *with* what it is told to go on behind, such as the group that a key belongs to.
@@ -92,9 +89,9 @@ impl StoreOrigin {
         Err(OriginError::slow_down("the store lists nothing that could be shown"))
     }
 
-    async fn serve_read(&self, request: &Parts, object: &ObjectName, place: Place) -> Answer {
+    async fn serve_read(&self, request: &Parts, object: &ObjectName, permit: Permit) -> Answer {
         let head = self.checked_head(object).await?;
-        let Reading { response, slice } = reading::of(&request.headers, &head)?;
+        let ReadAnswer { response, slice } = serving::read_answer(&request.headers, &head)?;
         let body = match slice {
             None | Some(Slice::Unsatisfiable) => full_body(""),
             _ if request.method == Method::HEAD || head.size == 0 => full_body(""),
@@ -108,7 +105,7 @@ impl StoreOrigin {
                 body
             }
         };
-        let body = Download::new(body, self.limits.stall, self.stats.clone(), place);
+        let body = Download::new(body, self.limits.stall, self.stats.clone(), permit);
         Ok(response.map(|()| body.boxed_unsync()))
     }
 }

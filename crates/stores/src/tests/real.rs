@@ -15,8 +15,8 @@ use object_store::azure::{AzureAccessKey, AzureAuthorizer, AzureCredential};
 use object_store::client::HttpRequestBody;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
-use zonal_origin::HttpClient;
 use zonal_origin::conformance::{Subject, lists, reads, refusals_to_write};
+use zonal_origin::{HttpClient, Origin};
 use zonal_s3::sigv4::{encode_path, encode_query_value};
 
 use super::limits;
@@ -185,7 +185,7 @@ async fn azurite_keeps_what_every_origin_promises() {
     lists(&subject).await;
     refusals_to_write(&subject).await;
     let stranger = Azure { keys: AzureKeys::Account("bm8gc2VjcmV0".to_owned()), ..store };
-    let stranger = stranger.open("shown".into(), limits()).unwrap();
+    let stranger = Origin::from(stranger.open("shown".into(), limits()).unwrap());
     let refused = stranger.probe().await;
     assert!(matches!(refused, Err(zonal_origin::OriginError::NotSignedIn(_))), "{refused:?}");
 }

@@ -20,7 +20,8 @@ use hyper_util::rt::TokioIo;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use zonal_origin::{FolderOrigin, Limits, Origin};
+use zonal_folder::FolderOrigin;
+use zonal_origin::{Limits, Origin};
 use zonal_s3::sigv4::encode_query_value;
 use zonal_s3::{BoxBody, Query, full_body};
 

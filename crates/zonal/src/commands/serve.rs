@@ -16,9 +16,10 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use zonal_cli::{Failure, print};
+use zonal_folder::FolderOrigin;
 use zonal_gateway::{AccessLog, Authorization, OriginBackend};
 use zonal_host::{ChunkRules, Client, DeviceSettings, Node, NodeSettings, ObjectName};
-use zonal_origin::{FolderOrigin, Named, Origin, Origins, S3Origin};
+use zonal_origin::{Named, Origin, Origins, S3Origin};
 use zonal_zonelog::OpenMode;
 
 use crate::access_log::Writer;
@@ -425,7 +426,7 @@ fn reload(
     match read {
         Ok((config, terms, opened)) => {
             for (known, opened) in origins.iter().zip(&opened) {
-                opened.iter().for_each(|opened| known.origin.sign_as(opened));
+                opened.iter().for_each(|opened| known.origin.take_credentials(opened));
             }
             level.set(config.log.level);
             gateway.set_terms(terms);

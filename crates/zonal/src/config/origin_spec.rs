@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use http::Uri;
 use http::uri::Scheme;
-use zonal_origin::{Addressing, Endpoint, Limits, StoreOrigin};
+use zonal_origin::{Addressing, Endpoint, Limits, ReadOnlyOrigin};
 use zonal_stores::{Azure, AzureKeys, Gcs, GcsKeys, OpenError, Web};
 
 /// An origin, as the user names it.
@@ -57,7 +57,7 @@ impl StoreSpec {
     }
 
     /// Shows it to clients as `bucket`.
-    pub(crate) fn open(&self, bucket: &str, limits: Limits) -> Result<StoreOrigin, OpenError> {
+    pub(crate) fn open(&self, bucket: &str, limits: Limits) -> Result<ReadOnlyOrigin, OpenError> {
         let bucket = bucket.to_owned();
         match self {
             Self::Gcs(gcs) => gcs.open(bucket, limits),

@@ -1,5 +1,7 @@
 //! A local folder as an origin: its first-level folders are the buckets, the files below are objects.
 //!
+//! Uses: `base`, `origin`, `s3`. Knows nothing of: the cache, its clients, flash, networks.
+//!
 //! Plain files, not a library's store: listing must follow S3's order and prefixes (a prefix is a
 //! string, not a folder), and an ETag must change with every write, also one made by other programs.
 //!
@@ -16,32 +18,33 @@
 mod bucket;
 mod complete;
 mod content_type;
+mod error;
 mod list;
 mod multipart;
-mod part_list;
 mod path;
 mod read;
 mod serve;
 mod version;
 mod write;
 
-pub(crate) use read::FileRange;
-
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use http::{Request, Response};
 use tokio::sync::{Mutex, Semaphore};
-
-use crate::limits::Limits;
-use crate::places::Places;
-use crate::stats::Stats;
+use zonal_origin::{
+    ConcurrencyLimits, Limits, ObjectHead, ObjectName, ObjectStore, OriginBody, Stats, StoreFuture,
+};
+use zonal_s3::BoxBody;
 
 /// A folder whose first-level folders are buckets.
 pub struct FolderOrigin {
     root: PathBuf,
-    places: Places,
+    limits: Limits,
+    concurrency: ConcurrencyLimits,
     completions: Semaphore,
     /// Held while an upload is renamed or an object removed, so that conditions hold when it happens.
     commit: Mutex<write::LastModified>,
@@ -65,16 +68,38 @@ impl FolderOrigin {
         }
         Ok(Self {
             root,
-            places: Places::new(limits),
+            limits: limits.clone(),
+            concurrency: ConcurrencyLimits::new(limits),
             completions: Semaphore::new(complete::COMPLETIONS_AT_ONCE),
             commit: Mutex::default(),
             stats: Arc::default(),
         })
     }
+}
 
-    /// What was asked of it so far.
-    #[must_use]
-    pub fn stats(&self) -> &Stats {
+impl ObjectStore for FolderOrigin {
+    fn head<'a>(&'a self, object: &'a ObjectName) -> StoreFuture<'a, ObjectHead> {
+        Box::pin(self.head(object))
+    }
+
+    fn get<'a>(
+        &'a self,
+        object: &'a ObjectName,
+        range: Range<u64>,
+        if_match: Option<&'a str>,
+    ) -> StoreFuture<'a, OriginBody> {
+        Box::pin(self.get(object, range, if_match))
+    }
+
+    fn forward(&self, request: Request<BoxBody>) -> StoreFuture<'_, Response<BoxBody>> {
+        Box::pin(self.forward(request))
+    }
+
+    fn probe(&self) -> StoreFuture<'_, ()> {
+        Box::pin(self.probe())
+    }
+
+    fn stats(&self) -> &Stats {
         &self.stats
     }
 }

@@ -1,7 +1,8 @@
 //! The folder keeps what every origin promises.
 
+use zonal_origin::conformance::{Subject, lists, reads};
+
 use super::*;
-use crate::conformance::{Subject, lists, reads};
 
 #[tokio::test]
 async fn it_keeps_what_every_origin_promises() {

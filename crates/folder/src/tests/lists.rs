@@ -1,5 +1,7 @@
 //! Lists of a bucket's keys, in pages.
 
+use zonal_origin::Page;
+
 use super::*;
 
 #[tokio::test]
@@ -88,4 +90,28 @@ async fn what_is_no_key_is_not_listed() {
     assert_eq!(folder.list("list-type=2&delimiter=/").await.0, ["dir/", "k", "link"]);
     assert_eq!(folder.get("link", 0..1, None).await.unwrap(), b"k");
     assert_eq!(folder.ask(Method::GET, "/b/.zonal-uploads/1-1").await.0, 404);
+}
+
+#[tokio::test]
+async fn pages_follow_one_another_until_all_keys_were_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = folder.path().join("bucket");
+    fs::create_dir_all(bucket.join("p q")).unwrap();
+    fs::write(bucket.join("p"), "").unwrap();
+    let mut expected: Vec<String> = (0..1500).map(|n| format!("p q/&+{n}é")).collect();
+    for key in &expected {
+        fs::write(bucket.join(key), "").unwrap();
+    }
+    expected.sort();
+    let origin = FolderOrigin::open(folder.path().to_owned(), &Limits::default()).unwrap();
+    let origin = Origin::from(origin);
+    let first = origin.list("bucket", "p q/&", None).await.unwrap();
+    assert_eq!(first.keys.len(), 1000);
+    let second = origin.list("bucket", "p q/&", first.next.as_deref()).await.unwrap();
+    assert_eq!([first.keys, second.keys].concat(), expected);
+    assert_eq!(second.next, None);
+    let none = origin.list("bucket", "p q/&none", None).await;
+    assert_eq!(none, Ok(Page::default()));
+    let none = origin.list("none", "", None).await;
+    assert!(matches!(none, Err(OriginError::NotFound(_))), "{none:?}");
 }

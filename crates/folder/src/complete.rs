@@ -17,36 +17,36 @@ use std::time::SystemTime;
 use bytes::BytesMut;
 use http::header::{HOST, HeaderMap};
 use http::{Request, StatusCode};
+use zonal_origin::serving::{self, bad_request, no_such_upload};
+use zonal_origin::{ObjectName, OriginError};
 use zonal_s3::BoxBody;
 use zonal_s3::conditions::WriteConditions;
+use zonal_s3::part_list::{self, BadList, LIST_BYTES_MAX, ListedPart, PART_NUMBER_MAX};
 use zonal_s3::sigv4::encode_path;
 use zonal_s3::xml::{DECLARATION, NAMESPACE, element};
 
-use super::multipart::{part_file, retire};
-use super::part_list::{self, BadList, LIST_BYTES_MAX, ListedPart, PART_NUMBER_MAX};
-use super::serve::Answer;
-use super::version::Version;
-use super::write::{check_length, commit, new_upload, next_data};
-use super::{FolderOrigin, blocking};
-use crate::answer::{self, bad_request, from_io, no_such_upload};
-use crate::error::OriginError;
-use crate::object::ObjectName;
+use crate::error::from_io;
+use crate::multipart::{part_file, retire};
+use crate::serve::Answer;
+use crate::version::Version;
+use crate::write::{check_length, commit, new_upload, next_data};
+use crate::{FolderOrigin, blocking};
 
 /// Uploads that are completed at once; more wait. A guess: it bounds the lists in memory to 64 MiB, and
 /// one disk copies no faster for more.
-pub(super) const COMPLETIONS_AT_ONCE: usize = 16;
+pub(crate) const COMPLETIONS_AT_ONCE: usize = 16;
 
 /// The least bytes of a part that is not the last: S3's own bound.
 const PART_BYTES_MIN: u64 = 5 << 20;
 
 impl FolderOrigin {
-    pub(super) async fn complete_upload(
+    pub(crate) async fn complete_upload(
         &self,
         object: &ObjectName,
         id: &str,
         request: Request<BoxBody>,
     ) -> Answer {
-        let _place = self.completions.acquire().await.expect("never closed");
+        let _permit = self.completions.acquire().await.expect("never closed");
         let target = self.new_file(object)?;
         let bucket = self.bucket_folder(&object.bucket).await?;
         let (head, body) = request.into_parts();
@@ -76,7 +76,7 @@ impl FolderOrigin {
         let (version, retired) = committed.await?;
         drop(last_modified);
         remove(retired).await;
-        Ok(answer::with_xml(StatusCode::OK, result_xml(&head.headers, object, &version)))
+        Ok(serving::with_xml(StatusCode::OK, result_xml(&head.headers, object, &version)))
     }
 }
 

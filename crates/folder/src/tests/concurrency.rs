@@ -10,13 +10,10 @@ use http::{Request, Response};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use tokio::time::timeout;
+use zonal_origin::{Limits, ObjectName, Origin, OriginError};
 use zonal_s3::{BodyError, BoxBody, full_body};
 
-use crate::error::OriginError;
-use crate::folder::FolderOrigin;
-use crate::limits::Limits;
-use crate::object::ObjectName;
-use crate::origin::Origin;
+use crate::FolderOrigin;
 
 /// How long a forwarded request waits for its place here.
 const WAIT: Duration = Duration::from_millis(50);

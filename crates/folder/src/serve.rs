@@ -3,20 +3,18 @@
 use http::header::{ETAG, HeaderMap};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
+use zonal_origin::{OriginError, Permit};
 
-use super::read::{FileBody, FileRange, head_of};
-use super::{FolderOrigin, blocking, list};
-use crate::answer::{self, not_implemented};
-use crate::error::OriginError;
-use crate::forwarded;
-pub(super) use crate::forwarded::Answer;
-use crate::listing::{self, ListRequest};
-use crate::object::ObjectName;
-use crate::places::Place;
-use crate::reading::{self, Reading};
+use crate::error::from_io;
+use crate::read::{FileBody, FileRange, head_of};
+use crate::{FolderOrigin, blocking, list};
+pub(crate) use zonal_origin::serving::Answer;
+use zonal_origin::serving::{self, ReadAnswer, not_implemented, refused};
+use zonal_origin::{Download, ObjectName};
 use zonal_s3::Query;
 use zonal_s3::aws_chunked;
 use zonal_s3::checksum;
+use zonal_s3::object_list::{self, ListRequest};
 use zonal_s3::payload_hash;
 use zonal_s3::range::Slice;
 use zonal_s3::{BoxBody, full_body};
@@ -24,18 +22,19 @@ use zonal_s3::{BoxBody, full_body};
 impl FolderOrigin {
     /// Answers `request`.
     pub(crate) async fn forward(&self, request: Request<BoxBody>) -> Answer {
-        let known = (&self.places, &*self.stats);
-        forwarded::answered(request, known, |request, place| self.serve(request, place), told).await
+        let known = (&self.concurrency, &*self.stats);
+        serving::answer_with(request, known, |request, permit| self.serve(request, permit), told)
+            .await
     }
 
-    async fn serve(&self, request: Request<BoxBody>, place: Place) -> Answer {
+    async fn serve(&self, request: Request<BoxBody>, permit: Permit) -> Answer {
         let request = checksum::verify(payload_hash::verify(aws_chunked::decode(request)?)?);
         let uri = request.uri().clone();
-        let (object, query) = forwarded::asked(&uri)?;
+        let (object, query) = serving::parse_target(&uri)?;
         match (object.bucket.is_empty(), object.key.is_empty()) {
             (true, _) => self.serve_service(request.method(), &query).await,
             (false, true) => self.serve_bucket(request.method(), &object.bucket, &query).await,
-            (false, false) => self.serve_object(request, (&object, &query), place).await,
+            (false, false) => self.serve_object(request, (&object, &query), permit).await,
         }
     }
 
@@ -50,10 +49,10 @@ impl FolderOrigin {
         match *method {
             Method::PUT if query.has_only(&[]) => self.make_bucket(bucket).await,
             Method::HEAD if query.has_only(&[]) => {
-                self.bucket_folder(bucket).await.map(|_| answer::empty(StatusCode::OK))
+                self.bucket_folder(bucket).await.map(|_| serving::empty(StatusCode::OK))
             }
             Method::GET if query.has("location") => {
-                self.bucket_folder(bucket).await.map(|_| answer::location())
+                self.bucket_folder(bucket).await.map(|_| serving::location())
             }
             Method::GET => self.serve_list(bucket, query).await,
             _ => Err(not_implemented("this operation on a bucket")),
@@ -62,17 +61,18 @@ impl FolderOrigin {
 
     async fn serve_list(&self, bucket: &str, query: &Query<'_>) -> Answer {
         let folder = self.bucket_folder(bucket).await?;
-        let request = ListRequest::of(bucket, query)?;
-        let xml = blocking(move || Ok(listing::to_xml(&request, &list::walk(&folder, &request)?)));
-        let xml = xml.await.map_err(|error| answer::from_io(&error))?;
-        Ok(answer::with_xml(StatusCode::OK, xml))
+        let request = ListRequest::of(bucket, query).map_err(refused)?;
+        let xml =
+            blocking(move || Ok(object_list::to_xml(&request, &list::walk(&folder, &request)?)));
+        let xml = xml.await.map_err(|error| from_io(&error))?;
+        Ok(serving::with_xml(StatusCode::OK, xml))
     }
 
     async fn serve_object(
         &self,
         request: Request<BoxBody>,
         (object, query): (&ObjectName, &Query<'_>),
-        place: Place,
+        permit: Permit,
     ) -> Answer {
         let is_copy = request.headers().contains_key("x-amz-copy-source");
         if !is_copy && (query.has("uploads") || query.has("uploadId")) {
@@ -82,7 +82,7 @@ impl FolderOrigin {
             return Err(not_implemented("this operation on an object"));
         }
         match *request.method() {
-            Method::GET | Method::HEAD => self.serve_read(request.headers(), object, place).await,
+            Method::GET | Method::HEAD => self.serve_read(request.headers(), object, permit).await,
             Method::PUT => {
                 let version = self.put(object, request).await?;
                 let response = Response::builder().header(ETAG, version.etag());
@@ -90,22 +90,27 @@ impl FolderOrigin {
             }
             Method::DELETE => {
                 self.delete(object, request.headers()).await?;
-                Ok(answer::empty(StatusCode::NO_CONTENT))
+                Ok(serving::empty(StatusCode::NO_CONTENT))
             }
             _ => Err(not_implemented("this operation on an object")),
         }
     }
 
-    async fn serve_read(&self, headers: &HeaderMap, object: &ObjectName, place: Place) -> Answer {
+    async fn serve_read(&self, headers: &HeaderMap, object: &ObjectName, permit: Permit) -> Answer {
         let opened = self.open_object(object).await?;
         let head = head_of(&opened.version, &object.key);
-        let Reading { response, slice } = reading::of(headers, &head)?;
+        let ReadAnswer { response, slice } = serving::read_answer(headers, &head)?;
         let range = match slice {
             None => return Ok(response.map(|()| full_body(""))),
             Some(Slice::Part(range)) => range,
             Some(_) => 0..head.size,
         };
-        let body = FileBody::new(FileRange::new(opened, range), self.stats.clone(), place);
+        let body = Download::new(
+            FileBody::new(FileRange::new(opened, range)),
+            self.limits.stall,
+            self.stats.clone(),
+            permit,
+        );
         Ok(response.map(|()| body.boxed_unsync()))
     }
 }

@@ -11,17 +11,18 @@ use crate::error::OriginError;
 use crate::object::ObjectHead;
 
 /// An answer but for its bytes.
-pub(crate) struct Reading {
-    pub(crate) response: Response<()>,
+pub struct ReadAnswer {
+    /// Status and headers.
+    pub response: Response<()>,
     /// The bytes that belong into it; `None`: it has none (304).
-    pub(crate) slice: Option<Slice>,
+    pub slice: Option<Slice>,
 }
 
 /// Judges conditions and range of a read.
 ///
 /// # Errors
 /// A condition that failed, or a range behind the end.
-pub(crate) fn of(headers: &HeaderMap, head: &ObjectHead) -> Result<Reading, OriginError> {
+pub fn read_answer(headers: &HeaderMap, head: &ObjectHead) -> Result<ReadAnswer, OriginError> {
     let asked_of = conditions::Version {
         etag: head.etag.as_deref().unwrap_or_default(),
         last_modified: head.last_modified.as_deref().unwrap_or_default(),
@@ -32,7 +33,7 @@ pub(crate) fn of(headers: &HeaderMap, head: &ObjectHead) -> Result<Reading, Orig
         Verdict::NotModified => {
             response = response.status(StatusCode::NOT_MODIFIED);
             let response = response.body(()).expect("made of valid parts");
-            return Ok(Reading { response, slice: None });
+            return Ok(ReadAnswer { response, slice: None });
         }
         Verdict::Proceed => {}
     }
@@ -50,7 +51,7 @@ pub(crate) fn of(headers: &HeaderMap, head: &ObjectHead) -> Result<Reading, Orig
         }
     };
     let response = response.header(CONTENT_LENGTH, bytes).body(()).expect("made of valid parts");
-    Ok(Reading { response, slice: Some(slice) })
+    Ok(ReadAnswer { response, slice: Some(slice) })
 }
 
 fn describing(head: &ObjectHead) -> response::Builder {

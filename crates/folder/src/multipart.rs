@@ -17,20 +17,19 @@ use std::time::SystemTime;
 use http::header::ETAG;
 use http::{Method, Request, Response, StatusCode};
 use ring::rand::{SecureRandom, SystemRandom};
-use zonal_s3::Query;
+use zonal_origin::serving::{self, invalid_argument, no_such_upload};
+use zonal_origin::{ObjectName, OriginError};
+use zonal_s3::part_list::PART_NUMBER_MAX;
 use zonal_s3::sigv4::{Timestamp, hex};
 use zonal_s3::xml::{DECLARATION, NAMESPACE, element};
-use zonal_s3::{BoxBody, full_body};
+use zonal_s3::{BoxBody, Query, full_body};
 
-use super::part_list::PART_NUMBER_MAX;
-use super::path::UPLOADS;
-use super::serve::Answer;
-use super::version::Version;
-use super::write::{Upload, new_upload, sync_folder};
-use super::{FolderOrigin, blocking};
-use crate::answer::{self, from_io, invalid_argument, no_such_upload};
-use crate::error::OriginError;
-use crate::object::ObjectName;
+use crate::error::from_io;
+use crate::path::UPLOADS;
+use crate::serve::Answer;
+use crate::version::Version;
+use crate::write::{Upload, new_upload, sync_folder};
+use crate::{FolderOrigin, blocking};
 
 /// Bytes of chance in an upload id: nobody guesses 128 bits.
 const ID_BYTES: usize = 16;
@@ -46,7 +45,7 @@ const MAX_PARTS: usize = 1000;
 
 impl FolderOrigin {
     /// Answers a request with `uploads` or `uploadId` in its query.
-    pub(super) async fn serve_multipart(
+    pub(crate) async fn serve_multipart(
         &self,
         request: Request<BoxBody>,
         object: &ObjectName,
@@ -67,7 +66,7 @@ impl FolderOrigin {
                 let page = PageRequest::parse(query)?;
                 self.list_parts(object, id, page).await
             }
-            _ => Err(answer::not_implemented("this operation on an object")),
+            _ => Err(serving::not_implemented("this operation on an object")),
         }
     }
 
@@ -83,7 +82,7 @@ impl FolderOrigin {
         element(&mut xml, "Key", &object.key);
         element(&mut xml, "UploadId", &id);
         xml.push_str(&format!("</{root}>"));
-        Ok(answer::with_xml(StatusCode::OK, xml))
+        Ok(serving::with_xml(StatusCode::OK, xml))
     }
 
     async fn put_part(
@@ -113,7 +112,7 @@ impl FolderOrigin {
         drop(commit);
         let retired = retired.map_err(|error| not_found_is(&error, id))?;
         blocking(move || fs::remove_dir_all(retired)).await.map_err(|error| from_io(&error))?;
-        Ok(answer::empty(StatusCode::NO_CONTENT))
+        Ok(serving::empty(StatusCode::NO_CONTENT))
     }
 
     async fn list_parts(&self, object: &ObjectName, id: &str, page: PageRequest) -> Answer {
@@ -138,11 +137,11 @@ impl FolderOrigin {
             part.write(&mut xml);
         }
         xml.push_str("</ListPartsResult>");
-        Ok(answer::with_xml(StatusCode::OK, xml))
+        Ok(serving::with_xml(StatusCode::OK, xml))
     }
 
     /// The folder of an upload, if there is one of this id for this object.
-    pub(super) async fn upload_folder(
+    pub(crate) async fn upload_folder(
         &self,
         object: &ObjectName,
         id: &str,
@@ -170,7 +169,7 @@ fn part_number(query: &Query<'_>) -> Result<u16, OriginError> {
 }
 
 /// What a failure means where an upload's folder was expected.
-pub(super) fn not_found_is(error: &io::Error, id: &str) -> OriginError {
+pub(crate) fn not_found_is(error: &io::Error, id: &str) -> OriginError {
     if error.kind() == io::ErrorKind::NotFound { no_such_upload(id) } else { from_io(error) }
 }
 
@@ -200,7 +199,7 @@ fn write_key(folder: &Path, key: &str) -> io::Result<()> {
 }
 
 /// The file of a part.
-pub(super) fn part_file(folder: &Path, number: u16) -> PathBuf {
+pub(crate) fn part_file(folder: &Path, number: u16) -> PathBuf {
     folder.join(format!("{number:05}"))
 }
 
@@ -219,14 +218,14 @@ fn keep_part(
 
 /// Takes an upload away from all who know its id; where it lies now. The caller holds the commit lock
 /// and removes what is left.
-pub(super) fn retire(folder: &Path) -> io::Result<PathBuf> {
+pub(crate) fn retire(folder: &Path) -> io::Result<PathBuf> {
     let retired = folder.with_extension(RETIRED);
     fs::rename(folder, &retired)?;
     Ok(retired)
 }
 
 /// Removes an upload that was over when its process died.
-pub(super) fn remove_if_retired(folder: &Path) {
+pub(crate) fn remove_if_retired(folder: &Path) {
     if folder.extension().is_some_and(|extension| extension == RETIRED) {
         // Best effort: it is invisible, and is tried again next time.
         let _ = fs::remove_dir_all(folder);

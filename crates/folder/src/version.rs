@@ -8,12 +8,12 @@ use zonal_s3::sigv4::{Timestamp, sha256_hex};
 
 /// A file is served once its last modification lies this far back. Linux stamps files with a clock that ticks
 /// every 1 to 10 ms (CONFIG_HZ): within a tick, a second write of the same size would not show.
-pub(super) const SETTLING: Duration = Duration::from_millis(20);
+pub(crate) const SETTLING: Duration = Duration::from_millis(20);
 
 /// What changes with every write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Version {
-    pub(super) size: u64,
+pub(crate) struct Version {
+    pub(crate) size: u64,
     /// Seconds and nanoseconds, as `stat` has them.
     modified: (i64, i64),
     /// The time of the last change of contents *or* attributes, which no program can set.
@@ -22,7 +22,7 @@ pub(super) struct Version {
 }
 
 impl Version {
-    pub(super) fn of(file: &Metadata) -> Self {
+    pub(crate) fn of(file: &Metadata) -> Self {
         Self {
             size: file.size(),
             modified: (file.mtime(), file.mtime_nsec()),
@@ -33,7 +33,7 @@ impl Version {
 
     /// A strong ETag. It ends in `-1`, as those of multipart uploads do: clients that would take 32
     /// digits for an MD5 know better then.
-    pub(super) fn etag(&self) -> String {
+    pub(crate) fn etag(&self) -> String {
         let Self { size, modified, changed, inode } = *self;
         let stamps = [modified.0, modified.1, changed.0, changed.1];
         let mut bytes = [size.to_le_bytes(), inode.to_le_bytes()].concat();
@@ -41,13 +41,13 @@ impl Version {
         format!("\"{}-1\"", &sha256_hex(&bytes)[..32])
     }
 
-    pub(super) fn last_modified(&self) -> Timestamp {
+    pub(crate) fn last_modified(&self) -> Timestamp {
         Timestamp::from_unix_seconds(u64::try_from(self.modified.0).unwrap_or(0))
     }
 
     /// True while the next write might leave the same time stamps. Times that lie ahead of the clock
     /// were set by hand: there is nothing to wait for.
-    pub(super) fn is_settling(&self, now: SystemTime) -> bool {
+    pub(crate) fn is_settling(&self, now: SystemTime) -> bool {
         let (Ok(seconds), Ok(nanos)) =
             (u64::try_from(self.changed.0), u64::try_from(self.changed.1))
         else {
@@ -59,7 +59,7 @@ impl Version {
     }
 
     /// True when `self` and `later` hold the same bytes. A rename or a link changes attributes only.
-    pub(super) fn has_same_bytes(&self, later: &Self) -> bool {
+    pub(crate) fn has_same_bytes(&self, later: &Self) -> bool {
         (self.size, self.modified, self.inode) == (later.size, later.modified, later.inode)
     }
 }

@@ -1,19 +1,18 @@
-//! Lists as S3 gives them, whatever the origin: what was asked for, what a page holds, and the document.
+//! ListObjects and ListObjectsV2, server side: the request, a page of keys, and the XML document.
 
-use zonal_s3::Query;
-use zonal_s3::sigv4::{encode_path, hex, unhex};
-use zonal_s3::xml::{DECLARATION, NAMESPACE, element};
-
-use crate::answer::{invalid_argument, not_implemented};
-use crate::error::OriginError;
+use crate::sigv4::{encode_path, hex, unhex};
+use crate::xml::{DECLARATION, NAMESPACE, element};
+use crate::{Query, S3Error};
 
 /// The most entries that S3 puts on one page.
 const MAX_KEYS: usize = 1000;
 
-/// The two lists of S3.
+/// Which of the two operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Version {
+pub enum Version {
+    /// ListObjects.
     V1,
+    /// ListObjectsV2.
     V2,
 }
 
@@ -36,39 +35,44 @@ impl Version {
     }
 }
 
-/// A page of keys that was asked for.
+/// A request for a page of keys.
 #[derive(Debug)]
-pub(crate) struct ListRequest {
-    pub(crate) version: Version,
+pub struct ListRequest {
+    /// Which operation it is.
+    pub version: Version,
     bucket: String,
-    pub(crate) prefix: String,
+    /// Keys that begin so.
+    pub prefix: String,
     /// Empty: keys are not grouped.
-    pub(crate) delimiter: String,
-    /// Of a list that [is continued](Self::is_continued), what [`Page::next`] said; else entries up to and including
-    /// this one are not wanted.
-    pub(crate) after: String,
-    pub(crate) max_keys: usize,
+    pub delimiter: String,
+    /// The page begins after this entry. Of a list that [is continued](Self::is_continued) it is the [`Page::next`] of the
+    /// page before.
+    pub after: String,
+    /// Entries on the page at most.
+    pub max_keys: usize,
     /// `encoding-type=url`: names are percent-encoded, because XML cannot hold them all.
     url_encoded: bool,
-    /// What was given of these, to be repeated in the answer.
+    /// The answer repeats these.
     token: Option<String>,
     start_after: Option<String>,
 }
 
 impl ListRequest {
-    fn parse(version: Version, bucket: &str, query: &Query<'_>) -> Result<Self, OriginError> {
+    fn parse(version: Version, bucket: &str, query: &Query<'_>) -> Result<Self, S3Error> {
         let text = |name: &str| query.get(name).unwrap_or_default().to_owned();
         let max_keys = match query.get("max-keys") {
             None | Some("") => MAX_KEYS,
             Some(number) => number
                 .parse::<u32>()
                 .map(|number| MAX_KEYS.min(zonal_base::index(u64::from(number))))
-                .map_err(|_| invalid_argument(format!("max-keys {number:?}")))?,
+                .map_err(|_| S3Error::invalid_argument(format!("max-keys {number:?}")))?,
         };
         let url_encoded = match query.get("encoding-type") {
             None | Some("") => false,
             Some("url") => true,
-            Some(other) => return Err(invalid_argument(format!("encoding-type {other:?}"))),
+            Some(other) => {
+                return Err(S3Error::invalid_argument(format!("encoding-type {other:?}")));
+            }
         };
         let token = query.get("continuation-token").map(str::to_owned);
         let start_after = match version {
@@ -76,9 +80,11 @@ impl ListRequest {
             Version::V2 => query.get("start-after").map(str::to_owned),
         };
         let after = match &token {
-            Some(token) => unhex(token)
-                .and_then(|bytes| String::from_utf8(bytes).ok())
-                .ok_or_else(|| invalid_argument("the continuation token is not ours".to_owned()))?,
+            Some(token) => {
+                unhex(token).and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(|| {
+                    S3Error::invalid_argument("the continuation token is not ours".to_owned())
+                })?
+            }
             None => start_after.clone().unwrap_or_default(),
         };
         Ok(Self {
@@ -94,26 +100,31 @@ impl ListRequest {
         })
     }
 
-    /// The request for what to list.
-    pub(crate) fn of(bucket: &str, query: &Query<'_>) -> Result<Self, OriginError> {
+    /// Reads the request from its query.
+    ///
+    /// # Errors
+    /// A parameter with an invalid value, or one that a list does not have.
+    pub fn of(bucket: &str, query: &Query<'_>) -> Result<Self, S3Error> {
         let version = match query.get("list-type") {
             None => Version::V1,
             Some("2") => Version::V2,
-            Some(_) => return Err(not_implemented("this kind of list")),
+            Some(_) => return Err(S3Error::not_implemented("This list-type is not implemented.")),
         };
         if !query.has_only(version.parameters()) {
-            return Err(not_implemented("this operation on a bucket"));
+            return Err(S3Error::not_implemented("A list does not have these parameters."));
         }
         Self::parse(version, bucket, query)
     }
 
-    /// Whether it asks for the page after one of ours.
-    pub(crate) const fn is_continued(&self) -> bool {
+    /// True when it asks for the page after one of ours.
+    #[must_use]
+    pub const fn is_continued(&self) -> bool {
         self.token.is_some()
     }
 
     /// The group that a key belongs to: up to the first delimiter after the prefix.
-    pub(crate) fn common_prefix<'a>(&self, key: &'a str) -> Option<&'a str> {
+    #[must_use]
+    pub fn common_prefix<'a>(&self, key: &'a str) -> Option<&'a str> {
         if self.delimiter.is_empty() {
             return None;
         }
@@ -123,7 +134,7 @@ impl ListRequest {
     }
 }
 
-/// What a page holds.
+/// An entry on a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// An object.
@@ -152,16 +163,18 @@ impl Entry {
     }
 }
 
-/// A page.
+/// A page of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Page {
-    pub(crate) entries: Vec<Entry>,
-    /// What the origin is to be told for the next page; none after the last.
-    pub(crate) next: Option<String>,
+pub struct Page {
+    /// In the order of their names.
+    pub entries: Vec<Entry>,
+    /// Continues the list; `None` on the last page.
+    pub next: Option<String>,
 }
 
-/// The answer to ListObjects and ListObjectsV2.
-pub(crate) fn to_xml(request: &ListRequest, page: &Page) -> String {
+/// Writes the answer.
+#[must_use]
+pub fn to_xml(request: &ListRequest, page: &Page) -> String {
     let encoded = |text: &str| {
         if request.url_encoded { encode_path(text) } else { text.to_owned() }
     };

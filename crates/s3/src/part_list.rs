@@ -1,30 +1,32 @@
-//! The list of parts that completes a multipart upload, as its XML names them.
+//! CompleteMultipartUpload: the reader of its XML list of parts.
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
-use zonal_s3::xml;
+
+use crate::xml;
 
 /// The highest number of a part: S3's own bound.
-pub(super) const PART_NUMBER_MAX: u16 = 10_000;
+pub const PART_NUMBER_MAX: u16 = 10_000;
 
 /// The longest list: 10,000 parts at 400 bytes each. A part with the longest checksum that S3 knows
 /// takes about 200; the rest is for spaces. A longer list is refused as malformed.
-pub(super) const LIST_BYTES_MAX: usize = 4 << 20;
+pub const LIST_BYTES_MAX: usize = 4 << 20;
 
 /// The elements nest three deep: the root, `Part`, its fields.
 const DEPTH_MAX: usize = 3;
 
-/// A part that the object is to be made of.
+/// A part of the object.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct ListedPart {
-    pub(super) number: u32,
+pub struct ListedPart {
+    /// Its number.
+    pub number: u32,
     /// With or without quotes, as the client wrote it.
-    pub(super) etag: String,
+    pub etag: String,
 }
 
-/// What is wrong with a list.
+/// Why a list is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BadList {
+pub enum BadList {
     /// Not XML, not a list of parts, or an empty or too long one.
     Malformed,
     /// The numbers do not rise.
@@ -32,7 +34,10 @@ pub(super) enum BadList {
 }
 
 /// The parts in the body of a CompleteMultipartUpload request. Their numbers rise.
-pub(super) fn parse(document: &[u8]) -> Result<Vec<ListedPart>, BadList> {
+///
+/// # Errors
+/// The body is no such list, or its numbers do not rise.
+pub fn parse(document: &[u8]) -> Result<Vec<ListedPart>, BadList> {
     let parts = read(document).ok_or(BadList::Malformed)?;
     if parts.is_empty() || usize::from(PART_NUMBER_MAX) < parts.len() {
         return Err(BadList::Malformed);

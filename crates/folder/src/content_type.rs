@@ -1,7 +1,7 @@
 //! The media type of a key, by its extension.
 
 /// The media type; `application/octet-stream`, S3's own default, for extensions that are not listed.
-pub(super) fn of(key: &str) -> &'static str {
+pub(crate) fn of(key: &str) -> &'static str {
     let name = key.rsplit('/').next().unwrap_or(key);
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
     let extension = extension.to_ascii_lowercase();

@@ -19,17 +19,15 @@ use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use zonal_origin::serving::no_such_key;
+use zonal_origin::{ObjectHead, ObjectName, OriginBody, OriginError, RangeHead};
 use zonal_s3::BodyError;
 
-use super::path::NotAFile;
-use super::version::{SETTLING, Version};
-use super::{FolderOrigin, blocking, content_type, path};
-use crate::answer::{from_io, no_such_key, refused_key};
-use crate::body::{OriginBody, RangeHead, Source};
-use crate::error::OriginError;
-use crate::object::{ObjectHead, ObjectName};
-use crate::places::Place;
-use crate::stats::Stats;
+use crate::error::{from_io, refused_key};
+use crate::path::NotAFile;
+use crate::version::{SETTLING, Version};
+use crate::{FolderOrigin, blocking, content_type, path};
 
 /// Bytes per read: large enough to make the hop to another thread cheap, small enough to wait for.
 const PIECE_BYTES: u64 = 256 << 10;
@@ -39,9 +37,9 @@ const SETTLING_TRIES: usize = 5;
 
 /// An object that was opened: it stays this version whatever happens to its name.
 #[derive(Debug)]
-pub(super) struct OpenObject {
-    pub(super) file: File,
-    pub(super) version: Version,
+pub(crate) struct OpenObject {
+    pub(crate) file: File,
+    pub(crate) version: Version,
 }
 
 /// A range of an open file.
@@ -53,7 +51,7 @@ pub(crate) struct FileRange {
 
 impl FolderOrigin {
     pub(crate) async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
-        let _place = self.places.for_head().await;
+        let _permit = self.concurrency.for_head().await;
         let opened = self.open_object(object).await?;
         Ok(head_of(&opened.version, &object.key))
     }
@@ -64,9 +62,10 @@ impl FolderOrigin {
         range: Range<u64>,
         if_match: Option<&str>,
     ) -> Result<OriginBody, OriginError> {
-        let place = self.places.for_range().await;
+        let permit = self.concurrency.for_range().await;
         let (file, head) = self.open_range(object, range, if_match).await?;
-        Ok(OriginBody::new(Source::File(file), head, self.stats.clone(), place))
+        let body = FileBody::new(file).boxed_unsync();
+        Ok(OriginBody::of(body, self.limits.stall, head, self.stats.clone(), permit))
     }
 
     async fn open_range(
@@ -94,7 +93,7 @@ impl FolderOrigin {
     }
 
     /// Opens an object and waits until its version is certain.
-    pub(super) async fn open_object(&self, object: &ObjectName) -> Result<OpenObject, OriginError> {
+    pub(crate) async fn open_object(&self, object: &ObjectName) -> Result<OpenObject, OriginError> {
         let path = match path::file(&self.root, &object.bucket, &object.key) {
             Ok(path) => path,
             Err(NotAFile::Leaves) => return Err(refused_key(&object.key)),
@@ -123,7 +122,7 @@ impl FolderOrigin {
 }
 
 /// The head of a version.
-pub(super) fn head_of(version: &Version, key: &str) -> ObjectHead {
+pub(crate) fn head_of(version: &Version, key: &str) -> ObjectHead {
     ObjectHead {
         size: version.size,
         etag: Some(version.etag()),
@@ -153,13 +152,13 @@ fn open(path: &Path) -> io::Result<Option<OpenObject>> {
 
 impl FileRange {
     /// Requires: the range lies inside the file.
-    pub(super) fn new(object: OpenObject, range: Range<u64>) -> Self {
+    pub(crate) fn new(object: OpenObject, range: Range<u64>) -> Self {
         assert!(range.start <= range.end && range.end <= object.version.size);
         Self { object: Arc::new(object), range }
     }
 
     /// The next piece; `None` at the end of the range.
-    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, OriginError> {
+    async fn next(&mut self) -> Result<Option<Bytes>, OriginError> {
         if self.range.is_empty() {
             return Ok(None);
         }
@@ -191,17 +190,15 @@ impl OpenObject {
 type Step = Pin<Box<dyn Future<Output = (FileRange, Result<Option<Bytes>, OriginError>)> + Send>>;
 
 /// A range of a file as the body of an answer.
-pub(super) struct FileBody {
+pub(crate) struct FileBody {
     step: Step,
     missing_bytes: u64,
-    stats: Arc<Stats>,
-    _place: Place,
 }
 
 impl FileBody {
-    pub(super) fn new(range: FileRange, stats: Arc<Stats>, place: Place) -> Self {
+    pub(crate) fn new(range: FileRange) -> Self {
         let missing_bytes = range.range.end - range.range.start;
-        Self { step: step(range), missing_bytes, stats, _place: place }
+        Self { step: step(range), missing_bytes }
     }
 }
 
@@ -225,14 +222,10 @@ impl Body for FileBody {
         Poll::Ready(match piece {
             Ok(Some(piece)) => {
                 self.missing_bytes -= piece.len() as u64;
-                self.stats.received_bytes.add(piece.len() as u64);
                 Some(Ok(Frame::data(piece)))
             }
             Ok(None) => None,
-            Err(error) => {
-                self.stats.count_error(&error);
-                Some(Err(error.into()))
-            }
+            Err(error) => Some(Err(error.into())),
         })
     }
 

@@ -4,24 +4,24 @@ use std::future::Future;
 
 use http::{Method, Request, Response, Uri};
 use zonal_s3::sigv4::decode_path;
-use zonal_s3::{BoxBody, full_body};
-use zonal_s3::{Query, says_what};
+use zonal_s3::{BoxBody, Query, full_body, says_what};
 
-use crate::answer;
+use super::answer;
+use crate::concurrency::{ConcurrencyLimits, Permit};
 use crate::error::OriginError;
 use crate::object::ObjectName;
 use crate::origin::RequestId;
-use crate::places::{Place, Places};
 use crate::stats::Stats;
 
-pub(crate) type Answer = Result<Response<BoxBody>, OriginError>;
+/// The answer to a forwarded request.
+pub type Answer = Result<Response<BoxBody>, OriginError>;
 
 /// What a request names by its path, which is `/BUCKET/KEY` (either may be empty), and what of its query says what is
 /// wanted.
 ///
 /// # Errors
 /// A key that is not UTF-8, or a query that is none.
-pub(crate) fn asked(uri: &Uri) -> Result<(ObjectName, Query<'_>), OriginError> {
+pub fn parse_target(uri: &Uri) -> Result<(ObjectName, Query<'_>), OriginError> {
     let path = uri.path();
     let path = decode_path(path.strip_prefix('/').unwrap_or(path));
     let path = path.ok_or_else(|| answer::invalid_argument("the key is not UTF-8".to_owned()))?;
@@ -35,17 +35,17 @@ pub(crate) fn asked(uri: &Uri) -> Result<(ObjectName, Query<'_>), OriginError> {
 ///
 /// # Errors
 /// What is no answer to the request, and when no place became free.
-pub(crate) async fn answered<F: Future<Output = Answer>>(
+pub async fn answer_with<F: Future<Output = Answer>>(
     request: Request<BoxBody>,
-    (places, stats): (&Places, &Stats),
-    serve: impl FnOnce(Request<BoxBody>, Place) -> F,
+    (concurrency, stats): (&ConcurrencyLimits, &Stats),
+    serve: impl FnOnce(Request<BoxBody>, Permit) -> F,
     told: impl FnOnce(OriginError) -> Result<OriginError, OriginError>,
 ) -> Answer {
-    let place = places.for_forward(&request).await?;
+    let permit = concurrency.for_forward(&request).await?;
     let is_head = request.method() == Method::HEAD;
     let resource = request.uri().path().to_owned();
     let request_id = request.extensions().get::<RequestId>().cloned();
-    let answer = match stats.counted(serve(request, place).await) {
+    let answer = match stats.counted(serve(request, permit).await) {
         Ok(answer) => answer,
         Err(error) => {
             let request_id = request_id.map(|RequestId(id)| id).unwrap_or_default();

@@ -8,12 +8,13 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::path::UPLOADS;
-use super::version::Version;
-use crate::listing::{Entry, ListRequest, Page};
+use zonal_s3::object_list::{Entry, ListRequest, Page};
+
+use crate::path::UPLOADS;
+use crate::version::Version;
 
 /// The page of keys in `folder`.
-pub(super) fn walk(folder: &Path, request: &ListRequest) -> io::Result<Page> {
+pub(crate) fn walk(folder: &Path, request: &ListRequest) -> io::Result<Page> {
     let mut page = Page::default();
     if request.max_keys == 0 {
         return Ok(page);

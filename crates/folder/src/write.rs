@@ -15,15 +15,15 @@ use http::header::{CONTENT_LENGTH, HeaderMap};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use tokio::io::AsyncWriteExt;
+use zonal_origin::serving::invalid_argument;
+use zonal_origin::{ObjectName, OriginError};
 use zonal_s3::conditions::WriteConditions;
 use zonal_s3::{BoxBody, S3Error};
 
-use super::path::{NotAFile, UPLOADS};
-use super::version::Version;
-use super::{FolderOrigin, blocking, multipart, path};
-use crate::answer::{from_io, invalid_argument, refused_key};
-use crate::error::OriginError;
-use crate::object::ObjectName;
+use crate::error::{from_io, refused_key};
+use crate::path::{NotAFile, UPLOADS};
+use crate::version::Version;
+use crate::{FolderOrigin, blocking, multipart, path};
 
 /// Uploads that were not finished are removed when the origin is opened a day later; another process
 /// may still be writing younger ones.
@@ -35,11 +35,11 @@ const RENAME_TRIES: usize = 8;
 
 /// The modification time of the last upload, in nanoseconds since 1970.
 #[derive(Debug, Default)]
-pub(super) struct LastModified(u128);
+pub(crate) struct LastModified(u128);
 
 impl LastModified {
     /// Now, or a nanosecond after the last one: two uploads never share a time.
-    pub(super) fn next(&mut self, now: SystemTime) -> SystemTime {
+    pub(crate) fn next(&mut self, now: SystemTime) -> SystemTime {
         let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         self.0 = now.max(self.0 + 1);
         let nanos = |n: u128| u64::try_from(n).unwrap_or(u64::MAX);
@@ -48,8 +48,8 @@ impl LastModified {
 }
 
 /// A file that vanishes unless it is renamed.
-pub(super) struct Upload {
-    pub(super) path: PathBuf,
+pub(crate) struct Upload {
+    pub(crate) path: PathBuf,
 }
 
 impl Drop for Upload {
@@ -61,7 +61,7 @@ impl Drop for Upload {
 
 impl FolderOrigin {
     /// Stores a body under a name; the version that it became.
-    pub(super) async fn put(
+    pub(crate) async fn put(
         &self,
         object: &ObjectName,
         request: Request<BoxBody>,
@@ -78,7 +78,7 @@ impl FolderOrigin {
     }
 
     /// The file that an upload of `object` is to become.
-    pub(super) fn new_file(&self, object: &ObjectName) -> Result<PathBuf, OriginError> {
+    pub(crate) fn new_file(&self, object: &ObjectName) -> Result<PathBuf, OriginError> {
         let file = path::file(&self.root, &object.bucket, &object.key);
         file.map_err(|not_a_file| match not_a_file {
             NotAFile::Leaves => refused_key(&object.key),
@@ -89,7 +89,7 @@ impl FolderOrigin {
     }
 
     /// Writes the body and checks its length; it is on disk then.
-    pub(super) async fn receive(
+    pub(crate) async fn receive(
         &self,
         mut file: tokio::fs::File,
         headers: &HeaderMap,
@@ -107,7 +107,7 @@ impl FolderOrigin {
     }
 
     /// Removes an object; that there is none is no error, unless a condition names one.
-    pub(super) async fn delete(
+    pub(crate) async fn delete(
         &self,
         object: &ObjectName,
         headers: &HeaderMap,
@@ -130,7 +130,7 @@ impl FolderOrigin {
 }
 
 /// The next bytes of a body; `None` at its end.
-pub(super) async fn next_data(body: &mut BoxBody) -> Result<Option<Bytes>, OriginError> {
+pub(crate) async fn next_data(body: &mut BoxBody) -> Result<Option<Bytes>, OriginError> {
     while let Some(frame) = body.frame().await {
         let frame =
             frame.map_err(|error| OriginError::InvalidRequest(S3Error::of_body(error.as_ref())))?;
@@ -142,7 +142,7 @@ pub(super) async fn next_data(body: &mut BoxBody) -> Result<Option<Bytes>, Origi
 }
 
 /// The whole body came.
-pub(super) fn check_length(headers: &HeaderMap, received_bytes: u64) -> Result<(), OriginError> {
+pub(crate) fn check_length(headers: &HeaderMap, received_bytes: u64) -> Result<(), OriginError> {
     let promised = headers.get(CONTENT_LENGTH).and_then(|bytes| bytes.to_str().ok()?.parse().ok());
     if promised.is_none_or(|promised: u64| promised == received_bytes) {
         return Ok(());
@@ -152,7 +152,7 @@ pub(super) fn check_length(headers: &HeaderMap, received_bytes: u64) -> Result<(
 }
 
 /// A new file in the bucket's folder of uploads.
-pub(super) async fn new_upload(bucket: &Path) -> io::Result<(Upload, tokio::fs::File)> {
+pub(crate) async fn new_upload(bucket: &Path) -> io::Result<(Upload, tokio::fs::File)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let folder = bucket.join(UPLOADS);
     tokio::fs::create_dir_all(&folder).await?;
@@ -170,7 +170,7 @@ fn must_hold(conditions: &WriteConditions, target: &Path) -> Result<(), OriginEr
 }
 
 /// Gives the upload its name. The caller holds the commit lock.
-pub(super) fn commit(
+pub(crate) fn commit(
     upload: &Upload,
     file: &fs::File,
     target: &Path,
@@ -221,7 +221,7 @@ fn rename(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     fs::File::open(folder)?.sync_all()
 }
 
@@ -249,7 +249,7 @@ fn remove(bucket: &Path, target: &Path) -> io::Result<()> {
 
 /// Removes uploads that a process left behind when it died. Unfinished multipart uploads stay: their
 /// client may come back.
-pub(super) fn remove_stale_uploads(bucket: &Path) {
+pub(crate) fn remove_stale_uploads(bucket: &Path) {
     let Ok(uploads) = fs::read_dir(bucket.join(UPLOADS)) else { return };
     for upload in uploads.flatten() {
         let Ok(metadata) = upload.metadata() else { continue };

@@ -142,7 +142,7 @@ async fn a_bad_list_of_parts_changes_nothing() {
         assert_eq!(folder.complete(&id, &parts).await, refused(400, code), "{parts:?}");
         assert_eq!(folder.left_over(), 1, "the upload, and no copy");
     }
-    let long = " ".repeat(part_list::LIST_BYTES_MAX + 1);
+    let long = " ".repeat(zonal_s3::part_list::LIST_BYTES_MAX + 1);
     assert_eq!(folder.complete_with(&id, long, &[]).await, refused(400, "MalformedXML"));
     let wrong_hash = Request::post(uri(&id)).header("x-amz-content-sha256", sha256_hex(b"another"));
     let result = folder.origin.forward(wrong_hash.body(full_body("<x/>")).unwrap()).await;

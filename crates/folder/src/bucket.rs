@@ -5,14 +5,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use http::StatusCode;
+use zonal_origin::OriginError;
+use zonal_origin::serving::{self, no_such_bucket};
 use zonal_s3::sigv4::Timestamp;
 use zonal_s3::xml::{DECLARATION, NAMESPACE, element};
 
-use super::serve::Answer;
-use super::write::sync_folder;
-use super::{FolderOrigin, blocking, path};
-use crate::answer::{self, bucket_exists, from_io, invalid_bucket_name, no_such_bucket};
-use crate::error::OriginError;
+use crate::error::{bucket_exists, from_io, invalid_bucket_name};
+use crate::serve::Answer;
+use crate::write::sync_folder;
+use crate::{FolderOrigin, blocking, path};
 
 impl FolderOrigin {
     /// Looks whether the folder is there.
@@ -24,9 +25,9 @@ impl FolderOrigin {
         self.stats.counted(self.buckets().await.map(drop))
     }
 
-    pub(super) async fn list_buckets(&self) -> Answer {
+    pub(crate) async fn list_buckets(&self) -> Answer {
         let buckets = self.buckets().await?;
-        Ok(answer::with_xml(StatusCode::OK, list_xml(&buckets)))
+        Ok(serving::with_xml(StatusCode::OK, list_xml(&buckets)))
     }
 
     async fn buckets(&self) -> Result<Vec<Bucket>, OriginError> {
@@ -35,7 +36,7 @@ impl FolderOrigin {
     }
 
     /// The folder of a bucket, if it is there.
-    pub(super) async fn bucket_folder(&self, bucket: &str) -> Result<PathBuf, OriginError> {
+    pub(crate) async fn bucket_folder(&self, bucket: &str) -> Result<PathBuf, OriginError> {
         let (root, folder) = (self.root.clone(), path::folder(&self.root, bucket));
         let found = blocking(move || match folder.filter(|folder| folder.is_dir()) {
             // A root that is not there, unmounted perhaps, is away and not empty.
@@ -47,7 +48,7 @@ impl FolderOrigin {
     }
 
     /// Makes a bucket; it is on disk then. Where it is to be and what else S3 lets one say of it is ignored.
-    pub(super) async fn make_bucket(&self, bucket: &str) -> Answer {
+    pub(crate) async fn make_bucket(&self, bucket: &str) -> Answer {
         let (root, folder) = (self.root.clone(), path::folder(&self.root, bucket));
         let folder = folder.ok_or_else(|| invalid_bucket_name(bucket))?;
         let named = bucket.to_owned();
@@ -58,18 +59,18 @@ impl FolderOrigin {
             Err(_) => Err(invalid_bucket_name(&named)),
         });
         made.await?;
-        Ok(answer::empty(StatusCode::OK))
+        Ok(serving::empty(StatusCode::OK))
     }
 }
 
 /// A bucket, and when its folder was made.
-pub(super) struct Bucket {
-    pub(super) name: String,
+pub(crate) struct Bucket {
+    pub(crate) name: String,
     created: Timestamp,
 }
 
 /// The buckets of a folder, by name.
-pub(super) fn all(root: &Path) -> io::Result<Vec<Bucket>> {
+pub(crate) fn all(root: &Path) -> io::Result<Vec<Bucket>> {
     let mut buckets = Vec::new();
     for entry in fs::read_dir(root)? {
         let path = entry?.path();

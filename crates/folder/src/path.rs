@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Where uploads of a bucket are written before they are renamed. No key can name it.
-pub(super) const UPLOADS: &str = ".zonal-uploads";
+pub(crate) const UPLOADS: &str = ".zonal-uploads";
 
 /// The longest key: S3's own bound.
 const KEY_BYTES_MAX: usize = 1024;
@@ -13,7 +13,7 @@ const NAME_BYTES_MAX: usize = 255;
 
 /// Why a name is no file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NotAFile {
+pub(crate) enum NotAFile {
     /// It would lead out of the bucket, or be another spelling of another key: refused.
     Leaves,
     /// No file can have this name, so there is no such object, and none can be made.
@@ -21,7 +21,7 @@ pub(super) enum NotAFile {
 }
 
 /// The file of an object. Whether it is there is another question.
-pub(super) fn file(root: &Path, bucket: &str, key: &str) -> Result<PathBuf, NotAFile> {
+pub(crate) fn file(root: &Path, bucket: &str, key: &str) -> Result<PathBuf, NotAFile> {
     if key.starts_with('/') || key.contains('\0') {
         return Err(NotAFile::Leaves);
     }
@@ -38,7 +38,7 @@ pub(super) fn file(root: &Path, bucket: &str, key: &str) -> Result<PathBuf, NotA
 }
 
 /// The folder of a bucket; `None` when no bucket can have this name.
-pub(super) fn folder(root: &Path, bucket: &str) -> Option<PathBuf> {
+pub(crate) fn folder(root: &Path, bucket: &str) -> Option<PathBuf> {
     let is_possible = !bucket.is_empty()
         && !bucket.starts_with('.')
         && bucket.len() <= NAME_BYTES_MAX

@@ -1,6 +1,7 @@
 //! The folder origin through its own interface: what the tests of each subject have in common.
 
 mod buckets;
+mod concurrency;
 mod conformance;
 mod lists;
 mod multipart;
@@ -14,14 +15,11 @@ use std::time::Duration;
 
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
+use zonal_origin::{ObjectName, Origin, OriginBody, OriginError};
 use zonal_s3::sigv4::sha256_hex;
 use zonal_s3::{BoxBody, full_body};
 
 use super::*;
-use crate::body::OriginBody;
-use crate::error::OriginError;
-use crate::object::ObjectName;
-use crate::origin::Origin;
 
 /// A folder with one bucket `b`, removed at the end.
 struct Fixture {

@@ -1,0 +1,56 @@
+//! Errors of the folder, as S3 words them.
+
+use std::io;
+
+use zonal_origin::serving::{bad_request, invalid_argument};
+use zonal_origin::{OriginError, Refusal, os_message};
+
+/// 400 for a key that leads out of its bucket.
+pub(crate) fn refused_key(key: &str) -> OriginError {
+    invalid_argument(format!("the key {key:?} does not stay below its bucket"))
+}
+
+/// 409: the bucket exists.
+pub(crate) fn bucket_exists(bucket: &str) -> OriginError {
+    let message = format!("there is a bucket {bucket:?} already");
+    OriginError::Failed(refusal(409, "BucketAlreadyOwnedByYou", message))
+}
+
+/// 400: no folder can have this name.
+pub(crate) fn invalid_bucket_name(bucket: &str) -> OriginError {
+    bad_request("InvalidBucketName", format!("no bucket of a folder can be called {bucket:?}"))
+}
+
+/// What the file system said.
+pub(crate) fn from_io(error: &io::Error) -> OriginError {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            OriginError::Denied(refusal(403, "AccessDenied", error.to_string()))
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            let message = "the disk of the origin's folder is full: nothing was stored";
+            OriginError::Failed(refusal(507, "InsufficientStorage", message.to_owned()))
+        }
+        _ => OriginError::Unreachable { cause: os_message(error) },
+    }
+}
+
+fn refusal(status: u16, code: &str, message: String) -> Refusal {
+    Refusal { status, code: code.to_owned(), message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Clients were told that the origin could not be reached, and the log to look whether it was up.
+    #[test]
+    fn a_full_disk_is_told_as_that() {
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+            let error = from_io(&kind.into());
+            assert_eq!(error.kind(), Some("failed"));
+            let refusal = error.refusal().unwrap();
+            assert_eq!((refusal.status, &*refusal.code), (507, "InsufficientStorage"));
+        }
+    }
+}
