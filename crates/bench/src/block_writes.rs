@@ -9,9 +9,9 @@ use bytes::{Buf, BufMut, BytesMut};
 use serde_json::json;
 use tokio::task::{JoinSet, LocalSet};
 use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Lba, Payload, Rng};
-use zonal_host::{
-    BLOCK_MEMORY, Block, BlockMode, BlockSettings, BlockVolume, Durability, Export, ExportId,
-    MapMemory,
+use zonal_block::{
+    BlockDevice, BlockSettings, BlockVolume, Durability, Export, ExportId, MEMORY, MapMemory,
+    OpenMode,
 };
 use zonal_lab::bench::process_cpu;
 use zonal_lab::{Permutation, Zipf};
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| text(&error))?;
     let report = LocalSet::new().block_on(&runtime, async {
-        let block = Block::start(&settings(args)?).await.map_err(|error| text(&error))?;
+        let block = BlockDevice::start(&settings(args)?).await.map_err(|error| text(&error))?;
         let report = write(args, &block).await.map_err(|error| text(&error));
         block.stop().await.map_err(|error| text(&error))?;
         report
@@ -71,19 +71,19 @@ fn settings(args: &Args) -> Result<BlockSettings, String> {
             blocks: Blocks(args.size.0 / BLOCK_BYTES as u64),
         }],
         spare_percent: 10,
-        memory: BLOCK_MEMORY,
+        memory: MEMORY,
         map_memory: MapMemory::Whole,
-        mode: BlockMode::Format,
+        mode: OpenMode::Format,
     })
 }
 
 /// Of both files.
 const ZONE: Bytes = Bytes::mib(16);
 
-async fn write(args: &Args, block: &Block) -> Result<serde_json::Value, String> {
+async fn write(args: &Args, block: &BlockDevice) -> Result<serde_json::Value, String> {
     let volume = Rc::new(block.volume(ExportId(0)));
     let blocks = volume.blocks().0;
-    let failed = |error: zonal_host::BlockError| error.to_string();
+    let failed = |error: zonal_block::BlockError| error.to_string();
     let piece = memory(PIECE);
     for first in (0..blocks / PIECE.0).map(|n| Lba(n * PIECE.0)) {
         volume.write(first, piece.clone(), Durability::Answered).await.map_err(failed)?;

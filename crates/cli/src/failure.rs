@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use zonal_host::{BlockStartError, StartError};
+use zonal_host::StartError;
 use zonal_hostdev::OpenError;
 
 /// Whether it is worth to be tried again as it is. Whoever starts Zonal anew when it ends has nothing else to go by.
@@ -41,12 +41,6 @@ impl Failure {
 
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
-        if error.may_pass() { Self::work(error) } else { Self::request(error) }
-    }
-}
-
-impl From<BlockStartError> for Failure {
-    fn from(error: BlockStartError) -> Self {
         if error.may_pass() { Self::work(error) } else { Self::request(error) }
     }
 }

@@ -5,21 +5,21 @@
 //! task sleeps until a request, an answer or a deadline wakes it. Nothing spins.
 
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;
-use tokio::time::{Instant, Sleep};
 use zonal_base::Nanos;
 use zonal_cache::{Cache, Doomed, Missed, RemoveError};
 use zonal_runtime::{Buffers, Executor};
 
+use crate::alarm::Alarm;
 use crate::client::Located;
 use crate::clock::RealClock;
-use crate::driven::Driven;
+use crate::device_driver::DeviceDriver;
 use crate::origin::OriginDriver;
 use crate::peers::Peers;
 use crate::pipe::PipeWriter;
@@ -54,7 +54,7 @@ pub(crate) struct Crank {
     pub(crate) peers: Peers,
     pub(crate) executor: Executor,
     pub(crate) clock: RealClock,
-    pub(crate) device: Driven,
+    pub(crate) device: DeviceDriver,
     pub(crate) origin: OriginDriver,
     pub(crate) buffers: Buffers,
     /// `None`: they go to the next life of the share.
@@ -71,35 +71,6 @@ pub(crate) struct Crank {
     pub(crate) is_stopped: bool,
     /// The log was told that there is no room for pins.
     pub(crate) has_told: bool,
-}
-
-/// When the crank is to be turned although nobody wakes it.
-pub(crate) struct Alarm {
-    timer: Pin<Box<Sleep>>,
-    set_for: Option<Nanos>,
-}
-
-impl Alarm {
-    pub(crate) fn new() -> Self {
-        Self { timer: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)), set_for: None }
-    }
-
-    /// Wakes the task at `due`. A timer that is set for then is left alone: most turns end before it rings.
-    pub(crate) fn set(&mut self, cx: &mut Context<'_>, due: Nanos, now: Nanos) {
-        if self.set_for == Some(due) && now < due {
-            return;
-        }
-        self.set_for = Some(due);
-        self.timer.as_mut().reset(Instant::now() + due.since(now).duration());
-        if self.timer.as_mut().poll(cx).is_ready() {
-            cx.waker().wake_by_ref();
-        }
-    }
-
-    /// Another task turns the crank from now on.
-    pub(crate) const fn hand_over(&mut self) {
-        self.set_for = None;
-    }
 }
 
 impl Crank {

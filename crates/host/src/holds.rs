@@ -74,7 +74,8 @@ impl Holds {
 }
 
 /// True when a zone of the device begins as those of a block device do.
-pub(crate) fn bears_block_device(drive: &Drive) -> bool {
+#[must_use]
+pub fn bears_block_device(drive: &Drive) -> bool {
     drive.first_of_zones(|_, block| zonal_shaper::bears_mark(block).then_some(())).is_some()
 }
 

@@ -2,14 +2,13 @@
 //!
 //! Uses: `cache`, `shaper`, `hostdev`, `policy`, `zonelog`, `runtime`, `device`, `base`. Knows nothing of: HTTP, S3,
 //! configuration files, what the origin is.
-//! Read in this order: `node`, `opened`, `holds`, `shard`, `life`, `crank`, `driven`, `standing`, `keeper` (a device
-//! that is better done without), `roster`, `convention`, `routes`, `peers`, `client`, `reading`, `pipe`, `origin`; `block` (a block device), its `crank` and `volume`; `containment` (how far a panic
-//! reaches).
+//! Read in this order: `node`, `opened`, `holds`, `shard`, `life`, `crank`, `device_driver`, `standing`, `keeper` (a device
+//! that is better done without), `roster`, `convention`, `routes`, `peers`, `client`, `reading`, `pipe`, `origin`; `containment` (how far a panic reaches).
 //!
 //! One shard = one thread = one current-thread tokio runtime, on which the engine's executor is cranked
 //! and a front end may serve its connections: a hit wakes no other thread.
 
-mod block;
+mod alarm;
 mod checksum;
 mod chunks;
 mod client;
@@ -17,7 +16,7 @@ mod clock;
 mod containment;
 mod convention;
 mod crank;
-mod driven;
+mod device_driver;
 mod holds;
 mod keeper;
 mod life;
@@ -35,14 +34,14 @@ mod shard;
 mod standing;
 mod stats;
 
-pub use block::{
-    BLOCK_MEMORY, BLOCK_MEMORY_MIN, Block, BlockSettings, BlockStartError, BlockVolume,
-};
+pub use alarm::Alarm;
 pub use checksum::CHECKSUM;
 pub use chunks::ChunkRefused;
 pub use client::{Client, Located};
+pub use clock::RealClock;
 pub use containment::{contained, essential, in_contained_task};
-pub use holds::{Formatted, Holds};
+pub use device_driver::DeviceDriver;
+pub use holds::{Formatted, Holds, bears_block_device};
 pub use keeper::{PATIENCE, REJOIN};
 pub use memory::{BUFFER_BYTES, BUFFER_BYTES_MIN, DRAM_BYTES, PREFETCH_BYTES};
 pub use node::{DeviceSettings, Front, Node, NodeSettings, StartError};
@@ -53,8 +52,4 @@ pub use zonal_cache::{
     Asking, Care, Chunk, ChunkRules, Found, Freshness, Head, ObjectName, OpenError, Opened,
     OriginFault, OriginHead, PREFIX_BYTES_MAX, PrefixRules, ReadError, RemoveError, Trust,
     Whereabouts, prefetch_window,
-};
-pub use zonal_shaper::{
-    BlockError, Durability, Export, ExportId, MapMemory, OpenMode as BlockMode,
-    Piece as BlockPiece, Run, Tier,
 };

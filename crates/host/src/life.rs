@@ -18,10 +18,11 @@ use zonal_runtime::{Buffers, Executor, Port};
 use zonal_zonelog::{Identity, OpenError, OpenMode};
 
 use crate::CHECKSUM;
+use crate::alarm::Alarm;
 use crate::chunks;
 use crate::clock::RealClock;
-use crate::crank::{Alarm, Crank, TASKS_MAX};
-use crate::driven::Driven;
+use crate::crank::{Crank, TASKS_MAX};
+use crate::device_driver::DeviceDriver;
 use crate::memory::classes;
 use crate::node::StartError;
 use crate::origin::OriginDriver;
@@ -88,13 +89,13 @@ impl Crank {
             peers: share.peers.clone(),
             executor,
             clock,
-            device: Driven::new(device, ports.device.clone())
+            device: DeviceDriver::new(device, ports.device.clone())
                 .map_err(|e| StartError::Thread(e.to_string()))?,
             origin: OriginDriver::new(share.backend.clone(), ports.origin.clone()),
             buffers: ports.buffers.clone(),
             requests: None,
             cache: None,
-            alarm: Alarm::new(),
+            alarm: Alarm::unset(),
             standing: share.standing.clone(),
             missed: Rc::default(),
             releases: Vec::new(),
@@ -144,7 +145,7 @@ impl Crank {
     /// From now on requests are served, and the device is waited for no longer than `patience`.
     pub(crate) fn serve(&mut self, requests: mpsc::Receiver<Request>, patience: Nanos) {
         self.requests = Some(requests);
-        self.device.be_patient(self.clock.now(), patience);
+        self.device.set_read_timeout(self.clock.now(), patience);
     }
 
     /// Serves until the device is there again; `None` when it was told to stop.

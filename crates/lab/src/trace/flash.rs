@@ -13,6 +13,7 @@
 mod chunks;
 mod log;
 mod regions;
+mod slots;
 mod store;
 mod table;
 mod zone;

@@ -1,7 +1,6 @@
 //! `zonal block`: a block device for others, served over NBD.
 
 mod admin;
-mod disk;
 mod format;
 mod greeting;
 mod metrics;
@@ -9,8 +8,8 @@ mod serve;
 mod stats;
 
 use clap::Subcommand;
+use zonal_block::{OpenMode, StartError};
 use zonal_cli::Failure;
-use zonal_host::BlockMode;
 
 use crate::config::BlockFlags;
 
@@ -44,9 +43,14 @@ Sizes need a unit (KiB, MiB, GiB, TiB).";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match &args.action {
-        None if args.salvage => serve::run(&args.flags, BlockMode::Salvage),
-        None => serve::run(&args.flags, BlockMode::Recover),
+        None if args.salvage => serve::run(&args.flags, OpenMode::Salvage),
+        None => serve::run(&args.flags, OpenMode::Recover),
         Some(Action::Stats(args)) => stats::run(args),
         Some(Action::Format(args)) => format::run(args),
     }
+}
+
+/// A start that a later attempt may complete is a failure of the work, any other one of the request.
+fn failed_start(error: StartError) -> Failure {
+    if error.may_pass() { Failure::work(error) } else { Failure::request(error) }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use zonal_base::{BLOCK_BYTES, Bytes};
-use zonal_host::{Export, MapMemory};
+use zonal_block::{Export, MapMemory};
 use zonal_hostdev::DeviceSpec;
 
 use super::check::{Checked, address, given, parsed, text};
@@ -281,8 +281,8 @@ fn map_memory(value: &Option<String>) -> Checked<MapMemory> {
 
 fn memory(value: &Option<String>) -> Checked<Bytes> {
     let memory: Bytes = parsed("block.memory", value)?;
-    if memory < zonal_host::BLOCK_MEMORY_MIN {
-        let why = format!("{memory} is too little: write {} or more", zonal_host::BLOCK_MEMORY_MIN);
+    if memory < zonal_block::MEMORY_MIN {
+        let why = format!("{memory} is too little: write {} or more", zonal_block::MEMORY_MIN);
         return Err(ConfigError::new("block.memory", why));
     }
     Ok(memory)

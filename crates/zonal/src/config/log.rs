@@ -6,22 +6,25 @@ use super::check::{Checked, text};
 use super::{AccessTo, ConfigError, Log, LogFormat};
 
 /// What a level can be given for: crates of ours, and those of others that log.
-const CRATES: [&str; 18] = [
+const CRATES: [&str; 21] = [
     "hyper_util",
     "object_store",
     "zonal",
     "zonal_base",
+    "zonal_block",
     "zonal_cache",
     "zonal_cli",
     "zonal_device",
     "zonal_emulator",
     "zonal_export",
+    "zonal_folder",
     "zonal_gateway",
     "zonal_host",
     "zonal_hostdev",
     "zonal_origin",
     "zonal_policy",
     "zonal_runtime",
+    "zonal_s3",
     "zonal_shaper",
     "zonal_stores",
     "zonal_zonelog",

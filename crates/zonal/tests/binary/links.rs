@@ -3,12 +3,11 @@
 use std::process::Command;
 
 /// Crates that only experiments need, ours and others': plots, traces' compression, histograms.
-const OF_EXPERIMENTS: [&str; 9] = [
+const OF_EXPERIMENTS: [&str; 8] = [
     "zonal-lab",
     "zonal-laboratory",
     "zonal-sim",
     "zonal-bench",
-    "zonal-slots",
     "plotters",
     "hdrhistogram",
     "liblzma",

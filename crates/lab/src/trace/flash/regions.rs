@@ -5,10 +5,10 @@
 
 use zonal_base::{ZoneId, index};
 use zonal_policy::Promotion;
-use zonal_slots::{Slot, Slots};
 
 use super::super::spread::name;
 use super::super::{Capacity, FlashBytes};
+use super::slots::{Slot, Slots};
 use super::store::Store;
 use super::table::Table;
 use super::zone::{self, Zone};

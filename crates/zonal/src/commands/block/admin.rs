@@ -18,10 +18,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use zonal_base::Blocks;
+use zonal_block::{BlockDevice, BlockSettings, BlockVolume};
 use zonal_export::Server;
-use zonal_host::{Block, BlockSettings, contained};
+use zonal_host::contained;
 
-use super::disk::Disk;
 use super::metrics;
 use crate::block_stats::{
     self, BlockStats, Connections, Device, Devices, Export, Now, Recovery, Tenant, Zones,
@@ -42,8 +42,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 pub(super) struct Admin {
     door: Rc<Door>,
-    server: Server<Disk>,
-    block: Rc<Block>,
+    server: Server<BlockVolume>,
+    block: Rc<BlockDevice>,
     capacity: String,
     buffer: Option<String>,
 }
@@ -51,8 +51,8 @@ pub(super) struct Admin {
 impl Admin {
     pub(super) fn new(
         door: Door,
-        server: Server<Disk>,
-        block: Rc<Block>,
+        server: Server<BlockVolume>,
+        block: Rc<BlockDevice>,
         settings: &BlockSettings,
     ) -> Self {
         let (door, capacity) = (Rc::new(door), settings.capacity.to_string());

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use tokio::task::LocalSet;
+use zonal_block::{BlockDevice, BlockSettings, Export, OpenMode};
 use zonal_cli::{Failure, agree_to_loss, print};
-use zonal_host::{Block, BlockMode, BlockSettings, Export};
 
 use crate::config::{BlockConfig, BlockFlags, Devices};
 
@@ -61,11 +61,11 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         spare_percent: config.spare_percent,
         map_memory: config.map_memory,
         memory: config.memory,
-        mode: BlockMode::Format,
+        mode: OpenMode::Format,
     };
     let runtime = crate::commands::runtime()?;
     let exports = LocalSet::new().block_on(&runtime, async {
-        let block = Block::start(&settings).await?;
+        let block = BlockDevice::start(&settings).await.map_err(super::failed_start)?;
         let exports = block.shaper().exports().to_vec();
         block.stop().await.map_err(Failure::work)?;
         Ok::<_, Failure>(exports)

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use zonal_host::Export;
+use zonal_block::Export;
 
 use crate::greeting::{quoted, reachable};
 

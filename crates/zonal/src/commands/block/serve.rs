@@ -13,12 +13,13 @@ use std::rc::Rc;
 
 use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet, spawn_local};
+use zonal_block::{BlockDevice, BlockSettings, OpenMode};
 use zonal_cli::{Failure, print};
-use zonal_export::{Export, Listener, Server};
-use zonal_host::{Block, BlockMode, BlockSettings, contained};
+use zonal_export::{Listener, Server};
+use zonal_host::contained;
 
 use super::admin::Admin;
-use super::disk::Disk;
+use super::failed_start;
 use super::greeting::Greeting;
 use crate::config::{BlockConfig, BlockFlags, Devices};
 use crate::home::Home;
@@ -29,23 +30,23 @@ use crate::panics;
 use crate::service_manager::{self, State};
 use crate::signals::Signals;
 
-pub(super) fn run(flags: &BlockFlags, mode: BlockMode) -> Result<(), Failure> {
+pub(super) fn run(flags: &BlockFlags, mode: OpenMode) -> Result<(), Failure> {
     let config = BlockConfig::load(flags).map_err(Failure::request)?;
     logging::start(&config.log);
     panics::watch();
     LocalSet::new().block_on(&crate::commands::runtime()?, serve(&config, mode))
 }
 
-async fn serve(config: &BlockConfig, mode: BlockMode) -> Result<(), Failure> {
+async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     let mut home = home(config)?;
     let sockets = Sockets::take(config, home.as_ref())?;
     let admin_address = Address::take(config.admin, "--admin (admin.listen)")?;
     let settings = settings(config, home.as_mut(), mode)?;
     let block = {
-        let mut start = pin!(Block::start(&settings));
+        let mut start = pin!(BlockDevice::start(&settings));
         tokio::select! {
-            started = &mut start => started?,
+            started = &mut start => started.map_err(failed_start)?,
             // What is on the devices is as it would be after a crash, which is recovered from.
             () = signals.stop() => return Ok(()),
         }
@@ -53,7 +54,7 @@ async fn serve(config: &BlockConfig, mode: BlockMode) -> Result<(), Failure> {
     if let Some(home) = &mut home {
         home.keep();
     }
-    let server = Server::new(exports(&block), config.connections_max)
+    let server = Server::new(zonal_block::exports(&block), config.connections_max)
         .wrapping_connections(|connection| Box::pin(contained(connection)));
     let block = Rc::new(block);
     let admin = Admin::new(config.door.clone(), server.clone(), block.clone(), &settings);
@@ -138,7 +139,7 @@ impl Sockets {
 fn settings(
     config: &BlockConfig,
     home: Option<&mut Home>,
-    mode: BlockMode,
+    mode: OpenMode,
 ) -> Result<BlockSettings, Failure> {
     let (buffer, capacity) = match &config.devices {
         Devices::Own => {
@@ -160,16 +161,6 @@ fn settings(
     })
 }
 
-fn exports(block: &Block) -> Vec<Export<Disk>> {
-    let shaper = block.shaper();
-    let served = shaper.exports().iter().filter_map(|export| {
-        let volume = block.volume(shaper.export(&export.name)?);
-        let description = format!("{} of tenant {}", export.blocks.bytes(), export.tenant);
-        Some(Export::new(export.name.clone(), description, Disk(volume)))
-    });
-    served.collect()
-}
-
 /// For people.
 fn about(settings: &BlockSettings) -> String {
     let path = |place: &zonal_hostdev::Place| place.path().display().to_string();
@@ -180,7 +171,7 @@ fn about(settings: &BlockSettings) -> String {
     }
 }
 
-fn tell_of_recovery(block: &Block) {
+fn tell_of_recovery(block: &BlockDevice) {
     let recovery = block.shaper().recovery();
     tracing::info!(
         segments = recovery.segments,

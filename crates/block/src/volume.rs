@@ -1,4 +1,4 @@
-//! The blocks of one export, for whoever is on the engine's thread.
+//! Volume: the blocks of one export, used on the engine's thread.
 
 use std::rc::Rc;
 
@@ -6,24 +6,24 @@ use zonal_base::{Blocks, Lba, Payload};
 use zonal_runtime::Buffers;
 use zonal_shaper::{BlockError, Durability, ExportId, Extent, Piece, Run, Settings, Shaper};
 
-use super::crank::Nudge;
+use crate::event_loop::LoopWaker;
 
-/// The blocks of one export. Futures may be dropped at any time: what was begun is carried out all the same.
+/// The blocks of one export. A dropped future does not cancel its request.
 pub struct BlockVolume {
     shaper: Shaper,
     export: ExportId,
     buffers: Buffers,
-    nudge: Rc<Nudge>,
+    waker: Rc<LoopWaker>,
 }
 
 impl BlockVolume {
-    pub(super) const fn new(
+    pub(crate) const fn new(
         shaper: Shaper,
         export: ExportId,
         buffers: Buffers,
-        nudge: Rc<Nudge>,
+        waker: Rc<LoopWaker>,
     ) -> Self {
-        Self { shaper, export, buffers, nudge }
+        Self { shaper, export, buffers, waker }
     }
 
     /// How many blocks it has.
@@ -42,7 +42,7 @@ impl BlockVolume {
         // No more at once than one buffer holds, so that nobody waits for a second one while holding a first.
         while 0 < left.blocks.0 {
             let part = Extent { blocks: left.blocks.min(Settings::READ_BLOCKS), ..left };
-            let pieces = self.nudge.while_asking(self.shaper.read(part)).await?;
+            let pieces = self.waker.while_asking(self.shaper.read(part)).await?;
             all.extend(pieces.into_iter().map(|piece| self.for_keeps(piece)));
             left.first = left.first + part.blocks;
             left.blocks = left.blocks - part.blocks;
@@ -74,7 +74,7 @@ impl BlockVolume {
         durability: Durability,
     ) -> Result<(), BlockError> {
         let written = self.shaper.write(self.export, first, vec![data], durability);
-        self.nudge.while_asking(written).await
+        self.waker.while_asking(written).await
     }
 
     /// The blocks are holes from now on, and read as zeros.
@@ -88,7 +88,7 @@ impl BlockVolume {
         durability: Durability,
     ) -> Result<(), BlockError> {
         let trimmed = self.shaper.trim(self.extent(first, blocks), durability);
-        self.nudge.while_asking(trimmed).await
+        self.waker.while_asking(trimmed).await
     }
 
     /// What was acknowledged before, of every export, survives a power cut.
@@ -96,7 +96,7 @@ impl BlockVolume {
     /// # Errors
     /// When it may not.
     pub async fn flush(&self) -> Result<(), BlockError> {
-        self.nudge.while_asking(self.shaper.flush()).await
+        self.waker.while_asking(self.shaper.flush()).await
     }
 
     /// What is data and what is a hole: at most `runs_max` runs, from the first block on.
@@ -109,7 +109,7 @@ impl BlockVolume {
         blocks: Blocks,
         runs_max: usize,
     ) -> Result<Vec<Run>, BlockError> {
-        self.nudge
+        self.waker
             .while_asking(self.shaper.block_status(self.extent(first, blocks), runs_max))
             .await
     }

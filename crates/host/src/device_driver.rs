@@ -1,4 +1,4 @@
-//! A device, the port through which an engine asks it, and what wakes its thread when it has answered.
+//! Device driver: connects an engine's device port to a device and its completion eventfd.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::task::{Context, Poll};
@@ -11,74 +11,79 @@ use zonal_runtime::Port;
 
 use crate::clock::RealClock;
 
-/// After how long a submission is tried again that the kernel had no room for.
+/// When a submission is tried again for which the kernel had no room.
 const SUBMIT_RETRY: Nanos = Nanos::millis(1);
 
-/// A device that is turned by one thread.
-pub(crate) struct Driven {
-    /// `None`: it was closed, because it is better done without.
+/// One device, driven by one thread.
+pub struct DeviceDriver {
+    /// `None`: it was closed.
     device: Option<Patient<HostDevice>>,
     port: Port<Command, Completion>,
     wake: AsyncFd<OwnedFd>,
 }
 
-impl Driven {
+impl DeviceDriver {
+    /// A driver that answers the commands in `port`.
+    ///
     /// # Errors
-    /// When the system has no descriptors left.
+    /// The system has no file descriptors left.
     #[expect(
         deprecated,
         reason = "its fault is with types that change their descriptor; OwnedFd does not"
     )]
-    pub(crate) fn new(
-        device: HostDevice,
-        port: Port<Command, Completion>,
-    ) -> std::io::Result<Self> {
+    pub fn new(device: HostDevice, port: Port<Command, Completion>) -> std::io::Result<Self> {
         let wake = AsyncFd::new(device.as_fd().try_clone_to_owned()?)?;
         Ok(Self { device: Some(Patient::new(device)), port, wake })
     }
 
     /// The device, unless it was closed.
-    pub(crate) const fn device(&self) -> Option<&Patient<HostDevice>> {
+    #[must_use]
+    pub const fn device(&self) -> Option<&Patient<HostDevice>> {
         self.device.as_ref()
     }
 
-    /// From now on reads take no longer than that, and the device is judged.
-    pub(crate) fn be_patient(&mut self, now: Nanos, patience: Nanos) {
+    /// From now on a read fails after `timeout`, and the device is watched for faults.
+    pub fn set_read_timeout(&mut self, now: Nanos, timeout: Nanos) {
         if let Some(device) = &mut self.device {
-            device.be_patient(now, patience);
+            device.be_patient(now, timeout);
         }
     }
 
-    /// What is wrong with it, when that is news.
-    pub(crate) fn trouble(&self) -> Option<Trouble> {
+    /// A new fault of the device.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Trouble> {
         let device = self.device.as_ref().filter(|device| !device.is_abandoned())?;
         device.trouble()
     }
 
-    /// Whatever waits for the device is told that it is gone, and so is all that comes.
-    pub(crate) fn abandon(&mut self) {
+    /// Fails the commands under way and all later ones with "device gone".
+    pub fn abandon(&mut self) {
         if let Some(device) = &mut self.device {
             device.abandon();
         }
     }
 
-    /// True when it is not asked any more.
-    pub(crate) fn is_abandoned(&self) -> bool {
+    /// True when the device gets no more commands.
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
         self.device.as_ref().is_none_or(Patient::is_abandoned)
     }
 
-    /// True when nothing that the device was asked can happen any more.
-    pub(crate) fn is_idle(&self) -> bool {
+    /// True when no command is under way.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
         self.device.as_ref().is_none_or(|device| device.under_way() == 0)
     }
 
+    /// Closes the device.
+    ///
     /// Requires: it is idle.
-    pub(crate) fn close(&mut self) {
+    pub fn close(&mut self) {
         self.device = None;
     }
 
-    /// Takes what the device has answered. True when there was something.
-    pub(crate) fn take_answers(&mut self, now: Nanos) -> bool {
+    /// Reaps completions. True when there were some.
+    pub fn take_answers(&mut self, now: Nanos) -> bool {
         let mut any = false;
         let Some(device) = &mut self.device else { return false };
         while let Some((ticket, completion)) = device.poll(now) {
@@ -88,8 +93,8 @@ impl Driven {
         any
     }
 
-    /// Hands on what the engine has asked, all of it with one system call. True when there was something.
-    pub(crate) fn submit(&mut self, now: Nanos) -> bool {
+    /// Submits all queued commands with one system call. True when there were some.
+    pub fn submit(&mut self, now: Nanos) -> bool {
         let mut any = false;
         while let Some((ticket, command)) = self.port.take() {
             any = true;
@@ -108,8 +113,8 @@ impl Driven {
         any
     }
 
-    /// Arranges to be woken by the device. What comes back is when it must be looked at although nobody wakes.
-    pub(crate) fn sleep(&self, cx: &mut Context<'_>, clock: &RealClock) -> Option<Nanos> {
+    /// Arranges that the next completion wakes the task. Returns when the device needs attention without one.
+    pub fn sleep(&self, cx: &mut Context<'_>, clock: &RealClock) -> Option<Nanos> {
         match self.wake.poll_read_ready(cx) {
             Poll::Ready(Ok(mut ready)) => {
                 ready.clear_ready();
@@ -128,8 +133,8 @@ impl Driven {
     }
 }
 
-impl Drop for Driven {
-    /// A device that has not answered is not waited for: it is closed with the process.
+impl Drop for DeviceDriver {
+    /// A device with commands under way is not waited for: it is closed with the process.
     fn drop(&mut self) {
         if let Some(device) = self.device.take()
             && device.is_abandoned()

@@ -1,23 +1,15 @@
-//! Room on a drive that takes overwrites: equal slots, a list of those that are free, and an order in which what
-//! they hold goes. Nothing is ever cleaned or moved: what goes is overwritten.
+//! Slot allocator of a drive that takes overwrites: equal slots, a free list, and the eviction order of used slots. Nothing is
+//! cleaned or moved: an evicted slot is overwritten.
 //!
-//! Uses: `base`, `policy` (its order). Knows nothing of: devices, bytes, keys, what is held.
-//! It is one file.
-//!
-//! With a region in each slot this is `region-fifo` or `region-lru` in place (`CacheLib`'s own regions: Reg-FIFO and Reg-LRU of
+//! With a region per slot this is `region-fifo` or `region-lru` in place (`CacheLib`'s own regions: Reg-FIFO and Reg-LRU of
 //! Z-CacheLib).
-#![no_std]
 
-extern crate alloc;
-
-use alloc::vec::Vec;
-
-use zonal_base::{ZoneId, low_u32};
+use zonal_base::ZoneId;
 use zonal_policy::Order;
 
 /// See the module. A slot that was used once takes eight bytes, and four more while it is free.
 #[derive(Debug)]
-pub struct Slots {
+pub(super) struct Slots {
     count: u32,
     /// Slots from here on were never taken.
     taken: Slot,
@@ -27,7 +19,7 @@ pub struct Slots {
 }
 
 /// A slot's number.
-pub type Slot = u32;
+pub(super) type Slot = u32;
 
 /// A drive without zones is one zone to the order.
 const ALL: ZoneId = ZoneId(0);
@@ -35,20 +27,20 @@ const ALL: ZoneId = ZoneId(0);
 impl Slots {
     /// So many, all of them free. Requires: fewer than 2^31.
     #[must_use]
-    pub fn new(count: u32) -> Self {
+    pub(super) fn new(count: u32) -> Self {
         assert!(count >> 31 == 0, "{count} slots");
         Self { count, taken: 0, free: Vec::new(), order: Order::new(1) }
     }
 
     /// Those that hold nothing.
-    #[must_use]
-    pub fn free_count(&self) -> u32 {
-        self.count - self.taken + low_u32(self.free.len())
+    #[cfg(test)]
+    pub(super) fn free_count(&self) -> u32 {
+        self.count - self.taken + zonal_base::low_u32(self.free.len())
     }
 
     /// One that was free, the newest of those that hold something; `None` while none is: [`Slots::oldest`] is to be released
     /// then.
-    pub fn take(&mut self) -> Option<Slot> {
+    pub(super) fn take(&mut self) -> Option<Slot> {
         let slot = self.free.pop().or_else(|| {
             let next = self.taken;
             self.taken += u32::from(next < self.count);
@@ -60,19 +52,19 @@ impl Slots {
 
     /// The slot that was taken or touched longest ago.
     #[must_use]
-    pub fn oldest(&self) -> Option<Slot> {
+    pub(super) fn oldest(&self) -> Option<Slot> {
         self.order.first().map(|(_, slot)| slot)
     }
 
     /// Makes a slot the newest. Requires: it is held.
-    pub fn touch(&mut self, slot: Slot) {
+    pub(super) fn touch(&mut self, slot: Slot) {
         let was_held = self.order.remove((ALL, slot));
         debug_assert!(was_held, "{slot} holds nothing");
         self.order.push_last((ALL, slot));
     }
 
     /// A slot is free again. Requires: it is held.
-    pub fn release(&mut self, slot: Slot) {
+    pub(super) fn release(&mut self, slot: Slot) {
         let was_held = self.order.remove((ALL, slot));
         debug_assert!(was_held, "{slot} holds nothing");
         self.free.push(slot);
@@ -83,7 +75,7 @@ impl Slots {
 mod tests {
     extern crate std;
 
-    use alloc::collections::VecDeque;
+    use std::collections::VecDeque;
 
     use proptest::prelude::*;
 

@@ -5,12 +5,12 @@ use std::fmt;
 use zonal_hostdev::DeviceSpec;
 use zonal_shaper::{OpenError, SettingsError, Tier};
 
-use super::BlockSettings;
+use crate::device::BlockSettings;
 
 /// Why a block device could not be started. What is on its devices is as it was, unless they were to be formatted; files
 /// that were made are gone again.
 #[derive(Debug)]
-pub enum BlockStartError {
+pub enum StartError {
     /// A device could not be opened.
     Device(zonal_hostdev::OpenError),
     /// A device holds something that is not a block device of ours: name another, or format it.
@@ -33,7 +33,7 @@ pub enum BlockStartError {
     System(String),
 }
 
-impl BlockStartError {
+impl StartError {
     /// Whether the same may go well later although nobody changes what was asked for.
     #[must_use]
     pub fn may_pass(&self) -> bool {
@@ -45,7 +45,7 @@ impl BlockStartError {
         }
     }
 
-    pub(super) fn open(settings: &BlockSettings, error: OpenError) -> Self {
+    pub(crate) fn open(settings: &BlockSettings, error: OpenError) -> Self {
         let tier = match &error {
             OpenError::Settings(error) => return Self::Unfit(error.clone()),
             OpenError::Foreign(tier)
@@ -67,7 +67,7 @@ impl BlockStartError {
     }
 }
 
-impl fmt::Display for BlockStartError {
+impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Device(error) => error.fmt(f),
@@ -93,9 +93,9 @@ impl fmt::Display for BlockStartError {
     }
 }
 
-impl std::error::Error for BlockStartError {}
+impl std::error::Error for StartError {}
 
-impl From<zonal_hostdev::OpenError> for BlockStartError {
+impl From<zonal_hostdev::OpenError> for StartError {
     fn from(error: zonal_hostdev::OpenError) -> Self {
         Self::Device(error)
     }

@@ -1,7 +1,7 @@
-//! Turning the crank of a block device: its executor and its devices, driven by one task.
+//! Event loop of a block device: one task runs the engine's executor and its device ports.
 //!
-//! A turn: set the clock; take the devices' answers; run ready tasks; submit what was asked, all of it with one system
-//! call for each device. When nothing moved, the task sleeps until a device, a deadline or a nudge wakes it.
+//! An iteration sets the clock, reaps completions, runs ready tasks, and submits all queued commands with one system call
+//! per device. When nothing moved, the task sleeps until a completion, a deadline or a request wakes it.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -15,50 +15,48 @@ use zonal_base::Nanos;
 use zonal_device::Trouble;
 use zonal_runtime::Executor;
 
-use crate::clock::RealClock;
-use crate::crank::Alarm;
-use crate::driven::Driven;
+use zonal_host::{Alarm, DeviceDriver, RealClock};
 
-/// Polls of engine tasks in one turn, before sockets get theirs.
+/// Polls of engine tasks in one iteration, before sockets get theirs.
 const POLLS_PER_TURN: usize = 256;
 
-/// Tasks of the engine: it has a handful, and starts none for what it is asked.
+/// Engine tasks: a handful of background tasks, and none per request.
 const TASKS_MAX: usize = 64;
 
-/// How long a read of a device is waited for: 10 s. Whoever asked is told that it failed; a device that answers nothing for
-/// some of these is done without. Kernels wait 30 s for a drive, and file systems above give up on what fails.
-const PATIENCE: Nanos = Nanos::secs(10);
+/// Read timeout of a device: 10 s. The read fails then, and a device that answers nothing for several of them is
+/// abandoned. Kernels wait 30 s for a drive, and file systems above fail with it.
+const READ_TIMEOUT: Nanos = Nanos::secs(10);
 
-/// Everything that a block device's thread turns.
-pub(super) struct Crank {
-    pub(super) executor: Executor,
-    /// Where each is, and what drives it.
-    pub(super) devices: Vec<(PathBuf, Driven)>,
-    pub(super) nudge: Rc<Nudge>,
+/// The event loop of one block device.
+pub(crate) struct EventLoop {
+    pub(crate) executor: Executor,
+    /// Each device with its path.
+    pub(crate) devices: Vec<(PathBuf, DeviceDriver)>,
+    pub(crate) waker: Rc<LoopWaker>,
     clock: RealClock,
     alarm: Alarm,
-    /// The log was told that a device fails.
+    /// It was logged that a device fails.
     has_told: bool,
 }
 
-/// Wakes the crank for what was asked outside of the engine's own tasks.
+/// Wakes the event loop for requests from outside the engine's own tasks.
 #[derive(Default)]
-pub(super) struct Nudge(RefCell<Option<Waker>>);
+pub(crate) struct LoopWaker(RefCell<Option<Waker>>);
 
-impl Nudge {
-    pub(super) fn now(&self) {
+impl LoopWaker {
+    pub(crate) fn wake(&self) {
         if let Some(waker) = &*self.0.borrow() {
             waker.wake_by_ref();
         }
     }
 
-    /// Asks the engine for something, and sees to it that the crank is turned for it.
-    pub(super) async fn while_asking<T>(&self, asked: impl Future<Output = T>) -> T {
+    /// Awaits a request to the engine, and has the event loop run for it.
+    pub(crate) async fn while_asking<T>(&self, asked: impl Future<Output = T>) -> T {
         let mut asked = pin!(asked);
         poll_fn(|cx| {
             let answer = asked.as_mut().poll(cx);
             if answer.is_pending() {
-                self.now();
+                self.wake();
             }
             answer
         })
@@ -66,32 +64,32 @@ impl Nudge {
     }
 }
 
-impl Crank {
-    pub(super) fn new() -> Self {
+impl EventLoop {
+    pub(crate) fn new() -> Self {
         let (executor, clock) = (Executor::new(TASKS_MAX), RealClock::start());
         executor.advance(clock.now());
         Self {
             executor,
             devices: Vec::new(),
-            nudge: Rc::default(),
+            waker: Rc::default(),
             clock,
-            alarm: Alarm::new(),
+            alarm: Alarm::unset(),
             has_told: false,
         }
     }
 
-    /// From now on the devices are waited for no longer than they may take.
-    pub(super) fn serve(&mut self) {
+    /// Starts the read timeouts of the devices.
+    pub(crate) fn serve(&mut self) {
         let now = self.clock.now();
         for (_, device) in &mut self.devices {
-            device.be_patient(now, PATIENCE);
+            device.set_read_timeout(now, READ_TIMEOUT);
         }
-        // Another task turns from here on.
+        // Another task runs the loop from here on.
         self.alarm.hand_over();
     }
 
-    /// Has the engine carry something out.
-    pub(super) async fn carry_out<T: 'static>(
+    /// Runs `task` on the engine's executor until it ends.
+    pub(crate) async fn carry_out<T: 'static>(
         &mut self,
         task: impl Future<Output = T> + 'static,
     ) -> T {
@@ -99,16 +97,16 @@ impl Crank {
         self.executor.spawner().spawn(async move {
             let _ = done.send(task.await);
         });
-        self.turn_until(|| outcome.try_recv().ok()).await
+        self.run_until(|| outcome.try_recv().ok()).await
     }
 
-    /// Turns until `done` is ready.
-    pub(super) async fn turn_until<T>(&mut self, mut done: impl FnMut() -> Option<T>) -> T {
+    /// Runs until `done` returns a value.
+    pub(crate) async fn run_until<T>(&mut self, mut done: impl FnMut() -> Option<T>) -> T {
         poll_fn(|cx| {
             // Registered before the last look, so that nothing that happens in between is missed.
             self.executor.host_waker(cx.waker());
-            self.nudge.0.replace(Some(cx.waker().clone()));
-            let moved = self.turn();
+            self.waker.0.replace(Some(cx.waker().clone()));
+            let moved = self.iterate();
             if let Some(output) = done() {
                 return Poll::Ready(output);
             }
@@ -121,14 +119,14 @@ impl Crank {
         .await
     }
 
-    fn turn(&mut self) -> bool {
+    fn iterate(&mut self) -> bool {
         let now = self.clock.now();
         self.executor.advance(now);
         let mut moved = false;
         for (_, device) in &mut self.devices {
             moved |= device.take_answers(now);
         }
-        self.look_for_trouble();
+        self.check_devices();
         moved |= 0 < self.executor.run(POLLS_PER_TURN);
         for (_, device) in &mut self.devices {
             moved |= device.submit(now);
@@ -136,9 +134,9 @@ impl Crank {
         moved
     }
 
-    /// A device that hangs or is gone is done without: whoever waits is told. One that fails is asked on: what it still reads
-    /// is wanted.
-    fn look_for_trouble(&mut self) {
+    /// Abandons a device that hangs or is gone: requests that wait for it fail. A device with read errors stays in use, for
+    /// what it can still read.
+    fn check_devices(&mut self) {
         for (path, device) in &mut self.devices {
             match device.trouble() {
                 None => {}

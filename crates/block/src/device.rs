@@ -1,12 +1,8 @@
-//! A block device on its devices: opened, turned on the caller's thread, asked by whoever is on that thread.
+//! Start and stop of a block device. The engine runs on the caller's thread, and its volumes belong to that thread.
 //!
-//! 1. Open both devices, and judge them: what is somebody else's is refused before anything is changed.
+//! 1. Open both devices, and refuse those that hold somebody else's data before anything is changed.
 //! 2. Let the engine recover what they hold, or format them.
-//! 3. Turn its crank until it is told to stop (`crank`), and pass on what is asked of its exports (`volume`).
-
-mod crank;
-mod error;
-mod volume;
+//! 3. Run its event loop (`event_loop`) until it is told to stop, and pass on the requests of its exports (`volume`).
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -21,58 +17,56 @@ use zonal_shaper::{
     SettingsError, Shaper, Tier,
 };
 
-use crate::driven::Driven;
-use crate::holds::bears_block_device;
-use crate::node::random_id;
-use crate::{CHECKSUM, Holds};
-use crank::{Crank, Nudge};
-pub use error::BlockStartError;
-pub use volume::BlockVolume;
+use zonal_host::{CHECKSUM, DeviceDriver, Holds, bears_block_device};
 
-/// What a block device is made of.
+use crate::error::StartError;
+use crate::event_loop::{EventLoop, LoopWaker};
+use crate::volume::BlockVolume;
+
+/// The settings of a block device.
 #[derive(Clone, Debug)]
 pub struct BlockSettings {
-    /// Where data end up.
+    /// The capacity device.
     pub capacity: DeviceSpec,
-    /// What takes the writes. `None`: the first zones of the other.
+    /// The write buffer device. `None`: the first zones of the capacity device.
     pub buffer: Option<DeviceSpec>,
-    /// Exports to be made, or to be there already. None: those that are there, or else one of all that there is.
+    /// Exports to make, or to find. Empty: those that exist, or else one of the whole capacity.
     pub exports: Vec<Export>,
-    /// Of what the capacity device can hold, so many percent are not given to exports.
+    /// Over-provisioning: percent of the capacity that exports do not get.
     pub spare_percent: u8,
-    /// For what is being read.
+    /// Memory for reads under way.
     pub memory: Bytes,
-    /// How much of the map of blocks is in memory.
+    /// How much of the L2P map is in memory.
     pub map_memory: MapMemory,
-    /// What may become of what is there.
+    /// Whether to recover, salvage or format what the devices hold.
     pub mode: OpenMode,
 }
 
-/// Memory for what is being read, when nobody says otherwise: 64 MiB.
-pub const BLOCK_MEMORY: Bytes = Bytes::mib(64);
+/// The default memory for reads under way: 64 MiB.
+pub const MEMORY: Bytes = Bytes::mib(64);
 
-/// The least with which reads of every size go on beside each other: 16 MiB.
-pub const BLOCK_MEMORY_MIN: Bytes = Bytes::mib(16);
+/// The least memory with which reads of every size proceed beside each other: 16 MiB.
+pub const MEMORY_MIN: Bytes = Bytes::mib(16);
 
-/// The export that is made where nobody names one.
+/// The export that a blank device gets when none is named.
 const DEFAULT_EXPORT: &str = "disk";
 
-/// Of a device that is both, one zone in so many is the buffer, ...
+/// Over a single device, one zone in so many is the write buffer, ...
 const BUFFER_SHARE: u32 = 20;
 
 /// ... but no fewer than these.
 const BUFFER_ZONES_MIN: u32 = 4;
 
-/// A block device that is up.
-pub struct Block {
+/// A running block device.
+pub struct BlockDevice {
     shaper: Shaper,
     buffers: Buffers,
-    nudge: Rc<Nudge>,
+    waker: Rc<LoopWaker>,
     is_stopping: Rc<Cell<bool>>,
-    turning: JoinHandle<()>,
+    running: JoinHandle<()>,
 }
 
-/// Devices that were judged and may be used.
+/// Devices that hold nothing of others.
 struct Found {
     capacity: Drive,
     buffer: Option<Drive>,
@@ -80,23 +74,22 @@ struct Found {
     exports: Vec<Export>,
 }
 
-impl Block {
-    /// Opens the devices and starts the engine. It is turned by a task of this thread, and whatever it is asked must come
-    /// from there.
+impl BlockDevice {
+    /// Opens the devices and starts the engine on a task of this thread; its volumes must be used on this thread.
     ///
     /// Requires: it runs within a `LocalSet`.
     ///
     /// # Errors
-    /// When it cannot be started: what is on the devices is as it was, unless they were to be formatted.
-    pub async fn start(settings: &BlockSettings) -> Result<Self, BlockStartError> {
+    /// It cannot be started. The devices are unchanged, unless they were to be formatted.
+    pub async fn start(settings: &BlockSettings) -> Result<Self, StartError> {
         let of_devices = settings.clone();
-        // A device may take its time to be read or allocated, and the caller has others to attend to.
+        // Reading or allocating a device takes time, and the caller has other tasks.
         let found = tokio::task::spawn_blocking(move || Found::open(&of_devices)).await;
-        let found = found.map_err(|error| BlockStartError::System(error.to_string()))??;
+        let found = found.map_err(|error| StartError::System(error.to_string()))??;
 
-        let mut crank = Crank::new();
-        let buffers = Buffers::new(crank.executor.spawner(), &classes(settings.memory));
-        let mut drive = |drive: &Drive| -> Result<Port<_, _>, BlockStartError> {
+        let mut event_loop = EventLoop::new();
+        let buffers = Buffers::new(event_loop.executor.spawner(), &classes(settings.memory));
+        let mut drive = |drive: &Drive| -> Result<Port<_, _>, StartError> {
             let options = ShardOptions {
                 shard: 0,
                 shard_count: 1,
@@ -104,9 +97,9 @@ impl Block {
                 pool: buffers.pool(),
             };
             let (device, port) = (drive.shard(&options)?, Port::new());
-            let driven = Driven::new(device, port.clone());
-            let driven = driven.map_err(|error| BlockStartError::System(error.to_string()))?;
-            crank.devices.push((drive.path().into(), driven));
+            let driver = DeviceDriver::new(device, port.clone());
+            let driver = driver.map_err(|error| StartError::System(error.to_string()))?;
+            event_loop.devices.push((drive.path().into(), driver));
             Ok(port)
         };
         let capacity = drive(&found.capacity)?;
@@ -114,36 +107,34 @@ impl Block {
         let ports = Ports {
             buffer,
             capacity,
-            clock: crank.executor.clock().clone(),
-            spawner: crank.executor.spawner().clone(),
+            clock: event_loop.executor.clock().clone(),
+            spawner: event_loop.executor.spawner().clone(),
             buffers: buffers.clone(),
             checksum: CHECKSUM,
         };
         let opening = Opening {
             settings: engine_settings(settings),
             exports: found.exports.clone(),
-            identity: Identity(
-                random_id().map_err(|error| BlockStartError::System(error.to_string()))?,
-            ),
+            identity: Identity(random_id()?),
             mode: settings.mode,
         };
-        let opened = crank.carry_out(Shaper::open(ports, found.layout, opening)).await;
-        let shaper = opened.map_err(|error| BlockStartError::open(settings, error))?;
+        let opened = event_loop.carry_out(Shaper::open(ports, found.layout, opening)).await;
+        let shaper = opened.map_err(|error| StartError::open(settings, error))?;
         found.keep();
-        Ok(Self::up(crank, shaper, buffers))
+        Ok(Self::up(event_loop, shaper, buffers))
     }
 
-    fn up(mut crank: Crank, shaper: Shaper, buffers: Buffers) -> Self {
-        let (nudge, is_stopping) = (crank.nudge.clone(), Rc::<Cell<bool>>::default());
+    fn up(mut event_loop: EventLoop, shaper: Shaper, buffers: Buffers) -> Self {
+        let (waker, is_stopping) = (event_loop.waker.clone(), Rc::<Cell<bool>>::default());
         let stop = is_stopping.clone();
-        crank.serve();
-        let turning = tokio::task::spawn_local(async move {
-            crank.turn_until(|| stop.get().then_some(())).await;
+        event_loop.serve();
+        let running = tokio::task::spawn_local(async move {
+            event_loop.run_until(|| stop.get().then_some(())).await;
         });
-        Self { shaper, buffers, nudge, is_stopping, turning }
+        Self { shaper, buffers, waker, is_stopping, running }
     }
 
-    /// The engine, to be looked at. What is to be done goes through volumes.
+    /// The engine, for its statistics. Requests go through volumes.
     #[must_use]
     pub const fn shaper(&self) -> &Shaper {
         &self.shaper
@@ -154,28 +145,28 @@ impl Block {
     /// Requires: there is such an export.
     #[must_use]
     pub fn volume(&self, export: ExportId) -> BlockVolume {
-        BlockVolume::new(self.shaper.clone(), export, self.buffers.clone(), self.nudge.clone())
+        BlockVolume::new(self.shaper.clone(), export, self.buffers.clone(), self.waker.clone())
     }
 
-    /// Ends so that the next start knows all that must be on the devices. What was acknowledged is on flash then.
+    /// Flushes, writes the zone table and stops: the next start can tell whether anything is missing.
     ///
-    /// Requires: nobody asks for anything any more.
+    /// Requires: no request is under way.
     ///
     /// # Errors
-    /// When the flush failed.
+    /// The flush failed.
     pub async fn stop(self) -> Result<(), BlockError> {
-        let closed = self.nudge.while_asking(self.shaper.close()).await;
+        let closed = self.waker.while_asking(self.shaper.close()).await;
         self.is_stopping.set(true);
-        self.nudge.now();
-        // A crank that panicked has said so.
-        let _ = self.turning.await;
+        self.waker.wake();
+        // An event loop that panicked has logged it.
+        let _ = self.running.await;
         closed
     }
 }
 
 impl Found {
     /// Every device is judged before the first is changed.
-    fn open(settings: &BlockSettings) -> Result<Self, BlockStartError> {
+    fn open(settings: &BlockSettings) -> Result<Self, StartError> {
         let (capacity, is_blank) = judged(&settings.capacity, settings.mode)?;
         let buffer =
             settings.buffer.as_ref().map(|spec| judged(spec, settings.mode)).transpose()?;
@@ -189,7 +180,7 @@ impl Found {
             true => vec![whole(&engine, &layout)],
             false => settings.exports.clone(),
         };
-        engine.check(&layout, &exports).map_err(BlockStartError::Unfit)?;
+        engine.check(&layout, &exports).map_err(StartError::Unfit)?;
         let (capacity, buffer) = (capacity.claim()?, buffer.map(Drive::claim).transpose()?);
         Ok(Self { capacity, buffer, layout, exports })
     }
@@ -203,12 +194,12 @@ impl Found {
     }
 }
 
-/// A device that may be used, and whether there is nothing on it.
-fn judged(spec: &DeviceSpec, mode: OpenMode) -> Result<(Drive, bool), BlockStartError> {
+/// A device that holds nothing of others, and whether it is blank.
+fn judged(spec: &DeviceSpec, mode: OpenMode) -> Result<(Drive, bool), StartError> {
     let drive = Drive::open(spec)?;
-    let foreign = |what| BlockStartError::Foreign { spec: spec.clone(), what };
+    let foreign = |what| StartError::Foreign { spec: spec.clone(), what };
     if mode == OpenMode::Format {
-        // Its loss is meant.
+        // The loss is intended.
         return Ok((drive, true));
     }
     if bears_block_device(&drive) {
@@ -230,13 +221,13 @@ fn judged(spec: &DeviceSpec, mode: OpenMode) -> Result<(Drive, bool), BlockStart
     }
 }
 
-/// One device for both: its first zones are the buffer.
-fn divided(geometry: &Geometry) -> Result<Layout, BlockStartError> {
+/// A single device: its first zones are the write buffer.
+fn divided(geometry: &Geometry) -> Result<Layout, StartError> {
     let zones = (geometry.zone_count / BUFFER_SHARE).max(BUFFER_ZONES_MIN);
     if geometry.zone_count <= zones {
         let least = BUFFER_ZONES_MIN + 1;
         let (tier, count) = (Tier::Buffer, geometry.zone_count);
-        return Err(BlockStartError::Unfit(SettingsError::TooFewZones { tier, count, least }));
+        return Err(StartError::Unfit(SettingsError::TooFewZones { tier, count, least }));
     }
     Ok(Layout::one_device(*geometry, zones))
 }
@@ -246,7 +237,7 @@ fn engine_settings(settings: &BlockSettings) -> Settings {
     Settings { spare_percent, map_memory, ..Settings::default() }
 }
 
-/// An export of all that there is, in whole MiB.
+/// An export of the whole capacity, in whole MiB.
 fn whole(settings: &Settings, layout: &Layout) -> Export {
     let offered = settings.exportable(layout, 1);
     let blocks = Blocks(offered.0 / MIB_BLOCKS.0 * MIB_BLOCKS.0);
@@ -262,4 +253,10 @@ fn classes(memory: Bytes) -> [PoolClass; 3] {
         PoolClass { blocks, count: low_u32(zonal_base::index(count)) }
     };
     [class(Blocks(1), 1), class(Blocks(16), 3), class(Settings::READ_BLOCKS, 4)]
+}
+
+fn random_id() -> Result<[u8; 16], StartError> {
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).map_err(|error| StartError::System(error.to_string()))?;
+    Ok(id)
 }
