@@ -9,6 +9,7 @@ Only the way to the gateway is ever HTTPS; the origin is always asked over HTTP,
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import pathlib
 import signal
@@ -271,7 +272,18 @@ def show_end(log):
     print("\n".join(lines[-LOG_LINES_SHOWN:]))
 
 
+# Below those that the kernel gives to clients (32,768 and up on Linux): a client that polls for a server on one of those may
+# be connected to itself. Processes that run beside each other begin at different places.
+PORTS = itertools.cycle(range(10_000, 20_000))
+for _ in range(os.getpid() % 100 * 100):
+    next(PORTS)
+
+
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    for port in PORTS:
+        with socket.socket() as listener:
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port

@@ -5,6 +5,7 @@
 
 mod crate_docs;
 mod crate_table;
+mod flags;
 pub(crate) mod golden;
 mod machine_paths;
 mod metrics;
@@ -52,6 +53,7 @@ impl fmt::Display for Problem {
 const CHECKS: &[fn(&Repository) -> Vec<Problem>] = &[
     crate_docs::check,
     crate_table::check,
+    flags::check,
     golden::check,
     machine_paths::check,
     metrics::check,

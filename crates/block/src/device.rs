@@ -214,9 +214,7 @@ fn judged(spec: &DeviceSpec, mode: OpenMode) -> Result<(Drive, bool), StartError
             );
             Ok((drive, true))
         }
-        Holds::Log(_) | Holds::OtherVersion(_) => {
-            Err(foreign("a cache, of zonal serve".to_owned()))
-        }
+        Holds::Log(_) | Holds::OtherVersion(_) => Err(foreign("a cache of Zonal's".to_owned())),
         Holds::Foreign(what) => Err(foreign(what)),
     }
 }

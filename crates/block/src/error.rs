@@ -73,19 +73,12 @@ impl fmt::Display for StartError {
             Self::Device(error) => error.fmt(f),
             Self::Foreign { spec, what } => write!(
                 f,
-                "{}: holds something that is not a block device of Zonal's ({what}): name another device, or lose what it \
-                 holds with zonal block format",
+                "{}: holds something that is not a block device of Zonal's ({what})",
                 spec.place.path().display()
             ),
             Self::Unfit(error) => error.fmt(f),
             Self::Open { spec: Some(spec), error } => {
-                write!(f, "{}: {error}", spec.place.path().display())?;
-                match error {
-                    OpenError::Unreadable(_) | OpenError::Damaged(..) => {
-                        f.write_str(": zonal block --salvage")
-                    }
-                    _ => Ok(()),
-                }
+                write!(f, "{}: {error}", spec.place.path().display())
             }
             Self::Open { spec: None, error } => error.fmt(f),
             Self::System(why) => write!(f, "the system refused what a block device needs: {why}"),

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use zonal_host::StartError;
 use zonal_hostdev::OpenError;
 
+use crate::advice;
+
 /// Whether it is worth to be tried again as it is. Whoever starts Zonal anew when it ends has nothing else to go by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -41,13 +43,22 @@ impl Failure {
 
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
-        if error.may_pass() { Self::work(error) } else { Self::request(error) }
+        let why = match (&error, advice::on_start(&error)) {
+            (StartError::Chunks(refused), _) => format!("chunk.rules: {refused}"),
+            (error, None) => error.to_string(),
+            (error, Some(advice)) => format!("{error}: {advice}"),
+        };
+        if error.may_pass() { Self::work(why) } else { Self::request(why) }
     }
 }
 
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
-        if error.may_pass() { Self::work(error) } else { Self::request(error) }
+        let why = match advice::on_device(&error) {
+            None => error.to_string(),
+            Some(advice) => format!("{error}: {advice}"),
+        };
+        if error.may_pass() { Self::work(why) } else { Self::request(why) }
     }
 }
 

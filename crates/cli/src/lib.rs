@@ -5,6 +5,7 @@
 //! Read in this order: `program`, `failure`, `print`; then `survey` (what is on a device), `contents` (the same in words), `loss`
 //! (whether it may be lost).
 
+mod advice;
 mod contents;
 mod failure;
 mod loss;

@@ -7,10 +7,11 @@ mod viewer;
 
 use zonal_base::{Bytes, ZoneId};
 use zonal_device::Geometry;
-use zonal_host::{Holds, StartError};
+use zonal_host::{Difference, Holds, StartError};
 use zonal_hostdev::{DeviceSpec, Drive, EngineKind, OpenError};
 use zonal_zonelog::ZoneContent;
 
+use crate::advice;
 use crate::failure::Failure;
 use viewer::Viewer;
 
@@ -93,12 +94,12 @@ impl Survey {
         let Holds::Log(formatted) = &self.holds else { return None };
         let zone = Bytes(self.geometry().zone_capacity.bytes().0);
         if let Some(named) = self.misnamed_zone {
-            return Some(format!(
-                "it was formatted with zones of {zone}, not {named}: write zone={zone}"
-            ));
+            let difference = Difference::Zone { formatted: zone, wanted: named };
+            return Some(format!("it {difference}: {}", advice::on_difference(&difference)));
         }
         let shards = usize::from(formatted.identity.shard_count);
-        formatted.difference(&self.drive, shards).map(|how| format!("it {how}"))
+        let difference = formatted.difference(&self.drive, shards)?;
+        Some(format!("it {difference}: {}", advice::on_difference(&difference)))
     }
 
     /// How it would be driven.

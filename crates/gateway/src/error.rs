@@ -27,7 +27,7 @@ pub(crate) fn unknown_transfer_coding() -> S3Error {
 
 /// 403: the origin has something else than a bucket under this name.
 pub(crate) fn reserved_name() -> S3Error {
-    let message = "This name is reserved at the origin (origin.reserved).";
+    let message = "This name is reserved at the origin.";
     S3Error::new(StatusCode::FORBIDDEN, "AccessDenied", message)
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn unknown_header(name: &str) -> S3Error {
 /// 400: the same, and the configuration could change it.
 pub(crate) fn unknown_header_to_pass(name: &str) -> S3Error {
     let message = "Zonal does not know this header with this operation, so it is not handed on. If the origin needs it, \
-                   headers.passed can name it.";
+                   whoever runs the cache can have it passed.";
     S3Error { message: message.into(), ..unknown_header(name) }
 }
 

@@ -4,6 +4,8 @@
 //! 2. Unless somebody has put a file system or the like over its front since.
 //! 3. On a device without a log, anything but zeros is somebody's.
 
+use std::fmt;
+
 use zonal_base::{Bytes, ZoneId};
 use zonal_device::Kind;
 use zonal_hostdev::{Content, DeviceSpec, Drive, OpenError};
@@ -52,9 +54,7 @@ impl Holds {
             Some((_, Err(version))) => return Ok(Self::OtherVersion(version)),
             None => {
                 if bears_block_device(drive) {
-                    return Ok(Self::Foreign(
-                        "a part of a block device, of zonal block".to_owned(),
-                    ));
+                    return Ok(Self::Foreign("a part of a block device of Zonal's".to_owned()));
                 }
                 return Ok(match drive.content()? {
                     Content::Blank => Self::Nothing,
@@ -114,32 +114,66 @@ impl Formatted {
         }
     }
 
-    /// How the division of the device differs from that with which it is to be opened, and what to write
-    /// instead; `None` when they agree.
+    /// How the division of the device differs from that with which it is to be opened; `None` when they agree.
     #[must_use]
-    pub fn difference(&self, drive: &Drive, shard_count: usize) -> Option<String> {
+    pub fn difference(&self, drive: &Drive, shard_count: usize) -> Option<Difference> {
         let formatted = usize::from(self.identity.shard_count);
         if formatted != shard_count {
-            let shards = if formatted == 1 { "shard" } else { "shards" };
-            return Some(format!(
-                "was formatted for {formatted} {shards}, not {shard_count}: \
-                 write --shards {formatted} or leave it out"
-            ));
+            return Some(Difference::Shards { formatted, wanted: shard_count });
         }
         let zone = drive.geometry().zone_capacity.bytes();
         if let Some(formatted) = self.zone.filter(|formatted| *formatted != zone) {
-            return Some(format!(
-                "was formatted with zones of {formatted}, not {zone}: write zone={formatted}"
-            ));
+            return Some(Difference::Zone { formatted, wanted: zone });
         }
         let (shard, formatted) = self.zones_of?;
         let share = drive.share(shard.into(), self.identity.shard_count.into()).ok()?;
-        (share.zone_count != formatted).then(|| {
-            format!(
-                "was formatted with {formatted} zones in shard {shard}, and would have {} now: \
-                 give the device the size that it had",
-                share.zone_count
-            )
-        })
+        let now = share.zone_count;
+        (now != formatted).then_some(Difference::Size { shard, formatted, now })
+    }
+}
+
+/// How a device was formatted otherwise than it is to be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// For another number of shards.
+    Shards {
+        /// Shards on the device.
+        formatted: usize,
+        /// Shards to open it with.
+        wanted: usize,
+    },
+    /// With zones of another size.
+    Zone {
+        /// Zone size on the device.
+        formatted: Bytes,
+        /// Zone size to open it with.
+        wanted: Bytes,
+    },
+    /// On a device of another size.
+    Size {
+        /// A shard whose share differs.
+        shard: u16,
+        /// Its zones then.
+        formatted: u32,
+        /// Its zones now.
+        now: u32,
+    },
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shards { formatted, wanted } => {
+                let shards = if *formatted == 1 { "shard" } else { "shards" };
+                write!(f, "was formatted for {formatted} {shards}, not {wanted}")
+            }
+            Self::Zone { formatted, wanted } => {
+                write!(f, "was formatted with zones of {formatted}, not {wanted}")
+            }
+            Self::Size { shard, formatted, now } => write!(
+                f,
+                "was formatted with {formatted} zones in shard {shard}, and would have {now} now"
+            ),
+        }
     }
 }

@@ -41,7 +41,7 @@ pub use client::{Client, Located};
 pub use clock::RealClock;
 pub use containment::{contained, essential, in_contained_task};
 pub use device_driver::DeviceDriver;
-pub use holds::{Formatted, Holds, bears_block_device};
+pub use holds::{Difference, Formatted, Holds, bears_block_device};
 pub use keeper::{PATIENCE, REJOIN};
 pub use memory::{BUFFER_BYTES, BUFFER_BYTES_MIN, DRAM_BYTES, PREFETCH_BYTES};
 pub use node::{DeviceSettings, Front, Node, NodeSettings, StartError};

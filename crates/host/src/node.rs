@@ -20,6 +20,7 @@ use zonal_zonelog::{Generations, Identity, OpenMode};
 use crate::Client;
 use crate::chunks::{ChunkLimits, ChunkRefused};
 use crate::convention;
+use crate::holds::Difference;
 use crate::keeper::Keeper;
 use crate::opened::Opened;
 use crate::origin::Backend;
@@ -99,8 +100,8 @@ pub enum StartError {
         spec: DeviceSpec,
         /// Shards that were asked for.
         shards: Option<usize>,
-        /// What differs, and what to write instead.
-        how: Box<str>,
+        /// What differs.
+        difference: Box<Difference>,
     },
     /// No cache can live on the device as it is to be divided: ask for something else.
     Unfit {
@@ -160,64 +161,36 @@ impl StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = |spec: &DeviceSpec| spec.place.path().display().to_string();
-        let lose = |spec| Loss { spec, shards: None };
         match self {
             Self::Device(error) => error.fmt(f),
-            Self::Foreign { spec, what } => write!(
-                f,
-                "{}: holds something that is not a cache ({what}): name another device, or {}",
-                path(spec),
-                lose(spec)
-            ),
+            Self::Foreign { spec, what } => {
+                write!(f, "{}: holds something that is not a cache ({what})", path(spec))
+            }
             Self::OtherVersion { spec, version } => write!(
                 f,
-                "{}: holds a log of format version {version}, which this program does not read: \
-                 use the program that wrote it, or {}",
-                path(spec),
-                lose(spec)
+                "{}: holds a log of format version {version}, which this program does not read",
+                path(spec)
             ),
-            Self::Divided { spec, shards, how } => {
-                write!(f, "{}: {how}, or {}", path(spec), Loss { spec, shards: *shards })
-            }
-            Self::Unfit { spec, error } => write!(f, "{}: {error}", path(spec)),
-            Self::Cache { spec, error } => {
-                write!(f, "{}: {error} (you would {})", path(spec), lose(spec))
+            Self::Divided { spec, difference, .. } => write!(f, "{}: {difference}", path(spec)),
+            Self::Unfit { spec, error } | Self::Cache { spec, error } => {
+                write!(f, "{}: {error}", path(spec))
             }
             Self::Apart { specs } => {
                 let [one, other] = &**specs;
                 write!(
                     f,
-                    "{} and {} were used apart from each other, and nobody knows what each of them has missed: {}",
+                    "{} and {} were used apart from each other, and nobody knows what each of them has missed",
                     path(one),
-                    path(other),
-                    lose(other)
+                    path(other)
                 )
             }
-            Self::Chunks(refused) => write!(f, "chunk.rules: {refused}"),
+            Self::Chunks(refused) => refused.fmt(f),
             Self::TooMany => write!(f, "a node has {} devices at most", crate::roster::DEVICES_MAX),
             Self::Roster { spec } => {
-                write!(
-                    f,
-                    "{}: it did not take the list of the node's devices: look at the drive, or leave it out",
-                    path(spec)
-                )
+                write!(f, "{}: it did not take the list of the node's devices", path(spec))
             }
             Self::Thread(why) => write!(f, "the system refused what a shard needs: {why}"),
         }
-    }
-}
-
-/// The way out that loses what the device holds.
-struct Loss<'a> {
-    spec: &'a DeviceSpec,
-    /// That were asked for.
-    shards: Option<usize>,
-}
-
-impl fmt::Display for Loss<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "lose what it holds: zonal device format '{}' --yes", self.spec)?;
-        self.shards.map_or(Ok(()), |shards| write!(f, " --shards {shards}"))
     }
 }
 

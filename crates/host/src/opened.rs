@@ -34,9 +34,9 @@ impl Opened {
         let shards = shard_count(of, &drive, formatted.as_ref());
         let log = formatted.as_ref().map(|formatted| formatted.identity.log);
         let differs = formatted.and_then(|formatted| formatted.difference(&drive, shards));
-        if let Some(how) = differs {
+        if let Some(difference) = differs {
             let (spec, shards) = (of.spec.clone(), of.shards);
-            return Err(StartError::Divided { spec, shards, how: how.into() });
+            return Err(StartError::Divided { spec, shards, difference: Box::new(difference) });
         }
         let shard_count = u16::try_from(shards).map_err(|_| OpenError::TooManyShards {
             path: drive.path().into(),

@@ -179,5 +179,5 @@ fn flags_that_make_no_sense_are_refused_with_what_to_write() {
     check_refused("--chunk 3KiB --seconds 1", "a power of two");
     check_refused("--rate 10MiB", "--rate belongs to");
     check_refused("--policy mru", "there is no policy");
-    check_refused("--policy flow?memory=5%", "given in bytes, as --dram 64MiB");
+    check_refused("--policy flow?memory=5%", "set in bytes, apart from its policy");
 }

@@ -88,11 +88,7 @@ impl fmt::Display for S3OpenError {
         match self {
             Self::UnusableCredentials(error) => error.fmt(f),
             Self::NoRootCertificates(error) => {
-                write!(
-                    f,
-                    "HTTPS needs the system's root certificates (ca-certificates), or those of its authority in \
-                     origin.ca-file (--origin-ca-file): {error}"
-                )
+                write!(f, "HTTPS needs root certificates, and the system has none: {error}")
             }
         }
     }

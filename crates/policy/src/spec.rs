@@ -224,7 +224,7 @@ impl Spec {
         let why = match (self.in_place, self.text.contains("memory=")) {
             (None, false) => return Ok(self),
             (None, true) => {
-                "memory= is for replays of traces: on a device its memory is given in bytes, as --dram 64MiB"
+                "memory= is for replays of traces: the memory of a cache on a device is set in bytes, apart from its policy"
             }
             (Some(_), _) => "slots are for replays of traces; on a device write place=zones",
         };

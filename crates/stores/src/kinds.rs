@@ -120,11 +120,7 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoRootCertificates(error) => {
-                write!(
-                    f,
-                    "HTTPS needs the system's root certificates (ca-certificates), or those of its authority in \
-                     origin.ca-file (--origin-ca-file): {error}"
-                )
+                write!(f, "HTTPS needs root certificates, and the system has none: {error}")
             }
             Self::Unusable(error) => error.fmt(f),
         }

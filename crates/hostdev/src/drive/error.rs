@@ -195,9 +195,7 @@ impl fmt::Display for OpenError {
             Self::Missing { .. } => f.write_str(
                 "does not exist: to make a file, say how large it shall be, for example ?size=8GiB",
             ),
-            Self::NotMadeYet { .. } => f.write_str(
-                "does not exist yet: `zonal device format`, `zonal serve` and `zonal-lab bench` make it",
-            ),
+            Self::NotMadeYet { .. } => f.write_str("does not exist yet"),
             Self::NoFolder { path } => {
                 let folder = path.parent().unwrap_or(path).display();
                 write!(f, "the folder {folder} does not exist: make it, or name another path")
@@ -242,7 +240,7 @@ impl fmt::Display for OpenError {
             Self::ZoneCount { size, zone, .. } => not_in_zones(f, *size, *zone),
             Self::TooManyShards { shards, .. } => write!(
                 f,
-                "cannot be divided among {shards} shards: take fewer (--shards), \
+                "cannot be divided among {shards} shards: take fewer, \
                  or smaller zones (zone=)"
             ),
             Self::Io { action, source, .. } => {

@@ -96,7 +96,7 @@ fn a_refusal_says_what_to_do() {
     let open = |text: String| Drive::open(&text.parse().unwrap());
     let look = |text: String| Drive::open_read_only(&text.parse().unwrap());
     check_refused(open(format!("file:{folder}/a/b?size=64MiB")), "/a does not exist: make it, or");
-    check_refused(look(format!("file:{folder}/a?size=64MiB")), "does not exist yet: `zonal");
+    check_refused(look(format!("file:{folder}/a?size=64MiB")), "does not exist yet");
     check_refused(look(format!("file:{folder}/a")), "does not exist: to make a file, say how");
     check_refused(look(format!("block:{folder}/a")), "that `lsblk -p` lists");
     check_refused(open(format!("block:{folder}/a")), "that `lsblk -p` lists");

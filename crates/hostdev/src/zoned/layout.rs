@@ -75,8 +75,7 @@ impl Layout {
         else {
             return Err(format!(
                 "has zones of {len} sectors of which {capacity} can be written, which are not whole \
-                 blocks of {BLOCK_BYTES} bytes: format the drive with blocks of {BLOCK_BYTES} bytes \
-                 (nvme format --lbaf)"
+                 blocks of {BLOCK_BYTES} bytes: format the drive with blocks of {BLOCK_BYTES} bytes"
             ));
         };
         let is_sound = Blocks(0) < zone_capacity

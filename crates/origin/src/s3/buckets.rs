@@ -102,7 +102,7 @@ impl S3Origin {
                 message: format!(
                     "The origin tells neither where the bucket {bucket} lies nor what is in it, so it cannot be told from an \
                      API of the origin. Allow one of the two to the cache's identity (s3:GetBucketLocation, \
-                     s3:ListBucket), or name the bucket in origin.buckets."
+                     s3:ListBucket), or name the bucket in the configuration of the cache."
                 ),
                 ..refusal
             }),

@@ -6,6 +6,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -25,8 +26,17 @@ use crate::{Azure, AzureKeys, Gcs, GcsKeys, Web};
 /// Until a server must answer.
 const START: Duration = Duration::from_secs(20);
 
+/// A free port below those that the kernel gives to clients (32,768 and up on Linux): a client that polls for a server on one
+/// of those may be connected to itself.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = u16::try_from(std::process::id() % 100).expect("below 100") * 20;
+    loop {
+        let port = 30_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 2_000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// A server that ends with the test.

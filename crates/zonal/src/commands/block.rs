@@ -8,7 +8,7 @@ mod serve;
 mod stats;
 
 use clap::Subcommand;
-use zonal_block::{OpenMode, StartError};
+use zonal_block::{OpenError, OpenMode, StartError};
 use zonal_cli::Failure;
 
 use crate::config::BlockFlags;
@@ -50,7 +50,23 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// A start that a later attempt may complete is a failure of the work, any other one of the request.
+/// What to do about a block device that does not start. A later attempt may pass where the error says so.
 fn failed_start(error: StartError) -> Failure {
-    if error.may_pass() { Failure::work(error) } else { Failure::request(error) }
+    let why = match &error {
+        StartError::Foreign { .. } => {
+            format!("{error}: name another device, or lose what it holds with zonal block format")
+        }
+        StartError::Open { error: OpenError::Unreadable(_) | OpenError::Damaged(..), .. } => {
+            format!("{error}: zonal block --salvage")
+        }
+        StartError::Device(_)
+        | StartError::Open { .. }
+        | StartError::Unfit(_)
+        | StartError::System(_) => error.to_string(),
+    };
+    match error {
+        StartError::Device(error) => error.into(),
+        error if error.may_pass() => Failure::work(why),
+        _ => Failure::request(why),
+    }
 }

@@ -7,6 +7,7 @@
 //! 5. Told to read the configuration again, serve on its terms, and ask origins with its keys, from then on.
 //! 6. Told to stop, let requests end, put what was admitted on flash, and go.
 
+use std::fmt;
 use std::fs::File;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -19,7 +20,7 @@ use zonal_cli::{Failure, print};
 use zonal_folder::FolderOrigin;
 use zonal_gateway::{AccessLog, Authorization, OriginBackend};
 use zonal_host::{ChunkRules, Client, DeviceSettings, Node, NodeSettings, ObjectName};
-use zonal_origin::{Named, Origin, Origins, S3Origin};
+use zonal_origin::{Named, Origin, Origins, S3OpenError, S3Origin};
 use zonal_zonelog::OpenMode;
 
 use crate::access_log::Writer;
@@ -231,13 +232,29 @@ fn open_origin(spec: &OriginSpec, config: &config::Origin) -> Result<Origin, Fai
             }
             S3Origin::open(endpoint.clone(), region.clone(), credentials, limits)
                 .map(|origin| Origin::from(origin.with_buckets(&config.buckets)))
-                .map_err(|error| Failure::request(format!("the origin {endpoint}: {error}")))
+                .map_err(|error| {
+                    let has_roots = !matches!(error, S3OpenError::NoRootCertificates(_));
+                    unopened(endpoint, &error, has_roots)
+                })
         }
         OriginSpec::Store(store) => store
             .open(&config.buckets[0], limits)
             .map(Origin::from)
-            .map_err(|error| Failure::request(format!("the origin {spec}: {error}"))),
+            .map_err(|error| {
+                let has_roots = !matches!(error, zonal_stores::OpenError::NoRootCertificates(_));
+                unopened(spec, &error, has_roots)
+            }),
     }
+}
+
+fn unopened(origin: &dyn fmt::Display, error: &dyn fmt::Display, has_roots: bool) -> Failure {
+    let advice = match has_roots {
+        true => "",
+        false => {
+            ": install the system's (ca-certificates), or name the origin's authority in origin.ca-file (--origin-ca-file)"
+        }
+    };
+    Failure::request(format!("the origin {origin}: {error}{advice}"))
 }
 
 impl Found {
