@@ -1,16 +1,14 @@
-//! Block-aligned memory from a bounded pool.
+//! Buffer pool: block-aligned memory in a few sizes, bounded in number, reused without allocation.
 //!
-//! A [`Buffer`] belongs to one owner while a read fills it. [`Buffer::freeze`] turns it into a
-//! [`Payload`], shared and read-only, without a copy; when the last payload is dropped, on whatever
-//! thread, the memory finds its way back to the pool. The pool never gives memory back to the
-//! system and a buffer keeps its [`Buffer::id`] for ever, so a device may register it once.
+//! A [`Buffer`] has one owner while a read fills it. [`Buffer::freeze`] turns it into a shared, read-only [`Payload`] without
+//! a copy. The memory returns to the pool when the last payload is dropped, on any thread. The pool keeps its memory and a
+//! buffer keeps its [`Buffer::id`], so a device may register each buffer once.
 //!
-//! Buffers of one size lie side by side in one region, so that the system can lay them into huge pages:
-//! a transfer is then one piece of physical memory to the device, not one for each 4 KiB.
+//! Buffers of one size lie side by side in one region, which the system can back with huge pages. A transfer is then one
+//! segment of physical memory to the device, not one for each 4 KiB.
 //!
-//! In a pool made for [`Contents::Tags`], what is copied from elsewhere is not copied but for its [`Tag`]s, and
-//! a checksum covers those: a simulation then handles terabytes at the cost of their names. Whoever takes and
-//! freezes buffers cannot tell.
+//! A pool of [`Contents::Tags`] copies the [`Tag`] of each block instead of its data, and checksums cover the tags. A
+//! simulation handles terabytes this way. Users of the buffers see no difference.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -27,7 +25,7 @@ use crate::tag::{TAG_BYTES, Tag};
 use crate::units::BLOCK_BYTES;
 use crate::{Blocks, Bytes, Checksum, Seed};
 
-/// What a large region is aligned to: a huge page of the processors that we know.
+/// Alignment of large regions: a huge page of x86-64 and AArch64.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// One size of buffer that a pool hands out, and how many of them may exist.
@@ -42,50 +40,49 @@ pub struct PoolClass {
 /// A bounded set of buffers in a few sizes. Clones share it.
 #[derive(Clone)]
 pub struct Pool {
-    shared: Arc<Shared>,
+    shared: Arc<PoolInner>,
 }
 
-struct Shared {
+struct PoolInner {
     /// By rising size.
-    classes: Vec<Class>,
+    classes: Vec<SizeClass>,
     regions: Vec<Region>,
-    /// Set by whoever found the pool empty; the next buffer to come back calls `on_return`.
-    someone_waits: AtomicBool,
+    /// Set by a take that found nothing. The next buffer to return calls `on_return`.
+    has_waiter: AtomicBool,
     on_return: Box<dyn Fn() + Send + Sync>,
-    /// What [`Buffer::copy_from`] copies.
+    /// Whether [`Buffer::copy_from`] copies data or tags.
     copies: Contents,
 }
 
-struct Class {
+struct SizeClass {
     blocks: usize,
     count: u32,
-    /// Memory that was never used: the system gives it when it is first touched.
-    fresh: ArrayQueue<Box<Piece>>,
-    /// Memory that came back.
-    free: ArrayQueue<Box<Piece>>,
+    /// Memory that was never used. The system provides it when it is first touched.
+    fresh: ArrayQueue<Box<BufferMemory>>,
+    /// Memory that returned.
+    free: ArrayQueue<Box<BufferMemory>>,
 }
 
-/// The memory of one buffer, and what is known of it. It goes from hand to hand some ten times in the life of a read, so
-/// what goes is its address.
-struct Piece {
+/// The memory of one buffer with its id. It is boxed because a read moves it about ten times: each move copies a pointer.
+struct BufferMemory {
     memory: BytesMut,
     id: u32,
     class_id: usize,
     contents: Contents,
 }
 
-/// Where the buffers of one size lie.
+/// Address range of the buffers of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Of the first byte.
+    /// Address of the first byte.
     pub address: usize,
-    /// Of all of them.
+    /// Length in bytes.
     pub bytes: usize,
 }
 
 impl Pool {
-    /// An empty pool. `on_return` is called, on any thread, when a buffer comes back after an
-    /// [`Pool::take`] had failed: the owner of the pool wakes its waiting tasks there.
+    /// A pool whose buffers are all free. The pool calls `on_return` on any thread when a buffer returns after a
+    /// [`Pool::take`] found none: the owner of the pool wakes its waiting tasks there.
     ///
     /// Requires: at least one class, each with at least one block and one buffer.
     #[must_use]
@@ -93,7 +90,7 @@ impl Pool {
         Self::holding(Contents::Bytes, classes, on_return)
     }
 
-    /// As [`Pool::new`]: `copies` says what becomes of bytes that are copied into its buffers.
+    /// As [`Pool::new`]. `copies` says whether [`Buffer::copy_from`] copies data or tags.
     #[must_use]
     pub fn holding(
         copies: Contents,
@@ -107,18 +104,18 @@ impl Pool {
         let classes = sorted
             .iter()
             .map(|class| {
-                let (made, region) = Class::new(*class, regions.len(), next_id);
+                let (made, region) = SizeClass::new(*class, regions.len(), next_id);
                 next_id += class.count;
                 regions.push(region);
                 made
             })
             .collect();
-        let someone_waits = AtomicBool::new(false);
-        Self { shared: Arc::new(Shared { classes, regions, someone_waits, on_return, copies }) }
+        let has_waiter = AtomicBool::new(false);
+        Self { shared: Arc::new(PoolInner { classes, regions, has_waiter, on_return, copies }) }
     }
 
-    /// A buffer of at least `blocks`, or `None` when all of that size are in use: then `on_return`
-    /// is called as soon as one comes back.
+    /// A buffer of at least `blocks`. `None` when all of that size are in use: the pool calls `on_return` as soon as one
+    /// returns.
     ///
     /// Requires: `blocks` is at most [`Pool::largest`].
     #[must_use]
@@ -126,7 +123,7 @@ impl Pool {
         self.take_leaving(blocks, 0)
     }
 
-    /// As [`Pool::take`], as long as at least `left` buffers of that size are left after it.
+    /// As [`Pool::take`], if at least `left` buffers of that size remain free.
     #[must_use]
     pub fn take_leaving(&self, blocks: Blocks, left: u32) -> Option<Buffer> {
         let class = self.class_for(blocks);
@@ -134,8 +131,8 @@ impl Pool {
         if free.is_some() {
             return free;
         }
-        // Announce the wait, then look again: a buffer may have come back in between.
-        self.shared.someone_waits.store(true, Ordering::SeqCst);
+        // Announce the wait, then try again: a buffer may have returned in between.
+        self.shared.has_waiter.store(true, Ordering::SeqCst);
         self.take_from(class, left)
     }
 
@@ -146,7 +143,7 @@ impl Pool {
         }
         let mut piece = class.free.pop().or_else(|| class.fresh.pop())?;
         piece.contents = Contents::Bytes;
-        Some(Buffer { piece: Some(piece), pool: self.shared.clone() })
+        Some(Buffer { memory: Some(piece), pool: self.shared.clone() })
     }
 
     /// The largest buffer that this pool hands out.
@@ -159,31 +156,31 @@ impl Pool {
     /// Buffers in use, of any size. At rest this is 0.
     #[must_use]
     pub fn in_use(&self) -> u64 {
-        self.shared.classes.iter().map(Class::in_use).sum()
+        self.shared.classes.iter().map(SizeClass::in_use).sum()
     }
 
-    /// True when fewer than a quarter of the buffers that hold `blocks` are left: whoever may keep a
-    /// buffer for long (a client's socket) copies instead.
+    /// True when fewer than a quarter of the buffers of this size are free. A holder that may keep a buffer for long (a
+    /// client's socket) copies instead.
     #[must_use]
     pub fn is_short(&self, blocks: Blocks) -> bool {
         let class = &self.shared.classes[self.class_for(blocks)];
         u64::from(class.count) * 3 < class.in_use() * 4
     }
 
-    /// Buffers that can ever exist: ids are below this.
+    /// Number of buffers in the pool: ids are below it.
     #[must_use]
     pub fn max_count(&self) -> u32 {
         self.shared.classes.iter().map(|class| class.count).sum()
     }
 
-    /// Bytes that all buffers together can take.
+    /// Bytes of all buffers together.
     #[must_use]
     pub fn max_bytes(&self) -> Bytes {
-        let blocks = |class: &Class| u64::from(class.count) * class.blocks as u64;
+        let blocks = |class: &SizeClass| u64::from(class.count) * class.blocks as u64;
         Blocks(self.shared.classes.iter().map(blocks).sum()).bytes()
     }
 
-    /// Where all the buffers lie: for advice to the system, before the first of them is used.
+    /// Address ranges of all buffers, for `madvise` before the first use.
     #[must_use]
     pub fn regions(&self) -> &[Region] {
         &self.shared.regions
@@ -198,7 +195,7 @@ impl Pool {
     }
 }
 
-impl Class {
+impl SizeClass {
     fn new(class: PoolClass, class_id: usize, first_id: u32) -> (Self, Region) {
         assert!(0 < class.count && 0 < class.blocks.0);
         let (count, blocks) = (class.count as usize, crate::index(class.blocks.0));
@@ -207,7 +204,7 @@ impl Class {
         let (fresh, free) = (ArrayQueue::new(count), ArrayQueue::new(count));
         for id in first_id..first_id + class.count {
             let (memory, contents) = (memory.split_to(blocks * BLOCK_BYTES), Contents::Bytes);
-            let room = fresh.push(Box::new(Piece { memory, id, class_id, contents }));
+            let room = fresh.push(Box::new(BufferMemory { memory, id, class_id, contents }));
             assert!(room.is_ok(), "made for so many");
         }
         (Self { blocks, count: class.count, fresh, free }, place)
@@ -218,7 +215,7 @@ impl Class {
     }
 }
 
-/// Zeros, aligned as their size allows. The system gives the memory when it is touched.
+/// Zeroed memory, aligned to a huge page where it is that large. The system provides the memory when it is touched.
 fn region(bytes: usize) -> BytesMut {
     let align = if bytes < HUGE_PAGE_BYTES { BLOCK_BYTES } else { HUGE_PAGE_BYTES };
     let mut region = BytesMut::zeroed(bytes + align);
@@ -227,47 +224,47 @@ fn region(bytes: usize) -> BytesMut {
     region
 }
 
-/// Why a buffer always has its memory.
+/// The invariant that a buffer has its memory until it is dropped.
 const HELD: &str = "only a buffer that is dropped gives its memory back";
 
 /// Block-aligned memory with one owner.
 pub struct Buffer {
-    /// `None` once it went back.
-    piece: Option<Box<Piece>>,
-    pool: Arc<Shared>,
+    /// `None` once it returned to the pool.
+    memory: Option<Box<BufferMemory>>,
+    pool: Arc<PoolInner>,
 }
 
 impl Buffer {
-    fn piece(&self) -> &Piece {
-        self.piece.as_deref().expect(HELD)
+    fn memory(&self) -> &BufferMemory {
+        self.memory.as_deref().expect(HELD)
     }
 
-    fn piece_mut(&mut self) -> &mut Piece {
-        self.piece.as_deref_mut().expect(HELD)
+    fn memory_mut(&mut self) -> &mut BufferMemory {
+        self.memory.as_deref_mut().expect(HELD)
     }
 
-    /// What names this memory as long as the pool lives: below [`Pool::max_count`].
+    /// Number of this memory as long as the pool lives, below [`Pool::max_count`].
     #[must_use]
     pub fn id(&self) -> u32 {
-        self.piece().id
+        self.memory().id
     }
 
-    /// The bytes, all of them: the size of the class, not of the request.
+    /// The bytes: as many as the size class has, not as the request asked for.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &self.piece().memory
+        &self.memory().memory
     }
 
     /// The bytes, to be filled.
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.piece_mut().memory
+        &mut self.memory_mut().memory
     }
 
-    /// Copies what came for `at`: all of it, or of whole blocks what the pool was made to hold.
+    /// Copies `bytes` to offset `at`. In a pool of tags, a whole block is reduced to its tag.
     pub fn copy_from(&mut self, at: usize, bytes: &[u8]) {
         let copies = self.pool.copies;
-        let Piece { memory, contents, .. } = self.piece_mut();
+        let BufferMemory { memory, contents, .. } = self.memory_mut();
         if copies == Contents::Bytes {
             memory[at..at + bytes.len()].copy_from_slice(bytes);
             return;
@@ -287,9 +284,9 @@ impl Buffer {
         }
     }
 
-    /// The blocks hold what `tag` names, and what follows it. For devices that keep tags.
+    /// Sets the tags of blocks, beginning with `tag`. For devices that store tags.
     pub fn set_tags(&mut self, blocks: Range<usize>, tag: Tag) {
-        let piece = self.piece_mut();
+        let piece = self.memory_mut();
         piece.contents = Contents::Tags;
         let memory = &mut piece.memory[blocks.start * BLOCK_BYTES..blocks.end * BLOCK_BYTES];
         for (number, block) in (0..).zip(memory.chunks_exact_mut(BLOCK_BYTES)) {
@@ -297,23 +294,23 @@ impl Buffer {
         }
     }
 
-    /// The checksum of a part, behind `seed`. Of tags, the first one stands for the part.
+    /// The checksum of `seed` and a part. Of tags, the first one stands for the part.
     #[must_use]
     pub fn checksum(&self, checksum: Checksum, seed: &Seed, part: Range<usize>) -> u32 {
-        let Piece { memory, contents, .. } = self.piece();
-        checksum.behind(seed, contents.telling(&memory[part]))
+        let BufferMemory { memory, contents, .. } = self.memory();
+        checksum.behind(seed, contents.significant(&memory[part]))
     }
 
     /// Size of the memory.
     #[must_use]
     pub fn blocks(&self) -> Blocks {
-        Blocks((self.piece().memory.len() / BLOCK_BYTES) as u64)
+        Blocks((self.memory().memory.len() / BLOCK_BYTES) as u64)
     }
 
     /// Shares the first `len` bytes, read-only from now on.
     #[must_use]
     pub fn freeze(self, len: usize) -> Payload {
-        let contents = self.piece().contents;
+        let contents = self.memory().contents;
         let mut bytes = bytes::Bytes::from_owner(Frozen(self));
         assert!(len <= bytes.len());
         bytes.truncate(len);
@@ -323,11 +320,11 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let Some(piece) = self.piece.take() else { return };
+        let Some(piece) = self.memory.take() else { return };
         let returned = self.pool.classes[piece.class_id].free.push(piece);
         assert!(returned.is_ok(), "a pool has room for every buffer that it made");
-        let waits = &self.pool.someone_waits;
-        // A look costs far less than a swap, and nearly always nobody waits.
+        let waits = &self.pool.has_waiter;
+        // A load costs far less than a swap, and a waiter is rare.
         if waits.load(Ordering::SeqCst) && waits.swap(false, Ordering::SeqCst) {
             (self.pool.on_return)();
         }
@@ -341,9 +338,9 @@ impl fmt::Debug for Buffer {
 }
 
 impl Payload {
-    /// A copy in memory of its own, aligned as that of a [`Buffer`] is: for what stays longer than a pool can lend. In
-    /// that of `spare` if it is as long, and such a copy that nobody holds any more: memory that the system gives anew
-    /// costs more than the copy.
+    /// A copy in memory of its own, aligned like a [`Buffer`], for data that outlives a loan from the pool. It reuses
+    /// the memory of `spare` when that has the same length and no other holder: fresh memory from the system costs more
+    /// than the copy.
     #[must_use]
     pub fn to_own_memory(&self, spare: Option<Self>) -> Self {
         let (bytes, contents) = (self.as_bytes(), self.contents());
@@ -354,8 +351,8 @@ impl Payload {
         let spare = spare.and_then(|spare| spare.into_bytes().try_into_mut().ok());
         let mut memory = spare.unwrap_or_else(|| region(bytes.len()));
         for (ours, block) in memory.chunks_mut(BLOCK_BYTES).zip(bytes.chunks(BLOCK_BYTES)) {
-            let telling = contents.telling(block);
-            ours[..telling.len()].copy_from_slice(telling);
+            let significant = contents.significant(block);
+            ours[..significant.len()].copy_from_slice(significant);
         }
         Self::new(memory.freeze(), contents)
     }

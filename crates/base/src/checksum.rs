@@ -1,18 +1,17 @@
-//! The checksum that the host hands in.
+//! CRC-32C, as a function that the host supplies.
 
 use crate::tag::TAG_BYTES;
 
-/// What a checksum begins with, so that the same bytes elsewhere do not pass.
+/// A checksum covers its seed first. The seed names the place of the bytes, so that a copy of them elsewhere fails.
 pub type Seed = [u8; SEED_BYTES];
 
-/// A key of 16 bytes, and a number.
+/// Bytes of a [`Seed`]: a key of 16, and a number of 8.
 pub const SEED_BYTES: usize = 24;
 
-/// CRC-32C (Castagnoli), continued from a previous value; start with 0.
+/// CRC-32C (Castagnoli): continues from the value `crc`, which is 0 at the start.
 ///
-/// The core is `no_std` and cannot ask the processor what it offers, so whoever builds the engine
-/// hands in the fastest function it has. All of them must compute the same polynomial: the value is
-/// written to flash.
+/// The engine is `no_std` and cannot detect processor features, so the host supplies the fastest function it has. All of
+/// them must compute the same polynomial, because the value is written to flash.
 #[derive(Clone, Copy, Debug)]
 pub struct Checksum(pub fn(crc: u32, bytes: &[u8]) -> u32);
 
@@ -23,7 +22,7 @@ impl Checksum {
         (self.0)(crc, bytes)
     }
 
-    /// The checksum of `bytes` behind `seed`. Of few bytes it is made at once: a call costs as much as they do.
+    /// The checksum of `seed` and `bytes`. Short input is computed in one call, because a call costs as much as a few bytes.
     #[must_use]
     pub fn behind(self, seed: &Seed, bytes: &[u8]) -> u32 {
         if TAG_BYTES < bytes.len() {

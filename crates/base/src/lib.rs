@@ -1,23 +1,23 @@
-//! What every layer shares: units, payload memory, seeded chance, checksums.
+//! Shared basics of every layer: units, the buffer pool, checksums, and a seeded random number generator.
 //!
 //! Uses: nothing of ours. Knows nothing of: devices, tasks, clocks, threads, sockets.
-//! Read in this order: `units`, `buffer`, `payload`, `tag`, `checksum`, `rng`, `foresee`.
+//! Read in this order: `units`, `buffer`, `payload`, `tag`, `checksum`, `rng`, `prefetch`.
 #![no_std]
 
 extern crate alloc;
 
 mod buffer;
 mod checksum;
-mod foresee;
 mod payload;
+mod prefetch;
 mod rng;
 mod tag;
 mod units;
 
 pub use buffer::{Buffer, Pool, PoolClass, Region};
 pub use checksum::{Checksum, SEED_BYTES, Seed};
-pub use foresee::foresee;
 pub use payload::{Contents, Payload};
+pub use prefetch::prefetch_cacheline;
 pub use rng::{Rng, mix64};
 pub use tag::{TAG_BYTES, Tag};
 pub use units::{

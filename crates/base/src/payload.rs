@@ -1,4 +1,4 @@
-//! Bytes that are shared and no longer change, or the tags that stand for them.
+//! Payload: shared, immutable bytes of a record, or the block tags that stand for them in a simulation.
 
 use core::fmt;
 use core::ops::Range;
@@ -9,19 +9,19 @@ use crate::tag::{TAG_BYTES, Tag};
 use crate::units::low_u32;
 use crate::{Checksum, Seed};
 
-/// What memory holds.
+/// Whether memory holds data or block tags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Contents {
-    /// Every byte of it.
+    /// Data: every byte counts.
     #[default]
     Bytes,
-    /// In each block its [`Tag`]; the rest is whatever was there before. Blocks that are not whole are.
+    /// Each whole block holds its [`Tag`], and its other bytes are undefined. A partial block holds data.
     Tags,
 }
 
 impl Contents {
-    /// What of these bytes means something.
-    pub(crate) fn telling(self, bytes: &[u8]) -> &[u8] {
+    /// The bytes that count.
+    pub(crate) fn significant(self, bytes: &[u8]) -> &[u8] {
         match self {
             Self::Bytes => bytes,
             Self::Tags => &bytes[..bytes.len().min(TAG_BYTES)],
@@ -29,7 +29,7 @@ impl Contents {
     }
 }
 
-/// Shared, read-only bytes of a record: from a buffer, or as they came from the network.
+/// Shared, read-only bytes of a record, in a pool buffer or as they came from the network.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Payload {
     bytes: Bytes,
@@ -63,20 +63,20 @@ impl Payload {
         &self.bytes
     }
 
-    /// The tag of the first block, when tags are all that it holds. Requires: it begins with a block.
+    /// The tag of the first block, when the payload holds tags. Requires: the payload begins with a block.
     #[must_use]
     pub fn tag(&self) -> Option<Tag> {
         let tag = self.bytes.first_chunk().copied().map(Tag::decode);
         tag.filter(|_| self.contents == Contents::Tags)
     }
 
-    /// A part of it, sharing the same memory. Requires: `range` lies within.
+    /// A part that shares the memory. Requires: `range` lies within the payload.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Self {
         Self { bytes: self.bytes.slice(range), contents: self.contents }
     }
 
-    /// As [`Payload::slice`], when nobody wants the rest.
+    /// As [`Payload::slice`], and drops the rest.
     #[must_use]
     pub fn cut(mut self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.bytes.len());
@@ -85,13 +85,13 @@ impl Payload {
         self
     }
 
-    /// The checksum of a part, behind `seed`. Of tags, the first one stands for the part.
+    /// The checksum of `seed` and a part. Of tags, the first one stands for the part.
     #[must_use]
     pub fn checksum(&self, checksum: Checksum, seed: &Seed, part: Range<usize>) -> u32 {
-        checksum.behind(seed, self.contents.telling(&self.bytes[part]))
+        checksum.behind(seed, self.contents.significant(&self.bytes[part]))
     }
 
-    /// For those who speak `Bytes`: no copy.
+    /// The bytes, without a copy.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         self.bytes

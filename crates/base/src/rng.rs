@@ -1,12 +1,12 @@
-//! Chance with a seed: the same seed gives the same numbers on every machine.
+//! Seeded random number generator (SplitMix64): equal seeds give equal numbers on every machine.
 
-/// SplitMix64. Small, fast, good enough for workloads, policies and simulated faults; never for secrets.
+/// SplitMix64: small, fast, and good enough for workloads, policies and simulated faults. Never use it for secrets.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: u64,
 }
 
-/// A bijection of 64 bits that leaves no pattern: SplitMix64's finalizer.
+/// The finalizer of SplitMix64: a bijection of 64 bits that leaves no pattern.
 #[must_use]
 pub const fn mix64(n: u64) -> u64 {
     let n = (n ^ (n >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -15,7 +15,7 @@ pub const fn mix64(n: u64) -> u64 {
 }
 
 impl Rng {
-    /// Equal seeds, equal numbers.
+    /// A generator with this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self { state: seed }
@@ -30,7 +30,7 @@ impl Rng {
     /// A number below `bound`. Requires: `bound` is not 0.
     pub const fn below(&mut self, bound: u64) -> u64 {
         assert!(bound != 0);
-        // The high half of a product: a bias below 2^-32 for the bounds used here, and no division.
+        // The high half of a product avoids a division. Its bias is below 2^-32 for the bounds used here.
         (((self.next_u64() as u128) * (bound as u128)) >> 64) as u64
     }
 

@@ -1,27 +1,27 @@
-//! The first bytes of a block, which stand for all of it where nobody wants the rest.
+//! Block tags: 16 bytes that stand for the contents of a block in simulations that do not store payloads.
 
 use crate::Blocks;
 
 /// Bytes of an encoded [`Tag`]: the first of its block.
 pub const TAG_BYTES: usize = 16;
 
-/// What a block holds, by name: so many blocks into something that has a number.
+/// Names the contents of a block: block number `block` of the object version `source`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// Of what. Versions of an object have different numbers.
+    /// Number of the object version; versions of one object differ in it.
     pub source: u64,
-    /// Which block of it.
+    /// Offset into that version, in blocks.
     pub block: Blocks,
 }
 
 impl Tag {
-    /// The tag of the block that comes so many later.
+    /// The tag of the block `blocks` later.
     #[must_use]
     pub fn plus(self, blocks: Blocks) -> Self {
         Self { block: self.block + blocks, ..self }
     }
 
-    /// As it lies in memory: two little-endian numbers.
+    /// Encodes the tag as two little-endian 64-bit numbers.
     #[must_use]
     pub fn encode(self) -> [u8; TAG_BYTES] {
         let mut bytes = [0; TAG_BYTES];
@@ -30,7 +30,7 @@ impl Tag {
         bytes
     }
 
-    /// The tag that lies in memory so.
+    /// Decodes a tag.
     #[must_use]
     pub const fn decode(bytes: [u8; TAG_BYTES]) -> Self {
         let both = u128::from_le_bytes(bytes);

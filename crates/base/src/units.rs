@@ -1,4 +1,4 @@
-//! Quantities that must not be mixed up, and the few conversions between them.
+//! Units as types (bytes, blocks, block addresses, zones, nanoseconds), and the conversions between them.
 
 use alloc::string::String;
 use core::fmt;
@@ -8,18 +8,17 @@ use core::time::Duration;
 
 const _: () = assert!(size_of::<usize>() == 8, "Zonal is built for 64-bit hosts only");
 
-/// The logical block of everything above `hostdev`: 4 KiB.
-/// Devices with 512-byte blocks are addressed in units of eight of them.
+/// Logical block size of everything above `hostdev`: 4 KiB. One such block is eight sectors of a 512-byte device.
 pub const BLOCK_BYTES: usize = 4096;
 
-/// The one place where a `u64` becomes an index.
+/// Converts a `u64` to an index: the one place that does.
 #[must_use]
 #[expect(clippy::cast_possible_truncation, reason = "usize is 64 bits wide, asserted above")]
 pub const fn index(n: u64) -> usize {
     n as usize
 }
 
-/// The one place where a length becomes 32 bits wide.
+/// Converts a length to 32 bits: the one place that does.
 ///
 /// Requires: `n` fits. Lengths come from our own constants (segments, chunks), never from a disk.
 #[must_use]
@@ -45,11 +44,11 @@ pub struct Lba(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ZoneId(pub u32);
 
-/// Names a command between the moment it is asked and the moment it is answered.
+/// Identifies a command from submission to completion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// A point in time, or a span of it, in nanoseconds. Its origin is the host's to choose.
+/// A point in time or a duration, in nanoseconds. The host chooses the origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
 
@@ -66,14 +65,13 @@ impl Bytes {
         Self(n << 20)
     }
 
-    /// The size for people, beside sizes that they wrote: in the largest unit of which there is one, and where that is not
-    /// whole with two decimals, rounded down. It cannot be read back.
+    /// The size for people: in the largest unit that fits, rounded down to two decimals. It does not parse back.
     #[must_use]
     pub const fn rounded(self) -> Rounded {
         Rounded(self)
     }
 
-    /// Whole blocks that hold this many bytes.
+    /// The number of blocks that hold this many bytes.
     #[must_use]
     pub const fn blocks_ceil(self) -> Blocks {
         Blocks(self.0.div_ceil(BLOCK_BYTES as u64))
@@ -81,7 +79,7 @@ impl Bytes {
 }
 
 impl Blocks {
-    /// The bytes in so many blocks.
+    /// The size in bytes.
     #[must_use]
     pub const fn bytes(self) -> Bytes {
         Bytes(self.0 * BLOCK_BYTES as u64)
@@ -89,7 +87,7 @@ impl Blocks {
 }
 
 impl Nanos {
-    /// The far end of time: a deadline that never comes.
+    /// A deadline that never comes.
     pub const MAX: Self = Self(u64::MAX);
 
     /// `n` microseconds.
@@ -110,13 +108,13 @@ impl Nanos {
         Self(n * 1_000_000_000)
     }
 
-    /// The span from `earlier` to `self`; zero when `earlier` is later.
+    /// The duration from `earlier` to `self`; zero when `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
     }
 
-    /// The same span as the standard library writes it.
+    /// As a duration of the standard library.
     #[must_use]
     pub const fn duration(self) -> Duration {
         Duration::from_nanos(self.0)
@@ -184,10 +182,10 @@ const TIME_UNITS: [(&str, u64); 6] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Why a size or a time was not understood; the text says what to write instead.
+/// A size or a time that does not parse; the message says what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseUnitError {
-    /// What was given.
+    /// The text that does not parse.
     pub text: String,
     /// What to write instead.
     pub why: &'static str,
@@ -202,7 +200,7 @@ impl fmt::Display for ParseUnitError {
 impl core::error::Error for ParseUnitError {}
 
 impl fmt::Display for Bytes {
-    /// The largest unit that divides the size, so that what is printed can be read back.
+    /// Prints the largest unit that divides the size, so that the text parses back.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unit =
             SIZE_UNITS[..4].iter().rev().find(|(_, n)| self.0 != 0 && self.0.is_multiple_of(*n));
@@ -228,7 +226,7 @@ impl fmt::Display for Rounded {
 }
 
 impl fmt::Display for Nanos {
-    /// The largest unit that divides the span, so that what is printed can be read back.
+    /// Prints the largest unit that divides the duration, so that the text parses back.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unit = TIME_UNITS.iter().rev().find(|(_, n)| self.0 != 0 && self.0.is_multiple_of(*n));
         let (name, unit) = unit.copied().unwrap_or(("s", 1_000_000_000));

@@ -104,13 +104,13 @@ impl Holdings {
     }
 
     /// [`Holdings::find`] will be asked for a record soon.
-    pub(crate) fn foresee(&self, key: Key) {
-        self.index.borrow().foresee(key);
+    pub(crate) fn prefetch(&self, key: Key) {
+        self.index.borrow().prefetch(key);
     }
 
     /// A read of a piece will be noted soon.
-    pub(crate) fn foresee_read(&self, spot: &Spot) {
-        self.index.borrow().foresee_spot(spot);
+    pub(crate) fn prefetch_read(&self, spot: &Spot) {
+        self.index.borrow().prefetch_spot(spot);
     }
 
     /// Where a record lies, if it may be read.

@@ -16,7 +16,7 @@ use core::ops::Range;
 use core::task::{Context, Poll};
 
 use bytes::Bytes;
-use zonal_base::{BLOCK_BYTES, Blocks, Payload, foresee, index, low_u32};
+use zonal_base::{BLOCK_BYTES, Blocks, Payload, index, low_u32, prefetch_cacheline};
 use zonal_zonelog::{Key, Log, Reading};
 
 use crate::cache::Inner;
@@ -148,7 +148,7 @@ impl Cache {
         let make = || inner.keys_of(object, head);
         let (key, version) = inner.versions.borrow_mut().keys(object, head, make);
         let piece = inner.piece_of(head);
-        inner.holdings.foresee(version.piece(range.start / piece));
+        inner.holdings.prefetch(version.piece(range.start / piece));
         let mut read = Read {
             inner,
             object,
@@ -211,8 +211,8 @@ impl Read<'_> {
     fn is_held(&self, key: Key) -> bool {
         let memory = self.inner.memory.borrow();
         let Some((data, spot)) = memory.look_at(key, self.head) else { return false };
-        foresee(data.as_bytes().get(..1).unwrap_or_default());
-        spot.iter().for_each(|spot| self.inner.holdings.foresee_read(spot));
+        prefetch_cacheline(data.as_bytes().get(..1).unwrap_or_default());
+        spot.iter().for_each(|spot| self.inner.holdings.prefetch_read(spot));
         true
     }
 

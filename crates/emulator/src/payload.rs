@@ -32,7 +32,7 @@ pub trait Medium: fmt::Debug {
     fn read(&mut self, lba: Lba, blocks: Blocks, out: &mut Buffer) -> Result<(), DeviceError>;
 
     /// A block will be read soon. What leads to it may be fetched from far memory meanwhile.
-    fn foresee(&self, _lba: Lba) {}
+    fn prefetch(&self, _lba: Lba) {}
 
     /// Only the first blocks of the zone hold something from now on.
     fn truncate(&mut self, zone: ZoneId, written: Blocks);

@@ -173,7 +173,7 @@ impl ZonedDrive {
         if let Err(error) = fits.and_then(|()| self.table.check_read(lba, blocks)) {
             return self.refuse(now, ticket, error);
         }
-        self.medium.foresee(lba);
+        self.medium.prefetch(lba);
         let operation = Operation::Read { lba, blocks, buffer };
         let slot = self.in_flight.insert(InWork { ticket, operation, earliest: now });
         if self.intake.takes_read(slot, lba, blocks) {

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use zonal_base::{ZoneId, foresee, low_u32};
+use zonal_base::{ZoneId, low_u32, prefetch_cacheline};
 use zonal_policy::Mark;
 use zonal_zonelog::Kind;
 
@@ -60,8 +60,10 @@ impl Arena {
     }
 
     /// The entry will be looked at soon, if it is still there.
-    pub(super) fn foresee(&self, Stand { at, .. }: Stand) {
-        foresee(self.bytes.get(at as usize..).and_then(|bytes| bytes.get(..1)).unwrap_or_default());
+    pub(super) fn prefetch(&self, Stand { at, .. }: Stand) {
+        prefetch_cacheline(
+            self.bytes.get(at as usize..).and_then(|bytes| bytes.get(..1)).unwrap_or_default(),
+        );
     }
 
     /// What the entries that [`Arena::next_to_drain`] comes to have of their hashes, forgotten ones included.

@@ -121,13 +121,13 @@ impl Index {
     }
 
     /// `key` will be looked up soon.
-    pub(crate) fn foresee(&self, key: Key) {
-        self.table.foresee(entry::hash(key));
+    pub(crate) fn prefetch(&self, key: Key) {
+        self.table.prefetch(entry::hash(key));
     }
 
     /// What is known of a record will be asked for soon.
-    pub(crate) fn foresee_spot(&self, spot: &Spot) {
-        self.arenas[index(u64::from(spot.extent.zone.0))].foresee(spot.stand);
+    pub(crate) fn prefetch_spot(&self, spot: &Spot) {
+        self.arenas[index(u64::from(spot.extent.zone.0))].prefetch(spot.stand);
     }
 
     /// Where the record of `key` lies.
@@ -184,7 +184,7 @@ impl Index {
     ) -> bool {
         let arena = &mut self.arenas[index(u64::from(zone.0))];
         // Their slots lie all over the table: they are on their way before the first is waited for.
-        arena.rests_to_drain().take(limit).for_each(|rest| self.table.foresee_rest(rest));
+        arena.rests_to_drain().take(limit).for_each(|rest| self.table.prefetch_rest(rest));
         for _ in 0..limit {
             let Some((at, rest, found)) = arena.next_to_drain(zone) else {
                 arena.empty();

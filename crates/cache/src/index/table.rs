@@ -9,7 +9,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use zonal_base::{foresee, index, mix64};
+use zonal_base::{index, mix64, prefetch_cacheline};
 
 use super::entry::{rest, tag};
 
@@ -94,15 +94,15 @@ impl Table {
     }
 
     /// A hash will be looked for soon.
-    pub(crate) fn foresee(&self, hash: u64) {
+    pub(crate) fn prefetch(&self, hash: u64) {
         let part = &self.parts[self.part_of(rest(hash))];
-        part.both(rest(hash), tag(hash)).iter().for_each(|bucket| part.buckets[*bucket].foresee());
+        part.both(rest(hash), tag(hash)).iter().for_each(|bucket| part.buckets[*bucket].prefetch());
     }
 
     /// A place will be taken out soon that [`Table::remove`] finds with this rest of its hash.
-    pub(crate) fn foresee_rest(&self, rest: u64) {
+    pub(crate) fn prefetch_rest(&self, rest: u64) {
         let part = &self.parts[self.part_of(rest)];
-        part.buckets[part.first(rest)].foresee();
+        part.buckets[part.first(rest)].prefetch();
     }
 
     /// Requires: no slot with this hash is in the table.
@@ -142,8 +142,8 @@ impl Bucket {
         (self.tags[at], self.places[at]) = (tag, place);
     }
 
-    fn foresee(&self) {
-        foresee(&self.places);
+    fn prefetch(&self) {
+        prefetch_cacheline(&self.places);
     }
 
     fn slots(&self) -> impl Iterator<Item = Slot> {

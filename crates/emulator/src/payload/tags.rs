@@ -92,9 +92,9 @@ impl Medium for Tags {
         Ok(())
     }
 
-    fn foresee(&self, lba: Lba) {
+    fn prefetch(&self, lba: Lba) {
         let (zone, at) = self.locate(lba);
-        self.zones[zone].foresee(at);
+        self.zones[zone].prefetch(at);
     }
 
     fn truncate(&mut self, zone: ZoneId, written: Blocks) {

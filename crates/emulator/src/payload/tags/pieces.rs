@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::ops::Range;
 
-use zonal_base::{BLOCK_BYTES, Blocks, TAG_BYTES, Tag, foresee, index};
+use zonal_base::{BLOCK_BYTES, Blocks, TAG_BYTES, Tag, index, prefetch_cacheline};
 
 use super::text::Text;
 
@@ -132,11 +132,11 @@ impl Pieces {
     }
 
     /// A block will be read soon.
-    pub(super) fn foresee(&self, block: u32) {
+    pub(super) fn prefetch(&self, block: u32) {
         if block < self.end {
             let near = self.guess(block).saturating_sub(1)..;
             let near = &self.pieces[near];
-            foresee(&near[..near.len().min(3)]);
+            prefetch_cacheline(&near[..near.len().min(3)]);
         }
     }
 

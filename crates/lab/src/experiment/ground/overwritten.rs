@@ -31,8 +31,8 @@ impl Medium for Overwritten {
         self.medium.read(lba, blocks, out)
     }
 
-    fn foresee(&self, lba: Lba) {
-        self.medium.foresee(lba);
+    fn prefetch(&self, lba: Lba) {
+        self.medium.prefetch(lba);
     }
 
     fn truncate(&mut self, zone: ZoneId, written: Blocks) {
