@@ -1,4 +1,4 @@
-//! The pool as tasks see it: whoever finds it empty waits, in order.
+//! Async buffer pool: a task that finds no free buffer waits in FIFO order.
 
 use alloc::boxed::Box;
 use alloc::rc::Rc;
@@ -12,26 +12,27 @@ use zonal_base::{Blocks, Buffer, Contents, Pool, PoolClass};
 
 use crate::{Event, Spawner};
 
-/// A bounded pool of buffers shared by the tasks of one executor. Clones share it.
+/// A bounded pool of buffers that the tasks of one executor share. Clones share it.
 #[derive(Clone)]
 pub struct Buffers {
     pool: Pool,
-    lines: Rc<[Line]>,
+    queues: Rc<[WaitQueue]>,
 }
 
-/// Those who wait for buffers of one size: nobody waits behind others who want larger ones.
-struct Line {
+/// Tasks that wait for buffers of one size. A task never waits behind tasks that need a larger size.
+struct WaitQueue {
     blocks: Blocks,
-    /// Buffers that only [`Buffers::take_reserved`] hands out.
+    /// Buffers that only [`Buffers::take_reserved`] may take.
     reserve: u32,
     returned: Event,
     returned_for_reserved: Event,
 }
 
-/// One buffer in so many of a size is kept for those without whom others would never give theirs back.
+/// One buffer in eight of each size is reserved for tasks that let others return their buffers: without it, both would
+/// wait for each other.
 const RESERVE: u32 = 8;
 
-/// Set from whatever thread gives a buffer back.
+/// Raised by the thread that returns a buffer.
 #[derive(Default)]
 struct Signal {
     raised: AtomicBool,
@@ -39,13 +40,13 @@ struct Signal {
 }
 
 impl Buffers {
-    /// A pool of these classes, and the task that wakes those who wait for it.
+    /// A pool of these classes, and the task that wakes its waiters.
     #[must_use]
     pub fn new(spawner: &Spawner, classes: &[PoolClass]) -> Self {
         Self::holding(Contents::Bytes, spawner, classes)
     }
 
-    /// As [`Buffers::new`], of a pool whose buffers hold `contents` of what is copied into them.
+    /// As [`Buffers::new`]. `contents` says whether the buffers hold data or tags.
     #[must_use]
     pub fn holding(contents: Contents, spawner: &Spawner, classes: &[PoolClass]) -> Self {
         let signal = Arc::new(Signal::default());
@@ -57,60 +58,61 @@ impl Buffers {
         let pool = Pool::holding(contents, classes, Box::new(on_return));
         let mut classes = classes.to_vec();
         classes.sort_by_key(|class| class.blocks);
-        let line = |PoolClass { blocks, count }| Line {
+        let queue = |PoolClass { blocks, count }| WaitQueue {
             blocks,
             reserve: count / RESERVE,
             returned: Event::default(),
             returned_for_reserved: Event::default(),
         };
-        let lines: Rc<[Line]> = classes.into_iter().map(line).collect();
-        let waiting = lines.clone();
+        let queues: Rc<[WaitQueue]> = classes.into_iter().map(queue).collect();
+        let waiting = queues.clone();
         spawner.spawn(async move {
             loop {
                 signal.raised().await;
-                // Which size came back is not known: the first of each line looks.
-                for line in waiting.iter() {
-                    line.returned_for_reserved.notify_one();
-                    line.returned.notify_one();
+                // The size of the returned buffer is not known: the first waiter of each queue tries.
+                for queue in waiting.iter() {
+                    queue.returned_for_reserved.notify_one();
+                    queue.returned.notify_one();
                 }
             }
         });
-        Self { pool, lines }
+        Self { pool, queues }
     }
 
-    /// A buffer of at least `blocks`, when there is one.
+    /// Takes a buffer of at least `blocks`, and waits until one is free.
     /// Requires: `blocks` is at most the largest class.
     pub async fn take(&self, blocks: Blocks) -> Buffer {
-        let Line { reserve, returned, .. } = self.line(blocks);
+        let WaitQueue { reserve, returned, .. } = self.queue(blocks);
         self.take_from(blocks, *reserve, returned).await
     }
 
-    /// As [`Buffers::take`], also when only the reserve is left: for those who must go on so that others
-    /// can. Requires: whoever asks holds one such buffer at a time, or none that it waits with.
+    /// As [`Buffers::take`], and may use the reserve: for tasks that must proceed so that others can.
+    ///
+    /// Requires: the task holds one such buffer at a time, or none while it waits.
     pub async fn take_reserved(&self, blocks: Blocks) -> Buffer {
-        self.take_from(blocks, 0, &self.line(blocks).returned_for_reserved).await
+        self.take_from(blocks, 0, &self.queue(blocks).returned_for_reserved).await
     }
 
     async fn take_from(&self, blocks: Blocks, left: u32, returned: &Event) -> Buffer {
-        returned.wait_in_line(|| self.pool.take_leaving(blocks, left)).await
+        returned.wait_fifo(|| self.pool.take_leaving(blocks, left)).await
     }
 
-    /// A buffer, if there is one now and nobody waits for it.
+    /// A buffer, if one is free and no task waits for it.
     #[must_use]
     pub fn try_take(&self, blocks: Blocks) -> Option<Buffer> {
-        let line = self.line(blocks);
-        if line.returned.has_waiters() {
+        let queue = self.queue(blocks);
+        if queue.returned.has_waiters() {
             return None;
         }
-        self.pool.take_leaving(blocks, line.reserve)
+        self.pool.take_leaving(blocks, queue.reserve)
     }
 
-    fn line(&self, blocks: Blocks) -> &Line {
-        let line = self.lines.iter().find(|line| blocks <= line.blocks);
-        line.expect("no caller asks for more than the largest class")
+    fn queue(&self, blocks: Blocks) -> &WaitQueue {
+        let queue = self.queues.iter().find(|queue| blocks <= queue.blocks);
+        queue.expect("no caller asks for more than the largest class")
     }
 
-    /// The pool itself.
+    /// The pool that lends the buffers.
     #[must_use]
     pub const fn pool(&self) -> &Pool {
         &self.pool

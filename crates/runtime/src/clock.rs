@@ -1,4 +1,4 @@
-//! Time as tasks see it: what the host says it is.
+//! Clock and timers of an executor. The host sets the time.
 
 use alloc::collections::BinaryHeap;
 use alloc::rc::Rc;
@@ -10,16 +10,16 @@ use core::task::{Context, Poll, Waker};
 
 use zonal_base::Nanos;
 
-/// The present, and a way to wait for the future. Clones share it.
+/// The current time, and timers. Clones share it.
 #[derive(Clone, Default)]
 pub struct Clock {
-    shared: Rc<Shared>,
+    shared: Rc<ClockState>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct ClockState {
     now: Cell<Nanos>,
-    /// Order of registration; breaks ties, so that equal runs stay equal.
+    /// Registration order. It breaks ties, so that equal runs stay equal.
     next_seq: Cell<u64>,
     timers: RefCell<BinaryHeap<Reverse<Timer>>>,
 }
@@ -31,13 +31,13 @@ struct Timer {
 }
 
 impl Clock {
-    /// The time of the current turn of the crank.
+    /// The time of the current iteration of the event loop.
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.shared.now.get()
     }
 
-    /// Waits until the clock shows `at` or later.
+    /// Waits until the time is `at` or later.
     pub fn sleep_until(&self, at: Nanos) -> Sleep {
         Sleep { clock: self.clone(), at, registered: false }
     }
@@ -78,7 +78,7 @@ impl Future for Sleep {
         if self.at <= self.clock.now() {
             return Poll::Ready(());
         }
-        // One registration is enough: a task keeps its waker for life.
+        // One registration is enough: a task has the same waker for its whole life.
         if !self.registered {
             self.registered = true;
             self.clock.register(self.at, cx.waker());

@@ -1,4 +1,4 @@
-//! Something that tasks of one executor wait for: room in a queue, bytes of a fetch, a buffer.
+//! Notification that tasks of one executor wait for (a condition variable): room in a queue, fetched bytes, a buffer.
 
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
@@ -7,18 +7,18 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
-/// Wakes tasks that wait for it, in the order in which they began to.
+/// Wakes waiting tasks in FIFO order.
 ///
-/// Tasks look at the condition first and wait in a loop: `while !condition() { event.wait().await }`.
-/// Nothing else runs between the look and the wait, so no notification is lost.
+/// Tasks check the condition first and wait in a loop: `while !condition() { event.wait().await }`. No other task runs
+/// between the check and the wait, so no notification is lost.
 #[derive(Default)]
 pub struct Event {
-    /// By rising number.
+    /// In rising order of their numbers.
     waiting: RefCell<VecDeque<Rc<Waiter>>>,
-    /// Of whoever comes next.
+    /// Number of the next waiter.
     next_number: Cell<u64>,
-    /// Those in [`Event::wait_in_line`], also while they look.
-    in_line: Cell<usize>,
+    /// Tasks in [`Event::wait_fifo`], also while they try.
+    fifo_len: Cell<usize>,
 }
 
 struct Waiter {
@@ -34,19 +34,20 @@ impl Event {
         self.wait_as(self.new_number())
     }
 
-    /// Waits in line until `look` finds something; whoever comes while others wait does so behind them. Then
-    /// [`Event::notify_one`] suffices, however much has become free: whoever finds something lets the next
-    /// look, and whoever finds nothing keeps its place, and keeps those behind it waiting.
-    pub async fn wait_in_line<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
-        let place = Place::behind_all(self);
-        if !place.was_first {
-            self.wait_as(place.number).await;
+    /// Waits in FIFO order until `attempt` returns something. A task that arrives while others wait queues behind them.
+    ///
+    /// One [`Event::notify_one`] suffices, however much became free: a task that succeeds wakes the next one, and a task
+    /// that fails keeps its position and blocks those behind it.
+    pub async fn wait_fifo<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
+        let position = Position::last(self);
+        if !position.was_first {
+            self.wait_as(position.number).await;
         }
         loop {
-            if let Some(found) = look() {
+            if let Some(found) = attempt() {
                 return found;
             }
-            self.wait_as(place.number).await;
+            self.wait_as(position.number).await;
         }
     }
 
@@ -60,7 +61,7 @@ impl Event {
         Wait { event: self, number, waiter: None }
     }
 
-    /// Wakes all who wait now.
+    /// Wakes all waiting tasks.
     pub fn notify_all(&self) {
         let waiting = core::mem::take(&mut *self.waiting.borrow_mut());
         for waiter in waiting {
@@ -68,7 +69,7 @@ impl Event {
         }
     }
 
-    /// Wakes the one that has waited longest.
+    /// Wakes the task that has waited longest.
     pub fn notify_one(&self) {
         loop {
             let Some(waiter) = self.waiting.borrow_mut().pop_front() else { return };
@@ -91,31 +92,31 @@ impl Event {
         waiter
     }
 
-    /// True when somebody waits, or stands in line.
+    /// True when a task waits.
     #[must_use]
     pub fn has_waiters(&self) -> bool {
-        0 < self.in_line.get() || self.waiting.borrow().iter().any(|waiter| !waiter.gone.get())
+        0 < self.fifo_len.get() || self.waiting.borrow().iter().any(|waiter| !waiter.gone.get())
     }
 }
 
-/// A place in the line of an event, until it is dropped: then it is the next one's turn.
-struct Place<'a> {
+/// A position in the FIFO of an event. Dropping it wakes the next task.
+struct Position<'a> {
     event: &'a Event,
     number: u64,
     was_first: bool,
 }
 
-impl<'a> Place<'a> {
-    fn behind_all(event: &'a Event) -> Self {
-        let before = event.in_line.get();
-        event.in_line.set(before + 1);
+impl<'a> Position<'a> {
+    fn last(event: &'a Event) -> Self {
+        let before = event.fifo_len.get();
+        event.fifo_len.set(before + 1);
         Self { event, number: event.new_number(), was_first: before == 0 }
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Position<'_> {
     fn drop(&mut self) {
-        self.event.in_line.set(self.event.in_line.get() - 1);
+        self.event.fifo_len.set(self.event.fifo_len.get() - 1);
         self.event.notify_one();
     }
 }
@@ -144,7 +145,7 @@ impl Future for Wait<'_> {
         let (event, number) = (self.event, self.number);
         let waiter = self.waiter.get_or_insert_with(|| event.enlist(number));
         if waiter.notified.get() {
-            // The notification is used up: dropping this wait passes nothing on.
+            // The notification is consumed: dropping this wait must not pass it on.
             self.waiter = None;
             return Poll::Ready(());
         }
@@ -158,7 +159,7 @@ impl Drop for Wait<'_> {
         let Some(waiter) = self.waiter.take() else { return };
         waiter.gone.set(true);
         if waiter.notified.get() {
-            // Whoever was woken and went away hands its turn to the next.
+            // A task that was notified and then dropped passes its turn on.
             self.event.notify_one();
         }
     }
@@ -171,7 +172,7 @@ mod tests {
     use alloc::vec::Vec;
 
     #[test]
-    fn one_notification_serves_as_many_in_line_as_there_is_something_for() {
+    fn one_notification_serves_as_many_fifo_len_as_there_is_something_for() {
         let executor = Executor::new(8);
         let (event, free) = (Rc::new(Event::default()), Rc::new(Cell::new(0)));
         let (looks, served) = (Rc::new(Cell::new(0)), Rc::new(RefCell::new(Vec::new())));
@@ -184,7 +185,7 @@ mod tests {
                     let some = 0 < free.get();
                     some.then(|| free.set(free.get() - 1))
                 };
-                event.wait_in_line(look).await;
+                event.wait_fifo(look).await;
                 served.borrow_mut().push(n);
             });
         }
@@ -209,7 +210,7 @@ mod tests {
             let (event, free, served) = (event.clone(), free.clone(), served.clone());
             executor.spawner().spawn(async move {
                 let look = || (0 < free.get()).then(|| free.set(free.get() - 1));
-                event.wait_in_line(look).await;
+                event.wait_fifo(look).await;
                 served.borrow_mut().push(n);
             });
         };
@@ -238,11 +239,11 @@ mod tests {
         let mut cx = Context::from_waker(Waker::noop());
         let served = Rc::new(Cell::new(false));
         {
-            let mut first = core::pin::pin!(event.wait_in_line(|| None::<()>));
+            let mut first = core::pin::pin!(event.wait_fifo(|| None::<()>));
             assert!(first.as_mut().poll(&mut cx).is_pending());
             let (event, is_served) = (event.clone(), served.clone());
             executor.spawner().spawn(async move {
-                event.wait_in_line(|| Some(())).await;
+                event.wait_fifo(|| Some(())).await;
                 is_served.set(true);
             });
             executor.run(10);

@@ -1,8 +1,7 @@
-//! The executor: tasks of one thread, run when they were woken, in the order in which they were woken.
+//! Executor: polls the tasks of one thread in the order in which they were woken.
 //!
-//! Tasks never leave their thread; their wakers may, so an answer from another thread (a buffer
-//! that came back, a caller that went away) wakes its task and, through [`Executor::host_waker`], the
-//! host.
+//! Tasks stay on their thread; their wakers may move. An event on another thread (a returned buffer, a caller that hung up)
+//! wakes its task and, through [`Executor::host_waker`], the host.
 
 use alloc::boxed::Box;
 use alloc::rc::Rc;
@@ -45,10 +44,10 @@ struct Tasks {
 struct Slot {
     /// `None` while the slot is free and while its task is being polled.
     task: Option<Task>,
-    /// One waker per slot for its whole life. A waker that outlives its task wakes the next one in the
-    /// slot for nothing, which a task must expect anyhow.
+    /// One waker per slot for its whole life. A waker that outlives its task causes a spurious wake-up of the next task in
+    /// the slot, which every task must tolerate anyway.
     wake: Arc<SlotWaker>,
-    /// The same; `None` while the task is being polled.
+    /// As a `Waker`; `None` while the task is being polled.
     waker: Option<Waker>,
 }
 
@@ -59,7 +58,7 @@ struct Ready {
 
 struct SlotWaker {
     slot: u32,
-    /// Set while the slot stands in the queue: it stands there once at most, so the queue never fills.
+    /// Set while the slot is queued. A slot is queued at most once, so the queue never overflows.
     queued: AtomicBool,
     ready: Arc<Ready>,
 }
@@ -107,25 +106,24 @@ impl Executor {
         &self.clock
     }
 
-    /// What starts tasks.
+    /// Starts tasks.
     #[must_use]
     pub const fn spawner(&self) -> &Spawner {
         &self.spawner
     }
 
-    /// Sets the clock and wakes the tasks whose time has come.
+    /// Sets the clock and wakes the tasks whose timers are due.
     pub fn advance(&self, now: Nanos) {
         self.clock.advance(now);
     }
 
-    /// The next time at which a sleeping task wants to wake.
+    /// The deadline of the earliest timer.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Nanos> {
         self.clock.next_deadline()
     }
 
-    /// Polls ready tasks, at most `poll_limit` times, and says how often it did. When that is the
-    /// limit there may be more to do.
+    /// Polls ready tasks, at most `poll_limit` times. Returns the number of polls; at the limit, more tasks may be ready.
     pub fn run(&self, poll_limit: usize) -> usize {
         let mut polls = 0;
         while polls < poll_limit {
@@ -136,13 +134,13 @@ impl Executor {
         polls
     }
 
-    /// Whom to wake when a task becomes ready while the host sleeps. Register before the last look
-    /// at [`Executor::has_ready`].
+    /// Registers the waker of the host, which sleeps while no task is ready. Register before the last check of
+    /// [`Executor::has_ready`].
     pub fn host_waker(&self, waker: &Waker) {
         self.spawner.ready.host.register(waker);
     }
 
-    /// True when a call of [`Executor::run`] would poll something.
+    /// True when [`Executor::run`] would poll a task.
     #[must_use]
     pub fn has_ready(&self) -> bool {
         !self.spawner.ready.queue.is_empty()
@@ -150,8 +148,7 @@ impl Executor {
 }
 
 impl Drop for Executor {
-    /// Tasks hold what they work on and, through it, often this executor's spawner: dropping them
-    /// here is what breaks the circle.
+    /// Tasks often hold this executor's spawner through their data: dropping them here breaks the reference cycle.
     fn drop(&mut self) {
         let slots = core::mem::take(&mut self.spawner.tasks.borrow_mut().slots);
         drop(slots);
@@ -159,8 +156,10 @@ impl Drop for Executor {
 }
 
 impl Spawner {
-    /// Starts a task. Requires: fewer than the executor's limit run; whoever starts tasks for others
-    /// asks [`Spawner::has_room`] first.
+    /// Starts a task.
+    ///
+    /// Requires: fewer tasks than the executor's limit are running. Check [`Spawner::has_room`] before starting tasks on
+    /// behalf of clients.
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         let mut tasks = self.tasks.borrow_mut();
         let slot = match tasks.free.pop() {
@@ -187,7 +186,7 @@ impl Spawner {
     fn poll(&self, slot: u32) {
         let (mut task, waker) = {
             let mut tasks = self.tasks.borrow_mut();
-            // A late wake-up may come when the executor has been taken down.
+            // A late wake-up may come after the executor was dropped.
             let Some(entry) = tasks.slots.get_mut(slot as usize) else { return };
             // Cleared before the poll: a wake-up during the poll queues the task again.
             entry.wake.queued.store(false, Ordering::Release);
@@ -195,7 +194,7 @@ impl Spawner {
             (task, entry.waker.take().expect("a slot is polled once at a time"))
         };
         let is_done = task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
-        // What a task holds may start others when it goes: outside the borrow, and before its slot is free.
+        // Dropping a task may start others, so it happens outside the borrow and before the slot is free.
         let left = (!is_done).then_some(task);
         let mut tasks = self.tasks.borrow_mut();
         let entry = &mut tasks.slots[slot as usize];

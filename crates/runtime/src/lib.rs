@@ -1,12 +1,11 @@
-//! A local executor whose host turns the crank, and the ports through which its tasks reach the world.
+//! A single-threaded async executor driven by its host, and the ports through which its tasks do I/O.
 //!
 //! Uses: `base`. Knows nothing of: devices, sockets, threads, real time.
 //! Read in this order: `executor`, `clock`, `port`, `event`, `buffers`.
 //!
-//! A host is a loop: [`Executor::advance`] to the present, [`Executor::run`] what is ready, take what
-//! the ports hold ([`Port::take`]), hand back what was answered ([`Port::complete`]), and sleep until
-//! the next answer or [`Executor::next_deadline`]. Whether "sleep" waits or jumps in virtual time is
-//! the host's affair: a task cannot tell.
+//! The host is an event loop: [`Executor::advance`] sets the time, [`Executor::run`] polls ready tasks, [`Port::take`]
+//! yields queued commands, [`Port::complete`] hands back completions, and the host sleeps until the next completion or
+//! [`Executor::next_deadline`]. The sleep may be real or a jump in virtual time; a task cannot tell.
 #![no_std]
 
 extern crate alloc;

@@ -1,9 +1,9 @@
-//! A port: commands out, completions back.
+//! Port: a submission queue of commands and their completions, between the tasks of an executor and its host.
 //!
-//! A task calls and awaits; the host takes the command, has it done, and completes the ticket. A call
-//! is queued when it is made, not when it is first polled, so a task may start several and await them
-//! in turn. The queue is as long as the calls that tasks hold, and every task holds a bounded number.
-//! A call that is dropped is still carried out: what it carries (buffers) belongs to whoever does it.
+//! A task submits a command and awaits its completion; the host takes the command, executes it, and completes its ticket. A
+//! command is queued by the call, not by the first poll, so a task may submit several and await them in turn. The queue
+//! length is bounded by the calls that tasks hold, and every task holds a bounded number. The host executes a command even
+//! if its call is dropped, because the command owns its buffers.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -17,12 +17,12 @@ use core::task::{Context, Poll, Waker};
 
 use zonal_base::{Ticket, index};
 
-/// Where tasks ask `C` and are answered `R`. Clones share it.
+/// Takes commands `C` and returns completions `R`. Clones share it.
 pub struct Port<C, R> {
-    shared: Rc<RefCell<Shared<C, R>>>,
+    shared: Rc<RefCell<PortState<C, R>>>,
 }
 
-struct Shared<C, R> {
+struct PortState<C, R> {
     queue: VecDeque<(Ticket, C)>,
     slots: Vec<Slot<R>>,
     free: Vec<Ticket>,
@@ -30,63 +30,62 @@ struct Shared<C, R> {
 
 enum Slot<R> {
     Free,
-    Asked(Option<Waker>, Held),
-    Answered(R),
-    /// The caller went away; the answer will be dropped.
+    Pending(Option<Waker>, Held),
+    Completed(R),
+    /// The call was dropped; its completion will be, too.
     Abandoned(Held),
 }
 
-/// What must stay as it is until the command has been carried out.
+/// A value that must live until the command is complete.
 type Held = Option<Box<dyn Any>>;
 
 impl<C, R> Port<C, R> {
-    /// A port with nothing in it.
+    /// An empty port.
     #[must_use]
     pub fn new() -> Self {
-        let shared = Shared { queue: VecDeque::new(), slots: Vec::new(), free: Vec::new() };
+        let shared = PortState { queue: VecDeque::new(), slots: Vec::new(), free: Vec::new() };
         Self { shared: Rc::new(RefCell::new(shared)) }
     }
 
-    /// Queues a command; await the result for its completion.
+    /// Submits a command. Await the call for its completion.
     pub fn call(&self, command: C) -> Call<C, R> {
-        self.ask(command, None)
+        self.submit(command, None)
     }
 
-    /// As [`Port::call`]; `held` is dropped as soon as the command is answered, however long the caller takes
-    /// to come for the answer, and not before, even if the caller goes away.
+    /// As [`Port::call`]. `held` lives exactly until the command completes, whether or not the caller still awaits it.
     pub fn call_holding(&self, command: C, held: impl Any) -> Call<C, R> {
-        self.ask(command, Some(Box::new(held)))
+        self.submit(command, Some(Box::new(held)))
     }
 
-    fn ask(&self, command: C, held: Held) -> Call<C, R> {
+    fn submit(&self, command: C, held: Held) -> Call<C, R> {
         let mut shared = self.shared.borrow_mut();
         let ticket = shared.free.pop().unwrap_or_else(|| {
             shared.slots.push(Slot::Free);
             Ticket(shared.slots.len() as u64 - 1)
         });
-        shared.slots[index(ticket.0)] = Slot::Asked(None, held);
+        shared.slots[index(ticket.0)] = Slot::Pending(None, held);
         shared.queue.push_back((ticket, command));
         Call { port: self.clone(), ticket: Some(ticket) }
     }
 
-    /// Host: the next command to carry out.
+    /// Host: takes the next command to execute.
     #[must_use]
     pub fn take(&self) -> Option<(Ticket, C)> {
         self.shared.borrow_mut().queue.pop_front()
     }
 
-    /// Host: puts a command back that could not be started now; it stays the next.
+    /// Host: puts a command back that could not be submitted now, at the front of the queue.
     pub fn put_back(&self, ticket: Ticket, command: C) {
         self.shared.borrow_mut().queue.push_front((ticket, command));
     }
 
-    /// Host: answers a command. Requires: the ticket came from [`Port::take`] and was not answered yet.
+    /// Host: completes a command. Requires: the ticket came from [`Port::take`] and is not complete.
     pub fn complete(&self, ticket: Ticket, answer: R) {
         let mut shared = self.shared.borrow_mut();
         let slot = &mut shared.slots[index(ticket.0)];
         match core::mem::replace(slot, Slot::Free) {
-            Slot::Asked(waker, held) => {
-                *slot = Slot::Answered(answer);
+            Slot::Pending(waker, held) => {
+                *slot = Slot::Completed(answer);
                 drop(shared);
                 drop(held);
                 if let Some(waker) = waker {
@@ -95,19 +94,19 @@ impl<C, R> Port<C, R> {
             }
             Slot::Abandoned(held) => {
                 shared.free.push(ticket);
-                // Dropped outside the borrow: an answer may own a buffer whose return calls out.
+                // Dropped outside the borrow: a completion may own a buffer, and its return runs a callback.
                 drop(shared);
                 drop((answer, held));
             }
-            Slot::Free | Slot::Answered(_) => panic!("a ticket is answered once"),
+            Slot::Free | Slot::Completed(_) => panic!("a ticket is answered once"),
         }
     }
 
-    /// Commands that were asked and not answered yet, queued ones included.
+    /// Commands without a completion, queued ones included.
     #[must_use]
     pub fn outstanding(&self) -> usize {
         let shared = self.shared.borrow();
-        let open = |slot: &&Slot<R>| matches!(slot, Slot::Asked(..) | Slot::Abandoned(_));
+        let open = |slot: &&Slot<R>| matches!(slot, Slot::Pending(..) | Slot::Abandoned(_));
         shared.slots.iter().filter(open).count()
     }
 }
@@ -124,11 +123,11 @@ impl<C, R> Default for Port<C, R> {
     }
 }
 
-/// A command on its way. See [`Port::call`].
+/// A submitted command. See [`Port::call`].
 #[must_use = "a call that is not awaited loses its answer"]
 pub struct Call<C, R> {
     port: Port<C, R>,
-    /// `None` once the answer was handed out.
+    /// `None` once the completion was taken.
     ticket: Option<Ticket>,
 }
 
@@ -139,14 +138,14 @@ impl<C, R> Future for Call<C, R> {
         let ticket = self.ticket.expect("polled after it was ready");
         let mut shared = self.port.shared.borrow_mut();
         let slot = &mut shared.slots[index(ticket.0)];
-        if let Slot::Asked(waker, _) = slot {
-            // One waker is enough, unless the call has gone to another task.
+        if let Slot::Pending(waker, _) = slot {
+            // One waker is enough, unless the call moved to another task.
             if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
                 *waker = Some(cx.waker().clone());
             }
             return Poll::Pending;
         }
-        let Slot::Answered(answer) = core::mem::replace(slot, Slot::Free) else {
+        let Slot::Completed(answer) = core::mem::replace(slot, Slot::Free) else {
             unreachable!("the caller has not gone away");
         };
         shared.free.push(ticket);
@@ -162,7 +161,7 @@ impl<C, R> Drop for Call<C, R> {
         let mut shared = self.port.shared.borrow_mut();
         let slot = &mut shared.slots[index(ticket.0)];
         match core::mem::replace(slot, Slot::Free) {
-            Slot::Asked(_, held) => *slot = Slot::Abandoned(held),
+            Slot::Pending(_, held) => *slot = Slot::Abandoned(held),
             answered => {
                 shared.free.push(ticket);
                 drop(shared);

@@ -106,7 +106,7 @@ impl Shaper {
             }
             None
         };
-        inner.queue_room.wait_in_line(look).await
+        inner.queue_room.wait_fifo(look).await
     }
 
     pub(crate) async fn make_durable(&self, durability: Durability) -> Result<(), BlockError> {

@@ -246,7 +246,7 @@ impl Log {
                 let is_gone = self.is_gone().then_some(Err(AppendError::Gone));
                 self.has_room(len).then_some(Ok(())).or(is_gone)
             };
-            self.inner.room.in_backlog.wait_in_line(look).await?;
+            self.inner.room.in_backlog.wait_fifo(look).await?;
         }
         let bytes = u64::from(len);
         self.inner.state.borrow_mut().backlog_bytes += bytes;
@@ -266,7 +266,7 @@ impl Log {
             self.inner.reclaim_wanted.notify_all();
             refused.map(Err)
         };
-        self.inner.room.in_zones(stream, record.kind).wait_in_line(look).await
+        self.inner.room.in_zones(stream, record.kind).wait_fifo(look).await
     }
 
     fn segment_bytes(&self) -> u32 {

@@ -277,7 +277,7 @@ struct Locked<'a>(&'a Lock);
 impl Lock {
     async fn take(&self) -> Locked<'_> {
         let look = || (!self.is_taken.replace(true)).then_some(());
-        self.free.wait_in_line(look).await;
+        self.free.wait_fifo(look).await;
         Locked(self)
     }
 }
