@@ -67,7 +67,7 @@ pub struct BlockDevice {
 }
 
 /// Devices that hold nothing of others.
-struct Found {
+struct OpenedDevices {
     capacity: Drive,
     buffer: Option<Drive>,
     layout: Layout,
@@ -84,7 +84,7 @@ impl BlockDevice {
     pub async fn start(settings: &BlockSettings) -> Result<Self, StartError> {
         let of_devices = settings.clone();
         // Reading or allocating a device takes time, and the caller has other tasks.
-        let found = tokio::task::spawn_blocking(move || Found::open(&of_devices)).await;
+        let found = tokio::task::spawn_blocking(move || OpenedDevices::open(&of_devices)).await;
         let found = found.map_err(|error| StartError::System(error.to_string()))??;
 
         let mut event_loop = EventLoop::new();
@@ -164,7 +164,7 @@ impl BlockDevice {
     }
 }
 
-impl Found {
+impl OpenedDevices {
     /// Every device is judged before the first is changed.
     fn open(settings: &BlockSettings) -> Result<Self, StartError> {
         let (capacity, is_blank) = judged(&settings.capacity, settings.mode)?;

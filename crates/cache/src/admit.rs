@@ -13,7 +13,7 @@ use zonal_zonelog::{Key, Kind, Record, Stream, Urgency};
 use crate::Head;
 use crate::cache::Inner;
 use crate::fetch::FillPiece;
-use crate::index::Found;
+use crate::index::IndexEntry;
 use crate::pins::Care;
 use crate::recover::{PIECE, PINNED};
 
@@ -178,7 +178,7 @@ impl Inner {
             return false;
         };
         let checks = placed.descriptor().checks.clone();
-        let found = Found::new(placed.extent(), kind, checks);
+        let found = IndexEntry::new(placed.extent(), kind, checks);
         self.holdings.publish(piece.key, found, self.now())
     }
 }

@@ -8,10 +8,10 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use zonal_base::{Bytes, Nanos, ZoneId};
-use zonal_policy::{Keep, Knowledge, Mark, Place, Policy, ZoneFacts};
+use zonal_policy::{ChunkLocation, Keep, Knowledge, Mark, Policy, ZoneFacts};
 use zonal_zonelog::{Extent, Key, Kind};
 
-use crate::index::{Found, Index, Spot};
+use crate::index::{Index, IndexEntry, Spot};
 use crate::order::{Age, Fact};
 use crate::pins::{Care, Pins, WANTED, is_pinned};
 use crate::recover::{HEAD, PIECE, PINNED};
@@ -93,7 +93,7 @@ impl Holdings {
     pub(crate) fn count_pins(&self, zone: ZoneId) {
         let mut index = self.index.borrow_mut();
         let records = index.zone_records(zone);
-        let pinned: Vec<Found> =
+        let pinned: Vec<IndexEntry> =
             records.filter(|found| is_pinned(found.kind, found.mark)).collect();
         for found in pinned {
             match self.pins.has_room_for_found(found.extent.len) {
@@ -114,7 +114,7 @@ impl Holdings {
     }
 
     /// Where a record lies, if it may be read.
-    pub(crate) fn find(&self, key: Key) -> Option<Found> {
+    pub(crate) fn find(&self, key: Key) -> Option<IndexEntry> {
         let found = self.index.borrow().lookup(key)?;
         let is_held =
             found.kind != PIECE || self.policy.borrow().holds(&place(&found.spot()), found.mark);
@@ -144,7 +144,7 @@ impl Holdings {
 
     /// A record is on flash, and takes the place of what its key led to before. False when its zone has no more
     /// room in the index: then the record stays unknown.
-    pub(crate) fn publish(&self, key: Key, mut found: Found, now: Nanos) -> bool {
+    pub(crate) fn publish(&self, key: Key, mut found: IndexEntry, now: Nanos) -> bool {
         let is_pinned = is_pinned(found.kind, found.mark);
         if is_pinned && !self.pins.has_room(found.extent.len) {
             (found.kind, found.mark) = usual(found.kind);
@@ -166,7 +166,7 @@ impl Holdings {
     pub(crate) fn publish_moved(&self, key: Key, from: Extent, to: Extent, now: Nanos) {
         let mut index = self.index.borrow_mut();
         let Some(old) = index.remove_at(key, from) else { return };
-        let mut moved = Found::new(to, old.kind, old.checks.clone());
+        let mut moved = IndexEntry::new(to, old.kind, old.checks.clone());
         if old.kind == HEAD {
             moved.mark = old.mark;
         }
@@ -374,10 +374,10 @@ impl Holdings {
         &self,
         zone: ZoneId,
         limit: usize,
-        mut forgotten: impl FnMut(&Found, u64),
+        mut forgotten: impl FnMut(&IndexEntry, u64),
     ) -> bool {
         let mut policy = self.policy.borrow_mut();
-        let forget = |found: Found, hash: u64| {
+        let forget = |found: IndexEntry, hash: u64| {
             if found.kind == PIECE {
                 policy.on_forget(&place(&found.spot()), found.mark);
             } else if is_pinned(found.kind, found.mark) {
@@ -405,8 +405,9 @@ impl Holdings {
     /// Records that [`Holdings::find`] finds.
     pub(crate) fn held_count(&self) -> u64 {
         let (index, policy) = (self.index.borrow(), self.policy.borrow());
-        let is_held =
-            |found: &Found| found.kind != PIECE || policy.holds(&place(&found.spot()), found.mark);
+        let is_held = |found: &IndexEntry| {
+            found.kind != PIECE || policy.holds(&place(&found.spot()), found.mark)
+        };
         let of_zone = |zone| index.zone_records(zone).filter(is_held).count();
         (0..index.zone_count()).map(|zone| of_zone(ZoneId(zone)) as u64).sum()
     }
@@ -416,7 +417,7 @@ impl Holdings {
         self.index.borrow().memory()
     }
 
-    fn note_gone(&self, gone: Option<&Found>) {
+    fn note_gone(&self, gone: Option<&IndexEntry>) {
         let Some(found) = gone else { return };
         if found.kind == PIECE {
             self.policy.borrow_mut().on_forget(&place(&found.spot()), found.mark);
@@ -425,7 +426,7 @@ impl Holdings {
         }
     }
 
-    fn note_pinned(&self, found: &Found) {
+    fn note_pinned(&self, found: &IndexEntry) {
         if is_pinned(found.kind, found.mark) {
             self.pins.add(&found.extent);
         }
@@ -442,8 +443,8 @@ fn set(index: &mut Index, spot: &Spot, (kind, mark): (Kind, Mark)) {
     index.set_mark(spot, mark);
 }
 
-const fn place(spot: &Spot) -> Place {
-    Place {
+const fn place(spot: &Spot) -> ChunkLocation {
+    ChunkLocation {
         zone: spot.extent.zone,
         number: spot.number(),
         offset: Bytes(spot.extent.byte_offset()),
@@ -483,7 +484,7 @@ mod tests {
         holdings.seal(ZoneId(0), NOW);
         holdings.seal(ZoneId(1), NOW);
         assert_eq!(read_from_memory(), (None, Some(1)), "it is not on flash");
-        let found = Found::new(block_of(0), PIECE, [1].into_iter().collect());
+        let found = IndexEntry::new(block_of(0), PIECE, [1].into_iter().collect());
         assert!(holdings.publish(key, found, NOW));
         for _ in 0..2 {
             assert_eq!(read_from_memory(), (Some(block_of(0)), Some(0)));

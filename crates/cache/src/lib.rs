@@ -60,7 +60,7 @@ pub use homes::{BUCKETS, Homes};
 pub use locate::Whereabouts;
 pub use missed::{MISSED_MAX, Missed};
 pub use object::{ObjectName, bucket, route, spread};
-pub use open::{Found, OpenError, Opened};
+pub use open::{HeadSource, OpenError, Opened};
 pub use pins::{Care, Keeping};
 #[cfg(feature = "planted-bugs")]
 pub use planted::Planted;

@@ -21,13 +21,13 @@ use crate::index::{Spot, chunk_id};
 pub(crate) struct Memory {
     probation: Option<Probation>,
     hot: Option<Hot>,
-    held: Hashed<u64, Held>,
+    held: Hashed<u64, MemoryEntry>,
     held_bytes: Bytes,
     /// What left last: the next one goes where it was.
     spare: Option<Payload>,
 }
 
-struct Held {
+struct MemoryEntry {
     key: Key,
     head: Arc<Head>,
     /// The chunk, and behind it zeros to the end of its last block if it may still go to flash.
@@ -41,7 +41,7 @@ struct Held {
 /// What a chunk takes besides its bytes, about: its piece, its head's share, and its places in tables and queues.
 const ENTRY: Bytes = Bytes(512);
 
-impl Held {
+impl MemoryEntry {
     fn is(&self, key: Key, head: &Head) -> bool {
         self.key == key && core::ptr::eq(Arc::as_ptr(&self.head), head)
     }
@@ -77,7 +77,7 @@ impl Memory {
         self.find(key, head).map(|held| (&held.data, held.spot))
     }
 
-    fn find(&self, key: Key, head: &Head) -> Option<&Held> {
+    fn find(&self, key: Key, head: &Head) -> Option<&MemoryEntry> {
         // Every read asks, also where there is no memory for chunks: then not even a hash is made.
         if self.held.is_empty() {
             return None;
@@ -116,7 +116,7 @@ impl Memory {
     pub(crate) fn wait(&mut self, piece: &Rc<FillPiece>) {
         let Some(data) = piece.move_to_own_memory(self.spare.take()) else { return };
         let (head, waiting) = (piece.head().clone(), Some(piece.clone()));
-        let held = Held { key: piece.key, head, data, waiting, spot: None };
+        let held = MemoryEntry { key: piece.key, head, data, waiting, spot: None };
         if let (Some(takes), Some(probation)) = (self.hold(held), &mut self.probation) {
             probation.wait(chunk_id(piece.key), takes, piece.was_joined());
         }
@@ -130,7 +130,7 @@ impl Memory {
     /// Takes in a copy of a chunk that is on flash as well, at `spot`.
     pub(crate) fn keep(&mut self, (key, spot): (Key, Spot), head: &Arc<Head>, data: &Payload) {
         let data = data.to_own_memory(self.spare.take());
-        let held = Held { key, head: head.clone(), data, waiting: None, spot: Some(spot) };
+        let held = MemoryEntry { key, head: head.clone(), data, waiting: None, spot: Some(spot) };
         if let Some(takes) = self.hold(held)
             && !self.hot.as_mut().is_some_and(|hot| hot.insert(chunk_id(key), takes))
         {
@@ -141,7 +141,7 @@ impl Memory {
 
     /// What it takes, if it came in anew: otherwise it has its place in a queue, and is only replaced, because it came
     /// under another head.
-    fn hold(&mut self, new: Held) -> Option<Bytes> {
+    fn hold(&mut self, new: MemoryEntry) -> Option<Bytes> {
         let takes = new.takes();
         match self.held.entry(chunk_id(new.key)) {
             Entry::Vacant(entry) => {

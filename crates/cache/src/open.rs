@@ -20,7 +20,7 @@ use crate::cache::Inner;
 use crate::freshness::Asking;
 use crate::head::{self, check_cacheable};
 use crate::heads::KnownHead;
-use crate::index::Found as FoundRecord;
+use crate::index::IndexEntry;
 use crate::object::ObjectKey;
 use crate::outages::Advice;
 use crate::pins::{WANTED, is_pinned};
@@ -33,7 +33,7 @@ use crate::{
 
 /// How a head was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum HeadSource {
     /// It was known and fresh.
     Hit,
     /// It was known, and the origin confirmed it.
@@ -50,7 +50,7 @@ pub struct Opened {
     /// The version.
     pub head: Arc<Head>,
     /// How it was found.
-    pub found: Found,
+    pub found: HeadSource,
 }
 
 /// Why there is no head.
@@ -109,7 +109,7 @@ impl Cache {
         }
         if let Some(known) = known.as_ref().filter(|known| inner.is_fresh(known, trust.head)) {
             inner.count(|stats| stats.opens_fresh += 1);
-            return Ok(Opened { head: known.head.clone(), found: Found::Hit });
+            return Ok(Opened { head: known.head.clone(), found: HeadSource::Hit });
         }
         if known.is_none() && inner.absences.borrow().has(key, trust.absence, inner.now()) {
             inner.count(|stats| stats.opens_absent += 1);
@@ -173,7 +173,7 @@ impl Inner {
 
     fn stale(&self, known: &KnownHead) -> Opened {
         self.count(|stats| stats.opens_stale += 1);
-        Opened { head: known.head.clone(), found: Found::Stale }
+        Opened { head: known.head.clone(), found: HeadSource::Stale }
     }
 
     /// The head as memory or flash has it.
@@ -328,13 +328,13 @@ impl Inner {
             if is_confirmed(&known) {
                 known.validated_at.set(asked_at);
                 self.count(|stats| stats.opens_revalidated += 1);
-                return Ok(Opened { head: known.head.clone(), found: Found::Revalidated });
+                return Ok(Opened { head: known.head.clone(), found: HeadSource::Revalidated });
             }
             self.forget_pins(watch.key(), &known.head);
         }
         self.count(|stats| stats.opens_missed += 1);
         let head = self.publish_head(object, watch, from_origin, (epoch, asked_at), care);
-        Ok(Opened { head, found: Found::Miss })
+        Ok(Opened { head, found: HeadSource::Miss })
     }
 
     fn note_reached(&self, object: &ObjectName, answer: &Fetched) {
@@ -452,7 +452,7 @@ impl Inner {
         let checks = placed.descriptor().checks.clone();
         // Who asked meanwhile may have another rule than who asked before it was written.
         let mark = if known.is_pinned.get() { WANTED } else { Mark::default() };
-        let found = FoundRecord::new(placed.extent(), HEAD, checks).with_mark(mark);
+        let found = IndexEntry::new(placed.extent(), HEAD, checks).with_mark(mark);
         self.holdings.publish(key.record(), found, self.now());
     }
 }

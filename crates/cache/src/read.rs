@@ -23,7 +23,7 @@ use crate::cache::Inner;
 use crate::chunks::pieces_of;
 use crate::fetch::{FillPiece, Listener, WINDOW_BYTES};
 use crate::hashed::Hashed;
-use crate::index::{Found, Spot};
+use crate::index::{IndexEntry, Spot};
 use crate::object::{ObjectKey, VersionKey};
 use crate::pins::{Care, Keeping};
 use crate::{Cache, Head, ObjectName, OriginFault};
@@ -419,7 +419,7 @@ impl Read<'_> {
     }
 
     /// Starts the read of piece `number` from `at` on, if there is memory to spare.
-    fn start_ahead(&self, number: u64, at: u64, found: Found) -> Option<Ahead> {
+    fn start_ahead(&self, number: u64, at: u64, found: IndexEntry) -> Option<Ahead> {
         let within = self.within(number, &self.wanted(number, at), &found)?;
         let blocks = Log::read_blocks(found.extent, &within);
         let buffer = self.inner.ports.buffers.try_take(blocks)?;
@@ -445,7 +445,7 @@ impl Read<'_> {
     }
 
     /// `wanted` as a range of the record. `None` when the record is not the piece that it should be.
-    fn within(&self, number: u64, wanted: &Range<u64>, found: &Found) -> Option<Range<u32>> {
+    fn within(&self, number: u64, wanted: &Range<u64>, found: &IndexEntry) -> Option<Range<u32>> {
         let start = number * self.piece;
         let len = self.head.size.min(start + self.piece) - start;
         let narrow = |n: u64| low_u32(index(n));

@@ -6,11 +6,11 @@ use zonal_device::DeviceError;
 use zonal_zonelog::{Extent, Key, Log, ReadError as LogReadError, Reading, Record, Stream};
 
 use crate::cache::Inner;
-use crate::index::Found;
+use crate::index::IndexEntry;
 
 impl Inner {
     /// A whole record; `None` when it cannot be had, and then it is forgotten.
-    pub(crate) async fn read_whole(&self, key: Key, found: Found) -> Option<Payload> {
+    pub(crate) async fn read_whole(&self, key: Key, found: IndexEntry) -> Option<Payload> {
         let extent = found.extent;
         let blocks = self.blocks_of_whole(key, extent)?;
         let buffer = self.ports.buffers.take(blocks).await;
@@ -20,7 +20,7 @@ impl Inner {
 
     /// As [`Inner::read_whole`], for a record that is written again: reclaim must not wait for those who
     /// wait for reclaim.
-    pub(crate) async fn read_to_rewrite(&self, key: Key, found: Found) -> Option<Payload> {
+    pub(crate) async fn read_to_rewrite(&self, key: Key, found: IndexEntry) -> Option<Payload> {
         let extent = found.extent;
         let blocks = self.blocks_of_whole(key, extent)?;
         let buffer = self.ports.buffers.take_reserved(blocks).await;
@@ -40,7 +40,7 @@ impl Inner {
     }
 
     /// `None` when the record is no longer there: its zone may have been emptied while we waited for memory.
-    fn start_whole(&self, key: Key, found: Found, buffer: Buffer) -> Option<Reading> {
+    fn start_whole(&self, key: Key, found: IndexEntry, buffer: Buffer) -> Option<Reading> {
         if self.holdings.find(key)?.extent != found.extent {
             return None;
         }

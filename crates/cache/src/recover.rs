@@ -14,7 +14,7 @@ use zonal_policy::Mark;
 use zonal_zonelog::{Key, Kind, Log, Recovered};
 
 use crate::Settings;
-use crate::index::{Found, Index};
+use crate::index::{Index, IndexEntry};
 use crate::order::ORDER;
 use crate::pins::WANTED;
 use crate::planted::Planted;
@@ -96,7 +96,8 @@ impl Recovery {
         }) {
             return;
         }
-        let found = Found::new(record.extent(), kind, descriptor.checks.clone()).with_mark(mark);
+        let found =
+            IndexEntry::new(record.extent(), kind, descriptor.checks.clone()).with_mark(mark);
         if self.index.insert(key, &found).is_none() {
             // Better none than an older one.
             self.index.remove(key);

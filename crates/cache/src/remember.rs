@@ -68,7 +68,7 @@ impl Orders {
         let full: Vec<ZoneId> = full.iter().map(|facts| facts.zone).collect();
         let zones = log.geometry().zones();
         let open = zones.filter(|zone| !full.contains(zone));
-        let mut found = Found::default();
+        let mut found = LoadedCheckpoint::default();
         for zone in full.iter().copied().chain(open) {
             let (age, facts) = self.read(zone, log, buffers).await;
             found.note(holdings, (zone, age), &facts);
@@ -107,7 +107,7 @@ impl Orders {
 
 /// Everything that was found at a start.
 #[derive(Default)]
-struct Found {
+struct LoadedCheckpoint {
     /// In the order of their filling.
     zones: Vec<(ZoneId, Option<Age>)>,
     /// Pieces. In the upper byte their age, the highest first; then the place of their zone in `zones`, and
@@ -117,7 +117,7 @@ struct Found {
 
 const AGE_AT: u32 = 56;
 
-impl Found {
+impl LoadedCheckpoint {
     /// The next zone, with what was known of it, by rising offset.
     fn note(&mut self, holdings: &Holdings, (zone, age): (ZoneId, Option<Age>), facts: &[Fact]) {
         let zone_at = (self.zones.len() as u64) << 32;

@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 
 use zonal_base::{Blocks, Lba, index};
 
-use clean::{Seen, Victim};
+use clean::{Victim, VictimRuns};
 use merge::{Leaves, Merge};
 use order::{Order, RunId};
 use runs::{Run, Runs};
@@ -90,10 +90,10 @@ impl FtlCounters {
 const WRITTEN_TOGETHER: Blocks = Blocks(16);
 
 /// A place for one unit on the flash, counted from 1.
-type Place = u32;
+type PhysicalUnit = u32;
 
 /// The place of what was never written. It is 0 so that fresh memory says it.
-const NOWHERE: Place = 0;
+const NOWHERE: PhysicalUnit = 0;
 
 /// A page-mapped flash translation layer.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ pub struct Ftl {
     copies: Frontier,
     /// The superblock that is being emptied.
     victim: Option<Victim>,
-    seen: Seen,
+    seen: VictimRuns,
     merge: Merge,
     counters: FtlCounters,
 }
@@ -126,8 +126,8 @@ struct Superblock {
 #[derive(Clone, Copy, Debug)]
 struct Frontier {
     superblock: u32,
-    next: Place,
-    end: Place,
+    next: PhysicalUnit,
+    end: PhysicalUnit,
     /// What was written to it stands in these runs.
     first_run: RunId,
     end_run: RunId,
@@ -166,7 +166,7 @@ impl Ftl {
             host: none,
             copies: none,
             victim: None,
-            seen: Seen::new(),
+            seen: VictimRuns::new(),
             merge: Merge::new(config.unit),
             counters: FtlCounters::default(),
         }
@@ -316,7 +316,7 @@ impl Ftl {
         }
     }
 
-    const fn first_place(&self, superblock: u32) -> Place {
+    const fn first_place(&self, superblock: u32) -> PhysicalUnit {
         superblock * self.config.superblock_units + 1
     }
 
@@ -332,7 +332,7 @@ impl Frontier {
     }
 
     /// The next `count` places, to which the units from `unit` on are written.
-    fn take(&mut self, count: u32, unit: u32, order: &mut Order) -> Place {
+    fn take(&mut self, count: u32, unit: u32, order: &mut Order) -> PhysicalUnit {
         let units = Run { first: unit, len: count };
         self.end_run = order.append(self.first_run, self.end_run, units);
         let place = self.next;

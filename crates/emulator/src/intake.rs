@@ -22,14 +22,14 @@ pub(crate) struct Intake {
     first: u64,
     /// By slot: the number of the write in it, 0 when it does not wait.
     numbers: Vec<u64>,
-    reads: VecDeque<Held>,
+    reads: VecDeque<QueuedRead>,
     /// Writes that have waited so far.
     count: u64,
 }
 
 /// A read that waits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
+pub(crate) struct QueuedRead {
     pub(crate) slot: SlotId,
     pub(crate) lba: Lba,
     pub(crate) blocks: Blocks,
@@ -81,12 +81,12 @@ impl Intake {
         if self.reads.is_empty() && self.waiting.len() as u64 <= self.passed {
             return true;
         }
-        self.reads.push_back(Held { slot, lba, blocks, behind: self.count });
+        self.reads.push_back(QueuedRead { slot, lba, blocks, behind: self.count });
         false
     }
 
     /// The next read that the writes before it do not hold up any more.
-    pub(crate) fn next_read(&mut self) -> Option<Held> {
+    pub(crate) fn next_read(&mut self) -> Option<QueuedRead> {
         let oldest = if self.waiting.is_empty() { u64::MAX } else { self.first + self.passed };
         self.reads.pop_front_if(|held| held.behind < oldest)
     }

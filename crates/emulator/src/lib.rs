@@ -29,6 +29,6 @@ mod zoned;
 
 pub use conventional::{BlockCommand, ConventionalDrive, ConventionalProfile, OnReset};
 pub use model::Model;
-pub use payload::{Forgetful, Kept, Medium, Memory, Tags};
+pub use payload::{Forgetful, Medium, Memory, Tags, ZoneImage};
 pub use profile::{Basis, Profile};
 pub use zoned::ZonedDrive;

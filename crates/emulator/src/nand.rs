@@ -37,7 +37,7 @@ pub(crate) struct FlashRead {
 
 /// Blocks that lie side by side in the flash.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct FlashExtent {
     /// The first, counted from the start of what is striped over the dies.
     pub(crate) at: Blocks,
     /// How many.
@@ -84,7 +84,7 @@ impl Nand {
     }
 
     /// Reads all of the place into the controller.
-    pub(crate) fn read(&mut self, now: Nanos, place: Place) -> FlashRead {
+    pub(crate) fn read(&mut self, now: Nanos, place: FlashExtent) -> FlashRead {
         let page_blocks = u64::from(self.profile.page_blocks);
         let program_blocks = u64::from(self.profile.program_blocks);
         let (mut at, end) = (place.at.0, place.at.0 + place.blocks.0);

@@ -37,7 +37,7 @@ pub trait Medium: fmt::Debug {
     /// Only the first blocks of the zone hold something from now on.
     fn truncate(&mut self, zone: ZoneId, written: Blocks);
 
-    /// The zone takes no more until it is truncated: for a medium that outlives its drive ([`Kept`]).
+    /// The zone takes no more until it is truncated: for a medium that outlives its drive ([`ZoneImage`]).
     fn finish(&mut self, _zone: ZoneId) {}
 
     /// Silently turns one bit of a block over, if it is kept.
@@ -51,7 +51,7 @@ pub trait Medium: fmt::Debug {
 
 /// What is left of a zone while its drive is off: enough to go on with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct ZoneImage {
     /// Blocks that were written since the last reset; the padding of a finish does not count.
     pub data: Blocks,
     /// It was finished.

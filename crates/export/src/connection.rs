@@ -91,7 +91,7 @@ pub(crate) async fn transmit<S: Wire, V: Volume>(
 ) -> io::Result<()> {
     let Agreed { structured, allocation, .. } = *agreed;
     let terms = Terms { size: export.size(), structured, allocation };
-    let mut line = Line {
+    let mut line = Transmission {
         stream,
         received,
         incoming: Incoming::new(terms),
@@ -150,7 +150,7 @@ pub(crate) async fn transmit<S: Wire, V: Volume>(
 }
 
 /// A connection whose client has chosen.
-struct Line<'a, S> {
+struct Transmission<'a, S> {
     stream: &'a mut S,
     received: Received,
     incoming: Incoming,
@@ -164,7 +164,7 @@ struct Line<'a, S> {
     is_ending: bool,
 }
 
-impl<S: Wire> Line<'_, S> {
+impl<S: Wire> Transmission<'_, S> {
     fn answer(&mut self, request: &Request, outcome: Outcome) {
         self.under_way_bytes -= request.weight();
         self.replies.answer(request, outcome, &mut self.outgoing);

@@ -77,12 +77,12 @@ pub type ConnectionTask = Pin<Box<dyn Future<Output = ()>>>;
 /// Serves exports. Clones share them.
 #[derive(Debug)]
 pub struct Server<V> {
-    shared: Rc<Shared<V>>,
+    shared: Rc<ServerState<V>>,
     wrap: fn(ConnectionTask) -> ConnectionTask,
 }
 
 #[derive(Debug)]
-struct Shared<V> {
+struct ServerState<V> {
     exports: Vec<Export<V>>,
     offers: Vec<Offer>,
     connections_max: usize,
@@ -135,7 +135,7 @@ impl<V: Volume> Server<V> {
     pub fn new(exports: Vec<Export<V>>, connections_max: usize) -> Self {
         let offers: Vec<Offer> = exports.iter().map(Export::offer).collect();
         let counts = Connections::default();
-        let shared = Rc::new(Shared { exports, offers, connections_max, counts });
+        let shared = Rc::new(ServerState { exports, offers, connections_max, counts });
         Self { shared, wrap: |connection| connection }
     }
 
@@ -177,7 +177,7 @@ impl<V: Volume> Server<V> {
                 sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            let Some(place) = Place::take(&self.shared) else { continue };
+            let Some(place) = ConnectionPermit::take(&self.shared) else { continue };
             let stopping = stopping.clone();
             connections.spawn_local((self.wrap)(Box::pin(async move {
                 match stream {
@@ -194,12 +194,12 @@ impl<V: Volume> Server<V> {
 }
 
 /// One of the connections that there may be.
-struct Place<V> {
-    shared: Rc<Shared<V>>,
+struct ConnectionPermit<V> {
+    shared: Rc<ServerState<V>>,
 }
 
-impl<V> Place<V> {
-    fn take(shared: &Rc<Shared<V>>) -> Option<Self> {
+impl<V> ConnectionPermit<V> {
+    fn take(shared: &Rc<ServerState<V>>) -> Option<Self> {
         let counts = &shared.counts;
         if counts.open.get() == shared.connections_max {
             counts.refused.set(counts.refused.get() + 1);
@@ -210,16 +210,16 @@ impl<V> Place<V> {
     }
 }
 
-impl<V> Drop for Place<V> {
+impl<V> Drop for ConnectionPermit<V> {
     fn drop(&mut self) {
         let open = &self.shared.counts.open;
         open.set(open.get() - 1);
     }
 }
 
-impl<V: Volume> Place<V> {
+impl<V: Volume> ConnectionPermit<V> {
     async fn serve<S: Wire>(self, mut stream: S, mut stopping: watch::Receiver<()>) {
-        let Shared { exports, offers, counts, .. } = &*self.shared;
+        let ServerState { exports, offers, counts, .. } = &*self.shared;
         let mut received = Received::new();
         let choice = select! {
             choice = timeout(HANDSHAKE, shake_hands(&mut stream, &mut received, offers)) => choice,

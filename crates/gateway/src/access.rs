@@ -16,7 +16,7 @@ use zonal_s3::S3Error;
 use zonal_s3::delete_list::ObjectIdentifier;
 
 use crate::api::{ApiOperation, Judged, Need as Needed};
-use crate::asked::Asked;
+use crate::asked::S3Request;
 use crate::ids;
 use crate::target::Target;
 
@@ -56,7 +56,7 @@ impl Access {
 /// left to [`check_deletes`]. `object` is the object in the path.
 pub(crate) fn check(
     rules: &AccessRules,
-    (api, asked): (&ApiOperation, &Asked<'_>),
+    (api, asked): (&ApiOperation, &S3Request<'_>),
     object: Option<&ObjectName>,
     judged: &Judged,
 ) -> Result<(), S3Error> {
@@ -87,7 +87,7 @@ pub(crate) fn check_deletes<'a>(
 fn has(
     rules: &AccessRules,
     need: Needed,
-    (asked, object, judged): (&Asked<'_>, Option<&ObjectName>, &Judged),
+    (asked, object, judged): (&S3Request<'_>, Option<&ObjectName>, &Judged),
 ) -> bool {
     let object_is = |need| object.is_some_and(|object| is_allowed(rules, object, need));
     let whole = || match &asked.target {

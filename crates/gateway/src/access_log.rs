@@ -1,6 +1,6 @@
 //! The access log: what there is to say of each request, on its way to whoever writes it down.
 //!
-//! 1. A [`Line`] begins with the head of a request, learns what the answer is, and leaves when the answer's body is done with: sent,
+//! 1. A [`PendingEntry`] begins with the head of a request, learns what the answer is, and leaves when the answer's body is done with: sent,
 //!    cut, or given up by its client.
 //! 2. It waits in a bounded queue for the one who writes. A queue that is full loses the line and counts it: no request ever waits for
 //!    a log.
@@ -17,7 +17,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, StatusCode};
 use zonal_origin::Counter;
 
-use crate::asked::Asked;
+use crate::asked::S3Request;
 use crate::domains::Domains;
 use crate::operation::Operation;
 use crate::request_id::RequestId;
@@ -144,9 +144,9 @@ impl AccessLog {
         (id, client): (RequestId, SocketAddr),
         request: &Parts,
         domains: &Domains,
-    ) -> Box<Line> {
+    ) -> Box<PendingEntry> {
         let header = |name: HeaderName| Some(text(request.headers.get(name)?.as_bytes()));
-        let asked = Asked::of(domains, &request.uri, request);
+        let asked = S3Request::of(domains, &request.uri, request);
         let (operation, bucket, key) =
             match asked.as_ref().map(|asked| (asked.operation(), &asked.target)) {
                 Ok((operation, Target::Object { bucket, key })) => (operation, &**bucket, &**key),
@@ -182,7 +182,11 @@ impl AccessLog {
             referer: header(REFERER).map(|url| unsigned_url(&url)),
             trace: request.headers.get(TRACE_PARENT).and_then(|value| Trace::of(value.as_bytes())),
         };
-        Box::new(Line { entry: Some(Box::new(entry)), log: self.clone(), since: Instant::now() })
+        Box::new(PendingEntry {
+            entry: Some(Box::new(entry)),
+            log: self.clone(),
+            since: Instant::now(),
+        })
     }
 }
 
@@ -202,13 +206,13 @@ impl AccessEvents {
 
 /// The line of a request that is under way; it leaves when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct PendingEntry {
     entry: Option<Box<AccessEntry>>,
     log: AccessLog,
     since: Instant,
 }
 
-impl Line {
+impl PendingEntry {
     /// The answer begins.
     pub(crate) fn answered(
         &mut self,
@@ -243,7 +247,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for PendingEntry {
     fn drop(&mut self) {
         let Some(mut entry) = self.entry.take() else { return };
         entry.total = self.since.elapsed();

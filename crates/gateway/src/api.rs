@@ -15,7 +15,7 @@ mod row;
 mod table;
 
 pub(crate) use names::{is_vendors, may_be_a_vendors};
-pub(crate) use row::{ApiOperation, Cached, Found, Handling, Invalidates, Need};
+pub(crate) use row::{ApiOperation, Cached, Handling, Invalidates, MatchedOperation, Need};
 
 use std::borrow::Cow;
 

@@ -31,7 +31,7 @@ use zonal_s3::{BoxBody, conditions, full_body};
 use crate::access::{self, is_another_to_some};
 use crate::answer::Answer;
 use crate::api::{Cached, Handling, Judged, may_be_a_vendors};
-use crate::asked::Asked;
+use crate::asked::S3Request;
 use crate::auth::nothing_is_added;
 use crate::bypass::{Bypass, BypassReason};
 use crate::config::Terms;
@@ -51,7 +51,7 @@ use crate::write::{Changes, write};
 /// Carries a request out that the origin judges.
 pub(crate) async fn carry_out(
     gateway: &Gateway,
-    (terms, asked): (&Terms, &Asked<'_>),
+    (terms, asked): (&Terms, &S3Request<'_>),
     request: Parts,
     body: Incoming,
 ) -> Result<Answer, S3Error> {
@@ -131,7 +131,7 @@ fn note_payer(gateway: &Gateway, name: &ObjectName, judged: &Judged, answer: &An
 fn readable<'a>(
     gateway: &Gateway,
     terms: &Terms,
-    (asked, judged): (&'a Asked<'_>, &Judged),
+    (asked, judged): (&'a S3Request<'_>, &Judged),
     (name, request, body): (&'a ObjectName, &'a Parts, &Incoming),
 ) -> Result<Read<'a>, Bypass> {
     let terms = (terms, gateway.caching());
@@ -164,7 +164,7 @@ fn is_ours(gateway: &Gateway, terms: &Terms, request: &Parts) -> Result<(), S3Er
 /// What would be written anew or dropped cannot be here: it is refused.
 fn is_written_as_we_would(
     headers: &HeaderMap,
-    asked: &Asked<'_>,
+    asked: &S3Request<'_>,
     source: Option<&CopySource>,
 ) -> Result<(), S3Error> {
     // Some servers take an underscore for a hyphen.

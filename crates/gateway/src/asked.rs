@@ -13,7 +13,7 @@ use crate::operation::Operation;
 use crate::target::{BadTarget, Target};
 
 /// What a request asks for.
-pub(crate) struct Asked<'a> {
+pub(crate) struct S3Request<'a> {
     /// `None`: it is no operation that is known.
     pub(crate) api: Option<&'static ApiOperation>,
     pub(crate) target: Target<'a>,
@@ -22,7 +22,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) path: &'a str,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> S3Request<'a> {
     pub(crate) fn of(domains: &Domains, uri: &'a Uri, request: &Parts) -> Result<Self, S3Error> {
         let query = Query::parse(uri.query()).map_err(|_| S3Error::invalid_uri())?;
         let path = uri.path();

@@ -26,7 +26,7 @@ use zonal_s3::sigv4::{
     STREAMING_UNSIGNED_PAYLOAD_TRAILER, Scope, Signature, Timestamp, UNSIGNED_PAYLOAD,
 };
 
-use self::claim::{Claim, Place, single};
+use self::claim::{Claim, SignatureSource, single};
 use self::error::Mismatch;
 use crate::access::AccessRules;
 
@@ -135,12 +135,14 @@ impl Verifier {
 fn payload_hash<'a>(
     request: &'a Parts,
     query: &'a Query<'_>,
-    place: Place,
+    place: SignatureSource,
 ) -> Result<&'a str, AuthError> {
     let stated = single(&request.headers, &PAYLOAD_HEADER)?;
     let stated = match place {
-        Place::Header => stated.ok_or(AuthError::NoPayloadHash)?,
-        Place::Query => stated.or(query.get(PAYLOAD_PARAMETER)).unwrap_or(UNSIGNED_PAYLOAD),
+        SignatureSource::Header => stated.ok_or(AuthError::NoPayloadHash)?,
+        SignatureSource::Query => {
+            stated.or(query.get(PAYLOAD_PARAMETER)).unwrap_or(UNSIGNED_PAYLOAD)
+        }
     };
     let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     let is_hash = stated.len() == SHA256_HEX_CHARS && stated.bytes().all(is_hex);
@@ -159,7 +161,7 @@ type SignedHeaders<'a> = Vec<(&'a str, &'a [u8])>;
 fn signed_headers<'a>(
     request: &'a Parts,
     names: &'a str,
-    place: Place,
+    place: SignatureSource,
 ) -> Result<(SignedHeaders<'a>, bool), AuthError> {
     let headers = &request.headers;
     let are_lower_case = !names.bytes().any(|byte| byte.is_ascii_uppercase());
@@ -167,8 +169,8 @@ fn signed_headers<'a>(
     if !are_lower_case || !names.is_sorted_by(|a, b| a < b) {
         let why = "SignedHeaders must be lower-case names in alphabetical order.".to_owned();
         return Err(match place {
-            Place::Header => AuthError::Header { why, region: None },
-            Place::Query => AuthError::Query(why),
+            SignatureSource::Header => AuthError::Header { why, region: None },
+            SignatureSource::Query => AuthError::Query(why),
         });
     }
     single(headers, &HOST)?;

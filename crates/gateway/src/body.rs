@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use zonal_host::Reading;
 use zonal_s3::BoxBody;
 
-use crate::access_log::Line;
+use crate::access_log::PendingEntry;
 use crate::socket::Exchange;
 use crate::stats::Stats;
 
@@ -48,7 +48,7 @@ pub(crate) struct ResponseBody {
     stats: Arc<Stats>,
     _exchange: Exchange,
     /// Its line in the access log, if there is one.
-    line: Option<Box<Line>>,
+    line: Option<Box<PendingEntry>>,
 }
 
 impl ResponseBody {
@@ -56,7 +56,7 @@ impl ResponseBody {
         source: Source,
         stats: Arc<Stats>,
         exchange: Exchange,
-        line: Option<Box<Line>>,
+        line: Option<Box<PendingEntry>>,
     ) -> Self {
         Self { source, sent_bytes: 0, stats, _exchange: exchange, line }
     }

@@ -18,7 +18,7 @@ use zonal_s3::{BoxBody, full_body};
 
 use crate::access::{self, AccessRules};
 use crate::answer::Answer;
-use crate::asked::Asked;
+use crate::asked::S3Request;
 use crate::error;
 use crate::forward::PAYLOAD_HASH;
 use crate::gateway::Gateway;
@@ -32,7 +32,7 @@ const BODY_BYTES_MAX: usize = 2 << 20;
 
 pub(crate) async fn delete_objects(
     gateway: &Gateway,
-    asked: &Asked<'_>,
+    asked: &S3Request<'_>,
     rules: [&AccessRules; 2],
     request: Request<BoxBody>,
 ) -> Result<Answer, S3Error> {

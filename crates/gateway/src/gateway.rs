@@ -23,11 +23,11 @@ use zonal_s3::full_body;
 use zonal_s3::sigv4::Timestamp;
 
 use crate::access::{self, AccessRules};
-use crate::access_log::{Line, REASON};
+use crate::access_log::{PendingEntry, REASON};
 use crate::answer::{Answer, named};
-use crate::api::{ApiOperation, Cached, Found, Handling, JudgeError, Judged};
+use crate::api::{ApiOperation, Cached, Handling, JudgeError, Judged, MatchedOperation};
 use crate::as_signed;
-use crate::asked::Asked;
+use crate::asked::S3Request;
 use crate::auth::{Payload, Signed, Verifier};
 use crate::body::ResponseBody;
 use crate::bypass::{BypassReason, Warnings};
@@ -54,10 +54,10 @@ use crate::write::{self, Changes, write};
 /// threads as you like.
 #[derive(Clone)]
 pub struct Gateway {
-    shared: Arc<Shared>,
+    shared: Arc<GatewayState>,
 }
 
-struct Shared {
+struct GatewayState {
     config: Config,
     terms: ArcSwap<Terms>,
     /// Not among the terms: who reads them again from a file does not change it.
@@ -86,7 +86,7 @@ impl Gateway {
             stats.access_lines_lost = log.lost().clone();
         }
         let (stats, request_ids) = (Arc::new(stats), RequestIds::new());
-        let shared = Shared {
+        let shared = GatewayState {
             config,
             terms,
             is_caching_off: AtomicBool::new(false),
@@ -225,7 +225,7 @@ impl Gateway {
         body: Incoming,
     ) -> (Operation, Result<Answer, S3Error>) {
         let terms = self.terms();
-        match Asked::of(&terms.domains, uri, &request) {
+        match S3Request::of(&terms.domains, uri, &request) {
             Ok(asked) => {
                 (asked.operation(), self.carry_out(id, (&terms, &asked), request, body).await)
             }
@@ -236,7 +236,7 @@ impl Gateway {
     async fn carry_out(
         &self,
         id: RequestId,
-        (terms, asked): (&Terms, &Asked<'_>),
+        (terms, asked): (&Terms, &S3Request<'_>),
         request: Parts,
         body: Incoming,
     ) -> Result<Answer, S3Error> {
@@ -301,7 +301,7 @@ impl Gateway {
     fn let_in(
         &self,
         terms: &Terms,
-        asked: &Asked<'_>,
+        asked: &S3Request<'_>,
         object: Option<&ObjectName>,
         request: &Parts,
     ) -> Result<Admitted, S3Error> {
@@ -324,13 +324,13 @@ impl Gateway {
     pub(crate) fn judge(
         &self,
         terms: &Terms,
-        asked: &Asked<'_>,
+        asked: &S3Request<'_>,
         request: &Parts,
-    ) -> Result<(Found, Judged), S3Error> {
+    ) -> Result<(MatchedOperation, Judged), S3Error> {
         let judge =
             |api: &ApiOperation| api.judge(&asked.query, &request.headers, &terms.vendor_headers);
         let judged = match asked.api {
-            Some(api) => judge(api).map(|judged| (Found::Row(api), judged)),
+            Some(api) => judge(api).map(|judged| (MatchedOperation::Row(api), judged)),
             None if ApiOperation::has_method(request.method.as_str()) => {
                 Err(JudgeError::Unknown(error::unknown_operation()))
             }
@@ -358,14 +358,14 @@ impl Gateway {
             what = refused.details.first().map(|(_, name)| name.as_str()),
             "this request will be refused once endpoint.would-refuse is no longer log"
         );
-        Ok((Found::Changed(loosened.into()), judged))
+        Ok((MatchedOperation::Changed(loosened.into()), judged))
     }
 
     /// A reserved name is no bucket, one that no origin has does not exist, nothing is written to one that is only read, and no origin can copy
     /// from another.
     pub(crate) fn check_origins(
         &self,
-        asked: &Asked<'_>,
+        asked: &S3Request<'_>,
         judged: &Judged,
         request: &Parts,
     ) -> Result<(), S3Error> {
@@ -396,7 +396,7 @@ impl Gateway {
     /// A copy whose source cannot be read is refused, but for the origin to say first that its bucket is not there.
     async fn refuse_source(
         &self,
-        asked: &Asked<'_>,
+        asked: &S3Request<'_>,
         bad: BadCopySource,
     ) -> Result<Answer, S3Error> {
         let refused = error::bad_copy_source(bad);
@@ -433,7 +433,7 @@ impl Gateway {
         &self,
         mut answer: Answer,
         exchange: Exchange,
-        mut line: Option<Box<Line>>,
+        mut line: Option<Box<PendingEntry>>,
     ) -> Response<ResponseBody> {
         if let Some(bypass) = &answer.bypass {
             self.stats().count_bypass(bypass.reason);
@@ -458,7 +458,7 @@ impl Gateway {
 
 /// A request that was let in.
 struct Admitted {
-    api: Found,
+    api: MatchedOperation,
     judged: Judged,
     /// What its key may do.
     rules: Arc<AccessRules>,

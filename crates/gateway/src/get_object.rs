@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::time::SystemTime;
 
-use zonal_host::{Found, Freshness, Head, Opened, OriginFault, ReadError, Reading};
+use zonal_host::{Freshness, Head, HeadSource, Opened, OriginFault, ReadError, Reading};
 use zonal_s3::S3Error;
 use zonal_s3::conditions;
 
@@ -98,9 +98,9 @@ async fn get_cached(
 }
 
 /// What `X-Cache` says of bytes.
-const fn outcome(found: Found, all_cached: bool) -> Outcome {
+const fn outcome(found: HeadSource, all_cached: bool) -> Outcome {
     match found {
-        Found::Stale => Outcome::Stale,
+        HeadSource::Stale => Outcome::Stale,
         _ if all_cached => outcome_of_head(found),
         _ => Outcome::Miss,
     }

@@ -10,7 +10,7 @@ use zonal_s3::{S3Error, full_body};
 
 use crate::access::{self, AccessRules};
 use crate::answer::Answer;
-use crate::asked::Asked;
+use crate::asked::S3Request;
 use crate::bypass::BypassReason;
 use crate::delete_objects::read_whole;
 use crate::error;
@@ -27,7 +27,7 @@ const UNKNOWN_DATE: &str = "1970-01-01T00:00:00.000Z";
 /// All buckets that the key may do something in, on one page.
 pub(crate) async fn list_buckets(
     gateway: &Gateway,
-    asked: &Asked<'_>,
+    asked: &S3Request<'_>,
     rules: [&AccessRules; 2],
     id: RequestId,
 ) -> Result<Answer, S3Error> {

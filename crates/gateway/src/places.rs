@@ -15,7 +15,7 @@ use zonal_s3::S3Error;
 use crate::config::Limits;
 
 /// A place, or several; dropping it gives them back.
-pub(crate) type Place = OwnedSemaphorePermit;
+pub(crate) type Permit = OwnedSemaphorePermit;
 
 /// Bytes of documents that are read whole before they are acted upon: 64 MiB. With the names in them that is 200 MiB
 /// of memory at most; documents of a thousand short keys fit in by the hundred.
@@ -49,16 +49,16 @@ impl Places {
     pub(crate) fn for_write<'a>(
         &'a self,
         body: &BoxBody,
-    ) -> impl Future<Output = Result<Place, S3Error>> + use<'a> {
+    ) -> impl Future<Output = Result<Permit, S3Error>> + use<'a> {
         self.take(if body.is_end_stream() { &self.asks } else { &self.uploads }, 1)
     }
 
     /// For a document of so many bytes, until nothing of it is needed any more.
-    pub(crate) async fn for_document(&self, bytes: usize) -> Result<Place, S3Error> {
+    pub(crate) async fn for_document(&self, bytes: usize) -> Result<Permit, S3Error> {
         self.take(&self.documents, bytes).await
     }
 
-    async fn take(&self, places: &Arc<Semaphore>, count: usize) -> Result<Place, S3Error> {
+    async fn take(&self, places: &Arc<Semaphore>, count: usize) -> Result<Permit, S3Error> {
         let count = u32::try_from(count).map_err(|_| S3Error::slow_down())?;
         let place = timeout(self.wait, places.clone().acquire_many_owned(count)).await;
         place.map(|place| place.expect("never closed")).map_err(|_| S3Error::slow_down())

@@ -4,14 +4,16 @@ use std::time::SystemTime;
 
 use http::request::Parts;
 use zonal_base::Nanos;
-use zonal_host::{Asking, Care, Found, Freshness, Head, ObjectName, OpenError, OriginFault, Trust};
+use zonal_host::{
+    Asking, Care, Freshness, Head, HeadSource, ObjectName, OpenError, OriginFault, Trust,
+};
 use zonal_s3::Query;
 use zonal_s3::S3Error;
 use zonal_s3::sigv4::EMPTY_SHA256;
 
 use crate::access::is_another_to_some;
 use crate::api::Judged;
-use crate::asked::Asked;
+use crate::asked::S3Request;
 use crate::auth::Payload;
 use crate::bypass::{Bypass, BypassReason};
 use crate::cache_control::CacheControl;
@@ -80,12 +82,12 @@ pub(crate) fn unserved(fault: OriginFault) -> Unserved {
 }
 
 /// What `X-Cache` says of an answer for which only the head was needed.
-pub(crate) const fn outcome_of_head(found: Found) -> Outcome {
+pub(crate) const fn outcome_of_head(found: HeadSource) -> Outcome {
     match found {
-        Found::Hit => Outcome::Hit,
-        Found::Revalidated => Outcome::Revalidated,
-        Found::Miss => Outcome::Miss,
-        Found::Stale => Outcome::Stale,
+        HeadSource::Hit => Outcome::Hit,
+        HeadSource::Revalidated => Outcome::Revalidated,
+        HeadSource::Miss => Outcome::Miss,
+        HeadSource::Stale => Outcome::Stale,
     }
 }
 
@@ -112,7 +114,7 @@ impl<'a> Read<'a> {
     /// Why the cache is not asked.
     pub(crate) fn of(
         (terms, caching): (&Terms, Caching),
-        (asked, judged): (&'a Asked<'_>, &Judged),
+        (asked, judged): (&'a S3Request<'_>, &Judged),
         name: &'a ObjectName,
         (request, has_body): (&'a Parts, bool),
     ) -> Result<Self, Bypass> {

@@ -7,7 +7,7 @@ use zonal_s3::S3Error;
 
 use crate::answer::Answer;
 use crate::api::Judged;
-use crate::asked::Asked;
+use crate::asked::S3Request;
 use crate::auth::Payload;
 use crate::bypass::Bypass;
 use crate::config::Terms;
@@ -23,7 +23,7 @@ use crate::stats::Outcome;
 pub(crate) async fn serve(
     gateway: &Gateway,
     terms: &Terms,
-    (asked, judged, name): (&Asked<'_>, &Judged, &ObjectName),
+    (asked, judged, name): (&S3Request<'_>, &Judged, &ObjectName),
     (request, has_body): (&Parts, bool),
     payload: &Payload,
 ) -> Result<Result<Answer, Bypass>, S3Error> {

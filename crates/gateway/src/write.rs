@@ -38,7 +38,7 @@ use zonal_s3::xml::element;
 use crate::access::{FOLDER_OF_MINIO, is_another_to_some};
 use crate::answer::Answer;
 use crate::api::{ApiOperation, Invalidates};
-use crate::asked::Asked;
+use crate::asked::S3Request;
 use crate::body::{Cut, Source};
 use crate::bypass::BypassReason;
 use crate::config::Authorization;
@@ -46,7 +46,7 @@ use crate::error;
 use crate::forward::failed;
 use crate::gateway::Gateway;
 use crate::operation::Operation;
-use crate::places::Place;
+use crate::places::Permit;
 use crate::target::Target;
 
 /// The longest answer that is taken whole: 64 KiB. Answers to writes are a page of XML at most.
@@ -79,7 +79,7 @@ impl From<Vec<ObjectName>> for Changes {
 
 impl Changes {
     /// What an operation on the path changes.
-    pub(crate) fn of(api: &ApiOperation, asked: &Asked<'_>, headers: &HeaderMap) -> Self {
+    pub(crate) fn of(api: &ApiOperation, asked: &S3Request<'_>, headers: &HeaderMap) -> Self {
         let object = asked.object();
         match api.invalidates {
             Invalidates::Nothing | Invalidates::NamedInBody => Self::default(),
@@ -108,7 +108,7 @@ impl Changes {
 }
 
 /// What an upload's id is to an origin that keeps uploads beside objects.
-fn upload(asked: &Asked<'_>) -> Option<ObjectName> {
+fn upload(asked: &S3Request<'_>) -> Option<ObjectName> {
     let bucket = asked.object()?;
     asked.query.get("uploadId").map(|id| ObjectName::new(bucket.bucket(), id))
 }
@@ -135,7 +135,7 @@ const RENAME_SOURCE: &str = "x-amz-rename-source";
 
 /// The source of a rename is a key of the same bucket, or a path with the bucket in front. Both are
 /// removed: one object too many costs a miss.
-fn renamed(asked: &Asked<'_>, source: &str) -> Vec<ObjectName> {
+fn renamed(asked: &S3Request<'_>, source: &str) -> Vec<ObjectName> {
     let key = decode_path(source).unwrap_or(Cow::Borrowed(source));
     let mut names = Vec::new();
     if let Target::Object { bucket, .. } = &asked.target {
@@ -153,7 +153,7 @@ pub(crate) async fn write(
     gateway: &Gateway,
     request: Request<BoxBody>,
     (changes, location): (Changes, Option<String>),
-    document: Option<Place>,
+    document: Option<Permit>,
 ) -> Result<Answer, S3Error> {
     let place = gateway.places().for_write(request.body()).await?;
     let is_judged = request.extensions().get::<AsSigned>().is_none();
@@ -183,7 +183,7 @@ struct Write {
 /// The URL of what a multipart upload becomes, as its client knows it.
 pub(crate) fn location(
     gateway: &Gateway,
-    asked: &Asked<'_>,
+    asked: &S3Request<'_>,
     headers: &HeaderMap,
 ) -> Option<String> {
     if asked.operation() != Operation::CompleteMultipartUpload {

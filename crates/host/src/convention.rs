@@ -14,7 +14,7 @@ use crate::StartError;
 use crate::keeper::Keeper;
 use crate::node::{Device, random_id};
 use crate::request::Request;
-use crate::roster::{self, Apart, Change, Convened, DEVICES_MAX, Found, Id, Roster};
+use crate::roster::{self, Apart, Change, Convened, DEVICES_MAX, DeviceRecord, Id, Roster};
 use crate::routes::Routes;
 use crate::shard::Begun;
 
@@ -120,7 +120,7 @@ pub(crate) async fn convene(
         let first = places.last().map_or(0, |(first, count)| first + count);
         places.push((first, usize::from(device.shard_count)));
     }
-    let found: Vec<Found> = devices
+    let found: Vec<DeviceRecord> = devices
         .iter()
         .zip(&places)
         .map(|(device, (first, _))| device.found(&begun[*first]))
@@ -167,9 +167,9 @@ pub(crate) async fn convene(
 }
 
 impl Device {
-    fn found(&self, Begun { log, roster, .. }: &Begun) -> Found {
+    fn found(&self, Begun { log, roster, .. }: &Begun) -> DeviceRecord {
         let roster = roster.as_deref().and_then(Roster::decode);
-        Found { log: *log, shard_count: self.shard_count, is_new: self.is_new, roster }
+        DeviceRecord { log: *log, shard_count: self.shard_count, is_new: self.is_new, roster }
     }
 }
 

@@ -24,7 +24,7 @@ use crate::origin::OriginDriver;
 use crate::peers::Peers;
 use crate::pipe::PipeWriter;
 use crate::request::{Rejoin, Request, with_head};
-use crate::shard::Place;
+use crate::shard::ShardAddress;
 use crate::standing::{Record, Standing};
 use crate::{ReadError, ShardStats};
 
@@ -50,7 +50,7 @@ pub(crate) const TASKS_MAX: usize = 1 << 16;
 
 /// Everything that one shard's thread turns.
 pub(crate) struct Crank {
-    pub(crate) place: Place,
+    pub(crate) place: ShardAddress,
     pub(crate) peers: Peers,
     pub(crate) executor: Executor,
     pub(crate) clock: RealClock,
@@ -125,7 +125,7 @@ impl Crank {
     fn tell_of_pins(&mut self) {
         let is_news = |cache: &&Cache| !self.has_told && cache.unpinned() != zonal_base::Bytes(0);
         let Some(cache) = self.cache.as_ref().filter(is_news) else { return };
-        let Place { device, shard, .. } = self.place;
+        let ShardAddress { device, shard, .. } = self.place;
         tracing::warn!(
             device,
             shard,

@@ -27,7 +27,7 @@ use crate::memory::classes;
 use crate::node::StartError;
 use crate::origin::OriginDriver;
 use crate::request::{Rejoin, Request};
-use crate::shard::{Begun, Place, Share};
+use crate::shard::{Begun, ShardAddress, Share};
 
 /// How long a life may take to come up beside another: 2 min. To recover the log of a large drive takes seconds.
 const COME_UP_MAX: Duration = Duration::from_secs(120);
@@ -257,8 +257,8 @@ fn failed(share: &Share) -> StartError {
 }
 
 /// Zones are numbered as `zonal inspect` shows them: over the whole device.
-fn name_unreadable_zones(drive: &Drive, place: Place, cache: &Cache) {
-    let Place { shard, shard_count, .. } = place;
+fn name_unreadable_zones(drive: &Drive, place: ShardAddress, cache: &Cache) {
+    let ShardAddress { shard, shard_count, .. } = place;
     let zones_of = |shard| drive.share(low_u32(shard), low_u32(shard_count));
     let first: u32 = (0..shard).filter_map(|s| zones_of(s).ok()).map(|of| of.zone_count).sum();
     for zone in cache.log().unreadable_zones() {

@@ -27,7 +27,7 @@ use crate::origin::Backend;
 use crate::peers::Peers;
 use crate::request::Request;
 use crate::routes::Routes;
-use crate::shard::{Begun, Place, Setup, Share, spawn};
+use crate::shard::{Begun, Setup, ShardAddress, Share, spawn};
 use crate::standing::Standing;
 
 /// What runs on each shard's thread besides the shard: the front end's share of connections. It ends with the
@@ -401,12 +401,13 @@ async fn open_all(settings: NodeSettings) -> Result<Vec<Device>, StartError> {
 }
 
 /// Where each shard is, and whose it is if its device is blank.
-fn shards_of(devices: &[Device]) -> Result<Vec<(Place, Arc<Drive>, Identity)>, StartError> {
+fn shards_of(devices: &[Device]) -> Result<Vec<(ShardAddress, Arc<Drive>, Identity)>, StartError> {
     let mut shards = Vec::new();
     for (device, Device { drive, shard_count, .. }) in devices.iter().enumerate() {
         let log = random_id()?;
         shards.extend((0..*shard_count).map(|shard| {
-            let place = Place { device, shard: shard.into(), shard_count: (*shard_count).into() };
+            let place =
+                ShardAddress { device, shard: shard.into(), shard_count: (*shard_count).into() };
             (place, drive.clone(), Identity { log, shard, shard_count: *shard_count })
         }));
     }

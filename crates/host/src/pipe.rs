@@ -12,7 +12,7 @@ use zonal_cache::{Consumer, Gone, Piece};
 const PIECES_MAX: usize = 2;
 
 #[derive(Default)]
-struct Shared {
+struct PipeState {
     queue: Mutex<Queue>,
     reader: AtomicWaker,
     writer: AtomicWaker,
@@ -26,17 +26,17 @@ struct Queue {
 }
 
 /// The engine's end.
-pub(crate) struct PipeWriter(Arc<Shared>);
+pub(crate) struct PipeWriter(Arc<PipeState>);
 
 /// The front end's end.
-pub(crate) struct PipeReader(Arc<Shared>);
+pub(crate) struct PipeReader(Arc<PipeState>);
 
 pub(crate) fn pipe() -> (PipeWriter, PipeReader) {
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(PipeState::default());
     (PipeWriter(shared.clone()), PipeReader(shared))
 }
 
-impl Shared {
+impl PipeState {
     fn with<R>(&self, look: impl FnOnce(&mut Queue) -> R) -> R {
         // Nothing panics while the lock is held.
         look(&mut self.queue.lock().unwrap_or_else(PoisonError::into_inner))

@@ -45,7 +45,7 @@ struct Bucket {
 
 /// What a device is found to be at a start.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct DeviceRecord {
     pub(crate) log: Id,
     pub(crate) shard_count: u16,
     /// It was formatted just now.
@@ -86,7 +86,7 @@ enum Standing {
 /// Compares what is found. `generation` is higher than that of any record, and nothing was written since it was drawn;
 /// `new_ids` are the roster's, should there be a new one, and the logs' of devices that are emptied.
 pub(crate) fn convene(
-    found: &[Found],
+    found: &[DeviceRecord],
     generation: u64,
     (id, new_logs): (Id, &[Id]),
 ) -> Result<Convened, Apart> {
@@ -102,7 +102,7 @@ pub(crate) fn convene(
     }
     let is_emptied: Vec<bool> =
         standings.iter().map(|standing| *standing == Standing::Behind).collect();
-    let has = |device: &Found| device.roster.as_ref() == Some(newest);
+    let has = |device: &DeviceRecord| device.roster.as_ref() == Some(newest);
     if found.len() == newest.members.len() && found.iter().all(has) && !is_emptied.contains(&true) {
         let logs = found.iter().map(|device| device.log).collect();
         return Ok(Convened { roster: newest.clone(), is_news: false, is_emptied, logs });
@@ -114,7 +114,7 @@ pub(crate) fn convene(
     let members: Vec<Member> = members.collect();
     let logs = members.iter().map(|member| member.log).collect();
     // What a member was before: one that is emptied keeps its buckets, which are nobody's since.
-    let was = |device: &Found| newest.members.iter().position(|old| old.log == device.log);
+    let was = |device: &DeviceRecord| newest.members.iter().position(|old| old.log == device.log);
     let was: Vec<Option<usize>> = found.iter().map(was).collect();
     let homes = newest.buckets.iter().map(|bucket| {
         let member = was.iter().position(|was| *was == Some(bucket.member))?;
@@ -129,8 +129,8 @@ pub(crate) fn convene(
 
 /// Nobody has a roster. What was used alone until now was home to everything all the time, and needs none as long as
 /// it is alone; of what several have from before, nobody knows.
-fn first(found: &[Found], generation: u64, id: Id) -> Convened {
-    let member = |device: &Found| Member {
+fn first(found: &[DeviceRecord], generation: u64, id: Id) -> Convened {
+    let member = |device: &DeviceRecord| Member {
         log: device.log,
         shard_count: device.shard_count,
         is_away: false,
@@ -177,14 +177,15 @@ fn spread_over(members: &[Member], mut homes: Vec<Option<Bucket>>, since: u64) -
 
 impl Roster {
     /// `None`: it went its own way.
-    fn standing_of(&self, device: &Found, all: &[Found]) -> Option<Standing> {
+    fn standing_of(&self, device: &DeviceRecord, all: &[DeviceRecord]) -> Option<Standing> {
         if let Some(own) = &device.roster
             && own.id != self.id
         {
             // Whoever was with it then and has the newest roster now went on without it. Alone, it would have forgotten
             // them.
-            let was_with = |other: &Found| own.members.iter().any(|known| known.log == other.log);
-            let has_newest = |other: &Found| other.roster.as_ref() == Some(self);
+            let was_with =
+                |other: &DeviceRecord| own.members.iter().any(|known| known.log == other.log);
+            let has_newest = |other: &DeviceRecord| other.roster.as_ref() == Some(self);
             if !all.iter().any(|other| has_newest(other) && was_with(other)) {
                 return None;
             }

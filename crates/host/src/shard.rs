@@ -23,7 +23,7 @@ use crate::standing::Standing;
 
 /// Which share of which device.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ShardAddress {
     pub(crate) device: usize,
     pub(crate) shard: usize,
     pub(crate) shard_count: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Place {
 
 /// What a shard keeps over all its lives.
 pub(crate) struct Share {
-    pub(crate) place: Place,
+    pub(crate) place: ShardAddress,
     pub(crate) peers: Peers,
     pub(crate) settings: DeviceSettings,
     /// Those that the node was started with.
@@ -63,7 +63,7 @@ pub(crate) struct Setup {
 }
 
 pub(crate) fn spawn(setup: Setup) -> std::io::Result<JoinHandle<()>> {
-    let Place { device, shard, .. } = setup.share.place;
+    let ShardAddress { device, shard, .. } = setup.share.place;
     let name = format!("shard-{device}-{shard}");
     Builder::new().name(name).spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use zonal_base::Bytes as Size;
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, Care, Chunk, ChunkRules, Client, DeviceSettings, Found,
-    Freshness, Head, Node, NodeSettings, ObjectName, OpenError, OriginFault, OriginHead,
+    Backend, BodyStream, BoxFuture, Care, Chunk, ChunkRules, Client, DeviceSettings, Freshness,
+    Head, HeadSource, Node, NodeSettings, ObjectName, OpenError, OriginFault, OriginHead,
     StartError,
 };
 use zonal_zonelog::OpenMode;
@@ -173,7 +173,7 @@ async fn what_was_read_once_is_cached_across_stripes_and_restarts() {
     assert_eq!(store.heads.load(Ordering::Relaxed), 3, "the object, and twice what is not there");
     node.client().remove(&object).await.unwrap();
     let again = node.client().open(&object, Freshness::Revalidate, Care::Usual).await.unwrap();
-    assert_eq!(again.found, Found::Miss);
+    assert_eq!(again.found, HeadSource::Miss);
     assert!(again.head.salt != 0, "what was stored before the removal stays out of reach");
     node.stop().await;
 }
@@ -355,7 +355,7 @@ async fn what_is_pinned_stays_over_restarts_until_no_rule_pins_it_or_it_is_remov
     assert!(is_cached(node.client()).await, "after a restart, too");
     let heads = store.heads.load(Ordering::Relaxed);
     let again = node.client().open(&object, freshness, Care::Pinned).await.unwrap();
-    assert_eq!(again.found, Found::Hit, "with the head that leads to it");
+    assert_eq!(again.found, HeadSource::Hit, "with the head that leads to it");
     assert_eq!(store.heads.load(Ordering::Relaxed), heads);
     node.client().remove(&object).await.unwrap();
     node.client().settle().await;

@@ -31,8 +31,8 @@ use crate::engine::Engine;
 use crate::health::{Health, Loss};
 use crate::real::RealDevice;
 use crate::zoned::{Census, Generic, Queue, Zoned, ZonesError};
-use crate::{DeviceSpec, EngineKind, Place};
-use find::Found;
+use crate::{DeviceLocation, DeviceSpec, EngineKind};
+use find::UsableFile;
 use new_file::NewFile;
 
 /// An opened device, locked against other processes until it and its last shard are dropped.
@@ -41,7 +41,7 @@ pub struct Drive {
     /// Undone when it is dropped: first, as long as the file is locked.
     new_file: Option<NewFile>,
     file: File,
-    place: Place,
+    place: DeviceLocation,
     size: Bytes,
     geometry: Geometry,
     caching: Caching,
@@ -84,8 +84,8 @@ impl Drive {
         if let Some(model) = spec.model() {
             return Self::open_emulated(spec, model);
         }
-        let Found { file, caching, mut new_file } = find::find(&spec.place, wanted)?;
-        if let Place::Zoned { path, appends } = &spec.place {
+        let UsableFile { file, caching, mut new_file } = find::find(&spec.place, wanted)?;
+        if let DeviceLocation::Zoned { path, appends } = &spec.place {
             let queue = find::zoned_queue(&file, path)?;
             let generic = match appends {
                 // Past the block layer there is no scheduler.
@@ -101,8 +101,10 @@ impl Drive {
         let path = spec.place.path();
         let found = find::size(&file, &spec.place)?;
         let wanted = match spec.place {
-            Place::File { size, .. } => size.unwrap_or(found),
-            Place::Block { .. } | Place::Zoned { .. } | Place::Emulated { .. } => found,
+            DeviceLocation::File { size, .. } => size.unwrap_or(found),
+            DeviceLocation::Block { .. }
+            | DeviceLocation::Zoned { .. }
+            | DeviceLocation::Emulated { .. } => found,
         };
         let caching = match found {
             Bytes(0) => {
@@ -125,7 +127,7 @@ impl Drive {
             let (emulated, file) = Emulated::in_memory(model, path)?;
             return Ok(Self::of_model(spec, file, emulated));
         }
-        let Found { file, mut new_file, .. } = find::find(&spec.place, Caching::Buffered)?;
+        let UsableFile { file, mut new_file, .. } = find::find(&spec.place, Caching::Buffered)?;
         let size = find::size(&file, &spec.place)?;
         let emulated = Emulated::in_file(model, (&file, size), path)?;
         if size == Bytes(0) && new_file.is_none() {
@@ -143,7 +145,7 @@ impl Drive {
             return Self::open_emulated_read_only(spec, model);
         }
         let (file, caching) = find::find_read_only(&spec.place, Caching::Direct)?;
-        if let Place::Zoned { path, .. } = &spec.place {
+        if let DeviceLocation::Zoned { path, .. } = &spec.place {
             let queue = find::zoned_queue(&file, path)?;
             return Self::of_zoned(spec, (file, caching), &queue, None);
         }
@@ -235,7 +237,7 @@ impl Drive {
         if let Zones::Modelled(emulated) = &self.zones {
             emulated.claim(&self.file, &self.place)?;
         }
-        if let Place::File { path, .. } = &self.place {
+        if let DeviceLocation::File { path, .. } = &self.place {
             allocate(&self.file, path, self.size)?;
             if self.new_file.is_some() {
                 // An empty file can be read in any way.
@@ -281,8 +283,10 @@ impl Drive {
     #[must_use]
     pub fn queue(&self) -> Option<Queue> {
         match self.place {
-            Place::Block { .. } | Place::Zoned { .. } => Some(Queue::of(&self.file)),
-            Place::File { .. } | Place::Emulated { .. } => None,
+            DeviceLocation::Block { .. } | DeviceLocation::Zoned { .. } => {
+                Some(Queue::of(&self.file))
+            }
+            DeviceLocation::File { .. } | DeviceLocation::Emulated { .. } => None,
         }
     }
 

@@ -27,11 +27,11 @@ use std::sync::{Mutex, PoisonError};
 
 use zonal_base::{Bytes, Lba, ZoneId};
 use zonal_device::Geometry;
-use zonal_emulator::{Kept, Model};
+use zonal_emulator::{Model, ZoneImage};
 
 use crate::drive::allocate;
 use crate::health::{Health, Loss};
-use crate::{OpenError, Place};
+use crate::{DeviceLocation, OpenError};
 use backing::Layout;
 use medium::FileMedium;
 use motor::{Motor, Way};
@@ -46,7 +46,7 @@ pub(crate) struct Emulated {
     layout: Layout,
     /// The file says whose it is.
     is_signed: bool,
-    kept: Vec<Kept>,
+    kept: Vec<ZoneImage>,
     trouble: Trouble,
     way: Mutex<Option<Way>>,
 }
@@ -79,7 +79,7 @@ impl Emulated {
 
     fn blank(model: Model) -> Self {
         let layout = Layout::of(&model);
-        let kept = vec![Kept::default(); model.geometry().zone_count as usize];
+        let kept = vec![ZoneImage::default(); model.geometry().zone_count as usize];
         let trouble = Trouble::default();
         Self { model, layout, is_signed: false, kept, trouble, way: Mutex::new(None) }
     }
@@ -94,7 +94,7 @@ impl Emulated {
     ///
     /// # Errors
     /// When there is not so much space, or memory.
-    pub(crate) fn claim(&self, file: &File, place: &Place) -> Result<(), OpenError> {
+    pub(crate) fn claim(&self, file: &File, place: &DeviceLocation) -> Result<(), OpenError> {
         let path = place.path();
         if place.is_in_memory() {
             return memory::check(self.layout.size(), path);
@@ -111,7 +111,8 @@ impl Emulated {
 
     /// Where in the file a zone begins that may hold something.
     pub(crate) fn position(&self, zone: ZoneId) -> Option<u64> {
-        let is_empty = self.layout.keeps_zones() && self.kept[zone.0 as usize] == Kept::default();
+        let is_empty =
+            self.layout.keeps_zones() && self.kept[zone.0 as usize] == ZoneImage::default();
         (!is_empty).then(|| self.layout.position(self.geometry().zone_start(zone)))
     }
 

@@ -39,7 +39,7 @@ mod zoned;
 pub use device::{HostDevice, QUEUE_DEPTH, ShardOptions};
 pub use drive::{Content, Drive, OpenError, probe};
 pub use engine::EngineKind;
-pub use spec::{DeviceSpec, Place, SpecError, ZONE_SIZE};
+pub use spec::{DeviceLocation, DeviceSpec, SpecError, ZONE_SIZE};
 pub use zoned::{Census, Queue, ZonesError};
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ const ZONE_MAX: Bytes = Bytes::mib(4096);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceSpec {
     /// Where it is.
-    pub place: Place,
+    pub place: DeviceLocation,
     /// Zone size, which is its capacity too: whole MiB. `None`: that with which the device was formatted, or
     /// [`ZONE_SIZE`]; of a zoned drive, its own.
     pub zone: Option<Bytes>,
@@ -36,7 +36,7 @@ pub struct DeviceSpec {
 
 /// Where a device is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum DeviceLocation {
     /// A preallocated file.
     File {
         /// Its path.
@@ -69,7 +69,7 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl DeviceLocation {
     /// Its path; for a model that has none, its name.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -121,10 +121,10 @@ impl fmt::Display for DeviceSpec {
     /// As it is read.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, size, appends) = match &self.place {
-            Place::File { size, .. } => ("file", *size, false),
-            Place::Block { .. } => ("block", None, false),
-            Place::Zoned { appends, .. } => ("zns", None, *appends),
-            Place::Emulated { .. } => return emulated::fmt(self, f),
+            DeviceLocation::File { size, .. } => ("file", *size, false),
+            DeviceLocation::Block { .. } => ("block", None, false),
+            DeviceLocation::Zoned { appends, .. } => ("zns", None, *appends),
+            DeviceLocation::Emulated { .. } => return emulated::fmt(self, f),
         };
         write!(f, "{scheme}:{}", self.place.path().display())?;
         let options = [
@@ -172,7 +172,7 @@ fn parse(text: &str) -> Result<DeviceSpec, String> {
         if append.is_some() && engine == Some(EngineKind::Psync) {
             return Err("zone appends go through io_uring: leave append= or engine= out".into());
         }
-        let place = Place::Zoned { path: PathBuf::from(path), appends: append.is_some() };
+        let place = DeviceLocation::Zoned { path: PathBuf::from(path), appends: append.is_some() };
         return Ok(DeviceSpec { place, zone, engine });
     }
     if append.is_some() {
@@ -183,9 +183,9 @@ fn parse(text: &str) -> Result<DeviceSpec, String> {
     let place = match (scheme, size) {
         ("file", size) => {
             size.map_or(Ok(()), |size| check_size(size, zone.unwrap_or(ZONE_SIZE)))?;
-            Place::File { path, size }
+            DeviceLocation::File { path, size }
         }
-        (_, None) => Place::Block { path },
+        (_, None) => DeviceLocation::Block { path },
         (_, Some(_)) => return Err("a block device has a size of its own: leave size= out".into()),
     };
     Ok(DeviceSpec { place, zone, engine })

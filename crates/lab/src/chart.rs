@@ -10,7 +10,7 @@ use plotters::series::DashedLineSeries;
 
 /// A line to be drawn.
 #[derive(Clone, Debug, Default)]
-pub struct Line {
+pub struct ChartLine {
     /// What it is called.
     pub name: String,
     /// Measured on the drive.
@@ -42,7 +42,7 @@ pub struct Chart {
     /// What is written along the x axis.
     pub along: Along,
     /// What is drawn.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ChartLine>,
 }
 
 const SIZE: (u32, u32) = (720, 440);

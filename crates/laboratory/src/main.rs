@@ -19,11 +19,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Measure drives and caches, replay traces, run the engines in virtual time.
 #[derive(Debug, Parser)]
 #[command(name = "zonal-lab", version, max_term_width = 100, after_help = zonal_cli::EXIT_CODES)]
-struct Line {
+struct CommandLine {
     #[command(subcommand)]
     command: Command,
 }
 
 fn main() -> ExitCode {
-    zonal_cli::run("zonal-lab", |line: Line| line.command.run())
+    zonal_cli::run("zonal-lab", |line: CommandLine| line.command.run())
 }

@@ -20,7 +20,7 @@ use crate::order::Spot;
 use crate::recency::Recency;
 use crate::regions::least;
 use crate::share::Share;
-use crate::{Keep, Knowledge, Layout, Mark, Place, Policy, ZoneFacts};
+use crate::{ChunkLocation, Keep, Knowledge, Layout, Mark, Policy, ZoneFacts};
 
 /// See the module.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl ChunkLru {
         self.valid_bytes -= self.zones[index(zone.0.into())].remove();
     }
 
-    fn count(&mut self, place: &Place) {
+    fn count(&mut self, place: &ChunkLocation) {
         let zone = &mut self.zones[index(place.zone.0.into())];
         zone.count += 1;
         zone.bytes += place.len.0;
@@ -76,22 +76,28 @@ impl ChunkLru {
     }
 }
 
-const fn spot(place: &Place) -> Spot {
+const fn spot(place: &ChunkLocation) -> Spot {
     (place.zone, place.number)
 }
 
 impl Policy for ChunkLru {
-    fn on_insert(&mut self, place: &Place, _now: Nanos) {
+    fn on_insert(&mut self, place: &ChunkLocation, _now: Nanos) {
         self.order.insert(spot(place));
         self.count(place);
     }
 
-    fn on_access(&mut self, place: &Place, mark: Mark, _now: Nanos) -> Mark {
+    fn on_access(&mut self, place: &ChunkLocation, mark: Mark, _now: Nanos) -> Mark {
         self.order.touch(spot(place));
         mark
     }
 
-    fn on_move(&mut self, from: &Place, to: &Place, mark: Mark, _now: Nanos) -> Mark {
+    fn on_move(
+        &mut self,
+        from: &ChunkLocation,
+        to: &ChunkLocation,
+        mark: Mark,
+        _now: Nanos,
+    ) -> Mark {
         // What was evicted while it was on its way arrives evicted.
         if self.order.contains(spot(from)) {
             self.order.relocate(spot(from), spot(to));
@@ -101,7 +107,7 @@ impl Policy for ChunkLru {
         mark
     }
 
-    fn on_forget(&mut self, place: &Place, _mark: Mark) {
+    fn on_forget(&mut self, place: &ChunkLocation, _mark: Mark) {
         self.remove(spot(place));
     }
 
@@ -120,7 +126,7 @@ impl Policy for ChunkLru {
         }
     }
 
-    fn holds(&self, place: &Place, _mark: Mark) -> bool {
+    fn holds(&self, place: &ChunkLocation, _mark: Mark) -> bool {
         self.order.contains(spot(place))
     }
 
@@ -128,7 +134,7 @@ impl Policy for ChunkLru {
         Knowledge::Chunks
     }
 
-    fn age(&self, place: &Place, _now: Nanos) -> Option<u64> {
+    fn age(&self, place: &ChunkLocation, _now: Nanos) -> Option<u64> {
         self.order.age(spot(place)).map(u64::from)
     }
 
@@ -138,7 +144,7 @@ impl Policy for ChunkLru {
         least(candidates, |zone| [self.zones[index(zone.0.into())].bytes])
     }
 
-    fn keep(&mut self, place: &Place, _mark: Mark) -> Keep {
+    fn keep(&mut self, place: &ChunkLocation, _mark: Mark) -> Keep {
         match self.order.contains(spot(place)) {
             true => Keep::Rewrite,
             false => Keep::Drop,

@@ -8,7 +8,7 @@ use zonal_base::{Nanos, ZoneId};
 
 use crate::order::Order;
 use crate::pinned::gaining;
-use crate::{Knowledge, Layout, Mark, Place, Policy, ZoneFacts};
+use crate::{ChunkLocation, Knowledge, Layout, Mark, Policy, ZoneFacts};
 
 /// See the module.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Direct {
 }
 
 impl Policy for Direct {
-    fn on_access(&mut self, place: &Place, mark: Mark, _now: Nanos) -> Mark {
+    fn on_access(&mut self, place: &ChunkLocation, mark: Mark, _now: Nanos) -> Mark {
         if self.order.remove((place.zone, REGION)) {
             self.order.push_last((place.zone, REGION));
         }

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use zonal_base::{Nanos, ZoneId, index};
 
 use crate::pinned::gaining;
-use crate::{Knowledge, Layout, Mark, Place, Policy, ZoneFacts};
+use crate::{ChunkLocation, Knowledge, Layout, Mark, Policy, ZoneFacts};
 
 /// What renews the time of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Epoch {
         Time::try_from(since).map_or(Time::MAX, |since| EARLIEST.saturating_add(since))
     }
 
-    fn insert(&mut self, place: &Place, used: Time) {
+    fn insert(&mut self, place: &ChunkLocation, used: Time) {
         let zone = self.zone(place.zone);
         let number = place.number as usize;
         if zone.used.len() <= number {
@@ -82,18 +82,18 @@ impl Epoch {
 }
 
 impl Policy for Epoch {
-    fn on_insert(&mut self, place: &Place, now: Nanos) {
+    fn on_insert(&mut self, place: &ChunkLocation, now: Nanos) {
         self.began.get_or_insert(now);
         self.insert(place, self.time(now));
     }
 
-    fn on_found(&mut self, place: &Place, (_mark, age): (Mark, u64), now: Nanos) {
+    fn on_found(&mut self, place: &ChunkLocation, (_mark, age): (Mark, u64), now: Nanos) {
         self.began.get_or_insert(now);
         let age = Time::try_from(age).unwrap_or(Time::MAX);
         self.insert(place, self.time(now).saturating_sub(age));
     }
 
-    fn on_access(&mut self, place: &Place, mark: Mark, now: Nanos) -> Mark {
+    fn on_access(&mut self, place: &ChunkLocation, mark: Mark, now: Nanos) -> Mark {
         if self.update == Update::Access {
             let now = self.time(now);
             let zone = self.zone(place.zone);
@@ -103,7 +103,7 @@ impl Policy for Epoch {
         mark
     }
 
-    fn on_forget(&mut self, place: &Place, _mark: Mark) {
+    fn on_forget(&mut self, place: &ChunkLocation, _mark: Mark) {
         let zone = self.zone(place.zone);
         zone.sum -= u64::from(zone.used[place.number as usize]);
         zone.count -= 1;
@@ -118,7 +118,7 @@ impl Policy for Epoch {
         Knowledge::Chunks
     }
 
-    fn age(&self, place: &Place, now: Nanos) -> Option<u64> {
+    fn age(&self, place: &ChunkLocation, now: Nanos) -> Option<u64> {
         let used = self.zones[index(place.zone.0.into())].used.get(place.number as usize);
         used.map(|used| self.time(now).saturating_sub(*used).into())
     }

@@ -19,7 +19,7 @@ use zonal_base::{Bytes, Nanos, ZoneId, index};
 
 use crate::pinned::gaining;
 use crate::share::Share;
-use crate::{Keep, Knowledge, Layout, Mark, Place, Policy, ZoneFacts};
+use crate::{ChunkLocation, Keep, Knowledge, Layout, Mark, Policy, ZoneFacts};
 
 /// See the module.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Flow {
         }
     }
 
-    fn read_of(&mut self, place: &Place, mark: Mark) -> &mut u64 {
+    fn read_of(&mut self, place: &ChunkLocation, mark: Mark) -> &mut u64 {
         &mut self.zones[index(place.zone.0.into())][usize::from(mark.0)]
     }
 
@@ -80,15 +80,15 @@ impl Flow {
 }
 
 impl Policy for Flow {
-    fn on_insert(&mut self, place: &Place, _now: Nanos) {
+    fn on_insert(&mut self, place: &ChunkLocation, _now: Nanos) {
         *self.read_of(place, Mark::default()) += place.len.0;
     }
 
-    fn on_found(&mut self, place: &Place, (mark, _age): (Mark, u64), _now: Nanos) {
+    fn on_found(&mut self, place: &ChunkLocation, (mark, _age): (Mark, u64), _now: Nanos) {
         *self.read_of(place, mark) += place.len.0;
     }
 
-    fn on_access(&mut self, place: &Place, mark: Mark, _now: Nanos) -> Mark {
+    fn on_access(&mut self, place: &ChunkLocation, mark: Mark, _now: Nanos) -> Mark {
         if mark == Mark::MAX {
             return mark;
         }
@@ -98,14 +98,20 @@ impl Policy for Flow {
         more
     }
 
-    fn on_move(&mut self, from: &Place, to: &Place, mark: Mark, _now: Nanos) -> Mark {
+    fn on_move(
+        &mut self,
+        from: &ChunkLocation,
+        to: &ChunkLocation,
+        mark: Mark,
+        _now: Nanos,
+    ) -> Mark {
         let less = Mark(mark.0.saturating_sub(1));
         self.on_forget(from, mark);
         *self.read_of(to, less) += to.len.0;
         less
     }
 
-    fn on_forget(&mut self, place: &Place, mark: Mark) {
+    fn on_forget(&mut self, place: &ChunkLocation, mark: Mark) {
         *self.read_of(place, mark) -= place.len.0;
     }
 
@@ -125,7 +131,7 @@ impl Policy for Flow {
         Some(victim.zone)
     }
 
-    fn keep(&mut self, place: &Place, mark: Mark) -> Keep {
+    fn keep(&mut self, place: &ChunkLocation, mark: Mark) -> Keep {
         if mark == Mark::default() || mark < self.quota.mark {
             return Keep::Drop;
         }

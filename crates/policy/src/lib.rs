@@ -56,7 +56,7 @@ pub use spec::{InPlace, NAMES, Rules, Spec, SpecError};
 /// A chunk and where it lies. A policy looks at the granularity it wants: the chunk, the region that
 /// `offset` falls into, or the zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ChunkLocation {
     /// The zone.
     pub zone: ZoneId,
     /// Names the chunk within its zone; later chunks have higher numbers. Below 2^32 divided by the number of
@@ -127,30 +127,36 @@ pub struct Layout {
 /// One way to decide. Ties are broken by a stated rule, so that equal runs stay equal.
 pub trait Policy: Send {
     /// A chunk is on flash.
-    fn on_insert(&mut self, _place: &Place, _now: Nanos) {}
+    fn on_insert(&mut self, _place: &ChunkLocation, _now: Nanos) {}
 
     /// A chunk was found on flash at start-up, with its mark and, to one part in eight, its age of before. Chunks are
     /// found in the order of their ages, the highest first; last, with an age of 0, those of which none was kept, zone by
     /// zone, in the order of their filling. What was evicted before is not found.
-    fn on_found(&mut self, place: &Place, (_mark, _age): (Mark, u64), now: Nanos) {
+    fn on_found(&mut self, place: &ChunkLocation, (_mark, _age): (Mark, u64), now: Nanos) {
         self.on_insert(place, now);
     }
 
     /// A chunk on flash was read. What it is marked with from now on.
-    fn on_access(&mut self, _place: &Place, mark: Mark, _now: Nanos) -> Mark {
+    fn on_access(&mut self, _place: &ChunkLocation, mark: Mark, _now: Nanos) -> Mark {
         mark
     }
 
     /// A chunk was written again because of [`Policy::keep`], and lies elsewhere now. What it is
     /// marked with there.
-    fn on_move(&mut self, from: &Place, to: &Place, mark: Mark, now: Nanos) -> Mark {
+    fn on_move(
+        &mut self,
+        from: &ChunkLocation,
+        to: &ChunkLocation,
+        mark: Mark,
+        now: Nanos,
+    ) -> Mark {
         self.on_forget(from, mark);
         self.on_insert(to, now);
         Mark::default()
     }
 
     /// A chunk is gone: overwritten, damaged, or its zone is being emptied.
-    fn on_forget(&mut self, _place: &Place, _mark: Mark) {}
+    fn on_forget(&mut self, _place: &ChunkLocation, _mark: Mark) {}
 
     /// The last record of a zone was written, or a full zone was found at start-up (then in the order of
     /// their ages, the highest first, then of their filling).
@@ -164,7 +170,7 @@ pub trait Policy: Send {
     fn evict(&mut self) {}
 
     /// Whether a chunk that lies on flash may be read.
-    fn holds(&self, _place: &Place, _mark: Mark) -> bool {
+    fn holds(&self, _place: &ChunkLocation, _mark: Mark) -> bool {
         true
     }
 
@@ -174,7 +180,7 @@ pub trait Policy: Send {
     }
 
     /// How long ago a chunk was used, in whatever the policy counts in.
-    fn age(&self, _place: &Place, _now: Nanos) -> Option<u64> {
+    fn age(&self, _place: &ChunkLocation, _now: Nanos) -> Option<u64> {
         None
     }
 
@@ -189,7 +195,7 @@ pub trait Policy: Send {
 
     /// Whether a chunk of the victim is written again. Asked for each of its chunks, in the order of
     /// their numbers, right after it was chosen: nothing else is told or asked in between.
-    fn keep(&mut self, _place: &Place, _mark: Mark) -> Keep {
+    fn keep(&mut self, _place: &ChunkLocation, _mark: Mark) -> Keep {
         Keep::Drop
     }
 }

@@ -14,7 +14,7 @@ use crate::limit::Limit;
 use crate::order::Order;
 use crate::regions::{Regions, least};
 use crate::share::Share;
-use crate::{Keep, Knowledge, Layout, Mark, Place, Policy, ZoneFacts};
+use crate::{ChunkLocation, Keep, Knowledge, Layout, Mark, Policy, ZoneFacts};
 
 /// What moves a region to the end of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl RegionOrder {
 }
 
 impl Policy for RegionOrder {
-    fn on_insert(&mut self, place: &Place, _now: Nanos) {
+    fn on_insert(&mut self, place: &ChunkLocation, _now: Nanos) {
         if self.regions.insert(place) {
             let region = self.regions.of(place);
             self.order.push_last(region);
@@ -59,7 +59,7 @@ impl Policy for RegionOrder {
         }
     }
 
-    fn on_access(&mut self, place: &Place, mark: Mark, _now: Nanos) -> Mark {
+    fn on_access(&mut self, place: &ChunkLocation, mark: Mark, _now: Nanos) -> Mark {
         let region = self.regions.of(place);
         if self.promotion == Promotion::Access && self.order.remove(region) {
             self.order.push_last(region);
@@ -68,7 +68,13 @@ impl Policy for RegionOrder {
         mark
     }
 
-    fn on_move(&mut self, from: &Place, to: &Place, mark: Mark, _now: Nanos) -> Mark {
+    fn on_move(
+        &mut self,
+        from: &ChunkLocation,
+        to: &ChunkLocation,
+        mark: Mark,
+        _now: Nanos,
+    ) -> Mark {
         let (old, new) = (self.regions.of(from), self.regions.of(to));
         if self.regions.insert(to) {
             if self.order.contains(old) {
@@ -83,7 +89,7 @@ impl Policy for RegionOrder {
         mark
     }
 
-    fn on_forget(&mut self, place: &Place, _mark: Mark) {
+    fn on_forget(&mut self, place: &ChunkLocation, _mark: Mark) {
         if self.regions.remove(place) {
             self.order.remove(self.regions.of(place));
         }
@@ -107,7 +113,7 @@ impl Policy for RegionOrder {
         }
     }
 
-    fn holds(&self, place: &Place, _mark: Mark) -> bool {
+    fn holds(&self, place: &ChunkLocation, _mark: Mark) -> bool {
         !self.regions.is_evicted(self.regions.of(place))
     }
 
@@ -115,7 +121,7 @@ impl Policy for RegionOrder {
         Knowledge::Chunks
     }
 
-    fn age(&self, place: &Place, _now: Nanos) -> Option<u64> {
+    fn age(&self, place: &ChunkLocation, _now: Nanos) -> Option<u64> {
         self.regions.age(place)
     }
 
@@ -125,7 +131,7 @@ impl Policy for RegionOrder {
         least(candidates, |zone| [self.regions.zone_valid_bytes(zone)])
     }
 
-    fn keep(&mut self, place: &Place, mark: Mark) -> Keep {
+    fn keep(&mut self, place: &ChunkLocation, mark: Mark) -> Keep {
         match self.holds(place, mark) {
             true => Keep::Rewrite,
             false => Keep::Drop,

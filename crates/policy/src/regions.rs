@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use zonal_base::{Bytes, ZoneId, index, low_u32};
 
 use crate::order::Spot;
-use crate::{Layout, Place, ZoneFacts};
+use crate::{ChunkLocation, Layout, ZoneFacts};
 
 /// See the module.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Regions {
     }
 
     /// The region in which a chunk begins.
-    pub(crate) fn of(&self, place: &Place) -> Spot {
+    pub(crate) fn of(&self, place: &ChunkLocation) -> Spot {
         let number = place.offset.0 / self.region_bytes;
         (place.zone, low_u32(index(number)))
     }
@@ -89,14 +89,14 @@ impl Regions {
     }
 
     /// How many uses of any region came after the last of the one in which a chunk lies.
-    pub(crate) fn age(&self, place: &Place) -> Option<u64> {
+    pub(crate) fn age(&self, place: &ChunkLocation) -> Option<u64> {
         let region = self.region(self.of(place));
         (!region.is_evicted).then_some(self.uses - region.used)
     }
 
     /// Counts a chunk that was written. True when it is the first valid one of its region. It may come after
     /// chunks behind it, and after its zone was full: who writes several at a time hears of them in any order.
-    pub(crate) fn insert(&mut self, place: &Place) -> bool {
+    pub(crate) fn insert(&mut self, place: &ChunkLocation) -> bool {
         let spot = self.of(place);
         let zone = &mut self.zones[index(place.zone.0.into())];
         zone.writing = zone.writing.map(|writing| writing.max(spot.1));
@@ -111,7 +111,7 @@ impl Regions {
     }
 
     /// Counts a chunk that is gone. True when it was the last valid one of its region.
-    pub(crate) fn remove(&mut self, place: &Place) -> bool {
+    pub(crate) fn remove(&mut self, place: &ChunkLocation) -> bool {
         let spot = self.of(place);
         let zone = &mut self.zones[index(place.zone.0.into())];
         let region = &mut zone.regions[spot.1 as usize];

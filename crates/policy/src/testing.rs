@@ -4,15 +4,15 @@ use alloc::vec::Vec;
 
 use zonal_base::{Bytes, ZoneId};
 
-use crate::{Layout, Place, ZoneFacts};
+use crate::{ChunkLocation, Layout, ZoneFacts};
 
 /// Chunks count 1 each; no zone is busy.
 pub(crate) fn layout(zone_count: u32, chunks_per_zone: u64) -> Layout {
     Layout { zone_count, zone_capacity: Bytes(chunks_per_zone), busy_zones: 0 }
 }
 
-pub(crate) fn chunk(zone: u32, number: u32) -> Place {
-    Place { zone: ZoneId(zone), number, offset: Bytes(number.into()), len: Bytes(1) }
+pub(crate) fn chunk(zone: u32, number: u32) -> ChunkLocation {
+    ChunkLocation { zone: ZoneId(zone), number, offset: Bytes(number.into()), len: Bytes(1) }
 }
 
 /// Full zones, opened in the order of their numbers.

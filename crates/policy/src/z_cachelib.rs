@@ -23,7 +23,7 @@ use crate::limit::Limit;
 use crate::order::{Order, Spot};
 use crate::regions::{Regions, least};
 use crate::share::Share;
-use crate::{Keep, Knowledge, Layout, Mark, Place, Policy, ZoneFacts};
+use crate::{ChunkLocation, Keep, Knowledge, Layout, Mark, Policy, ZoneFacts};
 
 /// When the `vop` regions of a zone go to the end of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl ZCacheLib {
 }
 
 impl Policy for ZCacheLib {
-    fn on_insert(&mut self, place: &Place, _now: Nanos) {
+    fn on_insert(&mut self, place: &ChunkLocation, _now: Nanos) {
         if self.regions.insert(place) {
             let region = self.regions.of(place);
             self.newer.push_last(region);
@@ -137,7 +137,7 @@ impl Policy for ZCacheLib {
         }
     }
 
-    fn on_access(&mut self, place: &Place, mark: Mark, _now: Nanos) -> Mark {
+    fn on_access(&mut self, place: &ChunkLocation, mark: Mark, _now: Nanos) -> Mark {
         let region = self.regions.of(place);
         if self.newer.remove(region) || self.vop.remove(region) {
             self.newer.push_last(region);
@@ -147,7 +147,13 @@ impl Policy for ZCacheLib {
         mark
     }
 
-    fn on_move(&mut self, from: &Place, to: &Place, mark: Mark, _now: Nanos) -> Mark {
+    fn on_move(
+        &mut self,
+        from: &ChunkLocation,
+        to: &ChunkLocation,
+        mark: Mark,
+        _now: Nanos,
+    ) -> Mark {
         let (old, new) = (self.regions.of(from), self.regions.of(to));
         if self.regions.insert(to) {
             self.regions.note_beside(new, old);
@@ -162,7 +168,7 @@ impl Policy for ZCacheLib {
         mark
     }
 
-    fn on_forget(&mut self, place: &Place, _mark: Mark) {
+    fn on_forget(&mut self, place: &ChunkLocation, _mark: Mark) {
         if self.regions.remove(place) {
             self.remove(self.regions.of(place));
         }
@@ -192,7 +198,7 @@ impl Policy for ZCacheLib {
         }
     }
 
-    fn holds(&self, place: &Place, _mark: Mark) -> bool {
+    fn holds(&self, place: &ChunkLocation, _mark: Mark) -> bool {
         !self.regions.is_evicted(self.regions.of(place))
     }
 
@@ -200,7 +206,7 @@ impl Policy for ZCacheLib {
         Knowledge::Chunks
     }
 
-    fn age(&self, place: &Place, _now: Nanos) -> Option<u64> {
+    fn age(&self, place: &ChunkLocation, _now: Nanos) -> Option<u64> {
         self.regions.age(place)
     }
 
@@ -215,7 +221,7 @@ impl Policy for ZCacheLib {
         }
     }
 
-    fn keep(&mut self, place: &Place, mark: Mark) -> Keep {
+    fn keep(&mut self, place: &ChunkLocation, mark: Mark) -> Keep {
         let is_dropped = self.variant.drops && self.vop.contains(self.regions.of(place));
         match self.holds(place, mark) && !is_dropped {
             true => Keep::Rewrite,

@@ -9,7 +9,7 @@ use alloc::collections::BTreeMap;
 use zonal_base::{Nanos, ZoneId};
 
 use crate::pinned::gaining;
-use crate::{Knowledge, Mark, Place, Policy, ZoneFacts};
+use crate::{ChunkLocation, Knowledge, Mark, Policy, ZoneFacts};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ impl ZoneLru {
 }
 
 impl Policy for ZoneLru {
-    fn on_access(&mut self, place: &Place, mark: Mark, _now: Nanos) -> Mark {
+    fn on_access(&mut self, place: &ChunkLocation, mark: Mark, _now: Nanos) -> Mark {
         let next = self.next();
         if let Some(promoted) = self.promoted.get_mut(&place.zone) {
             *promoted = next;

@@ -37,7 +37,7 @@ impl Tier {
 
 /// The zones of a device that a tier has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ZoneRange {
     /// Of the whole device.
     pub geometry: Geometry,
     /// The first zone.
@@ -50,9 +50,9 @@ pub struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The log that takes the writes.
-    pub buffer: Place,
+    pub buffer: ZoneRange,
     /// Where the data end up.
-    pub capacity: Place,
+    pub capacity: ZoneRange,
     /// True when both are zones of one device, and share its limits.
     pub is_one_device: bool,
 }
@@ -69,15 +69,15 @@ impl Layout {
     #[must_use]
     pub const fn one_device(geometry: Geometry, buffer_zones: u32) -> Self {
         assert!(buffer_zones < geometry.zone_count);
-        let buffer = Place { geometry, first: ZoneId(0), count: buffer_zones };
+        let buffer = ZoneRange { geometry, first: ZoneId(0), count: buffer_zones };
         let count = geometry.zone_count - buffer_zones;
-        let capacity = Place { geometry, first: ZoneId(buffer_zones), count };
+        let capacity = ZoneRange { geometry, first: ZoneId(buffer_zones), count };
         Self { buffer, capacity, is_one_device: true }
     }
 
     /// Where a tier is.
     #[must_use]
-    pub const fn place(&self, tier: Tier) -> &Place {
+    pub const fn place(&self, tier: Tier) -> &ZoneRange {
         match tier {
             Tier::Buffer => &self.buffer,
             Tier::Capacity => &self.capacity,
@@ -175,15 +175,15 @@ impl Layout {
     }
 }
 
-impl Place {
+impl ZoneRange {
     /// Writable blocks.
     pub(crate) const fn blocks(&self) -> u64 {
         self.count as u64 * self.geometry.zone_capacity.0
     }
 }
 
-const fn whole(geometry: Geometry) -> Place {
-    Place { geometry, first: ZoneId(0), count: geometry.zone_count }
+const fn whole(geometry: Geometry) -> ZoneRange {
+    ZoneRange { geometry, first: ZoneId(0), count: geometry.zone_count }
 }
 
 /// Each stream has memory for a segment. More tenants than this share zones.

@@ -58,7 +58,7 @@ mod zone_table;
 
 pub use export::{BlockError, Durability, Export, ExportId, Extent, Piece, Run};
 pub use format::bears_mark;
-pub use layout::{Layout, Place, Tier};
+pub use layout::{Layout, Tier, ZoneRange};
 pub use open::{Damage, Identity, OpenError, OpenMode, Opening};
 #[cfg(feature = "planted-bugs")]
 pub use planted::Planted;

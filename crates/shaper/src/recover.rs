@@ -63,7 +63,7 @@ pub(crate) struct Recovered<'a> {
     /// Zones that the zone table had given back.
     pub(crate) released: BTreeSet<Zone>,
     /// What is known of blocks so far.
-    pub(crate) found: Found<'a>,
+    pub(crate) found: ScanState<'a>,
 }
 
 /// What stands in the table.
@@ -89,7 +89,7 @@ struct Begin {
 }
 
 /// What the headers said so far.
-pub(crate) struct Found<'a> {
+pub(crate) struct ScanState<'a> {
     scanner: &'a Scanner<'a>,
     sightings: Sightings,
     /// What was read to its last byte and believed: entry, where it is, number of its segment.
@@ -209,7 +209,7 @@ async fn survey<'a>(
     (reports, firsts): (&[Vec<ZoneReport>; 2], &[(Zone, First)]),
     identity: Identity,
     (settings, mode): (Settings, OpenMode),
-) -> Result<Found<'a>, OpenError> {
+) -> Result<ScanState<'a>, OpenError> {
     let (mut zones, mut marked) = (Vec::new(), BTreeSet::new());
     for (zone, first) in firsts {
         match first {
@@ -219,7 +219,7 @@ async fn survey<'a>(
         }
     }
     zones.sort_unstable_by(|a, b| b.cmp(a));
-    let mut found = Found::new(scanner, settings.map_memory != MapMemory::Whole);
+    let mut found = ScanState::new(scanner, settings.map_memory != MapMemory::Whole);
     let mut walks = Vec::with_capacity(zones.len());
     for (_, zone) in zones {
         walks.push((zone, scanner.written(zone, scanner.report_of(reports, zone))));
@@ -245,7 +245,7 @@ async fn survey<'a>(
     Ok(found)
 }
 
-impl<'a> Found<'a> {
+impl<'a> ScanState<'a> {
     fn new(scanner: &'a Scanner<'a>, is_in_turns: bool) -> Self {
         let zones = index(u64::from(scanner.layout.zone_count()));
         let sightings =

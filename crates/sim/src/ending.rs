@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use zonal_cache::{Cache, Found, Freshness, Head, ObjectName, Opened};
+use zonal_cache::{Cache, Freshness, Head, HeadSource, ObjectName, Opened};
 
 use crate::actors::Stage;
 use crate::play::PATIENCE;
@@ -13,13 +13,13 @@ use crate::violation::{Kind, Wrong};
 use crate::world::{Outside, World};
 
 /// What a graceful end left on flash.
-pub(crate) struct Kept {
+pub(crate) struct FlashedState {
     records: u64,
     /// Heads that were known, and of which all chunks were there.
     whole: Vec<(ObjectName, Arc<Head>)>,
 }
 
-impl Kept {
+impl FlashedState {
     /// Ends a life gracefully. Requires: nobody acts any more.
     pub(crate) fn at_end(
         world: &mut World,
@@ -94,7 +94,7 @@ fn roll_call(
         for name in names.iter() {
             let care = objects.borrow()[name].care();
             match cache.open(name, Freshness::Immutable, care).await {
-                Ok(Opened { head, found: Found::Hit }) => {
+                Ok(Opened { head, found: HeadSource::Hit }) => {
                     notes.borrow_mut().push((name.clone(), head));
                 }
                 _ => continue,

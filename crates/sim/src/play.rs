@@ -13,7 +13,7 @@ use zonal_zonelog::{Identity, OpenMode};
 use crate::actors::{Stage, Tally};
 use crate::assertion;
 use crate::drive::Drive;
-use crate::ending::Kept;
+use crate::ending::FlashedState;
 use crate::history::{Ending, History, Keeping, Life};
 use crate::hoarder::Hoarder;
 use crate::oracle::Object;
@@ -153,8 +153,8 @@ impl<'a> Play<'a> {
         &mut self,
         device: &mut Drive,
         life: &Life,
-        kept: Option<Kept>,
-    ) -> Result<Result<Option<Kept>, Over>, Wrong> {
+        kept: Option<FlashedState>,
+    ) -> Result<Result<Option<FlashedState>, Over>, Wrong> {
         let setting = &self.history.setting;
         let piece = self.history.largest_piece().blocks_ceil();
         let mut rng = Rng::new(life.chance);
@@ -201,8 +201,8 @@ impl<'a> Play<'a> {
         &mut self,
         world: &mut World,
         outside: &mut Outside<'_>,
-        (life, kept): (&Life, Option<Kept>),
-    ) -> Result<Result<Option<Kept>, Over>, Wrong> {
+        (life, kept): (&Life, Option<FlashedState>),
+    ) -> Result<Result<Option<FlashedState>, Over>, Wrong> {
         let cache = match self.start(world, outside)? {
             Ok(cache) => cache,
             // A device that lost a first block for good may refuse to start.
@@ -252,7 +252,8 @@ impl<'a> Play<'a> {
         if is_graceful && !is_done {
             return Err(Kind::Stuck.wrong("somebody waits for ever".into()));
         }
-        let kept = if is_graceful { Some(Kept::at_end(world, outside, &stage)?) } else { None };
+        let kept =
+            if is_graceful { Some(FlashedState::at_end(world, outside, &stage)?) } else { None };
         self.suffered = self.suffered.and(world.suffered);
         if world.is_isolated.get() {
             // What it could not read it took for lost; what is on flash is there again in the next life.

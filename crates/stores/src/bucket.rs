@@ -20,7 +20,7 @@ use zonal_s3::sigv4::Timestamp;
 use zonal_s3::{BodyError, BoxBody};
 
 use crate::failure::{meaning, of_another_range};
-use crate::wire::{About, Note, Seen};
+use crate::wire::{About, Note, ResponseHead};
 
 /// What users said of an object is named by the store; S3's clients look for S3's names.
 const OF_USERS: [&str; 2] = ["x-goog-meta-", "x-ms-meta-"];
@@ -64,7 +64,7 @@ impl Bucket {
             let of_range = of_range.and_then(|(range, seen)| of_another_range(range, seen));
             of_range.unwrap_or_else(|| meaning(&error, seen))
         })?;
-        let Seen { mut parts, .. } =
+        let ResponseHead { mut parts, .. } =
             note.take().ok_or_else(|| OriginError::of_nonsense("an answer that never came"))?;
         parts.headers = in_words_of_s3(&parts.headers);
         Ok((parts, result))

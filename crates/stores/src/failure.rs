@@ -6,7 +6,7 @@ use http::StatusCode;
 use http::header::CONTENT_RANGE;
 use zonal_origin::{OriginError, Refusal};
 
-use crate::wire::{Seen, of_the_client};
+use crate::wire::{ResponseHead, of_the_client};
 
 /// Azure's words, with 403, for keys that it does not know and machines that it does not let in; Google answers 401.
 const NOT_SIGNED_IN: [&str; 4] = [
@@ -17,7 +17,7 @@ const NOT_SIGNED_IN: [&str; 4] = [
 ];
 
 /// What an error means, in the light of what came.
-pub(crate) fn meaning(error: &object_store::Error, seen: Option<Seen>) -> OriginError {
+pub(crate) fn meaning(error: &object_store::Error, seen: Option<ResponseHead>) -> OriginError {
     if let Some(ours) = of_the_client(error) {
         return ours;
     }
@@ -40,7 +40,7 @@ pub(crate) fn meaning(error: &object_store::Error, seen: Option<Seen>) -> Origin
 
 /// What it means that a range came which is not the one that was asked for: mostly that the object is smaller than
 /// whoever asked believes, which Azurite does not say in so many words.
-pub(crate) fn of_another_range(asked: &Range<u64>, seen: &Seen) -> Option<OriginError> {
+pub(crate) fn of_another_range(asked: &Range<u64>, seen: &ResponseHead) -> Option<OriginError> {
     if seen.parts.status != StatusCode::PARTIAL_CONTENT {
         return None;
     }

@@ -37,7 +37,7 @@ pub(crate) struct Wire {
 
 /// An answer without its bytes; with its document when it is no success.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ResponseHead {
     pub(crate) parts: response::Parts,
     pub(crate) document: Bytes,
 }
@@ -53,7 +53,7 @@ pub(crate) enum About {
 #[derive(Clone, Debug)]
 pub(crate) struct Note {
     about: About,
-    seen: Arc<Mutex<Option<Seen>>>,
+    seen: Arc<Mutex<Option<ResponseHead>>>,
 }
 
 impl Note {
@@ -61,11 +61,11 @@ impl Note {
         Self { about, seen: Arc::default() }
     }
 
-    pub(crate) fn take(&self) -> Option<Seen> {
+    pub(crate) fn take(&self) -> Option<ResponseHead> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn put(&self, seen: Seen) {
+    fn put(&self, seen: ResponseHead) {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
     }
 }
@@ -97,14 +97,14 @@ impl HttpService for Wire {
         if answer.status().is_success() {
             let (parts, body) = answer.into_parts();
             if let Some(note) = note {
-                note.put(Seen { parts: parts.clone(), document: Bytes::new() });
+                note.put(ResponseHead { parts: parts.clone(), document: Bytes::new() });
             }
             let body = body.map_err(|error| HttpError::new(HttpErrorKind::Interrupted, error));
             return Ok(Response::from_parts(parts, HttpResponseBody::new(body)));
         }
         let (parts, document) = HttpClient::read_refusal(answer).await;
         if let Some(note) = note {
-            note.put(Seen { parts: parts.clone(), document: document.clone() });
+            note.put(ResponseHead { parts: parts.clone(), document: document.clone() });
         }
         let body = Full::new(document).map_err(|never| match never {});
         Ok(Response::from_parts(parts, HttpResponseBody::new(body)))

@@ -130,7 +130,7 @@ impl Lines {
 
 impl Batch {
     fn add(&mut self, entry: &AccessEntry) {
-        serde_json::to_writer(&mut self.text, &Line::of(entry)).expect("a line is JSON");
+        serde_json::to_writer(&mut self.text, &LogRecord::of(entry)).expect("a line is JSON");
         self.text.push(b'\n');
         self.lines += 1;
     }
@@ -138,7 +138,7 @@ impl Batch {
 
 /// A line, in the order in which it is written. What is not known is not there.
 #[derive(Serialize)]
-struct Line<'a> {
+struct LogRecord<'a> {
     timestamp: String,
     #[serde(rename = "aws.request_id")]
     request_id: &'a str,
@@ -192,7 +192,7 @@ struct Line<'a> {
     span_id: Option<&'a str>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> LogRecord<'a> {
     fn of(entry: &'a AccessEntry) -> Self {
         Self {
             timestamp: timestamp(entry),

@@ -25,10 +25,10 @@ const REPORTS_MAX: usize = 64;
 /// What all shards share of the front end.
 #[derive(Clone)]
 pub(crate) struct Front {
-    shared: Arc<Shared>,
+    shared: Arc<FrontendState>,
 }
 
-struct Shared {
+struct FrontendState {
     address: Address,
     config: Config,
     /// Those of the start.
@@ -61,7 +61,8 @@ impl Front {
         let (listening, reports) = mpsc::channel(REPORTS_MAX);
         let (stop, serving) = (watch::Sender::new(Stop::No), watch::Sender::new(0));
         let gateway = OnceLock::new();
-        let shared = Shared { address, config, terms, origins, gateway, stop, serving, listening };
+        let shared =
+            FrontendState { address, config, terms, origins, gateway, stop, serving, listening };
         (Self { shared: Arc::new(shared) }, Listening(reports))
     }
 
@@ -104,7 +105,7 @@ impl Listening {
     }
 }
 
-impl Shared {
+impl FrontendState {
     async fn serve(self: Arc<Self>, client: Client) {
         let listener = self.address.listen().and_then(TcpListener::from_std);
         let (listener, outcome) = match listener {

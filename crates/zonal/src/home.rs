@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 
 use zonal_base::Bytes;
 use zonal_cli::Failure;
-use zonal_hostdev::{DeviceSpec, Place, ZONE_SIZE};
+use zonal_hostdev::{DeviceLocation, DeviceSpec, ZONE_SIZE};
 
 use crate::config::KeyPair;
 
@@ -158,7 +158,7 @@ impl Home {
         }
         let is_empty = std::fs::metadata(&path).map_or(true, |file| file.len() == 0);
         let size = if is_empty { Some(size?) } else { None };
-        Ok(DeviceSpec { place: Place::File { path, size }, zone: None, engine: None })
+        Ok(DeviceSpec { place: DeviceLocation::File { path, size }, zone: None, engine: None })
     }
 
     /// What fits on the disk.

@@ -80,11 +80,11 @@ pub(crate) fn unpin(pins: &mut Pins, list: &[Wanted]) -> Vec<ObjectName> {
 #[derive(Debug)]
 pub(crate) struct PinsFile {
     path: PathBuf,
-    held: Mutex<Held>,
+    held: Mutex<LockedFile>,
 }
 
 /// The file as it is on disk, locked; `None` while there is none.
-pub(crate) type Held = Option<File>;
+pub(crate) type LockedFile = Option<File>;
 
 /// Why something is not pinned by order.
 pub(crate) enum NotPinned {
@@ -106,12 +106,12 @@ impl PinsFile {
     }
 
     /// Nobody changes what is pinned meanwhile.
-    pub(crate) fn hold(&self) -> MutexGuard<'_, Held> {
+    pub(crate) fn hold(&self) -> MutexGuard<'_, LockedFile> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Locks the file that is there now, unless it is the one that is locked already.
-    fn lock(&self, held: &mut Held) -> Result<(), String> {
+    fn lock(&self, held: &mut LockedFile) -> Result<(), String> {
         // Whoever has it may put the next one in its place between two lines of this.
         for _ in 0..LOCKINGS_MAX {
             let Ok(file) = File::open(&self.path) else {
@@ -156,7 +156,7 @@ impl PinsFile {
         Ok(outcome)
     }
 
-    fn replace(&self, held: &mut Held, before: &Pins, pins: &Pins) -> Result<(), String> {
+    fn replace(&self, held: &mut LockedFile, before: &Pins, pins: &Pins) -> Result<(), String> {
         self.lock(held)?;
         if read(&self.path)? != *before {
             return Err(format!(

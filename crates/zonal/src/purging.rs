@@ -12,11 +12,11 @@ pub(crate) const NO_PARTS: &str =
     "a range of an object cannot be removed from the cache: name the object";
 
 /// A line of the report; of a prefix it tells of all below it.
-pub(crate) type Line = reports::Line<Told, Told, Sum>;
+pub(crate) type PurgeLine = reports::ReportLine<PurgeResult, PurgeResult, Sum>;
 
 /// What became of one of the list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Told {
+pub(crate) struct PurgeResult {
     pub(crate) name: String,
     /// Nothing that was cached of it, or below it, before is served again, also not after a crash. Whether anything was,
     /// nobody looked.
@@ -35,17 +35,17 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
-    pub(crate) fn add(&mut self, line: &Line) {
+    pub(crate) fn add(&mut self, line: &PurgeLine) {
         match line {
-            Line::Object(told) => {
+            PurgeLine::Object(told) => {
                 self.objects += 1;
                 self.objects_removed += u64::from(told.removed);
             }
-            Line::Prefix(told) => {
+            PurgeLine::Prefix(told) => {
                 self.prefixes += 1;
                 self.prefixes_removed += u64::from(told.removed);
             }
-            Line::Sum(_) => {}
+            PurgeLine::Sum(_) => {}
         }
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A line: what became of an object or of a prefix, in the order of the list, and at the end what it comes to.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Line<Object, Prefix, Sum> {
+pub(crate) enum ReportLine<Object, Prefix, Sum> {
     Object(Object),
     Prefix(Prefix),
     /// The last one.

@@ -11,11 +11,11 @@ pub(crate) const PIN_PATH: &str = "/cache/pin";
 pub(crate) const PATH: &str = "/cache/unpin";
 
 /// A line of the report.
-pub(crate) type Line = reports::Line<Told, Listed, Sum>;
+pub(crate) type UnpinLine = reports::ReportLine<UnpinResult, Listed, Sum>;
 
 /// What became of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Told {
+pub(crate) struct UnpinResult {
     pub(crate) name: String,
     /// Bytes that were pinned on flash, and are not any more.
     pub(crate) released: u64,
@@ -35,15 +35,15 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
-    pub(crate) fn add(&mut self, line: &Line) {
+    pub(crate) fn add(&mut self, line: &UnpinLine) {
         match line {
-            Line::Object(told) => {
+            UnpinLine::Object(told) => {
                 self.objects += 1;
                 self.objects_released += u64::from(told.why.is_none());
                 self.released += told.released;
             }
-            Line::Prefix(listed) => self.prefixes_cut += u64::from(listed.why.is_some()),
-            Line::Sum(_) => {}
+            UnpinLine::Prefix(listed) => self.prefixes_cut += u64::from(listed.why.is_some()),
+            UnpinLine::Sum(_) => {}
         }
     }
 }

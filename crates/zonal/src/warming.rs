@@ -9,11 +9,11 @@ use crate::reports::{self, Listed};
 pub(crate) const PATH: &str = "/cache/warm";
 
 /// A line of the report.
-pub(crate) type Line = reports::Line<Told, Listed, Sum>;
+pub(crate) type WarmLine = reports::ReportLine<WarmResult, Listed, Sum>;
 
 /// What became of one object. Sizes are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Told {
+pub(crate) struct WarmResult {
     pub(crate) name: String,
     /// Of what was asked for; 0 when that is not known.
     pub(crate) size: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Sum {
 
 impl Sum {
     /// Counts an object, and where it is at the end; `None`: there is none.
-    pub(crate) fn add(&mut self, told: &Told, now: Option<Whereabouts>) {
+    pub(crate) fn add(&mut self, told: &WarmResult, now: Option<Whereabouts>) {
         let Whereabouts { on_flash, pinned, .. } = now.unwrap_or_default();
         let is_all = |bytes: u64| now.is_some() && bytes == told.size;
         self.objects += 1;
@@ -74,13 +74,13 @@ mod tests {
 
     #[test]
     fn what_is_no_longer_there_at_the_end_is_told() {
-        let told = Told {
+        let told = WarmResult {
             name: "b/a".to_owned(),
             size: 10,
             was_on_flash: 2,
             fetched: 8,
             on_flash: 10,
-            ..Told::default()
+            ..WarmResult::default()
         };
         let mut sum = Sum::default();
         sum.add(&told, Some(Whereabouts { on_flash: 10, pinned: 10, in_memory: 0 }));

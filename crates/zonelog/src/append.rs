@@ -69,18 +69,18 @@ impl Placed {
 }
 
 /// Bytes of the backlog, until a segment accounts for them.
-struct Held {
+struct BacklogPermit {
     inner: Rc<Inner>,
     bytes: u64,
 }
 
-impl Held {
+impl BacklogPermit {
     fn pass_on(mut self) {
         self.bytes = 0;
     }
 }
 
-impl Drop for Held {
+impl Drop for BacklogPermit {
     fn drop(&mut self) {
         if 0 < self.bytes {
             self.inner.state.borrow_mut().backlog_bytes -= self.bytes;
@@ -240,7 +240,7 @@ impl Log {
     }
 
     /// Waits until the backlog has room, and takes it.
-    async fn enter_backlog(&self, stream: Stream, len: u32) -> Result<Held, AppendError> {
+    async fn enter_backlog(&self, stream: Stream, len: u32) -> Result<BacklogPermit, AppendError> {
         if stream == Stream::Fill && 0 < len {
             let look = || {
                 let is_gone = self.is_gone().then_some(Err(AppendError::Gone));
@@ -250,7 +250,7 @@ impl Log {
         }
         let bytes = u64::from(len);
         self.inner.state.borrow_mut().backlog_bytes += bytes;
-        Ok(Held { inner: self.inner.clone(), bytes })
+        Ok(BacklogPermit { inner: self.inner.clone(), bytes })
     }
 
     async fn wait_for_zone(&self, stream: Stream, record: &Record) -> Result<ZoneId, AppendError> {

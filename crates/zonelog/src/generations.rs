@@ -10,13 +10,13 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// A log's part in the sequence that it shares with the other logs of its node.
 #[derive(Clone, Debug)]
 pub struct Generations {
-    shared: Arc<Shared>,
+    shared: Arc<GenerationState>,
     /// Which log this is.
     log: usize,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct GenerationState {
     /// The next one, without what is skipped.
     next: AtomicU64,
     /// How often something could not be read.
@@ -37,7 +37,8 @@ impl Generations {
     /// number is higher than all that were found on flash.
     pub fn of_node(logs: usize) -> impl Iterator<Item = Self> {
         let oldest = (0..logs).map(|_| AtomicU64::new(0)).collect();
-        let shared = Arc::new(Shared { next: AtomicU64::new(1), skips: AtomicU64::new(0), oldest });
+        let shared =
+            Arc::new(GenerationState { next: AtomicU64::new(1), skips: AtomicU64::new(0), oldest });
         (0..logs).map(move |log| Self { shared: shared.clone(), log })
     }
 

@@ -51,7 +51,7 @@ pub(crate) struct SealedSegment {
     pub(crate) record_bytes: u64,
 }
 
-/// What became of a segment. Shared with everyone who appended to it.
+/// What became of a segment. GenerationState with everyone who appended to it.
 #[derive(Default)]
 pub(crate) struct Fate {
     outcome: Cell<Option<Result<(), DeviceError>>>,

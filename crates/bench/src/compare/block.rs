@@ -48,7 +48,7 @@ impl Drop for Serving {
 }
 
 /// What fio saw, and what the server took for it.
-struct Asked {
+struct FioRun {
     mib: f64,
     cpu_us: f64,
     /// What the server wrote to files for each byte that it was asked for.
@@ -287,7 +287,7 @@ fn client(server: &Serving, flags: &str) -> Command {
     command
 }
 
-fn fio(stage: &Stage, server: &Serving, pattern: &str, more: &str) -> Result<Asked, String> {
+fn fio(stage: &Stage, server: &Serving, pattern: &str, more: &str) -> Result<FioRun, String> {
     let flags = format!("--rw={pattern} {RANDOM} --runtime={} {more}", stage.seconds);
     let mut command = client(server, &flags);
     stage.children.note(&command);
@@ -303,7 +303,7 @@ fn fio(stage: &Stage, server: &Serving, pattern: &str, more: &str) -> Result<Ask
     let share = of("runtime")? / 1e3 / (of("runtime")? / 1e3 + RAMP_SECONDS);
     let (cpu_us, to_files) =
         (spent * share * 1e6 / of("total_ios")?, written * share / of("io_bytes")?);
-    Ok(Asked { mib, cpu_us, to_files })
+    Ok(FioRun { mib, cpu_us, to_files })
 }
 
 /// As it stands in [`RANDOM`].

@@ -27,13 +27,13 @@ const JOIN: &str = r#"echo $$ > "$0" && exec "$@""#;
 
 /// A file or folder of a program under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ProgramFile {
     pub(super) name: &'static str,
     /// Its size; `None`: that of the comparison.
     size: Option<Bytes>,
 }
 
-impl Place {
+impl ProgramFile {
     /// Of the size of the comparison.
     pub(crate) const fn whole(name: &'static str) -> Self {
         Self { name, size: None }
@@ -121,11 +121,11 @@ impl Children {
     }
 
     /// `zonal-lab bench` on a file.
-    pub(crate) fn zonal(&self, place: Place, flags: &str) -> Result<Value, String> {
+    pub(crate) fn zonal(&self, place: ProgramFile, flags: &str) -> Result<Value, String> {
         json_of(&mut self.zonal_command(place, &format!("{flags} --json")))
     }
 
-    pub(crate) fn zonal_command(&self, place: Place, flags: &str) -> Command {
+    pub(crate) fn zonal_command(&self, place: ProgramFile, flags: &str) -> Command {
         let size = place.size.unwrap_or(self.size);
         let device = format!("file:{}?size={size}", self.path(place.name).display());
         let mut command = self.command(&self.zonal.with_file_name("zonal-lab"));
@@ -149,7 +149,7 @@ impl Children {
     }
 
     /// The same workload on foyer.
-    pub(crate) fn foyer(&self, place: Place, flags: &str) -> Result<Value, String> {
+    pub(crate) fn foyer(&self, place: ProgramFile, flags: &str) -> Result<Value, String> {
         let size = place.size.unwrap_or(self.size).to_string();
         let mut command = self.command(&self.this);
         command.arg("foyer").arg("--folder").arg(self.path(place.name)).args(["--size", &size]);

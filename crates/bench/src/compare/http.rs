@@ -13,7 +13,7 @@ use zonal_lab::bench::machine_idle;
 use zonal_s3::sigv4::{Credentials, Signer, Timestamp};
 
 use super::Stage;
-use super::children::{Place, cpu_seconds, number};
+use super::children::{ProgramFile, cpu_seconds, number};
 use super::nginx::{self, Nginx};
 use super::samples::{Goal, Row, Samples};
 use super::scan::Scan;
@@ -71,10 +71,10 @@ end
 /// Size of the device that is served from.
 const SIZE: Bytes = Bytes::mib(2048);
 
-const DEVICE: Place = Place::sized("http", SIZE);
+const DEVICE: ProgramFile = ProgramFile::sized("http", SIZE);
 
 /// That of the server with the policy that is shipped.
-const SHIPPED: Place = Place::sized("http-shipped", SIZE);
+const SHIPPED: ProgramFile = ProgramFile::sized("http-shipped", SIZE);
 
 /// A server that wrk can ask. It ends with this.
 pub(super) struct Server {
@@ -160,7 +160,7 @@ fn large(stage: &Stage, server: &Server, nginx: &Server) -> Result<Vec<Row>, Str
         },
         || Ok(number(&stage.children.fio("http", &flags)?, "/bw_bytes")? / 1048576.0),
     )?;
-    let per_gib = |asked: &Asked| asked.cpu_us / 1e6 * 1024.0;
+    let per_gib = |asked: &WrkRun| asked.cpu_us / 1e6 * 1024.0;
     let cpu = sampled(
         stage,
         || wrk(stage, server, size, CONNECTIONS).map(|asked| per_gib(&asked)),
@@ -223,7 +223,7 @@ fn sampled(
     Ok((a, b))
 }
 
-fn serve(stage: &Stage, place: Place, flags: &[&str]) -> Result<Server, String> {
+fn serve(stage: &Stage, place: ProgramFile, flags: &[&str]) -> Result<Server, String> {
     let address = free_address()?;
     let admin = free_address()?;
     let path = |name: &str| stage.children.path(name).display().to_string();
@@ -326,7 +326,7 @@ fn warm(stage: &Stage, server: &Server, size: u64, count: u64) -> Result<(), Str
 }
 
 /// What became of a run of wrk.
-struct Asked {
+struct WrkRun {
     seconds: f64,
     /// Answers per second.
     rate: f64,
@@ -336,7 +336,7 @@ struct Asked {
 }
 
 /// What wrk's script printed. Every answer must be good.
-fn wrk(stage: &Stage, server: &Server, size: u64, connections: u32) -> Result<Asked, String> {
+fn wrk(stage: &Stage, server: &Server, size: u64, connections: u32) -> Result<WrkRun, String> {
     let mut command = Command::new("wrk");
     // It takes whole seconds.
     command.arg(format!("-d{}s", stage.seconds.ceil().max(1.0)));
@@ -359,5 +359,5 @@ fn wrk(stage: &Stage, server: &Server, size: u64, connections: u32) -> Result<As
     }
     let (requests, seconds) = (of("/requests")?, of("/us")? / 1e6);
     let (rate, cpu_us) = (requests / seconds, spent * 1e6 / requests);
-    Ok(Asked { seconds, rate, p99_us: of("/p99")?, cpu_us })
+    Ok(WrkRun { seconds, rate, p99_us: of("/p99")?, cpu_us })
 }

@@ -8,15 +8,15 @@ use serde_json::Value;
 use zonal_base::Bytes;
 
 use super::Stage;
-use super::children::{Place, number};
+use super::children::{ProgramFile, number};
 use super::samples::{Goal, Row, Samples};
 
-pub(super) const ZONAL: Place = Place::whole("zonal");
-pub(super) const FOYER: Place = Place::whole("foyer");
+pub(super) const ZONAL: ProgramFile = ProgramFile::whole("zonal");
+pub(super) const FOYER: ProgramFile = ProgramFile::whole("foyer");
 
 /// Half the default: 4 KiB values take long to fill a cache with.
-pub(super) const ZONAL_4K: Place = Place::sized("zonal-4k", Bytes::mib(2048));
-pub(super) const FOYER_4K: Place = Place::sized("foyer-4k", Bytes::mib(2048));
+pub(super) const ZONAL_4K: ProgramFile = ProgramFile::sized("zonal-4k", Bytes::mib(2048));
+pub(super) const FOYER_4K: ProgramFile = ProgramFile::sized("foyer-4k", Bytes::mib(2048));
 
 pub(super) const MIB: f64 = 1048576.0;
 

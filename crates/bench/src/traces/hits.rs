@@ -2,7 +2,7 @@
 
 use zonal_base::{Bytes, Nanos, Rng, ZoneId, index, low_u32};
 use zonal_lab::bench::process_cpu;
-use zonal_policy::{Layout, Mark, NAMES, Place, Spec};
+use zonal_policy::{ChunkLocation, Layout, Mark, NAMES, Spec};
 
 use crate::compare::samples::{Goal, Row, Samples};
 
@@ -70,7 +70,7 @@ impl Full {
     }
 }
 
-const fn place(zone: u32, number: u32) -> Place {
+const fn place(zone: u32, number: u32) -> ChunkLocation {
     let offset = Bytes(number as u64 * CHUNK.0);
-    Place { zone: ZoneId(zone), number, offset, len: CHUNK }
+    ChunkLocation { zone: ZoneId(zone), number, offset, len: CHUNK }
 }

@@ -7,7 +7,7 @@ use zonal_policy::Mark;
 use zonal_zonelog::Kind;
 
 use super::entry;
-use super::{Found, Spot, Stand};
+use super::{IndexEntry, Spot, Stand};
 
 /// A zone that is being filled grows its arena by so many bytes at a time, or by an eighth when that is more: doubling
 /// would leave half of it unused, and each growth copies all of it. A zone that is full gives back what is left.
@@ -36,7 +36,7 @@ impl Arena {
         *self = Self { round: self.round.wrapping_add(1), ..Self::default() };
     }
 
-    pub(crate) fn push(&mut self, hash: u64, found: &Found) -> usize {
+    pub(crate) fn push(&mut self, hash: u64, found: &IndexEntry) -> usize {
         let mut bytes = [0; entry::ENTRY_BYTES_MAX];
         let len = entry::encode(hash, found, &mut bytes);
         if self.bytes.capacity() < self.bytes.len() + len {
@@ -51,7 +51,7 @@ impl Arena {
         entry::decode_rest(&self.bytes[at..])
     }
 
-    pub(crate) fn get(&self, zone: ZoneId, at: usize) -> Found {
+    pub(crate) fn get(&self, zone: ZoneId, at: usize) -> IndexEntry {
         entry::decode((zone, self.stand(at)), &self.bytes[at..])
     }
 
@@ -82,7 +82,7 @@ impl Arena {
 
     /// The next entry that is not forgotten, which counts as forgotten from now on. With it where it stands, and what
     /// it has of its hash.
-    pub(crate) fn next_to_drain(&mut self, zone: ZoneId) -> Option<(usize, u64, Found)> {
+    pub(crate) fn next_to_drain(&mut self, zone: ZoneId) -> Option<(usize, u64, IndexEntry)> {
         while self.drained < self.bytes.len() {
             let at = self.drained;
             self.drained += entry::size(&self.bytes[at..]);
@@ -95,7 +95,7 @@ impl Arena {
     }
 
     /// The entries that are not forgotten, where they stand, and what they have of their hashes.
-    pub(crate) fn iter(&self, zone: ZoneId) -> impl Iterator<Item = (usize, u64, Found)> + '_ {
+    pub(crate) fn iter(&self, zone: ZoneId) -> impl Iterator<Item = (usize, u64, IndexEntry)> + '_ {
         self.iter_from(zone, 0)
     }
 
@@ -104,7 +104,7 @@ impl Arena {
         &self,
         zone: ZoneId,
         from: usize,
-    ) -> impl Iterator<Item = (usize, u64, Found)> + '_ {
+    ) -> impl Iterator<Item = (usize, u64, IndexEntry)> + '_ {
         let mut next = from;
         let entries = core::iter::from_fn(move || {
             let (at, bytes) = (next, self.bytes.get(next..).filter(|bytes| !bytes.is_empty())?);

@@ -15,7 +15,7 @@ use zonal_base::{BLOCK_BYTES, ZoneId, mix64};
 use zonal_policy::Mark;
 use zonal_zonelog::{Checks, Extent, GRANULES_MAX, Key, Kind, Record, granule_count};
 
-use super::{Found, Spot, Stand};
+use super::{IndexEntry, Spot, Stand};
 
 const FIXED_BYTES: usize = 10;
 
@@ -65,7 +65,7 @@ const fn halves(n: u128) -> [u64; 2] {
     [n as u64, (n >> 64) as u64]
 }
 
-pub(crate) fn encode(hash: u64, found: &Found, out: &mut [u8; ENTRY_BYTES_MAX]) -> usize {
+pub(crate) fn encode(hash: u64, found: &IndexEntry, out: &mut [u8; ENTRY_BYTES_MAX]) -> usize {
     let Extent { offset, len, .. } = found.extent;
     assert!(0 < len && found.kind.0 < 4);
     let more = u64::from(found.kind.0) << KIND_AT | u64::from(found.mark.0) << MARK_AT;
@@ -122,12 +122,12 @@ pub(crate) fn size(bytes: &[u8]) -> usize {
 }
 
 /// An entry that stands at `at` in its arena.
-pub(super) fn decode(place: (ZoneId, Stand), bytes: &[u8]) -> Found {
+pub(super) fn decode(place: (ZoneId, Stand), bytes: &[u8]) -> IndexEntry {
     let (Spot { extent, stand }, kind, mark) = glance(place, bytes);
     let checks = bytes[FIXED_BYTES..FIXED_BYTES + 4 * granule_count(extent.len)].chunks_exact(4);
     let checks: Checks =
         checks.map(|check| u32::from_le_bytes([check[0], check[1], check[2], check[3]])).collect();
-    Found { extent, kind, checks, mark, stand }
+    IndexEntry { extent, kind, checks, mark, stand }
 }
 
 /// The same without its checks.

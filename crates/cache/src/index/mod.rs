@@ -35,7 +35,7 @@ struct Shape {
 
 /// An entry that was looked up.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct IndexEntry {
     pub(crate) extent: Extent,
     pub(crate) kind: Kind,
     pub(crate) checks: Checks,
@@ -64,10 +64,10 @@ pub(crate) struct Spot {
 pub(crate) struct Inserted {
     pub(crate) spot: Spot,
     /// What the key led to before.
-    pub(crate) replaced: Option<Found>,
+    pub(crate) replaced: Option<IndexEntry>,
 }
 
-impl Found {
+impl IndexEntry {
     /// A record that is not in the index yet.
     pub(crate) fn new(extent: Extent, kind: Kind, checks: Checks) -> Self {
         Self { extent, kind, checks, mark: Mark::default(), stand: Stand::default() }
@@ -105,7 +105,7 @@ impl Index {
 
     /// Publishes a record. What the key led to before is forgotten. `None` when the zone's arena is
     /// full: then the record stays unknown.
-    pub(crate) fn insert(&mut self, key: Key, found: &Found) -> Option<Inserted> {
+    pub(crate) fn insert(&mut self, key: Key, found: &IndexEntry) -> Option<Inserted> {
         let hash = entry::hash(key);
         let zone = index(u64::from(found.extent.zone.0));
         if self.shape.arena_limit() < self.arenas[zone].len() + entry::ENTRY_BYTES_MAX {
@@ -131,7 +131,7 @@ impl Index {
     }
 
     /// Where the record of `key` lies.
-    pub(crate) fn lookup(&self, key: Key) -> Option<Found> {
+    pub(crate) fn lookup(&self, key: Key) -> Option<IndexEntry> {
         let (zone, at) = self.find(key)?;
         Some(self.arenas[index(u64::from(zone.0))].get(zone, at))
     }
@@ -143,7 +143,7 @@ impl Index {
     }
 
     /// Forgets `key`, wherever it leads.
-    pub(crate) fn remove(&mut self, key: Key) -> Option<Found> {
+    pub(crate) fn remove(&mut self, key: Key) -> Option<IndexEntry> {
         let (zone, at) = self.find(key)?;
         self.table.remove(entry::rest(entry::hash(key)), self.shape.place(zone, at));
         let arena = &mut self.arenas[index(u64::from(zone.0))];
@@ -153,7 +153,7 @@ impl Index {
     }
 
     /// Forgets `key` if it still leads to `extent`: it may have been published anew meanwhile.
-    pub(crate) fn remove_at(&mut self, key: Key, extent: Extent) -> Option<Found> {
+    pub(crate) fn remove_at(&mut self, key: Key, extent: Extent) -> Option<IndexEntry> {
         self.lookup(key).filter(|found| found.extent == extent)?;
         self.remove(key)
     }
@@ -180,7 +180,7 @@ impl Index {
         &mut self,
         zone: ZoneId,
         limit: usize,
-        mut forgotten: impl FnMut(Found, u64),
+        mut forgotten: impl FnMut(IndexEntry, u64),
     ) -> bool {
         let arena = &mut self.arenas[index(u64::from(zone.0))];
         // Their slots lie all over the table: they are on their way before the first is waited for.
@@ -197,7 +197,7 @@ impl Index {
     }
 
     /// The records of a zone that are not forgotten.
-    pub(crate) fn zone_records(&self, zone: ZoneId) -> impl Iterator<Item = Found> + '_ {
+    pub(crate) fn zone_records(&self, zone: ZoneId) -> impl Iterator<Item = IndexEntry> + '_ {
         self.arenas[index(u64::from(zone.0))].iter(zone).map(|(_, _, found)| found)
     }
 
@@ -215,7 +215,7 @@ impl Index {
         &self,
         (zone, from): (ZoneId, u32),
         limit: usize,
-        mut look: impl FnMut(&Found),
+        mut look: impl FnMut(&IndexEntry),
     ) -> Option<u32> {
         let arena = &self.arenas[index(u64::from(zone.0))];
         let mut last = None;
@@ -228,7 +228,7 @@ impl Index {
     }
 
     /// The record at a place that [`Spot::at`] gave. Requires: it is not forgotten.
-    pub(crate) fn at(&self, zone: ZoneId, at: u32) -> Found {
+    pub(crate) fn at(&self, zone: ZoneId, at: u32) -> IndexEntry {
         self.arenas[index(u64::from(zone.0))].get(zone, at as usize)
     }
 

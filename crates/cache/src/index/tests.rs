@@ -6,10 +6,10 @@ use zonal_base::{Bytes, Rng};
 
 use super::*;
 
-fn record(zone: u32, at: u32, len: u32, kind: u8, rng: &mut Rng) -> Found {
+fn record(zone: u32, at: u32, len: u32, kind: u8, rng: &mut Rng) -> IndexEntry {
     let offset = if len < 4096 { at * 4 } else { at * 256 };
     let checks = (0..zonal_zonelog::granule_count(len)).map(|_| (rng.next_u64() >> 32) as u32);
-    Found::new(Extent { zone: ZoneId(zone), offset, len }, Kind(kind), checks.collect())
+    IndexEntry::new(Extent { zone: ZoneId(zone), offset, len }, Kind(kind), checks.collect())
 }
 
 #[test]

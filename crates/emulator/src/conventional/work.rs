@@ -14,7 +14,7 @@ use crate::controller::Server;
 use crate::ftl::{Ftl, FtlCounters};
 use crate::in_flight::SlotId;
 use crate::link::Link;
-use crate::nand::{Nand, Place};
+use crate::nand::{FlashExtent, Nand};
 use crate::profile::{BufferProfile, ControllerProfile, NandProfile};
 
 /// The one stream of the write buffer.
@@ -104,8 +104,8 @@ impl Work {
     }
 
     /// Where the first blocks from `at` on lie side by side, and the block after them.
-    fn stretch(&self, at: Lba, end: Lba) -> (Option<Place>, Lba) {
-        let place = |from, blocks| Place { at: Blocks(from), blocks, first_die: 0 };
+    fn stretch(&self, at: Lba, end: Lba) -> (Option<FlashExtent>, Lba) {
+        let place = |from, blocks| FlashExtent { at: Blocks(from), blocks, first_die: 0 };
         let Some(ftl) = &self.ftl else { return (Some(place(at.0, end - at)), end) };
         let unit = ftl.config().unit.0;
         let first = ftl.locate(at);

@@ -1,12 +1,12 @@
 //! Garbage collection: a victim is emptied as fast as the host needs the room.
 //!
 //! 1. With every run that the host writes, so many units are copied as keep the number of free superblocks.
-//! 2. What was written to the victim is looked at, many runs ahead of the copies (`Seen`).
+//! 2. What was written to the victim is looked at, many runs ahead of the copies (`VictimRuns`).
 //! 3. What is still valid goes to the superblock for copies.
 
 use super::order::RunId;
 use super::runs::{GROUP_MAX, Run, Runs};
-use super::{Ftl, Place};
+use super::{Ftl, PhysicalUnit};
 
 /// The superblock that is emptied.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ pub(super) struct Victim {
     valid: u32,
     /// What was not looked at yet: the run, and where it lies.
     run: RunId,
-    next: Place,
+    next: PhysicalUnit,
 }
 
 /// Runs of a victim that are looked at together.
@@ -28,7 +28,7 @@ const WINDOW: usize = 64;
 
 /// Runs of the victim that were valid when they were looked at. They may have been written elsewhere since.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct VictimRuns {
     runs: [Lying; WINDOW],
     next: usize,
     len: usize,
@@ -40,7 +40,7 @@ struct Lying {
     /// The first of them.
     unit: u32,
     len: u32,
-    place: Place,
+    place: PhysicalUnit,
 }
 
 impl Ftl {
@@ -138,7 +138,7 @@ impl Ftl {
     }
 }
 
-impl Seen {
+impl VictimRuns {
     pub(super) fn new() -> Self {
         Self { runs: [Lying::default(); WINDOW], next: 0, len: 0 }
     }

@@ -2,15 +2,15 @@
 
 use super::runs::Run;
 use super::victims::Victims;
-use super::{Place, Superblock};
+use super::{PhysicalUnit, Superblock};
 
 /// Units that became void, gathered as long as they lie in one superblock: a large write voids long
 /// runs.
 #[derive(Default)]
 pub(super) struct Voids {
     superblock: u32,
-    first: Place,
-    end: Place,
+    first: PhysicalUnit,
+    end: PhysicalUnit,
     count: u32,
 }
 

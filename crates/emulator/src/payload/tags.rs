@@ -10,7 +10,7 @@ use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Lba, Payload, ZoneId, index};
 use zonal_device::{DeviceError, Geometry};
 
 use super::Medium;
-use pieces::{Held, Pieces};
+use pieces::{PieceContents, Pieces};
 use text::Text;
 
 /// Keeps what it is given: of pieces that hold tags the first one, in 20 bytes; of others the bytes, without the
@@ -44,7 +44,7 @@ impl Tags {
 }
 
 /// What is kept of a piece that is written to a zone.
-fn held(data: &Payload, zone: &Pieces) -> Held {
+fn held(data: &Payload, zone: &Pieces) -> PieceContents {
     let bytes = || {
         let bytes = data.as_bytes();
         let held = || zone.texts().map(Text::len).sum::<usize>();
@@ -53,19 +53,19 @@ fn held(data: &Payload, zone: &Pieces) -> Held {
             false => Text::new(bytes),
         }
     };
-    data.tag().map_or_else(|| Held::Text(bytes()), Held::Tag)
+    data.tag().map_or_else(|| PieceContents::Text(bytes()), PieceContents::Tag)
 }
 
 /// Gives blocks of a zone to a reader, from block `at` of the buffer on.
-fn give(held: Held, blocks: Range<usize>, out: &mut Buffer) {
+fn give(held: PieceContents, blocks: Range<usize>, out: &mut Buffer) {
     let bytes = |out: &mut Buffer, text: &Text| {
         let bytes = blocks.start * BLOCK_BYTES..blocks.end * BLOCK_BYTES;
         text.copy_to(&mut out.bytes_mut()[bytes]);
     };
     match held {
-        Held::Tag(tag) => out.set_tags(blocks, tag),
-        Held::Text(text) => bytes(out, &text),
-        Held::Nothing => bytes(out, &Text::default()),
+        PieceContents::Tag(tag) => out.set_tags(blocks, tag),
+        PieceContents::Text(text) => bytes(out, &text),
+        PieceContents::Nothing => bytes(out, &Text::default()),
     }
 }
 
@@ -104,19 +104,19 @@ impl Medium for Tags {
     fn flip_bit(&mut self, lba: Lba, bit: u32) {
         let (zone, at) = self.locate(lba);
         let zone = &mut self.zones[zone];
-        let mut kept = Held::Nothing;
+        let mut kept = PieceContents::Nothing;
         zone.read(at..at + 1, |_, held| kept = held);
         let flipped = match kept {
-            Held::Nothing => return,
-            Held::Tag(mut tag) => {
+            PieceContents::Nothing => return,
+            PieceContents::Tag(mut tag) => {
                 tag.source ^= 1 << (bit % u64::BITS);
-                Held::Tag(tag)
+                PieceContents::Tag(tag)
             }
-            Held::Text(text) => {
+            PieceContents::Text(text) => {
                 let mut block = alloc::vec![0; BLOCK_BYTES];
                 text.copy_to(&mut block);
                 block[bit as usize / 8 % BLOCK_BYTES] ^= 1 << (bit % 8);
-                Held::Text(Text::new(&block))
+                PieceContents::Text(Text::new(&block))
             }
         };
         zone.write(at..at + 1, flipped);

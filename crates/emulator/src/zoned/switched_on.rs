@@ -7,7 +7,7 @@ use zonal_base::Blocks;
 use zonal_device::{ZoneReport, ZoneState, ZoneTable};
 
 use super::ZonedDrive;
-use crate::payload::{Kept, Medium};
+use crate::payload::{Medium, ZoneImage};
 use crate::profile::Profile;
 
 impl ZonedDrive {
@@ -21,7 +21,7 @@ impl ZonedDrive {
         profile: Profile,
         seed: u64,
         medium: Box<dyn Medium>,
-        kept: &[Kept],
+        kept: &[ZoneImage],
     ) -> Self {
         let mut drive = Self::new(profile, seed, medium);
         let capacity = drive.geometry.zone_capacity;

@@ -10,7 +10,7 @@ use zonal_device::{Geometry, Kind, conformance};
 
 use super::*;
 use crate::conventional::{ConventionalDrive, ConventionalProfile, OnReset};
-use crate::payload::{Kept, Memory, Tags};
+use crate::payload::{Memory, Tags, ZoneImage};
 
 fn small(zone_size: u64, zone_capacity: u64, open: Option<u32>, active: Option<u32>) -> Geometry {
     Geometry {
@@ -130,7 +130,7 @@ fn a_drive_that_was_off_goes_on_where_its_zones_were() {
     let geometry = small(16, 12, Some(2), Some(3));
     let profile = Profile { geometry, ..Profile::zn540() };
     let kept = [(0, false), (5, false), (5, true), (12, false), (0, true)];
-    let kept = kept.map(|(data, is_finished)| Kept { data: Blocks(data), is_finished });
+    let kept = kept.map(|(data, is_finished)| ZoneImage { data: Blocks(data), is_finished });
     let drive = ZonedDrive::switched_on(profile, 1, Box::new(Memory::new(&geometry)), &kept);
     let states: Vec<_> = geometry.zones().map(|zone| drive.table.look(zone)).collect();
     let states: Vec<_> = states.iter().map(|report| (report.state, report.written.0)).collect();

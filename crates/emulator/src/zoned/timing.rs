@@ -5,7 +5,7 @@ use zonal_base::{Blocks, Nanos, Rng, ZoneId, mix64};
 use crate::chance::{exponential, happens};
 use crate::controller::Server;
 use crate::link::Link;
-use crate::nand::{FlashRead, Nand, Place};
+use crate::nand::{FlashExtent, FlashRead, Nand};
 use crate::profile::{ControllerProfile, Profile, ZoneProfile};
 
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl Timing {
     ) -> FlashRead {
         let begun = self.server.serve(now, self.controller.read);
         let sent = self.link.send(begun, blocks);
-        let place = Place { at, blocks, first_die: mix64(u64::from(zone.0)) >> 32 };
+        let place = FlashExtent { at, blocks, first_die: mix64(u64::from(zone.0)) >> 32 };
         let read = self.nand.read(sent, place);
         FlashRead { done: read.done + self.controller.read_fixed, ..read }
     }

@@ -25,7 +25,7 @@ fn is_let_through(rules: &AccessRules, line: &str) -> bool {
         request = request.header(header, source);
     }
     let (request, ()) = request.body(()).unwrap().into_parts();
-    let asked = Asked::of(&Domains::default(), &request.uri, &request).unwrap();
+    let asked = S3Request::of(&Domains::default(), &request.uri, &request).unwrap();
     let Some(api) = asked.api else { return false };
     let Ok(judged) = api.judge(&asked.query, &request.headers, &VendorHeaders::default()) else {
         return false;

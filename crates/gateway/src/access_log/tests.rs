@@ -7,7 +7,11 @@ use crate::request_id::RequestIds;
 
 const CLIENT: &str = "192.0.2.7:40000";
 
-fn begun(log: &AccessLog, uri: &str, headers: &[(&'static str, &'static str)]) -> Box<Line> {
+fn begun(
+    log: &AccessLog,
+    uri: &str,
+    headers: &[(&'static str, &'static str)],
+) -> Box<PendingEntry> {
     let mut request = Request::get(uri);
     for (name, value) in headers {
         request = request.header(*name, *value);

@@ -230,12 +230,12 @@ pub(crate) struct ApiOperation {
 
 /// An operation of the table, or one that was changed for one request.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum MatchedOperation {
     Row(&'static ApiOperation),
     Changed(Box<ApiOperation>),
 }
 
-impl Deref for Found {
+impl Deref for MatchedOperation {
     type Target = ApiOperation;
 
     fn deref(&self) -> &ApiOperation {

@@ -17,7 +17,7 @@ const EXPIRES_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
 
 /// Where the claim stood. The string that was signed differs in its query and its payload hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum SignatureSource {
     /// The `Authorization` header.
     Header,
     /// The query: a presigned request.
@@ -28,7 +28,7 @@ pub(crate) enum Place {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim<'a> {
     /// Where it stood.
-    pub(crate) place: Place,
+    pub(crate) place: SignatureSource,
     /// Who signed.
     pub(crate) access_key: &'a str,
     /// The names of the signed headers as the client wrote them, `;` between them.
@@ -85,7 +85,7 @@ impl<'a> Claim<'a> {
             return Err(AuthError::Header { why, region: None });
         }
         Ok(Self {
-            place: Place::Header,
+            place: SignatureSource::Header,
             access_key: scope.access_key,
             signed_headers: parts.signed_headers,
             signature: parts.signature,
@@ -131,7 +131,7 @@ impl<'a> Claim<'a> {
         let (signature, signed_headers) = (signature?, signed_headers?);
         in_time(signed_at, expires?, now)?;
         let access_key = scope.access_key;
-        Ok(Self { place: Place::Query, access_key, signed_headers, signature, date })
+        Ok(Self { place: SignatureSource::Query, access_key, signed_headers, signature, date })
     }
 }
 

@@ -12,7 +12,7 @@ fn check(method: &str, uri: &str, source: Option<&'static str>, expected: &[&str
     let mut headers = HeaderMap::new();
     source.map(|source| headers.insert(RENAME_SOURCE, HeaderValue::from_static(source)));
     request.headers = headers;
-    let asked = Asked::of(&Domains::default(), &request.uri, &request).unwrap();
+    let asked = S3Request::of(&Domains::default(), &request.uri, &request).unwrap();
     let changes = Changes::of(asked.api.unwrap(), &asked, &request.headers);
     let whole = changes.bucket.iter().map(|bucket| format!("{bucket}/*"));
     let names: Vec<String> = changes.objects.iter().map(ToString::to_string).chain(whole).collect();

@@ -20,12 +20,12 @@ struct Shelf {
 }
 
 impl Shelf {
-    fn found(&self, devices: &[u8]) -> Vec<Found> {
+    fn found(&self, devices: &[u8]) -> Vec<DeviceRecord> {
         let found = |device: &u8| match self.on.get(device) {
             Some((log, roster)) => {
-                Found { log: *log, shard_count: 2, is_new: false, roster: roster.clone() }
+                DeviceRecord { log: *log, shard_count: 2, is_new: false, roster: roster.clone() }
             }
-            None => Found { log: id(*device), shard_count: 2, is_new: true, roster: None },
+            None => DeviceRecord { log: id(*device), shard_count: 2, is_new: true, roster: None },
         };
         devices.iter().map(found).collect()
     }

@@ -1,4 +1,4 @@
-//! Is there anything on the device? Asked once, before it is formatted.
+//! Is there anything on the device? QueuedQuestion once, before it is formatted.
 //!
 //! 1. A file says which parts of it were ever written. Holes and preallocated space were not.
 //! 2. What was written is read whole, if it is not too much: one byte that is not zero is content.
@@ -19,7 +19,7 @@ use zonal_base::{
 use zonal_device::ZoneReport;
 
 use super::{Drive, OpenError, Zones, marks, position};
-use crate::Place;
+use crate::DeviceLocation;
 use crate::zoned::Zoned;
 
 /// What a device holds, to someone who knows nothing of logs.
@@ -152,8 +152,10 @@ impl Drive {
     fn written(&self) -> Option<Vec<Range<u64>>> {
         let end = self.size.0;
         let next = |position| match self.place {
-            Place::File { .. } => written_from(&self.file, position, end),
-            Place::Block { .. } | Place::Zoned { .. } | Place::Emulated { .. } => position..end,
+            DeviceLocation::File { .. } => written_from(&self.file, position, end),
+            DeviceLocation::Block { .. }
+            | DeviceLocation::Zoned { .. }
+            | DeviceLocation::Emulated { .. } => position..end,
         };
         let (mut ranges, mut bytes) = (Vec::new(), 0);
         let mut range = next(0);

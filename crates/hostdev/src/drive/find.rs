@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Pool, PoolClass};
 
 use super::{Caching, NewFile, OpenError};
-use crate::Place;
+use crate::DeviceLocation;
 use crate::zoned::{Queue, ZonesError};
 
 /// How long opening waits for a process that was just killed: 4 s. Its ring is taken down in the background when its last
@@ -25,7 +25,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 const OPENINGS_MAX: u32 = 8;
 
 /// A file that can be used.
-pub(super) struct Found {
+pub(super) struct UsableFile {
     pub(super) file: File,
     pub(super) caching: Caching,
     /// If there was none before.
@@ -33,12 +33,12 @@ pub(super) struct Found {
 }
 
 /// Opens the device to use it, and locks it. A file that is not there is made, and has no size yet.
-pub(super) fn find(place: &Place, wanted: Caching) -> Result<Found, OpenError> {
+pub(super) fn find(place: &DeviceLocation, wanted: Caching) -> Result<UsableFile, OpenError> {
     let path = place.path();
     // Refused by the kernel while a block device is mounted.
     let exclusive = match place {
-        Place::Block { .. } | Place::Zoned { .. } => OFlags::EXCL,
-        Place::File { .. } | Place::Emulated { .. } => OFlags::empty(),
+        DeviceLocation::Block { .. } | DeviceLocation::Zoned { .. } => OFlags::EXCL,
+        DeviceLocation::File { .. } | DeviceLocation::Emulated { .. } => OFlags::empty(),
     };
     let mut new_file = None;
     for _ in 0..OPENINGS_MAX {
@@ -56,14 +56,14 @@ pub(super) fn find(place: &Place, wanted: Caching) -> Result<Found, OpenError> {
         }
         locked?;
         if leads_to(path, &file) {
-            return Ok(Found { file, caching, new_file });
+            return Ok(UsableFile { file, caching, new_file });
         }
     }
     Err(OpenError::InUse { path: path.into() })
 }
 
 /// Makes an empty file; `None` when somebody else has just done so.
-fn make(place: &Place) -> Result<Option<NewFile>, OpenError> {
+fn make(place: &DeviceLocation) -> Result<Option<NewFile>, OpenError> {
     let path = place.path();
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
     match rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR) {
@@ -75,7 +75,10 @@ fn make(place: &Place) -> Result<Option<NewFile>, OpenError> {
 }
 
 /// Opens the device to look at it.
-pub(super) fn find_read_only(place: &Place, wanted: Caching) -> Result<(File, Caching), OpenError> {
+pub(super) fn find_read_only(
+    place: &DeviceLocation,
+    wanted: Caching,
+) -> Result<(File, Caching), OpenError> {
     let opened = open(place.path(), OFlags::RDONLY, wanted);
     opened.map_err(|errno| match errno {
         Errno::NOENT if place.may_be_made() => OpenError::NotMadeYet { path: place.path().into() },
@@ -110,10 +113,10 @@ fn open_patiently(path: &Path, flags: OFlags, wanted: Caching) -> Result<(File, 
 }
 
 /// What the system's refusal to open the device means.
-fn refusal(place: &Place, errno: Errno) -> OpenError {
+fn refusal(place: &DeviceLocation, errno: Errno) -> OpenError {
     let path = place.path();
     match (errno, place) {
-        (Errno::NOENT, Place::Block { .. } | Place::Zoned { .. }) => {
+        (Errno::NOENT, DeviceLocation::Block { .. } | DeviceLocation::Zoned { .. }) => {
             OpenError::NoBlockDevice { path: path.into() }
         }
         (Errno::NOENT, _) if place.may_be_made() => OpenError::NoFolder { path: path.into() },
@@ -150,10 +153,14 @@ pub(super) fn leads_to(path: &Path, file: &File) -> bool {
 }
 
 /// How large the device is; of a file that was just made, nothing.
-pub(super) fn size(file: &File, place: &Place) -> Result<Bytes, OpenError> {
+pub(super) fn size(file: &File, place: &DeviceLocation) -> Result<Bytes, OpenError> {
     match place {
-        Place::Block { path } | Place::Zoned { path, .. } => size_of_block_device(file, path),
-        Place::File { .. } | Place::Emulated { .. } => size_of_file(file, place.path()),
+        DeviceLocation::Block { path } | DeviceLocation::Zoned { path, .. } => {
+            size_of_block_device(file, path)
+        }
+        DeviceLocation::File { .. } | DeviceLocation::Emulated { .. } => {
+            size_of_file(file, place.path())
+        }
     }
 }
 
@@ -226,9 +233,9 @@ const FILE: &str = "a file";
 const BLOCK_DEVICE: &str = "a block device";
 
 /// What must stand at the place.
-fn kind(place: &Place) -> &'static str {
+fn kind(place: &DeviceLocation) -> &'static str {
     match place {
-        Place::File { .. } | Place::Emulated { .. } => FILE,
-        Place::Block { .. } | Place::Zoned { .. } => BLOCK_DEVICE,
+        DeviceLocation::File { .. } | DeviceLocation::Emulated { .. } => FILE,
+        DeviceLocation::Block { .. } | DeviceLocation::Zoned { .. } => BLOCK_DEVICE,
     }
 }

@@ -1,4 +1,4 @@
-//! Does a device answer? Asked while nobody uses it.
+//! Does a device answer? QueuedQuestion while nobody uses it.
 
 use rustix::io::Errno;
 use zonal_base::{BLOCK_BYTES, Blocks, ZoneId, index, mix64};

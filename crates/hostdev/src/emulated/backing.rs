@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::io::Errno;
 use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Lba, ZoneId, index, low_u32};
 use zonal_device::{Geometry, Kind};
-use zonal_emulator::{Kept, Model};
+use zonal_emulator::{Model, ZoneImage};
 
 use crate::OpenError;
 
@@ -73,18 +73,18 @@ impl Layout {
     }
 
     /// Puts down what a zone is.
-    pub(super) fn keep(&self, file: &File, zone: ZoneId, kept: Kept) -> Result<(), Errno> {
+    pub(super) fn keep(&self, file: &File, zone: ZoneId, kept: ZoneImage) -> Result<(), Errno> {
         write_all(file, &entry(zone, kept), place_of(zone))
     }
 
     /// What the zones of the drive are. A file that was cut short is as one whose end was never written.
-    pub(super) fn read(&self, file: &File, path: &Path) -> Result<Vec<Kept>, OpenError> {
+    pub(super) fn read(&self, file: &File, path: &Path) -> Result<Vec<ZoneImage>, OpenError> {
         let io = |errno| OpenError::io("read", path, errno);
         let mut header = [0; HEADER_BYTES];
         read_all(file, &mut header, 0).map_err(io)?;
         let checked = self.check(&header);
         checked.map_err(|why| OpenError::NotThisDrive { path: path.into(), why })?;
-        let mut kept = vec![Kept::default(); self.geometry.zone_count as usize];
+        let mut kept = vec![ZoneImage::default(); self.geometry.zone_count as usize];
         if !self.keeps_zones() {
             return Ok(kept);
         }
@@ -147,12 +147,12 @@ impl Layout {
     }
 
     /// What an entry says; `None` when it is damaged. One that was never written is all zeros.
-    fn kept(&self, zone: ZoneId, bytes: &[u8; ENTRY_BYTES]) -> Option<Kept> {
+    fn kept(&self, zone: ZoneId, bytes: &[u8; ENTRY_BYTES]) -> Option<ZoneImage> {
         if *bytes == [0; ENTRY_BYTES] {
-            return Some(Kept::default());
+            return Some(ZoneImage::default());
         }
         let data = Blocks(u64::from(u32_at(bytes, 0)));
-        let kept = Kept { data, is_finished: bytes[4] == 1 };
+        let kept = ZoneImage { data, is_finished: bytes[4] == 1 };
         let is_whole = *bytes == entry(zone, kept) && data <= self.geometry.zone_capacity;
         is_whole.then_some(kept)
     }
@@ -162,7 +162,7 @@ const fn place_of(zone: ZoneId) -> u64 {
     TABLE + zone.0 as u64 * ENTRY_BYTES as u64
 }
 
-fn entry(zone: ZoneId, kept: Kept) -> [u8; ENTRY_BYTES] {
+fn entry(zone: ZoneId, kept: ZoneImage) -> [u8; ENTRY_BYTES] {
     let mut entry = [0; ENTRY_BYTES];
     entry[..4].copy_from_slice(&narrow(kept.data).to_le_bytes());
     entry[4] = u8::from(kept.is_finished);

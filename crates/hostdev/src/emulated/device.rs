@@ -8,7 +8,7 @@ use std::sync::Arc;
 use zonal_base::{Blocks, Lba, Nanos, Ticket, ZoneId};
 use zonal_device::{Answer, Command, Completion, DeviceError, Geometry, Kind, ZonedDevice};
 
-use super::motor::{Asked, Line, Way};
+use super::motor::{CompletionSender, QueuedCommand, Way};
 use crate::health::Loss;
 
 /// Zones of a drive that others have shares of. What the zones' states and limits allow is the drive's to judge: of the
@@ -19,7 +19,7 @@ pub(crate) struct EmulatedDevice {
     start: Lba,
     first: ZoneId,
     way: Way,
-    line: Arc<Line>,
+    line: Arc<CompletionSender>,
     queue_depth: u32,
     /// Commands that were submitted and not polled.
     unanswered_count: u32,
@@ -41,7 +41,7 @@ impl EmulatedDevice {
             start,
             first,
             way,
-            line: Arc::new(Line::new()?),
+            line: Arc::new(CompletionSender::new()?),
             queue_depth,
             unanswered_count: 0,
             refused: VecDeque::new(),
@@ -54,7 +54,7 @@ impl EmulatedDevice {
             return Err(DeviceError::DeviceGone);
         }
         let command = self.on_drive(command)?;
-        let asked = Asked { at: self.way.now(), ticket, command, line: self.line.clone() };
+        let asked = QueuedCommand { at: self.way.now(), ticket, command, line: self.line.clone() };
         self.way.asked.send(asked).map_err(|_| DeviceError::DeviceGone)
     }
 

@@ -5,7 +5,7 @@ use std::fs::File;
 use rustix::io::Errno;
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Lba, Payload, ZoneId, index};
 use zonal_device::DeviceError;
-use zonal_emulator::{Kept, Medium};
+use zonal_emulator::{Medium, ZoneImage};
 
 use super::backing::{Layout, read_all, write_all};
 use crate::health::Health;
@@ -17,16 +17,21 @@ pub(super) struct FileMedium {
     file: File,
     layout: Layout,
     /// As the file has it.
-    kept: Vec<Kept>,
+    kept: Vec<ZoneImage>,
     health: Health,
 }
 
 impl FileMedium {
-    pub(super) const fn new(file: File, layout: Layout, kept: Vec<Kept>, health: Health) -> Self {
+    pub(super) const fn new(
+        file: File,
+        layout: Layout,
+        kept: Vec<ZoneImage>,
+        health: Health,
+    ) -> Self {
         Self { file, layout, kept, health }
     }
 
-    pub(super) fn kept(&self) -> &[Kept] {
+    pub(super) fn kept(&self) -> &[ZoneImage] {
         &self.kept
     }
 
@@ -47,11 +52,11 @@ impl FileMedium {
         let geometry = self.layout.geometry();
         let (zone, begin) = (geometry.zone_of(lba), geometry.offset_in_zone(lba));
         let end = begin + Blocks((at - self.layout.position(lba)) / BLOCK_BYTES as u64);
-        self.keep(zone, Kept { data: end, is_finished: false })
+        self.keep(zone, ZoneImage { data: end, is_finished: false })
     }
 
     /// The data first, then that they are there: a process may end in between.
-    fn keep(&mut self, zone: ZoneId, kept: Kept) -> Result<(), Errno> {
+    fn keep(&mut self, zone: ZoneId, kept: ZoneImage) -> Result<(), Errno> {
         if !self.layout.keeps_zones() {
             return Ok(());
         }
@@ -61,7 +66,7 @@ impl FileMedium {
     }
 
     /// Zones are managed without an answer of the medium's: one that fails shows in what is read and written.
-    fn keep_or_lose(&mut self, zone: ZoneId, kept: Kept) {
+    fn keep_or_lose(&mut self, zone: ZoneId, kept: ZoneImage) {
         let outcome = self.keep(zone, kept);
         if let Err(errno) = outcome {
             self.health.lose(errno);
@@ -88,12 +93,12 @@ impl Medium for FileMedium {
 
     fn truncate(&mut self, zone: ZoneId, written: Blocks) {
         let data = written.min(self.data(zone));
-        self.keep_or_lose(zone, Kept { data, is_finished: false });
+        self.keep_or_lose(zone, ZoneImage { data, is_finished: false });
     }
 
     fn finish(&mut self, zone: ZoneId) {
         let data = self.data(zone);
-        self.keep_or_lose(zone, Kept { data, is_finished: true });
+        self.keep_or_lose(zone, ZoneImage { data, is_finished: true });
     }
 
     fn flip_bit(&mut self, lba: Lba, bit: u32) {

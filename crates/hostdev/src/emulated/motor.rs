@@ -31,17 +31,17 @@ const SEED: u64 = 1;
 
 /// A command on its way to the drive. A shard has no more of them under way than its queue is deep, so that the
 /// channel is bounded by what the shards may have in flight.
-pub(super) struct Asked {
+pub(super) struct QueuedCommand {
     pub(super) at: Nanos,
     pub(super) ticket: Ticket,
     pub(super) command: Command,
-    pub(super) line: Arc<Line>,
+    pub(super) line: Arc<CompletionSender>,
 }
 
 /// The way to a drive's thread.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
-    pub(super) asked: Sender<Asked>,
+    pub(super) asked: Sender<QueuedCommand>,
     clock: Clock,
 }
 
@@ -62,7 +62,7 @@ impl Clock {
 }
 
 /// The way back to a shard: no more than it has in flight.
-pub(super) type Line = Mailbox<(Ticket, Completion)>;
+pub(super) type CompletionSender = Mailbox<(Ticket, Completion)>;
 
 /// A drive and those who wait for it.
 pub(super) struct Motor<D> {
@@ -70,9 +70,9 @@ pub(super) struct Motor<D> {
     clock: Clock,
     /// The model was told that it is so late.
     told: Nanos,
-    asked: Receiver<Asked>,
+    asked: Receiver<QueuedCommand>,
     /// For which the model had no room.
-    waiting: VecDeque<Asked>,
+    waiting: VecDeque<QueuedCommand>,
     /// By the model's ticket.
     in_flight: HashMap<Ticket, InFlight>,
     next_ticket: u64,
@@ -87,7 +87,7 @@ const HELD_LOOK: Duration = Duration::from_millis(10);
 
 /// What the model works on, for whom.
 struct InFlight {
-    line: Arc<Line>,
+    line: Arc<CompletionSender>,
     ticket: Ticket,
     is_flush: bool,
 }
@@ -127,7 +127,7 @@ impl<D: ZonedDevice> Motor<D> {
     fn new(
         drive: D,
         clock: Clock,
-        (asked, flushes): (Receiver<Asked>, Sender<InFlight>),
+        (asked, flushes): (Receiver<QueuedCommand>, Sender<InFlight>),
         trouble: Trouble,
     ) -> Self {
         Self {
@@ -162,7 +162,7 @@ impl<D: ZonedDevice> Motor<D> {
     }
 
     /// Until there is something to do; `None` when nobody is left who could ask for anything.
-    fn sleep(&self) -> Option<Option<Asked>> {
+    fn sleep(&self) -> Option<Option<QueuedCommand>> {
         let due = self.drive.next_event().map(|due| due.since(self.clock.now()).duration());
         let look = (!self.held.is_empty()).then_some(HELD_LOOK);
         let Some(wait) = due.into_iter().chain(look).min() else {
@@ -226,13 +226,13 @@ impl<D: ZonedDevice> Motor<D> {
 
     fn submit(&mut self) {
         while let Some(asked) = self.waiting.pop_front() {
-            let Asked { at, ticket, command, line } = asked;
+            let QueuedCommand { at, ticket, command, line } = asked;
             // Time does not go back: what happened meanwhile has happened.
             self.told = self.told.max(at);
             let own = Ticket(self.next_ticket);
             let is_flush = matches!(command, Command::Flush);
             if let Err(command) = self.drive.submit(self.told, own, command) {
-                return self.waiting.push_front(Asked { at, ticket, command, line });
+                return self.waiting.push_front(QueuedCommand { at, ticket, command, line });
             }
             self.next_ticket += 1;
             self.in_flight.insert(own, InFlight { line, ticket, is_flush });
@@ -250,7 +250,7 @@ impl<D> Drop for Motor<D> {
         {
             line.put((ticket, gone()));
         }
-        for Asked { line, ticket, .. } in self.waiting.drain(..) {
+        for QueuedCommand { line, ticket, .. } in self.waiting.drain(..) {
             line.put((ticket, gone()));
         }
     }

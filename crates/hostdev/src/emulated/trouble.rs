@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use zonal_base::Nanos;
 
-use crate::Place;
+use crate::DeviceLocation;
 
 /// Where it stands what is wrong.
 #[derive(Clone, Debug, Default)]
@@ -35,8 +35,8 @@ pub(crate) enum Mood {
 
 impl Trouble {
     /// Of the drive at that place.
-    pub(crate) fn of(place: &Place) -> Self {
-        let Place::Emulated { trouble, .. } = place else { return Self::default() };
+    pub(crate) fn of(place: &DeviceLocation) -> Self {
+        let DeviceLocation::Emulated { trouble, .. } = place else { return Self::default() };
         Self(trouble.clone())
     }
 

@@ -18,7 +18,7 @@ use crate::transfer::{Memory, Transfer};
 pub(super) const THREADS: usize = 8;
 
 /// Both queues are bounded by the device's queue depth: it starts no more than that.
-struct Shared {
+struct WorkQueues {
     file: File,
     waiting: Mutex<Waiting>,
     work_came: Condvar,
@@ -32,13 +32,13 @@ struct Waiting {
 }
 
 pub(crate) struct Psync {
-    shared: Arc<Shared>,
+    shared: Arc<WorkQueues>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Psync {
     pub(super) fn new(file: File) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WorkQueues {
             file,
             waiting: Mutex::default(),
             work_came: Condvar::new(),
@@ -80,7 +80,7 @@ impl Drop for Psync {
     }
 }
 
-impl Shared {
+impl WorkQueues {
     fn work(&self) {
         while let Some((slot, mut transfer)) = self.next_waiting() {
             let outcome = carry_out(&self.file, &mut transfer);

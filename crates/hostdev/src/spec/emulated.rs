@@ -7,7 +7,7 @@ use std::path::Path;
 use zonal_base::Bytes;
 use zonal_emulator::{ConventionalProfile, Model, Profile};
 
-use super::{DeviceSpec, Place, ZONE_SIZE, check_size, check_zone};
+use super::{DeviceLocation, DeviceSpec, ZONE_SIZE, check_size, check_zone};
 
 /// The least of a drive without zones: 256 MiB, at which its translation layer is tested.
 const SIZE_MIN: Bytes = Bytes::mib(256);
@@ -32,13 +32,15 @@ pub(super) fn parse(name: &str, options: &str) -> Result<DeviceSpec, String> {
         Model::Conventional(profile) => conventional(profile, &options)?,
     };
     let Options { backing, trouble, .. } = options;
-    let place = Place::Emulated { model: model.name(), size, backing, trouble };
+    let place = DeviceLocation::Emulated { model: model.name(), size, backing, trouble };
     Ok(DeviceSpec { place, zone: Some(zone), engine: None })
 }
 
 /// As it is read. Requires: an emulated device.
 pub(super) fn fmt(spec: &DeviceSpec, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Place::Emulated { model, size, backing, trouble } = &spec.place else { return Ok(()) };
+    let DeviceLocation::Emulated { model, size, backing, trouble } = &spec.place else {
+        return Ok(());
+    };
     let zone = spec.zone.unwrap_or(ZONE_SIZE);
     match Model::by_name(model) {
         Some(Model::Zoned(_)) => write!(f, "emulator:{model}?zones={}", size.0 / zone.0)?,
@@ -132,7 +134,7 @@ impl Options {
 impl DeviceSpec {
     /// The drive that is modelled, cut to the size that was asked for; `None` for a real device.
     pub(crate) fn model(&self) -> Option<Model> {
-        let Place::Emulated { model, size, .. } = &self.place else { return None };
+        let DeviceLocation::Emulated { model, size, .. } = &self.place else { return None };
         let zone = self.zone.unwrap_or(ZONE_SIZE);
         Some(match Model::by_name(model)? {
             Model::Zoned(mut profile) => {

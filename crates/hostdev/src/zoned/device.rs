@@ -20,8 +20,8 @@ use zonal_device::{
 };
 
 use super::lane::{Lane, Write};
-use super::layout::Told;
-use super::manager::{Line, Question, Reply, Way};
+use super::layout::KernelZone;
+use super::manager::{AnswerSender, Question, Reply, Way};
 use super::passthrough::{Order, Passthrough, Placed};
 use super::verdict;
 use crate::EngineKind;
@@ -49,7 +49,7 @@ pub(crate) struct ZonedBlockDevice {
     lanes: BTreeMap<ZoneId, Lane>,
     flushes: Flushes,
     way: Way,
-    line: Arc<Line>,
+    line: Arc<AnswerSender>,
     /// Reports that the owner waits for.
     reports_under_way: u32,
     /// Zones in which something has gone on since the oldest of them was asked for: it does not tell where these stand.
@@ -90,7 +90,7 @@ impl ZonedBlockDevice {
             lanes: BTreeMap::new(),
             flushes: Flushes::default(),
             way,
-            line: Arc::new(Line::raising(wake)),
+            line: Arc::new(AnswerSender::raising(wake)),
             reports_under_way: 0,
             touched: BTreeSet::new(),
             ready: VecDeque::with_capacity(queue_depth as usize),
@@ -374,7 +374,7 @@ impl ZonedBlockDevice {
     fn hear_report(
         &mut self,
         (first, count): (ZoneId, u32),
-        zones: Result<Vec<Told>, Errno>,
+        zones: Result<Vec<KernelZone>, Errno>,
     ) -> Completion {
         for told in zones.map_err(|errno| self.failed(errno))? {
             let zone = self.in_share(told.zone);
@@ -389,7 +389,7 @@ impl ZonedBlockDevice {
         &mut self,
         zone: ZoneId,
         outcome: Result<(), Errno>,
-        zones: Result<Vec<Told>, Errno>,
+        zones: Result<Vec<KernelZone>, Errno>,
     ) -> Result<(), DeviceError> {
         let lane = self.lanes.get_mut(&zone).expect("a zone with a command has a lane");
         lane.commands -= 1;
@@ -415,14 +415,14 @@ impl ZonedBlockDevice {
     }
 
     /// Where the kernel says that a zone stands.
-    fn stands(&self, zone: ZoneId, zones: Result<Vec<Told>, Errno>) -> Option<ZoneReport> {
+    fn stands(&self, zone: ZoneId, zones: Result<Vec<KernelZone>, Errno>) -> Option<ZoneReport> {
         let told = zones.ok()?.into_iter().find(|told| self.in_share(told.zone) == zone)?;
         Some(self.report_of(told))
     }
 
     /// What is to be believed of a zone. Which of those that a write has opened are closed to make room for others is the
     /// drive's own affair, and it does so for all shares together: a share tells what its part of the limit leaves open.
-    fn report_of(&self, told: Told) -> ZoneReport {
+    fn report_of(&self, told: KernelZone) -> ZoneReport {
         let believed = self.table.look(self.in_share(told.zone));
         let report = told.report(believed.written);
         let may_be_either =

@@ -106,7 +106,7 @@ impl Layout {
     }
 
     /// The zone that the kernel reports, if it is one of the device's.
-    pub(super) fn read(&self, raw: &RawZone) -> Option<Told> {
+    pub(super) fn read(&self, raw: &RawZone) -> Option<KernelZone> {
         let from = raw.start.checked_sub(self.sector(ZoneId(0)))?;
         let number = from / self.sectors();
         let is_ours =
@@ -115,7 +115,7 @@ impl Layout {
             let zone = ZoneId(low_u32(index(number)));
             match self.is_usable(raw) {
                 true => self.state(zone, raw),
-                false => Told { zone, state: ZoneState::Offline, written: Some(Blocks(0)) },
+                false => KernelZone { zone, state: ZoneState::Offline, written: Some(Blocks(0)) },
             }
         })
     }
@@ -125,7 +125,7 @@ impl Layout {
         writing(raw) == Writing::InOrder && (raw.len, raw.capacity) == (self.sectors(), capacity)
     }
 
-    fn state(&self, zone: ZoneId, raw: &RawZone) -> Told {
+    fn state(&self, zone: ZoneId, raw: &RawZone) -> KernelZone {
         let capacity = self.geometry.zone_capacity;
         let at = raw.write_pointer.checked_sub(raw.start).map(|at| Blocks(at / SECTORS_PER_BLOCK));
         let at = at.filter(|at| *at <= capacity);
@@ -140,7 +140,7 @@ impl Layout {
             // Offline, or what this program does not know.
             _ => (ZoneState::Offline, Some(Blocks(0))),
         };
-        Told { zone, state, written }
+        KernelZone { zone, state, written }
     }
 
     /// Counts all zones of the drive.
@@ -162,14 +162,14 @@ impl Layout {
 
 /// What the kernel says of one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct KernelZone {
     pub(super) zone: ZoneId,
     pub(super) state: ZoneState,
     /// `None`: it does not say.
     pub(super) written: Option<Blocks>,
 }
 
-impl Told {
+impl KernelZone {
     /// What is to be believed, where `otherwise` many blocks were believed to be written.
     pub(super) fn report(self, otherwise: Blocks) -> ZoneReport {
         let Self { zone, state, written } = self;

@@ -16,7 +16,7 @@ use zonal_base::{Ticket, ZoneId};
 use zonal_device::Action;
 
 use super::ioctl;
-use super::layout::{Layout, Told};
+use super::layout::{KernelZone, Layout};
 use crate::mailbox::Mailbox;
 
 /// What a shard asks, and what for. Zones are numbered as the drive's.
@@ -51,22 +51,22 @@ pub(super) struct Reply {
     /// What became of what was to be done.
     pub(super) outcome: Result<(), Errno>,
     /// Where the zones stand now.
-    pub(super) zones: Result<Vec<Told>, Errno>,
+    pub(super) zones: Result<Vec<KernelZone>, Errno>,
 }
 
 /// The way back to a shard: no more than it asked.
-pub(super) type Line = Mailbox<Reply>;
+pub(super) type AnswerSender = Mailbox<Reply>;
 
 /// A question on its way. A shard has no more of them under way than its queue is deep, and one for each zone with a
 /// failed write, so that the channel is bounded by what the shards may have in flight.
-struct Asked {
+struct QueuedQuestion {
     question: Question,
-    line: Arc<Line>,
+    line: Arc<AnswerSender>,
 }
 
 /// The way to the thread.
 #[derive(Clone, Debug)]
-pub(super) struct Way(Sender<Asked>);
+pub(super) struct Way(Sender<QueuedQuestion>);
 
 impl Way {
     /// Starts the thread. It has the file open until its ways are gone.
@@ -79,8 +79,8 @@ impl Way {
     }
 
     /// Asks; false when nobody is there to answer.
-    pub(super) fn ask(&self, question: Question, line: &Arc<Line>) -> bool {
-        self.0.send(Asked { question, line: line.clone() }).is_ok()
+    pub(super) fn ask(&self, question: Question, line: &Arc<AnswerSender>) -> bool {
+        self.0.send(QueuedQuestion { question, line: line.clone() }).is_ok()
     }
 }
 
@@ -90,8 +90,8 @@ struct Manager {
 }
 
 impl Manager {
-    fn run(&self, asked: &Receiver<Asked>) {
-        while let Ok(Asked { question, line }) = asked.recv() {
+    fn run(&self, asked: &Receiver<QueuedQuestion>) {
+        while let Ok(QueuedQuestion { question, line }) = asked.recv() {
             let outcome = match question {
                 Question::Manage { zone, action, .. } => self.manage(zone, action),
                 _ => Ok(()),
@@ -121,7 +121,7 @@ impl Layout {
         file: &File,
         first: ZoneId,
         count: u32,
-    ) -> Result<Vec<Told>, Errno> {
+    ) -> Result<Vec<KernelZone>, Errno> {
         let raw = ioctl::report(file, self.sector(first), count as usize)?;
         Ok(raw.iter().filter_map(|zone| self.read(zone)).collect())
     }

@@ -15,7 +15,9 @@ use zonal_device::{
 use super::ioctl;
 use super::layout::Layout;
 use crate::tests::{Bench, PATIENCE, call, claimed, first_bytes, next, submit};
-use crate::{Content, DeviceSpec, Drive, HostDevice, OpenError, Place, Queue, ShardOptions};
+use crate::{
+    Content, DeviceLocation, DeviceSpec, Drive, HostDevice, OpenError, Queue, ShardOptions,
+};
 
 /// A drive, a bench, and a way past both to the kernel.
 struct Rig {
@@ -48,7 +50,7 @@ impl Rig {
 
     /// Whether appends are the drive's own.
     fn has_appends(&self) -> bool {
-        matches!(self.spec("uring").place, Place::Zoned { appends: true, .. })
+        matches!(self.spec("uring").place, DeviceLocation::Zoned { appends: true, .. })
     }
 
     fn device(&self) -> HostDevice {

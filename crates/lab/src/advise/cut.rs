@@ -59,11 +59,11 @@ pub(super) struct Cut {
     /// Flash before the half that is being counted.
     before: FlashBytes,
     counts: Counts,
-    shared: Shared,
+    shared: SharedCounts,
 }
 
 /// Where the counts are found afterwards.
-pub(super) type Shared = Arc<Mutex<Counts>>;
+pub(super) type SharedCounts = Arc<Mutex<Counts>>;
 
 /// Of a record besides its bytes: its descriptor in the segment and in the footer, each 36 bytes and 4 for each
 /// 32 KiB (docs/formats/zonelog.md).
@@ -80,8 +80,8 @@ impl Cut {
         recorded: Recorded,
         (size, chunk): (Bytes, Bytes),
         requests: u64,
-    ) -> (Self, Shared) {
-        let shared = Shared::default();
+    ) -> (Self, SharedCounts) {
+        let shared = SharedCounts::default();
         let cut = Self {
             inner,
             size_of_all: recorded.size_of_all(size),

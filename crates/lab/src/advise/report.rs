@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::advice::{GIB, Judged, YEARS_MAX};
 use super::{Advice, Replayed, ZONE};
-use crate::chart::{Along, Chart, Line};
+use crate::chart::{Along, Chart, ChartLine};
 use crate::page;
 
 impl Advice {
@@ -82,7 +82,7 @@ impl Advice {
         let by_run = |file, title, y: &'static str, of: fn(&Judged) -> f64| {
             let places = (1..=self.finals.len()).map(|number| format!("run {number}")).collect();
             let here = (0..).map(f64::from).zip(self.finals.iter().map(of)).collect();
-            let lines = vec![Line { name: y.into(), drive: Vec::new(), here }];
+            let lines = vec![ChartLine { name: y.into(), drive: Vec::new(), here }];
             Chart { file, title, x: "", y, along: Along::Places(places), lines }
         };
         vec![
@@ -114,12 +114,12 @@ impl Advice {
         let is_of = |one: &&Replayed| {
             first.is_some_and(|first| one.chunk == first.chunk && one.sample == first.sample)
         };
-        let mut lines: Vec<Line> = Vec::new();
+        let mut lines: Vec<ChartLine> = Vec::new();
         for one in self.replayed.iter().filter(is_of) {
             let point = (room_gib(one), of(one));
             match lines.iter_mut().find(|line| line.name == one.policy) {
                 Some(line) => line.here.push(point),
-                None => lines.push(Line {
+                None => lines.push(ChartLine {
                     name: one.policy.clone(),
                     drive: Vec::new(),
                     here: vec![point],
@@ -137,7 +137,7 @@ impl Advice {
             let get = &judged.run.outcome.get;
             let ms = [get.p50_ns, get.p99_ns, get.p999_ns].map(|nanos| nanos as f64 / 1e6);
             let here = (0..).map(f64::from).zip(ms).collect();
-            Line { name: format!("run {}", number + 1), drive: Vec::new(), here }
+            ChartLine { name: format!("run {}", number + 1), drive: Vec::new(), here }
         };
         Chart {
             file: "latency",

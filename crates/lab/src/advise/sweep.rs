@@ -8,7 +8,7 @@ use zonal_device::Geometry;
 use zonal_emulator::Profile;
 use zonal_policy::Spec;
 
-use super::cut::{Cut, Half, Shared};
+use super::cut::{Cut, Half, SharedCounts};
 use super::{Question, Survey, ZONE, ZONES_MIN};
 use crate::Recorded;
 use crate::bench::Progress;
@@ -82,7 +82,8 @@ pub(super) fn replay(
     progress: &Progress,
 ) -> Result<Vec<Replayed>, String> {
     let plans = plans(question, survey);
-    let (mut contenders, mut counts) = (Vec::<Box<dyn Contender>>::new(), Vec::<Shared>::new());
+    let (mut contenders, mut counts) =
+        (Vec::<Box<dyn Contender>>::new(), Vec::<SharedCounts>::new());
     for plan in &plans {
         let (cut, shared) = contender(question, survey, plan)?;
         contenders.push(Box::new(cut));
@@ -175,7 +176,11 @@ fn with_memory(policy: &str, question: &Question, flash: Bytes) -> (String, Byte
     (format!("{policy}{sign}memory={percent}"), Bytes(flash.0 + waiting))
 }
 
-fn contender(question: &Question, survey: &Survey, plan: &Plan) -> Result<(Cut, Shared), String> {
+fn contender(
+    question: &Question,
+    survey: &Survey,
+    plan: &Plan,
+) -> Result<(Cut, SharedCounts), String> {
     let zones = (plan.zones / plan.sample).max(1);
     // What reclaim alone may take a replay keeps as well, for policies that write again.
     let spec: Spec = plan.policy.parse().map_err(|error| format!("{}: {error}", plan.policy))?;

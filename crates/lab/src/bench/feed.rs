@@ -114,10 +114,10 @@ pub(crate) struct Lacking {
     /// Keys still to come.
     wanted: u64,
     pace: Option<Pace>,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenSet>,
 }
 
-struct Seen {
+struct SeenSet {
     bits: Vec<u64>,
     /// Every key before this was seen.
     cursor: u64,
@@ -129,7 +129,7 @@ impl Lacking {
     pub(crate) fn new(draw: Draw, wanted: u64, pace: Option<Pace>) -> Self {
         let bits = vec![0; index(draw.keys().div_ceil(64))];
         let wanted = wanted.min(draw.keys());
-        Self { draw, wanted, pace, seen: Mutex::new(Seen { bits, cursor: 0, count: 0 }) }
+        Self { draw, wanted, pace, seen: Mutex::new(SeenSet { bits, cursor: 0, count: 0 }) }
     }
 
     fn next(&self, rng: &mut Rng) -> Option<u64> {
@@ -158,7 +158,7 @@ impl Lacking {
     }
 }
 
-impl Seen {
+impl SeenSet {
     /// True when it was not there.
     fn insert(&mut self, key: u64) -> bool {
         let (word, bit) = (&mut self.bits[index(key / 64)], 1 << (key % 64));

@@ -37,10 +37,10 @@ pub(crate) struct Bench<S> {
 struct Phase<S> {
     subject: Arc<S>,
     crew: Crew,
-    shared: Arc<Shared>,
+    shared: Arc<PhaseState>,
 }
 
-struct Shared {
+struct PhaseState {
     ranges: Ranges,
     deadline: Option<Instant>,
     /// A loop failed: the others need not go on.
@@ -107,7 +107,7 @@ impl<S: Subject> Bench<S> {
         (ranges, limit): (Ranges, Option<Duration>),
     ) -> Result<Vec<Tally>, Error> {
         let start = Instant::now();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PhaseState {
             ranges,
             deadline: limit.map(|limit| start + limit),
             failed: AtomicBool::new(false),
@@ -209,7 +209,7 @@ impl<S: Subject> Phase<S> {
     }
 }
 
-impl Shared {
+impl PhaseState {
     fn is_over(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
             || self.deadline.is_some_and(|deadline| deadline <= Instant::now())

@@ -17,7 +17,7 @@ use zonal_device::{Answer, Command, Completion, ZonedDevice};
 use super::bench::{Bench, Error};
 use super::clock::Clock;
 use super::tally::Tally;
-use turn::{Doing, Place, Turn};
+use turn::{Doing, Turn, WritePosition};
 
 /// The host's share of a command's time, where the reference was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,7 +100,7 @@ pub(super) struct Outcome {
 
 struct Running {
     stream: Stream,
-    places: Vec<Place>,
+    places: Vec<WritePosition>,
     /// Commands that began or have their time to begin.
     issued: u64,
     /// Commands that overwrote something.
@@ -335,7 +335,7 @@ impl<'a, 'b, D: ZonedDevice, C: Clock<D>> Load<'a, 'b, D, C> {
     fn made_room(&mut self, now: Nanos, stream: usize, zone: ZoneId) {
         let running = &mut self.streams[stream];
         running.is_resetting = false;
-        running.places = vec![Place { zone, written: Blocks(0) }];
+        running.places = vec![WritePosition { zone, written: Blocks(0) }];
         self.unpark(now, stream);
     }
 }

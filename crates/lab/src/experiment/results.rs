@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::{Done, Experiment, Run};
-use crate::chart::{Along, Chart, Line};
+use crate::chart::{Along, Chart, ChartLine};
 use crate::page;
 use crate::simulated::Latency;
 
@@ -150,10 +150,10 @@ impl<E: Shown> Results<E> {
     }
 
     /// A line for each experiment, its values at 0, 1, 2, …
-    pub(crate) fn lines(&self, of: impl Fn(&E::Outcome) -> Vec<f64>) -> Vec<Line> {
+    pub(crate) fn lines(&self, of: impl Fn(&E::Outcome) -> Vec<f64>) -> Vec<ChartLine> {
         let line = |done: &Done<E>| {
             let here = (0..).map(f64::from).zip(of(&done.outcome)).collect();
-            Line { name: self.name(done), drive: Vec::new(), here }
+            ChartLine { name: self.name(done), drive: Vec::new(), here }
         };
         self.done.iter().map(line).collect()
     }

@@ -42,14 +42,14 @@ pub(super) struct Sets {
 }
 
 struct Lines {
-    all: Vec<Line>,
+    all: Vec<Way>,
     /// Counts uses.
     now: u32,
 }
 
 /// What a line holds.
 #[derive(Clone, Copy, Default)]
-struct Line {
+struct Way {
     /// Its block, and one more: 0 is nothing.
     holds: u32,
     used: u32,
@@ -60,7 +60,7 @@ struct Line {
     is_cleaned: bool,
 }
 
-impl Line {
+impl Way {
     const fn is_idle(&self) -> bool {
         self.writing == 0 && !self.is_cleaned
     }
@@ -90,7 +90,7 @@ impl Sets {
         let classes = [class(1, CLEANED_MAX + read.0), class(read.0.max(2), read.0.div_ceil(2))];
         let buffers = Buffers::holding(Contents::Tags, spawner, &classes);
         let count = blocks.0 / WAYS * WAYS;
-        let lines = Lines { all: vec![Line::default(); index(count)], now: 0 };
+        let lines = Lines { all: vec![Way::default(); index(count)], now: 0 };
         let (data, lines) = (tagged(Blocks(CLEANED_MAX)), RefCell::new(lines));
         Rc::new(Self { fast, drive, buffers, data, lines, freed: Event::default() })
     }
@@ -149,7 +149,7 @@ impl Sets {
         vec![self.data.slice(0..blocks * BLOCK_BYTES)]
     }
 
-    fn let_go(&self, lines: &[usize], then: impl Fn(&mut Line)) {
+    fn let_go(&self, lines: &[usize], then: impl Fn(&mut Way)) {
         let all = &mut self.lines.borrow_mut().all;
         lines.iter().for_each(|line| then(&mut all[*line]));
         self.freed.notify_all();
@@ -200,13 +200,13 @@ impl Lines {
     fn take(&mut self, line: usize, number: u64) -> Claim {
         let (used, writing) = (self.now, self.all[line].writing + 1);
         self.all[line] =
-            Line { holds: holds(number), used, is_dirty: true, writing, is_cleaned: false };
+            Way { holds: holds(number), used, is_dirty: true, writing, is_cleaned: false };
         Claim::Has(line)
     }
 
     /// Empty lines first, then by age.
     fn last_used(&self, line: usize) -> (bool, u32) {
-        let Line { holds, used, .. } = self.all[line];
+        let Way { holds, used, .. } = self.all[line];
         // The count goes round: what is old is far away.
         (holds != 0, u32::MAX - self.now.wrapping_sub(used))
     }
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     fn lines() -> Lines {
-        Lines { all: vec![Line::default(); 2 * index(WAYS)], now: 0 }
+        Lines { all: vec![Way::default(); 2 * index(WAYS)], now: 0 }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::zncache::Outcomes;
 use super::{Paper, Part, Published, ZnCache};
-use crate::chart::{Along, Chart, Line};
+use crate::chart::{Along, Chart, ChartLine};
 use crate::experiment::Outcome;
 
 /// What a figure shows of its runs.
@@ -151,7 +151,7 @@ impl Figure {
         Chart { file: self.file, title: self.title, x, y, along, lines }
     }
 
-    fn line(&self, line: &OfDrive, outcomes: &Outcomes<'_>) -> Line {
+    fn line(&self, line: &OfDrive, outcomes: &Outcomes<'_>) -> ChartLine {
         let at = |values: Vec<f64>| (0..).map(f64::from).zip(values).collect();
         let of_all = |of: fn(&Outcome) -> f64| {
             line.runs.iter().filter_map(|run| outcomes.get(run)).map(of).collect::<Vec<_>>()
@@ -169,7 +169,7 @@ impl Figure {
         let drive = self.shown.table().map_or_else(Vec::new, |table| {
             line.runs.iter().map(|run| mean(table, run.row)).collect()
         });
-        Line { name: line.name.clone(), drive: at(drive), here: at(here) }
+        ChartLine { name: line.name.clone(), drive: at(drive), here: at(here) }
     }
 }
 

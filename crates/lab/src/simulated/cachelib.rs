@@ -237,7 +237,7 @@ const CALLS_CONVENTIONAL: Calls =
     Calls { request: Bytes::kib(1280), reads: 256, host: Nanos(1_260) };
 
 /// A cache on a drive, and everything around it.
-struct Shared {
+struct CacheState {
     settings: Settings,
     geometry: Geometry,
     clock: Clock,
@@ -321,7 +321,7 @@ fn run<D: ZonedDevice>(
     let (clock, spawner) = (world.executor.clock().clone(), world.executor.spawner().clone());
     let device = world.ports.device.clone();
     let io = Io::new(calls, device.clone(), clock.clone(), &spawner);
-    let cache = Rc::new(Shared {
+    let cache = Rc::new(CacheState {
         settings: *settings,
         geometry,
         clock,
@@ -361,7 +361,7 @@ fn run<D: ZonedDevice>(
     cache.outcome.get().ok_or_else(|| "the cache stands still: nobody can go on".into())
 }
 
-impl Shared {
+impl CacheState {
     fn start(self: &Rc<Self>) {
         self.start_pipeline();
         if self.settings.placing.is_mapped() {

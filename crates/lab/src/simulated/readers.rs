@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use zonal_base::{BLOCK_BYTES, Nanos, Rng, Tag, index, mix64};
 use zonal_cache::{
-    Cache, Care, Consumer, Found, Freshness, Gone, Keeping, ObjectName, Opened, Piece, STRIPE,
+    Cache, Care, Consumer, Freshness, Gone, HeadSource, Keeping, ObjectName, Opened, Piece, STRIPE,
 };
 use zonal_policy::Lot;
 use zonal_runtime::{Clock, Executor};
@@ -54,7 +54,7 @@ struct Tally {
 struct Want {
     readers: Rc<Readers>,
     /// What the get has come to.
-    seen: Rc<Cell<Seen>>,
+    seen: Rc<Cell<GetOutcome>>,
     object: Called,
     /// Of its version.
     size: u64,
@@ -67,7 +67,7 @@ type Came = (u64, bool);
 
 /// What a get has come to.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct GetOutcome {
     asked_origin: bool,
     /// Stripes that came to their end.
     ended: u64,
@@ -171,7 +171,7 @@ impl Readers {
         }
         let range = 0..opened.head.size;
         let (bytes, all_cached) = self.read(cache, object, (&name, &opened), range).await?;
-        Some((bytes, all_cached && opened.found == Found::Hit))
+        Some((bytes, all_cached && opened.found == HeadSource::Hit))
     }
 
     /// Some of an object that keys lie in.
@@ -199,7 +199,7 @@ impl Readers {
         (name, opened): (&ObjectName, &Opened),
         range: Range<u64>,
     ) -> Option<Came> {
-        let seen = Rc::new(Cell::new(Seen::default()));
+        let seen = Rc::new(Cell::new(GetOutcome::default()));
         let keeping =
             Keeping { care: Care::Usual, lot: Lot::of(self.lots.borrow_mut().next_u64()) };
         let (mut rest, mut stripes) = (range.clone(), 0);

@@ -23,7 +23,7 @@ use super::world::Ground;
 use crate::trace::NumberMap;
 use answers::Answers;
 pub use habits::{Habit, Habits};
-use line::Line;
+use line::SerialDrive;
 
 /// What is simulated besides the drive.
 #[derive(Clone, Copy, Debug)]
@@ -85,19 +85,19 @@ const ZONES_EMPTIED: usize = 2;
 const SMALL: Blocks = Blocks(1);
 
 /// A chunk's number: those of a zone follow each other.
-type Place = u32;
+type ChunkSlot = u32;
 
 /// A cache on a drive, and everything around it.
 pub(crate) struct Sequential<D> {
     settings: SequentialSettings,
-    line: Line<D>,
+    line: SerialDrive<D>,
     pool: Pool,
     data: Payload,
     keys: Feed,
     chance: Rng,
     begun: Nanos,
     chunks_per_zone: u32,
-    places: NumberMap<u64, Place>,
+    places: NumberMap<u64, ChunkSlot>,
     zones: Vec<Zone>,
     /// Zones that are not full; the last is written next.
     open: Vec<u32>,
@@ -127,7 +127,7 @@ impl<D: ZonedDevice> Sequential<D> {
         load: Load,
         stretch: Nanos,
     ) -> Self {
-        let line = Line::new(ground);
+        let line = SerialDrive::new(ground);
         let geometry = *line.drive().geometry();
         assert!(ZONES_LEFT < settings.zones && settings.zones <= geometry.zone_count);
         assert!(ZONE_USED.blocks_ceil() <= geometry.zone_capacity);
@@ -214,7 +214,7 @@ impl<D: ZonedDevice> Sequential<D> {
         Ok(())
     }
 
-    fn read(&mut self, place: Place, part: u64) -> Result<(), String> {
+    fn read(&mut self, place: ChunkSlot, part: u64) -> Result<(), String> {
         let begun = self.line.now();
         self.reopen()?;
         let get = self.settings.get;
@@ -328,14 +328,14 @@ impl<D: ZonedDevice> Sequential<D> {
         self.settings.habits.has(habit)
     }
 
-    fn zone_of(&self, place: Place) -> u64 {
+    fn zone_of(&self, place: ChunkSlot) -> u64 {
         u64::from(place / self.chunks_per_zone)
     }
 
     /// The requests of a part of a chunk, none larger than `piece`: parts are so long.
     fn requests(
         &self,
-        place: Place,
+        place: ChunkSlot,
         (part, length): (u64, Bytes),
         piece: Bytes,
     ) -> impl Iterator<Item = (Lba, Blocks)> + use<D> {

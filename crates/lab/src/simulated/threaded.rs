@@ -28,7 +28,7 @@ use super::origin::Wanted;
 use super::world::{Ground, World};
 use super::{OriginTimes, Turns};
 use chunks::Chunks;
-use map::{Map, Place};
+use map::{ChunkAddress, Map};
 use zones::{Cut, Zones};
 
 /// When a miss claims room on the drive.
@@ -100,10 +100,10 @@ const EVICT_AGAIN: Nanos = Nanos::millis(1);
 /// A cache of threads on a drive, and everything around it.
 pub(crate) struct Threaded<D> {
     world: World<D>,
-    cache: Rc<Shared>,
+    cache: Rc<ThreadedState>,
 }
 
-struct Shared {
+struct ThreadedState {
     settings: ThreadedSettings,
     geometry: Geometry,
     clock: Clock,
@@ -174,7 +174,7 @@ impl<D: ZonedDevice> Threaded<D> {
         let zones = Zones::new(device.clone(), has_zones, cut, seeds.next_u64());
         let io = Io::new(settings.calls, device, clock.clone(), world.executor.spawner());
         let chance = Rng::new(seeds.next_u64());
-        let cache = Shared {
+        let cache = ThreadedState {
             settings,
             geometry,
             clock,
@@ -236,7 +236,7 @@ impl<D: ZonedDevice> Threaded<D> {
     }
 }
 
-impl Shared {
+impl ThreadedState {
     async fn serve(self: Rc<Self>) {
         while let Some(ask) = self.next() {
             if let Err(failure) = self.answer(ask).await {
@@ -284,7 +284,7 @@ impl Shared {
         Ok(())
     }
 
-    async fn read(&self, place: Place) -> Result<(), Failure> {
+    async fn read(&self, place: ChunkAddress) -> Result<(), Failure> {
         let begun = self.clock.now();
         self.io.read(self.lba(place), self.settings.chunk.blocks_ceil()).await?;
         let touching = self.of_chunk(self.settings.memory.touching);
@@ -400,13 +400,13 @@ impl Shared {
     fn take(
         &self,
         chunks: &RefCell<Chunks>,
-        which: fn(&mut Chunks) -> Option<Place>,
-    ) -> Option<Place> {
+        which: fn(&mut Chunks) -> Option<ChunkAddress>,
+    ) -> Option<ChunkAddress> {
         which(&mut chunks.borrow_mut())
     }
 
     /// Reads a chunk that is wanted and writes it elsewhere; forgets it if there is no room.
-    async fn relocate(&self, chunks: &RefCell<Chunks>, from: Place) -> Result<(), Failure> {
+    async fn relocate(&self, chunks: &RefCell<Chunks>, from: ChunkAddress) -> Result<(), Failure> {
         let Some(key) = self.map.key_at(from) else { return Ok(()) };
         let blocks = self.settings.chunk.blocks_ceil();
         self.io.read(self.lba(from), blocks).await?;
@@ -427,7 +427,7 @@ impl Shared {
         self.zones.empty(zone).await
     }
 
-    fn zone_of(&self, place: Place) -> usize {
+    fn zone_of(&self, place: ChunkAddress) -> usize {
         index(u64::from(place) / self.chunks())
     }
 
@@ -435,7 +435,7 @@ impl Shared {
         self.geometry.zone_capacity.0 / self.settings.chunk.blocks_ceil().0
     }
 
-    fn lba(&self, place: Place) -> Lba {
+    fn lba(&self, place: ChunkAddress) -> Lba {
         let zone = ZoneId(zonal_base::low_u32(self.zone_of(place)));
         let offset = u64::from(place) % self.chunks() * self.settings.chunk.blocks_ceil().0;
         self.geometry.zone_start(zone) + Blocks(offset)

@@ -66,7 +66,7 @@ impl Trace {
 
 /// Where something is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ErrorPosition {
     File,
     /// Line, and where in it, if that is known; counted from 1, after unpacking.
     Line(u64, Option<usize>),
@@ -78,14 +78,14 @@ enum Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceError {
     path: PathBuf,
-    place: Place,
+    place: ErrorPosition,
     why: String,
 }
 
 impl TraceError {
     fn unreadable(path: &Path, why: &io::Error) -> Self {
         let why = format!("cannot be read: {why}");
-        Self { path: path.to_owned(), place: Place::File, why }
+        Self { path: path.to_owned(), place: ErrorPosition::File, why }
     }
 }
 
@@ -93,12 +93,14 @@ impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, place, why } = self;
         match place {
-            Place::File => write!(f, "{}: {why}", path.display()),
-            Place::Line(line, None) => write!(f, "{}, line {line}: {why}", path.display()),
-            Place::Line(line, Some(column)) => {
+            ErrorPosition::File => write!(f, "{}: {why}", path.display()),
+            ErrorPosition::Line(line, None) => {
+                write!(f, "{}, line {line}: {why}", path.display())
+            }
+            ErrorPosition::Line(line, Some(column)) => {
                 write!(f, "{}, line {line}, column {column}: {why}", path.display())
             }
-            Place::Byte(byte) => write!(f, "{}, byte {byte}: {why}", path.display()),
+            ErrorPosition::Byte(byte) => write!(f, "{}, byte {byte}: {why}", path.display()),
         }
     }
 }
@@ -185,7 +187,7 @@ impl Input {
 
     /// Something is wrong in the line that was read last.
     pub(super) fn in_line(&self, column: Option<usize>, why: String) -> TraceError {
-        TraceError { path: self.path.clone(), place: Place::Line(self.lines, column), why }
+        TraceError { path: self.path.clone(), place: ErrorPosition::Line(self.lines, column), why }
     }
 
     /// Fills `records`, as far as there is something, with whole records of so many bytes, and says how many bytes
@@ -212,13 +214,13 @@ impl Input {
     }
 
     fn at_byte(&self, after: usize, why: String) -> TraceError {
-        let place = Place::Byte(self.offset + after as u64);
+        let place = ErrorPosition::Byte(self.offset + after as u64);
         TraceError { path: self.path.clone(), place, why }
     }
 
     /// Something is wrong with the file as a whole.
     pub(super) fn in_file(&self, why: String) -> TraceError {
-        TraceError { path: self.path.clone(), place: Place::File, why }
+        TraceError { path: self.path.clone(), place: ErrorPosition::File, why }
     }
 }
 

@@ -13,16 +13,16 @@ mod s3_fifo;
 mod sieve;
 
 use super::{Capacity, Contender};
-use kept::Kept;
+use kept::ObjectList;
 
 type Make = fn(Capacity) -> Box<dyn Contender>;
 
 /// Every policy, with its name.
 pub(super) const ALL: [(&str, Make); 7] = [
-    ("lru", |capacity| Box::new(Kept::<lru::Lru>::new(capacity))),
-    ("fifo", |capacity| Box::new(Kept::<fifo::Fifo>::new(capacity))),
-    ("clock", |capacity| Box::new(Kept::<clock::Clock>::new(capacity))),
-    ("sieve", |capacity| Box::new(Kept::<sieve::Sieve>::new(capacity))),
+    ("lru", |capacity| Box::new(ObjectList::<lru::Lru>::new(capacity))),
+    ("fifo", |capacity| Box::new(ObjectList::<fifo::Fifo>::new(capacity))),
+    ("clock", |capacity| Box::new(ObjectList::<clock::Clock>::new(capacity))),
+    ("sieve", |capacity| Box::new(ObjectList::<sieve::Sieve>::new(capacity))),
     ("s3-fifo", |capacity| Box::new(s3_fifo::S3Fifo::new(capacity))),
     ("arc", |capacity| Box::new(arc::Arc::new(capacity))),
     ("belady", |capacity| Box::new(belady::Belady::new(capacity))),

@@ -15,7 +15,7 @@ use zonal_cli::{Failure, print};
 use zonal_emulator::{
     Basis, ConventionalDrive, ConventionalProfile, Forgetful, Model, OnReset, Profile, ZonedDrive,
 };
-use zonal_hostdev::Place;
+use zonal_hostdev::DeviceLocation;
 use zonal_lab::characterize::{
     Comparison, Detail, Experiment, Progress, Report, Settings, Table, VirtualTime, conventional,
     memory, write_plots, zoned,
@@ -139,7 +139,7 @@ fn measure(args: &Args) -> Result<Report, Failure> {
             measure_conventional(&profile, (args, settings), &mut on_progress)
         }
         Device::Real(spec) => {
-            let is_zoned = matches!(spec.place, Place::Zoned { .. });
+            let is_zoned = matches!(spec.place, DeviceLocation::Zoned { .. });
             let of_kind =
                 if is_zoned { &Experiment::ZONED[..] } else { &Experiment::CONVENTIONAL[..] };
             let settings = Settings { experiments: args.chosen(of_kind)?, ..settings };

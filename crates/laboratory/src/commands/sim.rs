@@ -18,7 +18,7 @@ use zonal_sim::{History, Options, Violation, block};
 use super::on_device;
 use kind::Kind;
 use summary::Summary;
-use wrong::Found;
+use wrong::FailedSeed;
 
 /// Run the engine in virtual time, with crashes and faults
 #[derive(Debug, clap::Args)]
@@ -98,7 +98,7 @@ fn run_kind<H: Kind>(args: &Args, seeds: Range<u64>, options: &H::Options) -> Re
         }
         Err(violation) => {
             let history = H::of_seed(violation.seed, options);
-            let found = Found::new(&violation, &history.shrink(&violation));
+            let found = FailedSeed::new(&violation, &history.shrink(&violation));
             if args.json {
                 print::json(&found)?;
                 return Err(Failure::work(violation));

@@ -13,7 +13,7 @@ use zonal_s3::{BoxBody, hop_by_hop};
 
 use super::S3Origin;
 use super::answer;
-use super::fitting::Asked;
+use super::fitting::ForwardedRequest;
 use crate::concurrency::Permit;
 use crate::download::Download;
 use crate::error::OriginError;
@@ -31,7 +31,7 @@ impl S3Origin {
         let path = parts.uri.path_and_query().map_or("/", PathAndQuery::as_str);
         let url = self.endpoint.url_as_it_is(path);
         parts.uri = url.ok_or_else(|| answer::no_such_bucket(path))?;
-        let asked = Asked::of(&parts);
+        let asked = ForwardedRequest::of(&parts);
         let answer = self.send(parts, body).await?;
         asked.check_as_signed(&answer)?;
         let (mut parts, body) = answer.into_parts();

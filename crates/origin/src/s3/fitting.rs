@@ -25,7 +25,7 @@ const COPY_CONDITIONS: [HeaderName; 2] = [
 ];
 
 /// What a forwarded request asked for.
-pub(super) struct Asked {
+pub(super) struct ForwardedRequest {
     pub(super) method: Method,
     /// It can be answered 304.
     pub(super) has_conditions: bool,
@@ -46,7 +46,7 @@ fn spaced(headers: &HeaderMap) -> Option<HeaderName> {
     headers.iter().find(|(_, value)| is_spaced(value)).map(|(name, _)| name.clone())
 }
 
-impl Asked {
+impl ForwardedRequest {
     pub(super) fn of(parts: &request::Parts) -> Self {
         let headers = &parts.headers;
         let query = Query::parse(parts.uri.query()).unwrap_or_default();
@@ -163,7 +163,7 @@ mod tests {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let asked = Asked::of(&request.body(()).unwrap().into_parts().0);
+        let asked = ForwardedRequest::of(&request.body(()).unwrap().into_parts().0);
         let mut answer = Response::builder().status(status);
         for (name, value) in told {
             answer = answer.header(*name, *value);

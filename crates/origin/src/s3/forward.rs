@@ -23,7 +23,7 @@ use zonal_s3::{BoxBody, S3Error, aws_chunked, full_body, hop_by_hop, payload_has
 use super::S3Origin;
 use super::answer;
 use super::answer::no_such_bucket;
-use super::fitting::Asked;
+use super::fitting::ForwardedRequest;
 use super::upload::{Progress, Upload};
 use crate::concurrency::Permit;
 use crate::download::Download;
@@ -78,7 +78,7 @@ impl S3Origin {
             signer.sign(now, &mut parts, &payload_hash);
         }
 
-        let asked = Asked::of(&parts);
+        let asked = ForwardedRequest::of(&parts);
         let answer = self.send(parts, body).await?;
         let is_modified = answer.status() != StatusCode::NOT_MODIFIED || !asked.has_conditions;
         if !answer.status().is_success() && is_modified {
@@ -99,7 +99,7 @@ impl S3Origin {
     /// Reads an answer that says no, and hands it on if it says so to the client.
     async fn refused(
         &self,
-        asked: &Asked,
+        asked: &ForwardedRequest,
         answer: Response<Incoming>,
     ) -> Result<Response<BoxBody>, OriginError> {
         let after = self.limits.stall;

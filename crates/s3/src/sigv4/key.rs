@@ -105,18 +105,18 @@ const KEYS_KEPT: usize = 64;
 #[derive(Debug, Default)]
 pub struct KeyCache {
     /// By time of derivation.
-    kept: RwLock<Vec<Kept>>,
+    kept: RwLock<Vec<CachedKey>>,
 }
 
-struct Kept {
+struct CachedKey {
     secret_key: String,
     scope: String,
     key: SigningKey,
 }
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for CachedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kept({})", self.scope)
+        write!(f, "CachedKey({})", self.scope)
     }
 }
 
@@ -135,7 +135,7 @@ impl KeyCache {
         drop(kept);
         let key = SigningKey::derive(secret_key, scope);
         let entry =
-            Kept { secret_key: secret_key.into(), scope: scope.to_string(), key: key.clone() };
+            CachedKey { secret_key: secret_key.into(), scope: scope.to_string(), key: key.clone() };
         let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
         if kept.len() == KEYS_KEPT {
             kept.remove(0);
@@ -145,7 +145,7 @@ impl KeyCache {
     }
 }
 
-impl Kept {
+impl CachedKey {
     /// Compares piece by piece, without writing the scope as text: this runs for every request.
     fn is_for(&self, secret_key: &str, scope: &Scope<'_>) -> bool {
         let mut parts = self.scope.split('/');

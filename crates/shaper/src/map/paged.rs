@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Bytes, Checksum, SEED_BYTES, index, low_u32};
 
-use place::{CHANGED, NUMBER_MASK, Place, RELEASED, WANTED, WANTED_MASK};
+use place::{CHANGED, NUMBER_MASK, PackedEntry, RELEASED, WANTED, WANTED_MASK};
 
 use super::Was;
 use crate::Export;
@@ -55,7 +55,7 @@ pub(crate) struct Page {
 }
 
 struct PageFacts {
-    places: Vec<Place>,
+    places: Vec<PackedEntry>,
     /// Where it lies; nowhere while nothing is in it.
     flash: Spot,
     check: u32,
@@ -211,7 +211,7 @@ impl Paged {
             return;
         }
         if let Err(at) = self.pages[page.index()].find(n) {
-            self.insert(page, at, Place::new(n, WANTED, spot));
+            self.insert(page, at, PackedEntry::new(n, WANTED, spot));
         }
     }
 
@@ -248,7 +248,7 @@ impl Paged {
                 let flags = if place.has(CHANGED) { place.0[0] & RELEASED } else { RELEASED };
                 let wanted = place.0[0] & WANTED_MASK;
                 self.changed_count += usize::from(!place.has(CHANGED));
-                *place = Place::new(n, flags | CHANGED | wanted, spot);
+                *place = PackedEntry::new(n, flags | CHANGED | wanted, spot);
                 // A mover wants nothing.
                 if known.is_none() {
                     place.want();
@@ -260,7 +260,7 @@ impl Paged {
                 let flags = if base.is_some() { RELEASED } else { 0 };
                 let wanted = if known.is_none() { WANTED } else { 0 };
                 self.changed_count += 1;
-                self.insert(page, at, Place::new(n, flags | CHANGED | wanted, spot));
+                self.insert(page, at, PackedEntry::new(n, flags | CHANGED | wanted, spot));
                 base.map_or(Was { spot: Spot::NONE, is_mapped: true }, Was::known)
             }
         };
@@ -273,7 +273,7 @@ impl Paged {
         was
     }
 
-    fn insert(&mut self, page: PageId, at: usize, place: Place) {
+    fn insert(&mut self, page: PageId, at: usize, place: PackedEntry) {
         let places = &mut self.pages[page.index()].places;
         let before = places.capacity();
         if places.len() == before {
@@ -281,7 +281,7 @@ impl Paged {
             places.reserve_exact(before / 8 + 4);
         }
         places.insert(at, place);
-        self.lists_bytes += (places.capacity() - before) * size_of::<Place>();
+        self.lists_bytes += (places.capacity() - before) * size_of::<PackedEntry>();
     }
 
     /// Recovery found this in a page that it makes.
@@ -313,7 +313,7 @@ impl Paged {
     /// A quarter of the lists is for changes, and the rest for what is wanted often. The more changes of a page wait for each
     /// other, the less is written.
     const fn has_changed(&self) -> bool {
-        self.lists_max / 4 <= self.changed_count * size_of::<Place>()
+        self.lists_max / 4 <= self.changed_count * size_of::<PackedEntry>()
     }
 
     /// Makes room, and names the pages to be merged next, in turn. Empty when nothing can be merged, or need be.
@@ -352,7 +352,7 @@ impl Paged {
         let before = places.capacity();
         places.retain(|place| place.has(CHANGED) || place.0[0] & WANTED_MASK != 0);
         places.shrink_to(places.len() + places.len() / 8);
-        self.lists_bytes -= (before - places.capacity()) * size_of::<Place>();
+        self.lists_bytes -= (before - places.capacity()) * size_of::<PackedEntry>();
     }
 
     /// Pages that lie between two spots.
@@ -407,7 +407,7 @@ impl Paged {
         let facts = &mut self.pages[merge.page.index()];
         for (n, _, is) in &merge.changes {
             let at = facts.find(*n).expect("a change stays until its page is merged");
-            facts.places[at] = Place::new(*n, facts.places[at].0[0] & !NUMBER_MASK, *is);
+            facts.places[at] = PackedEntry::new(*n, facts.places[at].0[0] & !NUMBER_MASK, *is);
         }
     }
 

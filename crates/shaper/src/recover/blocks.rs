@@ -3,12 +3,12 @@
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, index, low_u32};
 use zonal_device::{Answer, DeviceError};
 
-use super::{Few, Found, Table};
+use super::{Few, ScanState, Table};
 use crate::format::{Entry, Key, decode_table};
 use crate::layout::Zone;
 use crate::{OpenError, Tier};
 
-impl Found<'_> {
+impl ScanState<'_> {
     /// The table of exports.
     pub(super) async fn table(&self) -> Result<Table, OpenError> {
         let unreadable = || OpenError::Unreadable(Tier::Capacity);

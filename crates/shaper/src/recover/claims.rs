@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, index, low_u32};
 
-use super::{Begin, Found};
+use super::{Begin, ScanState};
 use crate::format::{CLAIMS_MAX, Header, Key, Kind, VERSION, ZoneClaim, ZoneTablePart};
 use crate::layout::Zone;
 use crate::open::Damage;
@@ -28,7 +28,7 @@ pub(crate) struct Claims {
     next_number: u64,
 }
 
-impl Found<'_> {
+impl ScanState<'_> {
     /// A header was found: what it tells beyond its zone.
     pub(super) fn note_link(&mut self, header: &Header) {
         let tier = usize::from(header.tier.id());

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use zonal_base::index;
 use zonal_device::DeviceError;
 
-use super::{Few, Found};
+use super::{Few, ScanState};
 use crate::export::has_block;
 use crate::format::{Key, Kind, PAGE_SPAN};
 use crate::layout::Spot;
@@ -19,7 +19,7 @@ use crate::sightings::{Sightings, turns};
 use crate::state::State;
 use crate::{Export, ExportId, OpenError, OpenMode, Tier};
 
-impl Found<'_> {
+impl ScanState<'_> {
     /// Hands over everything but where the blocks of users lie.
     pub(super) fn hand_over_few(&mut self, exports: &[Export], state: &mut State) {
         self.few.retain(|key, _| has_block(exports, *key));

@@ -3,13 +3,13 @@
 use zonal_base::{Blocks, index, low_u32};
 use zonal_device::{Action, Command, DeviceError, Kind as DeviceKind, ZoneReport, ZoneState};
 
-use super::Found;
+use super::ScanState;
 use crate::layout::Zone;
 use crate::state::{State, ZoneUse};
 use crate::tier::OpenZone;
 use crate::{OpenError, Tier};
 
-impl Found<'_> {
+impl ScanState<'_> {
     /// The zone, if it is one of the capacity tier that can be filled further.
     pub(super) fn half_full(&self, zone: Zone, report: &ZoneReport) -> Option<OpenZone> {
         let layout = self.scanner.layout;

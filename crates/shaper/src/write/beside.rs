@@ -11,11 +11,11 @@ use crate::shaper::Inner;
 /// An entry that takes no block, and who waits for it.
 pub(super) struct Beside {
     pub(super) entry: Entry,
-    told: Rc<Told>,
+    told: Rc<WriteStatus>,
 }
 
 #[derive(Default)]
-struct Told {
+struct WriteStatus {
     /// Whether the device has it.
     is_written: Cell<Option<bool>>,
     event: Event,
@@ -31,7 +31,7 @@ impl Beside {
 impl Inner {
     /// Puts an entry that takes no block into the next header of the log. False: nothing is written there now.
     pub(crate) async fn write_beside(&self, entry: Entry) -> bool {
-        let told = Rc::new(Told::default());
+        let told = Rc::new(WriteStatus::default());
         {
             let mut state = self.state.borrow_mut();
             if state.failure.is_some() {

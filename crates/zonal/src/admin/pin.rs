@@ -12,7 +12,7 @@ use zonal_host::{Asking, Care, Client, Freshness, ObjectName, Trust};
 use super::Phase;
 use super::names::{Names, Next};
 use super::report::{is_serving, tell};
-use crate::unpinning::{Line, Sum, Told};
+use crate::unpinning::{Sum, UnpinLine, UnpinResult};
 
 /// What is cached counts, and nobody is asked.
 const KNOWN: Trust = Trust {
@@ -44,14 +44,14 @@ pub(super) async fn release(
     let (mut sum, mut first) = (Sum::default(), named.iter());
     loop {
         let line = match first.next() {
-            Some(object) => Line::Object(release_one(&client, &terms, object).await),
+            Some(object) => UnpinLine::Object(release_one(&client, &terms, object).await),
             None => match names.next().await {
                 // They are in order.
                 Some(Next::Object(object, _)) if named.binary_search(&object).is_ok() => continue,
                 Some(Next::Object(object, _)) => {
-                    Line::Object(release_one(&client, &terms, &object).await)
+                    UnpinLine::Object(release_one(&client, &terms, &object).await)
                 }
-                Some(Next::Prefix(listed)) => Line::Prefix(listed),
+                Some(Next::Prefix(listed)) => UnpinLine::Prefix(listed),
                 None => break,
             },
         };
@@ -60,19 +60,19 @@ pub(super) async fn release(
             return;
         }
     }
-    tell(&report, &Line::Sum(sum)).await;
+    tell(&report, &UnpinLine::Sum(sum)).await;
 }
 
-async fn release_one(client: &Client, terms: &Terms, object: &ObjectName) -> Told {
+async fn release_one(client: &Client, terms: &Terms, object: &ObjectName) -> UnpinResult {
     let name = object.as_str().to_owned();
     if terms.keep_of(object) == Keep::Pin {
         let why = match terms.pins.prefix_of(object) {
             Some(prefix) => format!("still pinned: by the prefix {prefix}"),
             None => "still pinned: by keep.rules".to_owned(),
         };
-        return Told { name, released: 0, why: Some(why) };
+        return UnpinResult { name, released: 0, why: Some(why) };
     }
-    Told { name, released: set_care(client, object, Care::Usual).await, why: None }
+    UnpinResult { name, released: set_care(client, object, Care::Usual).await, why: None }
 }
 
 /// Says how what is cached of an object is cared for. Bytes that were pinned before and are not any more.

@@ -13,14 +13,14 @@ use zonal_host::{Client, RemoveError, contained};
 
 use super::Phase;
 use super::report::{is_serving, tell};
-use crate::purging::{Line, Sum, Told};
+use crate::purging::{PurgeLine, PurgeResult, Sum};
 use crate::wanted::Wanted;
 
 /// Removals under way. As many as one DeleteObjects has: a thousand take about as long as sixteen alone.
 const REMOVALS_AT_ONCE: usize = 64;
 
 /// Lines of the report to be. Whoever makes them ends when it goes.
-struct UnderWay(VecDeque<JoinHandle<Line>>);
+struct UnderWay(VecDeque<JoinHandle<PurgeLine>>);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
@@ -54,21 +54,21 @@ pub(super) async fn purge(
             return;
         }
     }
-    tell(&report, &Line::Sum(sum)).await;
+    tell(&report, &PurgeLine::Sum(sum)).await;
 }
 
-async fn remove(client: Client, wanted: Wanted) -> Line {
+async fn remove(client: Client, wanted: Wanted) -> PurgeLine {
     let told = |name: &str, removed: Result<(), RemoveError>| {
         let why = removed.err().map(|error| error.to_string());
-        Told { name: name.to_owned(), removed: removed.is_ok(), why }
+        PurgeResult { name: name.to_owned(), removed: removed.is_ok(), why }
     };
     match wanted {
         Wanted::Object(object) | Wanted::Part(object, _) => {
-            Line::Object(told(object.as_str(), client.remove(&object).await))
+            PurgeLine::Object(told(object.as_str(), client.remove(&object).await))
         }
         Wanted::Below(prefix) => {
             let removed = client.remove_below(&prefix.bucket, &prefix.prefix).await;
-            Line::Prefix(told(&prefix.to_string(), removed))
+            PurgeLine::Prefix(told(&prefix.to_string(), removed))
         }
     }
 }

@@ -30,7 +30,7 @@ pub(super) async fn tell(origins: Arc<Origins>, place: usize) {
             drop(named.origin.probe().await);
         }
     });
-    let mut told = Told::default();
+    let mut told = LoggedTrouble::default();
     loop {
         let trouble = news.borrow_and_update().clone();
         let kind = trouble.as_ref().and_then(OriginError::kind);
@@ -75,7 +75,7 @@ pub(super) fn of_all(origins: &Origins) -> Option<String> {
 
 /// What the log knows.
 #[derive(Debug, Default)]
-struct Told {
+struct LoggedTrouble {
     /// The kind of trouble; `None` when all is well.
     kind: Option<&'static str>,
     /// All errors up to the last line.
@@ -83,7 +83,7 @@ struct Told {
     again_at: Option<Instant>,
 }
 
-impl Told {
+impl LoggedTrouble {
     /// The errors since the last line, if there is to be another one.
     fn say(&mut self, now: Instant, kind: Option<&'static str>, errors: u64) -> Option<u64> {
         let is_due = self.again_at.is_some_and(|at| at <= now);
@@ -131,7 +131,7 @@ mod tests {
     fn trouble_is_told_at_once_then_once_in_a_while_and_when_it_is_over() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut told = Told::default();
+        let mut told = LoggedTrouble::default();
         assert_eq!(told.say(at(0), None, 3), None, "all is well");
         assert_eq!(told.say(at(1), Some("unreachable"), 5), Some(5));
         assert_eq!(told.say(at(300), Some("unreachable"), 9), None, "it was told");

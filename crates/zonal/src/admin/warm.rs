@@ -26,7 +26,7 @@ use super::Phase;
 use super::names::{Names, Next};
 use super::report::{is_serving, tell};
 use crate::reports::Listed;
-use crate::warming::{Line, Sum, Told};
+use crate::warming::{Sum, WarmLine, WarmResult};
 
 /// Objects that are fetched at once.
 const FETCHING_MAX: usize = 8;
@@ -107,7 +107,7 @@ struct UnderWay(VecDeque<JoinHandle<Done>>);
 
 /// What a line of the report is made of.
 enum Done {
-    Object(Told, Option<Version>),
+    Object(WarmResult, Option<Version>),
     Prefix(Listed),
 }
 
@@ -155,11 +155,11 @@ impl Warmer {
             let line = match ended {
                 Ok(Done::Object(told, version)) => {
                     done.push((told.clone(), version));
-                    Line::Object(told)
+                    WarmLine::Object(told)
                 }
                 Ok(Done::Prefix(listed)) => {
                     sum.prefixes_cut += u64::from(listed.why.is_some());
-                    Line::Prefix(listed)
+                    WarmLine::Prefix(listed)
                 }
                 Err(_) => return,
             };
@@ -178,7 +178,7 @@ impl Warmer {
             sum.add(told, now);
         }
         if is_serving(&phase) {
-            tell(&report, &Line::Sum(sum)).await;
+            tell(&report, &WarmLine::Sum(sum)).await;
         }
     }
 
@@ -199,7 +199,7 @@ impl Warmer {
         turn: Turn,
     ) -> Done {
         let name = object.as_str().to_owned();
-        let mut told = Told { name, ..Told::default() };
+        let mut told = WarmResult { name, ..WarmResult::default() };
         let mut version = None;
         let outcome = self.put_on_flash((&object, range), turn, &mut told, &mut version).await;
         if let Some(version) = &version {
@@ -238,7 +238,7 @@ impl Warmer {
         &self,
         wanted: (&ObjectName, Option<Range<u64>>),
         mut turn: Turn,
-        told: &mut Told,
+        told: &mut WarmResult,
         found: &mut Option<Version>,
     ) -> Result<(), String> {
         let mut why = String::new();

@@ -4,8 +4,8 @@
 //! 2. Find or make what was not named: device, keys, origin. A start that fails removes what it made.
 //! 3. Open the devices, start a shard on each thread and the endpoint with it.
 //! 4. Say where it is, and to the service manager that it is ready.
-//! 5. Told to read the configuration again, serve on its terms, and ask origins with its keys, from then on.
-//! 6. Told to stop, let requests end, put what was admitted on flash, and go.
+//! 5. WarmResult to read the configuration again, serve on its terms, and ask origins with its keys, from then on.
+//! 6. WarmResult to stop, let requests end, put what was admitted on flash, and go.
 
 use std::fmt;
 use std::fs::File;
@@ -156,11 +156,11 @@ struct Started {
     front: Front,
     origins: Arc<Origins>,
     pins: Arc<PinsFile>,
-    found: Found,
+    found: Provisioned,
 }
 
 /// What the configuration did not name, found or made.
-struct Found {
+struct Provisioned {
     /// Holds the lock of the data directory.
     home: Option<Home>,
     /// The same where nothing but the file of pins is needed of it.
@@ -179,9 +179,9 @@ async fn start(
     endpoint: Address,
     access_log: Option<&AccessLog>,
 ) -> Result<Started, Failure> {
-    let mut found = Found::find(config)?;
+    let mut found = Provisioned::find(config)?;
     let pins = PinsFile::open(config.keep.pins_file.clone()).map_err(Failure::work)?;
-    let Found { own_keys, origins, devices, .. } = &found;
+    let Provisioned { own_keys, origins, devices, .. } = &found;
     let origins = Arc::new(open_origins(origins, config)?);
     let gateway = zonal_gateway::Config {
         region: config.region.clone(),
@@ -257,7 +257,7 @@ fn unopened(origin: &dyn fmt::Display, error: &dyn fmt::Display, has_roots: bool
     Failure::request(format!("the origin {origin}: {error}{advice}"))
 }
 
-impl Found {
+impl Provisioned {
     fn find(config: &Config) -> Result<Self, Failure> {
         let takes_keys = config.authorization == Authorization::Keys;
         let is_all_named = (config.keys.is_some() || !config.more_keys.is_empty() || !takes_keys)
@@ -392,7 +392,7 @@ fn greet(log: &Log, text: &str) -> Result<(), Failure> {
 
 fn greeting<'a>(
     config: &'a Config,
-    found: &'a Found,
+    found: &'a Provisioned,
     (endpoint, admin): (SocketAddr, SocketAddr),
 ) -> Greeting<'a> {
     let has_samples = config.origins.iter().any(|origin| origin.spec.is_none());
@@ -430,7 +430,7 @@ fn reload(
     reloader: &Reloader<'_>,
     (front, client, admin): (&Front, &Client, &Admin),
     level: &Level,
-    (origins, found): (&Origins, &Found),
+    (origins, found): (&Origins, &Provisioned),
 ) -> Option<Arc<ChunkRules>> {
     let gateway = front.gateway()?;
     let read = reloader.read().and_then(|(config, terms)| {

@@ -14,7 +14,7 @@ use zonal_host::Freshness;
 use super::{Config, ConfigError, Flags};
 
 #[derive(Debug, Parser)]
-struct Line {
+struct TestArgs {
     #[command(flatten)]
     flags: Flags,
 }
@@ -22,7 +22,7 @@ struct Line {
 const REVALIDATE: Freshness = Freshness::Revalidate;
 
 fn flags(words: &[&str]) -> Flags {
-    Line::try_parse_from([&["zonal"], words].concat()).unwrap().flags
+    TestArgs::try_parse_from([&["zonal"], words].concat()).unwrap().flags
 }
 
 fn load(words: &[&str]) -> Result<Config, ConfigError> {

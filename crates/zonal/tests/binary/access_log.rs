@@ -11,14 +11,14 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::harness::{
-    ACCESS_KEY, DEVICE, PATIENCE, Place, SECRET_KEY, Zonal, check_failure, zonal,
+    ACCESS_KEY, DEVICE, PATIENCE, SECRET_KEY, TestFolder, Zonal, check_failure, zonal,
 };
 use crate::http::{self, S3};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";
 
-fn lines(place: &Place, file: &str) -> Vec<Value> {
+fn lines(place: &TestFolder, file: &str) -> Vec<Value> {
     let text = fs::read_to_string(place.path().join(file)).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -33,7 +33,7 @@ fn check(line: &Value, fields: &[(&str, Value)]) {
 
 #[test]
 fn every_request_leaves_a_line_without_its_signature() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("a b", b"hello");
     let zonal = place.start(&["--access-log", "access.json", "--freshness", "immutable"]);
     let s3 = zonal.s3();
@@ -93,7 +93,7 @@ fn every_request_leaves_a_line_without_its_signature() {
 
 #[test]
 fn after_sighup_it_goes_on_in_a_new_file() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("a", b"hello");
     let zonal = place.start(&["--access-log", "access.json"]);
     assert_eq!(zonal.s3().get("/bucket/a").unwrap().status, 200);
@@ -115,14 +115,14 @@ fn after_sighup_it_goes_on_in_a_new_file() {
 
 #[test]
 fn a_file_that_cannot_be_written_is_refused_at_the_start() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let words = ["serve", "--access-log", "none/access.json"];
     check_failure(place.path(), &words, (2, "log.access: none/access.json: No such file"));
 }
 
 #[test]
 fn what_is_lost_is_counted_and_told_and_no_request_fails() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("a", b"hello");
     // Writes to this device fail for want of space.
     let zonal = place.start(&["--access-log", "/dev/full"]);
@@ -138,7 +138,7 @@ fn what_is_lost_is_counted_and_told_and_no_request_fails() {
 #[test]
 fn standard_output_is_the_access_logs_alone_where_it_goes_there() {
     for format in ["text", "json"] {
-        let place = Place::new();
+        let place = TestFolder::new();
         let [listen, admin] = [(); 2].map(|()| {
             let taken = TcpListener::bind("127.0.0.1:0").unwrap();
             taken.local_addr().unwrap()
@@ -173,7 +173,7 @@ fn standard_output_is_the_access_logs_alone_where_it_goes_there() {
 
 #[test]
 fn the_level_of_the_log_is_read_again() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let write = |level: &str| {
         let config = format!("[log]\nlevel = '{level}'\n");
         fs::write(place.path().join("zonal.toml"), config).unwrap();
@@ -194,7 +194,7 @@ fn the_level_of_the_log_is_read_again() {
 
 #[test]
 fn the_trace_of_a_request_goes_to_the_origin_with_it() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (heads, seen) = mpsc::channel();

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustix::process::Signal;
 
-use crate::harness::{Place, run, zonal};
+use crate::harness::{TestFolder, run, zonal};
 use crate::http;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -20,7 +20,7 @@ fn status(to: SocketAddr, method: &str, path: &str, headers: &str) -> u16 {
 /// A page under somebody else's name could read it, once that name led here.
 #[test]
 fn it_answers_under_names_that_are_its_own() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let zonal = place.start(&["--admin-host", "Zonal-0.zonal"]);
     let port = zonal.admin.port();
     for path in ["/", "/healthz", "/readyz", "/metrics", "/stats"] {
@@ -61,7 +61,7 @@ fn it_answers_under_names_that_are_its_own() {
 
 #[test]
 fn orders_take_the_token_where_there_is_one_and_no_page_gives_any() {
-    let place = Place::new();
+    let place = TestFolder::new();
     fs::write(place.path().join("token"), format!("{TOKEN}\n")).unwrap();
     let zonal = place.start(&["--admin-token-file", "token"]);
     let order = |headers: &str| {
@@ -104,7 +104,7 @@ fn orders_take_the_token_where_there_is_one_and_no_page_gives_any() {
 
 #[test]
 fn it_speaks_https_with_a_certificate_of_its_own() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
     fs::write(place.path().join("chain.pem"), cert.pem()).unwrap();
@@ -127,7 +127,7 @@ fn it_speaks_https_with_a_certificate_of_its_own() {
 
 #[test]
 fn what_cannot_be_meant_is_refused_at_the_start() {
-    let place = Place::new();
+    let place = TestFolder::new();
     fs::write(place.path().join("short"), "0123456789abcde\n").unwrap();
     for (words, said) in [
         (["--admin-token-file", "short"], "admin.token-file: short: a token has 16 or more"),

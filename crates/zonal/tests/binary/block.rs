@@ -35,7 +35,7 @@ pub(crate) struct Block {
 
 impl Block {
     #[track_caller]
-    pub(crate) fn start(place: &Place, words: &[&str]) -> Self {
+    pub(crate) fn start(place: &TestFolder, words: &[&str]) -> Self {
         let socket = place.socket();
         let fixed = ["block", "--admin", "127.0.0.1:0", "--socket", socket.to_str().unwrap()];
         let words = [&fixed, words].concat();
@@ -72,13 +72,13 @@ impl Block {
 }
 
 /// A folder, and one with a short name for the socket.
-pub(crate) struct Place {
+pub(crate) struct TestFolder {
     pub(crate) folder: TempDir,
     /// Paths of sockets are short.
     sockets: TempDir,
 }
 
-impl Place {
+impl TestFolder {
     pub(crate) fn new() -> Self {
         Self { folder: folder(), sockets: tempfile::tempdir().unwrap() }
     }
@@ -90,7 +90,7 @@ impl Place {
 
 #[test]
 fn what_was_written_is_there_after_a_restart_and_exports_may_grow() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let words = [&DEVICES[..], &["--export", "vm=32MiB", "--export", "db=8MiB,postgres"]].concat();
     let block = Block::start(&place, &words);
     let (mut vm, mut db) = (block.client("vm"), block.client("db"));
@@ -125,7 +125,7 @@ fn one_device_and_a_model_of_a_drive_do_as_well() {
     for capacity in
         ["file:one?size=256MiB&zone=4MiB", "emulator:sn540?size=256MiB&zone=4MiB&backing=model"]
     {
-        let place = Place::new();
+        let place = TestFolder::new();
         let words = ["--capacity", capacity, "--export", "disk=64MiB"];
         for round in 0..2 {
             let block = Block::start(&place, &words);
@@ -144,7 +144,7 @@ fn one_device_and_a_model_of_a_drive_do_as_well() {
 #[test]
 fn stats_tell_where_the_rest_of_a_bounded_map_lies() {
     let of = |devices: &[&str], lies: serde_json::Value| {
-        let place = Place::new();
+        let place = TestFolder::new();
         let words = ["--export", "vm=64MiB", "--map-memory", "32KiB"];
         let words = [devices, &words].concat();
         for round in 0..2 {
@@ -173,7 +173,7 @@ fn stats_tell_where_the_rest_of_a_bounded_map_lies() {
 
 #[test]
 fn stats_tell_what_users_and_devices_did() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let block = Block::start(&place, &[&DEVICES[..], &["--export", "vm=64MiB"]].concat());
     let mut client = block.client("vm");
     for round in 0..10 {
@@ -220,7 +220,7 @@ fn stats_tell_what_users_and_devices_did() {
 
 #[test]
 fn what_cannot_be_meant_or_done_is_refused_with_what_to_do() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let folder = place.folder.path();
     let refused = |words: &[&str], expected| {
         check_failure(folder, &[&["block", "--listen", "127.0.0.1:0"], words].concat(), expected);
@@ -279,7 +279,7 @@ fn what_is_no_setting_stands_apart_from_them_in_the_help() {
 
 #[test]
 fn a_block_device_is_made_anew_only_when_its_loss_is_meant() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let folder = place.folder.path();
     let words = [&DEVICES[..], &["--export", "vm=32MiB"]].concat();
     let block = Block::start(&place, &words);
@@ -300,7 +300,7 @@ fn a_block_device_is_made_anew_only_when_its_loss_is_meant() {
 
 #[test]
 fn a_socket_that_a_killed_process_left_is_taken_over() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let words = [&DEVICES[..], &["--export", "vm=32MiB"]].concat();
     let block = Block::start(&place, &words);
     block.kill();

@@ -7,7 +7,7 @@ use std::time::Instant;
 use rustix::process::Signal;
 
 use crate::harness::{
-    ACCESS_KEY, DEVICE, PATIENCE, Place, SECRET_KEY, Zonal, check_failure, noise,
+    ACCESS_KEY, DEVICE, PATIENCE, SECRET_KEY, TestFolder, Zonal, check_failure, noise,
 };
 
 const TAKEN: &str = "the configuration was read again, and holds from now on";
@@ -21,13 +21,13 @@ const OBJECT: usize = 5 << 20;
 
 /// A place with a configuration file, and the objects of a test with what they hold.
 struct Cut {
-    place: Place,
+    place: TestFolder,
     content: Vec<u8>,
 }
 
 impl Cut {
     fn new() -> Self {
-        let (place, content) = (Place::new(), noise(OBJECT, 1));
+        let (place, content) = (TestFolder::new(), noise(OBJECT, 1));
         for prefix in ["lake", "media", "rest"] {
             for name in ["a", "b"] {
                 place.object(&format!("{prefix}-{name}"), &content);

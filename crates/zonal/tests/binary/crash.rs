@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use zonal_base::Rng;
 
-use crate::harness::{DEVICE, Place, Zonal, noise};
+use crate::harness::{DEVICE, TestFolder, Zonal, noise};
 use crate::http::{Response, S3};
 use crate::zoned;
 
@@ -65,12 +65,12 @@ fn content(object: usize, version: u64) -> Vec<u8> {
 
 struct World {
     objects: Vec<Mutex<Object>>,
-    place: Place,
+    place: TestFolder,
 }
 
 impl World {
     fn new() -> Self {
-        let place = Place::new();
+        let place = TestFolder::new();
         for object in 0..OBJECTS {
             place.object(&object.to_string(), &content(object, 0));
         }

@@ -160,7 +160,7 @@ fn keys_that_were_made_here_are_not_used_at_the_origin() {
 
 #[test]
 fn whoever_names_everything_gets_no_data_directory() {
-    let place = crate::harness::Place::new();
+    let place = crate::harness::TestFolder::new();
     place.start(&[]).stop();
     assert!(!place.path().join("zonal-data").exists());
 }

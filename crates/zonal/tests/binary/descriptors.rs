@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::{Resource, getrlimit};
 
-use crate::harness::{Place, Zonal};
+use crate::harness::{TestFolder, Zonal};
 
 /// The soft limit of a running Zonal, as the kernel has it.
 fn soft_limit(zonal: &Zonal) -> u64 {
@@ -16,7 +16,7 @@ fn soft_limit(zonal: &Zonal) -> u64 {
 #[test]
 fn the_soft_limit_is_raised_and_a_hard_one_that_is_too_low_is_told() {
     let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-    let place = Place::new();
+    let place = TestFolder::new();
     let zonal = place.start(&["--limits-connections", "100"]);
     assert_eq!(soft_limit(&zonal), hard);
     assert!(!zonal.log().contains("file descriptors"), "{}", zonal.log());

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::harness::{
-    ACCESS_KEY, DEVICE, Place, SECRET_KEY, Zonal, check_failure, folder, noise, run,
+    ACCESS_KEY, DEVICE, SECRET_KEY, TestFolder, Zonal, check_failure, folder, noise, run,
 };
 
 #[track_caller]
@@ -72,7 +72,7 @@ fn at_a_terminal_the_operator_is_asked_before_anything_is_lost() {
 
 #[test]
 fn what_was_cached_can_be_seen_while_it_is_served_and_after() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("a", &noise(3 << 20, 1));
     let zonal = place.start(&["--chunk", "256KiB", "--shards", "2"]);
     assert_eq!(zonal.s3().get("/bucket/a").unwrap().status, 200);
@@ -231,7 +231,7 @@ fn a_device_that_was_divided_otherwise_says_how_and_what_to_write() {
 /// It was opened in zones of 64 MiB, and refused.
 #[test]
 fn a_device_that_is_named_without_zones_is_taken_in_those_it_was_formatted_with() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("a", &noise(30 << 20, 1));
     let here = place.path();
     for (device, zone, count) in [("small", "4MiB", 32), ("large", "128MiB", 8)] {
@@ -257,7 +257,7 @@ fn a_device_that_is_named_without_zones_is_taken_in_those_it_was_formatted_with(
 /// Zones with records do not say how large they are: opened with others, the cache was lost without a word.
 #[test]
 fn zones_with_records_are_known_by_their_places() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("a", &noise(30 << 20, 1));
     let device = ["--device", "file:places?size=64MiB&zone=8MiB", "--shards", "1"];
     let keys = ["--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY];

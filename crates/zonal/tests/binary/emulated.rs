@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use crate::harness::{PATIENCE, Place, Zonal, check_failure, folder, noise, run};
+use crate::harness::{PATIENCE, TestFolder, Zonal, check_failure, folder, noise, run};
 
 /// As small as a cache on it can be: it takes 4.2 GiB of disk or memory, of which little is written.
 const ZONED: &str = "emulator:zn540?zones=4&backing=drive";
@@ -16,14 +16,14 @@ const SHARDS: [(&str, &str); 2] = [(ZONED, "1"), (CONVENTIONAL, "2")];
 
 /// Waits until so many records are on flash, as somebody sees who looks at the device while it is in use.
 #[track_caller]
-fn await_records(place: &Place, device: &str, count: u64) {
+fn await_records(place: &TestFolder, device: &str, count: u64) {
     let begin = Instant::now();
     while records(place, device) != count {
         assert!(begin.elapsed() < PATIENCE, "{} records of {count}", records(place, device));
     }
 }
 
-fn records(place: &Place, device: &str) -> u64 {
+fn records(place: &TestFolder, device: &str) -> u64 {
     let text = printed(place.path(), &["device", "info", device, "--json"]);
     let info: serde_json::Value = serde_json::from_str(&text).unwrap();
     info["log"]["records"].as_u64().unwrap_or(0)
@@ -46,7 +46,7 @@ fn check_from(first: usize, zonal: &Zonal, contents: &[Vec<u8>], cached: &str) {
 #[test]
 fn what_a_modelled_drive_holds_is_found_after_a_stop_and_after_a_kill() {
     for (device, shards) in SHARDS {
-        let (place, contents) = (Place::new(), contents());
+        let (place, contents) = (TestFolder::new(), contents());
         for (n, content) in contents.iter().enumerate() {
             place.object(&n.to_string(), content);
         }
@@ -78,7 +78,7 @@ fn what_a_modelled_drive_holds_is_found_after_a_stop_and_after_a_kill() {
 
 #[test]
 fn a_modelled_drive_in_memory_serves_and_is_gone_with_the_process() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("a", b"content");
     let serve = || place.start_on("emulator:sn540?size=256MiB", &["--freshness", "immutable"]);
     for _ in 0..2 {
@@ -95,7 +95,7 @@ fn a_modelled_drive_in_memory_serves_and_is_gone_with_the_process() {
 
 #[test]
 fn what_a_modelled_drive_holds_is_shown_and_formatted_away() {
-    let (place, contents) = (Place::new(), contents());
+    let (place, contents) = (TestFolder::new(), contents());
     for (n, content) in contents.iter().enumerate() {
         place.object(&n.to_string(), content);
     }

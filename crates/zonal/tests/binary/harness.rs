@@ -254,11 +254,11 @@ impl Zonal {
 }
 
 /// A folder with an origin, and the words that serve it from a device of its own.
-pub(crate) struct Place {
+pub(crate) struct TestFolder {
     pub(crate) folder: TempDir,
 }
 
-impl Place {
+impl TestFolder {
     pub(crate) fn new() -> Self {
         let folder = folder();
         fs::create_dir_all(folder.path().join("origin/bucket")).unwrap();
@@ -301,7 +301,7 @@ impl Place {
     }
 }
 
-/// The device of a [`Place`].
+/// The device of a [`TestFolder`].
 pub(crate) const DEVICE: &str = "file:flash?size=256MiB&zone=8MiB";
 
 /// Bytes that nothing on the way can guess.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use super::harness::{PATIENCE, Place, Zonal, noise};
+use super::harness::{PATIENCE, TestFolder, Zonal, noise};
 
 /// A model of a drive that is in trouble while the file says so.
 const DEVICE: &str = "emulator:p5800x-optane?size=256MiB&zone=8MiB&backing=drive&trouble=trouble";
@@ -15,7 +15,7 @@ const OBJECTS: u64 = 12;
 /// How long a read of flash is waited for; longer than a busy machine lets a thread wait.
 const READ_PATIENCE: Duration = Duration::from_millis(500);
 
-fn start(place: &Place) -> Zonal {
+fn start(place: &TestFolder) -> Zonal {
     let more = ["--device", OTHER, "--freshness", "immutable", "--shards", "1", "--dram", "0B"];
     let patience = ["--device-patience", "500ms", "--device-rejoin", "1s", "--prefetch", "0B"];
     place.start_on(DEVICE, &[&more[..], &patience].concat())
@@ -44,7 +44,7 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
 
 #[test]
 fn a_device_that_hangs_costs_nobody_more_than_its_patience_and_comes_back_without_a_restart() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let mut contents: Vec<Vec<u8>> = (0..OBJECTS).map(|seed| noise(300_000, seed)).collect();
     for (number, content) in contents.iter().enumerate() {
         place.object(&number.to_string(), content);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::harness::{Place, noise};
+use crate::harness::{TestFolder, noise};
 
 const PAGE: &str = include_str!("../../../../docs/metrics.md");
 
@@ -21,7 +21,7 @@ pub(crate) fn documented(is_wanted: impl Fn(&str) -> bool) -> BTreeSet<&'static 
 
 #[test]
 fn every_metric_is_documented_and_every_documented_metric_is_there() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let zonal = place.start(&[]);
     let text = zonal.admin("/metrics").text();
     assert_eq!(exported(&text), documented(|title| title != "The block device"));
@@ -36,7 +36,7 @@ fn every_metric_is_documented_and_every_documented_metric_is_there() {
 
 #[test]
 fn hits_misses_and_bytes_are_counted_where_they_happen() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("a", &noise(1 << 20, 1));
     let zonal = place.start(&["--freshness", "immutable"]);
     let s3 = zonal.s3();

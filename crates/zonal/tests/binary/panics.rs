@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use crate::block::{self, Block};
-use crate::harness::{PATIENCE, Place, noise, zonal};
+use crate::harness::{PATIENCE, TestFolder, noise, zonal};
 use crate::nbd::Command;
 use crate::service_manager::{SERVING, ServiceManager};
 
@@ -40,7 +40,7 @@ fn check_end(status: ExitStatus, log: &str, place: &str) {
 /// The shard's thread was gone, `/readyz` said that all is well, and clients waited for ever.
 #[test]
 fn a_panic_of_a_shard_ends_the_process_with_its_reason() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("a", &noise(300_000, 1));
     place.object("b", &noise(300_000, 2));
     let manager = ServiceManager::listen(place.path());
@@ -66,7 +66,7 @@ fn a_panic_of_a_shard_ends_the_process_with_its_reason() {
 /// A start that waited for a task that was no more.
 #[test]
 fn a_panic_of_an_engines_task_ends_a_start() {
-    let place = Place::new();
+    let place = TestFolder::new();
     fs::write(place.path().join("trouble"), "breaks-contract").unwrap();
     let words = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--device", BLANK];
     let more = ["--origin", "file:origin", "--shards", "1"];
@@ -77,7 +77,7 @@ fn a_panic_of_an_engines_task_ends_a_start() {
 /// Reads of what is in memory went on, and every write waited for ever.
 #[test]
 fn a_panic_of_the_block_devices_engine_ends_the_process_and_nothing_acknowledged_is_lost() {
-    let place = block::Place::new();
+    let place = block::TestFolder::new();
     let manager = ServiceManager::listen(place.folder.path());
     let socket = place.socket();
     let words = ["block", "--admin", "127.0.0.1:0", "--socket", socket.to_str().unwrap()];
@@ -106,7 +106,7 @@ fn a_panic_of_the_block_devices_engine_ends_the_process_and_nothing_acknowledged
 /// The end must not wait for whoever does not read the log.
 #[test]
 fn a_log_that_nobody_reads_does_not_keep_the_process() {
-    let place = Place::new();
+    let place = TestFolder::new();
     fs::write(place.path().join("trouble"), "breaks-contract").unwrap();
     let (reader, writer) = std::io::pipe().unwrap();
     // Full: whatever is written to it waits.

@@ -6,7 +6,7 @@ use std::process::Output;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{ACCESS_KEY, Place, SECRET_KEY, Zonal, check_failure, folder, noise};
+use crate::harness::{ACCESS_KEY, SECRET_KEY, TestFolder, Zonal, check_failure, folder, noise};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
@@ -20,20 +20,20 @@ fn check(output: &Output, code: i32, (stdout, stderr): (&str, &str)) {
 }
 
 /// How many bytes of an object are pinned, once all that was read is on flash.
-fn pinned(place: &Place, zonal: &Zonal, key: &str) -> u64 {
+fn pinned(place: &TestFolder, zonal: &Zonal, key: &str) -> u64 {
     let output = place.cache(zonal, "warm", &["--json", &format!("bucket/{key}")]);
     let report = text(&output.stdout);
     let told: Value = serde_json::from_str(report.lines().next().unwrap()).unwrap();
     told["object"]["pinned"].as_u64().unwrap_or_else(|| panic!("{report}"))
 }
 
-fn pins(place: &Place) -> String {
+fn pins(place: &TestFolder) -> String {
     fs::read_to_string(place.path().join("zonal-data/pins")).unwrap()
 }
 
 #[test]
 fn what_is_pinned_stays_so_over_versions_and_restarts_until_it_is_released() {
-    let place = Place::new();
+    let place = TestFolder::new();
     fs::create_dir(place.path().join("origin/bucket/p")).unwrap();
     let (size, piece) = (1 << 20, 256 << 10);
     place.object("a", &noise(size, 1));
@@ -88,7 +88,7 @@ fn what_is_pinned_stays_so_over_versions_and_restarts_until_it_is_released() {
 
 #[test]
 fn what_is_not_pinned_has_its_reason() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("large", &noise(8 << 20, 1));
     place.object("kept", b"out");
     let words = ["--keep-rule", "bucket/kept=never", "--keep-pinned", "1%", "--shards", "1"];
@@ -126,7 +126,7 @@ fn what_is_not_pinned_has_its_reason() {
 
 #[test]
 fn the_file_may_be_edited_and_must_be_writable() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("a", &noise(1000, 1));
     let file = place.path().join("pins");
     fs::write(&file, "bucket\n").unwrap();
@@ -151,7 +151,7 @@ fn the_file_may_be_edited_and_must_be_writable() {
 /// Two servers in one folder, each with a device of its own, wrote over each other's pins.
 #[test]
 fn one_server_pins_in_a_folder() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("a", &noise(1000, 1));
     place.object("b", &noise(1000, 2));
     let second = |more: &[&'static str]| -> Vec<&'static str> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use zonal_base::Rng;
 
-use crate::harness::{ACCESS_KEY, DEVICE, Place, SECRET_KEY, Zonal, noise};
+use crate::harness::{ACCESS_KEY, DEVICE, SECRET_KEY, TestFolder, Zonal, noise};
 
 /// Clients that read, each one object after the other.
 const CLIENTS: u32 = 4;
@@ -117,12 +117,12 @@ impl Popularity {
 
 impl Mode {
     /// Starts Zonal, and what has to stand behind it.
-    fn start(self, place: &Place) -> (Zonal, Option<(Place, Zonal)>) {
+    fn start(self, place: &TestFolder) -> (Zonal, Option<(TestFolder, Zonal)>) {
         let freshness = match self {
             Self::Under(rule) | Self::Missing(rule) => rule,
             Self::Judged => {
                 let behind = place.start(&[]);
-                let before = Place::new();
+                let before = TestFolder::new();
                 let spec = format!("s3:http://{}", behind.endpoint);
                 let words = ["--device", DEVICE, "--origin", &spec, "--authorization", "origin"];
                 let keys = ["--origin-access-key", ACCESS_KEY, "--origin-secret-key", SECRET_KEY];
@@ -145,7 +145,7 @@ impl Mode {
 
 /// The price after everything was cached.
 fn measure(load: &Load, mode: Mode) -> Price {
-    let place = Place::new();
+    let place = TestFolder::new();
     for object in 0..load.objects {
         place.object(&object.to_string(), &noise(load.bytes, object));
     }

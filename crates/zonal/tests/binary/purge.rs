@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use zonal_base::Rng;
 
-use crate::harness::{ACCESS_KEY, Place, SECRET_KEY, Zonal, check_failure, folder, noise};
+use crate::harness::{ACCESS_KEY, SECRET_KEY, TestFolder, Zonal, check_failure, folder, noise};
 use crate::http::{self, S3};
 
-fn purge(place: &Place, zonal: &Zonal, words: &[&str]) -> Output {
+fn purge(place: &TestFolder, zonal: &Zonal, words: &[&str]) -> Output {
     place.cache(zonal, "purge", words)
 }
 
@@ -42,7 +42,7 @@ fn found(how: &str, content: &[u8]) -> (String, Vec<u8>) {
 
 #[test]
 fn what_was_purged_is_fetched_again_also_after_a_crash_and_the_rest_stays() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let keys = ["a", "b c", "kept"];
     let [old, new] = [1, 2].map(|seed| noise(100_000, seed));
     keys.iter().for_each(|key| place.object(key, &old));
@@ -75,7 +75,7 @@ fn what_was_purged_is_fetched_again_also_after_a_crash_and_the_rest_stays() {
 
 #[test]
 fn a_prefix_is_all_that_is_cached_below_it_whatever_the_origin_has() {
-    let place = Place::new();
+    let place = TestFolder::new();
     fs::create_dir(place.path().join("origin/bucket/p")).unwrap();
     let keys = ["p/1 +é", "p/gone", "p2", "q"];
     keys.iter().for_each(|key| place.object(key, b"old"));
@@ -112,7 +112,7 @@ fn a_prefix_is_all_that_is_cached_below_it_whatever_the_origin_has() {
 
 #[test]
 fn what_is_purged_needs_no_origin() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let origin = format!("s3:http://{dead}?region=us-east-1");
     let words = ["--device", "file:flash?size=256MiB&zone=8MiB", "--origin", &origin];
@@ -150,7 +150,7 @@ fn what_cannot_be_meant_or_reached_is_said() {
 
 #[test]
 fn the_admin_endpoint_bounds_lists_and_purges_one_at_once() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let zonal = place.start(&[]);
     let post = |headers: &str, body: &[u8]| {
         let answer = http::post(zonal.admin, "/cache/purge", headers, body).unwrap();
@@ -205,7 +205,7 @@ fn seen(s3: &S3, object: u64, oldest: u64) -> Option<u64> {
 /// Under `immutable` nobody asks the origin again, so an old version that is seen after a purge came from the cache.
 #[test]
 fn what_was_purged_under_load_does_not_come_back_after_a_kill() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let bucket = place.path().join("origin/bucket");
     let publish = |version| {
         for object in 0..OBJECTS {

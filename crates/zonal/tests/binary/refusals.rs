@@ -4,7 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 
-use crate::harness::{DEVICE, Place, Zonal, check_failure, folder, run, zonal};
+use crate::harness::{DEVICE, TestFolder, Zonal, check_failure, folder, run, zonal};
 
 fn entries(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
@@ -70,7 +70,7 @@ fn who_asks_for_a_command_of_the_other_program_is_told_its_name() {
 /// The window was cut to what the buffers allow, and nobody was told.
 #[test]
 fn what_can_be_had_in_part_only_is_told() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let words = ["--prefetch", "32MiB", "--buffers", "100MiB"];
     let zonal = place.start(&words);
     let log = zonal.log();
@@ -136,7 +136,7 @@ fn a_data_directory_that_cannot_be_made_is_named() {
 /// It left a data directory with keys that nobody had seen, and samples.
 #[test]
 fn a_start_that_fails_leaves_nothing_of_what_it_made() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let first = place.start(&[]);
     let before = entries(place.path());
     let serve = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
@@ -165,7 +165,7 @@ fn a_start_that_fails_leaves_nothing_of_what_it_made() {
 
 #[track_caller]
 fn check_foreign(content: &[u8], position: usize, said: &str) {
-    let place = Place::new();
+    let place = TestFolder::new();
     let mut disk = vec![0; 64 << 20];
     disk[position..position + content.len()].copy_from_slice(content);
     let path = place.path().join("flash");
@@ -207,7 +207,7 @@ fn a_device_with_something_else_on_it_is_left_alone() {
 
 #[test]
 fn a_device_in_use_is_refused_to_a_second_server() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let _first = place.start(&[]);
     let words = [
         "serve",

@@ -11,14 +11,14 @@ use rustix::process::Signal;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::harness::{ACCESS_KEY, DEVICE, PATIENCE, Place, SECRET_KEY, Zonal};
+use crate::harness::{ACCESS_KEY, DEVICE, PATIENCE, SECRET_KEY, TestFolder, Zonal};
 use crate::http::S3;
 
 const TAKEN: &str = "zonal_config_reloads_total";
 const REFUSED: &str = "zonal_config_reloads_refused_total";
 
 /// A configuration with a file of keys, and a key that reads one bucket.
-fn write_config(place: &Place, secret: &str, access: &str, more: &str) {
+fn write_config(place: &TestFolder, secret: &str, access: &str, more: &str) {
     let keys = format!(
         "[[key]]\naccess-key = 'reader'\nsecret-key = '{secret}'\n\
          rules = [{{ prefix = 'bucket/', access = '{access}' }}]\n"
@@ -37,7 +37,7 @@ fn status(zonal: &Zonal, secret: &str) -> u16 {
 
 #[test]
 fn keys_are_read_again() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("a", b"hello");
     write_config(&place, "one", "read", "");
     let zonal = Zonal::start(place.path(), &["--config", "zonal.toml"]);
@@ -58,7 +58,7 @@ fn keys_are_read_again() {
 
 #[test]
 fn a_mistake_changes_nothing_and_is_told() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("a", b"hello");
     write_config(&place, "one", "read", "");
     let zonal = Zonal::start(place.path(), &["--config", "zonal.toml"]);
@@ -82,7 +82,7 @@ fn a_mistake_changes_nothing_and_is_told() {
 /// Another Zonal is the origin: it looks at every signature.
 #[test]
 fn keys_of_an_origin_are_read_again_whole_or_not_at_all() {
-    let (behind, front) = (Place::new(), Place::new());
+    let (behind, front) = (TestFolder::new(), TestFolder::new());
     behind.object("a", b"hello");
     write_config(&behind, "one", "read", "");
     let origin = Zonal::start(behind.path(), &["--config", "zonal.toml"]);
@@ -116,14 +116,14 @@ fn keys_of_an_origin_are_read_again_whole_or_not_at_all() {
 
 #[test]
 fn without_a_file_to_read_again_it_stops() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let mut zonal = place.start(&[]);
     zonal.signal(Signal::HUP);
     assert_eq!(zonal.wait().code(), Some(0));
 }
 
 /// Writes a new certificate and its key.
-fn certify(place: &Place) -> CertificateDer<'static> {
+fn certify(place: &TestFolder) -> CertificateDer<'static> {
     let names = ["localhost".to_owned()];
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
     fs::write(place.path().join("chain.pem"), cert.pem()).unwrap();
@@ -153,7 +153,7 @@ fn ask_over_https(to: SocketAddr, trusted: &CertificateDer<'static>) -> std::io:
 /// Only the environment could name an authority of one's own, and the log sent its reader to look whether the origin is up.
 #[test]
 fn the_authority_of_an_origin_is_named_in_a_file_and_read_again() {
-    let (behind, front) = (Place::new(), Place::new());
+    let (behind, front) = (TestFolder::new(), TestFolder::new());
     behind.object("a", b"hello");
     certify(&behind);
     let origin =
@@ -184,7 +184,7 @@ fn the_authority_of_an_origin_is_named_in_a_file_and_read_again() {
 
 #[test]
 fn a_certificate_is_read_again() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let old = certify(&place);
     let zonal = place.start(&["--certificate-file", "chain.pem", "--private-key-file", "key.pem"]);
     assert!(zonal.greeting.contains("curl -sS -D- -o /dev/null 'https://"), "{}", zonal.greeting);

@@ -5,11 +5,11 @@ use std::net::TcpStream;
 
 use rustix::process::Signal;
 
-use crate::harness::{Place, noise};
+use crate::harness::{TestFolder, noise};
 
 #[test]
 fn what_was_cached_is_served_after_a_restart_without_asking_the_origin() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let sizes = [0, 1, 4095, 4096, 300_000, 5 << 20];
     let contents: Vec<Vec<u8>> =
         sizes.iter().zip(0..).map(|(bytes, seed)| noise(*bytes, seed)).collect();
@@ -36,7 +36,7 @@ fn what_was_cached_is_served_after_a_restart_without_asking_the_origin() {
 
 #[test]
 fn a_write_through_the_endpoint_is_seen_by_the_next_read_whatever_the_freshness() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("a", b"old");
     let zonal = place.start(&["--freshness", "immutable"]);
     let s3 = zonal.s3();
@@ -49,7 +49,7 @@ fn a_write_through_the_endpoint_is_seen_by_the_next_read_whatever_the_freshness(
 
 #[test]
 fn a_prefix_may_be_trusted_more_than_the_rest() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("fixed", b"a");
     place.object("other", b"b");
     let zonal = place.start(&["--freshness-rule", "bucket/fix=immutable"]);
@@ -64,7 +64,7 @@ fn a_prefix_may_be_trusted_more_than_the_rest() {
 /// How much of the cache came back, and what the time went into, could be seen nowhere.
 #[test]
 fn the_log_of_a_restart_says_what_was_recovered() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("a", &noise(1 << 20, 1));
     let words = ["--log-format", "json", "--policy", "zone-fifo", "--shards", "2"];
     let zonal = place.start(&words);
@@ -87,7 +87,7 @@ fn the_log_of_a_restart_says_what_was_recovered() {
 
 #[test]
 fn it_is_healthy_and_ready_while_it_serves() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let zonal = place.start(&[]);
     assert_eq!(zonal.admin("/healthz").status, 200);
     let ready = zonal.admin("/readyz");
@@ -103,7 +103,7 @@ fn it_is_healthy_and_ready_while_it_serves() {
 
 #[test]
 fn logs_may_be_json_and_say_where_it_serves_and_that_it_stopped() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let mut zonal = place.start(&["--log-format", "json"]);
     zonal.terminate();
     zonal.wait();
@@ -123,7 +123,7 @@ const LONG: usize = 64 << 20;
 
 #[test]
 fn told_to_stop_it_ends_what_is_under_way_and_takes_nothing_new() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let content = noise(LONG, 7);
     place.object("long", &content);
     let mut zonal = place.start(&[]);
@@ -148,7 +148,7 @@ fn told_to_stop_it_ends_what_is_under_way_and_takes_nothing_new() {
 
 #[test]
 fn a_download_that_does_not_end_is_cut_and_a_second_order_is_obeyed_at_once() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("long", &noise(LONG, 7));
     let mut zonal = place.start(&["--limits-drain", "200ms"]);
     let held = zonal.s3().begin_get("/bucket/long").unwrap();
@@ -165,7 +165,7 @@ fn a_download_that_does_not_end_is_cut_and_a_second_order_is_obeyed_at_once() {
 /// GNU `timeout` sends its signal to the process and to its group. The second took what was meant to end well for a crash.
 #[test]
 fn two_signals_at_once_are_one_order() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let content = noise(LONG, 7);
     place.object("long", &content);
     let mut zonal = place.start(&[]);
@@ -179,7 +179,7 @@ fn two_signals_at_once_are_one_order() {
 
 #[test]
 fn a_second_order_to_stop_is_a_crash_that_brings_nothing_back() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("long", &noise(LONG, 7));
     for key in ["kept", "changed", "removed"] {
         place.object(key, b"old");
@@ -205,7 +205,7 @@ fn a_second_order_to_stop_is_a_crash_that_brings_nothing_back() {
 
 #[test]
 fn a_device_that_lost_its_content_costs_hits_and_nothing_else() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let contents: Vec<Vec<u8>> = (0..20).map(|seed| noise(600_000, seed)).collect();
     for (n, content) in contents.iter().enumerate() {
         place.object(&n.to_string(), content);

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::harness::{DEVICE, PATIENCE, Place, Process, folder, zonal};
+use crate::harness::{DEVICE, PATIENCE, Process, TestFolder, folder, zonal};
 
 /// A service manager that hears what one service says.
 pub(crate) struct ServiceManager(UnixDatagram);
@@ -53,7 +53,7 @@ fn monotonic_us() -> i64 {
 
 #[test]
 fn a_start_a_reload_a_refused_reload_and_a_stop_are_told() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let config = |more: &str| {
         let text = format!(
             "[endpoint]\nlisten = '127.0.0.1:0'\naccess-key = 'a'\nsecret-key = 'secret-key'\n{more}\n\

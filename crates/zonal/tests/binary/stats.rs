@@ -4,11 +4,11 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use crate::harness::{Place, check_failure, folder, noise};
+use crate::harness::{TestFolder, check_failure, folder, noise};
 
 #[test]
 fn what_the_cache_did_is_told_as_a_table_and_as_json() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("a", &noise(1 << 20, 1));
     let zonal = place.start(&["--freshness", "immutable", "--shards", "2"]);
     for _ in 0..4 {

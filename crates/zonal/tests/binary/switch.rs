@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{Place, Zonal, noise};
+use crate::harness::{TestFolder, Zonal, noise};
 use crate::http;
 
 #[track_caller]
@@ -17,7 +17,7 @@ fn check(zonal: &Zonal, key: &str, how: &str, content: &[u8]) {
 
 #[test]
 fn off_reads_go_to_the_origin_and_what_is_written_meanwhile_is_not_served_stale() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let [old, new] = [1, 2].map(|seed| noise(50_000, seed));
     for key in ["written", "removed", "kept"] {
         place.object(key, &old);
@@ -73,7 +73,7 @@ fn off_reads_go_to_the_origin_and_what_is_written_meanwhile_is_not_served_stale(
 
 #[test]
 fn only_who_means_it_switches() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let zonal = place.start(&[]);
     assert_eq!(zonal.admin("/cache/off").status, 405);
     let page = http::post(zonal.admin, "/cache/off", "origin: http://page\r\n", b"").unwrap();

@@ -5,12 +5,12 @@ use std::net::{SocketAddr, TcpListener};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::harness::{ACCESS_KEY, DEVICE, Place, SECRET_KEY, Zonal};
+use crate::harness::{ACCESS_KEY, DEVICE, SECRET_KEY, TestFolder, Zonal};
 
 /// Longer than it takes to ask an origin on this machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn start(place: &Place, origin: SocketAddr) -> Zonal {
+fn start(place: &TestFolder, origin: SocketAddr) -> Zonal {
     let origin = format!("s3:http://{origin}?region=us-east-1");
     let words = ["--device", DEVICE, "--origin", &origin, "--access-key", ACCESS_KEY];
     let keys = ["--secret-key", SECRET_KEY, "--origin-access-key", "AK"];
@@ -52,7 +52,7 @@ fn check_trouble(zonal: &Zonal, (said, advised): (&str, &str), answer: (u16, &st
 
 #[test]
 fn an_origin_that_is_away_is_told_before_the_first_client_comes() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let closed = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = closed.local_addr().unwrap();
     drop(closed);
@@ -65,7 +65,7 @@ fn an_origin_that_is_away_is_told_before_the_first_client_comes() {
 
 #[test]
 fn an_origin_that_refuses_our_keys_is_told_and_the_client_is_not_blamed() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -92,7 +92,7 @@ fn an_origin_that_refuses_our_keys_is_told_and_the_client_is_not_blamed() {
 
 #[test]
 fn one_origin_in_trouble_leaves_the_others_alone() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("a", b"hello");
     let closed = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = closed.local_addr().unwrap();

@@ -7,12 +7,12 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Place, Zonal, check_failure, folder, noise};
+use crate::harness::{TestFolder, Zonal, check_failure, folder, noise};
 use crate::http;
 
 const CANNOT_ALL: &str = "zonal: not all of what was asked for is on flash: ";
 
-fn warm(place: &Place, zonal: &Zonal, words: &[&str]) -> Output {
+fn warm(place: &TestFolder, zonal: &Zonal, words: &[&str]) -> Output {
     place.cache(zonal, "warm", words)
 }
 
@@ -33,7 +33,7 @@ fn told(name: &str, [size, was_on_flash, fetched, on_flash]: [u64; 4], why: Opti
 
 #[test]
 fn what_was_warmed_is_served_after_a_restart_and_what_was_not_is_told() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let contents = [noise(300_000, 1), noise(40 << 20, 2)];
     place.object("a", &contents[0]);
     place.object("b c", &contents[1]);
@@ -88,7 +88,7 @@ fn what_was_warmed_is_served_after_a_restart_and_what_was_not_is_told() {
 
 #[test]
 fn what_the_origin_has_below_a_prefix_is_warmed() {
-    let place = Place::new();
+    let place = TestFolder::new();
     fs::create_dir(place.path().join("origin/bucket/p")).unwrap();
     for (key, bytes) in [("p/a", 1000), ("p/b +&é", 2000), ("q", 3000)] {
         place.object(key, &noise(bytes, 1));
@@ -117,7 +117,7 @@ fn what_the_origin_has_below_a_prefix_is_warmed() {
 
 #[test]
 fn a_list_that_is_larger_than_flash_waits_for_flash_and_tells_what_went_again() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (count, bytes) = (20, 16 << 20);
     for n in 0..count {
         place.object(&n.to_string(), &noise(bytes, n));
@@ -145,7 +145,7 @@ fn a_list_that_is_larger_than_flash_waits_for_flash_and_tells_what_went_again() 
 /// What did not fit was fetched again and again, each time driving out what the time before had brought.
 #[test]
 fn what_does_not_fit_is_not_fetched_again_and_again() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let size = 96 << 20;
     place.object("large", &noise(size, 1));
     let zonal = place.start_on("file:flash?size=64MiB&zone=4MiB", &["--shards", "1"]);
@@ -180,7 +180,7 @@ fn what_cannot_be_meant_or_reached_is_said() {
 
 #[test]
 fn the_admin_endpoint_bounds_lists_and_warms_one_at_once() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.object("a", b"a");
     let zonal = place.start(&[]);
     let post = |headers: &str, body: &[u8]| {

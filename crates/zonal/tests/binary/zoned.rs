@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::harness::{Place, Zonal, check_failure, folder, noise, run};
+use crate::harness::{TestFolder, Zonal, check_failure, folder, noise, run};
 
 /// The drive, formatted, as a device; `None` where there is none to overwrite.
 pub(crate) fn formatted() -> Option<String> {
@@ -47,8 +47,8 @@ fn read_all(zonal: &Zonal) -> usize {
     (0..OBJECTS).filter(read).count()
 }
 
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> TestFolder {
+    let place = TestFolder::new();
     for object in 0..OBJECTS {
         place.object(&object.to_string(), &content(object));
     }

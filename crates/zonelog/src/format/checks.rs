@@ -27,10 +27,10 @@ const FEW: usize = 8;
 
 /// The checks of one record, by value: they outlive the index entry that they were taken from.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Checks(Kept);
+pub struct Checks(StoredChecks);
 
 #[derive(Clone, PartialEq, Eq)]
-enum Kept {
+enum StoredChecks {
     /// So many of these; the others are 0.
     Few(u8, [u32; FEW]),
     Many(Box<[u32]>),
@@ -38,14 +38,14 @@ enum Kept {
 
 impl Checks {
     /// No checks: a record without bytes.
-    pub const NONE: Self = Self(Kept::Few(0, [0; FEW]));
+    pub const NONE: Self = Self(StoredChecks::Few(0, [0; FEW]));
 
     /// The checks, in order.
     #[must_use]
     pub fn as_slice(&self) -> &[u32] {
         match &self.0 {
-            Kept::Few(count, values) => &values[..usize::from(*count)],
-            Kept::Many(values) => values,
+            StoredChecks::Few(count, values) => &values[..usize::from(*count)],
+            StoredChecks::Many(values) => values,
         }
     }
 }
@@ -57,11 +57,11 @@ impl FromIterator<u32> for Checks {
         while let Some(check) = checks.next() {
             let Some(place) = values.get_mut(usize::from(count)) else {
                 let few = values.into_iter().chain([check]);
-                return Self(Kept::Many(few.chain(checks).collect::<Vec<u32>>().into()));
+                return Self(StoredChecks::Many(few.chain(checks).collect::<Vec<u32>>().into()));
             };
             (*place, count) = (check, count + 1);
         }
-        Self(Kept::Few(count, values))
+        Self(StoredChecks::Few(count, values))
     }
 }
 

@@ -41,7 +41,7 @@ enum Kind {
 
 /// What a piece holds.
 #[derive(Clone, Debug)]
-pub(super) enum Held {
+pub(super) enum PieceContents {
     /// Never written.
     Nothing,
     /// Of the first block; the others follow.
@@ -74,7 +74,7 @@ impl Start {
     }
 }
 
-impl Held {
+impl PieceContents {
     const fn kind(&self) -> Kind {
         match self {
             Self::Nothing => Kind::Nothing,
@@ -91,9 +91,9 @@ impl Pieces {
     }
 
     /// Puts a piece in; what lay there is gone. Requires: `blocks` is not empty.
-    pub(super) fn write(&mut self, blocks: Range<u32>, held: Held) {
+    pub(super) fn write(&mut self, blocks: Range<u32>, held: PieceContents) {
         if self.end < blocks.start {
-            self.insert(self.pieces.len(), self.end, Held::Nothing);
+            self.insert(self.pieces.len(), self.end, PieceContents::Nothing);
             self.end = blocks.start;
         }
         let place = match blocks.start == self.end {
@@ -105,7 +105,7 @@ impl Pieces {
     }
 
     /// Tells what `blocks` hold, part after part.
-    pub(super) fn read(&self, blocks: Range<u32>, mut tell: impl FnMut(Range<u32>, Held)) {
+    pub(super) fn read(&self, blocks: Range<u32>, mut tell: impl FnMut(Range<u32>, PieceContents)) {
         let mut at = blocks.start;
         let mut piece = self.find(at);
         while let Some(found) = piece.filter(|_| at < blocks.end) {
@@ -116,7 +116,7 @@ impl Pieces {
             piece = (found + 1 < self.pieces.len()).then_some(found + 1);
         }
         if at < blocks.end {
-            tell(at..blocks.end, Held::Nothing);
+            tell(at..blocks.end, PieceContents::Nothing);
         }
     }
 
@@ -172,28 +172,28 @@ impl Pieces {
     }
 
     /// What `part` of a piece holds.
-    fn part(&self, piece: usize, part: &Range<u32>) -> Held {
+    fn part(&self, piece: usize, part: &Range<u32>) -> PieceContents {
         let Piece { start, tag } = self.pieces[piece];
         let skipped = part.start - start.block();
         match start.kind() {
-            Kind::Nothing => Held::Nothing,
-            Kind::Tag => Held::Tag(Tag::decode(tag).plus(Blocks(u64::from(skipped)))),
+            Kind::Nothing => PieceContents::Nothing,
+            Kind::Tag => PieceContents::Tag(Tag::decode(tag).plus(Blocks(u64::from(skipped)))),
             Kind::Text => {
                 let [from, to] = [skipped, part.end - start.block()];
                 let bytes = from as usize * BLOCK_BYTES..to as usize * BLOCK_BYTES;
-                Held::Text(self.texts[&start.block()].slice(bytes))
+                PieceContents::Text(self.texts[&start.block()].slice(bytes))
             }
         }
     }
 
-    fn insert(&mut self, place: usize, block: u32, held: Held) {
+    fn insert(&mut self, place: usize, block: u32, held: PieceContents) {
         if self.pieces.len() == self.pieces.capacity() {
             self.pieces.reserve_exact(self.pieces.len() / 8 + ROOM_MIN);
         }
         let start = Start::new(block, held.kind());
-        let tag = if let Held::Tag(tag) = held { tag.encode() } else { NO_TAG };
+        let tag = if let PieceContents::Tag(tag) = held { tag.encode() } else { NO_TAG };
         self.pieces.insert(place, Piece { start, tag });
-        if let Held::Text(text) = held {
+        if let PieceContents::Text(text) = held {
             self.texts.insert(block, text);
         }
     }
@@ -219,7 +219,7 @@ impl Pieces {
         }
         let next = self.end_of(piece);
         let [before, after] = [start..block, block..next].map(|part| self.part(piece, &part));
-        if let Held::Text(before) = before {
+        if let PieceContents::Text(before) = before {
             self.texts.insert(start, before);
         }
         self.insert(piece + 1, block, after);
@@ -241,7 +241,7 @@ mod tests {
                 let gap = u32::from(rng.one_in(5)) * 40;
                 let blocks = if rng.one_in(9) { 200 } else { 1 + u32::from(rng.one_in(3)) };
                 let begin = pieces.end + gap;
-                pieces.write(begin..begin + blocks, Held::Tag(Tag::decode(NO_TAG)));
+                pieces.write(begin..begin + blocks, PieceContents::Tag(Tag::decode(NO_TAG)));
             }
             for _ in 0..40 {
                 let block = zonal_base::low_u32(index(rng.below(u64::from(pieces.end) + 3)));

@@ -31,7 +31,7 @@ const STRIDE: usize = 64;
 const STEP: usize = 4;
 
 /// Windows of what is known, and where each was seen last.
-type Seen<'a> = BTreeMap<[u8; WINDOW], (&'a Arc<[u8]>, usize)>;
+type LastSeen<'a> = BTreeMap<[u8; WINDOW], (&'a Arc<[u8]>, usize)>;
 
 impl Text {
     /// A copy of its own.
@@ -107,8 +107,8 @@ impl Part {
     }
 }
 
-fn remember<'a>(known: impl Iterator<Item = &'a Text>) -> Seen<'a> {
-    let mut seen = Seen::new();
+fn remember<'a>(known: impl Iterator<Item = &'a Text>) -> LastSeen<'a> {
+    let mut seen = LastSeen::new();
     for part in known.flat_map(|text| &text.parts) {
         let starts = (part.from as usize..).step_by(STRIDE);
         for (place, window) in starts.zip(part.bytes().chunks(STRIDE)) {

@@ -26,7 +26,7 @@ fn check(header: [u8; HEADER_BYTES]) -> Result<(), String> {
 fn version_1_reads_and_writes_the_golden_bytes() {
     assert_eq!(zn540(8).header(), HEADER_GOLDEN_V1);
     assert_eq!(check(HEADER_GOLDEN_V1), Ok(()));
-    let kept = Kept { data: Blocks(275_712), is_finished: true };
+    let kept = ZoneImage { data: Blocks(275_712), is_finished: true };
     assert_eq!(entry(ZoneId(3), kept), ENTRY_GOLDEN_V1);
     assert_eq!(zn540(8).kept(ZoneId(3), &ENTRY_GOLDEN_V1), Some(kept));
 }
@@ -69,7 +69,7 @@ fn what_is_not_this_drive_is_refused_and_named() {
 
 #[test]
 fn an_entry_is_only_its_own_zones() {
-    let (layout, kept) = (zn540(8), Kept { data: Blocks(7), is_finished: false });
+    let (layout, kept) = (zn540(8), ZoneImage { data: Blocks(7), is_finished: false });
     let good = entry(ZoneId(2), kept);
     assert_eq!(layout.kept(ZoneId(2), &good), Some(kept));
     assert_eq!(layout.kept(ZoneId(3), &good), None);
@@ -78,7 +78,7 @@ fn an_entry_is_only_its_own_zones() {
         bad[at] ^= 0x10;
         assert_eq!(layout.kept(ZoneId(2), &bad), None, "byte {at}");
     }
-    assert_eq!(layout.kept(ZoneId(2), &[0; ENTRY_BYTES]), Some(Kept::default()));
-    let too_much = entry(ZoneId(2), Kept { data: Blocks(1 << 20), is_finished: false });
+    assert_eq!(layout.kept(ZoneId(2), &[0; ENTRY_BYTES]), Some(ZoneImage::default()));
+    let too_much = entry(ZoneId(2), ZoneImage { data: Blocks(1 << 20), is_finished: false });
     assert_eq!(layout.kept(ZoneId(2), &too_much), None);
 }

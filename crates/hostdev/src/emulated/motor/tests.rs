@@ -47,13 +47,15 @@ fn a_command_has_its_time_from_when_it_was_submitted_and_waits_for_room() {
     let (sender, asked) = channel();
     let (told, what) = channel();
     let (flushes, _flushed) = channel();
-    let line = Arc::new(Line::new().unwrap());
+    let line = Arc::new(CompletionSender::new().unwrap());
     // It has been on for two minutes, and slept until now.
     let clock = Clock(Instant::now().checked_sub(Duration::from_secs(120)).unwrap());
     let drive = Slow { geometry: Profile::zn540().geometry, told, in_flight: None };
     for (ticket, at) in [(7, Nanos(5)), (8, Nanos(6))] {
         let command = Command::Report { first: zonal_base::ZoneId(0), count: 1 };
-        sender.send(Asked { at, ticket: Ticket(ticket), command, line: line.clone() }).unwrap();
+        sender
+            .send(QueuedCommand { at, ticket: Ticket(ticket), command, line: line.clone() })
+            .unwrap();
     }
     let thread = std::thread::spawn(move || {
         Motor::new(drive, clock, (asked, flushes), Trouble::default()).run()

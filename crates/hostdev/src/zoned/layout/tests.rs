@@ -55,7 +55,7 @@ fn zones_are_read_as_the_drive_has_them() {
     ];
     for (n, (raw, (state, written))) in (0..).zip(zones.iter().zip(expected)) {
         let written = written.map(Blocks);
-        assert_eq!(layout.read(raw), Some(Told { zone: ZoneId(n), state, written }));
+        assert_eq!(layout.read(raw), Some(KernelZone { zone: ZoneId(n), state, written }));
     }
     assert_eq!(layout.count(&zones).by_state, [1, 1, 1, 1, 1, 1, 2]);
 }

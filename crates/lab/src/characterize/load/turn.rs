@@ -11,7 +11,7 @@ use crate::permutation::Permutation;
 
 /// Where a stream writes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct WritePosition {
     pub(super) zone: ZoneId,
     pub(super) written: Blocks,
 }
@@ -137,7 +137,7 @@ impl<D: ZonedDevice, C: Clock<D>> Load<'_, '_, D, C> {
         match self.bench.ground.next(filled) {
             None => Turn::Stop,
             Some(Next::Empty(zone)) => {
-                running.places.push(Place { zone, written: Blocks(0) });
+                running.places.push(WritePosition { zone, written: Blocks(0) });
                 self.write_at(slot, 0)
             }
             Some(Next::Again(zone)) => {
@@ -155,7 +155,7 @@ impl<D: ZonedDevice, C: Clock<D>> Load<'_, '_, D, C> {
         let place = &mut running.places[at];
         // The last write of a zone may be a short one.
         let blocks = running.stream.blocks.min(geometry.zone_capacity - place.written);
-        let Place { zone, written } = *place;
+        let WritePosition { zone, written } = *place;
         place.written += blocks;
         slots[slot].blocks = blocks;
         let data = vec![bench.data(blocks)];
@@ -173,12 +173,12 @@ impl<D: ZonedDevice, C: Clock<D>> Load<'_, '_, D, C> {
         let at = zonal_base::index(rng.below(count as u64));
         while places.len() <= at {
             let zone = ground.empty.pop_front().ok_or(Error::TooFewZones)?;
-            places.push(Place { zone, written: Blocks(0) });
+            places.push(WritePosition { zone, written: Blocks(0) });
         }
         if places[at].written == capacity {
             ground.used.push_back(places[at].zone);
             let zone = ground.empty.pop_front().ok_or(Error::TooFewZones)?;
-            places[at] = Place { zone, written: Blocks(0) };
+            places[at] = WritePosition { zone, written: Blocks(0) };
         }
         Ok(at)
     }

@@ -1,7 +1,7 @@
 //! Which points make which figure.
 
 use super::super::Report;
-use crate::chart::{Along, Chart, Line};
+use crate::chart::{Along, Chart, ChartLine};
 
 const SIZES: [&str; 6] = ["4KiB", "8KiB", "16KiB", "32KiB", "64KiB", "128KiB"];
 const DEPTHS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
@@ -21,8 +21,8 @@ pub(super) fn all(report: &Report) -> Vec<Chart> {
 }
 
 /// A line through the points with these ids, at 0, 1, 2, …
-fn line(report: &Report, name: &str, ids: impl IntoIterator<Item = String>) -> Line {
-    let mut line = Line { name: name.into(), ..Line::default() };
+fn line(report: &Report, name: &str, ids: impl IntoIterator<Item = String>) -> ChartLine {
+    let mut line = ChartLine { name: name.into(), ..ChartLine::default() };
     for (place, id) in ids.into_iter().enumerate() {
         let Some(point) = report.points.iter().find(|point| point.id == id) else { continue };
         let x = place as f64;
@@ -36,7 +36,7 @@ fn words<T: ToString>(places: &[T]) -> Along {
     Along::Places(places.iter().map(T::to_string).collect())
 }
 
-fn by_size(report: &Report, what: &str) -> Vec<Line> {
+fn by_size(report: &Report, what: &str) -> Vec<ChartLine> {
     let of = |op: &str| line(report, op, SIZES.map(|size| format!("{op}.{size}.qd1.{what}")));
     vec![of("write"), of("append")]
 }
@@ -110,7 +110,7 @@ fn figure_4(report: &Report) -> [Chart; 3] {
 }
 
 /// IOPS of commands of this size as MiB/s.
-fn bandwidth(mut line: Line, size: &str) -> Line {
+fn bandwidth(mut line: ChartLine, size: &str) -> ChartLine {
     let kib: f64 = size.trim_end_matches("KiB").parse().unwrap_or_default();
     for point in line.drive.iter_mut().chain(&mut line.here) {
         point.1 *= kib / 1024.0;
@@ -145,7 +145,7 @@ fn figure_6(report: &Report) -> [Chart; 2] {
         let series = report.series.iter();
         let line = series.map(|series| {
             let mib_s = if reads { &series.read_mib_s } else { &series.write_mib_s };
-            Line { name: series.name.clone(), drive: Vec::new(), here: over_time(mib_s) }
+            ChartLine { name: series.name.clone(), drive: Vec::new(), here: over_time(mib_s) }
         });
         line.collect()
     };
@@ -197,11 +197,11 @@ fn figure_8(report: &Report) -> [Chart; 3] {
 }
 
 /// Throughput along x, latency along y.
-fn across(name: &str, report: &Report, ids: impl Fn(&str) -> [String; 4]) -> Line {
+fn across(name: &str, report: &Report, ids: impl Fn(&str) -> [String; 4]) -> ChartLine {
     let xs = line(report, name, ids("iops"));
     let ys = line(report, name, ids("latency_us.mean"));
     let join = |xs: Vec<(f64, f64)>, ys: Vec<(f64, f64)>| {
         xs.into_iter().zip(ys).map(|((_, x), (_, y))| (x, y)).collect()
     };
-    Line { name: name.into(), drive: join(xs.drive, ys.drive), here: join(xs.here, ys.here) }
+    ChartLine { name: name.into(), drive: join(xs.drive, ys.drive), here: join(xs.here, ys.here) }
 }

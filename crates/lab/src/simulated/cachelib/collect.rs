@@ -6,9 +6,9 @@ use std::rc::Rc;
 
 use zonal_base::Nanos;
 
-use super::layout::Place;
+use super::layout::RegionSlot;
 use super::regions::Stage;
-use super::{Failure, Placing, Shared};
+use super::{CacheState, Failure, Placing};
 
 /// How often it is looked at whether too few zones are free.
 const INTERVAL: Nanos = Nanos::millis(20);
@@ -25,7 +25,7 @@ struct Drops {
     running: Cell<usize>,
 }
 
-impl Shared {
+impl CacheState {
     pub(super) async fn collect(self: Rc<Self>) -> Result<(), Failure> {
         let mut to: Option<u32> = None;
         let (low, high) = self.settings.free_zones;
@@ -109,7 +109,8 @@ impl Shared {
         mut to: Option<u32>,
     ) -> Result<Option<u32>, Failure> {
         for region in regions {
-            let is_there = |place: Option<Place>| place.is_some_and(|place| place.zone == zone);
+            let is_there =
+                |place: Option<RegionSlot>| place.is_some_and(|place| place.zone == zone);
             let from = self.state.borrow().layout.place(region);
             let Some(from) = from.filter(|place| place.zone == zone) else { continue };
             if self.is_timed.get() {

@@ -29,7 +29,7 @@ struct Item {
 
 /// Where an item was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum ItemLocation {
     Memory,
     /// In a region, or on its way to one.
     Region(u32),
@@ -48,11 +48,11 @@ impl Items {
         }
     }
 
-    pub(super) fn find(&self, key: u64) -> Option<(u32, Found)> {
+    pub(super) fn find(&self, key: u64) -> Option<(u32, ItemLocation)> {
         let item = *self.by_key.get(&key)?;
         let is_in_memory = self.memory.contains(item);
         let region = self.items[item as usize].region;
-        Some((item, if is_in_memory { Found::Memory } else { Found::Region(region) }))
+        Some((item, if is_in_memory { ItemLocation::Memory } else { ItemLocation::Region(region) }))
     }
 
     pub(super) fn key(&self, item: u32) -> u64 {

@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 
 /// A place for a region in a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct RegionSlot {
     pub(super) zone: u32,
     pub(super) slot: u32,
 }
 
 pub(super) struct Layout {
     /// Of each region.
-    places: Vec<Option<Place>>,
+    places: Vec<Option<RegionSlot>>,
     /// Of each zone, what was written to it, in that order.
     written: Vec<Vec<u32>>,
     /// Of each zone, those that are still there.
@@ -51,7 +51,7 @@ impl Layout {
         }
     }
 
-    pub(super) fn place(&self, region: u32) -> Option<Place> {
+    pub(super) fn place(&self, region: u32) -> Option<RegionSlot> {
         self.places.get(region as usize).copied().flatten()
     }
 
@@ -60,7 +60,7 @@ impl Layout {
     }
 
     /// The next slot of a zone, which is the caller's until it was written. The zone that was begun last goes first.
-    pub(super) fn take_slot(&mut self) -> Option<Place> {
+    pub(super) fn take_slot(&mut self) -> Option<RegionSlot> {
         let zone = match self.begun.pop() {
             Some(zone) => zone,
             None if self.open < self.open_max && self.kept_free < self.free.len() => {
@@ -73,17 +73,17 @@ impl Layout {
     }
 
     /// For the collector: of `zone`, or of a free one.
-    pub(super) fn take_slot_to_move(&mut self, zone: Option<u32>) -> Option<Place> {
+    pub(super) fn take_slot_to_move(&mut self, zone: Option<u32>) -> Option<RegionSlot> {
         let zone = zone.or_else(|| self.free.pop_front())?;
         Some(self.next_slot(zone))
     }
 
-    fn next_slot(&self, zone: u32) -> Place {
-        Place { zone, slot: zonal_base::low_u32(self.written[zone as usize].len()) }
+    fn next_slot(&self, zone: u32) -> RegionSlot {
+        RegionSlot { zone, slot: zonal_base::low_u32(self.written[zone as usize].len()) }
     }
 
     /// The region lies there now, and nowhere else. True when the zone is full.
-    pub(super) fn put(&mut self, region: u32, place: Place) -> bool {
+    pub(super) fn put(&mut self, region: u32, place: RegionSlot) -> bool {
         if let Some(old) = self.places[region as usize].replace(place) {
             self.valid[old.zone as usize] -= 1;
         }
@@ -92,11 +92,11 @@ impl Layout {
     }
 
     /// The slot was written for nothing. True when the zone is full.
-    pub(super) fn waste(&mut self, region: u32, place: Place) -> bool {
+    pub(super) fn waste(&mut self, region: u32, place: RegionSlot) -> bool {
         self.fill(region, place)
     }
 
-    fn fill(&mut self, region: u32, place: Place) -> bool {
+    fn fill(&mut self, region: u32, place: RegionSlot) -> bool {
         let written = &mut self.written[place.zone as usize];
         written.push(region);
         let is_full = self.slots as usize == written.len();
@@ -118,7 +118,7 @@ impl Layout {
         let written = self.written[zone as usize].iter().zip(0..);
         written
             .filter(|(region, slot)| {
-                self.places[**region as usize] == Some(Place { zone, slot: *slot })
+                self.places[**region as usize] == Some(RegionSlot { zone, slot: *slot })
             })
             .map(|(region, _)| *region)
             .collect()

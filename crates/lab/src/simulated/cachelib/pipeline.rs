@@ -5,7 +5,7 @@ use std::rc::Rc;
 use zonal_base::{Bytes, Nanos};
 
 use super::state::clean_regions;
-use super::{Failure, Shared};
+use super::{CacheState, Failure};
 
 /// Tasks that write regions, at most: as the paper's configuration has them.
 const WRITERS: usize = 8;
@@ -23,7 +23,7 @@ fn fill_time(region: Bytes) -> Nanos {
     Nanos(whole(short.0 as f64 * times))
 }
 
-impl Shared {
+impl CacheState {
     pub(super) fn start_pipeline(self: &Rc<Self>) {
         // As many tasks evict regions as clean ones are wanted, and eight at most write them.
         let clean = clean_regions(self.settings.region) as usize;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Rng};
 
-use super::items::{Found, Items, NOWHERE, QUEUED};
+use super::items::{ItemLocation, Items, NOWHERE, QUEUED};
 use super::layout::Layout;
 use super::regions::{Regions, Stage};
 use super::{Placing, Settings};
@@ -194,11 +194,11 @@ impl State {
         if operation == Operation::Get && self.stable.0 <= self.written {
             self.gets += 1;
             self.hits += u64::from(found.is_some());
-            self.memory_hits += u64::from(matches!(found, Some((_, Found::Memory))));
+            self.memory_hits += u64::from(matches!(found, Some((_, ItemLocation::Memory))));
             self.got += u64::from(self.requests.bytes(key));
         }
         let read = match (operation, found) {
-            (Operation::Get, Some((_, Found::Region(region)))) => self.read_of(key, region),
+            (Operation::Get, Some((_, ItemLocation::Region(region)))) => self.read_of(key, region),
             _ => None,
         };
         match effect {
@@ -233,13 +233,13 @@ impl State {
         Some(FlashRead { region, offset: Blocks(offset), blocks: Blocks(blocks) })
     }
 
-    fn change(&mut self, operation: Operation, key: u64, found: Option<(u32, Found)>) {
+    fn change(&mut self, operation: Operation, key: u64, found: Option<(u32, ItemLocation)>) {
         let item = match found {
             Some((item, _)) => item,
             None => self.items.add(key, self.requests.bytes(key) + IN_MEMORY),
         };
         match (operation, found) {
-            (Operation::Get, Some((_, Found::Region(region)))) if region != QUEUED => {
+            (Operation::Get, Some((_, ItemLocation::Region(region)))) if region != QUEUED => {
                 self.touch(region);
             }
             // What is set makes what the region has worthless.

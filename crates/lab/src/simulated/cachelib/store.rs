@@ -3,23 +3,23 @@
 use zonal_base::{Blocks, Lba, ZoneId};
 use zonal_device::{Action, Command};
 
-use super::layout::Place;
-use super::{Failure, Shared};
+use super::layout::RegionSlot;
+use super::{CacheState, Failure};
 
-impl Shared {
+impl CacheState {
     /// Where a region can be read; nowhere while it is in memory.
-    pub(super) fn place_of(&self, region: u32) -> Option<Place> {
+    pub(super) fn place_of(&self, region: u32) -> Option<RegionSlot> {
         let state = self.state.borrow();
         if !state.is_on_drive(region) {
             return None;
         }
         match self.settings.placing.is_mapped() {
-            false => Some(Place { zone: region, slot: 0 }),
+            false => Some(RegionSlot { zone: region, slot: 0 }),
             true => state.layout.place(region),
         }
     }
 
-    fn lba(&self, place: Place) -> Lba {
+    fn lba(&self, place: RegionSlot) -> Lba {
         let offset = u64::from(place.slot) * self.settings.region.blocks_ceil().0;
         self.geometry.zone_start(ZoneId(place.zone)) + Blocks(offset)
     }
@@ -27,7 +27,7 @@ impl Shared {
     /// The zone is not reset before it is read.
     pub(super) async fn read(
         &self,
-        place: Place,
+        place: RegionSlot,
         offset: Blocks,
         blocks: Blocks,
     ) -> Result<(), Failure> {
@@ -53,7 +53,7 @@ impl Shared {
 
     pub(super) async fn write_region(&self, region: u32) -> Result<(), Failure> {
         if !self.settings.placing.is_mapped() {
-            let place = Place { zone: region, slot: 0 };
+            let place = RegionSlot { zone: region, slot: 0 };
             self.reset(region).await?;
             return self.write(place).await;
         }
@@ -74,7 +74,7 @@ impl Shared {
         Ok(())
     }
 
-    pub(super) async fn write(&self, place: Place) -> Result<(), Failure> {
+    pub(super) async fn write(&self, place: RegionSlot) -> Result<(), Failure> {
         self.io.write(self.lba(place), self.settings.region.blocks_ceil()).await
     }
 

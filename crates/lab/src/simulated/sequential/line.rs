@@ -5,7 +5,7 @@ use zonal_device::{Action, Command, ZonedDevice};
 
 use crate::simulated::Ground;
 
-pub(super) struct Line<D> {
+pub(super) struct SerialDrive<D> {
     drive: D,
     now: Nanos,
     tickets: u64,
@@ -13,7 +13,7 @@ pub(super) struct Line<D> {
     behind: Vec<(Ticket, ZoneId)>,
 }
 
-impl<D: ZonedDevice> Line<D> {
+impl<D: ZonedDevice> SerialDrive<D> {
     pub(super) fn new(ground: Ground<D>) -> Self {
         Self { drive: ground.drive, now: ground.now, tickets: 0, behind: Vec::new() }
     }

@@ -3,7 +3,7 @@
 
 use zonal_base::ZoneId;
 
-use super::map::Place;
+use super::map::ChunkAddress;
 use crate::simulated::order::Order;
 
 pub(super) struct Chunks {
@@ -31,21 +31,21 @@ impl Chunks {
     }
 
     /// A chunk was written there.
-    pub(super) fn insert(&mut self, place: Place) {
+    pub(super) fn insert(&mut self, place: ChunkAddress) {
         self.order.insert(place);
         let zone = self.zone(place);
         self.left[zone] += 1;
         self.count += 1;
     }
 
-    pub(super) fn was_read(&mut self, place: Place) {
+    pub(super) fn was_read(&mut self, place: ChunkAddress) {
         if self.order.contains(place) {
             self.order.insert(place);
         }
     }
 
     /// It was written once more, elsewhere, and is as old as it was.
-    pub(super) fn moved(&mut self, from: Place, to: Place) {
+    pub(super) fn moved(&mut self, from: ChunkAddress, to: ChunkAddress) {
         self.order.replace(from, to);
         let (from, to) = (self.zone(from), self.zone(to));
         self.left[from] -= 1;
@@ -53,12 +53,12 @@ impl Chunks {
     }
 
     /// Forgets the oldest if there are too many.
-    pub(super) fn take_surplus(&mut self) -> Option<Place> {
+    pub(super) fn take_surplus(&mut self) -> Option<ChunkAddress> {
         if self.count <= self.most { None } else { self.take_oldest() }
     }
 
     /// Forgets the oldest.
-    pub(super) fn take_oldest(&mut self) -> Option<Place> {
+    pub(super) fn take_oldest(&mut self) -> Option<ChunkAddress> {
         let oldest = self.order.oldest()?;
         self.order.remove(oldest);
         let zone = self.zone(oldest);
@@ -72,7 +72,7 @@ impl Chunks {
         self.left[zone.0 as usize]
     }
 
-    const fn zone(&self, place: Place) -> usize {
+    const fn zone(&self, place: ChunkAddress) -> usize {
         (place / self.per_zone) as usize
     }
 }

@@ -8,7 +8,7 @@ use zonal_base::{index, low_u32};
 use zonal_runtime::Event;
 
 /// A chunk's place on the drive: its zone times the chunks of a zone, and which of them.
-pub(super) type Place = u32;
+pub(super) type ChunkAddress = u32;
 
 /// Four bytes for each key up to the largest, and for each place.
 pub(super) struct Map {
@@ -39,7 +39,7 @@ impl Map {
 
     /// The key's place, after a fetch of somebody else's if there is one. `None`: it is the caller's to fetch and to
     /// [`Map::insert`]. Requires: a key below 2^32 - 1.
-    pub(super) async fn find(&self, key: u64, pin: impl Fn(Place)) -> Option<Place> {
+    pub(super) async fn find(&self, key: u64, pin: impl Fn(ChunkAddress)) -> Option<ChunkAddress> {
         loop {
             let state = self.keys.borrow().get(index(key)).copied().unwrap_or(NOWHERE);
             match state {
@@ -64,7 +64,7 @@ impl Map {
     }
 
     /// The key lies there now.
-    pub(super) fn insert(&self, key: u64, place: Place) {
+    pub(super) fn insert(&self, key: u64, place: ChunkAddress) {
         self.keys.borrow_mut()[index(key)] = place + PLACES;
         self.places.borrow_mut()[place as usize] = low_u32(index(key));
         let landed = self.under_way.borrow_mut().remove(&key);
@@ -74,20 +74,20 @@ impl Map {
     }
 
     /// Which key lies there, if one does.
-    pub(super) fn key_at(&self, place: Place) -> Option<u64> {
+    pub(super) fn key_at(&self, place: ChunkAddress) -> Option<u64> {
         let key = self.places.borrow()[place as usize];
         (key != NOTHING).then_some(u64::from(key))
     }
 
     /// The key lies there now, and no longer where it was.
-    pub(super) fn moved(&self, key: u64, from: Place, to: Place) {
+    pub(super) fn moved(&self, key: u64, from: ChunkAddress, to: ChunkAddress) {
         self.keys.borrow_mut()[index(key)] = to + PLACES;
         let mut places = self.places.borrow_mut();
         places[to as usize] = std::mem::replace(&mut places[from as usize], NOTHING);
     }
 
     /// Nothing lies in these places any more.
-    pub(super) fn clear(&self, places: std::ops::Range<Place>) {
+    pub(super) fn clear(&self, places: std::ops::Range<ChunkAddress>) {
         let (mut keys, mut held) = (self.keys.borrow_mut(), self.places.borrow_mut());
         for place in places {
             let key = std::mem::replace(&mut held[place as usize], NOTHING);

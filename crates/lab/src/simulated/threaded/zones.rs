@@ -10,7 +10,7 @@ use zonal_base::{ZoneId, low_u32};
 use zonal_device::{Action, Command};
 use zonal_runtime::Event;
 
-use super::map::Place;
+use super::map::ChunkAddress;
 use super::spinning::Spinning;
 use crate::simulated::io::{DevicePort, Failure};
 use crate::simulated::order::Order;
@@ -53,7 +53,7 @@ struct State {
 }
 
 /// What [`Zones::claim`] found.
-enum Found {
+enum Claimed {
     Zone(ZoneId),
     /// One that must be opened.
     Closed(ZoneId),
@@ -85,7 +85,7 @@ impl Zones {
     }
 
     /// Takes a zone that nobody writes to, for one chunk.
-    pub(super) async fn claim(&self) -> Result<Place, Failure> {
+    pub(super) async fn claim(&self) -> Result<ChunkAddress, Failure> {
         // Those who spin already have looked again before whoever has just come.
         if self.spinning.is_anyone() {
             self.spinning.wait().await;
@@ -93,13 +93,13 @@ impl Zones {
         loop {
             let locked = self.lock.take().await;
             let found = self.state.borrow_mut().find(self.limit);
-            if let Found::Closed(zone) = found
+            if let Claimed::Closed(zone) = found
                 && self.has_zones
             {
                 self.manage(zone, Action::Open).await?;
             }
             drop(locked);
-            if let Found::Zone(zone) | Found::Closed(zone) = found {
+            if let Claimed::Zone(zone) | Claimed::Closed(zone) = found {
                 let state = self.state.borrow();
                 if state.has_more(self.limit) {
                     self.spinning.let_one_look();
@@ -111,7 +111,7 @@ impl Zones {
     }
 
     /// Takes room for a chunk that is moved, in a zone of whoever moves them. `None`: no zone is free.
-    pub(super) async fn claim_to_move(&self) -> Result<Option<Place>, Failure> {
+    pub(super) async fn claim_to_move(&self) -> Result<Option<ChunkAddress>, Failure> {
         let locked = self.lock.take().await;
         let under_way = self.state.borrow().collector;
         let zone = match under_way {
@@ -128,7 +128,7 @@ impl Zones {
     }
 
     /// The chunk was moved there.
-    pub(super) async fn was_moved(&self, place: Place) -> Result<(), Failure> {
+    pub(super) async fn was_moved(&self, place: ChunkAddress) -> Result<(), Failure> {
         let zone = ZoneId(place / self.chunks);
         let locked = self.lock.take().await;
         if self.state.borrow_mut().fill(zone, self.chunks) {
@@ -140,7 +140,7 @@ impl Zones {
     }
 
     /// The chunk was written.
-    pub(super) async fn give_back(&self, place: Place) -> Result<(), Failure> {
+    pub(super) async fn give_back(&self, place: ChunkAddress) -> Result<(), Failure> {
         let zone = ZoneId(place / self.chunks);
         let locked = self.lock.take().await;
         let is_full = self.state.borrow_mut().write_ended(zone, self.chunks);
@@ -198,7 +198,7 @@ impl Zones {
     }
 
     /// Where its chunks lie.
-    pub(super) const fn places(&self, zone: ZoneId) -> std::ops::Range<Place> {
+    pub(super) const fn places(&self, zone: ZoneId) -> std::ops::Range<ChunkAddress> {
         zone.0 * self.chunks..(zone.0 + 1) * self.chunks
     }
 
@@ -227,16 +227,16 @@ impl Zones {
 }
 
 impl State {
-    fn find(&mut self, limit: u32) -> Found {
+    fn find(&mut self, limit: u32) -> Claimed {
         let found = if let Some(zone) = self.active.pop_front() {
-            Found::Zone(zone)
+            Claimed::Zone(zone)
         } else if self.writers < limit
             && self.kept_free < self.free.len()
             && let Some(zone) = self.free.pop_front()
         {
-            Found::Closed(zone)
+            Claimed::Closed(zone)
         } else {
-            return Found::Nothing;
+            return Claimed::Nothing;
         };
         self.writers += 1;
         found

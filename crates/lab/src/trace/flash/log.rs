@@ -1,7 +1,7 @@
 //! Zones that are filled, read, and emptied again.
 
 use zonal_base::{Bytes, Nanos, ZoneId, index};
-use zonal_policy::{Keep, Layout, Mark, Place, Policy, Spec, ZoneFacts};
+use zonal_policy::{ChunkLocation, Keep, Layout, Mark, Policy, Spec, ZoneFacts};
 
 use super::super::FlashBytes;
 use super::super::spread::name;
@@ -69,7 +69,7 @@ impl Log {
         self.table.find(name, |(zone, number)| zones[index(zone.0.into())].name(number))
     }
 
-    fn record(&self, (zone, number): (ZoneId, u32)) -> (Place, Mark) {
+    fn record(&self, (zone, number): (ZoneId, u32)) -> (ChunkLocation, Mark) {
         let of = &self.zones[index(zone.0.into())];
         (of.place(zone, number), of.mark(number))
     }
@@ -95,7 +95,7 @@ impl Log {
         name
     }
 
-    fn append(&mut self, stream: Stream, name: u64, len: u64) -> Place {
+    fn append(&mut self, stream: Stream, name: u64, len: u64) -> ChunkLocation {
         let zone = self.zone_for(stream, len);
         let number = self.zone(zone).push(name, len);
         let zones = &self.zones;
@@ -162,7 +162,7 @@ impl Log {
         self.empty.push(victim);
     }
 
-    fn rewrite(&mut self, from: &Place, mark: Mark) {
+    fn rewrite(&mut self, from: &ChunkLocation, mark: Mark) {
         let name = self.unlink((from.zone, from.number));
         let to = self.append(Stream::Rewrite, name, from.len.0);
         self.written.moved += from.len.0;

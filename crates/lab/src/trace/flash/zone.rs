@@ -1,7 +1,7 @@
 //! The records of a zone.
 
 use zonal_base::{Bytes, ZoneId, index, low_u32};
-use zonal_policy::{Mark, Place, ZoneFacts};
+use zonal_policy::{ChunkLocation, Mark, ZoneFacts};
 
 use super::super::spread::NAME_BITS;
 
@@ -88,12 +88,12 @@ impl Zone {
         self.states[number as usize] = DEAD;
     }
 
-    pub(super) fn place(&self, zone: ZoneId, number: u32) -> Place {
+    pub(super) fn place(&self, zone: ZoneId, number: u32) -> ChunkLocation {
         if self.offsets.is_empty() {
-            return Place { zone, number, offset: Bytes(number.into()), len: Bytes(1) };
+            return ChunkLocation { zone, number, offset: Bytes(number.into()), len: Bytes(1) };
         }
         let begin = u64::from(self.offsets[number as usize]);
         let end = self.offsets.get(number as usize + 1).map_or(self.written, |end| u64::from(*end));
-        Place { zone, number, offset: Bytes(begin), len: Bytes(end - begin) }
+        ChunkLocation { zone, number, offset: Bytes(begin), len: Bytes(end - begin) }
     }
 }

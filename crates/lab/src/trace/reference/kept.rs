@@ -21,14 +21,14 @@ pub(super) const LIST: u8 = 0;
 
 /// Objects in one list.
 #[derive(Debug)]
-pub(super) struct Kept<O> {
+pub(super) struct ObjectList<O> {
     capacity: Capacity,
     shelf: Shelf,
     order: O,
     flash: FlashBytes,
 }
 
-impl<O: Order> Kept<O> {
+impl<O: Order> ObjectList<O> {
     pub(super) fn new(capacity: Capacity) -> Self {
         Self {
             capacity,
@@ -44,7 +44,7 @@ impl<O: Order> Kept<O> {
     }
 }
 
-impl<O: Order> Contender for Kept<O> {
+impl<O: Order> Contender for ObjectList<O> {
     fn read(&mut self, request: &Request) -> Outcome {
         if let Some(slot) = self.shelf.find(request.id) {
             self.order.hit(&mut self.shelf, slot);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Report, Row};
-use crate::chart::{Along, Chart, Line, write_panels};
+use crate::chart::{Along, Chart, ChartLine, write_panels};
 
 /// A figure of a row, by its name.
 type Figure = (&'static str, fn(&Row) -> f64);
@@ -28,13 +28,13 @@ impl Report {
     fn panel(&self, (name, figure): Figure) -> Chart {
         let mut capacities: Vec<String> = self.rows.iter().map(Row::room).collect();
         capacities.dedup();
-        let mut lines: Vec<Line> = Vec::new();
+        let mut lines: Vec<ChartLine> = Vec::new();
         for row in &self.rows {
             let place = capacities.iter().position(|room| *room == row.room()).unwrap_or(0) as f64;
             let line = match lines.iter().position(|line| line.name == row.policy) {
                 Some(known) => &mut lines[known],
                 None => {
-                    lines.push(Line { name: row.policy.clone(), ..Line::default() });
+                    lines.push(ChartLine { name: row.policy.clone(), ..ChartLine::default() });
                     let last = lines.len() - 1;
                     &mut lines[last]
                 }

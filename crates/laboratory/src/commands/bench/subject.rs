@@ -10,7 +10,7 @@ use tokio::task::spawn_local;
 use zonal_base::Bytes;
 use zonal_emulator::Model;
 use zonal_host::{Care, Client, Front, Head, Node, NodeSettings, ShardStats, StartError};
-use zonal_hostdev::Place;
+use zonal_hostdev::DeviceLocation;
 use zonal_lab::bench::{Counters, Error, Source, Subject, Work, write_bandwidth};
 use zonal_lab::{Check, Generator};
 
@@ -126,13 +126,15 @@ impl Subject for NodeSubject {
 
     async fn write_bandwidth(&self) -> Result<u64, Error> {
         match &self.settings.devices[0].spec.place {
-            Place::File { path, .. } => write_bandwidth(path.parent().unwrap_or(Path::new("."))),
-            Place::Block { .. } | Place::Zoned { .. } => Err(Error::Unfit(
+            DeviceLocation::File { path, .. } => {
+                write_bandwidth(path.parent().unwrap_or(Path::new(".")))
+            }
+            DeviceLocation::Block { .. } | DeviceLocation::Zoned { .. } => Err(Error::Unfit(
                 "a block device cannot be measured without losing what it holds: write --rate \
                      in bytes, such as --rate 400MiB"
                     .into(),
             )),
-            Place::Emulated { model, .. } => {
+            DeviceLocation::Emulated { model, .. } => {
                 let model = Model::by_name(model).expect("a device spec has a name that is known");
                 Ok(model.write_bytes_per_s())
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zonal_base::{Nanos, Ticket, ZoneId};
 use zonal_cli::{Failure, agree_to_loss};
 use zonal_device::{Action, Answer, Command, Completion, Geometry, ZoneState, ZonedDevice};
-use zonal_hostdev::{DeviceSpec, Drive, HostDevice, Place, ShardOptions};
+use zonal_hostdev::{DeviceLocation, DeviceSpec, Drive, HostDevice, ShardOptions};
 use zonal_lab::characterize::{
     CountsPrograms, Progress, READS_MAX, RealTime, Report, Settings, conventional, memory, zoned,
 };
@@ -33,7 +33,7 @@ pub(super) fn measure(
     let mut clock = RealTime::new(|device: &mut Real, span| device.0.wait(span));
     let settings = Settings { note: Some(NOTE), ..settings };
     let report = match spec.place {
-        Place::Zoned { .. } => {
+        DeviceLocation::Zoned { .. } => {
             empty(&mut device.0).map_err(Failure::work)?;
             zoned((&mut device, memory), &mut clock, &settings, on_progress)
         }

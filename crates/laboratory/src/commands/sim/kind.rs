@@ -9,7 +9,7 @@ use zonal_sim::{History, Options, Report, Shrink, Violation, block};
 pub(super) trait Kind: Shrink + Display {
     /// What a history is given besides its seed.
     type Options: Sync;
-    type Report: Told + Send;
+    type Report: HistorySummary + Send;
 
     /// What stands in a command line to mean it.
     const SWITCH: &str;
@@ -23,7 +23,7 @@ pub(super) trait Kind: Shrink + Display {
 }
 
 /// What is told of a history that went well.
-pub(super) trait Told {
+pub(super) trait HistorySummary {
     /// What many of them did together.
     type Sums: Serialize;
 
@@ -102,7 +102,7 @@ pub(super) struct OfBlock {
     salvages: u64,
 }
 
-impl Told for Report {
+impl HistorySummary for Report {
     type Sums = OfCache;
 
     fn fingerprint(&self) -> u64 {
@@ -134,7 +134,7 @@ impl Told for Report {
     }
 }
 
-impl Told for block::Report {
+impl HistorySummary for block::Report {
     type Sums = OfBlock;
 
     fn fingerprint(&self) -> u64 {

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::kind::Told;
+use super::kind::HistorySummary;
 
 #[derive(Serialize)]
-pub(super) struct Summary<T: Told> {
+pub(super) struct Summary<T: HistorySummary> {
     histories: usize,
     /// The first seed for which there was no time. `null`: there was time for all.
     next_seed: Option<u64>,
@@ -18,7 +18,7 @@ pub(super) struct Summary<T: Told> {
     virtual_seconds: f64,
 }
 
-impl<T: Told> Summary<T> {
+impl<T: HistorySummary> Summary<T> {
     /// Requires: the reports are of the first ones of `seeds`.
     pub(super) fn of(seeds: Range<u64>, reports: &[T]) -> Self {
         // The order in which threads finish does not matter to a sum.

@@ -7,7 +7,7 @@ use zonal_cli::COMMIT;
 use zonal_sim::{SHRINK_RUNS_MAX, Shrink, Shrunk, Violation};
 
 #[derive(Debug, Serialize)]
-pub(super) struct Found {
+pub(super) struct FailedSeed {
     seed: u64,
     /// What the binary was built from.
     commit: &'static str,
@@ -33,7 +33,7 @@ struct Small {
     history: Vec<String>,
 }
 
-impl Found {
+impl FailedSeed {
     pub(super) fn new<H: Shrink + Display>(violation: &Violation, shrunk: &Shrunk<H>) -> Self {
         Self {
             seed: violation.seed,
@@ -80,7 +80,7 @@ mod tests {
         let history = History::of_seed(7, &Options::default());
         let steps = history.step_count();
         let shrunk = Shrunk { history, violation: violation.clone(), runs: 12 };
-        let found = Found::new(&violation, &shrunk);
+        let found = FailedSeed::new(&violation, &shrunk);
         let text = found.to_text("--block ");
         let first = format!("seed 7 of commit {COMMIT} at 2000 us: stuck: it waits\n");
         assert!(text.starts_with(&first), "{text}");

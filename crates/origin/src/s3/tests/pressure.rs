@@ -23,11 +23,11 @@ type Script = Box<dyn Fn(u64) -> (Duration, String) + Send + Sync>;
 /// A server that counts what it is asked.
 struct Counting {
     url: String,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     _serving: JoinSet<()>,
 }
 
-struct Shared {
+struct ServerState {
     asked: AtomicU64,
     /// Connections that were closed while an answer was on its way.
     given_up: AtomicU64,
@@ -40,7 +40,8 @@ impl Counting {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let script: Script = Box::new(script);
         let (asked, given_up) = (AtomicU64::new(0), AtomicU64::new(0));
-        let shared = Arc::new(Shared { asked, given_up, script: Mutex::new(Arc::new(script)) });
+        let shared =
+            Arc::new(ServerState { asked, given_up, script: Mutex::new(Arc::new(script)) });
         let (mut serving, answering) = (JoinSet::new(), shared.clone());
         serving.spawn(async move {
             let mut connections = JoinSet::new();
@@ -71,7 +72,7 @@ impl Counting {
     }
 }
 
-impl Shared {
+impl ServerState {
     async fn serve(self: Arc<Self>, mut stream: TcpStream) {
         let (mut head, mut buffer) = (Vec::new(), vec![0; 4096]);
         loop {

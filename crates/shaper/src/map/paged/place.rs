@@ -5,7 +5,7 @@ use crate::layout::Spot;
 
 /// One place of a list: number in the page and flags, and the two halves of the spot. Six bytes.
 #[derive(Clone, Copy)]
-pub(super) struct Place(pub(super) [u16; 3]);
+pub(super) struct PackedEntry(pub(super) [u16; 3]);
 
 pub(super) const NUMBER_MASK: u16 = (1 << 10) - 1;
 /// The page does not say this yet.
@@ -18,7 +18,7 @@ pub(super) const WANTED_MASK: u16 = 7 * WANTED;
 
 const _: () = assert!(MAP_PAGE_BLOCKS == NUMBER_MASK as u64 + 1);
 
-impl Place {
+impl PackedEntry {
     pub(super) fn new(number: u16, flags: u16, spot: Spot) -> Self {
         let [a, b, c, d] = spot.0.to_le_bytes();
         Self([number | flags, u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])])

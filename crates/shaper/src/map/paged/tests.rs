@@ -186,8 +186,8 @@ fn lists_shrink_when_their_pages_are_merged() {
 
 #[test]
 fn a_place_in_a_list_takes_six_bytes_and_a_page_thirty_two() {
-    assert_eq!((size_of::<Place>(), size_of::<PageFacts>()), (6, 32));
-    let place = Place::new(1023, CHANGED | WANTED, Spot(0x1234_5678));
+    assert_eq!((size_of::<PackedEntry>(), size_of::<PageFacts>()), (6, 32));
+    let place = PackedEntry::new(1023, CHANGED | WANTED, Spot(0x1234_5678));
     assert_eq!((place.number(), place.spot()), (1023, Spot(0x1234_5678)));
     assert!(place.has(CHANGED) && place.has(WANTED) && !place.has(RELEASED));
 }

@@ -38,7 +38,7 @@ pub(in crate::commands) struct Endpoint {
 }
 
 /// Where an endpoint is.
-struct Place<'a> {
+struct EndpointAddress<'a> {
     is_https: bool,
     address: &'a str,
 }
@@ -80,7 +80,7 @@ impl Endpoint {
         body: String,
     ) -> Result<Response<Incoming>, Failure> {
         let mut request = Request::builder().method(method).uri(path);
-        let Place { is_https, address } = self.place();
+        let EndpointAddress { is_https, address } = self.place();
         if let Some(file) = &self.admin_token_file {
             let read = std::fs::read_to_string(file);
             let read =
@@ -103,13 +103,13 @@ impl Endpoint {
         }
     }
 
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> EndpointAddress<'_> {
         let (is_https, address) = match self.admin.split_once("://") {
             Some(("https", address)) => (true, address),
             Some(("http", address)) => (false, address),
             _ => (false, &*self.admin),
         };
-        Place { is_https, address: address.trim_end_matches('/') }
+        EndpointAddress { is_https, address: address.trim_end_matches('/') }
     }
 
     fn unreachable(&self, error: impl Display) -> Failure {

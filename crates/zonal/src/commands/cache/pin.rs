@@ -13,7 +13,7 @@ use zonal_cli::print::{self, human};
 use super::ask::{self, Endpoint};
 use super::list::{List, Named, cut_text, prefix_text};
 use super::warm::ordered;
-use crate::unpinning::{self, Line, Sum};
+use crate::unpinning::{self, Sum, UnpinLine};
 use crate::wanted::Wanted;
 use crate::{pins, warming};
 
@@ -59,7 +59,7 @@ pub(super) fn pin(args: &Args) -> Result<(), Failure> {
     let List { text, wanted } = list(args)?;
     // Nothing is drawn where standard error is no terminal.
     let bar = ProgressBar::new(wanted.len() as u64);
-    let text_of = (!args.json).then_some(pinned_text as fn(&warming::Told) -> String);
+    let text_of = (!args.json).then_some(pinned_text as fn(&warming::WarmResult) -> String);
     let order = ordered(&args.endpoint, (unpinning::PIN_PATH, text), text_of, &bar);
     let outcome = crate::commands::runtime()?.block_on(order);
     bar.finish_and_clear();
@@ -82,8 +82,8 @@ pub(super) fn pin(args: &Args) -> Result<(), Failure> {
     }
 }
 
-fn pinned_text(told: &warming::Told) -> String {
-    let warming::Told { name, size, was_on_flash, fetched, pinned, why, .. } = told;
+fn pinned_text(told: &warming::WarmResult) -> String {
+    let warming::WarmResult { name, size, was_on_flash, fetched, pinned, why, .. } = told;
     let why = why.as_ref().map_or(String::new(), |why| format!(": {why}"));
     let [size, was, fetched, pinned] =
         [size, was_on_flash, fetched, pinned].map(|bytes| human(Size(*bytes)));
@@ -114,20 +114,22 @@ async fn unpinned(args: &Args, list: String) -> Result<Sum, Failure> {
     ask::report(body, |line, parsed| {
         let text = match &parsed {
             _ if args.json => line.to_owned(),
-            Line::Object(told) => released_text(told),
-            Line::Prefix(listed) => prefix_text(listed),
-            Line::Sum(_) => String::new(),
+            UnpinLine::Object(told) => released_text(told),
+            UnpinLine::Prefix(listed) => prefix_text(listed),
+            UnpinLine::Sum(_) => String::new(),
         };
         print::text(&text)?;
         Ok(match parsed {
-            Line::Sum(sum) => Some(sum),
-            Line::Object(_) | Line::Prefix(_) => None,
+            UnpinLine::Sum(sum) => Some(sum),
+            UnpinLine::Object(_) | UnpinLine::Prefix(_) => None,
         })
     })
     .await
 }
 
-fn released_text(unpinning::Told { name, released, why }: &unpinning::Told) -> String {
+fn released_text(
+    unpinning::UnpinResult { name, released, why }: &unpinning::UnpinResult,
+) -> String {
     match why {
         Some(why) => format!("{name}: {why}\n"),
         None => format!("{name}: not pinned, {} were\n", human(Size(*released))),

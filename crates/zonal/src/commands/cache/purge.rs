@@ -9,7 +9,7 @@ use zonal_cli::{Failure, print};
 
 use super::ask::{self, Endpoint};
 use super::list::{List, Named};
-use crate::purging::{self, Line, Sum, Told};
+use crate::purging::{self, PurgeLine, PurgeResult, Sum};
 use crate::wanted::Wanted;
 
 /// Remove objects from the cache, for good
@@ -69,20 +69,20 @@ async fn purge(args: &Args, list: String) -> Result<Sum, Failure> {
     ask::report(body, |line, parsed| {
         let text = match &parsed {
             _ if args.json => line.to_owned(),
-            Line::Object(told) => told_text(&told.name, told),
-            Line::Prefix(told) => told_text(&format!("{}*", told.name), told),
-            Line::Sum(_) => String::new(),
+            PurgeLine::Object(told) => told_text(&told.name, told),
+            PurgeLine::Prefix(told) => told_text(&format!("{}*", told.name), told),
+            PurgeLine::Sum(_) => String::new(),
         };
         print::text(&text)?;
         Ok(match parsed {
-            Line::Sum(sum) => Some(sum),
-            Line::Object(_) | Line::Prefix(_) => None,
+            PurgeLine::Sum(sum) => Some(sum),
+            PurgeLine::Object(_) | PurgeLine::Prefix(_) => None,
         })
     })
     .await
 }
 
-fn told_text(name: &str, Told { removed, why, .. }: &Told) -> String {
+fn told_text(name: &str, PurgeResult { removed, why, .. }: &PurgeResult) -> String {
     let what = if *removed { "removed" } else { "not removed" };
     let why = why.as_ref().map_or(String::new(), |why| format!(": {why}"));
     format!("{name}: {what}{why}\n")

@@ -12,7 +12,7 @@ use zonal_cli::print::{self, human};
 
 use super::ask::{self, Endpoint};
 use super::list::{List, Named, cut_text, prefix_text};
-use crate::warming::{self, Line, Sum, Told};
+use crate::warming::{self, Sum, WarmLine, WarmResult};
 
 /// Put objects on flash before they are asked for
 #[derive(Debug, clap::Args)]
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let List { text, wanted } = List::of(&args.objects, &args.named)?;
     // Nothing is drawn where standard error is no terminal.
     let bar = ProgressBar::new(wanted.len() as u64);
-    let text_of = (!args.json).then_some(object_text as fn(&Told) -> String);
+    let text_of = (!args.json).then_some(object_text as fn(&WarmResult) -> String);
     let order = ordered(&args.endpoint, (warming::PATH, text), text_of, &bar);
     let outcome = crate::commands::runtime()?.block_on(order);
     bar.finish_and_clear();
@@ -65,30 +65,30 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 pub(super) async fn ordered(
     endpoint: &Endpoint,
     (path, list): (&str, String),
-    text: Option<fn(&Told) -> String>,
+    text: Option<fn(&WarmResult) -> String>,
     bar: &ProgressBar,
 ) -> Result<Sum, Failure> {
     let body = endpoint.ask(Method::POST, path, list).await?;
     ask::report(body, |line, parsed| {
         let text = match (&parsed, text) {
             (_, None) => line.to_owned(),
-            (Line::Object(told), Some(text)) => text(told),
-            (Line::Prefix(listed), _) => prefix_text(listed),
-            (Line::Sum(_), _) => String::new(),
+            (WarmLine::Object(told), Some(text)) => text(told),
+            (WarmLine::Prefix(listed), _) => prefix_text(listed),
+            (WarmLine::Sum(_), _) => String::new(),
         };
         bar.suspend(|| print::text(&text))?;
         match parsed {
-            Line::Object(_) => bar.inc(1),
-            Line::Prefix(_) => {}
-            Line::Sum(sum) => return Ok(Some(sum)),
+            WarmLine::Object(_) => bar.inc(1),
+            WarmLine::Prefix(_) => {}
+            WarmLine::Sum(sum) => return Ok(Some(sum)),
         }
         Ok(None)
     })
     .await
 }
 
-fn object_text(told: &Told) -> String {
-    let Told { name, size, was_on_flash, fetched, on_flash, why, .. } = told;
+fn object_text(told: &WarmResult) -> String {
+    let WarmResult { name, size, was_on_flash, fetched, on_flash, why, .. } = told;
     let why = why.as_ref().map_or(String::new(), |why| format!(": {why}"));
     let [size, was_on_flash, fetched, on_flash] =
         [size, was_on_flash, fetched, on_flash].map(|bytes| human(Size(*bytes)));

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use zonal_base::Rng;
 
-use super::{Block, DEVICES, Place};
+use super::{Block, DEVICES, TestFolder};
 use crate::crash::number;
 use crate::harness::noise;
 use crate::nbd::{Command, Nbd};
@@ -164,7 +164,7 @@ fn nothing_that_was_acknowledged_is_lost_by_kill_9() {
 pub(super) fn check_kills(devices: &[&str], rounds: u64, writes_min: u64) {
     let seed = number("ZONAL_KILL_SEED", 5);
     println!("{rounds} rounds, seed {seed}");
-    let (place, mut rng) = (Place::new(), Rng::new(seed));
+    let (place, mut rng) = (TestFolder::new(), Rng::new(seed));
     let words = [devices, &["--export", "disk=32MiB", "--log-level", "warn"]].concat();
     let mut stretches: Vec<Stretch> = (0..THREADS)
         .map(|thread| Stretch {

@@ -18,7 +18,7 @@ use zonal_base::{Rng, index};
 
 use super::real::run;
 use super::zoned::{devices, export_mib};
-use super::{Block, Place};
+use super::{Block, TestFolder};
 use crate::harness::PATIENCE;
 use crate::zoned::formatted;
 
@@ -70,7 +70,7 @@ fn check_file_system(kind: &Kind) {
         );
     };
     let Some(spec) = formatted() else { return };
-    let place = Place::new();
+    let place = TestFolder::new();
     let export = format!("disk={}MiB", export_mib(&spec));
     let words = [&devices(&spec)[..], &["--export", &export, "--log-level", "warn"]].concat();
     let disk = Disk { place: &place, device: &device, kind };
@@ -125,7 +125,7 @@ fn crash(block: Block, disk: &Disk<'_>, folder: &Path) {
 
 /// The export behind the driver's device.
 struct Disk<'a> {
-    place: &'a Place,
+    place: &'a TestFolder,
     device: &'a str,
     kind: &'a Kind,
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use super::{Block, Place};
+use super::{Block, TestFolder};
 use crate::harness::{PATIENCE, metric, noise};
 use crate::nbd::{Command, Nbd};
 
@@ -47,7 +47,7 @@ fn error_of(client: &mut Nbd, command: Command, mib: u64, data: &[u8]) -> u32 {
 }
 
 /// Starts, writes, and waits until the first of it is on the capacity device.
-fn start(place: &Place) -> (Block, Nbd) {
+fn start(place: &TestFolder) -> (Block, Nbd) {
     let block = Block::start(place, &WORDS);
     let mut client = block.client("disk");
     (0..WELL).for_each(|mib| write(&mut client, mib, 0));
@@ -71,7 +71,7 @@ fn check(client: &mut Nbd, mib: u64, rounds: &[u64]) {
 
 #[test]
 fn without_the_buffer_device_writes_fail_reads_go_on_and_all_is_there_when_it_is_back() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (block, mut client) = start(&place);
     let trouble = place.folder.path().join("buffer-trouble");
     fs::write(&trouble, "gone").unwrap();
@@ -102,7 +102,7 @@ fn without_the_buffer_device_writes_fail_reads_go_on_and_all_is_there_when_it_is
 #[test]
 fn without_the_capacity_device_writes_go_on_until_the_buffer_is_full_and_nothing_acknowledged_is_lost()
  {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (block, mut client) = start(&place);
     let trouble = place.folder.path().join("capacity-trouble");
     fs::write(&trouble, "gone").unwrap();

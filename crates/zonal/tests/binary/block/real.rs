@@ -3,12 +3,12 @@
 
 use std::process::{Command, Stdio};
 
-use super::{Block, Place};
+use super::{Block, TestFolder};
 use crate::harness::noise;
 
 /// Runs a client; gives what it printed.
 #[track_caller]
-pub(super) fn run(place: &Place, words: &[&str]) -> String {
+pub(super) fn run(place: &TestFolder, words: &[&str]) -> String {
     let mut command = Command::new(words[0]);
     let output = command.args(&words[1..]).current_dir(&place.folder).stdin(Stdio::null()).output();
     let output = output.unwrap_or_else(|error| panic!("{words:?}: {error}"));
@@ -33,7 +33,7 @@ fn real_clients_find_what_they_wrote_also_after_a_restart() {
     if std::env::var_os("ZONAL_NBD_CLIENTS").is_none() {
         return;
     }
-    let place = Place::new();
+    let place = TestFolder::new();
     let uri = format!("nbd+unix:///disk?socket={}", place.socket().display());
     let block = Block::start(&place, &WORDS);
     let of_fio = format!("--uri={uri}");

@@ -3,7 +3,7 @@
 
 use super::crash::check_kills;
 use super::real::run;
-use super::{Block, Place};
+use super::{Block, TestFolder};
 use crate::crash::number;
 use crate::harness::{folder, metric};
 use crate::zoned::{formatted, json};
@@ -33,7 +33,7 @@ fn what_fio_wrote_while_zones_were_collected_is_there_also_after_kill_9() {
         return println!("skipped: ZONAL_TEST_FIO names no program");
     };
     let Some(spec) = formatted() else { return };
-    let (place, mib) = (Place::new(), export_mib(&spec));
+    let (place, mib) = (TestFolder::new(), export_mib(&spec));
     let export = format!("disk={mib}MiB");
     let words = [&devices(&spec)[..], &["--export", &export, "--log-level", "warn"]].concat();
     let uri = format!("--uri=nbd+unix:///disk?socket={}", place.socket().display());
