@@ -32,7 +32,7 @@ use crate::remove::{RemovedLately, Watched};
 use crate::roster::KeptRoster;
 use crate::untagged::Untagged;
 use crate::versions::Versions;
-use crate::{Ports, Stats};
+use crate::{CacheStats, Ports};
 
 /// How a cache shard behaves.
 #[derive(Clone, Copy, Debug)]
@@ -189,7 +189,7 @@ pub(crate) struct Inner {
     /// Those of `writing` that store a head that the origin gave.
     pub(crate) heads_storing: Cell<u32>,
     pub(crate) quiet: Event,
-    pub(crate) stats: RefCell<Stats>,
+    pub(crate) stats: RefCell<CacheStats>,
 }
 
 impl Cache {
@@ -284,8 +284,8 @@ impl Cache {
 
     /// The counters.
     #[must_use]
-    pub fn stats(&self) -> Stats {
-        Stats { unpinned_bytes: self.unpinned().0, ..*self.inner.stats.borrow() }
+    pub fn stats(&self) -> CacheStats {
+        CacheStats { unpinned_bytes: self.unpinned().0, ..*self.inner.stats.borrow() }
     }
 
     /// The log below.
@@ -379,7 +379,7 @@ impl Inner {
         self.ports.clock.now()
     }
 
-    pub(crate) fn count(&self, counter: impl FnOnce(&mut Stats)) {
+    pub(crate) fn count(&self, counter: impl FnOnce(&mut CacheStats)) {
         counter(&mut self.stats.borrow_mut());
     }
 

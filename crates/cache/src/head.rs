@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use zonal_base::Nanos;
 
-use crate::{Chunk, ObjectName, OpenError, OriginHead};
+use crate::{Chunk, LookupError, ObjectName, OriginHead};
 
 /// One version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,16 +44,16 @@ impl Head {
 /// cannot be sent back as it came.
 ///
 /// Neither are those whose head would not be stored: memory has room for many heads, and none for large ones.
-pub(crate) fn check_cacheable(head: &OriginHead) -> Result<(), OpenError> {
+pub(crate) fn check_cacheable(head: &OriginHead) -> Result<(), LookupError> {
     let etag = &head.etag;
     let can_be_sent = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
     let is_strong = !etag.is_empty() && !etag.starts_with("W/") && etag.bytes().all(can_be_sent);
     if !is_strong {
-        return Err(OpenError::NoEtag);
+        return Err(LookupError::NoEtag);
     }
     let fits = head.texts().all(|text| text.len() <= TEXT_BYTES_MAX)
         && FIXED_BYTES + head.texts().map(|text| 2 + text.len()).sum::<usize>() <= HEAD_BYTES_MAX;
-    if fits { Ok(()) } else { Err(OpenError::HeadersTooLong) }
+    if fits { Ok(()) } else { Err(LookupError::HeadersTooLong) }
 }
 
 /// Heads beyond this are not cached: S3 allows 2 KiB of user metadata and 1 KiB of key.

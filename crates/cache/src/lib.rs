@@ -60,7 +60,7 @@ pub use homes::{BUCKETS, Homes};
 pub use locate::Whereabouts;
 pub use missed::{MISSED_MAX, Missed};
 pub use object::{ObjectName, bucket, route, spread};
-pub use open::{HeadSource, OpenError, Opened};
+pub use open::{HeadSource, LookupError, Opened};
 pub use pins::{Care, Keeping};
 #[cfg(feature = "planted-bugs")]
 pub use planted::Planted;
@@ -72,4 +72,4 @@ pub use read::{Consumer, Gone, Piece, ReadError};
 pub use recover::Regained;
 pub use remove::{Doomed, RemoveError};
 pub use roster::{ROSTER_BYTES_MAX, RosterLost};
-pub use stats::Stats;
+pub use stats::CacheStats;

@@ -55,7 +55,7 @@ pub struct Opened {
 
 /// Why there is no head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpenError {
+pub enum LookupError {
     /// The origin has no such object.
     NotFound,
     /// It had none when it was asked lately.
@@ -80,7 +80,7 @@ const HEADS_STORING_MAX: u32 = 8192;
 /// A question to the origin that is under way.
 pub(crate) struct Lookup {
     epoch: u64,
-    answer: RefCell<Option<Result<Opened, OpenError>>>,
+    answer: RefCell<Option<Result<Opened, LookupError>>>,
     answered: Event,
 }
 
@@ -94,11 +94,11 @@ impl Cache {
         object: &ObjectName,
         trust: impl Into<Trust>,
         care: Care,
-    ) -> Result<Opened, OpenError> {
+    ) -> Result<Opened, LookupError> {
         let (inner, trust) = (&self.inner, trust.into());
         inner.count(|stats| stats.opens += 1);
         if inner.log.is_gone() {
-            return Err(OpenError::Gone);
+            return Err(LookupError::Gone);
         }
         let key = inner.keys.object(object);
         let known = inner.known_head(object, key).await;
@@ -113,13 +113,13 @@ impl Cache {
         }
         if known.is_none() && inner.absences.borrow().has(key, trust.absence, inner.now()) {
             inner.count(|stats| stats.opens_absent += 1);
-            return Err(OpenError::Absent);
+            return Err(LookupError::Absent);
         }
         if trust.asking == Asking::Forbidden {
-            return Err(OpenError::NotKnown);
+            return Err(LookupError::NotKnown);
         }
         if inner.is_untagged(object, key, known.as_deref()) {
-            return Err(OpenError::NoEtag);
+            return Err(LookupError::NoEtag);
         }
         inner.ask_or_take(object, (key, care), known, trust).await
     }
@@ -149,7 +149,7 @@ impl Inner {
         (key, care): (ObjectKey, Care),
         known: Option<Rc<KnownHead>>,
         trust: Trust,
-    ) -> Result<Opened, OpenError> {
+    ) -> Result<Opened, LookupError> {
         let in_trouble =
             |known: &Rc<KnownHead>| trust.holds_in_trouble(known.validated_at.get(), self.now());
         if let Some(known) = known.as_ref().filter(|known| in_trouble(known)) {
@@ -162,7 +162,7 @@ impl Inner {
             }
         }
         let answer = self.ask_origin(object, (key, care), known).await;
-        let Err(OpenError::Origin(fault)) = answer else { return answer };
+        let Err(LookupError::Origin(fault)) = answer else { return answer };
         if trust.stale == Nanos(0) || !fault.is_failure() {
             return answer;
         }
@@ -224,7 +224,7 @@ impl Inner {
         object: &ObjectName,
         (key, care): (ObjectKey, Care),
         known: Option<Rc<KnownHead>>,
-    ) -> Result<Opened, OpenError> {
+    ) -> Result<Opened, LookupError> {
         let lookup = self.lookup(object, (key, care), known);
         loop {
             if let Some(answer) = lookup.answer.borrow().clone() {
@@ -285,7 +285,7 @@ impl Inner {
         (watch, epoch): (&Watch, u64),
         known: Option<Rc<KnownHead>>,
         care: Care,
-    ) -> Result<Opened, OpenError> {
+    ) -> Result<Opened, LookupError> {
         self.count(|stats| stats.head_fetches += 1);
         let asked_at = self.now();
         let answer = self.ports.origin.call(Fetch::Head { object: object.clone() }).await;
@@ -296,23 +296,23 @@ impl Inner {
                 if watch.may_publish(epoch) {
                     self.note_absent(watch.key(), asked_at, known.as_deref());
                 }
-                Err(OpenError::NotFound)
+                Err(LookupError::NotFound)
             }
             Fetched::Failed(fault) => {
                 self.count(|stats| stats.fetch_errors += u64::from(fault.is_error()));
-                Err(OpenError::Origin(fault))
+                Err(LookupError::Origin(fault))
             }
-            _ => Err(OpenError::Origin(OriginFault::Lied)),
+            _ => Err(LookupError::Origin(OriginFault::Lied)),
         };
         // It was asked and did not confirm it: whatever comes, that is not what it confirmed last.
-        let is_answer = |error: &OpenError| match error {
-            OpenError::Origin(fault) => !fault.is_failure(),
+        let is_answer = |error: &LookupError| match error {
+            LookupError::Origin(fault) => !fault.is_failure(),
             _ => true,
         };
         let from_origin = from_origin.and_then(|head| check_cacheable(&head).map(|()| head));
         match &from_origin {
             Ok(_) => self.untagged.borrow_mut().forget(watch.key(), object.bucket()),
-            Err(OpenError::NoEtag) if watch.may_publish(epoch) => {
+            Err(LookupError::NoEtag) if watch.may_publish(epoch) => {
                 self.untagged.borrow_mut().note(watch.key(), object.bucket());
             }
             Err(_) => {}

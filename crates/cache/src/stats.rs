@@ -2,7 +2,7 @@
 
 /// Counters of one cache shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
+pub struct CacheStats {
     /// Heads asked for. Denominator of the next five.
     pub opens: u64,
     /// Heads that were known and fresh.

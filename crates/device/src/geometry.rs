@@ -4,7 +4,7 @@ use zonal_base::{Blocks, Bytes, Lba, ZoneId};
 
 /// Whether the drive keeps the write pointers, or we do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum DeviceKind {
     /// The drive knows every zone's state and write pointer and keeps them over a restart.
     Zoned,
     /// Zones are only an agreement of ours on a device without any. After a restart every zone
@@ -17,7 +17,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Who keeps the write pointers.
-    pub kind: Kind,
+    pub kind: DeviceKind,
     /// Zones on the device.
     pub zone_count: u32,
     /// Zone Size (ZSZE): the distance between the starts of two zones.

@@ -31,7 +31,7 @@ mod zone_table;
 
 pub use command::{Answer, Command, Completion, ZoneReport};
 pub use error::DeviceError;
-pub use geometry::{Geometry, Kind};
+pub use geometry::{DeviceKind, Geometry};
 pub use patient::{Patient, Trouble, Waits};
 pub use state::{Action, InvalidTransition, ZoneState};
 pub use zone_table::{ZoneTable, whole_blocks};

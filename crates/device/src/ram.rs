@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use zonal_base::{Blocks, Buffer, Lba, Nanos, Payload, Rng, Ticket, ZoneId};
 
 use crate::{
-    Action, Answer, Command, Completion, DeviceError, Geometry, Kind, ZoneReport, ZoneState,
+    Action, Answer, Command, Completion, DeviceError, DeviceKind, Geometry, ZoneReport, ZoneState,
     ZoneTable, ZonedDevice, whole_blocks,
 };
 use medium::Medium;
@@ -237,7 +237,7 @@ impl RamDevice {
             }
             Operation::Manage { zone, action } => {
                 self.table.manage(zone, action)?;
-                if self.geometry().kind == Kind::Zoned {
+                if self.geometry().kind == DeviceKind::Zoned {
                     self.medium.managed(zone, action);
                 }
                 Ok(Answer::Done)

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Lba, Payload, ZoneId};
 
-use crate::{Action, DeviceError, Geometry, Kind, ZoneReport, ZoneState};
+use crate::{Action, DeviceError, DeviceKind, Geometry, ZoneReport, ZoneState};
 
 /// What a device knows about its zones.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ impl ZoneTable {
             begun: Blocks(0),
             writes_in_flight: 0,
             unreported_failure: false,
-            may_hold_old_bytes: geometry.kind == Kind::Conventional,
+            may_hold_old_bytes: geometry.kind == DeviceKind::Conventional,
         };
         let zones = alloc::vec![zone; geometry.zone_count as usize];
         let implicitly_opened = VecDeque::new();
@@ -212,7 +212,7 @@ impl ZoneTable {
     /// # Errors
     /// When the device is zoned, the zone not empty, the number impossible or a limit reached.
     pub fn restore(&mut self, zone: ZoneId, written: Blocks) -> Result<(), DeviceError> {
-        if self.geometry.kind == Kind::Zoned {
+        if self.geometry.kind == DeviceKind::Zoned {
             return Err(DeviceError::Unsupported);
         }
         let capacity = self.geometry.zone_capacity;

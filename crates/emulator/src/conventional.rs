@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 
 use zonal_base::{Blocks, Buffer, Lba, Nanos, Payload, Rng, Ticket, ZoneId};
 use zonal_device::{
-    Action, Answer, Command, Completion, DeviceError, Geometry, Kind, ZoneTable, ZonedDevice,
+    Action, Answer, Command, Completion, DeviceError, DeviceKind, Geometry, ZoneTable, ZonedDevice,
     whole_blocks,
 };
 
@@ -140,7 +140,7 @@ impl ConventionalDrive {
         medium: Box<dyn Medium>,
     ) -> Self {
         let geometry = profile.drive.geometry;
-        assert_eq!(geometry.kind, Kind::Conventional);
+        assert_eq!(geometry.kind, DeviceKind::Conventional);
         let zoned = Blocks(u64::from(geometry.zone_count) * geometry.zone_size.0);
         assert!(zoned <= profile.user_blocks(), "the zones do not fit into the drive");
         Self {

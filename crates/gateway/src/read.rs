@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use http::request::Parts;
 use zonal_base::Nanos;
 use zonal_host::{
-    Asking, Care, Freshness, Head, HeadSource, ObjectName, OpenError, OriginFault, Trust,
+    Asking, Care, Freshness, Head, HeadSource, LookupError, ObjectName, OriginFault, Trust,
 };
 use zonal_s3::Query;
 use zonal_s3::S3Error;
@@ -49,18 +49,18 @@ pub(crate) fn check_payload(payload: &Payload) -> Result<(), S3Error> {
     }
 }
 
-impl From<OpenError> for Unserved {
-    fn from(error: OpenError) -> Self {
+impl From<LookupError> for Unserved {
+    fn from(error: LookupError) -> Self {
         match error {
             // The origin's own words for it are better than any that we could choose.
-            OpenError::NotFound => Self::Forward(BypassReason::NotFound),
-            OpenError::NoEtag => Self::Forward(BypassReason::NoEtag),
-            OpenError::HeadersTooLong => Self::Forward(BypassReason::HeadersTooLong),
-            OpenError::Gone => Self::Forward(BypassReason::CacheLost),
-            OpenError::Absent => Self::Absent,
-            OpenError::NotKnown => error::not_cached().into(),
-            OpenError::Origin(fault) => unserved(fault),
-            OpenError::Overloaded => S3Error::slow_down().into(),
+            LookupError::NotFound => Self::Forward(BypassReason::NotFound),
+            LookupError::NoEtag => Self::Forward(BypassReason::NoEtag),
+            LookupError::HeadersTooLong => Self::Forward(BypassReason::HeadersTooLong),
+            LookupError::Gone => Self::Forward(BypassReason::CacheLost),
+            LookupError::Absent => Self::Absent,
+            LookupError::NotKnown => error::not_cached().into(),
+            LookupError::Origin(fault) => unserved(fault),
+            LookupError::Overloaded => S3Error::slow_down().into(),
         }
     }
 }

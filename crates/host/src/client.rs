@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 use zonal_cache::{
-    Care, ChunkRules, Doomed, Head, Keeping, ObjectName, OpenError, Opened, ReadError, RemoveError,
-    STRIPE, Trust, Whereabouts,
+    Care, ChunkRules, Doomed, Head, Keeping, LookupError, ObjectName, Opened, ReadError,
+    RemoveError, STRIPE, Trust, Whereabouts,
 };
 use zonal_policy::Lot;
 
@@ -47,12 +47,12 @@ impl Client {
         object: &ObjectName,
         trust: impl Into<Trust>,
         care: Care,
-    ) -> Result<Opened, OpenError> {
+    ) -> Result<Opened, LookupError> {
         let (reply, answer) = oneshot::channel();
         let trust = trust.into();
         let open = Request::Open { object: object.clone(), trust, care, reply };
-        self.home(object).send(open).await.map_err(|_| OpenError::Gone)?;
-        answer.await.unwrap_or(Err(OpenError::Gone))
+        self.home(object).send(open).await.map_err(|_| LookupError::Gone)?;
+        answer.await.unwrap_or(Err(LookupError::Gone))
     }
 
     /// The version of `object` to serve, and those bytes of it that `range_of` wants. The two are one question to
@@ -66,16 +66,16 @@ impl Client {
         object: &ObjectName,
         (trust, care): (impl Into<Trust>, Care),
         range_of: impl FnOnce(&Opened) -> Range<u64> + Send + 'static,
-    ) -> Result<(Opened, Result<Reading, ReadError>), OpenError> {
+    ) -> Result<(Opened, Result<Reading, ReadError>), LookupError> {
         let ((to, from), (reply, mut answer)) = (pipe(), oneshot::channel());
         let range_of = Box::new(range_of);
         let (trust, keeping) = (trust.into(), keeping(care));
         let get = Request::Get { object: object.clone(), trust, keeping, range_of, reply, to };
-        self.home(object).send(get).await.map_err(|_| OpenError::Gone)?;
+        self.home(object).send(get).await.map_err(|_| LookupError::Gone)?;
         let mut reading = Reading::from_pipe(from);
         let first = reading.begin().await;
         // It was sent before the pipe had bytes or an end.
-        let (opened, range) = answer.try_recv().unwrap_or(Err(OpenError::Gone))?;
+        let (opened, range) = answer.try_recv().unwrap_or(Err(LookupError::Gone))?;
         let begun = with_head(&range);
         let reading = match first {
             _ if begun.is_empty() => self.read_for(keeping, object, &opened.head, range).await,

@@ -335,10 +335,10 @@ impl Away {
 fn refuse(request: Request) {
     match request {
         Request::Open { reply, .. } => {
-            let _ = reply.send(Err(zonal_cache::OpenError::Overloaded));
+            let _ = reply.send(Err(zonal_cache::LookupError::Overloaded));
         }
         Request::Get { reply, .. } => {
-            let _ = reply.send(Err(zonal_cache::OpenError::Overloaded));
+            let _ = reply.send(Err(zonal_cache::LookupError::Overloaded));
         }
         Request::Read { to, .. } => refuse_read(to),
         // Dropping the reply says it.

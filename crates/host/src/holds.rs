@@ -7,7 +7,7 @@
 use std::fmt;
 
 use zonal_base::{Bytes, ZoneId};
-use zonal_device::Kind;
+use zonal_device::DeviceKind;
 use zonal_hostdev::{Content, DeviceSpec, Drive, OpenError};
 use zonal_zonelog::{FirstBlock, Identity};
 
@@ -81,7 +81,7 @@ pub fn bears_block_device(drive: &Drive) -> bool {
 
 impl Formatted {
     fn of(drive: &Drive, identity: Identity) -> Self {
-        if drive.geometry().kind == Kind::Zoned {
+        if drive.geometry().kind == DeviceKind::Zoned {
             // Its zones are the drive's own: nobody could have agreed on others.
             return Self { identity, zone: None, zones_of: None };
         }

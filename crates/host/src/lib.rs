@@ -49,7 +49,7 @@ pub use origin::{Backend, BodyStream, BoxFuture};
 pub use reading::Reading;
 pub use stats::ShardStats;
 pub use zonal_cache::{
-    Asking, Care, Chunk, ChunkRules, Freshness, Head, HeadSource, ObjectName, OpenError, Opened,
+    Asking, Care, Chunk, ChunkRules, Freshness, Head, HeadSource, LookupError, ObjectName, Opened,
     OriginFault, OriginHead, PREFIX_BYTES_MAX, PrefixRules, ReadError, RemoveError, Trust,
     Whereabouts, prefetch_window,
 };

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use zonal_base::{Bytes, Nanos};
 use zonal_cache::{ChunkRules, Regained};
-use zonal_device::Kind;
+use zonal_device::DeviceKind;
 use zonal_hostdev::{DeviceSpec, Drive};
 use zonal_zonelog::{Generations, Identity, OpenMode};
 
@@ -386,7 +386,7 @@ async fn open_all(settings: NodeSettings) -> Result<Vec<Device>, StartError> {
         let claimed = devices.into_iter().zip(opened).map(|(mut settings, opened)| {
             let Opened { drive, shard_count, log } = opened;
             let drive = Arc::new(drive.claim()?);
-            if drive.geometry().kind == Kind::Conventional {
+            if drive.geometry().kind == DeviceKind::Conventional {
                 // Whatever takes its place while the node runs is divided in the same way.
                 settings.spec.zone = Some(drive.geometry().zone_capacity.bytes());
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use zonal_cache::{
-    Care, ChunkRules, Doomed, Head, Homes, Keeping, ObjectName, OpenError, Opened, RemoveError,
+    Care, ChunkRules, Doomed, Head, Homes, Keeping, LookupError, ObjectName, Opened, RemoveError,
     RosterLost, STRIPE, Trust,
 };
 use zonal_hostdev::Drive;
@@ -32,7 +32,7 @@ pub(crate) enum Request {
         object: ObjectName,
         trust: Trust,
         care: Care,
-        reply: oneshot::Sender<Result<Opened, OpenError>>,
+        reply: oneshot::Sender<Result<Opened, LookupError>>,
     },
     /// Open, and read of what is found the bytes that lie with the head.
     Get {
@@ -41,7 +41,7 @@ pub(crate) enum Request {
         keeping: Keeping,
         range_of: RangeOf,
         /// Sent before the first piece.
-        reply: oneshot::Sender<Result<Chosen, OpenError>>,
+        reply: oneshot::Sender<Result<Chosen, LookupError>>,
         to: PipeWriter,
     },
     Read {

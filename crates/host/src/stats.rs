@@ -10,9 +10,9 @@ pub struct ShardStats {
     /// The share of it, from 0.
     pub shard: usize,
     /// The cache's counters.
-    pub cache: zonal_cache::Stats,
+    pub cache: zonal_cache::CacheStats,
     /// The log's counters.
-    pub log: zonal_zonelog::Stats,
+    pub log: zonal_zonelog::LogStats,
     /// Zones that are empty, open, sealed, being reclaimed, retired.
     pub zones: [u32; 5],
     /// What a zone takes.

@@ -15,7 +15,7 @@ use zonal_base::Bytes as Size;
 use zonal_base::Nanos;
 use zonal_host::{
     Backend, BodyStream, BoxFuture, Care, ChunkRules, Client, DeviceSettings, Freshness, Head,
-    Node, NodeSettings, ObjectName, OpenError, OriginFault, OriginHead,
+    LookupError, Node, NodeSettings, ObjectName, OriginFault, OriginHead,
 };
 use zonal_zonelog::OpenMode;
 
@@ -126,7 +126,7 @@ impl Bench {
         let (_, reading) = match self.client().get(object, asked, move |_| range).await {
             Ok(read) => read,
             // Past the cache: whoever asks goes to the origin himself.
-            Err(OpenError::Gone) => {
+            Err(LookupError::Gone) => {
                 self.store.asked.fetch_add(1, Ordering::Relaxed);
                 return;
             }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use zonal_base::Bytes as Size;
 use zonal_host::{
     Backend, BodyStream, BoxFuture, Care, Chunk, ChunkRules, Client, DeviceSettings, Freshness,
-    Head, HeadSource, Node, NodeSettings, ObjectName, OpenError, OriginFault, OriginHead,
+    Head, HeadSource, LookupError, Node, NodeSettings, ObjectName, OriginFault, OriginHead,
     StartError,
 };
 use zonal_zonelog::OpenMode;
@@ -107,7 +107,8 @@ struct Pieces {
 
 async fn pieces(client: &Client) -> Pieces {
     let shards = client.stats().await;
-    let sum = |count: fn(&zonal_cache::Stats) -> u64| shards.iter().map(|s| count(&s.cache)).sum();
+    let sum =
+        |count: fn(&zonal_cache::CacheStats) -> u64| shards.iter().map(|s| count(&s.cache)).sum();
     Pieces {
         asked: sum(|stats| stats.pieces),
         missed: sum(|stats| stats.pieces_missed),
@@ -159,9 +160,9 @@ async fn what_was_read_once_is_cached_across_stripes_and_restarts() {
     assert!(160 <= missed, "each of 160 was missing at first");
     let none = ObjectName::new("bucket", "none");
     let missing = node.client().open(&none, Freshness::Immutable, Care::Usual);
-    assert_eq!(missing.await.unwrap_err(), OpenError::NotFound);
+    assert_eq!(missing.await.unwrap_err(), LookupError::NotFound);
     let missing = node.client().get(&none, (Freshness::Immutable, Care::Usual), |_| 0..1);
-    assert_eq!(missing.await.err(), Some(OpenError::NotFound));
+    assert_eq!(missing.await.err(), Some(LookupError::NotFound));
     node.stop().await;
 
     let node = Node::start(&settings, store.clone(), None).await.unwrap();
@@ -223,7 +224,7 @@ async fn an_answer_of_the_origin_that_makes_us_panic_is_one_fetch_that_failed() 
     for (key, expected) in [("panics", Err(OriginFault::Lied)), ("short", Ok(SHORT_BYTES))] {
         let object = ObjectName::new("bucket", key);
         let opened = node.client().open(&object, Freshness::Immutable, Care::Usual).await;
-        let expected = expected.map_err(OpenError::Origin);
+        let expected = expected.map_err(LookupError::Origin);
         assert_eq!(opened.map(|opened| opened.head.size), expected, "{key}");
     }
     node.stop().await;
@@ -289,7 +290,7 @@ async fn what_is_read_often_is_held_in_memory_until_it_is_removed() {
     // Four whole pieces. The second read from flash is worth a copy.
     let range = 0..1 << 20;
     read_until_cached(client, &object, std::slice::from_ref(&range)).await;
-    let from = |count: fn(&zonal_cache::Stats) -> u64| async move {
+    let from = |count: fn(&zonal_cache::CacheStats) -> u64| async move {
         client.stats().await.iter().map(|shard| count(&shard.cache)).sum::<u64>()
     };
     for _ in 0..2 {

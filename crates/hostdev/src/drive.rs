@@ -22,7 +22,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Lba, ZoneId};
-use zonal_device::{Geometry, Kind};
+use zonal_device::{DeviceKind, Geometry};
 use zonal_emulator::Model;
 
 use crate::device::{HostDevice, QUEUE_DEPTH_MAX, ShardOptions};
@@ -375,7 +375,7 @@ fn geometry_of(size: Bytes, zone: Bytes, path: &Path) -> Result<Geometry, OpenEr
     };
     let zone_size = Blocks(zone.0 / BLOCK_BYTES as u64);
     Ok(Geometry {
-        kind: Kind::Conventional,
+        kind: DeviceKind::Conventional,
         zone_count,
         zone_size,
         zone_capacity: zone_size,

@@ -305,11 +305,11 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zonal_device::{Geometry, Kind};
+    use zonal_device::{DeviceKind, Geometry};
 
     fn layout() -> Layout {
         let geometry = Geometry {
-            kind: Kind::Zoned,
+            kind: DeviceKind::Zoned,
             zone_count: 8,
             zone_size: Blocks(1024),
             zone_capacity: Blocks(1021),

@@ -210,12 +210,12 @@ impl Spot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zonal_device::Kind;
+    use zonal_device::DeviceKind;
 
     #[test]
     fn every_block_of_both_tiers_has_a_name_of_its_own() {
         let geometry = Geometry {
-            kind: Kind::Zoned,
+            kind: DeviceKind::Zoned,
             zone_count: 7,
             zone_size: Blocks(16),
             zone_capacity: Blocks(11),

@@ -66,4 +66,4 @@ pub use ports::Ports;
 pub use recover::Recovery;
 pub use settings::{MapMemory, Settings, SettingsError};
 pub use shaper::{Shaper, Waiting};
-pub use stats::{Stats, TenantStats};
+pub use stats::{ShaperStats, TenantStats};

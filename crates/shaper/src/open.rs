@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
 use zonal_base::{Blocks, PoolClass, index};
-use zonal_device::{DeviceError, Kind as DeviceKind, ZoneReport, ZoneState};
+use zonal_device::{DeviceError, DeviceKind, ZoneReport, ZoneState};
 use zonal_runtime::{Buffers, Event};
 
 use crate::format::{Key, SEGMENT_BLOCKS, Shape};

@@ -5,9 +5,7 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, index, low_u32};
-use zonal_device::{
-    Answer, Command, Completion, DeviceError, Kind as DeviceKind, ZoneReport, ZoneState,
-};
+use zonal_device::{Answer, Command, Completion, DeviceError, DeviceKind, ZoneReport, ZoneState};
 use zonal_runtime::Call;
 
 use crate::format::{Entry, Header, Malformed, Shape};

@@ -15,7 +15,7 @@ use crate::planted::Planted;
 use crate::settings::MapPlace;
 use crate::state::State;
 use crate::{
-    BlockError, Export, ExportId, Extent, Ports, Recovery, Settings, Stats, TenantStats, Tier,
+    BlockError, Export, ExportId, Extent, Ports, Recovery, Settings, ShaperStats, TenantStats, Tier,
 };
 
 /// A block device with some exports. Clones share it.
@@ -101,7 +101,7 @@ impl Shaper {
 
     /// The counters of the whole.
     #[must_use]
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> ShaperStats {
         self.inner.state.borrow().stats
     }
 

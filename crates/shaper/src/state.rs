@@ -15,7 +15,7 @@ use crate::planted::Planted;
 use crate::settings::{COLLECTION_ZONES, MapPlace, collection_mark};
 use crate::shaper::Inner;
 use crate::write::Log;
-use crate::{BlockError, Stats, TenantStats, Tier};
+use crate::{BlockError, ShaperStats, TenantStats, Tier};
 
 /// What a zone is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ pub(crate) struct State {
     pub(crate) tenant_stats: Vec<TenantStats>,
     /// By tenant: blocks that hold data. Too few while a merge has not told that what was overwritten had been a hole.
     pub(crate) mapped: Vec<i64>,
-    pub(crate) stats: Stats,
+    pub(crate) stats: ShaperStats,
     pub(crate) failure: Option<BlockError>,
     /// Why nothing goes from the buffer to the capacity tier any more, if so.
     pub(crate) halted: Option<BlockError>,
@@ -175,7 +175,7 @@ impl State {
             is_repairing: false,
             tenant_stats: alloc::vec![TenantStats::default(); tenant_count],
             mapped: alloc::vec![0; tenant_count],
-            stats: Stats::default(),
+            stats: ShaperStats::default(),
             failure: None,
             halted: None,
             is_waited_for: false,

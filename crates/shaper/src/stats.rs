@@ -31,7 +31,7 @@ pub struct TenantStats {
 
 /// What the whole did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
+pub struct ShaperStats {
     /// All that was written to the buffer tier.
     pub buffer_device_bytes: u64,
     /// All that was written to the capacity tier.

@@ -5,9 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Payload, low_u32};
-use zonal_device::{
-    Action, Answer, Command, Completion, DeviceError, Kind as DeviceKind, ZoneState,
-};
+use zonal_device::{Action, Answer, Command, Completion, DeviceError, DeviceKind, ZoneState};
 use zonal_runtime::Call;
 
 use crate::format::{Entry, HEADER_BLOCKS, Header, Shape, VERSION};

@@ -10,7 +10,7 @@ use std::task::Poll;
 
 use zonal_base::{Nanos, mix64};
 use zonal_cache::{
-    Cache, Care, Doomed, Freshness, Head, Keeping, Missed, ObjectName, OpenError, ReadError,
+    Cache, Care, Doomed, Freshness, Head, Keeping, LookupError, Missed, ObjectName, ReadError,
     RemoveError, Trust,
 };
 use zonal_policy::Lot;
@@ -23,7 +23,7 @@ use crate::oracle::{Answered, Content, Object, Tag, judge};
 use crate::origin::Objects;
 use crate::trace::Trace;
 use crate::vigil::Vigil;
-use crate::violation::{Kind, Wrong};
+use crate::violation::{ViolationKind, Wrong};
 
 /// What all actors of one life share.
 #[derive(Clone)]
@@ -163,16 +163,16 @@ async fn perform_read(
         };
         let head = match opened {
             Some(Ok(opened)) => opened.head,
-            Some(Err(error @ (OpenError::NotFound | OpenError::Absent))) => {
+            Some(Err(error @ (LookupError::NotFound | LookupError::Absent))) => {
                 return missing(stage, name, &begun, error);
             }
-            Some(Err(OpenError::NoEtag)) => return past_the_cache(stage, name, &begun),
+            Some(Err(LookupError::NoEtag)) => return past_the_cache(stage, name, &begun),
             Some(Err(error)) => return format!("no head: {error:?}"),
             None => return "gave up waiting for the head".into(),
         };
         if begun.tag != Tag::Strong {
             let what = format!("object {}: cached without a strong ETag", begun.id);
-            stage.accuse(Kind::WrongHead.wrong(what));
+            stage.accuse(ViolationKind::WrongHead.wrong(what));
         }
         let range = range_of(head.size);
         let heard = start_read(stage, step, (&head, range.clone()), begun.care());
@@ -216,18 +216,18 @@ fn past_the_cache(stage: &Stage, name: &ObjectName, begun: &Object) -> String {
 }
 
 /// The cache says that there is no such object, which was as it `begun` when the read did.
-fn missing(stage: &Stage, name: &ObjectName, begun: &Object, error: OpenError) -> String {
+fn missing(stage: &Stage, name: &ObjectName, begun: &Object, error: LookupError) -> String {
     let object = &stage.objects.borrow()[name];
     if !object.was_deleted {
         let what = format!("object {}: not found, but it was there", object.id);
-        stage.accuse(Kind::NotFound.wrong(what));
+        stage.accuse(ViolationKind::NotFound.wrong(what));
     }
     let may_be_remembered = begun.may_be_absent || begun.deletions != object.deletions;
-    if error == OpenError::Absent && !may_be_remembered {
+    if error == LookupError::Absent && !may_be_remembered {
         let what = format!("object {}: absent, but it was written", object.id);
-        stage.accuse(Kind::NotFound.wrong(what));
+        stage.accuse(ViolationKind::NotFound.wrong(what));
     }
-    if error == OpenError::Absent { "absent".into() } else { "not found".into() }
+    if error == LookupError::Absent { "absent".into() } else { "not found".into() }
 }
 
 /// What the host does for a GET, once it knows the version and the range.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
-use crate::violation::{Kind, Wrong};
+use crate::violation::{ViolationKind, Wrong};
 
 thread_local! {
     /// `None`: this thread plays no history, and its panics are nobody's but its own.
@@ -19,7 +19,7 @@ pub(crate) fn caught<T>(play: impl FnOnce() -> T) -> Result<T, Wrong> {
     let fallen = FALLEN.take().unwrap_or_default();
     outcome.map_err(|_| {
         let first = fallen.into_iter().next();
-        first.unwrap_or_else(|| Kind::Assertion("?".into()).wrong("it fell over".into()))
+        first.unwrap_or_else(|| ViolationKind::Assertion("?".into()).wrong("it fell over".into()))
     })
 }
 
@@ -46,5 +46,5 @@ fn listen() {
 fn wrong(panic: &PanicHookInfo<'_>) -> Wrong {
     let place = panic.location().map_or_else(String::new, ToString::to_string);
     let what = panic.payload_as_str().unwrap_or("an assertion of the engine");
-    Kind::Assertion(place).wrong(what.to_owned())
+    ViolationKind::Assertion(place).wrong(what.to_owned())
 }

@@ -9,7 +9,7 @@ use zonal_cache::{Cache, Freshness, Head, HeadSource, ObjectName, Opened};
 
 use crate::actors::Stage;
 use crate::play::PATIENCE;
-use crate::violation::{Kind, Wrong};
+use crate::violation::{ViolationKind, Wrong};
 use crate::world::{Outside, World};
 
 /// What a graceful end left on flash.
@@ -34,15 +34,15 @@ impl FlashedState {
         let log = cache.log().clone();
         if !world.run(outside, PATIENCE, || log.held() == 0)? {
             let what = format!("{} pins or buffers are held at rest", log.held());
-            return Err(Kind::Leak.wrong(what));
+            return Err(ViolationKind::Leak.wrong(what));
         }
         if !log.slots_balance() {
-            return Err(Kind::Leak.wrong("active slots do not balance".into()));
+            return Err(ViolationKind::Leak.wrong("active slots do not balance".into()));
         }
         if outside.origin.open_streams() != 0 {
             let count = outside.origin.open_streams();
             let what = format!("{count} bodies of the origin were left open");
-            return Err(Kind::Leak.wrong(what));
+            return Err(ViolationKind::Leak.wrong(what));
         }
         let is_whole =
             |(name, head): &(ObjectName, Arc<Head>)| cache.is_on_flash(name, head, &(0..head.size));
@@ -64,7 +64,7 @@ impl FlashedState {
         let found = cache.record_count() + cache.stats().evicted;
         if found < self.records {
             let what = format!("{found} of {} records survived a graceful stop", self.records);
-            return Err(Kind::Lost.wrong(what));
+            return Err(ViolationKind::Lost.wrong(what));
         }
         let known = roll_call(world, outside, stage)?;
         for (name, head) in &self.whole {
@@ -74,7 +74,7 @@ impl FlashedState {
             let is_all_held = cache.held_count() == cache.record_count();
             if !is_here && is_all_held && cache.stats().evicted == 0 {
                 let what = format!("{name} was cached, and is not after a graceful stop");
-                return Err(Kind::Lost.wrong(what));
+                return Err(ViolationKind::Lost.wrong(what));
             }
         }
         Ok(())
@@ -103,7 +103,7 @@ fn roll_call(
     });
     let acting = stage.acting.clone();
     if !world.run(outside, PATIENCE, || acting.get() == 0)? {
-        return Err(Kind::Stuck.wrong("somebody waits for ever for a head".into()));
+        return Err(ViolationKind::Stuck.wrong("somebody waits for ever for a head".into()));
     }
     Ok(known.take())
 }
@@ -118,7 +118,7 @@ fn become_quiet(world: &mut World, outside: &mut Outside<'_>, stage: &Stage) -> 
     }
     let (under_way, in_use) = (cache.under_way(), buffers.pool().in_use());
     let what = format!("{under_way} things under way and {in_use} buffers in use for ever");
-    Err(Kind::Leak.wrong(what))
+    Err(ViolationKind::Leak.wrong(what))
 }
 
 /// What was fetched ahead of readers was read, or counts as not.
@@ -130,7 +130,7 @@ fn check_prefetched(cache: &Cache) -> Result<(), Wrong> {
         false => {
             let what =
                 format!("{} bytes were fetched ahead, {ended} ended", stats.prefetched_bytes);
-            Err(Kind::Leak.wrong(what))
+            Err(ViolationKind::Leak.wrong(what))
         }
     }
 }
@@ -144,6 +144,6 @@ fn settle(world: &mut World, outside: &mut Outside<'_>, stage: &Stage) -> Result
     });
     match world.run(outside, PATIENCE, || settled.get())? {
         true => Ok(()),
-        false => Err(Kind::Stuck.wrong("a graceful stop does not end".into())),
+        false => Err(ViolationKind::Stuck.wrong("a graceful stop does not end".into())),
     }
 }

@@ -3,7 +3,7 @@
 use zonal_base::{Blocks, Bytes, Lba, Nanos, Rng, ZoneId, mix64};
 use zonal_cache::Freshness;
 use zonal_device::ram::Crash;
-use zonal_device::{Geometry, Kind};
+use zonal_device::{DeviceKind, Geometry};
 use zonal_emulator::{OnReset, Profile};
 use zonal_policy::Spec;
 
@@ -189,15 +189,15 @@ impl Model {
 
 fn geometry(rng: &mut Rng, model: Model) -> Geometry {
     let kind = match model {
-        Model::Ram { .. } if rng.one_in(2) => Kind::Conventional,
-        Model::Ram { .. } | Model::Zn540 { .. } => Kind::Zoned,
-        Model::Sn540 { .. } => Kind::Conventional,
+        Model::Ram { .. } if rng.one_in(2) => DeviceKind::Conventional,
+        Model::Ram { .. } | Model::Zn540 { .. } => DeviceKind::Zoned,
+        Model::Sn540 { .. } => DeviceKind::Conventional,
     };
     let zone_capacity = Blocks(40 + rng.below(30));
     let limits = [None, Some(2), Some(3), Some(14)];
     let (open, active) = match (limits[draw(rng, 4)], limits[draw(rng, 4)]) {
         // Only drives have limits, and no more zones are open than active.
-        _ if kind == Kind::Conventional => (None, None),
+        _ if kind == DeviceKind::Conventional => (None, None),
         (Some(open), Some(active)) => (Some(active.min(open)), Some(active)),
         (None, Some(active)) => (Some(active), Some(active)),
         limits => limits,

@@ -45,7 +45,7 @@ pub use generate::Options;
 pub use history::History;
 pub use play::Report;
 pub use shrink::{SHRINK_RUNS_MAX, Shrink, Shrunk};
-pub use violation::{Kind, Violation};
+pub use violation::{Violation, ViolationKind};
 
 /// CRC-32C.
 pub(crate) const CHECKSUM: zonal_base::Checksum = zonal_base::Checksum(crc32c::crc32c_append);

@@ -6,7 +6,7 @@ use zonal_base::{index, mix64};
 use zonal_cache::{Care, Head, OriginHead};
 
 use crate::history::NewObject;
-use crate::violation::{Kind, Wrong};
+use crate::violation::{ViolationKind, Wrong};
 
 /// One content of an object. `repair` tells contents under one ETag apart: an operator found bad bytes
 /// at the origin, had them replaced, and purged the cache.
@@ -170,17 +170,17 @@ pub(crate) fn judge(object: &Object, answered: &Answered<'_>) -> Result<(), Wron
         .collect();
     let name = object.id;
     if allowed.is_empty() {
-        return Err(Kind::OldVersion.wrong(format!(
+        return Err(ViolationKind::OldVersion.wrong(format!(
             "object {name}: version {version} was served, {oldest_allowed:?} was acknowledged before the read began"
         )));
     }
     if allowed.iter().any(|content| !is_head(head, &object.head(*content))) {
         let what = format!("object {name}: version {version} was served as {head:?}");
-        return Err(Kind::WrongHead.wrong(what));
+        return Err(ViolationKind::WrongHead.wrong(what));
     }
     if bytes.len() as u64 != range.end - range.start {
         let what = format!("object {name}: {} bytes for {range:?}", bytes.len());
-        return Err(Kind::WrongBytes.wrong(what));
+        return Err(ViolationKind::WrongBytes.wrong(what));
     }
     // Nearly always all bytes are of one content.
     if allowed.iter().any(|content| object.bytes(*content, range.clone()) == *bytes) {
@@ -200,7 +200,7 @@ pub(crate) fn judge(object: &Object, answered: &Answered<'_>) -> Result<(), Wron
                     .zip(&bytes[usize::try_from(at - range.start).unwrap_or(0)..])
                     .all(|(at, byte)| object.byte(**content, at) == *byte)
             });
-            Err(Kind::WrongBytes.wrong(format!(
+            Err(ViolationKind::WrongBytes.wrong(format!(
                 "object {name}: wrong byte at {at} of {range:?}, version {version} (allowed from {oldest_allowed:?}); it is of {other:?}"
             )))
         }

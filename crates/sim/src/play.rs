@@ -6,7 +6,7 @@ use std::rc::Rc;
 use zonal_base::{Bytes, Nanos, Rng};
 use zonal_cache::{Cache, Missed, ObjectName, StartError};
 use zonal_device::ram::Crash;
-use zonal_device::{Kind as DeviceKind, Patient};
+use zonal_device::{DeviceKind, Patient};
 use zonal_policy::{Policy, Rules};
 use zonal_zonelog::{Identity, OpenMode};
 
@@ -20,7 +20,7 @@ use crate::oracle::Object;
 use crate::origin::{Objects, Origin};
 use crate::trace::Trace;
 use crate::vigil::Vigil;
-use crate::violation::{Kind, Violation, Wrong};
+use crate::violation::{Violation, ViolationKind, Wrong};
 use crate::world::{Outside, Suffered, World};
 
 /// What a run did.
@@ -208,7 +208,8 @@ impl<'a> Play<'a> {
             // A device that lost a first block for good may refuse to start.
             Err(_) if self.suffered.and(world.suffered).anything => return Ok(Err(Over)),
             Err(error) => {
-                return Err(Kind::Unreadable.wrong(format!("the cache did not start: {error}")));
+                let why = format!("the cache did not start: {error}");
+                return Err(ViolationKind::Unreadable.wrong(why));
             }
         };
         cache.set_chunks(self.history.chunk_rules(life, &self.names));
@@ -250,10 +251,10 @@ impl<'a> Play<'a> {
         }
         let is_graceful = life.ending == Ending::Graceful;
         if is_graceful && !is_done {
-            return Err(Kind::Stuck.wrong("somebody waits for ever".into()));
+            return Err(ViolationKind::Stuck.wrong("somebody waits for ever".into()));
         }
-        let kept =
-            if is_graceful { Some(FlashedState::at_end(world, outside, &stage)?) } else { None };
+        let at_end = is_graceful.then(|| FlashedState::at_end(world, outside, &stage));
+        let kept = at_end.transpose()?;
         self.suffered = self.suffered.and(world.suffered);
         if world.is_isolated.get() {
             // What it could not read it took for lost; what is on flash is there again in the next life.
@@ -295,7 +296,7 @@ impl<'a> Play<'a> {
         });
         let has_started = world.run(outside, PATIENCE, || started.borrow().is_some())?;
         if !has_started {
-            return Err(Kind::Stuck.wrong("the cache does not come up".into()));
+            return Err(ViolationKind::Stuck.wrong("the cache does not come up".into()));
         }
         Ok(started.take().expect("looked at just now"))
     }
@@ -318,7 +319,7 @@ impl<'a> Play<'a> {
             Some(Ok(())) => Ok(Ok(())),
             // It stays away.
             _ if self.suffered.and(world.suffered).anything => Ok(Err(Over)),
-            _ => Err(Kind::Stuck.wrong("what was missed cannot be made up for".into())),
+            _ => Err(ViolationKind::Stuck.wrong("what was missed cannot be made up for".into())),
         }
     }
 
@@ -359,12 +360,12 @@ impl<'a> Play<'a> {
         }
         if cache.log().is_gone() {
             let what = "the log gave up on a healthy device";
-            return Err(Kind::Unreadable.wrong(what.into()));
+            return Err(ViolationKind::Unreadable.wrong(what.into()));
         }
         let (damaged, torn) = (cache.stats().damaged, cache.log().stats().check_errors);
         if self.medium_is_whole && 0 < damaged + torn {
             let what = format!("{damaged} records of a healthy device could not be read");
-            return Err(Kind::Unreadable.wrong(what));
+            return Err(ViolationKind::Unreadable.wrong(what));
         }
         Ok(())
     }

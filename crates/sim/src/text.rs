@@ -6,7 +6,7 @@ use std::fmt;
 use zonal_base::{Bytes, Nanos};
 use zonal_cache::Freshness;
 use zonal_device::ram::Crash;
-use zonal_device::{Geometry, Kind};
+use zonal_device::{DeviceKind, Geometry};
 
 use crate::drive::{Fault, Model};
 use crate::history::{
@@ -60,8 +60,8 @@ impl fmt::Display for Setting {
         let Geometry { zone_count, zone_capacity, zone_size, .. } = self.geometry;
         let (open, active) = (self.geometry.max_open_zones, self.geometry.max_active_zones);
         let kind = match self.geometry.kind {
-            Kind::Zoned => "zoned",
-            Kind::Conventional => "conventional",
+            DeviceKind::Zoned => "zoned",
+            DeviceKind::Conventional => "conventional",
         };
         writeln!(f, "device: {}", self.model)?;
         writeln!(

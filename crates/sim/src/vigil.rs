@@ -10,7 +10,7 @@ use zonal_device::ram::Crash;
 use crate::history::Ending;
 use crate::oracle::Object;
 use crate::origin::Objects;
-use crate::violation::{Kind, Wrong};
+use crate::violation::{ViolationKind, Wrong};
 
 /// What was seen.
 #[derive(Default)]
@@ -51,7 +51,7 @@ impl Vigil {
         lost.map_or(Ok(()), |Pin { name, head, range, .. }| {
             let what =
                 format!("{range:?} of {name} {} was pinned on flash, and is gone", head.etag);
-            Err(Kind::Unpinned.wrong(what))
+            Err(ViolationKind::Unpinned.wrong(what))
         })
     }
 

@@ -10,7 +10,7 @@ pub struct Violation {
     /// Nanoseconds of virtual time.
     pub at: u64,
     /// What kind of thing it is.
-    pub kind: Kind,
+    pub kind: ViolationKind,
     /// What was seen, and what should have been.
     pub what: String,
 }
@@ -25,7 +25,7 @@ impl std::error::Error for Violation {}
 
 /// Violations of one kind have, as far as one can tell from outside, one cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ViolationKind {
     /// A version was served that was overwritten or removed before the read began.
     OldVersion,
     /// Bytes were served that no allowed version has there, or too many, or too few.
@@ -50,13 +50,13 @@ pub enum Kind {
     Assertion(String),
 }
 
-impl Kind {
+impl ViolationKind {
     pub(crate) const fn wrong(self, what: String) -> Wrong {
         Wrong { kind: self, what }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ViolationKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::OldVersion => "old version",
@@ -77,6 +77,6 @@ impl fmt::Display for Kind {
 /// A violation before anybody says in which history and when.
 #[derive(Clone, Debug)]
 pub(crate) struct Wrong {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ViolationKind,
     pub(crate) what: String,
 }

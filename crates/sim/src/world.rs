@@ -15,7 +15,7 @@ use crate::CHECKSUM;
 use crate::drive::{Drive, Fault};
 use crate::origin::Origin;
 use crate::trace::Trace;
-use crate::violation::{Kind, Wrong};
+use crate::violation::{ViolationKind, Wrong};
 
 /// One life of the process: from its start to its end or crash.
 pub(crate) struct World {
@@ -140,7 +140,7 @@ impl World {
                 turns += 1;
                 if TURNS_AT_ONE_INSTANT_MAX < turns {
                     let what = "time stands still: a task wakes itself for ever";
-                    return Err(Kind::Stuck.wrong(what.into()));
+                    return Err(ViolationKind::Stuck.wrong(what.into()));
                 }
                 continue;
             }
@@ -238,7 +238,7 @@ impl World {
             return Ok(false);
         }
         if !device.device().has_lost {
-            return Err(Kind::Stuck.wrong("the device does not answer a command".into()));
+            return Err(ViolationKind::Stuck.wrong("the device does not answer a command".into()));
         }
         self.trace.note(self.now, "host", format_args!("resets the device: a command timed out"));
         self.lose_device(device);
@@ -286,6 +286,10 @@ impl World {
             | DeviceError::TimedOut
             | DeviceError::DeviceGone => false,
         };
-        if is_illegal { Err(Kind::IllegalCommand.wrong(error.to_string())) } else { Ok(()) }
+        if is_illegal {
+            Err(ViolationKind::IllegalCommand.wrong(error.to_string()))
+        } else {
+            Ok(())
+        }
     }
 }

@@ -109,14 +109,14 @@ fn is_http(url: &Uri) -> bool {
 
 /// Why a store could not be opened.
 #[derive(Debug)]
-pub enum OpenError {
+pub enum StoreOpenError {
     /// HTTPS is wanted, and the system has no root certificates that could be read.
     NoRootCertificates(std::io::Error),
     /// A key, a file of keys or a name is none.
     Unusable(object_store::Error),
 }
 
-impl fmt::Display for OpenError {
+impl fmt::Display for StoreOpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoRootCertificates(error) => {
@@ -127,9 +127,9 @@ impl fmt::Display for OpenError {
     }
 }
 
-impl std::error::Error for OpenError {}
+impl std::error::Error for StoreOpenError {}
 
-impl From<object_store::Error> for OpenError {
+impl From<object_store::Error> for StoreOpenError {
     fn from(error: object_store::Error) -> Self {
         Self::Unusable(error)
     }
@@ -140,8 +140,8 @@ fn once() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
-fn wire(scheme: &Scheme, limits: &Limits, encoding: Encoding) -> Result<Wire, OpenError> {
-    let client = HttpClient::open(scheme, limits).map_err(OpenError::NoRootCertificates)?;
+fn wire(scheme: &Scheme, limits: &Limits, encoding: Encoding) -> Result<Wire, StoreOpenError> {
+    let client = HttpClient::open(scheme, limits).map_err(StoreOpenError::NoRootCertificates)?;
     Ok(Wire::new(client, encoding))
 }
 
@@ -173,7 +173,7 @@ impl Gcs {
     ///
     /// # Errors
     /// A file of keys that cannot be read, or no root certificates.
-    pub fn open(&self, name: String, limits: Limits) -> Result<ReadOnlyOrigin, OpenError> {
+    pub fn open(&self, name: String, limits: Limits) -> Result<ReadOnlyOrigin, StoreOpenError> {
         let mut builder = GoogleCloudStorageBuilder::new()
             .with_bucket_name(&self.bucket)
             .with_retry(once())
@@ -211,7 +211,7 @@ impl Azure {
     ///
     /// # Errors
     /// A key that is none, or no root certificates.
-    pub fn open(&self, name: String, limits: Limits) -> Result<ReadOnlyOrigin, OpenError> {
+    pub fn open(&self, name: String, limits: Limits) -> Result<ReadOnlyOrigin, StoreOpenError> {
         let mut builder = MicrosoftAzureBuilder::new()
             .with_account(&self.account)
             .with_container_name(&self.container)
@@ -249,7 +249,7 @@ impl Web {
     ///
     /// # Errors
     /// No root certificates.
-    pub fn open(&self, name: String, limits: Limits) -> Result<ReadOnlyOrigin, OpenError> {
+    pub fn open(&self, name: String, limits: Limits) -> Result<ReadOnlyOrigin, StoreOpenError> {
         let store = HttpBuilder::new()
             .with_url(base(&self.url))
             .with_retry(once())

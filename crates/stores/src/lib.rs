@@ -16,4 +16,4 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use kinds::{Azure, AzureKeys, Gcs, GcsKeys, OpenError, Web};
+pub use kinds::{Azure, AzureKeys, Gcs, GcsKeys, StoreOpenError, Web};

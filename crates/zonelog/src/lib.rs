@@ -55,4 +55,4 @@ pub use record::{Descriptor, Extent, Key, Kind, Record, Recovered, Stream};
 pub use scan::Ending;
 pub use settings::{Identity, Settings, SettingsError};
 pub use state::{ZoneFacts, ZoneUse};
-pub use stats::Stats;
+pub use stats::LogStats;

@@ -11,7 +11,7 @@ use zonal_runtime::{Buffers, Clock, Event, Port, Spawner};
 use crate::room::Room;
 use crate::segment::FRONT_BLOCKS;
 use crate::state::State;
-use crate::{Generations, Identity, Settings, Stats, Stream, ZoneUse};
+use crate::{Generations, Identity, LogStats, Settings, Stream, ZoneUse};
 
 /// Everything that the log asks of the world.
 #[derive(Clone)]
@@ -92,7 +92,7 @@ impl Log {
 
     /// The counters.
     #[must_use]
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> LogStats {
         self.inner.state.borrow().stats
     }
 

@@ -12,7 +12,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use zonal_base::{BLOCK_BYTES, Blocks, Checksum, ZoneId};
 use zonal_device::{
-    Action, Answer, Command, DeviceError, Geometry, Kind as DeviceKind, ZoneReport, ZoneState,
+    Action, Answer, Command, DeviceError, DeviceKind, Geometry, ZoneReport, ZoneState,
 };
 
 use crate::format::Malformed;

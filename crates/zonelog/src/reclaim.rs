@@ -11,7 +11,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use zonal_base::{Blocks, ZoneId};
-use zonal_device::{Action, Command, DeviceError, Kind as DeviceKind, ZoneState};
+use zonal_device::{Action, Command, DeviceError, DeviceKind, ZoneState};
 
 use crate::format::mark::Mark;
 use crate::log::Inner;

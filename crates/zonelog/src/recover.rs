@@ -14,7 +14,7 @@ use core::pin::Pin;
 use core::task::Poll;
 
 use zonal_base::{Blocks, ZoneId, index};
-use zonal_device::{Action, Command, DeviceError, Kind as DeviceKind, ZoneReport, ZoneState};
+use zonal_device::{Action, Command, DeviceError, DeviceKind, ZoneReport, ZoneState};
 
 use crate::format::footer::Trailer;
 use crate::format::record;

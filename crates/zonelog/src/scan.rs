@@ -10,9 +10,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use zonal_base::{BLOCK_BYTES, Blocks, ZoneId, index};
-use zonal_device::{
-    Answer, Command, Completion, DeviceError, Geometry, Kind as DeviceKind, ZoneReport,
-};
+use zonal_device::{Answer, Command, Completion, DeviceError, DeviceKind, Geometry, ZoneReport};
 use zonal_runtime::Call;
 
 use crate::format::Malformed;

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use zonal_base::{Blocks, Bytes, Nanos};
-use zonal_device::{Geometry, Kind};
+use zonal_device::{DeviceKind, Geometry};
 
 use crate::open::counted;
 
@@ -114,7 +114,7 @@ pub enum SettingsError {
         /// How many there are.
         count: u32,
         /// Whether others than the drive decide how large they are.
-        kind: Kind,
+        kind: DeviceKind,
     },
     /// The device lets fewer than two zones be active.
     TooFewActive,
@@ -139,10 +139,10 @@ impl fmt::Display for SettingsError {
                 "a shard would have {} and needs {ZONES_MIN}: {}",
                 counted(*count, "zone"),
                 match kind {
-                    Kind::Zoned => {
+                    DeviceKind::Zoned => {
                         "use fewer shards or a larger device (of a model write a larger zones=)"
                     }
-                    Kind::Conventional => {
+                    DeviceKind::Conventional => {
                         "use fewer shards, a larger device or smaller zones (zone=)"
                     }
                 }

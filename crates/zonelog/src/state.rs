@@ -9,7 +9,7 @@ use zonal_device::Geometry;
 use crate::log::Inner;
 use crate::settings::ZONES_MIN;
 use crate::writer::Writer;
-use crate::{Key, Kind, Settings, Stats, Stream};
+use crate::{Key, Kind, LogStats, Settings, Stream};
 
 /// What a zone is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +147,7 @@ pub(crate) struct State {
     pub(crate) unreadable: Vec<ZoneId>,
     /// The device no longer answers, or is worn out: nothing is appended any more.
     pub(crate) is_gone: bool,
-    pub(crate) stats: Stats,
+    pub(crate) stats: LogStats,
 }
 
 impl State {
@@ -164,7 +164,7 @@ impl State {
             newly_sealed: Vec::new(),
             unreadable: Vec::new(),
             is_gone: false,
-            stats: Stats::default(),
+            stats: LogStats::default(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 /// Counters of one log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
+pub struct LogStats {
     /// Bytes of records appended by the fill stream. Denominator of write amplification.
     pub appended_bytes: u64,
     /// Bytes of records that reclaim kept and wrote again.

@@ -14,7 +14,7 @@ use zonal_cache::{
     Piece, Ports, ReadError, Settings, StreamId,
 };
 use zonal_device::ram::{RamDevice, RamOptions};
-use zonal_device::{Geometry, Kind, ZonedDevice};
+use zonal_device::{DeviceKind, Geometry, ZonedDevice};
 use zonal_policy::Lot;
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_zonelog::{Generations, Identity, OpenMode};
@@ -117,7 +117,7 @@ impl Rig {
     /// The same, with so little room for what is on its way to flash.
     pub(crate) fn with_backlog(places: usize, backlog_max: Bytes) -> Self {
         let geometry = Geometry {
-            kind: Kind::Zoned,
+            kind: DeviceKind::Zoned,
             zone_count: 32,
             zone_size: Blocks(1024),
             zone_capacity: Blocks(1024),

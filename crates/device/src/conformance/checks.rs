@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use zonal_base::{Blocks, Lba, ZoneId};
 
 use super::rig::{Check, Rig, TRANSFER_MAX};
-use crate::{Action, Answer, Command, DeviceError, Kind, ZoneState, ZonedDevice};
+use crate::{Action, Answer, Command, DeviceError, DeviceKind, ZoneState, ZonedDevice};
 
 /// Commands that the suite gives at most before it says that the queue has no bound.
 const QUEUE_DEPTH_MAX: usize = 1 << 16;
@@ -156,7 +156,7 @@ fn a_read_at_or_past_the_write_pointer_is_refused<D: ZonedDevice>(rig: &mut Rig<
     rig.expect_unwritten(rig.lba(0, 3));
     rig.expect_unwritten(rig.lba(0, 7));
     assert_eq!(rig.read(rig.lba(0, 2), 2), Err(DeviceError::ReadPastWritePointer));
-    if rig.geometry().kind == Kind::Zoned {
+    if rig.geometry().kind == DeviceKind::Zoned {
         rig.expect_unwritten(rig.lba(1, 0));
     }
     rig.expect_pattern(rig.lba(0, 0), 3, 0);
@@ -372,7 +372,7 @@ fn a_conventional_device_takes_the_write_pointers_of_its_owner<D: ZonedDevice>(
     let capacity = rig.geometry().zone_capacity;
     let restore = |zone, written| Command::Restore { zone: ZoneId(zone), written };
     let refused = rig.call(restore(rig.geometry().zone_count, Blocks(1))).err();
-    if rig.geometry().kind == Kind::Zoned {
+    if rig.geometry().kind == DeviceKind::Zoned {
         return assert_eq!(refused, Some(DeviceError::Unsupported));
     }
     assert_eq!(refused, Some(DeviceError::InvalidField));

@@ -8,10 +8,10 @@ use zonal_base::{Blocks, Nanos, Ticket};
 
 use super::run_all;
 use crate::ram::{RamDevice, RamOptions};
-use crate::{Action, Answer, Command, Completion, DeviceError, Geometry, Kind, ZonedDevice};
+use crate::{Action, Answer, Command, Completion, DeviceError, DeviceKind, Geometry, ZonedDevice};
 
 const GEOMETRY: Geometry = Geometry {
-    kind: Kind::Zoned,
+    kind: DeviceKind::Zoned,
     zone_count: 5,
     zone_size: Blocks(16),
     zone_capacity: Blocks(12),

@@ -7,10 +7,10 @@ use zonal_base::{Blocks, Buffer, Lba, Pool, PoolClass, ZoneId};
 
 use super::*;
 use crate::ram::{RamDevice, RamOptions};
-use crate::{Answer, Kind, conformance};
+use crate::{Answer, DeviceKind, conformance};
 
 const GEOMETRY: Geometry = Geometry {
-    kind: Kind::Zoned,
+    kind: DeviceKind::Zoned,
     zone_count: 6,
     zone_size: Blocks(16),
     zone_capacity: Blocks(12),

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use zonal_base::{BLOCK_BYTES, Blocks, Lba, Payload, Rng, ZoneId};
 
 use super::{Operation, RamDevice};
-use crate::{Kind, ZoneReport, ZoneState, ZoneTable};
+use crate::{DeviceKind, ZoneReport, ZoneState, ZoneTable};
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +31,8 @@ impl RamDevice {
     pub fn crash(&mut self, rng: &mut Rng, crash: Crash) {
         self.writes_due.clear();
         self.table = match self.table.geometry().kind {
-            Kind::Zoned => self.crash_zoned(rng, crash),
-            Kind::Conventional => self.crash_conventional(rng, crash),
+            DeviceKind::Zoned => self.crash_zoned(rng, crash),
+            DeviceKind::Conventional => self.crash_conventional(rng, crash),
         };
     }
 

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Lba, ZoneId, index};
 
-use crate::{Action, DeviceError, Geometry, Kind};
+use crate::{Action, DeviceError, DeviceKind, Geometry};
 
 /// Blocks that the volatile write cache of the device holds: 16 MiB, within the 8 to 64 MiB that
 /// drives without power-loss protection have (an estimate). What is older has reached the medium, as
@@ -73,8 +73,8 @@ impl Medium {
         for (n, block) in (0..).zip(blocks) {
             let lba = lba + Blocks(n);
             let previous = match self.geometry.kind {
-                Kind::Zoned => None,
-                Kind::Conventional => Some(Box::new(*self.block_mut(lba))),
+                DeviceKind::Zoned => None,
+                DeviceKind::Conventional => Some(Box::new(*self.block_mut(lba))),
             };
             self.unflushed.push_back(Unflushed { write: self.last_write, lba, previous });
             self.put(lba, block);

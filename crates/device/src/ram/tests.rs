@@ -9,7 +9,7 @@ use super::*;
 use crate::{ZoneReport, conformance};
 
 const ZONED: Geometry = Geometry {
-    kind: Kind::Zoned,
+    kind: DeviceKind::Zoned,
     zone_count: 6,
     zone_size: Blocks(16),
     zone_capacity: Blocks(12),
@@ -18,7 +18,7 @@ const ZONED: Geometry = Geometry {
 };
 
 const CONVENTIONAL: Geometry = Geometry {
-    kind: Kind::Conventional,
+    kind: DeviceKind::Conventional,
     zone_capacity: Blocks(16),
     max_open_zones: None,
     max_active_zones: None,
@@ -84,7 +84,7 @@ fn report(device: &mut RamDevice, zone: u32) -> ZoneReport {
 #[test]
 fn keeps_the_device_contract() {
     let limits = [(None, None), (Some(2), Some(3)), (Some(3), Some(3)), (Some(2), Some(2))];
-    for kind in [Kind::Zoned, Kind::Conventional] {
+    for kind in [DeviceKind::Zoned, DeviceKind::Conventional] {
         for (zone_size, zone_capacity) in [(16, 12), (16, 16), (200, 150), (8, 8)] {
             for (max_open_zones, max_active_zones) in limits {
                 let geometry = Geometry {
@@ -197,7 +197,7 @@ fn crashed(geometry: Geometry, crash: Crash, seed: u64) -> (ZoneReport, Vec<u8>)
     assert!(device.next_event().is_none());
     let report = report(&mut device, 0);
     let readable =
-        if geometry.kind == Kind::Zoned { report.written } else { geometry.zone_capacity };
+        if geometry.kind == DeviceKind::Zoned { report.written } else { geometry.zone_capacity };
     let bytes = (0..readable.0).map(|at| read(&mut device, Lba(at), 1).unwrap()[0]).collect();
     (report, bytes)
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::*;
 
 const GEOMETRY: Geometry = Geometry {
-    kind: Kind::Zoned,
+    kind: DeviceKind::Zoned,
     zone_count: 6,
     zone_size: Blocks(16),
     zone_capacity: Blocks(12),
@@ -197,7 +197,7 @@ fn a_failed_write_takes_those_after_it_along() {
 
 #[test]
 fn a_conventional_device_shows_old_bytes_until_the_owner_knows_better() {
-    let geometry = Geometry { kind: Kind::Conventional, ..GEOMETRY };
+    let geometry = Geometry { kind: DeviceKind::Conventional, ..GEOMETRY };
     let mut table = ZoneTable::new(geometry);
     assert_eq!(table.check_read(lba(1, 11), Blocks(1)), Ok(()), "before a restore");
     assert_eq!(table.check_read(lba(1, 12), Blocks(1)), Err(DeviceError::ReadPastWritePointer));

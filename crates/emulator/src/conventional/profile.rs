@@ -5,7 +5,7 @@
 //! alone.
 
 use zonal_base::{Blocks, Bytes, Nanos};
-use zonal_device::{Geometry, Kind};
+use zonal_device::{DeviceKind, Geometry};
 
 use crate::ftl::FtlConfig;
 use crate::profile::{
@@ -189,7 +189,7 @@ const fn gb(n: u64) -> Bytes {
 
 const fn zones_of(user: Blocks, zone: Blocks) -> Geometry {
     Geometry {
-        kind: Kind::Conventional,
+        kind: DeviceKind::Conventional,
         zone_count: narrow(user.0 / zone.0),
         zone_size: zone,
         zone_capacity: zone,

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 
 use zonal_base::Nanos;
-use zonal_device::{Action, Answer, Command, Kind, ZonedDevice};
+use zonal_device::{Action, Answer, Command, DeviceKind, ZonedDevice};
 
 use super::*;
 use crate::payload::Memory;
@@ -12,7 +12,7 @@ use crate::profile::{BufferProfile, Profile};
 use crate::testing;
 
 const GEOMETRY: Geometry = Geometry {
-    kind: Kind::Zoned,
+    kind: DeviceKind::Zoned,
     zone_count: 6,
     zone_size: Blocks(16),
     zone_capacity: Blocks(12),

@@ -4,12 +4,12 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use zonal_base::{Checksum, Contents, Pool, PoolClass, Rng, Tag};
-use zonal_device::Kind;
+use zonal_device::DeviceKind;
 
 use super::*;
 
 const GEOMETRY: Geometry = Geometry {
-    kind: Kind::Zoned,
+    kind: DeviceKind::Zoned,
     zone_count: 2,
     zone_size: Blocks(64),
     zone_capacity: Blocks(64),

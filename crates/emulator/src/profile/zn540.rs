@@ -22,7 +22,7 @@
 //! - 8 KiB reads at queue depth 64: mean 6 % too long.
 
 use zonal_base::{Bytes, Nanos};
-use zonal_device::{Geometry, Kind};
+use zonal_device::{DeviceKind, Geometry};
 
 use super::{
     Basis, BufferProfile, ControllerProfile, LinkProfile, NandProfile, Profile, ProgramProfile,
@@ -49,7 +49,7 @@ impl Profile {
 
 /// As the drive reports it (G).
 const GEOMETRY: Geometry = Geometry {
-    kind: Kind::Zoned,
+    kind: DeviceKind::Zoned,
     zone_count: 904,
     zone_size: Bytes::mib(2048).blocks_ceil(),
     zone_capacity: Bytes::mib(1077).blocks_ceil(),

@@ -6,7 +6,7 @@ mod rig;
 use alloc::boxed::Box;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Pool, PoolClass};
-use zonal_device::{Geometry, Kind, conformance};
+use zonal_device::{DeviceKind, Geometry, conformance};
 
 use super::*;
 use crate::conventional::{ConventionalDrive, ConventionalProfile, OnReset};
@@ -14,7 +14,7 @@ use crate::payload::{Memory, Tags, ZoneImage};
 
 fn small(zone_size: u64, zone_capacity: u64, open: Option<u32>, active: Option<u32>) -> Geometry {
     Geometry {
-        kind: Kind::Zoned,
+        kind: DeviceKind::Zoned,
         zone_count: 5,
         zone_size: Blocks(zone_size),
         zone_capacity: Blocks(zone_capacity),

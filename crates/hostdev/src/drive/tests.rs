@@ -9,7 +9,7 @@ use crate::tests::{Bench, claimed};
 #[test]
 fn shares_cover_every_zone_once() {
     let whole = Geometry {
-        kind: Kind::Zoned,
+        kind: DeviceKind::Zoned,
         zone_count: 11,
         zone_size: Blocks(512),
         zone_capacity: Blocks(500),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Lba, ZoneId, index, low_u32};
-use zonal_device::{Geometry, Kind};
+use zonal_device::{DeviceKind, Geometry};
 use zonal_emulator::{Model, ZoneImage};
 
 use crate::OpenError;
@@ -47,7 +47,7 @@ impl Layout {
 
     /// True when the drive knows its zones; else its host does, and finds out what they hold.
     pub(super) fn keeps_zones(&self) -> bool {
-        self.geometry.kind == Kind::Zoned
+        self.geometry.kind == DeviceKind::Zoned
     }
 
     /// Of the whole file.

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use zonal_base::{Blocks, Lba, Nanos, Ticket, ZoneId};
-use zonal_device::{Answer, Command, Completion, DeviceError, Geometry, Kind, ZonedDevice};
+use zonal_device::{Answer, Command, Completion, DeviceError, DeviceKind, Geometry, ZonedDevice};
 
 use super::motor::{CompletionSender, QueuedCommand, Way};
 use crate::health::Loss;
@@ -71,7 +71,7 @@ impl EmulatedDevice {
                 let count = count.min(self.geometry.zone_count.saturating_sub(first.0));
                 Command::Report { first: self.zone(first)?, count }
             }
-            Command::Restore { .. } if self.geometry.kind == Kind::Zoned => {
+            Command::Restore { .. } if self.geometry.kind == DeviceKind::Zoned => {
                 return Err(DeviceError::Unsupported);
             }
             Command::Restore { zone, written } => {

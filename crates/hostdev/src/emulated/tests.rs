@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use zonal_base::{Blocks, Nanos, Ticket};
 use zonal_device::{Action, Answer, Command, DeviceError, ZoneReport, ZoneState, ZonedDevice};
-use zonal_device::{Kind, conformance};
+use zonal_device::{DeviceKind, conformance};
 use zonal_emulator::Profile;
 
 use super::*;
@@ -15,7 +15,7 @@ use crate::{DeviceSpec, Drive, EngineKind, HostDevice, ShardOptions};
 /// A ZN540 with zones that are soon full.
 fn small() -> Model {
     let geometry = Geometry {
-        kind: Kind::Zoned,
+        kind: DeviceKind::Zoned,
         zone_count: 10,
         zone_size: Blocks(512),
         zone_capacity: Blocks(300),

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Lba, ZoneId, index, low_u32};
-use zonal_device::{Geometry, Kind, ZoneReport, ZoneState};
+use zonal_device::{DeviceKind, Geometry, ZoneReport, ZoneState};
 
 use super::Queue;
 use super::ioctl::{RawZone, SECTOR_BYTES};
@@ -85,7 +85,7 @@ impl Layout {
         let zone_count = before.and_then(|before| u32::try_from(before + 1).ok());
         let zone_count = zone_count.ok_or_else(contradiction)?;
         let geometry = Geometry {
-            kind: Kind::Zoned,
+            kind: DeviceKind::Zoned,
             zone_count,
             zone_size,
             zone_capacity,

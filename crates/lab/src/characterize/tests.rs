@@ -7,7 +7,7 @@ use std::thread;
 
 use zonal_base::{Blocks, Nanos, ZoneId};
 use zonal_device::ram::{RamDevice, RamOptions};
-use zonal_device::{Geometry, Kind};
+use zonal_device::{DeviceKind, Geometry};
 
 use super::bench::Bench;
 use super::load::{Outcome, Pace, Stack, Stream, Window, Work};
@@ -21,7 +21,7 @@ const LATENCY: Nanos = Nanos::micros(100);
 
 fn geometry() -> Geometry {
     Geometry {
-        kind: Kind::Zoned,
+        kind: DeviceKind::Zoned,
         zone_count: 24,
         zone_size: Blocks(128),
         zone_capacity: Blocks(96),
@@ -235,7 +235,7 @@ fn every_row_of_the_tables_is_run_and_no_id_is_given_twice() {
 
 #[test]
 fn a_conventional_drive_is_measured_under_random_overwrites() {
-    let zones = Geometry { kind: Kind::Conventional, zone_count: 64, ..geometry() };
+    let zones = Geometry { kind: DeviceKind::Conventional, zone_count: 64, ..geometry() };
     let mut device = Flat::new(Geometry { zone_size: Blocks(4096), ..zones });
     device.takes_writes_anywhere = true;
     let experiments = [Experiment::GarbageCollection, Experiment::WriteAmplification];

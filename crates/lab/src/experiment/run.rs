@@ -1,7 +1,7 @@
 //! One experiment, from an empty cache to its last get.
 
 use zonal_base::{Bytes, Nanos};
-use zonal_device::{Kind, ZonedDevice};
+use zonal_device::{DeviceKind, ZonedDevice};
 use zonal_emulator::ftl::FtlCounters;
 
 use super::ground::Part;
@@ -131,7 +131,7 @@ impl Experiment {
                 _ => Ok(()),
             };
         }
-        if self.drive.model().geometry().kind != Kind::Zoned {
+        if self.drive.model().geometry().kind != DeviceKind::Zoned {
             return Err(format!("drive: znsccache wants zones, and {} has none", self.drive));
         }
         if self.zones <= ZONES_LEFT + 1 {
@@ -213,7 +213,7 @@ impl Experiment {
     pub(super) fn has_places(&self) -> bool {
         self.cache == Engine::Zncache
             && self.policy == "chunk-lru"
-            && self.drive.model().geometry().kind == Kind::Conventional
+            && self.drive.model().geometry().kind == DeviceKind::Conventional
     }
 }
 
@@ -257,8 +257,8 @@ fn zncache(
     on_progress: &dyn Fn(f64),
 ) -> Result<Outcome, String> {
     let (reads, host) = match ground.drive.geometry().kind {
-        Kind::Zoned => (READS_ZONED, HOST_ZONED),
-        Kind::Conventional => (1, HOST_CONVENTIONAL),
+        DeviceKind::Zoned => (READS_ZONED, HOST_ZONED),
+        DeviceKind::Conventional => (1, HOST_CONVENTIONAL),
     };
     let lru = match (&*experiment.policy, experiment.has_places()) {
         ("chunk-lru", false) => Lru::Chunks { spare_percent: SPARE_PERCENT },

@@ -1,7 +1,7 @@
 //! The engine on the model of the ZN540: right bytes, reclaim, admission, restarts, and equal seeds.
 
 use zonal_base::{Bytes, Nanos};
-use zonal_cache::Stats;
+use zonal_cache::CacheStats;
 use zonal_emulator::{Profile, Tags, ZonedDrive};
 
 use super::{OriginTimes, Outcome, Settings, Simulated};
@@ -41,7 +41,7 @@ fn run_with(settings: &Settings) -> (Outcome, Simulated<ZonedDrive>, Draw) {
     (outcome, simulated, draw)
 }
 
-fn stats_of(policy: &str) -> (Stats, u64) {
+fn stats_of(policy: &str) -> (CacheStats, u64) {
     let (_, simulated, _) = run(1, policy);
     let cache = simulated.cache();
     (cache.stats(), cache.log().stats().device_written_bytes)
@@ -50,7 +50,7 @@ fn stats_of(policy: &str) -> (Stats, u64) {
 #[test]
 fn a_cache_on_a_model_hits_misses_and_reclaims_and_every_tag_is_right() {
     let (outcome, simulated, _) = run(1, "zone-lru");
-    let Stats { damaged, evicted, .. } = simulated.cache().stats();
+    let CacheStats { damaged, evicted, .. } = simulated.cache().stats();
     assert!(outcome.hits * 10 > outcome.gets * 3, "{outcome:?}");
     assert!(outcome.hits * 10 < outcome.gets * 9, "{outcome:?}");
     assert!(damaged == 0 && 0 < evicted, "{damaged} damaged, {evicted} evicted");

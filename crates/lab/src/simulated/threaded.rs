@@ -18,7 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use zonal_base::{Blocks, Bytes, Lba, Nanos, Rng, ZoneId, index};
-use zonal_device::{Geometry, Kind, ZonedDevice};
+use zonal_device::{DeviceKind, Geometry, ZonedDevice};
 use zonal_runtime::{Clock, Event};
 
 use super::feed::{Ask, Feed, Load, What};
@@ -162,7 +162,7 @@ impl<D: ZonedDevice> Threaded<D> {
         let mut seeds = Rng::new(settings.seed);
         let (device, clock) = (world.ports.device.clone(), world.executor.clock().clone());
         let limit = geometry.max_active_zones.unwrap_or(settings.active_zones);
-        let has_zones = geometry.kind == Kind::Zoned;
+        let has_zones = geometry.kind == DeviceKind::Zoned;
         let chunks = match settings.lru {
             Lru::Zones => None,
             Lru::Chunks { spare_percent } => {

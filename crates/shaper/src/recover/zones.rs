@@ -1,7 +1,7 @@
 //! What becomes of each zone that recovery found: filled further, emptied in its turn, or empty.
 
 use zonal_base::{Blocks, index, low_u32};
-use zonal_device::{Action, Command, DeviceError, Kind as DeviceKind, ZoneReport, ZoneState};
+use zonal_device::{Action, Command, DeviceError, DeviceKind, ZoneReport, ZoneState};
 
 use super::ScanState;
 use crate::layout::Zone;

@@ -72,8 +72,9 @@ fn measure(drives: Drives, user: u64, map_memory: MapMemory) -> Took {
     let reading = rig.now().since(began).0 as f64 / 1e9;
     let after = rig.stats();
     let written = 2.0 * Blocks(user).bytes().0 as f64;
-    let share =
-        |of: fn(&zonal_shaper::Stats) -> u64| (of(&between.0) - of(&before.0)) as f64 / written;
+    let share = |of: fn(&zonal_shaper::ShaperStats) -> u64| {
+        (of(&between.0) - of(&before.0)) as f64 / written
+    };
     Took {
         writing,
         reading,

@@ -11,7 +11,7 @@ use zonal_emulator::{
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_shaper::{
     Durability, Export, ExportId, Extent, Identity, Layout, OpenError, OpenMode, Opening, Piece,
-    Ports, Settings, Shaper, Stats, TenantStats,
+    Ports, Settings, Shaper, ShaperStats, TenantStats,
 };
 
 use crate::compact::Compact;
@@ -204,7 +204,7 @@ impl Rig {
         assert_eq!(running.get(), 0, "{:?} {:?}", self.shaper.waiting(), self.shaper.stats());
     }
 
-    pub(crate) fn stats(&self) -> (Stats, TenantStats) {
+    pub(crate) fn stats(&self) -> (ShaperStats, TenantStats) {
         (self.shaper.stats(), self.shaper.tenant_stats()[0].1)
     }
 

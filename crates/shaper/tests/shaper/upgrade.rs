@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Checksum, Contents, Lba, Nanos, PoolClass, Rng, ZoneId};
 use zonal_device::ram::{Crash, RamDevice, RamOptions};
-use zonal_device::{Command, Completion, Geometry, Kind, ZonedDevice};
+use zonal_device::{Command, Completion, DeviceKind, Geometry, ZonedDevice};
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_shaper::{
     Export, Extent, Identity, Layout, OpenError, OpenMode, Opening, Piece, Ports, Settings, Shaper,
@@ -111,7 +111,7 @@ fn volume() -> [RamDevice; 2] {
         flate2::read::GzDecoder::new(compressed).read_to_end(&mut bytes).expect("whole");
         let zones = bytes.chunks(usize::try_from(ZONE.bytes().0).expect("small"));
         let geometry = Geometry {
-            kind: Kind::Conventional,
+            kind: DeviceKind::Conventional,
             zone_count: u32::try_from(zones.len()).expect("few"),
             zone_size: ZONE,
             zone_capacity: ZONE,

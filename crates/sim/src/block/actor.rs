@@ -9,7 +9,7 @@ use zonal_shaper::{Durability, ExportId, Extent, Piece, Shaper};
 
 use super::history::{Deed, Fault};
 use super::oracle::Oracle;
-use crate::violation::Kind;
+use crate::violation::ViolationKind;
 
 /// A user, or fate.
 pub(super) struct Actor {
@@ -122,6 +122,6 @@ pub(super) async fn read(shaper: &Shaper, oracle: &Rc<RefCell<Oracle>>, extent: 
         }
     }
     if number != (extent.first + extent.blocks).0 {
-        oracle.go_wrong(Kind::WrongBytes, format!("{extent:?} was read up to {number}"));
+        oracle.go_wrong(ViolationKind::WrongBytes, format!("{extent:?} was read up to {number}"));
     }
 }

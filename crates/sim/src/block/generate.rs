@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Lba, Nanos, Rng, ZoneId, index, mix64};
 use zonal_device::ram::Crash;
-use zonal_device::{Geometry, Kind};
+use zonal_device::{DeviceKind, Geometry};
 use zonal_shaper::{Durability, Export, ExportId, Extent, Layout, MapMemory, Settings};
 
 use super::history::{Deed, Ending, Fault, History, Life, Rot, Setting, Step};
@@ -209,13 +209,13 @@ fn draw_model(rng: &mut Rng) -> Model {
 fn geometry(rng: &mut Rng, model: Model, zones: Range<u64>) -> Geometry {
     let zone_count = zones.start + rng.below(zones.end - zones.start);
     let kind = match model {
-        Model::Ram { .. } if rng.one_in(2) => Kind::Conventional,
-        _ => Kind::Zoned,
+        Model::Ram { .. } if rng.one_in(2) => DeviceKind::Conventional,
+        _ => DeviceKind::Zoned,
     };
     let zone_capacity = Blocks(24 + rng.below(60));
     let active = match kind {
-        Kind::Conventional => None,
-        Kind::Zoned => [None, Some(3), Some(5), Some(14)][draw(rng, 4)],
+        DeviceKind::Conventional => None,
+        DeviceKind::Zoned => [None, Some(3), Some(5), Some(14)][draw(rng, 4)],
     };
     Geometry {
         kind,

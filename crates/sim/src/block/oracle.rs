@@ -7,7 +7,7 @@ use zonal_base::index;
 use zonal_device::ram::Crash;
 use zonal_shaper::{BlockError, Durability, Export, ExportId, Extent};
 
-use crate::violation::{Kind, Wrong};
+use crate::violation::{ViolationKind, Wrong};
 
 /// What all actors share.
 pub(super) struct Oracle {
@@ -175,14 +175,14 @@ impl Oracle {
         match found {
             None => {
                 let what = format!("block {number} of export {} has bytes of nobody", export.0);
-                self.go_wrong(Kind::WrongBytes, what);
+                self.go_wrong(ViolationKind::WrongBytes, what);
             }
             Some(content) if !cell.allows(content, begun) => {
                 let what = format!(
                     "block {number} of export {} holds act {content}, read at {begun}: {cell:?}",
                     export.0
                 );
-                self.go_wrong(Kind::OldVersion, what);
+                self.go_wrong(ViolationKind::OldVersion, what);
             }
             Some(content) => cell.saw(content),
         }
@@ -190,11 +190,11 @@ impl Oracle {
 
     pub(super) fn failed(&mut self, what: &str, error: BlockError) {
         if !self.may_fail {
-            self.go_wrong(Kind::Unreadable, format!("a {what} failed: {error}"));
+            self.go_wrong(ViolationKind::Unreadable, format!("a {what} failed: {error}"));
         }
     }
 
-    pub(super) fn go_wrong(&mut self, kind: Kind, what: String) {
+    pub(super) fn go_wrong(&mut self, kind: ViolationKind, what: String) {
         self.wrong.get_or_insert(kind.wrong(what));
     }
 }

@@ -20,7 +20,7 @@ use super::world::{Device, Suffered, World};
 use crate::assertion;
 use crate::drive::Drive;
 use crate::trace::Trace;
-use crate::violation::{Kind, Violation, Wrong};
+use crate::violation::{Violation, ViolationKind, Wrong};
 
 /// What a run did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -209,11 +209,11 @@ impl<'a> Play<'a> {
                 return Ok(Err(Over));
             }
             Err(error @ OpenError::Unreadable(_)) => {
-                return Err(Kind::Unreadable.wrong(format!("it did not open: {error}")));
+                return Err(ViolationKind::Unreadable.wrong(format!("it did not open: {error}")));
             }
             Err(_) if worn => return Ok(Err(Over)),
             Err(error) => {
-                return Err(Kind::Unreadable.wrong(format!("it did not open: {error}")));
+                return Err(ViolationKind::Unreadable.wrong(format!("it did not open: {error}")));
             }
         };
         // From now on it is done without that zone.
@@ -234,7 +234,7 @@ impl<'a> Play<'a> {
             if !is_done {
                 let (waiting, stats) = (shaper.waiting(), shaper.stats());
                 let what = format!("{} wait for ever: {waiting:?}, {stats:?}", acting.get());
-                return Err(Kind::Stuck.wrong(what));
+                return Err(ViolationKind::Stuck.wrong(what));
             }
             self.end(world, drives, &shaper)?;
         }
@@ -268,7 +268,7 @@ impl<'a> Play<'a> {
         if opened.is_none() && !drives.iter().any(|drive| drive.device().has_lost) {
             let in_use = world.ports.buffers.pool().in_use();
             let what = format!("it is never open, {in_use} buffers are in use");
-            return Err(Kind::Stuck.wrong(what));
+            return Err(ViolationKind::Stuck.wrong(what));
         }
         Ok(opened)
     }
@@ -300,7 +300,7 @@ impl<'a> Play<'a> {
         if !world.run(drives, PATIENCE, || is_done.get())? {
             let in_use = world.ports.buffers.pool().in_use();
             let what = format!("a read waits for ever: {:?}, {in_use} buffers", waiting.waiting());
-            return Err(Kind::Stuck.wrong(what));
+            return Err(ViolationKind::Stuck.wrong(what));
         }
         self.look(world)
     }
@@ -352,7 +352,9 @@ impl<'a> Play<'a> {
         let held = shaper.waiting().held;
         // Whoever moves keeps what it has gathered when its device fails.
         if is_whole && !self.oracle.borrow().may_fail && 0 < held {
-            return Err(Kind::Leak.wrong(format!("{held} pins and buffers are held at rest")));
+            return Err(
+                ViolationKind::Leak.wrong(format!("{held} pins and buffers are held at rest"))
+            );
         }
         close(world, drives, shaper)
     }
@@ -391,7 +393,7 @@ fn close(world: &mut World, drives: &mut [Device<'_>], shaper: &Shaper) -> Resul
         out.set(true);
     });
     if !world.run(drives, PATIENCE, || is_closed.get())? {
-        return Err(Kind::Stuck.wrong(format!("it never closes: {:?}", shaper.waiting())));
+        return Err(ViolationKind::Stuck.wrong(format!("it never closes: {:?}", shaper.waiting())));
     }
     Ok(())
 }
@@ -405,7 +407,7 @@ fn settle(world: &mut World, drives: &mut [Device<'_>], shaper: &Shaper) -> Resu
         *out.borrow_mut() = Some(result);
     });
     if !world.run(drives, PATIENCE, || settled.borrow().is_some())? {
-        return Err(Kind::Stuck.wrong("it never settles".into()));
+        return Err(ViolationKind::Stuck.wrong("it never settles".into()));
     }
     let settled = settled.borrow();
     Ok(settled.is_some_and(|settled| settled.is_ok()))

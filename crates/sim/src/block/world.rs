@@ -12,7 +12,7 @@ use super::history::Fault;
 use crate::CHECKSUM;
 use crate::drive::{self, Drive};
 use crate::trace::Trace;
-use crate::violation::{Kind, Wrong};
+use crate::violation::{ViolationKind, Wrong};
 
 /// One life of the process.
 pub(super) struct World {
@@ -115,7 +115,7 @@ impl World {
                 turns += 1;
                 if TURNS_AT_ONE_INSTANT_MAX < turns {
                     let what = "time stands still: a task wakes itself for ever";
-                    return Err(Kind::Stuck.wrong(what.into()));
+                    return Err(ViolationKind::Stuck.wrong(what.into()));
                 }
                 continue;
             }
@@ -177,7 +177,7 @@ impl World {
             return Ok(false);
         }
         if !device.device().has_lost {
-            return Err(Kind::Unreadable.wrong("a healthy device was given up".into()));
+            return Err(ViolationKind::Unreadable.wrong("a healthy device was given up".into()));
         }
         self.trace.note(self.now.get(), "host", format_args!("does without device {number}"));
         self.lose(number, device);
@@ -243,7 +243,7 @@ impl World {
         if is_fault || self.suffered.refusals {
             return Ok(());
         }
-        Err(Kind::IllegalCommand.wrong(error.to_string()))
+        Err(ViolationKind::IllegalCommand.wrong(error.to_string()))
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 use zonal_base::Bytes as Size;
 use zonal_gateway::{Keep, Terms};
 use zonal_host::{
-    Care, Client, Head, Located, ObjectName, OpenError, Opened, ReadError, ShardStats, Trust,
+    Care, Client, Head, Located, LookupError, ObjectName, Opened, ReadError, ShardStats, Trust,
     Whereabouts, contained,
 };
 
@@ -324,7 +324,7 @@ impl Warmer {
     async fn head(&self, object: &ObjectName, trust: Trust, care: Care) -> Result<Opened, String> {
         for _ in 1..ATTEMPTS {
             match self.client.open(object, trust, care).await {
-                Err(OpenError::Overloaded) => sleep(FLASH_PATIENCE).await,
+                Err(LookupError::Overloaded) => sleep(FLASH_PATIENCE).await,
                 answer => return answer.map_err(why_not_opened),
             }
         }
@@ -408,14 +408,14 @@ enum Landed {
     Missing,
 }
 
-fn why_not_opened(error: OpenError) -> String {
+fn why_not_opened(error: LookupError) -> String {
     match error {
-        OpenError::NotFound | OpenError::Absent => "not found".to_owned(),
-        OpenError::NoEtag => "cannot be cached: the origin sends no strong ETag".to_owned(),
-        OpenError::HeadersTooLong => "cannot be cached: its headers are too long".to_owned(),
-        OpenError::Gone => "flash is lost".to_owned(),
-        OpenError::Origin(fault) => format!("origin error: {fault}"),
-        OpenError::NotKnown => "not cached".to_owned(),
-        OpenError::Overloaded => "overloaded".to_owned(),
+        LookupError::NotFound | LookupError::Absent => "not found".to_owned(),
+        LookupError::NoEtag => "cannot be cached: the origin sends no strong ETag".to_owned(),
+        LookupError::HeadersTooLong => "cannot be cached: its headers are too long".to_owned(),
+        LookupError::Gone => "flash is lost".to_owned(),
+        LookupError::Origin(fault) => format!("origin error: {fault}"),
+        LookupError::NotKnown => "not cached".to_owned(),
+        LookupError::Overloaded => "overloaded".to_owned(),
     }
 }

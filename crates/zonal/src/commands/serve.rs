@@ -241,7 +241,7 @@ fn open_origin(spec: &OriginSpec, config: &config::Origin) -> Result<Origin, Fai
             .open(&config.buckets[0], limits)
             .map(Origin::from)
             .map_err(|error| {
-                let has_roots = !matches!(error, zonal_stores::OpenError::NoRootCertificates(_));
+                let has_roots = !matches!(error, zonal_stores::StoreOpenError::NoRootCertificates(_));
                 unopened(spec, &error, has_roots)
             }),
     }

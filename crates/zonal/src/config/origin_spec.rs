@@ -8,7 +8,7 @@ use std::str::FromStr;
 use http::Uri;
 use http::uri::Scheme;
 use zonal_origin::{Addressing, Endpoint, Limits, ReadOnlyOrigin};
-use zonal_stores::{Azure, AzureKeys, Gcs, GcsKeys, OpenError, Web};
+use zonal_stores::{Azure, AzureKeys, Gcs, GcsKeys, StoreOpenError, Web};
 
 /// An origin, as the user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,11 @@ impl StoreSpec {
     }
 
     /// Shows it to clients as `bucket`.
-    pub(crate) fn open(&self, bucket: &str, limits: Limits) -> Result<ReadOnlyOrigin, OpenError> {
+    pub(crate) fn open(
+        &self,
+        bucket: &str,
+        limits: Limits,
+    ) -> Result<ReadOnlyOrigin, StoreOpenError> {
         let bucket = bucket.to_owned();
         match self {
             Self::Gcs(gcs) => gcs.open(bucket, limits),

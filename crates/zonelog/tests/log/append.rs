@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use zonal_base::{Blocks, Bytes, Nanos, ZoneId};
-use zonal_device::{Kind as DeviceKind, ZonedDevice};
+use zonal_device::{DeviceKind, ZonedDevice};
 use zonal_zonelog::{
     Ending, Key, Log, ReadError, Settings, Stream, Urgency, ZoneContent, inspect_zone,
 };

@@ -2,7 +2,7 @@
 
 use zonal_base::{Blocks, ZoneId};
 use zonal_device::ram::Crash;
-use zonal_device::{DeviceError, Geometry, Kind as DeviceKind, ZonedDevice};
+use zonal_device::{DeviceError, DeviceKind, Geometry, ZonedDevice};
 use zonal_zonelog::{AppendError, Key, Log, ReadError, Stream, Urgency, ZoneFacts};
 
 use crate::append::{append, append_many};

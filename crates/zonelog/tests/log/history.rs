@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 use zonal_base::Rng;
 use zonal_device::ram::Crash;
-use zonal_device::{DeviceError, Geometry, Kind as DeviceKind, ZonedDevice};
+use zonal_device::{DeviceError, DeviceKind, Geometry, ZonedDevice};
 use zonal_zonelog::{Extent, Key, Log, ReadError, Record, Stream, Urgency};
 
 use crate::rig::{FoundRecord, Rig, content, geometry, read, record_of};

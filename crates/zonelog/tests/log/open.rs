@@ -2,7 +2,7 @@
 
 use zonal_base::{BLOCK_BYTES, Blocks, Bytes, PoolClass, ZoneId, index};
 use zonal_device::ram::Crash;
-use zonal_device::{Answer, Command, Geometry, Kind as DeviceKind, ZoneState, ZonedDevice};
+use zonal_device::{Answer, Command, DeviceKind, Geometry, ZoneState, ZonedDevice};
 use zonal_zonelog::{
     Ending, FirstBlock, Identity, Key, OpenError, OpenMode, SettingsError, Urgency, ZoneContent,
     inspect_zone,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use zonal_base::ZoneId;
 use zonal_device::ram::Crash;
-use zonal_device::{DeviceError, Geometry, Kind as DeviceKind};
+use zonal_device::{DeviceError, DeviceKind, Geometry};
 use zonal_zonelog::{AppendError, Key, Log, Stream, Urgency, ZoneFacts};
 
 use crate::append::{append, append_many};

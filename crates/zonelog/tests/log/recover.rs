@@ -2,7 +2,7 @@
 
 use zonal_base::Blocks;
 use zonal_device::ram::Crash;
-use zonal_device::{Geometry, Kind as DeviceKind, ZonedDevice};
+use zonal_device::{DeviceKind, Geometry, ZonedDevice};
 use zonal_zonelog::{Key, Log, Stream, Urgency};
 
 use crate::append::{append, append_many};

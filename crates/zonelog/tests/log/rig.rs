@@ -9,7 +9,7 @@ use zonal_base::{
     BLOCK_BYTES, Blocks, Bytes, Checksum, Lba, Nanos, Payload, PoolClass, Rng, ZoneId, index,
 };
 use zonal_device::ram::{Crash, RamDevice, RamOptions};
-use zonal_device::{Command, Completion, DeviceError, Geometry, Kind as DeviceKind, ZonedDevice};
+use zonal_device::{Command, Completion, DeviceError, DeviceKind, Geometry, ZonedDevice};
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_zonelog::{
     Checks, Descriptor, Extent, Generations, Identity, Key, Kind, Log, OpenError, OpenMode, Placed,

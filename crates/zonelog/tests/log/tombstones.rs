@@ -1,6 +1,6 @@
 //! Removals: what was removed never comes back, and tombstones do not stay for ever.
 
-use zonal_device::Kind as DeviceKind;
+use zonal_device::DeviceKind;
 use zonal_device::ram::Crash;
 use zonal_zonelog::{Generations, Key, Log, Stream, Urgency};
 

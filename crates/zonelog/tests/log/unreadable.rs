@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Lba, ZoneId};
 use zonal_device::ram::Crash;
-use zonal_device::{Answer, Command, Kind as DeviceKind, ZonedDevice};
+use zonal_device::{Answer, Command, DeviceKind, ZonedDevice};
 use zonal_zonelog::{FirstBlock, Key, Log, Stream, Urgency};
 
 use crate::append::append;

@@ -69,14 +69,18 @@ impl FailedSeed {
 
 #[cfg(test)]
 mod tests {
-    use zonal_sim::{History, Kind, Options};
+    use zonal_sim::{History, Options, ViolationKind};
 
     use super::*;
 
     #[test]
     fn a_violation_is_told_with_seed_commit_and_history() {
-        let violation =
-            Violation { seed: 7, at: 2_000_000, kind: Kind::Stuck, what: "it waits".into() };
+        let violation = Violation {
+            seed: 7,
+            at: 2_000_000,
+            kind: ViolationKind::Stuck,
+            what: "it waits".into(),
+        };
         let history = History::of_seed(7, &Options::default());
         let steps = history.step_count();
         let shrunk = Shrunk { history, violation: violation.clone(), runs: 12 };

@@ -1,7 +1,7 @@
 //! A map in pages beside a flat one, whatever is written, moved and merged when.
 
 use zonal_base::{Blocks, Rng};
-use zonal_device::{Geometry, Kind};
+use zonal_device::{DeviceKind, Geometry};
 
 use super::*;
 
@@ -21,7 +21,7 @@ struct Trial {
 
 fn layout() -> Layout {
     let geometry = Geometry {
-        kind: Kind::Zoned,
+        kind: DeviceKind::Zoned,
         zone_count: 64,
         zone_size: Blocks(4096),
         zone_capacity: Blocks(4096),
