@@ -1,4 +1,4 @@
-//! Objects that the origin did not have when it was asked lately.
+//! Negative cache: objects that the origin did not have when it was asked lately.
 //!
 //! In memory only, and bounded: what is forgotten costs a question.
 

@@ -1,4 +1,4 @@
-//! The admission path: what becomes of a complete piece. Nobody waits for it.
+//! Admission path: decides whether a complete piece goes to flash, and writes it in the background.
 //!
 //! 1. It goes to flash, or waits in memory until it is known what it is worth, or is turned away.
 //! 2. What waits goes there sooner when somebody reads it for whom it is to be on flash.

@@ -1,4 +1,4 @@
-//! The cache of one shard: what it is made of, and how it starts and stops.
+//! The cache of one shard: its parts, and how it starts and stops.
 
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;

@@ -1,4 +1,4 @@
-//! What objects are cut into.
+//! Chunk sizes: how objects are divided, by prefix and by device.
 //!
 //! 1. The head that the origin gives of an object takes the chunk size of the rule for its name, if there is one.
 //! 2. It is stored with it, and whoever reads the object asks the head: all shards that have a part of it cut it alike,

@@ -1,4 +1,4 @@
-//! The reclaim path: empty zones are made before somebody needs them.
+//! Background reclaim: keeps empty zones available, and rewrites the chunks of a victim that the policy keeps.
 //!
 //! 1. Below the low watermark, ask the policy for a victim, until the high watermark.
 //! 2. Write again the heads that were asked for lately, what is pinned, and what else the policy wants to keep of it.

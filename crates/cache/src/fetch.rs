@@ -1,4 +1,5 @@
-//! A fetch from the origin as its readers see it: pieces that arrive, and how far it may run ahead.
+//! Origin fetch as its readers see it (single flight): pieces as they arrive, and a bounded window ahead of the
+//! readers.
 
 use alloc::rc::Rc;
 use alloc::sync::Arc;

@@ -1,4 +1,5 @@
-//! The fill path: missing pieces of one version, in one request to the origin.
+//! Fill path: fetches the missing pieces of a version in one origin request, and hands them to readers and to
+//! admission.
 //!
 //! 1. Ask for the whole run of missing neighbours, pinned to the version.
 //! 2. Hand bytes to readers as they arrive; stay at most a window ahead of the fastest of them.

@@ -1,4 +1,4 @@
-//! What may be served of an object without asking the origin.
+//! Freshness rules: what may be served without asking the origin (TTL, immutable, revalidate, stale-if-error).
 
 use zonal_base::Nanos;
 

@@ -1,4 +1,4 @@
-//! Tables whose keys are hashes already. Nobody goes through one from end to end: its order would mean nothing.
+//! Hash tables whose keys are hashes already. They offer no iteration, because its order would be meaningless.
 
 use core::hash::{BuildHasher, Hasher};
 

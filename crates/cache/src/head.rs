@@ -1,4 +1,4 @@
-//! Heads: what is known of an object besides its bytes, and how it is stored.
+//! Object heads (metadata): size, ETag, dates and headers of an object, and their stored form.
 //!
 //! The layout is in `docs/formats/head.md`: little-endian, versioned, golden bytes in the tests below.
 

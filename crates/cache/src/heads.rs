@@ -1,4 +1,4 @@
-//! Heads in memory: those asked for lately, and what happens to objects right now.
+//! In-memory metadata: recently used heads (LRU), in-flight lookups, and invalidation epochs of objects.
 
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;

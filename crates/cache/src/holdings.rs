@@ -1,4 +1,4 @@
-//! What lies on flash: where the index finds it, and what the policy thinks of it.
+//! Chunk store: keeps the index and the eviction policy consistent; every change of what is on flash goes through it.
 //!
 //! Every change goes through here, so that the two never disagree: what the index knows of pieces, the policy
 //! was told, and told once.

@@ -1,4 +1,4 @@
-//! Where objects are at home, and since when.
+//! Placement epochs: rejects heads that were stored before their bucket moved to another device.
 //!
 //! 1. Objects are spread over buckets by their name, and buckets over the devices of a node.
 //! 2. When a bucket gets another device, or its device comes back empty, what other shards of the node have of its objects

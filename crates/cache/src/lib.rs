@@ -1,4 +1,4 @@
-//! The chunk cache: async inside, no I/O inside.
+//! The chunk cache engine: async code without I/O of its own.
 //!
 //! Uses: `zonelog`, `policy`, `runtime`, `device`, `base`. Knows nothing of: sockets, threads, files,
 //! HTTP, real time.

@@ -1,4 +1,5 @@
-//! Where the bytes of a version are, and whether they are pinned, asked and said without reading any.
+//! Residency lookup: which bytes of a version are on flash or in memory, and whether they are pinned, without reading
+//! any.
 
 use alloc::sync::Arc;
 use core::ops::Range;

@@ -1,4 +1,5 @@
-//! Chunks in memory: those that wait before flash, and those that are read so often that they stay here as well.
+//! DRAM tier: chunks that wait for admission (S3-FIFO small queue), and hot chunks that stay in memory as well (main
+//! queue).
 //!
 //! Each lies in memory of its own, not in a buffer of the pool: it may stay for long, and the bound on what stays is
 //! exact. A chunk is known by the very head under which it came, not by its key alone: once an object was removed, a

@@ -1,4 +1,4 @@
-//! Removals that reach an object's share while its device is away.
+//! Pending invalidations: removals recorded while a device is offline, replayed before it serves again.
 //!
 //! 1. They are noted by name or prefix, as far as there is room.
 //! 2. When the share comes up again they are made up for, before anybody is served from it.

@@ -1,4 +1,4 @@
-//! Objects, and the keys under which their parts are stored.
+//! Object names, and the keys under which the parts of an object are stored.
 
 use alloc::sync::Arc;
 use core::fmt;

@@ -1,4 +1,4 @@
-//! The path to a head: which version of the object is the one to serve?
+//! Head lookup: finds the current version of an object in memory, on flash or at the origin, and revalidates it.
 //!
 //! 1. Look in memory, then on flash. A head that is fresh by the rule is the answer; so is it that there is none, when
 //!    that is remembered.

@@ -1,4 +1,4 @@
-//! What a policy knew of a zone, as it is stored: marks, what was evicted, and ages.
+//! Policy checkpoint format: marks, evicted records and ages of a zone.
 //!
 //! The layout is in `docs/formats/order.md`: little-endian, versioned, golden bytes in the tests below.
 

@@ -1,4 +1,5 @@
-//! Buckets whose origin cannot be reached: those who may have what is stale do not wait to hear it again.
+//! Origin backoff: while an origin is down, reads that may be stale are served at once, and the origin is retried in
+//! the background.
 //!
 //! To find out that an origin is away can take as long as its time limits. So while it is known to be away, whoever may
 //! is served at once, and somebody's question is put again now and then, for which nobody waits.

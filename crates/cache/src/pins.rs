@@ -1,4 +1,4 @@
-//! What is pinned: reclaim writes it again, whatever the policy says, and admission does not turn it away.
+//! Pinned objects: reclaim rewrites them whatever the policy says, and admission never refuses them.
 //!
 //! A pinned piece is a kind of its own ([`PINNED`]), on flash and in the index, so a pin survives what its piece
 //! survives. No policy is told of it. The head that leads to pinned pieces is pinned with them, or they could not be

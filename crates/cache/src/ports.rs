@@ -1,4 +1,4 @@
-//! Everything that a cache shard asks of the world.
+//! Ports of a cache shard: its device, its origin, its clock and its buffers.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

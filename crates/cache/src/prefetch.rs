@@ -1,4 +1,4 @@
-//! The prefetch path: what a reader that goes front to back will ask for next is fetched before it does.
+//! Prefetch path: detects sequential readers and fetches their next ranges.
 //!
 //! 1. Each range that is asked for is told to the scans (`zonal_policy`); they say what to fetch beyond it.
 //! 2. What of that is missing is fetched as any other miss, and whoever comes meanwhile follows the fetch. It keeps no

@@ -1,4 +1,4 @@
-//! Rules by prefix of the object's name.
+//! Rules by prefix of the object name, matched by the longest prefix.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;

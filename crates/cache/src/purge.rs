@@ -1,4 +1,4 @@
-//! The removal of all that is stored below a prefix, whatever that is: nobody needs to know the names.
+//! Purge by prefix: removes everything that is stored below a prefix without listing the objects.
 //!
 //! 1. Answers to what the origin was asked before the end are not published, as when one object is removed (`remove`).
 //! 2. Heads that are in memory go.

@@ -1,4 +1,4 @@
-//! The read path: a range of one version, piece by piece, in order.
+//! Read path: serves a range of one version piece by piece, in order, from memory, flash or a fetch.
 //!
 //! 1. A piece in memory is handed on.
 //! 2. A piece on flash is read (only the granules that the range touches) and checked.

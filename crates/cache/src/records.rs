@@ -1,4 +1,4 @@
-//! Whole records: out of the log, and as the log takes them.
+//! Whole records: reads them from the log, and builds them for an append.
 
 use bytes::Bytes;
 use zonal_base::{Blocks, Buffer, Payload, index, low_u32};

@@ -1,4 +1,4 @@
-//! Building the index from what the log finds when it is opened.
+//! Recovery: rebuilds the index and the policy from the records that the log finds.
 //!
 //! Chunks with the same key have the same bytes, so any of them would do; the one that was written last is the one that
 //! what the policy knew is about. Of heads the newest counts,

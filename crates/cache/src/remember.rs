@@ -1,4 +1,4 @@
-//! What the policy knows survives a restart: it is written beside the pieces, and read when the cache starts.
+//! Policy checkpoint: persists access marks of each zone, so that eviction order survives a restart.
 //!
 //! 1. Whenever so much was written that an eighth of the flash is new, and at a graceful stop, what the policy
 //!    knows is written, zone by zone, in records of their own.

@@ -1,4 +1,4 @@
-//! The removal path: when it returns, nothing stored under the name is ever served again.
+//! Invalidation path: once it returns, no stored version of the object is served again, also after a crash.
 //!
 //! 1. Answers to what the origin was asked before the end are not published (epochs).
 //! 2. The head goes from memory and from the index: no chunk can be reached without it.

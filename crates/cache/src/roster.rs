@@ -1,4 +1,4 @@
-//! What the node wants to find on each of its devices at the next start: its roster. To the cache it is bytes.
+//! Storage for the node's roster on each device. To the cache it is opaque bytes.
 //!
 //! 1. It is written like a removal: when it is kept, it survives a crash.
 //! 2. When its zone is emptied it is written again. Should that fail it is missing at the next start, and its owner

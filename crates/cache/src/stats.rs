@@ -1,4 +1,4 @@
-//! What the cache counts. Counters only grow; ratios are the reader's to form.
+//! Counters of the cache. They only grow; readers form ratios.
 
 /// Counters of one cache shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

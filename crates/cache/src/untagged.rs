@@ -1,5 +1,4 @@
-//! Objects for which the origin sends no strong ETag. They cannot be cached, so a question about one is a request for
-//! nothing: whoever reads it asks the origin for the object itself.
+//! Objects without a strong ETag. They cannot be cached, so reads of them skip the lookup and go to the origin.
 //!
 //! An origin without ETags has none for every object of a bucket. After some in a row, an object of that bucket that is
 //! not known is taken for one more.

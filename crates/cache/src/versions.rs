@@ -1,4 +1,4 @@
-//! The keys of versions that were read lately: making one costs as much as looking up where its bytes are.
+//! Version-key cache: avoids hashing the object name on every read.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

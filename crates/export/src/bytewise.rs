@@ -1,4 +1,4 @@
-//! A volume by the byte: what clients ask for need not be whole blocks.
+//! Byte-granular access to a volume: read-modify-write of partial blocks.
 //!
 //! 1. A read fetches whole blocks and hands out the part that was asked for.
 //! 2. A write of whole blocks is passed on as it is. Of any other the first and the last block are read, filled with

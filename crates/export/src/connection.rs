@@ -1,4 +1,4 @@
-//! One client, from its first byte to its last.
+//! NBD connection: handshake, then transmission, until it ends.
 //!
 //! 1. Shake hands, for as long as is allowed, until an export is chosen.
 //! 2. Take requests as they come, carry out as many at once as there is memory for, and answer each when it is done.

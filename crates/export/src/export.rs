@@ -1,4 +1,4 @@
-//! An export: a volume, its name, and what was asked of it.
+//! NBD export: a volume with its name and counters.
 
 use bytes::Bytes;
 

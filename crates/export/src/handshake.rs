@@ -1,4 +1,4 @@
-//! The first phase of a connection: options are answered until the client has chosen an export. No I/O is done here.
+//! NBD handshake phase: negotiates options until the client has chosen an export. No I/O.
 //!
 //! 1. The server greets, and the client answers with its flags.
 //! 2. Options come one after the other, and each is answered. One that is too long is read past and refused.

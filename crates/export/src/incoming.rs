@@ -1,4 +1,4 @@
-//! The second phase of a connection, one way: bytes become requests, each with its payload. No I/O is done here.
+//! Request parser of the transmission phase: bytes become requests with their payloads. No I/O.
 //!
 //! 1. A request's header is judged. What it takes must have room first, or it stays where it is.
 //! 2. The payload of a write is gathered in memory of its own, which may also be filled by whoever reads the socket.

@@ -1,4 +1,4 @@
-//! The block device for others: volumes as exports of an NBD server.
+//! NBD server: serves volumes as exports.
 //!
 //! Uses: `base`. Knows nothing of: devices, engines, configuration, where the blocks of a volume are kept.
 //! Read in this order: `volume` (what is served), `wire`, `handshake`, `request`, `incoming`, `reply`, `outgoing` (the

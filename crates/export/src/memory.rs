@@ -1,4 +1,4 @@
-//! Memory for what is written: aligned to blocks, so that a device can take it from where it is.
+//! Block-aligned receive memory, which a device can write from without a copy.
 
 use bytes::{Buf, BufMut, BytesMut};
 use zonal_base::BLOCK_BYTES;

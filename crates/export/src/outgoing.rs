@@ -1,4 +1,4 @@
-//! Replies that wait for the socket: small ones side by side in one piece of memory, data as it came from the volume.
+//! Reply queue of a socket: small replies are gathered in one buffer, data is sent as the volume returned it.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;

@@ -1,4 +1,4 @@
-//! What came from a socket and was not looked at yet: a fixed piece of memory.
+//! Receive buffer: bytes of a socket that are not parsed yet, of fixed size.
 
 use std::future::poll_fn;
 use std::io;

@@ -1,4 +1,4 @@
-//! Replies: what became of a request, as the client understands it.
+//! NBD replies: simple and structured, with their errors.
 //!
 //! Without structured replies there is an error number and, when it is zero, what was read. With them, what was read is
 //! told in chunks in which runs of zeros take no bytes, and an error has a sentence beside its number.

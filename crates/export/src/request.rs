@@ -1,4 +1,4 @@
-//! A request: 28 bytes, of which is decided what becomes of them before anything else is looked at.
+//! NBD request header: 28 bytes, validated before the payload is read.
 
 use zonal_base::Bytes;
 

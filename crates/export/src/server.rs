@@ -1,4 +1,4 @@
-//! Listens, and serves connections until it is told to stop.
+//! NBD server: accepts connections and serves them until shutdown.
 //!
 //! 1. Accept; beyond the limit close at once.
 //! 2. Serve each connection as a task of the thread that all of them share with their volumes. One that panics is closed, and

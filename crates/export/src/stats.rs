@@ -1,4 +1,4 @@
-//! What clients asked for. Plain counters that only grow: one thread serves them all.
+//! Counters of an export, on one thread.
 
 use std::cell::Cell;
 

@@ -1,4 +1,4 @@
-//! Whose turn it is to write: who reads blocks to write them again must have them alone.
+//! Range locks: serialize read-modify-write of partial blocks against overlapping writes.
 //!
 //! A write of whole blocks may go beside any other. One of less than a block reads the block, changes a part and writes
 //! it again; whatever was written to that block meanwhile would be lost. So all writes of a volume take a turn, in the

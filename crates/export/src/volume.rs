@@ -1,4 +1,4 @@
-//! What an export is made of: blocks that are read and written, by whoever keeps them.
+//! Volume interface: the block storage behind an export.
 
 use std::future::Future;
 use std::ops::Range;

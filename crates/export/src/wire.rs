@@ -1,4 +1,4 @@
-//! The numbers of the NBD protocol, by the names of its specification. On the wire they are big-endian.
+//! Constants of the NBD protocol by the names of its specification. The wire is big-endian.
 
 /// What the server says first.
 pub(crate) const NBD_MAGIC: u64 = u64::from_be_bytes(*b"NBDMAGIC");

@@ -1,4 +1,4 @@
-//! What a key may do: read and write, by the prefix of the names that a request reveals or changes.
+//! Authorization: which prefixes an access key may read and write.
 //!
 //! A request is let through when its key may do *everything* that it asks for. What that is, the [table](crate::api)
 //! says: what the operation needs, and what its headers need besides.

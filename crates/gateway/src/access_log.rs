@@ -1,4 +1,4 @@
-//! The access log: what there is to say of each request, on its way to whoever writes it down.
+//! Access log: one entry per request, handed to a writer.
 //!
 //! 1. A [`PendingEntry`] begins with the head of a request, learns what the answer is, and leaves when the answer's body is done with: sent,
 //!    cut, or given up by its client.

@@ -1,4 +1,4 @@
-//! What an operation comes to, before it is an HTTP answer.
+//! Result of an operation, before it becomes an HTTP response.
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};

@@ -1,4 +1,4 @@
-//! Which operation of S3 a request is, and what that means: read from one [table].
+//! S3 operation dispatch: identifies the operation of a request, and reads its rules from one [table].
 //!
 //! 1. [`ApiOperation::of`] finds the operation by method, what the path names, and the parameters that select it.
 //! 2. [`ApiOperation::judge`] refuses what it may not carry, and says what its parameters and headers need besides.

@@ -1,4 +1,4 @@
-//! The other way to authorize: the origin judges each request, as its client signed it, also for what is cached.
+//! Origin authorization: the origin judges each request as its client signed it, cached objects included.
 //!
 //! A signature covers the method, the host, the path, the query and the headers that it names. So nothing of that is
 //! changed on the way; what can be added is a header that it does not name.

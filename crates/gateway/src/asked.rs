@@ -1,4 +1,4 @@
-//! What a request asks for: the bucket in its host or path, the key, the query, the operation.
+//! Parsed request: bucket (from host or path), key, query and operation.
 
 use http::Uri;
 use http::request::Parts;

@@ -1,4 +1,4 @@
-//! Who may come in: AWS Signature Version 4, checked strictly.
+//! Authentication: strict verification of AWS Signature Version 4.
 //!
 //! 1. [`claim`] reads what the request says about itself and judges what needs no key.
 //! 2. The headers that must be signed are signed: `host` and every `x-amz-*`. `Connection` takes none of those away that say what is

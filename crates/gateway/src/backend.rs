@@ -1,4 +1,4 @@
-//! The origin as the cache sees it: heads, and ranges of one version.
+//! Origin adapter of the cache: heads, and ranges of one version.
 
 use std::ops::Range;
 use std::sync::Arc;

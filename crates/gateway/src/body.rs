@@ -1,4 +1,4 @@
-//! The body of an answer: nothing, a document, bytes of the cache, or what the origin sends.
+//! Response bodies: empty, a document, cached bytes, or the origin's stream.
 
 use std::fmt;
 use std::pin::Pin;

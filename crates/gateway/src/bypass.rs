@@ -1,4 +1,4 @@
-//! Why an answer is `X-Cache: BYPASS`: the reasons, and who hears of them.
+//! Cache bypass: why an answer is `X-Cache: BYPASS`, in a header, the access log, metrics and warnings.
 //!
 //! 1. `X-Cache-Reason` and the access log name the reason of each answer.
 //! 2. Counters say how often there was which.

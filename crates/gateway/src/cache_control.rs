@@ -1,4 +1,4 @@
-//! What a client's `Cache-Control` asks of a cache: RFC 9111, section 5.2.1.
+//! Request `Cache-Control` directives: RFC 9111, section 5.2.1.
 //!
 //! A client may ask for more than the rule of the object gives, never for less: how stale an answer may be is for
 //! whoever runs the cache to say. So `max-stale` says nothing here.

@@ -1,4 +1,4 @@
-//! What the gateway is told when it starts.
+//! Configuration of the gateway.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a copy reads: parsed strictly, and written anew in one form.
+//! `x-amz-copy-source`: parsed strictly, and rewritten in one canonical form.
 //!
 //! S3 takes `BUCKET/KEY` and `/BUCKET/KEY`, percent-encoded, with `?versionId=V` behind it. Origins take more: a URL with
 //! a host, a fragment, two slashes. What one of them could read in another way than we do is refused.

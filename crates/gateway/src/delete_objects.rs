@@ -1,5 +1,5 @@
-//! DeleteObjects: the objects that change are named in the body, so the body is read first, and the list that was
-//! authorized is written anew: what the origin deletes is what was looked at.
+//! DeleteObjects: reads the list in the body first and writes it anew, so that the origin deletes exactly what was
+//! authorized.
 
 use bytes::{Bytes, BytesMut};
 use http::Request;

@@ -1,4 +1,4 @@
-//! Which bucket the host of a request names: virtual-hosted style, `BUCKET.DOMAIN[:PORT]`.
+//! Virtual-hosted style: the bucket in the host name, `BUCKET.DOMAIN[:PORT]`.
 //!
 //! The signature covers the `Host` header and never what stands before the path in the request line. So the header
 //! alone decides, and a request line that speaks of another host is refused: whoever changes it on the way would

@@ -1,4 +1,4 @@
-//! S3 errors with which the gateway answers what S3 itself would serve, or has no word for.
+//! S3 errors that only a gateway has.
 
 use std::borrow::Cow;
 

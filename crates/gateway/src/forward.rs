@@ -1,4 +1,4 @@
-//! What the origin answers: the request as it came, signed anew, streaming both ways.
+//! Forwarding: hands a request to the origin, signed anew, and streams both bodies.
 
 use std::error::Error;
 use std::fmt;

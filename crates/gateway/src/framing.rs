@@ -1,5 +1,4 @@
-//! Where the body of a request ends must be said in one way: whoever stands between the client and us may take the other,
-//! and take a part of a body for the next request.
+//! Message framing: refuses requests with two body lengths, against request smuggling by a proxy in front.
 
 use http::header::{HeaderMap, TRANSFER_ENCODING};
 use zonal_s3::S3Error;

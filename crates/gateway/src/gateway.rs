@@ -1,4 +1,4 @@
-//! One request, from its head to its answer.
+//! Request handling: from the request head to the response.
 //!
 //! 1. Read where it ends, and what it asks for: the bucket in its host or path, the key, the query, the operation.
 //! 2. Check the signature, and whether its key may do that; or let the origin judge it (`as_signed`).

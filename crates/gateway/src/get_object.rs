@@ -1,4 +1,4 @@
-//! GetObject.
+//! GetObject: opens a version in the cache and streams its range.
 //!
 //! 1. Open the object: which version is to be served? The shard that finds it decides from its head (conditions,
 //!    then the range) and begins to read.

@@ -1,4 +1,4 @@
-//! HeadObject: GetObject without its bytes, and so without a reason to open twice.
+//! HeadObject: GetObject without the body. It opens the version once.
 
 use std::time::SystemTime;
 

@@ -1,4 +1,4 @@
-//! Ids that object stores give out, of versions and of uploads. A client hands one back, and some stores make a path of it.
+//! Version and upload ids: refuses ids with path traversal, because some stores use them as file names.
 
 /// Parameters that carry one, or what is as easily made a path of.
 pub(crate) const PARAMETERS: [&str; 5] =

@@ -1,4 +1,4 @@
-//! The S3 endpoint: an HTTP/1.1 server, a strict signature check, and one file for each operation.
+//! S3 endpoint: an HTTP/1.1 server, strict signature checks, and one file for each operation.
 //!
 //! Uses: `host`, `origin`, `s3`, `base`. Knows nothing of: devices, zones, chunks, policies, configuration files.
 //! Read in this order: `server`, `socket`, `gateway`, `domains`, `target`, `auth`, `api`, `copy_source`, `access`,

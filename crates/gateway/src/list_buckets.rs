@@ -1,4 +1,4 @@
-//! ListBuckets, where it is more than one origin's answer: several origins have buckets, or a key does not see all.
+//! ListBuckets, merged from several origins and filtered by what the key may see.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};

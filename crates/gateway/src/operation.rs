@@ -1,4 +1,4 @@
-//! Under which names requests are counted. What an operation is, the [table](crate::api) says.
+//! Operation labels of the request metrics. The [table](crate::api) defines the operations.
 
 /// The operations that are counted apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! `x-amz-expected-bucket-owner`: the client wants an answer only from a bucket of this account.
+//! `x-amz-expected-bucket-owner`: confirms the owner of a bucket at the origin, and remembers it.
 //!
 //! Only the origin knows whose a bucket is. It is asked with a HEAD of the object, for which the cache has the right.
 //!

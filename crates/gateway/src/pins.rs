@@ -1,4 +1,4 @@
-//! What an operator pinned by order, beside what rules pin.
+//! Pins by order of an operator, beside the pins by rule.
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -1,4 +1,4 @@
-//! Places: the right to have something under way that a connection alone does not bound.
+//! Concurrency limits per kind of request, where the number of connections is no bound.
 //!
 //! Each kind has places of its own: clients that send their bodies slowly never hold up removals.
 

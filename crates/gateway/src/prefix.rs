@@ -1,4 +1,4 @@
-//! Rules by prefix of the object's name.
+//! Rules by prefix of the object name: freshness and retention.
 
 use zonal_base::Nanos;
 use zonal_host::{Asking, Care, Freshness, PrefixRules, Trust};

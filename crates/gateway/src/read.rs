@@ -1,4 +1,5 @@
-//! What GetObject and HeadObject share: which requests the cache may answer, and what becomes of the others.
+//! Object reads, shared by GetObject and HeadObject: which requests the cache may answer, and what happens to the
+//! others.
 
 use std::time::SystemTime;
 

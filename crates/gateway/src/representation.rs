@@ -1,4 +1,4 @@
-//! What a GET or HEAD of an object is answered with: decided from the head alone, before any byte is read.
+//! Response head of a GET or HEAD: status, range and headers, decided from the object's head before any byte is read.
 //!
 //! 1. Conditions: 304 or 412.
 //! 2. The range: 206, 416, or the whole object.

@@ -1,4 +1,4 @@
-//! Names for requests, so that a client's log and ours can be laid side by side.
+//! Request ids, which link a client's log to ours.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! A read of an object: from the cache, or why not.
+//! Read dispatch: serves an object read from the cache, or forwards it with the reason.
 
 use http::HeaderMap;
 use http::request::Parts;

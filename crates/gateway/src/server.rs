@@ -1,4 +1,4 @@
-//! Listens, and serves connections until it is told to stop.
+//! HTTP server: accepts connections and serves them until shutdown.
 //!
 //! 1. Accept; beyond the limit answer 503 and close.
 //! 2. Serve each connection as a task of the runtime that `serve` runs on; with a certificate, shake hands first. A panic there

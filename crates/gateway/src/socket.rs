@@ -1,4 +1,4 @@
-//! A client's connection with limits: nobody holds a place by doing nothing, nor the thread by reading fast.
+//! Client socket with limits: idle and slow clients time out, and a fast one yields to others.
 //!
 //! 1. [`Socket`] notes what happens on the stream, and lets others send when it has sent enough; [`Exchange`] notes
 //!    when a request begins and its answer ends.

@@ -1,4 +1,4 @@
-//! What the gateway did: counters that only grow, but for one gauge.
+//! Counters of the gateway. They only grow, but for one gauge.
 
 use std::sync::Arc;
 

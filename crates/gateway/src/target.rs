@@ -1,5 +1,5 @@
-//! What a request names: the service, a bucket or an object. The bucket stands in the path (`/bucket/key`, path style) or
-//! in its host ([`Domains`](crate::Domains), virtual-hosted style).
+//! Request target: the service, a bucket or an object, in path style (`/bucket/key`) or virtual-hosted style
+//! ([`Domains`](crate::Domains)).
 //!
 //! Keys are bytes that happen to be UTF-8: nothing is normalised, so `a//b`, `./a`, `../a` and `a/`
 //! are four keys of their own, and a `+` is a plus.

@@ -1,4 +1,4 @@
-//! The certificate that the endpoint shows, and the handshake.
+//! TLS: the endpoint's certificate, and the handshake.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! Vendor headers that the table of operations does not know, and what the configuration says of them.
+//! Vendor headers outside the table of operations, and what the configuration says of them.
 //!
 //! A new SDK may send a header with its reads that changes nothing about what is read: `harmless`. An origin may have a
 //! header of its own for writes: `passed`. Without either, a read goes past the cache and a write is refused.

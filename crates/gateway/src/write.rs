@@ -1,4 +1,4 @@
-//! Requests that change objects: forwarded, with what is cached of the objects removed before and after.
+//! Write-through: forwards requests that change objects, and invalidates the objects before and after.
 //!
 //! 1. Find a place, or tell the client to come back later: nothing has happened yet.
 //! 2. Remove, durably. From here on nothing old can be served, whatever happens to the write.

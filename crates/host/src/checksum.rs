@@ -1,4 +1,4 @@
-//! CRC-32C with what the processor offers.
+//! CRC-32C with the instructions of the processor.
 
 use crc_fast::{CrcAlgorithm, Digest};
 use zonal_base::Checksum;

@@ -1,4 +1,4 @@
-//! Chunk sizes by prefix: those that a node can take, at its start and later.
+//! Chunk rules by prefix, checked against what the node's devices and buffers can take.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The handle that front ends use: from any task of any tokio runtime, droppable at any time.
+//! Client handle of a node: usable from any task of any tokio runtime, and cancel-safe.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The only real clock: nanoseconds since 1970 that never run backwards.
+//! The real clock: nanoseconds since 1970, monotonic.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

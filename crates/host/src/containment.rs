@@ -1,4 +1,5 @@
-//! How far a panic reaches. By default it ends the process: an engine that lost one of its tasks answers nobody.
+//! Panic containment: a panic ends the process by default, because an engine that lost a task answers nobody; marked
+//! tasks die alone.
 //!
 //! 1. What serves one client or one order alone is [`contained`]: its panic ends its task, and nothing else.
 //! 2. What others depend on is [`essential`], also while a contained task polls it: the engine of a block device runs in the

@@ -1,4 +1,4 @@
-//! The roster of a node: what a start makes of it, what keepers change it to, and how that gets onto all devices.
+//! Membership: the list of devices and their placement, agreed at start and persisted on every device.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

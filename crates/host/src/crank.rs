@@ -1,4 +1,4 @@
-//! Turning the crank: the engine's executor and its ports, driven by one tokio task.
+//! Shard event loop: runs the engine's executor and its device and origin ports inside one tokio task.
 //!
 //! A turn: set the clock; take requests; run ready tasks; submit what the device port holds, all of it with
 //! one system call; start what the origin port holds; take the device's answers. When nothing moved, the

@@ -1,4 +1,4 @@
-//! What is on a device, before anything is written to it.
+//! Device contents: what is on a device, before anything is written to it.
 //!
 //! 1. The first block of a zone tells whose it is. One log anywhere makes the device a log's.
 //! 2. Unless somebody has put a file system or the like over its front since.

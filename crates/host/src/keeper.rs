@@ -1,4 +1,4 @@
-//! Keeps a device: isolates it when a shard would rather do without, and has it join again when it answers.
+//! Device supervisor: isolates a failing device and readmits it after a probe window without faults.
 //!
 //! 1. All shards of the device go on without it, and close it when it has answered all that it was asked.
 //! 2. It is probed: one small read in a second, on a thread of its own, which may hang as long as it likes.

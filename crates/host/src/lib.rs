@@ -1,4 +1,4 @@
-//! The real host: a thread for each shard, the only real clock, and the handles that front ends use.
+//! The real host of cache engines: a thread for each shard, the real clock, and the handles that front ends use.
 //!
 //! Uses: `cache`, `shaper`, `hostdev`, `policy`, `zonelog`, `runtime`, `device`, `base`. Knows nothing of: HTTP, S3,
 //! configuration files, what the origin is.

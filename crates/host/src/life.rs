@@ -1,4 +1,4 @@
-//! A life of a share: from opening its log to the end of those whom it served.
+//! Shard lifecycle: open the log, serve, fail over to the origin, drain when a reopened instance takes over.
 //!
 //! 1. It comes up: the log is recovered, or formatted.
 //! 2. It serves. When its device is isolated it goes on from the origin, without flash.

@@ -1,4 +1,4 @@
-//! How a shard's memory is divided: chunks that stay, and buffers in some sizes.
+//! Memory budget of a shard: the DRAM tier, and buffers in a few sizes.
 
 use zonal_base::{Blocks, Bytes, PoolClass, low_u32};
 

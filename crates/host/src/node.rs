@@ -1,4 +1,4 @@
-//! A node: the shards of all its devices, started and stopped together.
+//! Node: starts and stops the shards of all devices together.
 
 use std::fmt;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! A device that was opened and judged, and not changed yet.
+//! Device open: opens a device and checks its contents and division, before anything is changed.
 
 use zonal_hostdev::{Drive, OpenError};
 use zonal_zonelog::OpenMode;

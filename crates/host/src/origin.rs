@@ -1,4 +1,4 @@
-//! The origin as a shard sees it: whatever implements [`Backend`], driven by the shard's own runtime.
+//! Origin driver: runs the requests of a shard's origin port against a [`Backend`] on the shard's own runtime.
 
 use std::collections::HashMap;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! The other shards of the node, as one of them sees them: what it asks of them nobody waits for.
+//! Requests to other shards of the node. They are hints: the sender does not wait for them.
 
 use std::sync::Arc;
 

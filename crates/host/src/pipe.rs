@@ -1,4 +1,4 @@
-//! The way of a read's bytes from the engine to a front end: a queue of few pieces, across threads or not.
+//! Body pipe: a short bounded queue of pieces from an engine to a front end, across threads or within one.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! The bytes of one read, stripe after stripe: each comes through a pipe from the shard on which it lives.
+//! Striped read: the bytes of a range, one stripe after the other, each from the shard that owns it.
 //!
 //! The next stripe is asked for before the one before it is drained, so that its first bytes are there in time. Not
 //! much before: a fetch that its reader does not come to within 2 s is given up (`docs/decisions/stalled-fetches.md`).

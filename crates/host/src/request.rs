@@ -1,4 +1,4 @@
-//! What a front end asks of a shard.
+//! Requests of front ends to a shard.
 
 use std::ops::Range;
 use std::sync::Arc;

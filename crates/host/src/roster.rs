@@ -1,4 +1,4 @@
-//! Which devices a node has, what each of them is home to, and which of them have missed something.
+//! Placement map: the devices of a node, the buckets of each, and which of them missed invalidations.
 //!
 //! 1. The roster is written on every device of the node when it changes: at a start with other devices than before, and
 //!    when a device is isolated or joins again. Nothing that it decides happens before it is on flash.

@@ -1,4 +1,4 @@
-//! Which shard of the node has what.
+//! Routing table: maps an object and stripe to a device and a shard.
 
 use std::sync::OnceLock;
 

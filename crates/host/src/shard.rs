@@ -1,5 +1,4 @@
-//! One shard: its thread, its runtime, and the lives of its engine (`life`), which are more than one when its device
-//! goes and comes back.
+//! Shard thread: one tokio runtime, on which the engine lives (`life`), once for each time its device joins.
 
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};

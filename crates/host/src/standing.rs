@@ -1,4 +1,4 @@
-//! How a device stands: what its shards have against it, and what its keeper decided.
+//! Device health: faults reported by the shards, and the supervisor's verdict.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

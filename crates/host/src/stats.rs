@@ -1,4 +1,4 @@
-//! What one shard tells of itself.
+//! Statistics of one shard.
 
 use zonal_base::Bytes;
 

@@ -1,4 +1,4 @@
-//! One shard's device, whatever is behind it.
+//! Device of one shard, whatever its kind.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Opening a device: found and locked, judged by others, claimed, divided among shards.
+//! Device open: finds and locks a device, and divides it among shards.
 //!
 //! 1. `open` finds the device, locks it and measures it. Nothing is changed yet.
 //! 2. Whoever means to format it asks for its `content`.

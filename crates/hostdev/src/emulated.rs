@@ -1,4 +1,4 @@
-//! A model of a drive that keeps the drive's time, with its bytes in a file or in memory.
+//! Modelled drive in real time, with its data in a file or in memory.
 //!
 //! 1. `backing` says where in the file what lies; `medium` reads and writes it for the model.
 //! 2. One thread owns the model (`motor`): the link, the dies and the write buffer are the whole drive's, whatever the

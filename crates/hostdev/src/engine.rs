@@ -1,4 +1,4 @@
-//! What carries transfers out: io_uring, or threads where the system refuses it.
+//! I/O engines: io_uring, or a thread pool where the system refuses it.
 
 mod psync;
 mod uring;

@@ -1,4 +1,4 @@
-//! What a failed system call means: a bad block, or a lost device.
+//! Error classification: whether a failed system call means a bad block or a lost device.
 
 use std::path::PathBuf;
 use std::sync::Arc;

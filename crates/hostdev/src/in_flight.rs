@@ -1,4 +1,4 @@
-//! What an engine works on, by slot; and flushes, of which one runs at a time.
+//! In-flight table of an engine by slot, and flush coalescing: one flush runs at a time.
 
 use zonal_base::Ticket;
 

@@ -1,5 +1,5 @@
-//! Devices in real time behind the contract of `device`, on Linux: files, block devices with zones and without, and models of drives that keep
-//! the drives' time.
+//! Devices in real time, on Linux: files, block devices, zoned drives, and modelled drives, behind the contract of
+//! `device`.
 //!
 //! Uses: `base`, `device`, `emulator`. Knows nothing of: tasks, runtimes, what is stored in the zones.
 //! Read in this order: `spec` (what the user writes), `drive` (opening, locking, preallocating),

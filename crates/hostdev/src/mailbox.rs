@@ -1,4 +1,4 @@
-//! Answers on their way from other threads to the one that waits for them.
+//! Completion mailbox: completions from other threads, and the eventfd that wakes their receiver.
 
 use std::collections::VecDeque;
 use std::io;

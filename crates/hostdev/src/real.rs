@@ -1,4 +1,4 @@
-//! One shard's part of a file or block device: commands in, transfers to the engine, answers out.
+//! One shard's part of a file or block device: commands in, transfers to the engine, completions out.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,4 +1,4 @@
-//! What the user writes to name a device: `file:PATH?size=8GiB&zone=64MiB`, `block:/dev/nvme0n1`, `zns:/dev/nvme0n2`,
+//! Device specs: `file:PATH?size=8GiB&zone=64MiB`, `block:/dev/nvme0n1`, `zns:/dev/nvme0n2`,
 //! `emulator:zn540?zones=32&backing=PATH`.
 
 mod emulated;

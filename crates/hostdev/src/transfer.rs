@@ -1,4 +1,4 @@
-//! One read, write or sync on its way through an engine, with the memory it works on.
+//! Transfer: one read, write or sync in an engine, with its memory.
 //!
 //! The engine owns the transfer until it is over: nobody else can touch or free the memory while the
 //! kernel has its address.

@@ -1,5 +1,4 @@
-//! Writes of one zone are answered in the order in which they were submitted, though the kernel may
-//! finish them in any order.
+//! Completion order: completes the writes of a zone in submission order, although the kernel may finish them in any.
 //!
 //! A failed write is answered only when everything after it in its zone has come back from the kernel
 //! too: then nothing can land any more on blocks that the owner is about to write again.

@@ -1,4 +1,4 @@
-//! A drive that keeps its zones itself (ZNS, SMR), through Linux.
+//! Zoned drives (ZNS, SMR) through Linux.
 //!
 //! 1. `queue` is what the kernel tells of the drive (`limits`: how many zones may be open and active), `ioctl` its zone
 //!    commands, `layout` what becomes of the zones that it reports: a device of equal zones.

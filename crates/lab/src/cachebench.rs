@@ -239,7 +239,7 @@ fn json<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
         let why = error.to_string();
         let why = why.split(" at line ").next().unwrap_or_default();
         let (line, column) = match error.line() {
-            // Claimed when all was read: it begins with the key.
+            // Found when all was read: it begins with the key.
             0 => place_of(&text, why.split(' ').next().unwrap_or_default()),
             line => (line, error.column()),
         };

@@ -1,4 +1,4 @@
-//! Whose certificates an origin may show: those of the system's authorities, or of others that are named.
+//! Certificate authorities that an origin's certificate may chain to: the system's, or named ones.
 
 use std::fmt;
 use std::io;

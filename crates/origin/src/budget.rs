@@ -1,4 +1,4 @@
-//! How many requests an origin is sent beyond those that were asked for: retries, and second questions.
+//! Retry budget (token bucket): retries and hedged requests are capped at a share of real requests.
 //!
 //! Whoever repeats what failed multiplies the load of an origin just when it can bear least. Here the requests themselves
 //! earn what may be repeated of them.

@@ -1,4 +1,4 @@
-//! What every origin promises to the cache and to whoever lists it, as checks that any implementation can run.
+//! Conformance suite of object stores: what the cache and list clients rely on, for any implementation.
 //!
 //! A check panics when a promise is broken. It needs an origin with a bucket, and a way to put objects there: an origin
 //! that is only read is written behind its back.

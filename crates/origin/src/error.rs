@@ -1,4 +1,4 @@
-//! What can go wrong at an origin: a variant per decision that the caller can take.
+//! Origin errors: a variant for each decision that a caller can take.
 
 use std::error::Error;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! When a read that waits for its answer is asked once more.
+//! Hedged requests: sends a second GET or HEAD when the first exceeds its percentile.
 
 use std::fmt;
 use std::str::FromStr;

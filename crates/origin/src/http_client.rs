@@ -1,4 +1,4 @@
-//! The client with which other protocols than S3 are spoken: one pool of connections, with an origin's bounds.
+//! HTTP client for protocols other than S3: one connection pool, with the limits of an origin.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! How long an origin takes to begin an answer: the time by which a given share of its answers has begun.
+//! Latency percentile estimate: the time by which a given share of answers has begun.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

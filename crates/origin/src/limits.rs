@@ -1,4 +1,4 @@
-//! The bounds of one origin: how much at once, how long, how often; and whom it is asked to be.
+//! Limits of one origin: concurrency, timeouts, retries, and its certificate authorities.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The keys below a prefix, a page at a time: ListObjectsV2, asked of an origin of whatever kind.
+//! ListObjectsV2 client: the keys below a prefix, one page at a time, of any kind of origin.
 
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;

@@ -1,4 +1,4 @@
-//! Names and heads of objects.
+//! Object names and heads (metadata).
 
 use http::HeaderMap;
 use http::header::{ETAG, HeaderValue, LAST_MODIFIED};

@@ -1,4 +1,4 @@
-//! Several origins, and which of them has which bucket.
+//! Bucket routing: which of several origins has which bucket.
 //!
 //! A bucket that no origin has does not exist: nothing is ever asked of anybody about it.
 

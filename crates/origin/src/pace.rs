@@ -1,5 +1,4 @@
-//! How fast an origin is asked: fewer questions at once while it says that it has too many, and none while it wants to be
-//! left alone.
+//! AIMD concurrency limit per origin, driven by 503 `SlowDown` and `Retry-After`, with a circuit breaker.
 //!
 //! 1. An answer that says "slow down" halves how many may be under way, once for all that were under way together.
 //! 2. When one at a time is too many, or the answer names a time (`Retry-After`), nobody asks for a while: 100 ms, and twice

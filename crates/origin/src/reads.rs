@@ -1,4 +1,4 @@
-//! Reads: questions without a body, asked again where that is safe and the origin can bear it.
+//! Read requests: retried and hedged within the retry budget and the concurrency limit.
 //!
 //! 1. Wait for a turn: an origin that wants to be asked less is (`pace`).
 //! 2. Ask. When the answer is late and `hedge` is set, ask once more; the first good answer counts, and the other question

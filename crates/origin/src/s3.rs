@@ -1,4 +1,4 @@
-//! Any S3 endpoint, over HTTP or HTTPS.
+//! Client of an S3 endpoint, over HTTP or HTTPS.
 //!
 //! The client is our own, on hyper: what a cache hands on must be what the origin sent, header by
 //! header, and what a client uploads must arrive as it was given. Libraries that speak S3 parse

@@ -1,4 +1,4 @@
-//! Serving S3 requests from a store that does not speak S3: what a request names, its answer, and errors as S3 words them.
+//! S3 front for stores that do not speak S3: parses requests, and answers objects, lists and errors as S3 does.
 //!
 //! Read in this order: `forwarded`, `reading`, `answer`.
 

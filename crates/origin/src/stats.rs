@@ -1,4 +1,4 @@
-//! What an origin was asked and what came of it: counters that only grow, and whether it is in trouble.
+//! Counters of an origin, and whether it is in trouble.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! Object stores that speak another protocol than S3, as buckets that are only read.
+//! Read-only buckets on object stores that speak another protocol than S3.
 //!
 //! A [`ReadOnlyStore`] answers for one container of its kind. Its answers are those of HTTP, head and bytes, with S3's names
 //! for what users said of an object; they are checked here as those of an S3 endpoint are. What S3 clients ask besides

@@ -1,4 +1,4 @@
-//! The second round: blocks that are written often stay in the buffer when compaction comes by.
+//! Hot retention (second chance): compaction keeps frequently overwritten blocks in the write buffer.
 //!
 //! 1. A write takes over how often its block was written while it lay in the buffer (*heat*, 0 to 3): one more than the version
 //!    that it replaces there. One that replaces what a young zone of the capacity tier holds begins with 2: had the buffer been

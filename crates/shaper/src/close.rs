@@ -1,4 +1,4 @@
-//! A graceful end.
+//! Graceful shutdown: flushes, and writes the zone table.
 //!
 //! 1. Flush the buffer: all that was acknowledged is there.
 //! 2. Compaction ends where it is, then collection: what they have not moved stays where it lies.

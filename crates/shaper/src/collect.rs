@@ -1,4 +1,4 @@
-//! Collection: a zone of the capacity tier in which little is left is emptied into others.
+//! Garbage collection of the capacity tier: empties zones that hold little live data.
 //!
 //! 1. Wait until few zones of the capacity tier are empty.
 //! 2. Victim: the full zone that gains the most for each block that is moved, times its age (in segments since it was begun); of

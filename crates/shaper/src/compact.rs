@@ -1,4 +1,4 @@
-//! Compaction: the oldest zone of the buffer is emptied into the capacity tier.
+//! Compaction: moves the live blocks of the oldest buffer zone to the capacity tier.
 //!
 //! 1. Wait until fewer zones of the buffer are empty than one in ten.
 //! 2. Take the oldest that is full. Move what was not overwritten or trimmed meanwhile (`relocate`).

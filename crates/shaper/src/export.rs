@@ -1,4 +1,4 @@
-//! What a user of the block device sees: exports, blocks, answers.
+//! Exports (volumes), block addresses, and the errors of requests.
 
 use alloc::string::String;
 use core::fmt;

@@ -1,4 +1,4 @@
-//! Flushing: one flush of a device for all who ask while another is under way.
+//! Flush coalescing: requests that arrive during a device flush share the next one.
 //!
 //! 1. Whoever asks waits for a flush that begins after it asked.
 //! 2. The tier's task asks the device, and notes which segments are safe from now on: headers tell it to recovery.

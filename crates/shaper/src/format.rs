@@ -1,4 +1,4 @@
-//! What lies on flash: segments, each a header of one block and the blocks that it describes. `docs/formats/shaper.md`.
+//! On-flash format: segments, each a header of one block and the blocks that it describes (`docs/formats/shaper.md`).
 //!
 //! Encoded and decoded here and nowhere else.
 

@@ -1,4 +1,4 @@
-//! Which zones of which device are whose, and how a block on either is named in 32 bits.
+//! Layout: which zones of which device belong to which tier, and the 32-bit physical address of a block.
 
 use zonal_base::{Blocks, Lba, ZoneId, index, low_u32};
 use zonal_device::Geometry;

@@ -1,4 +1,4 @@
-//! A block device over zones: random writes in, large sequential writes out.
+//! Write-shaping block device: takes random writes, and writes zones sequentially.
 //!
 //! Uses: `device` (its ports), `runtime`, `base`. Knows nothing of: NBD, files, sockets, threads, real time.
 //! Read in this order: `export`, `layout`, `settings`, `format`, `map`, `state`, `shaper`; then the paths: `write`, `flush`,

@@ -1,4 +1,4 @@
-//! Where each block lies.
+//! L2P map: the physical address of each block of each export.
 //!
 //! Flat: 4 bytes for each block of an export, in memory that is touched when the block is first written. 1 TiB written all
 //! over takes 1 GiB. Where that is too much, the map is paged (`paged`): most of it lies on flash.

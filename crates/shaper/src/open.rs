@@ -1,4 +1,4 @@
-//! Opening: whose devices are these, and what is on them?
+//! Open path: identifies both devices, refuses foreign data, and formats or recovers.
 //!
 //! 1. Ask both devices for their zones, and read the first block of each zone: blank, ours, or foreign.
 //! 2. Two blank devices are formatted, two that belong together are recovered (`recover`), everything else is refused.

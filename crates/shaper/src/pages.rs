@@ -1,4 +1,4 @@
-//! Pages of the map: reading them, and merging what changed into them.
+//! Map pages on flash: reads them, and merges changes into them.
 //!
 //! 1. Before lists are full, pages are taken in turn: read, merged, and written together behind what was written before.
 //! 2. When the device has answered, the map names the new pages, and what only the old ones named is dead.

@@ -1,4 +1,4 @@
-//! Bugs that can be planted, so that the simulator proves that it finds them.
+//! Planted bugs (mutations): they prove that the simulator finds such bugs.
 
 use crate::Settings;
 

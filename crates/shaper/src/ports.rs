@@ -1,4 +1,4 @@
-//! Everything that the block device asks of the world.
+//! Ports of the block device: both devices, its clock and its buffers.
 
 use zonal_base::Checksum;
 use zonal_device::{Command, Completion};

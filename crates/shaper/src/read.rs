@@ -1,4 +1,4 @@
-//! The read path.
+//! Read path: looks up the map, reads both tiers, and verifies checksums.
 //!
 //! 1. Look the blocks up, with a page of the map read where memory does not say it: what lies side by side in one zone is one read, what is a hole is zeros.
 //! 2. Pin the zones, read, unpin. One read alone is handed on as it is; several are gathered into one buffer.

@@ -1,4 +1,4 @@
-//! What a crash leaves.
+//! Crash recovery: rebuilds the map from segment headers of both tiers.
 //!
 //! 1. Walk all zones from header to header, the youngest first. A header that does not belong ends its zone.
 //! 2. Segments that were flushed, as younger headers tell, are believed. The others are read to their last byte, and what does

@@ -1,4 +1,4 @@
-//! Moving what is wanted out of a zone: what compaction and collection have in common.
+//! Relocation: moves live blocks out of a zone; shared by compaction and collection.
 //!
 //! 1. Read the zone's segments one after the other (`survey`): all of them, or of each the blocks that the map still names.
 //! 2. Check them, and gather them by tenant into segments, which are written one after the other to the tenant's zone.

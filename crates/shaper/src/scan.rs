@@ -1,4 +1,4 @@
-//! Looking at what a device holds: first blocks, then headers from one to the next.
+//! Zone scan: reads the first block of each zone, then header after header.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! What may be chosen, and what the devices must offer for it.
+//! Settings of the block device, and what they require of its devices.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! The block device: one owner, two tiers, one executor.
+//! The block device handle: one owner, two tiers, one executor.
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;

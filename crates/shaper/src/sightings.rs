@@ -1,4 +1,4 @@
-//! What recovery hears of blocks, from header to header: of each block the entry that counts.
+//! Recovery candidates: the newest valid entry of each block while headers are scanned.
 //!
 //! For a map that is flat, of all blocks at once. For one that is paged, in turns: first how many entries each page has, then of
 //! as many pages as fit the memory that lists will have, what lies in them. Each turn reads all headers again.

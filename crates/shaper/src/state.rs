@@ -1,4 +1,4 @@
-//! What is known in memory: zones, the map, counters. Plain data; no waiting here.
+//! In-memory state: zones, map, counters. Plain data without waiting.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;

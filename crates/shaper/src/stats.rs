@@ -1,4 +1,4 @@
-//! What is counted. Counters only grow; what to divide by what stands at each.
+//! Counters of the block device. They only grow.
 
 /// What one tenant did and caused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

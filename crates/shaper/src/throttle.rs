@@ -1,5 +1,5 @@
-//! How fast writes are taken in when compaction is behind, and how fast compaction goes when collection is: as fast as that gets
-//! on, so that nobody runs into a tier that is full and stays so until a whole zone is empty.
+//! Write throttle (backpressure): slows writes to the pace of compaction, and compaction to that of collection, so
+//! that no tier runs full and stalls.
 //!
 //! While few zones of the buffer are empty, each block that compaction is done with lets about one block in. How many exactly
 //! follows from how much is free: from a half, when nothing is, to one and a half. They are let in a segment's worth at a time:

@@ -1,4 +1,4 @@
-//! One segment to one zone of either tier, what follows when a device refuses it, and how a zone becomes empty.
+//! Tier I/O: writes a segment to a zone, retires zones that refuse writes, and resets empty ones.
 
 use alloc::rc::Rc;
 use alloc::vec;

@@ -1,4 +1,4 @@
-//! Trims, zeros and holes.
+//! Trims (deallocate, write zeroes) and the holes that they leave.
 //!
 //! 1. A trim is an entry of the buffer's log and no more: its blocks are holes when the device has answered.
 //! 2. When its zone of the buffer is compacted, the pages that it touched (a bit for each block that is a hole) are written to

@@ -1,4 +1,4 @@
-//! The write path.
+//! Write path: queues blocks for the write buffer, and acknowledges them once the segment is durable.
 //!
 //! 1. Wait for room in the queue (`throttle`), and enter it.
 //! 2. The log's task takes what waits together into one segment: one device write for many of users. While one is under

@@ -1,4 +1,4 @@
-//! The zone table on flash, and what a zone waits for before it is reset.
+//! Zone table: records on flash what each zone must hold, before the zone that proves it may be reset.
 //!
 //! 1. Flush both tiers: what takes the place of the zone's blocks is on them, written by users to the buffer or moved.
 //! 2. An entry that releases the zone goes into the next header of the buffer, and is flushed. When the log cannot write it gets a header

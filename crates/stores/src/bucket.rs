@@ -1,4 +1,4 @@
-//! A container of a store: its objects by key, and its lists.
+//! A container of a store as a bucket: its objects and lists.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What a store's refusal means.
+//! Error mapping: what a store's error response means.
 
 use std::ops::Range;
 

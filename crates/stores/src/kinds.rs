@@ -1,4 +1,4 @@
-//! The three kinds of stores, and what it takes to open each.
+//! The kinds of stores, and the settings that open each.
 
 use std::fmt;
 use std::path::PathBuf;

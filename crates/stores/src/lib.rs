@@ -1,4 +1,4 @@
-//! Google Cloud Storage, Azure Blob Storage and plain HTTP servers as origins that are only read.
+//! Google Cloud Storage, Azure Blob Storage and plain HTTP servers as read-only origins.
 //!
 //! Uses: `origin`. Knows nothing of: the cache, its clients, configuration files.
 //! Read in this order: `kinds`, `bucket`, `wire`, `failure`.

@@ -1,4 +1,4 @@
-//! Requests of `object_store`, sent with our own client, and what came of them.
+//! Transport of `object_store`: sends its requests with our HTTP client.
 //!
 //! Its own results know of less than an answer has: no exact date, no status of a refusal. So whoever asks puts a
 //! [`Note`] into the extensions of the request, and finds there what came.

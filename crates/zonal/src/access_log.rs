@@ -1,4 +1,4 @@
-//! The access log on its way to a file: a line of JSON for each request, written by a thread of its own.
+//! Access log file: one JSON line for each request, written by its own thread.
 //!
 //! Names are those of OpenTelemetry's semantic conventions where these have one, so that a collector needs no table to
 //! translate them; the rest is `zonal.*`.

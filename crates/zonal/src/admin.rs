@@ -1,5 +1,5 @@
-//! The admin endpoint: metrics, health, readiness, and orders to the cache. Nobody needs a key to look: it hands out no byte
-//! of an object. Who may give orders, the [door](crate::door) says.
+//! Admin endpoint of `zonal serve`: metrics, health, readiness, and orders. Looking takes no key; the
+//! [door](crate::door) guards orders.
 
 mod body;
 mod metrics;

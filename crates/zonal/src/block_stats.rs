@@ -1,5 +1,4 @@
-//! What `zonal block stats` and its admin endpoint say to each other: counts since the start of a running block device.
-//! Ratios are the reader's to form.
+//! JSON of `zonal block stats` and its admin endpoint: counts since start. Readers form ratios.
 
 use serde::{Deserialize, Serialize};
 

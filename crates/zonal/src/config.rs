@@ -1,4 +1,4 @@
-//! Configuration: written by people, checked once, trusted after.
+//! Configuration: parsed in layers, checked once, trusted after.
 //!
 //! `raw` is what people write, `layers` lays flags over file over defaults, and [`Config::load`] checks
 //! the whole. A failure names the key and says what to write instead. Nothing is touched here; only

@@ -1,4 +1,4 @@
-//! File descriptors: as many as the system lets this process have, and a word when that is too few.
+//! File descriptor limit: raises it to the maximum, and warns when that is too low.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

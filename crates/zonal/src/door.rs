@@ -1,4 +1,4 @@
-//! Who is let in at an admin endpoint.
+//! Access control of an admin endpoint: host names, token, loopback.
 //!
 //! 1. Whoever comes under a name that is not ours is sent away ([`hosts`]): a web page of somebody else's.
 //! 2. Whoever looks is let in.

@@ -1,4 +1,4 @@
-//! The front end: the gateway, with a listener and connections of its own on each shard's thread.
+//! Front end: the gateway, with a listener and connections on each shard's thread.
 
 use std::future::Future;
 use std::io;

@@ -1,4 +1,4 @@
-//! What `zonal serve` prints when it is up: lines to copy.
+//! Start-up banner of `zonal serve`: commands to copy.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

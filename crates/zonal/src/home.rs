@@ -1,4 +1,4 @@
-//! The data directory: what Zonal makes for itself when the user names nothing.
+//! Data directory: devices, keys and sample objects that Zonal creates when the user names none.
 //!
 //! ```text
 //! zonal-data/lock          held while a Zonal uses the directory

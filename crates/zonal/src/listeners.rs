@@ -1,4 +1,4 @@
-//! Addresses to listen on: taken before anything else is touched, shared by as many threads as want to.
+//! Listening addresses: bound before anything else is touched, shared by the threads.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};

@@ -1,4 +1,4 @@
-//! A socket in the file system: taken before anything else is touched, and gone with its owner.
+//! Unix socket: bound before anything else is touched, removed with its owner.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};

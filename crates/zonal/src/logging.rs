@@ -1,4 +1,4 @@
-//! Structured logs on standard error; standard output belongs to what a command was asked for.
+//! Structured logs on standard error; standard output is for the result of a command.
 
 use std::io::{IsTerminal, stderr};
 

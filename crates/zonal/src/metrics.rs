@@ -1,4 +1,4 @@
-//! What is exported to Prometheus, in the OpenMetrics text format: tables of metrics, and their values at one moment.
+//! OpenMetrics text format: metric tables, and their values at one moment.
 //!
 //! Counters only grow; ratios are the reader's to form. Every name is in `docs/metrics.md`, with what it
 //! is divided by.

@@ -1,4 +1,4 @@
-//! What a panic of a server does: it ends the process with its reason, and a supervisor starts it anew.
+//! Panic handling of a server: ends the process with the reason, so that a supervisor restarts it.
 //!
 //! 1. A panic of what serves one client or one order is logged; that connection is closed, and all else goes on.
 //! 2. Any other ends the process: an engine that lost a task, or one of the threads that it depends on, would answer nobody,

@@ -1,4 +1,4 @@
-//! The file of what is pinned by order: a list as `zonal cache` takes it, a line for each object or prefix.
+//! File of pins: a list in the format of `zonal cache`, one object or prefix per line.
 //!
 //! One Zonal writes it, and holds a lock on it. Each version is a file of its own that takes the place of the one before,
 //! so the next is locked before anybody can see it. What somebody wrote by hand is not written over before it was read.

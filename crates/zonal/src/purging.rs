@@ -1,4 +1,4 @@
-//! What `zonal cache purge` and the admin endpoint say to each other about a list of objects.
+//! JSON of `zonal cache purge` and its admin endpoint.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! SIGHUP: the configuration is read again while requests go on, and taken whole or not at all.
+//! SIGHUP: reads the configuration again while requests go on, and applies all of it or nothing.
 //!
 //! Access keys with what each may do, the keys that origins are asked with and the authorities that vouch for them, the certificate, domains, vendors' headers, who is let in at the admin endpoint, freshness and what is
 //! kept take effect with the next request, chunk sizes with the next object that comes from the origin,

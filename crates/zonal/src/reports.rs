@@ -1,4 +1,4 @@
-//! The lines of which every report about a list of objects is made.
+//! Report lines of orders on object lists.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What whoever runs the process asks for by signals.
+//! Signals: stop and reload.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! What `zonal cache stats` and the admin endpoint say to each other: counts since the start of a running Zonal. Ratios
-//! are the reader's to form.
+//! JSON of `zonal cache stats` and its admin endpoint: counts since start. Readers form ratios.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What `zonal cache on|off` and the admin endpoint say to each other.
+//! JSON of `zonal cache on|off` and its admin endpoint.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What `zonal cache pin|unpin` and the admin endpoint say to each other; what is pinned is told as what is warmed.
+//! JSON of `zonal cache pin|unpin` and its admin endpoint; pins are reported as warmed objects are.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Lists of objects, as the commands of `zonal cache` send them and the admin endpoint reads them: a line for each.
+//! Object lists as the commands of `zonal cache` send them: one object or prefix per line.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What `zonal cache warm` and the admin endpoint say to each other about a list of objects.
+//! JSON of `zonal cache warm` and its admin endpoint.
 
 use serde::{Deserialize, Serialize};
 use zonal_host::Whereabouts;

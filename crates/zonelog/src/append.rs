@@ -1,4 +1,4 @@
-//! The append path.
+//! Append path: admission to the backlog, choice of a zone, placement in a segment, and the wait for its write.
 //!
 //! 1. Wait until the backlog has room, and take it (rewrites and tombstones never wait for that).
 //! 2. Find a segment of the stream that takes the record; seal full ones, open zones as needed.

@@ -1,4 +1,4 @@
-//! One sequence of generations for all logs of a node.
+//! Generation numbers: one sequence for all logs of a node, persisted with the records.
 //!
 //! An object's chunks may lie in other logs than its tombstone, so a tombstone is kept until every log has
 //! nothing older than it. That can only be told when all of them number their records in one sequence.

@@ -1,4 +1,4 @@
-//! What is in a zone, for people: without a log, without writing.
+//! Zone inspection: the contents of a zone for people, read without opening the log or writing to it.
 
 use alloc::vec::Vec;
 

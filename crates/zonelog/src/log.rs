@@ -1,4 +1,4 @@
-//! The log: one owner, one device share, one executor.
+//! The log handle: one owner, one share of a device, one executor.
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;

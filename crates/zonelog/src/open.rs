@@ -1,4 +1,4 @@
-//! Opening a log: whose device is this, and what is on it?
+//! Open path: identifies the device, refuses foreign data, and formats or recovers.
 //!
 //! 1. Ask the device for its zones.
 //! 2. Read the first block of every zone that may have content: blank, ours, or foreign.

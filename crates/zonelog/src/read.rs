@@ -1,4 +1,4 @@
-//! The read path.
+//! Read path: reads the granules of a range, verifies their checksums, and pins the zone meanwhile.
 //!
 //! 1. Pin the zone: it is not reset while the device reads from it.
 //! 2. Read the granules that the range touches, and nothing else.

@@ -1,4 +1,5 @@
-//! Giving a zone back.
+//! Zone reclaim (garbage collection): picks a victim, rewrites its tombstones, waits for readers, and resets the
+//! zone.
 //!
 //! 1. [`Log::begin_reclaim`]: the zone is chosen, and tombstones in it that an older record needs are
 //!    written again. If that fails the zone stays as it was: nobody has forgotten anything yet.

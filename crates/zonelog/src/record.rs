@@ -1,4 +1,4 @@
-//! Records: what is appended, how it is described on flash, and where it lies.
+//! Records: the input of an append, the descriptor on flash, and the extent.
 
 use zonal_base::{BLOCK_BYTES, Blocks, Payload, ZoneId};
 

@@ -1,4 +1,4 @@
-//! Recovery: what the zones hold becomes what the log knows.
+//! Recovery: rebuilds the in-memory state of the log from the scanned zones.
 //!
 //! 1. Scan each zone that begins with a segment, some zones at a time (`scan`).
 //! 2. Tell the owner of every record; keep tombstones.

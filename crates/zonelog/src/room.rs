@@ -1,4 +1,4 @@
-//! Which zone takes a record, and how much room there is.
+//! Zone selection and backpressure: which open zone takes a record, and how much the backlog may hold.
 //!
 //! Reclaim begins a zone by writing its tombstones again, and needs room for them. The fill stream leaves the
 //! last empty zone for that; once rewrites have taken it, they leave as much of it as is needed for tombstones

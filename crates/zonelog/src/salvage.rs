@@ -1,4 +1,4 @@
-//! What counts of the part of a zone to which nothing leads: its tombstones.
+//! Salvage: recovers tombstones from the part of a zone that no header leads to.
 //!
 //! Behind a block that cannot be read nobody knows which headers are of the zone's present filling, and which a
 //! power cut or an earlier filling left there. A record that is no more must not come back, so none is

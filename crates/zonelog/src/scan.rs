@@ -1,5 +1,4 @@
-//! What is in a zone, read without changing it: from its footer or, where there is none, from header to
-//! header.
+//! Zone scan: reads the records of a zone from its footer or, without one, from header to header. It changes nothing.
 //!
 //! A walk goes from each header to where its segment ends. Where no header stands, the last segment may
 //! be torn: it is verified to the last byte, and left out if it is. On a zoned device the log may have

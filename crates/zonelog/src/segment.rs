@@ -1,4 +1,4 @@
-//! A segment while it is gathered: records, their places, and who waits for them.
+//! Open segment: gathers records for one write, and wakes their appenders when it is on flash.
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! What a log is told when it is opened.
+//! Settings of a log, checked against the device.
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! What the log knows in memory: zones, slots, writers, tombstones. Plain data; no waiting here.
+//! In-memory state of the log: zones, active slots, writers, tombstones. Plain data without waiting.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! What the log counts. Counters only grow; ratios are the reader's to form.
+//! Counters of a log. They only grow; readers form ratios.
 
 /// Counters of one log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Writing a zone: its segments one after the other, then its footer.
+//! Zone writer: writes the segments of a zone in order, then its footer.
 //!
 //! Each open zone has at most one write in flight, as a zoned device demands, and a task while there
 //! is something to write.

@@ -1,4 +1,4 @@
-//! The entries of one zone, packed.
+//! Entry arena: the index entries of one zone, packed.
 
 use alloc::vec::Vec;
 

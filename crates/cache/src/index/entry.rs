@@ -1,4 +1,4 @@
-//! One entry: 10 bytes, and 4 for each granule of the record.
+//! Index entry: 10 bytes, and 4 for each granule of the record.
 //!
 //! ```text
 //! bits  0..34  hash of the key, but for the tag

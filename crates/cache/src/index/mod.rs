@@ -1,4 +1,4 @@
-//! The index: which records are on flash, and where. At most 24 bytes of memory for a 64 KiB chunk.
+//! Index: maps keys to extents on flash in at most 24 bytes of memory for a 64 KiB chunk.
 //!
 //! Each zone has an *arena*: its records, one packed entry after the other, in the order in which they
 //! were published. A *table* of 40-bit slots leads from a key to an entry. Emptying a zone walks its

@@ -1,4 +1,4 @@
-//! The table from hashes to places: cuckoo hashing with two buckets of four slots for each hash.
+//! Cuckoo hash table from key hashes to arena entries: two buckets of four slots for each hash.
 //!
 //! A slot holds where the entry lies, and eight bits of the hash, its *tag*: a look-up reads hardly any entry but the one
 //! that it is for. The entry holds the rest of the hash. The tag also says how to get from one bucket of a hash to

@@ -1,4 +1,4 @@
-//! The data of options, read from front to back: what is not there is `None`.
+//! Option data parser: reads fields from front to back; a missing field is `None`.
 
 /// What is left to be read.
 #[derive(Clone, Copy, Debug)]

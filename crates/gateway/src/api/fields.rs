@@ -1,4 +1,4 @@
-//! The headers that operations of S3 may carry, in groups.
+//! Header groups that S3 operations may carry.
 
 use super::row::Field;
 use crate::bypass::BypassReason;

@@ -1,4 +1,4 @@
-//! Names of headers and parameters: which could mean something to an origin, and which mean nothing.
+//! Header and parameter names: which ones an origin may act on, and which ones it ignores.
 
 use crate::auth::PRESIGN_PARAMETERS;
 

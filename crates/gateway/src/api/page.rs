@@ -1,4 +1,4 @@
-//! `docs/s3-operations.md`, which is the table as people read it.
+//! Generator of `docs/s3-operations.md` from the table.
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! What a row of the table says of an operation.
+//! Row types of the table of operations.
 
 use std::ops::Deref;
 

@@ -1,4 +1,5 @@
-//! The operations of S3 that are served: the one place that says what each is, may carry, reads, writes and invalidates.
+//! Table of S3 operations: what each one may carry, and what it reads, writes and invalidates. There is no other
+//! list.
 //!
 //! Authorization, invalidation, forwarding and `docs/s3-operations.md` follow from it. What is not here is answered 501.
 

@@ -1,4 +1,4 @@
-//! What a signed request claims: who signed it, when, for which endpoint, and which headers.
+//! Signed request fields: access key, date, scope, signed headers and signature, from the header or the query.
 //!
 //! The claim stands in the `Authorization` header or, for presigned requests, in the query. This
 //! module reads both and judges everything that needs no key.

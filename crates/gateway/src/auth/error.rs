@@ -1,4 +1,4 @@
-//! Why a request is not let in, and how S3 says so.
+//! Authentication errors, as S3 words them.
 
 use http::StatusCode;
 use zonal_s3::S3Error;

@@ -1,4 +1,4 @@
-//! The access keys that may come in.
+//! The access keys of clients.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! Whether a request states its length, read from its bytes: beside a `Transfer-Encoding` the server takes a
-//! `Content-Length` for nothing and drops it, and whoever stands before us may take it for the end of the request.
+//! Detects a `Content-Length` beside a `Transfer-Encoding` in the raw bytes: hyper drops the length, and a proxy in
+//! front may believe it (request smuggling).
 
 use memchr::{memchr, memchr_iter};
 

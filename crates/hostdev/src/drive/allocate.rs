@@ -1,4 +1,4 @@
-//! Giving a file all of its space at once, so that it never grows and never runs out.
+//! File preallocation: reserves all space at once, so that the file never grows and never runs out.
 
 use std::fs::File;
 use std::ops::Range;

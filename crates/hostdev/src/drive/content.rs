@@ -1,4 +1,4 @@
-//! Is there anything on the device? QueuedQuestion once, before it is formatted.
+//! Blank check: whether a device holds anything, before it is formatted.
 //!
 //! 1. A file says which parts of it were ever written. Holes and preallocated space were not.
 //! 2. What was written is read whole, if it is not too much: one byte that is not zero is content.

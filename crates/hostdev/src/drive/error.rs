@@ -1,4 +1,4 @@
-//! Why a device could not be opened, and what to do about it.
+//! Errors of opening a device, and what to do about them.
 
 use std::fmt;
 use std::io::{self, ErrorKind};

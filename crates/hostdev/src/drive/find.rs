@@ -1,4 +1,4 @@
-//! Finding a device: its file opened and locked, its size known. Nothing that was there is changed.
+//! Device lookup: opens and locks the file of a device and learns its size. Nothing is changed.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! Marks that others leave on devices, and where.
+//! Signatures of foreign file systems, partition tables and volumes.
 
 /// Position, bytes, what they mean. Positions and bytes as `libblkid` and `file` know them; the longer
 /// and surer marks come first.

@@ -1,4 +1,4 @@
-//! A file that is made for a start, and goes again if the start fails.
+//! A file created by a start, removed again when the start fails.
 
 use std::fs::File;
 use std::io;

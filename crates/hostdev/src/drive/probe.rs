@@ -1,4 +1,4 @@
-//! Does a device answer? QueuedQuestion while nobody uses it.
+//! Device probe: one read of an isolated device, to see whether it answers.
 
 use rustix::io::Errno;
 use zonal_base::{BLOCK_BYTES, Blocks, ZoneId, index, mix64};

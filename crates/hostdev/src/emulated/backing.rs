@@ -1,4 +1,4 @@
-//! The file of a modelled drive: see `docs/formats/backing.md`.
+//! Backing file format of a modelled drive (`docs/formats/backing.md`).
 
 use std::fs::File;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A shard's share of a modelled drive.
+//! One shard's part of a modelled drive.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,4 +1,4 @@
-//! The bytes of a modelled drive in its file.
+//! Data of a modelled drive in its backing file.
 
 use std::fs::File;
 

@@ -1,4 +1,4 @@
-//! Memory in place of a file.
+//! Data of a modelled drive in memory.
 
 use std::fs::{self, File};
 use std::path::Path;

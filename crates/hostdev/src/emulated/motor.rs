@@ -1,4 +1,4 @@
-//! The thread that owns a modelled drive and turns it in real time.
+//! Thread of a modelled drive: owns the model and advances it in real time.
 //!
 //! 1. Commands come with the time at which they were submitted, and go to the model as it has room.
 //! 2. What the model answers goes back to the shard that asked. A flush goes to the disk first, on a thread of its own:

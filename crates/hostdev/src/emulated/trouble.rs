@@ -1,4 +1,4 @@
-//! What is wrong with a modelled drive, as a file says while it is there.
+//! Fault injection for a modelled drive, controlled by a file.
 //!
 //! `hangs`: nothing is answered before the file is gone or says something else. `slow 2s`: everything is answered so
 //! much later. `fails-reads`: every read fails. `gone`: everything is answered as by a drive that was pulled out.

@@ -1,4 +1,4 @@
-//! Threads that call `pread`, `pwritev` and `fdatasync`: for systems that refuse io_uring.
+//! Thread-pool engine: `pread`, `pwritev` and `fdatasync`, for systems that refuse io_uring.
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! io_uring: with `zoned/ioctl.rs` and `zoned/passthrough.rs` the only file of this crate with `unsafe`.
+//! io_uring engine. With `zoned/ioctl.rs` and `zoned/passthrough.rs` the only files of this crate with `unsafe`.
 //!
 //! What keeps it sound: the kernel is given addresses of memory in `in_flight` only. A slot is filled
 //! before its entry is queued, is not touched while the kernel has it, and is emptied when the kernel

@@ -1,4 +1,4 @@
-//! A model of a drive, as the user names it: `emulator:zn540?zones=32&backing=PATH`,
+//! Specs of modelled drives: `emulator:zn540?zones=32&backing=PATH`,
 //! `emulator:sn540?size=8GiB&zone=64MiB&backing=PATH`.
 
 use std::fmt;

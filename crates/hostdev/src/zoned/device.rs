@@ -1,5 +1,5 @@
-//! One shard's part of a drive that keeps its zones itself: commands in, transfers to the engine, zone commands to the
-//! manager, answers out.
+//! One shard's part of a zoned drive: commands in, transfers to the engine, zone commands to the manager, completions
+//! out.
 //!
 //! 1. The table judges a command first: what the drive would refuse does not reach it.
 //! 2. Each zone has one write on its way to the drive, or any number of zone appends; those behind it wait in its lane. So

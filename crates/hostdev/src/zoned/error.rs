@@ -1,4 +1,4 @@
-//! Why a drive's own zones cannot be used, and what to do about it.
+//! Errors of opening a zoned drive, and what to do about them.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! An NVMe namespace by its generic character device (`/dev/ngXnY`), which takes NVMe commands as they are.
+//! NVMe generic character device (`/dev/ngXnY`), which takes raw NVMe commands.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! The kernel's zone commands: report, open, close, finish, reset; and NVMe's Identify.
+//! Zone ioctls of the kernel (report, open, close, finish, reset), and NVMe Identify.
 //!
 //! What keeps it sound: the structures are `repr(C)` and as long as the kernel's, of integers only, so that any bytes are
 //! a value; a report has room for as many zones as it asks for, and what the kernel says of their number is held to that.

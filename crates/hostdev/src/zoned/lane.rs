@@ -1,4 +1,4 @@
-//! What goes on in a zone: writes on their way to the drive, and those that wait.
+//! Per-zone write queue: writes in flight, and writes that wait.
 //!
 //! One write at a time is on its way, or any number of appends: those the drive puts where it likes. What has landed is
 //! answered in the order of its blocks, so that the zone is never told to be written where it is not.

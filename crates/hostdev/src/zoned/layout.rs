@@ -1,4 +1,4 @@
-//! What the kernel reports of a drive's zones, as a device of equal zones.
+//! Zone layout: the kernel's zone report, as a device of equal zones.
 //!
 //! 1. The device reaches from the first zone that is written in order to the last.
 //! 2. What lies between and is not like the others (conventional zones, short ones, others' capacities) is never used:

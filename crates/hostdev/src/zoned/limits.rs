@@ -1,4 +1,4 @@
-//! How many zones of a drive may be open and active, where the kernel's own word is not enough.
+//! Limits of open and active zones, where the kernel does not report them.
 //!
 //! 1. The head of an NVMe namespace with several paths (`nvme1n1`) reports 0 for both, which reads as "no limit"; its paths
 //!    (`nvme1c1n1`, which are hidden) tell what the drive has.

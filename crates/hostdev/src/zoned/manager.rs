@@ -1,4 +1,4 @@
-//! The thread that gives a drive's zone commands.
+//! Zone command thread: issues the zone management commands of a drive.
 //!
 //! They block: a finish takes up to a second, a report as long as the drive takes. One thread for all shards gives one
 //! after the other, in the order in which they were asked for, and reports after each of them where its zone stands.

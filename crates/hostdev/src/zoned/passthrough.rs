@@ -1,5 +1,5 @@
-//! Writes and zone appends as NVMe commands of our own, by io_uring on a namespace's generic character device: they pass
-//! neither the kernel's block layer nor its scheduler.
+//! NVMe passthrough: writes and zone appends by io_uring on a generic character device, without the kernel's block
+//! layer and scheduler.
 //!
 //! What keeps it sound is what keeps `engine/uring.rs` sound: the kernel is given addresses of memory in `in_flight` only. A
 //! slot is filled before its entry is queued and emptied when the kernel has answered; slots do not move, and what they

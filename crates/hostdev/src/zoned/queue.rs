@@ -1,5 +1,4 @@
-//! What the kernel tells of a block device beside its zones: `/sys/dev/block/MAJOR:MINOR/queue`. What it does not tell of the
-//! zones that may be open and active, paths and drive do (`limits`).
+//! Queue limits of a block device from `/sys/dev/block/MAJOR:MINOR/queue`; `limits` completes them.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,5 +1,5 @@
-//! Why a write or a command failed: what the kernel answers is the same for most reasons, and where the zone stands tells them
-//! apart.
+//! Failure diagnosis of a zone write or command: the kernel reports one error for most causes, and the zone's state
+//! tells them apart.
 
 use rustix::io::Errno;
 use zonal_base::Blocks;

@@ -99,7 +99,7 @@ pub enum Detail {
         filled_found: u64,
         /// Keys of the stream that are there.
         inserted_found: u64,
-        /// Claimed values that were read and checked to the last byte.
+        /// Found values that were read and checked to the last byte.
         checked: u64,
     },
     /// Of mode idle.

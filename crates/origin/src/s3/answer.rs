@@ -1,4 +1,4 @@
-//! Turns what went wrong into an [`OriginError`]: broken connections, and answers that say no.
+//! Error mapping: turns broken connections and S3 error responses into an [`OriginError`].
 
 use std::error::Error;
 use std::io;

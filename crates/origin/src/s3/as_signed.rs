@@ -1,4 +1,4 @@
-//! The path of a request that its client signed for the origin: handed on as it is.
+//! Pass-through of a request with its client's own signature.
 //!
 //! 1. Take off what belongs to the client's own connection. A signature that covers any of that is not good any more.
 //! 2. Send it to the origin's address, under the host and with the path that were signed.

@@ -1,4 +1,5 @@
-//! Whether the first part of a path is a bucket, or something else that the origin has at its root: its admin API, say.
+//! Bucket proof: tells a bucket from an admin API or another path at the root of the origin, before requests go
+//! there.
 //!
 //! A bucket proves itself by an answer that only buckets give. It is asked once, and what came out is remembered while the
 //! process lives. It is asked before anything but a read is sent below it. An identity that may only read objects cannot

@@ -1,4 +1,4 @@
-//! Sends signed requests within the limits.
+//! HTTP client: sends signed requests within the limits.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,4 @@
-//! Where an origin is, and how its URLs are made.
+//! Endpoint address, and the URLs of buckets and objects.
 
 use std::fmt;
 use std::str::FromStr;

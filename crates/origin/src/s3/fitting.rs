@@ -1,4 +1,4 @@
-//! Whether an answer can be one to the request that was forwarded.
+//! Response validation: refuses answers that cannot belong to the forwarded request.
 //!
 //! What it says of objects is the origin's business. But a client must be able to see where an answer ends, gets no part
 //! of an object that it did not ask for, and no success that its request cannot have had.

@@ -1,4 +1,4 @@
-//! The forward path: anything but heads and ranges, handed on as it is and signed anew.
+//! Forward path: any request other than cached heads and ranges, signed anew.
 //!
 //! 1. Take off what belongs to the client's own connection and signature.
 //! 2. Decide how the payload is signed; a chain of signed chunks is taken apart, because it hangs on

@@ -1,4 +1,4 @@
-//! The get path: a byte range of one version.
+//! GetObject for the cache: a byte range of one version, checked against the request.
 //!
 //! 1. Ask for the range, with If-Match when the version is known.
 //! 2. Check the answer: its status, its Content-Range, its length, its ETag.

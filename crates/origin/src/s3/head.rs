@@ -1,4 +1,4 @@
-//! The head path: what an object is, without reading it.
+//! HeadObject for the cache.
 
 use http::header::{CONTENT_LENGTH, IF_MATCH, RANGE};
 use http::{Method, StatusCode, Uri};

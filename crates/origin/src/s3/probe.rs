@@ -1,4 +1,4 @@
-//! The probe: is there an S3 service, and does it let us in?
+//! Health probe: whether an S3 service answers and accepts our credentials.
 //!
 //! The question is the list of buckets: its answer does not depend on any object, and a refusal of it has a
 //! document that says why. A key that may not list is let in all the same.

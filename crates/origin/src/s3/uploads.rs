@@ -1,4 +1,4 @@
-//! Whether a multipart upload is one of the object that a request names.
+//! Multipart upload proof: an upload id must belong to the object that a request names.
 //!
 //! To some origins the id of an upload is the name of an object that lies beside the others: whoever may abort an upload
 //! of one object could remove any other. So an upload proves itself, where who asks may not write everything: the origin

@@ -1,4 +1,4 @@
-//! S3 errors and answers of a store that does not speak S3: first as values, then as XML.
+//! S3 errors and responses of such a store: first as values, then as XML.
 
 use http::header::CONTENT_TYPE;
 use http::{Response, StatusCode};

@@ -1,4 +1,4 @@
-//! A forwarded request at an origin that is no S3 endpoint: what it names, and the frame of its answer.
+//! Request target and response frame of a forwarded request.
 
 use std::future::Future;
 

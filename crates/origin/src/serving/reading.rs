@@ -1,4 +1,4 @@
-//! A forwarded read at an origin that is no S3 endpoint: what S3 would answer, given the head of the object.
+//! GetObject response head: conditions and range, given the head of the object.
 
 use std::time::SystemTime;
 

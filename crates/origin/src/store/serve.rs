@@ -1,4 +1,4 @@
-//! What S3 clients ask of the bucket besides bytes for the cache: reads with conditions, lists, and whether it is there.
+//! S3 requests to a read-only bucket: conditional reads, lists, HeadBucket.
 
 use http::request::Parts;
 use http::{Method, Request, StatusCode};

@@ -1,4 +1,4 @@
-//! The zone table: of each zone what must be found in it. It lies on the capacity tier, in parts of one block each.
+//! Zone table format: what must be found in each zone, in parts of one block each, on the capacity tier.
 //!
 //! A zone that is reset or worn out is not in the table. So a zone that lost what it held, holds what it held once, or holds what
 //! another zone held is told from one that is empty, or not written further than a crash let it be.

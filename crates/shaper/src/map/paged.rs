@@ -1,4 +1,4 @@
-//! A map of which memory holds what is new and what is wanted often, and flash the rest.
+//! Paged L2P map: changed and frequently used entries are in memory, all others on flash.
 //!
 //! A *page* is the places of 1024 neighbouring blocks of an export, as one block of the map's zones (`crate::pages`), which are
 //! the buffer's if it can spare them. What changes goes to a short sorted list of its page, without reading the page, so no write waits for one. Now and then a page is

@@ -1,4 +1,4 @@
-//! Why a block device is not opened.
+//! Errors of opening a block device.
 
 use alloc::string::String;
 use core::fmt;

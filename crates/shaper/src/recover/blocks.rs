@@ -1,4 +1,4 @@
-//! Single blocks that a start needs: the table of exports, pages of trims, and what may be torn.
+//! Single blocks that recovery reads: the table of exports, pages of trims, and blocks that may be torn.
 
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, index, low_u32};
 use zonal_device::{Answer, DeviceError};

@@ -1,4 +1,4 @@
-//! What was found is held against what the zone table says must be there.
+//! Zone table check: compares what recovery found with what the zone table says must exist.
 //!
 //! 1. The parts of the table are read. Any header that names a younger one tells that it was lost, or that its device was
 //!    exchanged for an older copy.

@@ -1,4 +1,4 @@
-//! What recovery found is handed to the engine: all at once, or a turn after the other.
+//! Hand-over: passes recovered entries to the running engine, at once or in small batches.
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! What becomes of each zone that recovery found: filled further, emptied in its turn, or empty.
+//! Zone states after recovery: each zone continues, waits for collection, or is empty.
 
 use zonal_base::{Blocks, index, low_u32};
 use zonal_device::{Action, Command, DeviceError, DeviceKind, ZoneReport, ZoneState};

@@ -1,5 +1,4 @@
-//! What is written that was not read where it is to be moved from: pages of trims, the table, blocks that are lost, and blocks
-//! whose header is.
+//! Relocation of metadata and lost blocks: records rebuilt from memory instead of copied.
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;

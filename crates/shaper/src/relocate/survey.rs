@@ -1,4 +1,4 @@
-//! Reading a zone that is to be emptied.
+//! Zone read for relocation: finds the live blocks of a victim.
 //!
 //! Of a zone in which much lives everything is read, the next piece while this one is moved. Of others the headers are, and what
 //! lives.

@@ -1,4 +1,4 @@
-//! Entries that take no block, such as those that release a zone: they go beside others into the next header of the log.
+//! Header-only entries, such as the release of a zone: they ride in the next segment header of the log.
 
 use alloc::rc::Rc;
 use core::cell::Cell;

@@ -1,4 +1,4 @@
-//! What waits in the log's queue: parts of writes and trims, and who is told when they are on the device.
+//! Write queue items: parts of writes and trims, and the requests to wake when they are on the device.
 
 use alloc::rc::Rc;
 use core::cell::Cell;

@@ -1,4 +1,4 @@
-//! Bodies of answers: whole, or line by line as they come.
+//! Response bodies of the admin endpoint: whole, or streamed line by line.
 
 use std::convert::Infallible;
 use std::pin::Pin;

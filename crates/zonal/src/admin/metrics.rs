@@ -1,4 +1,4 @@
-//! What the cache exports to Prometheus: one table per source, a line per metric.
+//! Prometheus metrics of the cache: one table per source, a row per metric.
 
 use std::fmt;
 

@@ -1,5 +1,4 @@
-//! The objects of a list, one after the other. What is below a prefix is listed at its origin when its turn comes: a
-//! page at a time, so that a prefix of any size takes the memory of a page.
+//! Object list iterator: expands prefixes by listing their origin one page at a time, in bounded memory.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Orders to the cache: each is a POST.
+//! Orders to the cache (POST): warm, pin, purge, on, off.
 //!
 //! 1. Find out whether it may be given now.
 //! 2. Take its list, if it has one, within bounds of size and time.

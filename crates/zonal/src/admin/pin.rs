@@ -1,5 +1,5 @@
-//! What is pinned by order: at a start what the file names is pinned again, and what is named no more is released.
-//! To pin is to warm, after the file was written.
+//! Pinning by order: pins what the file of pins names, releases what it names no more. A pin first writes the file,
+//! then warms.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! Objects, and all that is below prefixes, are removed from the cache, for good: what was cached of them before is not
-//! served again, also not after a crash.
+//! Purge order: removes objects and prefixes from the cache for good, also across a crash.
 //!
 //! 1. Remove many at a time: they share flushes of the log.
 //! 2. Tell of each, in the order of the list, once its removal is on flash and flushed.

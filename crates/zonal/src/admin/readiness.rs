@@ -1,4 +1,4 @@
-//! Whether requests should be sent here: yes, or no and why.
+//! Readiness: whether a load balancer should send requests here, and why not.
 
 use serde::Serialize;
 

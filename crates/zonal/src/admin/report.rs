@@ -1,4 +1,4 @@
-//! Reports of long work: lines of JSON, as they come.
+//! Progress reports of long orders: JSON lines as they come.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What all counters come to: those of shards added up for each device, those of an origin in one line.
+//! Aggregated counters: shards summed per device, one line per origin.
 
 use zonal_gateway::{BypassReason, Gateway, Outcome};
 use zonal_host::ShardStats;

@@ -1,4 +1,4 @@
-//! The origin's troubles, told to the log: at once, then once in a while, and when they are over.
+//! Origin alerts in the log: at once, then now and then, and when they end.
 //!
 //! 1. Probe: wrong keys show before the first client comes.
 //! 2. Wait until what the origin answers says something new, and log it.

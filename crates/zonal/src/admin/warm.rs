@@ -1,4 +1,4 @@
-//! A list of objects is put on flash: as fast as flash takes it, and no faster.
+//! Warm order: reads a list of objects into the cache, paced by the flash write bandwidth.
 //!
 //! 1. Open the object, and look what of it is on flash. Wait until those before it are nearly done.
 //! 2. Read the rest part by part, each when the write queue has room for it, and throw the bytes away.

@@ -1,4 +1,4 @@
-//! `zonal block`: a block device for others, served over NBD.
+//! `zonal block`: serves a block device over NBD.
 
 mod admin;
 mod format;

@@ -1,4 +1,4 @@
-//! `zonal cache`: a running Zonal is asked what its cache did, and told what to do with it.
+//! `zonal cache`: statistics of a running Zonal, and orders to it.
 
 pub(super) mod ask;
 mod list;

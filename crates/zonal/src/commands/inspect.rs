@@ -1,4 +1,4 @@
-//! `zonal inspect`: what lies in each zone of a device, read as the log itself reads it.
+//! `zonal inspect`: the contents of each zone, read as the log reads them.
 
 use std::fmt::Write;
 

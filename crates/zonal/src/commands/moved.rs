@@ -1,4 +1,4 @@
-//! Commands that `zonal-lab` has: who asks for one here is told where it is.
+//! Commands that moved to `zonal-lab`: answers with the new command.
 
 use std::ffi::OsString;
 

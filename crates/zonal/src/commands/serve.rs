@@ -4,8 +4,8 @@
 //! 2. Find or make what was not named: device, keys, origin. A start that fails removes what it made.
 //! 3. Open the devices, start a shard on each thread and the endpoint with it.
 //! 4. Say where it is, and to the service manager that it is ready.
-//! 5. WarmResult to read the configuration again, serve on its terms, and ask origins with its keys, from then on.
-//! 6. WarmResult to stop, let requests end, put what was admitted on flash, and go.
+//! 5. When told to read the configuration again, serve on its terms, and ask origins with its keys, from then on.
+//! 6. When told to stop, let requests end, put what was admitted on flash, and go.
 
 use std::fmt;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! The configuration of `zonal block`: the same layers as that of `serve`, and a file of its own.
+//! Configuration of `zonal block`: the layers of `serve`, and a file of its own.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! From text to numbers, addresses and paths that are valid together.
+//! Validation: turns text into numbers, addresses and paths that are consistent.
 
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! What objects are cut into, as people write it.
+//! Chunk sizes in the configuration.
 
 use zonal_base::Bytes;
 use zonal_host::{Chunk, ChunkRules};

@@ -1,4 +1,4 @@
-//! The admin endpoint: its names, its token, its certificate.
+//! Admin endpoint settings: names, token, certificate.
 
 use super::check::{Checked, certificate, first_line, text};
 use super::{ConfigError, raw};

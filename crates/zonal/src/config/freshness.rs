@@ -1,4 +1,4 @@
-//! How fresh answers must be, as people write it: `ttl=60s?head=5min&missing=10s&stale-if-error=1h`.
+//! Freshness rules in the configuration: `ttl=60s?head=5min&missing=10s&stale-if-error=1h`.
 
 use zonal_base::Nanos;
 use zonal_gateway::{FreshnessRule, FreshnessRules};

@@ -1,4 +1,4 @@
-//! What is kept, as people write it.
+//! Retention rules in the configuration.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The file of access keys: who may come in beside the one pair of the configuration, and what each may do.
+//! File of access keys: further clients, and what each may do.
 
 use std::fmt::Display;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! From flags, environment, file and defaults to one configuration, still as people write it.
+//! Configuration layers: flags, environment, file, defaults, in this order of precedence.
 //!
 //! 1. The defaults are `config/zonal.toml`, which is compiled in.
 //! 2. The user's file is laid over them, key by key; its origins and devices replace the default ones.

@@ -1,4 +1,4 @@
-//! What is logged, where and how, as people write it.
+//! Log settings: levels, format, access log.
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 

@@ -1,4 +1,4 @@
-//! What the user writes to name an origin: `s3:http://127.0.0.1:7070?region=us-east-1`, `file:DIR`, `gcs:BUCKET`,
+//! Origin specs: `s3:http://127.0.0.1:7070?region=us-east-1`, `file:DIR`, `gcs:BUCKET`,
 //! `azure:CONTAINER?account=NAME`, `https://HOST/PATH`.
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The object stores: each by itself, and that together they make sense.
+//! Origins in the configuration: each one valid, and all consistent.
 
 use zonal_gateway::is_bucket_name;
 use zonal_origin::Authorities;

@@ -1,4 +1,4 @@
-//! Where in a configuration file something stands that is wrong.
+//! Error positions: the line of a configuration file that holds a wrong value.
 //!
 //! What is checked has been laid together from defaults, file and flags, and no longer knows where it came from. So it is
 //! looked up when it is needed: what the file says too is the file's mistake.

@@ -1,4 +1,4 @@
-//! Prefixes that rules are for, and rules as flags hold them.
+//! Rules by prefix, in flags and in the file.
 
 use std::collections::BTreeSet;
 

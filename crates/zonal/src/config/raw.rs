@@ -1,4 +1,4 @@
-//! The configuration as people write it: in a file, in flags, in the environment.
+//! Unchecked configuration: the shape of the file, the flags and the environment.
 //!
 //! One structure per section serves all three: `serde` reads it from TOML, `clap` from flags and
 //! variables. Every key is optional here; `config/zonal.toml`, which is compiled in, has a value for each.

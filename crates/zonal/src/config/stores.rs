@@ -1,5 +1,4 @@
-//! What each kind of store has of its own in a configuration: keys in the words of its makers, and one bucket where it is
-//! only read.
+//! Settings of each kind of store: its credentials, and its single bucket where it is read-only.
 
 use zonal_s3::sigv4::Credentials;
 use zonal_stores::{AzureKeys, GcsKeys};

@@ -1,4 +1,4 @@
-//! Variables that begin like ours and are none: most likely misspelt.
+//! Unknown environment variables with our prefix: most likely misspelt.
 
 use std::ffi::OsString;
 

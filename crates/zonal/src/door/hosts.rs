@@ -1,4 +1,4 @@
-//! Under which names the admin endpoint answers.
+//! Host names of the admin endpoint (against DNS rebinding).
 //!
 //! A web page of somebody else's can have its own name lead to this address, and then read what is answered there as if
 //! it came from its own site. The request still says under which name it came, so a name that is not ours is refused. An

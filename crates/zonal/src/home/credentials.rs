@@ -1,4 +1,4 @@
-//! The access key that is made at the first start, in the file format of AWS's own tools.
+//! Generated access key, in the credentials file format of the AWS tools.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! What a start makes in the data directory, so that a start that fails can take it away again.
+//! Files created by a start, removed again when the start fails.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! A few objects to begin with.
+//! Sample objects of the first start.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};

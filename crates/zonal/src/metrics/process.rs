@@ -1,4 +1,4 @@
-//! What the process takes, as the kernel counts it.
+//! Process metrics: CPU, memory and descriptors, as the kernel counts them.
 
 use std::fs;
 

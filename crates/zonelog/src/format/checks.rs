@@ -1,4 +1,4 @@
-//! Checks of granules: a hit of a small range reads and verifies only the granules that it touches.
+//! Checksum granules: a read of a small range reads and verifies only the granules that it touches.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! A footer: the records of a full zone, at its end, so that recovery reads nothing else of it.
+//! Zone footer: the list of all records of a full zone, at its end, so that recovery reads nothing else of it.
 //!
 //! The descriptors of all records, one after the other, end right in front of the trailer, which is
 //! the last 64 bytes of the zone's last block.

@@ -1,4 +1,4 @@
-//! The mark of an empty zone on a conventional device: one block at the start of the zone.
+//! Zone mark: one block at the start of an empty zone on a conventional device, which has no zone state of its own.
 //!
 //! A conventional device keeps old bytes after a reset. The mark replaces the first header of the
 //! zone's last filling, and a zone without a first header has no content, whatever stands behind it.

@@ -1,4 +1,4 @@
-//! What is on flash, byte by byte: see `docs/formats/zonelog.md`. Everything is little-endian.
+//! On-flash format of the log, byte by byte (`docs/formats/zonelog.md`). All numbers are little-endian.
 
 use zonal_base::Checksum;
 

@@ -1,4 +1,4 @@
-//! A record descriptor: 36 bytes and 4 for each granule. Stands in segment headers and in footers.
+//! Record descriptor: 36 bytes and 4 for each granule, in segment headers and footers.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! A segment header: what stands in front of the data that it describes, in the same write.
+//! Segment header: describes the data that follows it in the same write.
 
 use alloc::vec::Vec;
 

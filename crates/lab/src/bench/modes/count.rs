@@ -10,7 +10,7 @@ use super::super::{Source, Subject};
 use super::{Error, STREAM, keys_from, tagged};
 use crate::Check;
 
-/// Claimed values that are read: every sixteenth.
+/// Found values that are read: every sixteenth.
 const CHECKED: usize = 16;
 
 pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {

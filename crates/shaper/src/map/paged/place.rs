@@ -1,4 +1,4 @@
-//! What a list says of one block.
+//! Packed list entry of the paged map: six bytes for one block.
 
 use super::MAP_PAGE_BLOCKS;
 use crate::layout::Spot;

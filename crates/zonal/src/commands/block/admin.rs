@@ -1,4 +1,4 @@
-//! The admin endpoint of a block device: metrics, health, and what it did.
+//! Admin endpoint of `zonal block`: metrics, health, statistics.
 
 use std::convert::Infallible;
 use std::net::IpAddr;

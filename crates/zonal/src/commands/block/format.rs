@@ -1,4 +1,4 @@
-//! `zonal block format`: an empty block device, whatever its devices held.
+//! `zonal block format`: makes an empty block device, and loses what its devices held.
 
 use serde::Serialize;
 use tokio::task::LocalSet;

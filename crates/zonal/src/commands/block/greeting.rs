@@ -1,4 +1,4 @@
-//! What `zonal block` prints when it is up: lines to copy.
+//! Start-up banner of `zonal block`: commands to copy.
 
 use std::fmt::Write;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! What a block device exports to Prometheus: what `zonal block stats` tells, a line per metric.
+//! Prometheus metrics of a block device: a row per metric.
 
 use std::fmt;
 

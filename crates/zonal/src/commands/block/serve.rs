@@ -4,7 +4,7 @@
 //! 2. Find or make the devices that were not named. A start that fails removes what it made.
 //! 3. Open the devices and recover what they hold.
 //! 4. Serve, say how to connect, and to the service manager that it is ready.
-//! 5. WarmResult to stop, answer what is under way, flush, and go.
+//! 5. When told to stop, answer what is under way, flush, and go.
 
 use std::net::SocketAddr;
 use std::pin::pin;

@@ -1,4 +1,4 @@
-//! Asks the admin endpoint of a running Zonal: one request, and an answer that is whole or comes line by line.
+//! Client of the admin endpoint: one request, and a response that is whole or comes line by line.
 
 use std::fmt::Display;
 use std::io;

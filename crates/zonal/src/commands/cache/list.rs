@@ -1,4 +1,4 @@
-//! What a command is asked to do something with: objects, prefixes and a file of them.
+//! Object lists of `zonal cache` commands: names, prefixes, and files of them.
 
 use std::fs;
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! `zonal cache pin` and `unpin`: what is named stays on flash whatever the policy says, until it is named no more.
+//! `zonal cache pin` and `unpin`: keep objects on flash whatever the policy says.
 //!
 //! 1. Read the list: what cannot be meant is found before anything is sent.
 //! 2. Post it to the admin endpoint of a running Zonal, which writes it down and warms it, or releases it.

@@ -1,4 +1,4 @@
-//! `zonal cache purge`: what is cached of a list of objects is not served again.
+//! `zonal cache purge`: removes objects from the cache.
 //!
 //! 1. Check the list: what cannot be meant is found before anything is sent.
 //! 2. Post it to the admin endpoint of a running Zonal.

@@ -1,4 +1,4 @@
-//! `zonal cache stats`: what the cache did since its start.
+//! `zonal cache stats`: statistics since start.
 
 use http::Method;
 use zonal_base::Bytes;

@@ -1,4 +1,4 @@
-//! `zonal cache on|off`: whether reads are answered from the cache.
+//! `zonal cache on|off`: switches the read cache.
 
 use http::Method;
 use zonal_cli::{Failure, print};

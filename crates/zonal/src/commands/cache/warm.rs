@@ -1,4 +1,4 @@
-//! `zonal cache warm`: a list of objects is put on flash, and what became of each is told.
+//! `zonal cache warm`: reads objects into the cache, and reports each.
 //!
 //! 1. Read the list: what cannot be meant is found before anything is sent.
 //! 2. Post it to the admin endpoint of a running Zonal.

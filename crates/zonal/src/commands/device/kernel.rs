@@ -1,4 +1,4 @@
-//! What the kernel tells of a block device, for `zonal device info`.
+//! Kernel facts of a block device, for `zonal device info`.
 
 use std::collections::BTreeMap;
 
