@@ -24,8 +24,6 @@ pub(crate) struct Function {
     pub(crate) name: String,
     /// Line of the word `fn`, counted from 1.
     pub(crate) line: usize,
-    /// Lines from the word `fn` to the closing brace.
-    pub(crate) lines: usize,
     /// Parameters besides `self`.
     pub(crate) parameters: usize,
     pub(crate) is_test: bool,
@@ -292,15 +290,9 @@ fn function_at(text: &RustText, at: usize) -> Option<Function> {
     let name_end = code.len() - after.len() + name.len();
     let open = parameters_open(code, name_end)?;
     let (parameters, close) = count_parameters(code, open);
-    let body = body_open(code, close)?;
-    let end = item_end(code, body);
-    Some(Function {
-        name,
-        line: text.line_of(at),
-        lines: lines_between(code, at, end),
-        parameters,
-        is_test: text.in_test(at),
-    })
+    // A declaration without a body is none.
+    body_open(code, close)?;
+    Some(Function { name, line: text.line_of(at), parameters, is_test: text.in_test(at) })
 }
 
 /// The opening parenthesis of the parameters: the first one outside the generics.

@@ -79,6 +79,7 @@ fn what_the_rules_allow_is_let_through() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of requests")]
 fn what_they_do_not_allow_is_refused() {
     check_all(
         false,
