@@ -1,17 +1,17 @@
-//! How much may be written to flash: a share of what is asked for, or so much in a time.
+//! Flash write budget: bounds flash wear by a share of the bytes asked for, by a byte rate, or by drive writes per day.
 //!
-//! What is written again to keep it is paid for, too: a policy that moves much admits little. So that what was asked for
-//! twice never lacks the means, the rest is admitted only while there is a reserve: without one, who comes early would
-//! take from who is worth more.
+//! Rewrites count, too: a policy that rewrites much admits little. The budget has a reserve for chunks that were asked
+//! for twice, so that they never lack budget. Other chunks are admitted only while the reserve is left. Without a
+//! reserve, early chunks would use up the budget of more valuable ones.
 //!
-//! All of it counts from the start, so a rate is a mean: what a quiet night leaves, a busy day may write. It is the
-//! wear of the drive that has a bound, and not how busy the drive is.
+//! The budget is a token bucket without a cap: all counts begin at the start, so a rate is a mean. A busy day may write
+//! what a quiet night leaves. The budget bounds the wear of the drive, and not its load.
 
 use zonal_base::{Bytes, Nanos};
 
 use crate::share::Share;
 
-/// See the module.
+/// Flash write budget of a cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     allowance: Allowance,
@@ -19,57 +19,57 @@ pub struct Budget {
     reserve: Bytes,
 }
 
-/// What may be written.
+/// Rule that earns budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Allowance {
-    /// Of what is asked for.
+    /// A share of the bytes that readers ask for.
     Share(Share),
-    /// In a second.
+    /// Bytes per second.
     Rate(Bytes),
-    /// Of the whole room, in a day.
+    /// Drive writes per day (DWPD): a share of the whole room per day.
     Daily(Share),
 }
 
-/// What happened since the start.
+/// Counters since the start, from which the budget follows.
 #[derive(Clone, Copy, Debug)]
 pub struct Account {
     /// Bytes that readers asked for.
     pub asked_for: Bytes,
     /// Time since the start.
     pub elapsed: Nanos,
-    /// Bytes that went to flash, for whatever reason.
+    /// Bytes written to flash, for whatever reason.
     pub written: Bytes,
 }
 
-/// How much more may be written.
+/// State of the budget: how much more may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {
-    /// More than the reserve.
+    /// The reserve is left: any chunk may be admitted.
     Ample,
-    /// What is left is for who is known to be worth it.
+    /// Less than the reserve is left: admit only chunks that are known to be worth it.
     Short,
 }
 
-/// Of the whole room, what is kept for those that were asked for twice. In replays of five traces anything from half
-/// of it to seven times as much made no difference of 0.1 points on the mean.
+/// Reserve for chunks that were asked for twice, as a share of the whole room. In replays of five traces, anything from
+/// half of it to seven times as much made no difference of 0.1 points on the mean.
 const RESERVE: Share = Share::percent(2);
 
 const SECOND: Nanos = Nanos::secs(1);
 const DAY: Nanos = Nanos::secs(24 * 60 * 60);
 
 impl Budget {
-    /// For so much room in all.
+    /// A budget for a cache of `room` bytes.
     pub(crate) fn new(allowance: Allowance, room: Bytes) -> Self {
         Self { allowance, room, reserve: RESERVE.of_bytes(room) }
     }
 
-    /// Whether `len` may be written now.
+    /// Whether `len` bytes may be written now.
     #[must_use]
     pub fn affords(&self, len: Bytes, account: Account) -> bool {
         account.written + len <= self.earned(account)
     }
 
-    /// How much more may be written.
+    /// Whether the reserve is left.
     #[must_use]
     pub fn means(&self, account: Account) -> Means {
         match self.affords(self.reserve, account) {
@@ -87,14 +87,14 @@ impl Budget {
     }
 }
 
-/// What comes together when each `period` brings `bytes`.
+/// Bytes earned in `elapsed`, when each `period` earns `bytes`.
 fn in_time(bytes: Bytes, elapsed: Nanos, period: Nanos) -> Bytes {
     let earned = u128::from(bytes.0) * u128::from(elapsed.0) / u128::from(period.0);
     Bytes(u64::try_from(earned).unwrap_or(u64::MAX))
 }
 
 impl Allowance {
-    /// As in `20%`, `50MiB/s` or `0.5dwpd`; `None` for anything else, and for nothing at all.
+    /// Parses `20%`, `50MiB/s` or `0.5dwpd`. `None` for any other text, and for a rate of zero.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if let Some(rate) = text.strip_suffix("/s") {
             return rate.parse().ok().filter(|rate| *rate != Bytes(0)).map(Self::Rate);
@@ -108,7 +108,7 @@ impl Allowance {
     }
 }
 
-/// What drives for writing endure.
+/// Highest rate in drive writes per day (100): the endurance of write-intensive drives.
 const DAILY_MAX: Share = Share::percent(10_000);
 
 const SHARE_MAX: Share = Share::percent(1000);
@@ -141,7 +141,7 @@ mod tests {
         check("1KiB/s", 100, account(1 << 40, Nanos(SECOND.0 * 3), 1024), 2048);
         check("2dwpd", 1000, account(0, DAY, 500), 1500);
         check("0.125dwpd", 8000, account(0, Nanos(DAY.0 / 2), 0), 500);
-        // Twenty years at the pace of the largest drives.
+        // Twenty years of the largest drives at 10 drive writes per day: no overflow.
         check("10dwpd", 1 << 46, account(0, Nanos(DAY.0 * 7300), 0), (1 << 46) * 73_000);
     }
 

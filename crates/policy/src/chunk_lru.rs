@@ -1,14 +1,17 @@
-//! `chunk-lru`: the chunk that was used longest ago goes, and the host cleans: the zone with the fewest
-//! valid bytes is emptied, and what is valid in it is written again. ZNCache's CLRU, which its authors did
-//! not get to work (Ramsden and Cheng, "ZNCache", 2025, section on eviction policies).
+//! LRU eviction of chunks with greedy garbage collection (policy `chunk-lru`): evicts the least recently used chunk.
 //!
-//! The paper evicts when fewer chunks are free than a watermark, and cleans when fewer zones are. Here the
-//! first watermark is `spare`, the part of what full zones hold that is no valid chunk; the second is that of reclaim,
-//! the same for all policies. A chunk keeps its place in the order when it is moved. Room to move into is
-//! never lacking: valid chunks leave at least the zones free that are busy or kept empty, and one more, so the
-//! emptiest full zone always has something to gain.
+//! Reclaim empties the zone with the fewest valid bytes and writes its valid chunks again. ZNCache's CLRU, which its
+//! authors did not get to work (Ramsden and Cheng, "ZNCache", 2025, section on eviction policies).
 //!
-//! An evicted chunk is not read any more, as in the paper.
+//! The paper has two watermarks: it evicts below a number of free chunks, and cleans below a number of free zones.
+//! Here the first watermark is `spare` (over-provisioning): the share of the data in full zones that must not be valid.
+//! The second watermark is that of reclaim, the same for all policies.
+//!
+//! A chunk keeps its place in the LRU order when reclaim moves it. Reclaim never lacks room to move chunks into: the
+//! limit on valid chunks leaves free the zones that are busy or kept empty, and one more. So emptying the emptiest
+//! full zone always gains something.
+//!
+//! The cache does not read an evicted chunk any more, as in the paper.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -22,7 +25,7 @@ use crate::regions::least;
 use crate::share::Share;
 use crate::{ChunkLocation, Keep, Knowledge, Layout, Mark, Policy, ZoneFacts};
 
-/// See the module.
+/// LRU over chunks, with the valid bytes of each zone.
 #[derive(Debug)]
 pub(crate) struct ChunkLru {
     order: Recency,
@@ -31,8 +34,8 @@ pub(crate) struct ChunkLru {
     limit: Limit,
 }
 
-/// What of a zone is not evicted. The bytes of a chunk are taken as the mean of its zone: to know each would
-/// cost four bytes more for each chunk.
+/// Valid data of a zone: the chunks that are not evicted. A chunk counts with the mean size of its zone, because the
+/// size of each chunk would cost four bytes more for each chunk.
 #[derive(Clone, Copy, Debug, Default)]
 struct Valid {
     count: u64,
@@ -98,7 +101,7 @@ impl Policy for ChunkLru {
         mark: Mark,
         _now: Nanos,
     ) -> Mark {
-        // What was evicted while it was on its way arrives evicted.
+        // A chunk that was evicted while reclaim moved it stays evicted.
         if self.order.contains(spot(from)) {
             self.order.relocate(spot(from), spot(to));
             self.count(to);

@@ -1,8 +1,8 @@
-//! `direct`: a region is a zone: reset, written to its end, read until it is the one that was used longest ago,
-//! and reset again. ZNS-Direct of Z-CacheLib (2024): CacheLib's LRU with regions of a zone's size.
+//! Region LRU with one region per zone (policy `direct`): resets the least recently used zone and fills it again.
+//! ZNS-Direct of Z-CacheLib (2024): CacheLib's LRU with regions of a zone's size.
 //!
-//! Nothing is ever written again, so nothing needs spare space. A zone enters the order when it is full: until
-//! then it is CacheLib's buffer in memory, which its order does not know.
+//! The policy never writes a chunk again, so it needs no over-provisioning. A zone enters the LRU order when it is
+//! full. Until then it stands for CacheLib's region buffer in memory, which CacheLib's order does not contain.
 
 use zonal_base::{Nanos, ZoneId};
 
@@ -10,13 +10,13 @@ use crate::order::Order;
 use crate::pinned::gaining;
 use crate::{ChunkLocation, Knowledge, Layout, Mark, Policy, ZoneFacts};
 
-/// See the module.
+/// LRU over full zones, each of which is one region.
 #[derive(Debug)]
 pub(crate) struct Direct {
     order: Order,
 }
 
-/// The only region of a zone.
+/// Number of the only region of a zone.
 const REGION: u32 = 0;
 
 impl Direct {
@@ -53,7 +53,7 @@ impl Policy for Direct {
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
         let candidates = gaining(candidates);
         let is_candidate = |zone: ZoneId| candidates.iter().any(|facts| facts.zone == zone);
-        // A full zone that cannot be emptied just now keeps its place.
+        // A full zone that cannot be emptied now keeps its place in the order.
         self.order.spots().map(|(zone, _)| zone).find(|zone| is_candidate(*zone))
     }
 }

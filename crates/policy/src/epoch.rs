@@ -1,10 +1,9 @@
-//! `epoch`: the zones whose chunks were used longest ago, on the mean, go; several at a time. ZNSCCache's
-//! epoch eviction (Ramsden, "ZNS Based Chunk Cache", 2024).
+//! Epoch eviction (policy `epoch`): evicts the zones with the oldest mean last use of their chunks, several at a time.
 //!
-//! The paper gives each chunk the time of its last use, and a zone the mean of its chunks'; when all zones
-//! but one are full, the two with the lowest means are reset. Its code sets the time only when a chunk is
-//! written: `update=insert` is that reading, `update=access` (ours unless told otherwise) that of the text.
-//! Chunks that are gone do not count.
+//! ZNSCCache's epoch eviction (Ramsden, "ZNS Based Chunk Cache", 2024). The paper gives each chunk the time of its last
+//! use, and a zone the mean of its chunks' times. When all zones but one are full, the paper resets the two zones with
+//! the lowest means. The paper's code sets the time only when a chunk is written: `update=insert` is that reading.
+//! `update=access` (our default) is that of the text. Chunks that are gone do not count.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -14,39 +13,42 @@ use zonal_base::{Nanos, ZoneId, index};
 use crate::pinned::gaining;
 use crate::{ChunkLocation, Knowledge, Layout, Mark, Policy, ZoneFacts};
 
-/// What renews the time of a chunk.
+/// Event that renews the time of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Update {
+    /// A write and each read, as in the paper's text.
     Access,
+    /// The write only, as in the paper's code.
     Insert,
 }
 
-/// See the module.
+/// Epoch eviction over zones.
 #[derive(Debug)]
 pub(crate) struct Epoch {
     update: Update,
-    /// Zones chosen at a time.
+    /// Number of victims chosen at a time.
     zones_at_once: u32,
     zones: Vec<Zone>,
-    /// When the first chunk was told of: times count from [`EARLIEST`] before it.
+    /// When the first chunk was reported: times count from [`EARLIEST`] before it.
     began: Option<Nanos>,
-    /// Chosen, not asked for yet; the next one last.
+    /// Victims that are chosen and not requested yet; the next one last.
     chosen: Vec<ZoneId>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Zone {
-    /// Time of last use of each chunk, by number.
+    /// Time of last use of each chunk, by chunk number.
     used: Vec<Time>,
-    /// Sum of those that are not gone.
+    /// Sum of the times of the chunks that are not gone.
     sum: u64,
+    /// Number of chunks that are not gone.
     count: u64,
 }
 
-/// Milliseconds: for 37 days after a start, then all chunks are equally new.
+/// Time in milliseconds. Saturates 37 days after a start: chunks used later are all equally new.
 type Time = u32;
 
-/// What was used before a start may have been used so long before it: 12 days.
+/// Time of a start: chunks last used up to 12 days before the start keep their order.
 const EARLIEST: Time = 1 << 30;
 
 impl Epoch {
@@ -129,7 +131,7 @@ impl Policy for Epoch {
         if self.chosen.is_empty() {
             let mut order: Vec<ZoneId> =
                 gaining(candidates).iter().map(|facts| facts.zone).collect();
-            // Equal means: the lower zone goes first.
+            // Equal means: the lower zone is evicted first.
             order.sort_by_key(|zone| (self.mean(*zone), *zone));
             order.truncate(self.zones_at_once as usize);
             order.reverse();
@@ -160,7 +162,7 @@ mod tests {
         assert_eq!(filled(Update::Insert).victim(&candidates(&[0, 1])), Some(ZoneId(0)));
     }
 
-    /// Hosts count from 1970: times filled all their bits, and all zones were equally new.
+    /// Regression: hosts count time from 1970, so times saturated, and all zones were equally new.
     #[test]
     fn a_clock_that_began_long_ago_tells_old_from_new() {
         let today = |millis: u64| Nanos::secs(1_800_000_000) + Nanos::millis(millis);

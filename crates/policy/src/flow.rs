@@ -1,16 +1,16 @@
-//! `flow`, our own: zones leave in the order of their filling, and what was read of them is written again.
+//! S3-FIFO main queue on zones (policy `flow`, our own): zone FIFO with reinsertion of the chunks that were read.
 //!
-//! S3-FIFO (SOSP'23) in zones. Its small queue is memory in front of flash (`Probation`); this is its main
-//! queue: first in, first out, and what was read since it was written goes round once more. Three things
-//! are different because flash has zones, and wears out:
+//! The small queue of S3-FIFO (SOSP'23) is memory in front of flash (`Probation`). This policy is the main queue: zones
+//! leave in the order of their filling. A chunk that was read since it was written gets a second chance: reclaim writes
+//! the chunk again. Three things are different because flash has zones, and wears out:
 //!
-//! - The victim is, of the `oldest` full zones, the one with the fewest bytes that were read (as RIPQ,
-//!   FAST'15, and zDrop would choose): rewriting costs flash writes, and old zones differ in it.
-//! - A chunk that was read several times outlives several rounds: each takes one from its mark.
-//! - No more than `rewrite` of a zone is written again; when more of it was read, what was read most often
-//!   comes first. So room is always gained, and flash writes have a bound.
+//! - The victim is, of the `oldest` full zones, the one with the fewest bytes that were read (as RIPQ, FAST'15, and
+//!   zDrop would choose). Rewriting costs flash writes, and old zones differ in the bytes to rewrite.
+//! - A chunk that was read several times outlives several rounds: each rewrite takes one from its mark.
+//! - Reclaim writes no more than the share `rewrite` of a zone again. When more of the zone was read, the chunks that
+//!   were read most often come first. So reclaim always gains room, and write amplification has a bound.
 //!
-//! The only state is 32 bytes for each zone: what was read of it. The rest is in the marks.
+//! The only state is 32 bytes for each zone: the bytes of its chunks by mark. The rest is in the marks.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -21,27 +21,28 @@ use crate::pinned::gaining;
 use crate::share::Share;
 use crate::{ChunkLocation, Keep, Knowledge, Layout, Mark, Policy, ZoneFacts};
 
-/// See the module.
+/// Zone FIFO with reinsertion.
 #[derive(Debug)]
 pub(crate) struct Flow {
     zones: Vec<Read>,
-    /// From how many zones the victim is chosen.
+    /// Number of the oldest full zones among which the victim is chosen.
     oldest: usize,
-    /// How much of a zone is written again at most.
+    /// Largest share of a zone that reclaim writes again.
     rewrite: Share,
-    /// What is kept of the present victim.
+    /// Rewrite quota of the present victim.
     quota: Quota,
 }
 
-/// Bytes by mark.
+/// Bytes of a zone's chunks, by mark: 0 is unread.
 type Read = [u64; Mark::MAX.0 as usize + 1];
 
-/// Chunks with higher marks are kept, those with lower ones are not; of those with this one, so many bytes.
+/// Rewrite quota: chunks with a mark above `mark` are kept, and chunks with a lower one are dropped. Of the chunks with
+/// exactly this mark, `bytes` bytes are kept.
 #[derive(Debug, Default)]
 struct Quota {
     mark: Mark,
     bytes: u64,
-    /// Of all marks together.
+    /// Bytes that may be kept of all marks together.
     total: u64,
 }
 
@@ -123,7 +124,7 @@ impl Policy for Flow {
         let mut oldest = gaining(candidates);
         oldest.sort_by_key(|facts| facts.sequence);
         oldest.truncate(self.oldest);
-        // Equally little is to be written again: the older one goes.
+        // Equally few bytes to write again: the older zone is the victim.
         let victim = oldest
             .into_iter()
             .min_by_key(|facts| (self.read_bytes(facts.zone) + facts.pinned.0, facts.sequence))?;
@@ -135,7 +136,7 @@ impl Policy for Flow {
         if mark == Mark::default() || mark < self.quota.mark {
             return Keep::Drop;
         }
-        // It may have been read since the victim was chosen: the bound holds all the same.
+        // Reads since the choice of the victim may have raised marks: the bound on rewrites holds all the same.
         let Some(total) = self.quota.total.checked_sub(place.len.0) else { return Keep::Drop };
         if mark == self.quota.mark {
             match self.quota.bytes.checked_sub(place.len.0) {

@@ -1,10 +1,14 @@
-//! A ghost list: what was turned away lately, known by two bytes.
+//! Ghost list: remembers the chunks that admission turned away lately, as fingerprints of two bytes.
 //!
-//! A slot holds 11 bits of a hash and 5 bits of time; the hash leads to a bucket of eight slots. Time is counted
-//! in bytes that were turned away, so that the list reaches as far back as it is told to however long chunks
-//! are. How many chunks that will be shows after the first of 24 parts of the reach, which is forgotten then: so the list takes 2.7 bytes for
-//! each chunk, and up to twice as much only if chunks become shorter later. An absent chunk is taken for a remembered one about once in 250 times: it costs a flash write that
-//! was not needed.
+//! A slot holds 11 bits of a hash and 5 bits of time; the hash selects a bucket of eight slots. The clock counts bytes
+//! that were turned away, so the reach of the list in bytes does not depend on the length of chunks.
+//!
+//! The list learns the number of chunks in its reach from the first of 24 parts of the reach. Then the list allocates
+//! its slots for this number, and forgets that first part. So the list takes 2.7 bytes for each chunk, and up to twice
+//! as much only if chunks become shorter later.
+//!
+//! False positives: the list takes an absent chunk for a remembered one about once in 250 times. Each costs a flash
+//! write that was not needed.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,39 +19,39 @@ const BUCKET: usize = 8;
 const TIME_BITS: u32 = 5;
 const TIMES: u16 = 1 << TIME_BITS;
 
-/// How many of the times that can be told apart the list reaches back. In the others a slot is found and emptied
-/// before its time comes round again.
+/// Reach of the list in ticks, out of [`TIMES`] ticks that a slot tells apart. In the remaining ticks the sweep empties
+/// an expired slot before its time comes round again.
 const REACH: u16 = 24;
 
-/// Never a time and a hash: hashes are not zero.
+/// An empty slot. A used slot never has this value, because its hash bits are not zero.
 const EMPTY: u16 = 0;
 
-/// See the module.
+/// Ghost list of turned-away chunks.
 #[derive(Debug)]
 pub struct Ghost {
     slots: Vec<u16>,
-    /// Bytes turned away until time goes on by one.
+    /// Length of a tick: turned-away bytes per step of the clock.
     tick: u64,
-    /// Bytes turned away.
+    /// Bytes turned away so far.
     bytes: u64,
-    /// The time, as a slot holds it: every slot that is looked at is compared with it, and a division takes longer than
-    /// all of that.
+    /// Current time, as a slot holds it. Cached, because the division that computes it takes longer than comparing all
+    /// slots of a bucket with it.
     now: u16,
-    /// The bucket that is looked at next for slots whose time is over.
+    /// First slot of the bucket that the sweep visits next to empty expired slots.
     swept: usize,
-    /// Chunks turned away.
+    /// Chunks turned away so far.
     chunks: u64,
 }
 
 impl Ghost {
-    /// Reaches back over so many bytes.
+    /// A ghost list that reaches back over `reach` bytes of turned-away chunks.
     #[must_use]
     pub fn new(reach: Bytes) -> Self {
         let tick = reach.0.div_ceil(REACH.into()).max(1);
         Self { slots: vec![EMPTY; 2 * BUCKET], tick, bytes: 0, now: 0, swept: 0, chunks: 0 }
     }
 
-    /// Remembers a chunk. Requires: it is not remembered.
+    /// Remembers a chunk. Requires: the list does not remember the chunk yet.
     pub fn insert(&mut self, chunk: u64, len: Bytes) {
         let was_in_first_tick = self.bytes < self.tick;
         self.bytes += len.0;
@@ -67,7 +71,7 @@ impl Ghost {
         }
     }
 
-    /// Forgets a chunk, and says whether it was remembered.
+    /// Forgets a chunk. True if the list remembered the chunk.
     pub fn remove(&mut self, chunk: u64) -> bool {
         let (bucket, print) = self.places(chunk);
         let slots = bucket..bucket + BUCKET;
@@ -82,19 +86,19 @@ impl Ghost {
         found.is_some()
     }
 
-    /// Memory that the list takes.
+    /// Memory of the list in bytes.
     #[must_use]
     pub fn memory(&self) -> Bytes {
         Bytes((self.slots.capacity() * size_of::<u16>()) as u64)
     }
 
-    /// Chunks that are remembered once so much was turned away, if they stay as long as they were.
+    /// Number of chunks in `bytes` turned-away bytes, if their mean length stays the same.
     fn expected(&self, bytes: u64) -> u64 {
         let expected = u128::from(self.chunks) * u128::from(bytes) / u128::from(self.bytes.max(1));
         u64::try_from(expected).unwrap_or(u64::MAX)
     }
 
-    /// Takes as many slots as it will need: three quarters of them will be full.
+    /// Allocates the slots for the whole reach: three quarters of them will be full.
     fn settle(&mut self) {
         let expected = index(self.expected(u64::from(REACH) * self.tick));
         let slots = (expected + expected / 3).next_multiple_of(BUCKET).max(2 * BUCKET);
@@ -102,8 +106,8 @@ impl Ghost {
         self.swept = 0;
     }
 
-    /// Keeps the buckets less than five sixths full. Twice the slots need one more bit of the hash, which
-    /// nobody knows of what is there: so that stands in both halves until its time is over.
+    /// Keeps the buckets less than five sixths full. Doubling the slots needs one more bit of the hash, which existing
+    /// slots do not have. So an existing slot stands in both halves until it expires.
     fn grow(&mut self) {
         let expected = self.expected(self.bytes.min(u64::from(REACH) * self.tick));
         if (self.slots.len() as u64) < expected + expected / 5 {
@@ -122,7 +126,7 @@ impl Ghost {
         self.swept = (self.swept + BUCKET) % self.slots.len();
     }
 
-    /// The first slot of the bucket, and the bits of the hash that a slot holds.
+    /// First slot of a chunk's bucket, and the hash bits (fingerprint) that a slot holds.
     fn places(&self, chunk: u64) -> (usize, u16) {
         let hash = mix64(chunk);
         let bucket = index(hash % (self.slots.len() / BUCKET) as u64) * BUCKET;
@@ -135,7 +139,7 @@ impl Ghost {
         (self.bytes / self.tick) as u16 % TIMES
     }
 
-    /// In ticks. An empty slot is older than all.
+    /// Age of a slot in ticks. An empty slot is older than all others.
     const fn age(&self, slot: u16) -> u16 {
         match slot {
             EMPTY => u16::MAX,
@@ -155,7 +159,7 @@ mod tests {
         let remembered = |ghost: &mut Ghost, chunks: core::ops::Range<u64>| {
             chunks.filter(|chunk| ghost.remove(*chunk)).count()
         };
-        // The last tick may have begun just now; and a few of those that are long gone are taken for others.
+        // The last tick may have begun just now, and a few expired chunks match the fingerprints of others.
         assert!(remembered(&mut ghost, 0..60_000) < 600);
         let late = remembered(&mut ghost, 78_000..100_000);
         assert!(21_000 < late, "{late} of 22000");

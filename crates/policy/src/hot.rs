@@ -1,42 +1,43 @@
-//! What is read again and again stays in memory as well: S3-FIFO's main queue (SOSP'23), beside flash.
+//! S3-FIFO main queue (SOSP'23) in DRAM: keeps copies of frequently read chunks in memory, beside flash.
 //!
-//! 1. What was read while it waited before flash goes to the end of the queue. So does what is read from flash a
-//!    second time within the reach of a ghost list: one more read of its bytes is copied, not every one.
-//! 2. When there is too much, the first goes; if it was read since it came, to the end of the queue once for each read.
+//! 1. A chunk that was read while it waited in the small queue enters at the end. So does a chunk at its second read
+//!    from flash within the reach of a ghost list: only that read copies the bytes, not every read from flash.
+//! 2. When the queue holds too many bytes, the first chunk leaves. A chunk that was read since it came goes to the end
+//!    instead, once for each read.
 //!
-//! It is on flash all the same: nothing is lost with what goes.
+//! The tier is inclusive: each chunk is on flash as well, so a chunk that leaves is not lost.
 
 use zonal_base::Bytes;
 
 use crate::Ghost;
 use crate::queue::{Queue, Queued};
 
-/// See the module.
+/// DRAM hot set: a FIFO queue with second chances, and the ghost list that admits to it.
 #[derive(Debug)]
 pub struct Hot {
     room: Bytes,
     queue: Queue,
-    /// Read from flash lately.
+    /// Ghost list of chunks that were read once from flash lately.
     seen: Ghost,
 }
 
-/// The ghost list reaches back over so many times the room: what comes round more seldom would not be read again
-/// before it goes.
+/// Reach of the ghost list, as a multiple of the room. A chunk that is read more seldom would leave the queue before
+/// its next read.
 const REACH: u64 = 2;
 
 impl Hot {
-    /// For so many bytes.
+    /// A hot set for `room` bytes of chunks.
     #[must_use]
     pub fn new(room: Bytes) -> Self {
         Self { room, queue: Queue::default(), seen: Ghost::new(Bytes(room.0 * REACH)) }
     }
 
-    /// A read: true if the chunk is in memory.
+    /// Counts a read of a chunk. True if the chunk is in memory.
     pub fn read(&mut self, chunk: u64) -> bool {
         self.queue.read(chunk)
     }
 
-    /// A chunk was read from flash: true if its bytes are worth a copy.
+    /// Records a read from flash. True if the caller should copy the chunk's bytes into memory.
     pub fn wants(&mut self, chunk: u64, len: Bytes) -> bool {
         if self.room < len {
             return false;
@@ -48,7 +49,7 @@ impl Hot {
         is_known
     }
 
-    /// Requires: the chunk is not there. False when it would not fit.
+    /// Adds a chunk. False when the chunk is larger than the room. Requires: the chunk is not in the hot set.
     pub fn insert(&mut self, chunk: u64, len: Bytes) -> bool {
         if self.room < len {
             return false;
@@ -57,7 +58,7 @@ impl Hot {
         true
     }
 
-    /// Who goes, while more is there than fits.
+    /// The next chunk that must leave memory. `None`: the hot set fits its room.
     pub fn leave(&mut self) -> Option<u64> {
         loop {
             let first = self.queue.pop_beyond(self.room)?;
@@ -68,12 +69,12 @@ impl Hot {
         }
     }
 
-    /// A chunk is stale. Its room is free when its turn comes.
+    /// Forgets a stale chunk. Its room is free when its turn comes.
     pub fn forget(&mut self, chunk: u64) {
         self.queue.forget(chunk);
     }
 
-    /// Memory that is taken beside the chunks themselves.
+    /// Memory of the queue and the ghost list in bytes, without the chunks themselves.
     #[must_use]
     pub fn memory(&self) -> Bytes {
         self.queue.memory() + self.seen.memory()

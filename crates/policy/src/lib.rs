@@ -1,16 +1,17 @@
-//! What a cache keeps: facts in, decisions out.
+//! Cache policies for flash: admission, eviction, victim selection and reinsertion. Facts in, decisions out.
 //!
-//! Uses: `base`. Knows nothing of: devices, indexes, clocks, tasks. Whoever asks brings the facts.
+//! Uses: `base`. Knows nothing of: devices, indexes, clocks, tasks. The caller brings the facts.
 //! Read in this order: the trait [`Policy`] below; one file per policy, from `zone_fifo` to `flow`;
-//! `spec`, which makes them from their names.
+//! `spec`, which builds a policy from its name and settings.
 //!
-//! Two questions are kept apart. *Eviction* is what is no longer wanted ([`Policy::evict`]); *reclaim*
-//! is which zone is emptied ([`Policy::victim`]) and what of it is written again ([`Policy::keep`]).
-//! What was evicted lies on flash until its zone goes; whether it is still read until then is the
-//! policy's to say ([`Policy::holds`]).
+//! Eviction and garbage collection are separate decisions. *Eviction* chooses the chunks that the cache gives up
+//! ([`Policy::evict`]). *Reclaim* is the garbage collection of zones: it picks the zone to empty
+//! ([`Policy::victim`]) and the chunks of that zone to write again ([`Policy::keep`]). An evicted chunk lies on flash
+//! until its zone is emptied. The policy decides whether the cache may read the chunk until then ([`Policy::holds`]).
 //!
-//! What a policy knows survives a restart if whoever asks keeps it: the mark of each chunk, whether it is held,
-//! and its age ([`Policy::knowledge`], [`Policy::age`]). It comes back as the order in which chunks are told.
+//! The state of a policy survives a restart if the caller persists three facts of each chunk: its mark, whether the
+//! policy holds it, and its age ([`Policy::knowledge`], [`Policy::age`]). At start-up the caller reports the chunks
+//! in the order of their ages ([`Policy::on_found`]), which restores the eviction order.
 #![no_std]
 
 extern crate alloc;
@@ -53,96 +54,98 @@ pub use region::Promotion;
 pub use scans::{Prefetch, Scans, Wasted};
 pub use spec::{InPlace, NAMES, Rules, Spec, SpecError};
 
-/// A chunk and where it lies. A policy looks at the granularity it wants: the chunk, the region that
+/// Address of a chunk on flash. A policy works at the granularity it wants: the chunk, the region that
 /// `offset` falls into, or the zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkLocation {
-    /// The zone.
+    /// The zone that holds the chunk.
     pub zone: ZoneId,
-    /// Names the chunk within its zone; later chunks have higher numbers. Below 2^32 divided by the number of
-    /// zones, and dense enough to be an index.
+    /// Number of the chunk within its zone; later chunks have higher numbers. Below 2^32 divided by the number of
+    /// zones, and dense enough to index a vector.
     pub number: u32,
-    /// From the start of the zone.
+    /// Where the chunk begins, in bytes from the start of the zone.
     pub offset: Bytes,
-    /// Its length.
+    /// Length of the chunk in bytes.
     pub len: Bytes,
 }
 
-/// Two bits that the owner of the chunks keeps with each of them for its policy: 0 when it is written.
+/// Policy tag (reference bits): two bits that the cache stores with each chunk for its policy. 0 when the chunk is
+/// written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark(pub u8);
 
 impl Mark {
-    /// The highest.
+    /// The highest mark that two bits hold.
     pub const MAX: Self = Self(3);
 }
 
-/// How much a policy knows besides marks and what it evicted, and how finely: it is worth keeping over a restart.
+/// Persist level: the state of a policy that the log does not know and that is worth persisting over a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Knowledge {
-    /// Nothing that the log does not know.
+    /// Persist nothing: the log knows everything that the policy knows.
     Nothing,
-    /// Something of each full zone ([`Policy::zone_age`]).
+    /// Persist the age of each full zone ([`Policy::zone_age`]).
     Zones,
-    /// Something of each chunk.
+    /// Persist the state of each chunk: its mark, whether the policy holds it, and its age if the policy has one.
     Chunks,
 }
 
-/// What becomes of a chunk whose zone is emptied.
+/// Reinsertion decision for a chunk whose zone is being emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// It goes.
+    /// Let the chunk go with its zone.
     Drop,
-    /// It is worth another flash write.
+    /// Write the chunk again: it is worth another flash write.
     Rewrite,
 }
 
-/// A full zone, as the log sees it.
+/// A full zone as the log sees it: a candidate for reclaim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneFacts {
-    /// The zone.
+    /// Id of the full zone.
     pub zone: ZoneId,
-    /// Order in which zones were opened: the lowest is the oldest.
+    /// Position of the zone in the order in which zones were opened: the lowest is the oldest.
     pub sequence: u64,
-    /// Chunks written to it.
+    /// Number of chunks written to the zone.
     pub chunk_count: u32,
-    /// Their bytes.
+    /// Bytes of those chunks.
     pub bytes: Bytes,
-    /// Of them, what is pinned: written again whatever the policy says. It is told nothing else of those chunks.
+    /// Bytes of the pinned chunks among them. Reclaim writes pinned chunks again whatever the policy says, and the
+    /// policy is told nothing else of them.
     pub pinned: Bytes,
 }
 
-/// The flash that a policy decides about.
+/// Geometry of the flash that a policy decides about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Zones.
+    /// Number of zones.
     pub zone_count: u32,
-    /// What fits into each.
+    /// Bytes that fit into each zone.
     pub zone_capacity: Bytes,
-    /// Zones that hold nothing that can be reclaimed: those being filled, and those that must be empty so that
-    /// reclaim can write.
+    /// Number of zones that reclaim cannot choose: zones being filled, and zones that must be empty so that reclaim
+    /// can write.
     pub busy_zones: u32,
 }
 
-/// One way to decide. Ties are broken by a stated rule, so that equal runs stay equal.
+/// Cache policy: eviction, victim selection and reinsertion. A stated rule breaks ties, so that equal runs stay equal.
 pub trait Policy: Send {
-    /// A chunk is on flash.
+    /// Called when a chunk is on flash.
     fn on_insert(&mut self, _place: &ChunkLocation, _now: Nanos) {}
 
-    /// A chunk was found on flash at start-up, with its mark and, to one part in eight, its age of before. Chunks are
-    /// found in the order of their ages, the highest first; last, with an age of 0, those of which none was kept, zone by
-    /// zone, in the order of their filling. What was evicted before is not found.
+    /// Called at start-up for each chunk found on flash, with the mark and the age that it had before the restart.
+    /// The age is exact to one part in eight. Chunks with a persisted age come first, the highest age first. The other
+    /// chunks follow with an age of 0, zone by zone, in the order of their filling. Chunks that were evicted before
+    /// the restart are not reported.
     fn on_found(&mut self, place: &ChunkLocation, (_mark, _age): (Mark, u64), now: Nanos) {
         self.on_insert(place, now);
     }
 
-    /// A chunk on flash was read. What it is marked with from now on.
+    /// Called when a chunk on flash was read. Returns the chunk's new mark.
     fn on_access(&mut self, _place: &ChunkLocation, mark: Mark, _now: Nanos) -> Mark {
         mark
     }
 
-    /// A chunk was written again because of [`Policy::keep`], and lies elsewhere now. What it is
-    /// marked with there.
+    /// Called when reclaim has moved a chunk because of [`Policy::keep`]. Returns the chunk's mark at its new place.
     fn on_move(
         &mut self,
         from: &ChunkLocation,
@@ -155,46 +158,48 @@ pub trait Policy: Send {
         Mark::default()
     }
 
-    /// A chunk is gone: overwritten, damaged, or its zone is being emptied.
+    /// Called when a chunk is gone: overwritten, damaged, or its zone is being emptied.
     fn on_forget(&mut self, _place: &ChunkLocation, _mark: Mark) {}
 
-    /// The last record of a zone was written, or a full zone was found at start-up (then in the order of
-    /// their ages, the highest first, then of their filling).
+    /// Called when the last record of a zone was written, and at start-up for each full zone. At start-up zones come
+    /// in the order of their ages, the highest first, then in the order of their filling.
     fn on_sealed(&mut self, _zone: ZoneId, _now: Nanos) {}
 
-    /// A zone was emptied; all its chunks were forgotten before.
+    /// Called when a zone was emptied. All its chunks were forgotten before.
     fn on_emptied(&mut self, _zone: ZoneId) {}
 
-    /// Asked after each insertion, and before each choice of a victim: policies that keep less than
-    /// fits decide here what that is. Those whose unit is the zone evict by choosing a victim.
+    /// Evicts chunks while the valid data exceeds the policy's limit. The cache calls it after each insertion and
+    /// before each choice of a victim. Policies that keep less than fits evict here. Policies whose unit is the zone
+    /// evict by choosing a victim.
     fn evict(&mut self) {}
 
-    /// Whether a chunk that lies on flash may be read.
+    /// Whether the cache may read a chunk that lies on flash. False once the policy has evicted the chunk.
     fn holds(&self, _place: &ChunkLocation, _mark: Mark) -> bool {
         true
     }
 
-    /// What is worth keeping over a restart.
+    /// The state that the cache should persist over a restart.
     fn knowledge(&self) -> Knowledge {
         Knowledge::Nothing
     }
 
-    /// How long ago a chunk was used, in whatever the policy counts in.
+    /// Age of a chunk since its last use, in the policy's own unit. `None`: the policy has no age for it.
     fn age(&self, _place: &ChunkLocation, _now: Nanos) -> Option<u64> {
         None
     }
 
-    /// How long ago a full zone was used.
+    /// Age of a full zone since its last use, in the policy's own unit. `None`: the policy has no age for it.
     fn zone_age(&self, _zone: ZoneId) -> Option<u64> {
         None
     }
 
-    /// The zone to empty next. `candidates` are the full zones, in `ZoneId` order; `None` when
+    /// Victim selection: the zone to empty next. `candidates` are the full zones, in `ZoneId` order; `None` when
     /// there are none.
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId>;
 
-    /// Whether a chunk of the victim is written again. Asked for each of its chunks, in the order of
-    /// their numbers, right after it was chosen: nothing else is told or asked in between.
+    /// Reinsertion: whether reclaim writes a chunk of the victim again. The cache asks for each chunk of the victim
+    /// that is not pinned, in the order of their numbers, right after [`Policy::victim`]. The cache calls no other
+    /// method in between.
     fn keep(&mut self, _place: &ChunkLocation, _mark: Mark) -> Keep {
         Keep::Drop
     }

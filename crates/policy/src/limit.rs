@@ -1,30 +1,33 @@
-//! How much may be valid, of zones that are cleaned.
+//! Over-provisioning: limits the valid bytes in zones, so that garbage collection always gains room.
 //!
-//! Records do not fill a zone to its end: what the last of them leaves free is not there to be had. So a limit counted in
-//! whole zones may lie above all that they hold, and cleaning, which writes everything again, gain nothing for ever. The
-//! limit therefore follows what full zones really hold. Of that, what is pinned is taken: it is as good as valid.
+//! Records do not fill a zone to its end, and the space behind the last record is not usable. So a limit counted in
+//! whole zones may lie above all that the zones hold. Cleaning would then write everything again, and gain nothing for
+//! ever. The limit therefore follows the bytes that full zones really hold. Pinned bytes are taken off the limit,
+//! because they are as good as valid.
 
 use zonal_base::Bytes;
 
 use crate::share::Share;
 use crate::{Layout, ZoneFacts};
 
-/// See the module.
+/// Limit on valid bytes.
 #[derive(Debug)]
 pub(crate) struct Limit {
-    /// If every zone were full to its end.
+    /// The limit in bytes, if every zone were full to its end.
     most: u64,
     zone_capacity: u64,
+    /// The limit in bytes for the present full zones.
     now: u64,
 }
 
 impl Limit {
-    /// So that `spare` of the flash is not valid, and reclaim always finds a zone that gains something.
+    /// A limit that keeps the share `spare` of the flash free of valid data. Reclaim then always finds a zone that
+    /// gains something.
     pub(crate) fn new(layout: &Layout, spare: Share) -> Self {
         let zone = layout.zone_capacity.0;
         let total = zone * u64::from(layout.zone_count);
         let usable = match layout.zone_count.saturating_sub(layout.busy_zones + 1) {
-            // Of two zones, one of which is to be emptied into the other.
+            // As with two zones, one of which reclaim empties into the other.
             0 => zone / 2,
             zones => zone * u64::from(zones),
         };
@@ -32,7 +35,7 @@ impl Limit {
         Self { most, zone_capacity: zone, now: most }
     }
 
-    /// These are the full zones.
+    /// Adapts the limit to the bytes that the full zones hold.
     pub(crate) fn follow(&mut self, full: &[ZoneFacts]) {
         let held: u64 = full.iter().map(|facts| facts.bytes.0.min(self.zone_capacity)).sum();
         let capacity = self.zone_capacity * full.len() as u64;
@@ -41,7 +44,7 @@ impl Limit {
         self.now = u64::try_from(now).unwrap_or(self.most).saturating_sub(pinned);
     }
 
-    /// Whether something has to be evicted.
+    /// Whether the policy has to evict.
     pub(crate) const fn is_exceeded(&self, valid_bytes: u64) -> bool {
         self.now < valid_bytes
     }

@@ -1,35 +1,35 @@
-//! Who is left out while more is to go to flash than it takes: whole objects, not parts of all of them.
+//! Admission sampling: when fills exceed the flash write bandwidth, admits whole objects instead of fragments of all.
 //!
-//! What waits for flash is bounded. If whoever comes first had the room, an origin faster than flash would leave of every
-//! large object some pieces there, of none all: each read of it would ask the origin for hundreds of gaps, and wait for it
-//! as if nothing were there.
+//! The backlog of bytes that wait for flash is bounded. If the first pieces to come had the room, an origin faster than
+//! flash would leave some pieces of every large object on flash, and all pieces of none. Each read of such an object
+//! would ask the origin for hundreds of gaps, and wait for it as if no piece were cached.
 //!
-//! 1. Each reader draws a lot, for all that it fetches.
-//! 2. A share of the lots, from the lowest on, is in. It grows while more than a quarter of the room to wait in is free, and
-//!    shrinks while less is: by a part of itself, over as many bytes as go through the room. So it comes to stand where as much
-//!    goes to flash as flash takes.
-//! 3. What is free just now makes that half as many or twice as many at most, and a burst less than that: what is large and
-//!    in stays in to its end.
-//! 4. Where three quarters are free, everything is in. What comes to no more than three quarters of the room is so, too, if little
-//!    came before it.
+//! 1. Each reader draws a random rank (its lot), for all that it fetches.
+//! 2. The throttle admits a share of the ranks, from the lowest on. The share grows while more than a quarter of the
+//!    backlog's room is free, and shrinks while less is free. Each change is a part of the share itself, over as many
+//!    bytes as go through the room. So the share settles where as much goes to flash as flash takes.
+//! 3. The room that is free at the moment halves or doubles the share at most, and a burst changes it less than that.
+//!    So a large object that is admitted stays admitted to its end.
+//! 4. When three quarters of the room are free, the throttle admits all ranks. A burst of no more than three quarters
+//!    of the room is admitted whole, too, if little came before it.
 
 use zonal_base::Bytes;
 
-/// What is drawn for what belongs together.
+/// Sample rank: a random number, drawn once for all bytes that belong together. Lower ranks are admitted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lot(u32);
 
 impl Lot {
-    /// Any of them, as even as `random` is.
+    /// The rank for a random number. Ranks are as evenly distributed as `random` is.
     #[must_use]
     pub const fn of(random: u64) -> Self {
         Self((random >> u32::BITS) as u32)
     }
 
-    /// In after all others.
+    /// The highest rank: admitted after all others.
     pub const LAST: Self = Self(u32::MAX);
 
-    /// Of all lots, those that are lower.
+    /// Share of all ranks that are lower.
     fn part(self) -> f64 {
         f64::from(self.0) / ALL
     }
@@ -37,35 +37,35 @@ impl Lot {
 
 const ALL: f64 = (1_u64 << u32::BITS) as f64;
 
-/// Of the room, what is free in the long run.
+/// Target share of the room that is free in the long run.
 const FREE: f64 = 0.25;
 
-/// The room is as good as empty.
+/// Share of free room from which on the room is as good as empty.
 const EMPTY: f64 = 0.75;
 
-/// See the module.
+/// Admission throttle: admits the share of ranks that flash has write bandwidth for.
 #[derive(Clone, Copy, Debug)]
 pub struct Lots {
-    /// The room to wait in.
+    /// Bytes that may wait for flash.
     room: f64,
-    /// Of lots, those that are in while [`FREE`] of the room is free.
+    /// Share of ranks that are admitted while [`FREE`] of the room is free.
     share: f64,
 }
 
 impl Lots {
-    /// Where so much may wait for flash.
+    /// A throttle for a backlog of at most `room` bytes.
     #[must_use]
     pub const fn new(room: Bytes) -> Self {
         Self { room: room.0 as f64, share: 1.0 }
     }
 
-    /// Whether so many bytes of this lot go to flash, while so much waits.
+    /// Whether `len` bytes of this rank go to flash, while `waiting` bytes wait.
     pub fn takes(&mut self, lot: Lot, len: Bytes, waiting: Bytes) -> bool {
         let part_of_room = |bytes: Bytes| bytes.0 as f64 / self.room.max(1.0);
         let free = (1.0 - part_of_room(waiting)).max(0.0);
         let share = if EMPTY <= free { 1.0 } else { self.share * (1.0 + 2.0 * (free - FREE)) };
         let share = share.min(1.0);
-        // Of such bytes of all lots, so many go through the room.
+        // Bytes of this length over all ranks: the mean part of the room that the admitted ones take.
         let through = (part_of_room(len) * share).min(1.0);
         self.share = (self.share * (1.0 + (free - FREE) * through)).min(1.0);
         lot.part() < share
@@ -82,13 +82,14 @@ mod tests {
         Lot::of(u64::MAX / 1000 * permille)
     }
 
-    /// After so many were in.
+    /// A throttle whose share has settled at `share`.
     fn with(share: f64) -> Lots {
         Lots { share, ..Lots::new(ROOM) }
     }
 
-    /// Rounds of so many bytes of all lots, of which flash takes so many. What went there, and how many lots were in
-    /// sometimes and sometimes not, in the last half of them.
+    /// Runs rounds: in each, `come` ranks offer one byte each, and flash takes `taken` bytes. Returns the mean number
+    /// of bytes that went to flash, and the number of ranks that were admitted in some rounds only. Both are over the
+    /// last half of the rounds.
     fn settle((come, taken): (u32, u64), rounds: u32) -> (f64, usize) {
         let (mut lots, mut waiting, mut went) = (Lots::new(ROOM), 0_u64, 0);
         let mut seen = [0; 1000];

@@ -1,12 +1,12 @@
-//! An order of things that lie in zones, from the one that waited longest to the newest: eight bytes for
-//! each, however they move about.
+//! Doubly linked list over items in zones, oldest first: the FIFO and LRU order of the policies. Each item takes eight
+//! bytes, however often items move.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use zonal_base::{ZoneId, index, low_u32};
 
-/// A thing in a zone: its zone in the upper bits, its number there in the lower.
+/// Packed id of an item: its zone in the upper bits, its number within the zone in the lower bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Handle(u32);
 
@@ -14,12 +14,12 @@ const NONE: Handle = Handle(u32::MAX);
 
 #[derive(Clone, Copy, Debug)]
 struct Links {
-    /// Itself while the thing is not in the order.
+    /// The item before this one. The item itself while it is not in the list.
     before: Handle,
     after: Handle,
 }
 
-/// See the module.
+/// List of items, from the one that waited longest to the newest. The links are in an array for each zone.
 #[derive(Debug)]
 pub struct Order {
     zones: Vec<Vec<Links>>,
@@ -29,11 +29,11 @@ pub struct Order {
     number_bits: u32,
 }
 
-/// A zone, and the number of a thing in it.
+/// Id of an item: its zone, and its number within the zone.
 pub type Spot = (ZoneId, u32);
 
 impl Order {
-    /// For things in so many zones, without any yet. Requires: one zone at least.
+    /// An empty list over items in `zone_count` zones. Requires: one zone at least.
     #[must_use]
     pub fn new(zone_count: u32) -> Self {
         Self {
@@ -49,18 +49,18 @@ impl Order {
         self.len
     }
 
-    /// The one that waited longest.
+    /// The item that waited longest.
     #[must_use]
     pub fn first(&self) -> Option<Spot> {
         self.spot(self.first)
     }
 
-    /// The newest.
+    /// The newest item.
     pub(crate) fn last(&self) -> Option<Spot> {
         self.spot(self.last)
     }
 
-    /// All, beginning with the one that waited longest.
+    /// All items, beginning with the one that waited longest.
     pub(crate) fn spots(&self) -> impl Iterator<Item = Spot> + '_ {
         let mut at = self.first;
         core::iter::from_fn(move || {
@@ -76,25 +76,25 @@ impl Order {
         links.is_some_and(|links| links.before != handle)
     }
 
-    /// Puts a thing behind all others. Requires: it is not in the order.
+    /// Adds an item as the newest. Requires: the item is not in the list.
     pub fn push_last(&mut self, spot: Spot) {
         let handle = self.enter(spot);
         self.link(self.last, handle, NONE);
     }
 
-    /// Requires: it is not in the order.
+    /// Adds an item as the oldest. Requires: the item is not in the list.
     pub(crate) fn push_first(&mut self, spot: Spot) {
         let handle = self.enter(spot);
         self.link(NONE, handle, self.first);
     }
 
-    /// Requires: `spot` is not in the order, `other` is.
+    /// Adds `spot` as the next newer item after `other`. Requires: `spot` is not in the list, `other` is.
     pub(crate) fn push_after(&mut self, spot: Spot, other: Spot) {
         let (handle, other) = (self.enter(spot), self.handle(other));
         self.link(other, handle, self.links(other).after);
     }
 
-    /// Takes a thing out. False when it was not in the order.
+    /// Removes an item. False when the item was not in the list.
     pub fn remove(&mut self, spot: Spot) -> bool {
         if !self.contains(spot) {
             return false;
@@ -114,7 +114,7 @@ impl Order {
         true
     }
 
-    /// Requires: nothing of the zone is in the order.
+    /// Frees the memory of a zone. Requires: no item of the zone is in the list.
     pub(crate) fn forget_zone(&mut self, zone: ZoneId) {
         self.zones[index(zone.0.into())] = Vec::new();
     }

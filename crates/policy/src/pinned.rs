@@ -1,15 +1,16 @@
-//! Which zones are worth emptying when a part of what they hold is written again in any case.
+//! Victim filter for pinned data: keeps reclaim away from zones that are mostly pinned, and so gain little.
 //!
-//! Policies that know what is valid of a zone count what is pinned as that, and find the zone that gains most by
-//! themselves. The others would come to a zone that is full of pinned chunks sooner or later, write all of it
-//! again, and have gained nothing. They choose among those that gain a half, and there is one: whoever pins keeps
-//! what is pinned below a share of all full zones, so of some zone no larger share is pinned than that.
+//! Reclaim writes pinned chunks again in any case. Policies that know the valid bytes of a zone count pinned bytes as
+//! valid, and find the zone that gains most by themselves. The other policies would sooner or later choose a zone full
+//! of pinned chunks, write all of it again, and gain nothing. They choose among the zones that gain a half. There is
+//! such a zone, because the cache keeps pinned bytes below a share of all full zones. So in some zone no larger share
+//! is pinned.
 
 use alloc::vec::Vec;
 
 use crate::ZoneFacts;
 
-/// The candidates of which no more than a half is pinned; if there are none, the one of which the least is.
+/// The candidates of which no more than a half is pinned. If there are none, the one with the fewest pinned bytes.
 pub(crate) fn gaining(candidates: &[ZoneFacts]) -> Vec<ZoneFacts> {
     let gains = |facts: &&ZoneFacts| facts.pinned.0 <= facts.bytes.0 / 2;
     let gaining: Vec<ZoneFacts> = candidates.iter().filter(gains).copied().collect();

@@ -1,15 +1,16 @@
-//! Who is worth a flash write: what is asked for twice. S3-FIFO's small queue and its ghost list (SOSP'23), in
-//! front of flash.
+//! S3-FIFO small queue and ghost list (SOSP'23) in front of flash: admits only chunks that are asked for twice.
 //!
-//! 1. What was missed waits in memory, first in first out. A read there is a hit, and is remembered.
-//! 2. What was read while it waited goes to flash. The rest is turned away, and the ghost list remembers it.
-//! 3. What the ghost list remembers goes to flash at its next miss, without waiting.
+//! 1. A missed chunk waits in memory, in a FIFO queue. A read there is a hit, and the queue counts it.
+//! 2. A chunk that was read while it waited goes to flash. The queue turns the others away, and the ghost list
+//!    remembers them.
+//! 3. A chunk in the ghost list goes to flash at its next miss, without waiting.
 //!
-//! While flash has never been full there is nobody to protect: unless the budget is short, everything goes there at once.
+//! While flash has never been full, admission has no data to protect: unless the write budget is short, every missed
+//! chunk goes to flash at once.
 //!
-//! Without memory this is admission at the second hit: a chunk goes to flash when it is missed twice within the
-//! reach of the ghost list. With a frequency sketch in the place of the list, a chunk that was known once is still
-//! known after it was admitted, until it is forgotten.
+//! Without memory this is second-hit admission: a chunk goes to flash when it is missed twice within the reach of the
+//! ghost list. A TinyLFU frequency sketch can replace the ghost list. The sketch still knows a chunk after the chunk
+//! was admitted, until its counters are halved away.
 
 use zonal_base::Bytes;
 
@@ -17,7 +18,7 @@ use crate::queue::{Queue, Queued};
 use crate::sketch::Sketch;
 use crate::{Ghost, Means};
 
-/// See the module.
+/// Admission by the small queue and its ghost list, or by a frequency sketch.
 #[derive(Debug)]
 pub struct Probation {
     memory: Bytes,
@@ -26,7 +27,7 @@ pub struct Probation {
     is_flash_full: bool,
 }
 
-/// Who was missed before.
+/// History of misses: the chunks that were missed before.
 #[derive(Debug)]
 enum Known {
     Ghost(Ghost),
@@ -34,7 +35,7 @@ enum Known {
 }
 
 impl Known {
-    /// A chunk was missed: whether that happened before.
+    /// Records a miss of a chunk. True if the chunk was missed before.
     fn miss(&mut self, chunk: u64, len: Bytes) -> bool {
         match self {
             Self::Ghost(ghost) => ghost.remove(chunk),
@@ -45,7 +46,7 @@ impl Known {
     fn turn_away(&mut self, chunk: u64, len: Bytes) {
         match self {
             Self::Ghost(ghost) => ghost.insert(chunk, len),
-            // It was counted when it was missed.
+            // The sketch counted the chunk when it was missed.
             Self::Sketch(_) => {}
         }
     }
@@ -58,25 +59,25 @@ impl Known {
     }
 }
 
-/// What becomes of a chunk.
+/// Admission verdict for a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// To flash.
+    /// Write the chunk to flash.
     Admit,
-    /// It waits in memory: [`Probation::wait`], as soon as its bytes are there.
+    /// Keep the chunk in memory: call [`Probation::wait`] as soon as its bytes are there.
     Wait,
-    /// Nowhere.
+    /// Do not store the chunk.
     TurnAway,
 }
 
 impl Probation {
-    /// So much memory to wait in, and a ghost list that reaches back over so many bytes.
+    /// A small queue of `memory` bytes, and a ghost list that reaches back over `reach` bytes of turned-away chunks.
     #[must_use]
     pub fn new(memory: Bytes, reach: Bytes) -> Self {
         Self::with(memory, Known::Ghost(Ghost::new(reach)))
     }
 
-    /// Without memory, by a frequency sketch for a cache that has room for so much.
+    /// Admission by a frequency sketch, without a small queue. `room`: capacity of the cache in bytes.
     #[must_use]
     pub fn by_frequency(room: Bytes) -> Self {
         Self::with(Bytes(0), Known::Sketch(Sketch::new(room)))
@@ -86,12 +87,12 @@ impl Probation {
         Self { memory, waiting: Queue::default(), known, is_flash_full: false }
     }
 
-    /// A read: true if the chunk waits in memory.
+    /// Counts a read of a chunk. True if the chunk waits in memory.
     pub fn read(&mut self, chunk: u64) -> bool {
         self.waiting.read(chunk)
     }
 
-    /// A chunk was missed, and so much may still be written: where it goes.
+    /// Decides where a missed chunk goes. `means` says whether the write budget is short.
     pub fn miss(&mut self, chunk: u64, len: Bytes, means: Means) -> Verdict {
         let is_known = self.known.miss(chunk, len);
         let admits_all = !self.is_flash_full && means == Means::Ample;
@@ -105,19 +106,20 @@ impl Probation {
         Verdict::Wait
     }
 
-    /// A chunk waits from now on; it may have been read already. [`Probation::leave`] says who leaves for it.
+    /// Adds a chunk to the small queue. `was_read`: the chunk was already read before it began to wait.
+    /// [`Probation::leave`] names the chunks that must make room.
     ///
-    /// Requires: it does not wait yet.
+    /// Requires: the chunk does not wait yet.
     pub fn wait(&mut self, chunk: u64, len: Bytes, was_read: bool) {
         self.waiting.push(Queued { chunk, len, reads: was_read.into() });
     }
 
-    /// Who has to leave, and where to, while more waits than fits.
+    /// The next chunk that must leave the small queue, with its length and verdict. `None`: the queue fits its memory.
     pub fn leave(&mut self) -> Option<(u64, Bytes, Verdict)> {
         self.leave_to(self.memory)
     }
 
-    /// Who leaves next at the end, when nobody waits any longer.
+    /// Drains the small queue at shutdown: the next chunk, with its length and verdict. `None`: the queue is empty.
     pub fn leave_at_end(&mut self) -> Option<(u64, Bytes, Verdict)> {
         self.leave_to(Bytes(0))
     }
@@ -131,17 +133,17 @@ impl Probation {
         Some((chunk, len, Verdict::TurnAway))
     }
 
-    /// A chunk is stale. Its room is free when its turn comes.
+    /// Forgets a stale chunk. Its room in the small queue is free when its turn comes.
     pub fn forget(&mut self, chunk: u64) {
         self.waiting.forget(chunk);
     }
 
-    /// Flash has been full: from now on not everybody is admitted.
+    /// Records that flash has been full: from now on only known chunks are admitted at once.
     pub fn note_full_flash(&mut self) {
         self.is_flash_full = true;
     }
 
-    /// Memory that is taken beside the waiting chunks themselves.
+    /// Memory of the small queue and the history in bytes, without the waiting chunks themselves.
     #[must_use]
     pub fn memory(&self) -> Bytes {
         self.known.memory() + self.waiting.memory()
@@ -178,7 +180,7 @@ mod tests {
         assert_eq!(probation.leave(), None);
         assert_eq!(misses(&mut probation, 4), Wait);
         assert_eq!(probation.leave(), Some((2, Bytes(1), TurnAway)));
-        // It is remembered.
+        // The ghost list remembers the chunk.
         assert!(!probation.read(2));
         assert_eq!(misses(&mut probation, 2), Admit);
     }

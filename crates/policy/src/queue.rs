@@ -1,50 +1,50 @@
-//! Chunks in memory, first in first out, each with what was read of it.
+//! FIFO queue with read counts: the building block of S3-FIFO's small and main queues, for chunks in memory.
 
 use alloc::collections::VecDeque;
 
 use hashbrown::HashMap;
 use zonal_base::{Bytes, mix64};
 
-/// See the module.
+/// FIFO of chunks that counts their bytes. The entry of a forgotten chunk stays until its turn comes.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     line: VecDeque<Queued>,
-    /// Where each chunk stands, counted from the first that ever did.
+    /// Position of each chunk in the queue, counted from the first entry ever pushed.
     places: HashMap<u64, u64, Mixed>,
-    /// The number of the first of the line.
+    /// Position of the entry at the front.
     first: u64,
-    /// Of all that stand in the line, also of those that were forgotten.
+    /// Bytes of all entries, forgotten ones included.
     bytes: Bytes,
 }
 
-/// A chunk in the line.
+/// Queue entry of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queued {
     pub(crate) chunk: u64,
     pub(crate) len: Bytes,
-    /// Counted up to [`READS_MAX`].
+    /// Number of reads, counted up to [`READS_MAX`].
     pub(crate) reads: u8,
 }
 
-/// More reads are not told apart: S3-FIFO's two bits.
+/// Saturation of the read count: the two bits of S3-FIFO.
 const READS_MAX: u8 = 3;
 
 impl Queue {
-    /// Requires: it is not in the line.
+    /// Adds a chunk at the end. Requires: the chunk is not in the queue.
     pub(crate) fn push(&mut self, queued: Queued) {
         self.places.insert(queued.chunk, self.first + self.line.len() as u64);
         self.bytes += queued.len;
         self.line.push_back(queued);
     }
 
-    /// The first that was not forgotten, while more stands there than `room`.
+    /// Removes the first chunk that was not forgotten, while the queue holds more bytes than `room`.
     pub(crate) fn pop_beyond(&mut self, room: Bytes) -> Option<Queued> {
         while room < self.bytes {
             let queued = self.line.pop_front()?;
             let number = self.first;
             self.first += 1;
             self.bytes = Bytes(self.bytes.0 - queued.len.0);
-            // It may have been forgotten, and even stand there anew.
+            // The chunk may have been forgotten, and even been pushed again since.
             if self.places.get(&queued.chunk) == Some(&number) {
                 self.places.remove(&queued.chunk);
                 return Some(queued);
@@ -53,7 +53,7 @@ impl Queue {
         None
     }
 
-    /// A read: true if the chunk is in the line.
+    /// Counts a read of a chunk. True if the chunk is in the queue.
     pub(crate) fn read(&mut self, chunk: u64) -> bool {
         let Some(place) = self.places.get(&chunk) else { return false };
         let queued = &mut self.line[zonal_base::index(place - self.first)];
@@ -61,12 +61,12 @@ impl Queue {
         true
     }
 
-    /// Its room is free when its turn comes.
+    /// Removes a chunk lazily: its bytes are free when its turn comes.
     pub(crate) fn forget(&mut self, chunk: u64) {
         self.places.remove(&chunk);
     }
 
-    /// Memory that is taken beside the chunks themselves.
+    /// Memory of the queue in bytes, without the chunks themselves.
     pub(crate) fn memory(&self) -> Bytes {
         let line = self.line.capacity() * size_of::<Queued>();
         let places = self.places.capacity() * size_of::<(u64, u64)>();
@@ -74,7 +74,7 @@ impl Queue {
     }
 }
 
-/// Chunk numbers may be anything: the bits of a hash, or counted from 0.
+/// Hasher that mixes chunk numbers: they may be hashes, or count from 0.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mixed;
 

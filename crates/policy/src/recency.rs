@@ -1,11 +1,11 @@
-//! Who was used longest ago, exactly: four bytes for each chunk, and half a byte for those that go next.
+//! Exact LRU without links: finds the least recently used chunk with four and a half bytes for each chunk.
 //!
-//! Each chunk carries the number of its last use. Those with the lowest numbers, a sixteenth of all, stand in a
-//! list of their own, in order; when it is used up, all chunks are looked at once and the next sixteenth is taken. A
-//! use only changes the number, so what was used since it was listed is passed over, and nothing outside the list
-//! was used before anything in it that was not.
+//! Each chunk carries the number of its last use, four bytes. A sorted list holds the sixteenth of all chunks with the
+//! lowest numbers: the next to evict, half a byte for each chunk of the cache. When the list is used up, one pass over
+//! all chunks lists the next sixteenth. A use only changes the chunk's number. The list skips a chunk that was used
+//! since it was listed. So each chunk outside the list was used later than every listed chunk that is not skipped.
 //!
-//! To look at a million chunks takes about two milliseconds, once for some 30,000 evictions.
+//! A pass over a million chunks takes about two milliseconds, once for some 30,000 evictions.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,34 +15,36 @@ use zonal_base::{ZoneId, index, low_u32};
 
 use crate::order::Spot;
 
-/// See the module.
+/// Exact LRU order of chunks.
 #[derive(Debug)]
 pub(crate) struct Recency {
-    /// The last use of each chunk, by number; 0 of those that are not there.
+    /// Last use of each chunk of each zone, by chunk number; 0: absent.
     zones: Vec<Vec<Use>>,
-    /// The last that was given out.
+    /// Number of the most recent use.
     now: Use,
-    /// Those to go next, the first of them last. Everything that was last used at `listed` or before stands here.
+    /// The next chunks to evict, the very next one last. Holds every chunk that was last used at `listed` or before.
     oldest: Vec<(Use, Handle)>,
+    /// The highest use that `oldest` covers.
     listed: Use,
     len: usize,
     number_bits: u32,
 }
 
-/// Uses, counted. When the count is full, all are halved: then two uses side by side may count as one.
+/// Logical clock: a count of uses. At its maximum all counts are halved, and two adjacent uses may become equal.
 type Use = u32;
 
-/// A zone in the upper bits, a number there in the lower.
+/// Packed id of a chunk: its zone in the upper bits, its number within the zone in the lower bits.
 type Handle = u32;
 
-/// What part of all is listed at a time: more would be passed over, for fewer everything is looked at more often.
+/// Divisor of the list's share: a sixteenth of all chunks is listed at a time. A longer list skips more chunks; a
+/// shorter one needs more passes over all chunks.
 const LISTED: usize = 16;
 
-/// From so many the line is guessed above which nothing is listed.
+/// Size of the sample that estimates the highest use to list.
 const SAMPLE: usize = 4096;
 
 impl Recency {
-    /// Of chunks in so many zones, without any yet. Requires: one zone at least.
+    /// An empty order over chunks in `zone_count` zones. Requires: one zone at least.
     pub(crate) fn new(zone_count: u32) -> Self {
         Self {
             zones: vec![Vec::new(); index(zone_count.into())],
@@ -54,7 +56,7 @@ impl Recency {
         }
     }
 
-    /// How many uses of any chunk came after the last of this one. `None` when it is not there.
+    /// Age of a chunk: the number of uses of any chunk since its last use. `None`: the chunk is absent.
     pub(crate) fn age(&self, spot: Spot) -> Option<u32> {
         self.last_use(spot).map(|used| self.now - used)
     }
@@ -63,13 +65,13 @@ impl Recency {
         self.last_use(spot).is_some()
     }
 
-    /// Adds a chunk, as the one that was used last. Requires: it is not there.
+    /// Adds a chunk as the most recently used. Requires: the chunk is absent.
     pub(crate) fn insert(&mut self, spot: Spot) {
         let now = self.next();
         self.enter(spot, now);
     }
 
-    /// A chunk was used. Nothing happens if it is not there.
+    /// Makes a chunk the most recently used. Does nothing if the chunk is absent.
     pub(crate) fn touch(&mut self, spot: Spot) {
         if self.contains(spot) {
             let now = self.next();
@@ -77,7 +79,7 @@ impl Recency {
         }
     }
 
-    /// A chunk lies elsewhere now. Requires: it is there, and nothing is where it went.
+    /// Moves a chunk from one address to another, with its last use. Requires: `from` is present, and `to` is absent.
     pub(crate) fn relocate(&mut self, from: Spot, to: Spot) {
         let Some(used) = self.last_use(from) else { return };
         self.remove(from);
@@ -90,7 +92,7 @@ impl Recency {
         }
     }
 
-    /// False when it was not there.
+    /// Removes a chunk. False when the chunk was absent.
     pub(crate) fn remove(&mut self, spot: Spot) -> bool {
         let is_there = self.contains(spot);
         if is_there {
@@ -100,7 +102,7 @@ impl Recency {
         is_there
     }
 
-    /// The one that was used longest ago.
+    /// The least recently used chunk.
     pub(crate) fn oldest(&mut self) -> Option<Spot> {
         loop {
             while let Some((used, handle)) = self.oldest.last() {
@@ -117,12 +119,12 @@ impl Recency {
         }
     }
 
-    /// A zone takes no more chunks.
+    /// Frees spare memory of a zone that takes no more chunks.
     pub(crate) fn seal(&mut self, zone: ZoneId) {
         self.zones[index(zone.0.into())].shrink_to_fit();
     }
 
-    /// Requires: nothing of the zone is there.
+    /// Frees the memory of a zone. Requires: all chunks of the zone are absent.
     pub(crate) fn forget_zone(&mut self, zone: ZoneId) {
         self.zones[index(zone.0.into())] = Vec::new();
     }
@@ -153,7 +155,7 @@ impl Recency {
         self.now
     }
 
-    /// Lists those that were used longest ago. Requires: something is there.
+    /// Lists the least recently used chunks. Requires: one chunk at least is present.
     fn list(&mut self) {
         self.listed = self.line();
         let zones = self.zones.iter().flatten();
@@ -167,12 +169,12 @@ impl Recency {
                 }
             }
         }
-        // Those of one use, which halving leaves: the lower zone goes first.
+        // Halving leaves chunks with equal uses: of those the lower zone goes first.
         oldest.sort_unstable_by_key(|entry| Reverse(*entry));
         self.oldest = oldest;
     }
 
-    /// Below or at which about the wanted part of all uses lies, and one at least.
+    /// The use that splits off about one part in [`LISTED`] of all chunks, and one chunk at least.
     fn line(&self) -> Use {
         let all = || self.zones.iter().flatten().copied().filter(|used| *used != 0);
         let mut sample: Vec<Use> = all().step_by(self.len.div_ceil(SAMPLE)).collect();
@@ -195,7 +197,7 @@ mod tests {
     use alloc::collections::BTreeMap;
     use zonal_base::Rng;
 
-    /// Uses of chunks at random, and what a map of times says of them.
+    /// Model test: random operations on the order and on a map from chunks to times agree.
     #[test]
     fn the_one_that_was_used_longest_ago_is_the_oldest() {
         let (mut recency, mut model) = (Recency::new(8), BTreeMap::new());

@@ -1,12 +1,14 @@
-//! `region-fifo` and `region-lru`: regions of zones go, first in first out or the one that was used longest
-//! ago; the host cleans the zone with the fewest valid bytes and writes its valid regions again.
-//! CacheLib's regions over a mapping with greedy garbage collection: ZNS-Middle of Z-CacheLib (2024). On a
-//! drive that takes overwrites the same orders work in place, without any cleaning: crate `slots`.
+//! FIFO or LRU eviction of regions with greedy garbage collection (policies `region-fifo` and `region-lru`).
 //!
-//! The paper moves whole regions, and a moved region keeps its place in the order. Here chunks are moved, and
-//! what was valid of several regions may come to lie in one: it stands where the first of them stood.
+//! Reclaim empties the zone with the fewest valid bytes and writes its valid regions again. CacheLib's regions over a
+//! mapping with greedy garbage collection: ZNS-Middle of Z-CacheLib (2024). On a drive that takes overwrites the same
+//! orders work in place, without any cleaning: setting `place=slots`, for replays of traces (crate `lab`).
 //!
-//! A region that is being written is not evicted, but counts as used when it is read, as in CacheLib.
+//! The paper moves whole regions, and a moved region keeps its place in the order. Here reclaim moves chunks, so one
+//! new region may hold the valid chunks of several old regions. The new region stands where the first of them stood.
+//!
+//! The policy never evicts a region that is being written. With `region-lru`, a read of such a region promotes it, as
+//! in CacheLib.
 
 use zonal_base::{Nanos, ZoneId};
 
@@ -16,16 +18,16 @@ use crate::regions::{Regions, least};
 use crate::share::Share;
 use crate::{ChunkLocation, Keep, Knowledge, Layout, Mark, Policy, ZoneFacts};
 
-/// What moves a region to the end of the order.
+/// Promotion rule: the event that moves a region to the newest end of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promotion {
-    /// Nothing: first in, first out.
+    /// FIFO: no event moves a region.
     Never,
-    /// A read of it.
+    /// LRU: a read of the region moves it.
     Access,
 }
 
-/// See the module.
+/// FIFO or LRU over regions.
 #[derive(Debug)]
 pub(crate) struct RegionOrder {
     promotion: Promotion,

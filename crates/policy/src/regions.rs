@@ -1,4 +1,4 @@
-//! Zones cut into regions, and what is valid of each.
+//! Region accounting: valid bytes and last use of each region of a zone, for the policies of regions.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -8,14 +8,14 @@ use zonal_base::{Bytes, ZoneId, index, low_u32};
 use crate::order::Spot;
 use crate::{ChunkLocation, Layout, ZoneFacts};
 
-/// See the module.
+/// The regions of all zones.
 #[derive(Debug)]
 pub(crate) struct Regions {
     region_bytes: u64,
     zones: Vec<Zone>,
-    /// Of all zones.
+    /// Valid bytes in all zones.
     valid_bytes: u64,
-    /// Uses of regions, counted.
+    /// Number of uses of all regions so far: the clock of `Region::used`.
     uses: u64,
 }
 
@@ -23,20 +23,20 @@ pub(crate) struct Regions {
 struct Zone {
     regions: Vec<Region>,
     valid_bytes: u64,
-    /// The region that is being written; `None` when the zone is full.
+    /// Number of the region that is being written; `None` when the zone is full.
     writing: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Region {
     bytes: u64,
-    /// Number of its last use.
+    /// Last use, as a count of uses of all regions.
     used: u64,
     is_evicted: bool,
 }
 
 impl Regions {
-    /// Zones of so many regions; the last may be smaller.
+    /// Cuts each zone into `regions_per_zone` regions; the last may be smaller.
     pub(crate) fn new(layout: &Layout, regions_per_zone: u32) -> Self {
         let zone = Zone {
             regions: vec![Region::default(); index(regions_per_zone.into())],
@@ -51,13 +51,13 @@ impl Regions {
         }
     }
 
-    /// The region in which a chunk begins.
+    /// The region in which a chunk begins: the chunk counts for that region as a whole.
     pub(crate) fn of(&self, place: &ChunkLocation) -> Spot {
         let number = place.offset.0 / self.region_bytes;
         (place.zone, low_u32(index(number)))
     }
 
-    /// Valid bytes in all zones.
+    /// Valid bytes in all zones: those of regions that are not evicted.
     pub(crate) const fn valid_bytes(&self) -> Bytes {
         Bytes(self.valid_bytes)
     }
@@ -72,30 +72,30 @@ impl Regions {
         if region.is_evicted { 0 } else { region.bytes }
     }
 
-    /// A region has become the newest.
+    /// Records that a region has become the newest.
     pub(crate) fn note_use(&mut self, spot: Spot) {
         self.uses += 1;
         self.region_mut(spot).used = self.uses;
     }
 
-    /// A region stands beside another now.
+    /// Records that a region stands beside another: it takes over the other's last use.
     pub(crate) fn note_beside(&mut self, spot: Spot, other: Spot) {
         self.region_mut(spot).used = self.region(other).used;
     }
 
-    /// A region goes before all others.
+    /// Records that a region is the next to evict.
     pub(crate) fn note_first(&mut self, spot: Spot) {
         self.region_mut(spot).used = 0;
     }
 
-    /// How many uses of any region came after the last of the one in which a chunk lies.
+    /// Age of the region that holds a chunk: the number of uses of any region since its last use. `None`: evicted.
     pub(crate) fn age(&self, place: &ChunkLocation) -> Option<u64> {
         let region = self.region(self.of(place));
         (!region.is_evicted).then_some(self.uses - region.used)
     }
 
-    /// Counts a chunk that was written. True when it is the first valid one of its region. It may come after
-    /// chunks behind it, and after its zone was full: who writes several at a time hears of them in any order.
+    /// Counts a chunk that was written. True when the chunk is the first valid one of its region. Chunks may be
+    /// reported out of order, even after their zone was full: several writes are in flight, and complete in any order.
     pub(crate) fn insert(&mut self, place: &ChunkLocation) -> bool {
         let spot = self.of(place);
         let zone = &mut self.zones[index(place.zone.0.into())];
@@ -110,7 +110,7 @@ impl Regions {
         region.bytes == place.len.0
     }
 
-    /// Counts a chunk that is gone. True when it was the last valid one of its region.
+    /// Counts a chunk that is gone. True when the chunk was the last valid one of its region.
     pub(crate) fn remove(&mut self, place: &ChunkLocation) -> bool {
         let spot = self.of(place);
         let zone = &mut self.zones[index(place.zone.0.into())];
@@ -123,7 +123,7 @@ impl Regions {
         region.bytes == 0 && !region.is_evicted
     }
 
-    /// A region that is being written is nobody's to evict.
+    /// Whether a region is completely written. The policies never evict a region that is being written.
     pub(crate) fn is_complete(&self, (zone, number): Spot) -> bool {
         self.zones[index(zone.0.into())].writing.is_none_or(|writing| number < writing)
     }
@@ -132,7 +132,7 @@ impl Regions {
         self.region(spot).is_evicted
     }
 
-    /// Requires: it is complete, and not evicted.
+    /// Evicts a region: its bytes are not valid any more. Requires: the region is complete, and not evicted.
     pub(crate) fn evict(&mut self, (zone, number): Spot) {
         let zone = &mut self.zones[index(zone.0.into())];
         let region = &mut zone.regions[number as usize];
@@ -145,7 +145,7 @@ impl Regions {
         self.zones[index(zone.0.into())].writing = None;
     }
 
-    /// Requires: its chunks were removed.
+    /// Makes all regions of a zone empty. Requires: the zone's chunks were removed.
     pub(crate) fn empty(&mut self, zone: ZoneId) {
         let zone = &mut self.zones[index(zone.0.into())];
         debug_assert!(zone.valid_bytes == 0);
@@ -162,7 +162,8 @@ impl Regions {
     }
 }
 
-/// The candidate with the least to write again, `of` them and of what is pinned; of several, the lowest zone.
+/// Greedy victim selection: the candidate with the fewest bytes to write again. `of` gives these bytes, to which the
+/// pinned bytes are added. Of equal candidates, the lowest zone.
 pub(crate) fn least<const N: usize>(
     candidates: &[ZoneFacts],
     of: impl Fn(ZoneId) -> [u64; N],

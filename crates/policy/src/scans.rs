@@ -1,15 +1,16 @@
-//! Who reads an object front to back, and how much to fetch ahead of whom.
+//! Readahead: detects sequential reads of an object (scans), and sizes the prefetch window of each.
 //!
-//! 1. A range that begins where another ended is the sign, to the byte: that one range lies near another says nothing
-//!    in a small object. Of objects not known yet, the ends of ranges stand in a table of hashes: a range that follows
-//!    none costs one look at it, and one number written.
-//! 2. Of a known object the ranges asked for lately are kept as scans: each begins somewhere and grows at its end. A
-//!    range that overtook another begins a scan, which the other joins to the one before.
-//! 3. The third range of a scan opens it, if half of the object's last ranges followed another: among random ones
-//!    some do, too. An open scan is fetched ahead of, by one range at first, then by twice as much each time that half
-//!    of it is used up, to a bound. So what lies ahead is seldom more than what was asked for in order.
-//! 4. What was fetched ahead and went unread closes the scan ([`Wasted`]): it has to begin anew. A reader that jumps
-//!    begins another.
+//! 1. Detection is exact to the byte: a range is sequential if it begins where another range ended. Nearness says
+//!    nothing in a small object. For objects that are not known yet, a table of hashes holds the ends of ranges. A
+//!    range that follows none costs one lookup in the table, and one number written.
+//! 2. For a known object, the ranges asked for lately are kept as scans: each scan begins somewhere and grows at its
+//!    end. A range that overtook another begins a new scan, which the overtaken range joins to the scan before.
+//! 3. The third range of a scan opens the scan, if half of the object's last ranges followed another. The second
+//!    condition is there because some random ranges follow another, too. The caller prefetches for an open scan: one
+//!    range at first, then twice as much each time that half of the window is used up, to a bound. So the bytes fetched
+//!    ahead are seldom more than the bytes asked for in order.
+//! 4. Prefetched bytes that went unread close the scan ([`Wasted`]): the scan has to begin anew. A reader that jumps
+//!    begins another scan.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -20,90 +21,93 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use zonal_base::{Bytes, Nanos, index, mix64};
 
-/// Ends of ranges that are remembered: 32 KiB. Beside 20,000 ranges a second at random, one that follows another
-/// within a fifth of a second is seen.
+/// Number of range ends that are remembered: 32 KiB. Beside 20,000 random ranges a second, a range that follows another
+/// within a fifth of a second is detected.
 const ENDS: usize = 4096;
 
-/// Objects known at once are looked for in as many groups ...
+/// Number of groups of the set-associative table of known objects.
 const GROUPS: usize = 16;
 
-/// ... of so many. In each, a new one takes the place of the one that was silent for longest.
+/// Number of objects in each group. A new object replaces the one that was silent for longest in its group; objects
+/// without an open scan are replaced first.
 const GROUP: usize = 4;
 
-/// Scans of one object: readers of it at a time, and gaps that ranges in flight leave for a moment.
+/// Number of scans of one object: its concurrent readers, and the gaps that ranges in flight leave for a moment.
 const SCANS_MAX: usize = 4;
 
-/// Ranges that open a scan.
+/// Number of ranges that open a scan.
 const OPENS: u32 = 3;
 
-/// Ranges of an object of which half must have followed another.
+/// Number of an object's last ranges of which half must have followed another.
 const HISTORY: u32 = u8::BITS;
 
-/// After so long without a range a scan is over.
+/// Idle timeout of a scan: a scan without a range for so long is over.
 const SILENCE_MAX: Nanos = Nanos::secs(60);
 
-/// See the module.
+/// Sequential-read detector of a cache: bounded memory, whatever the number of objects and readers.
 #[derive(Debug)]
 pub struct Scans {
+    /// Largest prefetch window in bytes.
     most: u64,
+    /// Hashes of the ends of ranges of objects that are not known yet.
     ends: Box<[u64]>,
-    /// Beside `known`: looked through for each range. 0: nobody.
+    /// Versions of the objects in `known`. 0: free. An array of its own, because each range searches it.
     versions: Box<[u64]>,
     known: Box<[Known]>,
 }
 
-/// A version of an object of which one range followed another.
+/// Known object: a version of an object of which one range followed another.
 #[derive(Debug, Default)]
 struct Known {
     scans: Vec<Scan>,
-    /// Of each of the last ranges: whether it followed another.
+    /// One bit for each of the last ranges: whether it followed another.
     history: u8,
-    /// Ranges that it tells of.
+    /// Number of ranges in `history`.
     told: u32,
     seen: Nanos,
 }
 
-/// Ranges that follow each other.
+/// Sequential stream: ranges that follow each other.
 #[derive(Debug)]
 struct Scan {
     bytes: Range<u64>,
     count: u32,
-    /// How far ahead of it is fetched; 0 until it opens.
+    /// Prefetch window in bytes; 0 until the scan opens.
     window: u64,
-    /// The end of what was fetched ahead.
+    /// Offset in the object at which the prefetched bytes end.
     ahead: u64,
     wasted: Wasted,
     seen: Nanos,
 }
 
-/// Bytes that were fetched ahead of one scan and went unread: whoever fetches says so, on whatever thread.
+/// Counter of prefetched bytes that went unread, for one scan. The prefetcher may add to it from any thread.
 #[derive(Clone, Debug, Default)]
 pub struct Wasted(Arc<AtomicU64>);
 
-/// What to fetch ahead of a reader.
+/// Prefetch request for a sequential reader.
 #[derive(Clone, Debug)]
 pub struct Prefetch {
-    /// Of the object.
+    /// Byte range of the object to fetch.
     pub bytes: Range<u64>,
-    /// To be told what of it goes unread.
+    /// Counter for the bytes of this range that go unread.
     pub wasted: Wasted,
 }
 
 impl Wasted {
-    /// So many more.
+    /// Reports more bytes that went unread.
     pub fn add(&self, bytes: Bytes) {
         self.0.fetch_add(bytes.0, Ordering::Relaxed);
     }
 
-    /// True if there were any since this was asked last.
+    /// Resets the counter. True if bytes were reported since the last call.
     fn take(&self) -> bool {
-        // A look costs less than a swap, and nearly always there are none.
+        // A load costs less than a swap, and the counter is nearly always 0.
         self.0.load(Ordering::Relaxed) != 0 && self.0.swap(0, Ordering::Relaxed) != 0
     }
 }
 
 impl Scans {
-    /// Fetches ahead by `most` at last. 0: there are no scans.
+    /// A detector with prefetch windows of up to `most` bytes. 0: readahead is off.
     #[must_use]
     pub fn new(most: Bytes) -> Self {
         let if_any = |count: usize| if most == Bytes(0) { 0 } else { count };
@@ -115,10 +119,10 @@ impl Scans {
         }
     }
 
-    /// Somebody asks for a range of a version of `size` bytes: what to fetch beyond it, by `least` at first, unless the
-    /// ranges are larger.
+    /// Records a read of a range of a version of `size` bytes, and returns the bytes to prefetch beyond the range. The
+    /// first window is `least` bytes, or the length of the range if that is larger.
     ///
-    /// `version`: a number that no two versions share, but by accident.
+    /// `version`: a number that two versions share only by accident.
     pub fn note(
         &mut self,
         version: u64,
@@ -145,7 +149,7 @@ impl Scans {
         known.scans[scan].fetch_ahead(range, may_open, (least.0, self.most), size)
     }
 
-    /// Scans that are fetched ahead of.
+    /// Number of open scans: those that get prefetch.
     #[must_use]
     pub fn open_count(&self, now: Nanos) -> u64 {
         let scans = self.known.iter().flat_map(|known| &known.scans);
@@ -161,7 +165,7 @@ impl Scans {
         Self::group(version).find(|at| self.versions[*at] == version)
     }
 
-    /// Remembers the end of a range. True if it begins where another of the version ended.
+    /// Remembers the end of a range. True if the range begins where another range of the version ended.
     fn follows_another(&mut self, version: u64, range: &Range<u64>) -> bool {
         let [begin, end] = [range.start, range.end].map(|at| mix64(version ^ mix64(at)) | 1);
         let place = |print: u64| index((print >> 1) % ENDS as u64);
@@ -177,7 +181,7 @@ impl Scans {
         self.versions[at] = version;
         let known = &mut self.known[at];
         known.scans.clear();
-        // How long the one before was, and what came between, nobody knows: not all went in order, then.
+        // The length of the previous range and the ranges between are unknown: count two ranges that followed none.
         known.scans.push(Scan::new(range.start..range.start, now));
         (known.history, known.told) = (0, 2);
         at
@@ -185,7 +189,7 @@ impl Scans {
 }
 
 impl Known {
-    /// The scan that the range follows, with it.
+    /// Adds a range. Returns the index of the scan that the range extends. `None`: the range begins a new scan.
     fn note(&mut self, range: &Range<u64>, now: Nanos) -> Option<usize> {
         let found = self.scans.iter().position(|scan| scan.bytes.end == range.start);
         self.history = self.history << 1 | u8::from(found.is_some());

@@ -1,8 +1,8 @@
-//! A part of something.
+//! Percentages: fixed-point shares of counts and bytes, for the settings of policies.
 
 use zonal_base::{Bytes, index};
 
-/// In hundred thousandths: a share in percent has up to three decimals.
+/// A share in hundred thousandths: a percentage with up to three decimals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Share(u32);
 
@@ -17,17 +17,17 @@ impl Share {
         Self(percent * (WHOLE / 100))
     }
 
-    /// As in `12.5%`; `None` when it is more than `most`, or no share at all.
+    /// Parses a percentage, as in `12.5%`. `None` when the share is more than `most`, or the text is no share.
     pub(crate) fn parse(text: &str, most: Self) -> Option<Self> {
         Self::number(text.strip_suffix('%')?, WHOLE / 100, most)
     }
 
-    /// As in `0.5`, of which 1 is all.
+    /// Parses a multiple, as in `0.5`, where 1 is the whole.
     pub(crate) fn parse_times(text: &str, most: Self) -> Option<Self> {
         Self::number(text, WHOLE, most)
     }
 
-    /// A number with up to three decimals, of which 1 is `one`.
+    /// Parses a number with up to three decimals, where 1 is `one`.
     fn number(number: &str, one: u32, most: Self) -> Option<Self> {
         let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
         let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -42,12 +42,12 @@ impl Share {
         Some(Self(share)).filter(|share| *share <= most)
     }
 
-    /// Of a count, rounded down.
+    /// This share of a count, rounded down.
     pub(crate) fn of(self, count: usize) -> usize {
         index(self.of_bytes(Bytes(count as u64)).0)
     }
 
-    /// Of some bytes, rounded down.
+    /// This share of some bytes, rounded down.
     pub(crate) fn of_bytes(self, bytes: Bytes) -> Bytes {
         let share = u128::from(bytes.0) * u128::from(self.0) / u128::from(WHOLE);
         Bytes(u64::try_from(share).unwrap_or(u64::MAX))

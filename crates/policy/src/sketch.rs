@@ -1,57 +1,61 @@
-//! A frequency sketch: how often a chunk was missed lately, about. `TinyLFU`'s (Einziger, Friedman and Manes,
-//! 2017): a count-min sketch of four-bit counters, all of them halved from time to time, so that it forgets.
+//! `TinyLFU` frequency sketch: estimates how often a chunk was missed lately, for admission at the second miss.
 //!
-//! A chunk has four counters, and others count there, too: the lowest of the four is the nearest to the truth and
-//! never below it, but for halving. Only the lowest are raised.
+//! A count-min sketch of four-bit counters (Einziger, Friedman and Manes, 2017). All counters are halved from time to
+//! time, so that the sketch forgets.
+//!
+//! A chunk has four counters, which other chunks share. The lowest of the four is the best estimate, and is never too
+//! low but for halving. A miss raises only the lowest counters.
 //!
 //! `TinyLFU` compares two chunks by their counts, and can halve as late as after ten times as many accesses as it has
-//! counters. Here the question is whether a chunk was seen twice, and then 93 of 100 chunks that come only once are taken
-//! for known: the counters are halved much sooner, see `PERIOD`.
+//! counters. Here the question is whether a chunk was seen twice. With such late halving, 93 of 100 chunks that come
+//! only once would be taken for known. So the counters are halved much sooner, see `PERIOD`.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use zonal_base::{Bytes, index, mix64};
 
-/// Counters of a chunk.
+/// Number of counters of a chunk.
 const ROWS: usize = 4;
 
-/// The highest count.
+/// The highest value of a four-bit counter.
 const MOST: u64 = 15;
 
-/// Counters in a word.
+/// Number of counters in a word.
 const IN_WORD: u64 = 16;
 
-/// The three lower bits of all counters of a word.
+/// Mask of the three lower bits of all counters of a word: clears the bits that halving shifts in from a neighbour.
 const HALVES: u64 = 0x7777_7777_7777_7777;
 
-/// Counters at least for each chunk that there is room for. With them the sketch takes four to eight bytes for each.
+/// Minimum number of counters for each chunk that fits into the cache. The sketch then takes four to eight bytes for
+/// each chunk.
 const COUNTERS: u64 = 8;
 
-/// Misses between two halvings are the counters divided by this, so that the last of them finds less than half
-/// of the counters raised. Of chunks that come only once fewer than 3 in 100 are taken for known (test
-/// `few_of_those_that_come_once_are_taken_for_known`).
+/// Halving period: the counters are halved after as many misses as there are counters, divided by this. So the last
+/// miss before a halving finds less than half of the counters raised. Of chunks that come only once, fewer than 3 in
+/// 100 are taken for known (test `few_of_those_that_come_once_are_taken_for_known`).
 const PERIOD: u64 = 6;
 
-/// See the module.
+/// Count-min sketch of misses.
 #[derive(Debug)]
 pub(crate) struct Sketch {
     words: Vec<u64>,
     room: Bytes,
-    /// Misses so far, and their bytes.
+    /// Number of misses so far.
     chunks: u64,
+    /// Bytes of these misses.
     bytes: u64,
-    /// Misses since the counters were halved.
+    /// Number of misses since the counters were halved last.
     counted: u64,
 }
 
 impl Sketch {
-    /// For a cache that has room for so much.
+    /// A sketch for a cache of `room` bytes.
     pub(crate) fn new(room: Bytes) -> Self {
         Self { words: vec![0; 8], room, chunks: 0, bytes: 0, counted: 0 }
     }
 
-    /// Counts a miss, and says the how many-th it is, about; 16 at most.
+    /// Counts a miss of a chunk. Returns the estimated number of its misses, this one included; 16 at most.
     pub(crate) fn count(&mut self, chunk: u64, len: Bytes) -> u64 {
         self.chunks += 1;
         self.bytes += len.0;
@@ -59,7 +63,7 @@ impl Sketch {
         let places = self.places(chunk);
         let least = places.map(|place| self.counter(place)).into_iter().min().unwrap_or(0);
         for place in places {
-            // Two of the four may be the same.
+            // Two of the four counters may be the same one: the second check keeps it from being raised twice.
             if least < MOST && self.counter(place) == least {
                 self.words[index(place / IN_WORD)] += 1 << (place % IN_WORD * 4);
             }
@@ -72,13 +76,14 @@ impl Sketch {
         least + 1
     }
 
-    /// Memory that the sketch takes.
+    /// Memory of the sketch in bytes.
     pub(crate) fn memory(&self) -> Bytes {
         Bytes((self.words.capacity() * size_of::<u64>()) as u64)
     }
 
-    /// How many chunks there is room for shows only when their lengths are known. Twice the counters need one more bit
-    /// of the hash: what was counted stands in both halves until it is halved away.
+    /// Doubles the counters when more chunks fit than expected: their number follows from the mean length of missed
+    /// chunks. Doubling needs one more bit of the hash, so existing counts stand in both halves until they are halved
+    /// away.
     fn grow(&mut self) {
         let fitting = self.room.0 / (self.bytes / self.chunks).max(1);
         if self.counters() < fitting * COUNTERS {

@@ -1,6 +1,7 @@
-//! Policies by name: `zone-lru`, `zdrop?vop=50%`.
+//! Policy strings: parses `zone-lru` or `zdrop?vop=50%`, and builds the policy, its admission and its write budget.
 //!
-//! A name, and after a question mark what is to be different, `key=value`, several divided by `&`.
+//! A string is a name. After a question mark follow the settings that differ from the defaults, as `key=value`,
+//! separated by `&`.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -38,65 +39,66 @@ pub const NAMES: [&str; 11] = [
     "zlru+zdrop",
 ];
 
-/// A policy, and how it is set: what a configuration or a command line says.
+/// A policy and its settings, as a configuration or a command line gives them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     text: String,
     kind: Kind,
-    /// `None`: on zones.
+    /// How the policy works in place. `None`: the policy works on zones.
     in_place: Option<InPlace>,
     admission: Admission,
-    /// How much may be written; `None`: as much as comes.
+    /// Bound on flash writes. `None`: unbounded.
     budget: Option<Allowance>,
 }
 
-/// A policy on a drive that takes overwrites.
+/// In-place eviction: the policy on a drive that takes overwrites, without zones and without cleaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InPlace {
-    /// The chunk that was not read for longest goes.
+    /// LRU of chunks: overwrite the chunk that was not read for longest.
     Chunks,
-    /// Regions go.
+    /// FIFO or LRU of regions: overwrite whole regions.
     Regions {
-        /// In which order.
+        /// Promotion rule of the regions: FIFO or LRU.
         promotion: Promotion,
-        /// How many there are for each zone that there would be.
+        /// Number of regions for each zone that a zoned drive of this size would have.
         per_zone: u32,
     },
 }
 
-/// What decides about a flash.
+/// Complete set of decisions for a flash: eviction, admission, DRAM hot set and write budget.
 pub struct Rules {
-    /// What is kept.
+    /// Eviction, victim selection and reinsertion.
     pub policy: Box<dyn Policy>,
-    /// What is worth a write; `None`: everything is.
+    /// Admission to flash. `None`: admit every chunk.
     pub probation: Option<Probation>,
-    /// What is held in memory as well; `None`: nothing is.
+    /// Chunks on flash that stay in memory as well. `None`: no chunk does.
     pub hot: Option<Hot>,
-    /// How much may be written; `None`: as much as comes.
+    /// Bound on flash writes. `None`: unbounded.
     pub budget: Option<Budget>,
 }
 
 impl From<Box<dyn Policy>> for Rules {
-    /// Everything is admitted.
+    /// Admits every chunk, without a hot set and without a write budget.
     fn from(policy: Box<dyn Policy>) -> Self {
         Self { policy, probation: None, hot: None, budget: None }
     }
 }
 
-/// Why a text names no policy.
+/// The reason why a policy string is refused, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError(String);
 
-/// Who goes to flash.
+/// Admission rule: which missed chunks go to flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Admission {
     All,
-    /// Shares of the whole room: memory to wait in, and what the ghost list reaches back over.
+    /// Small queue and ghost list: chunks that are asked for twice. `memory`: size of the small queue; `ghost`: reach
+    /// of the ghost list. Both are shares of the whole room.
     Probation {
         memory: Share,
         ghost: Share,
     },
-    /// What a frequency sketch knows.
+    /// Chunks that a TinyLFU frequency sketch knows from an earlier miss.
     Sketch,
 }
 
@@ -112,18 +114,18 @@ enum Kind {
     Flow { oldest: u32, rewrite: Share },
 }
 
-/// A tenth of flash without valid data: what the papers' own runs had, about (7 to 12 %).
+/// Default over-provisioning: a tenth of flash without valid data. About that of the papers' own runs (7 to 12 %).
 const SPARE: Share = Share::percent(10);
 
-/// What `flow` waits in. Measured in `docs/results/policies.md`: less loses hits where objects are asked for twice
-/// in a short time, more is room that flash would use better.
+/// Default size of `flow`'s small queue, as a share of the whole room. Measured in `docs/results/policies.md`: less
+/// loses hits where objects are asked for twice in a short time, more is room that flash would use better.
 const MEMORY: Share = Share::percent(5);
 
-/// Of a device's memory, how much is for what waits; the rest is for what is read again and again. S3-FIFO's tenth:
-/// more than that hardly adds hits, and takes reads from memory to flash (docs/policies.md).
+/// Share of a device's memory for the small queue; the rest is for the hot set. S3-FIFO's tenth: more than that hardly
+/// adds hits, and takes reads from memory to flash (docs/policies.md).
 const WAITING: Share = Share::percent(10);
 
-/// How far the ghost list reaches back. Measured there, too.
+/// Default reach of the ghost list, as a share of the whole room. Measured in `docs/results/policies.md`, too.
 const GHOST: Share = Share::percent(130);
 
 const SHARE: &str = "a share from 0% to 100%, as 12.5%";
@@ -133,11 +135,11 @@ const ALLOWANCE: &str = "a share of what is asked for, as 20%, or what a second 
 
 const REACH_MAX: Share = Share::percent(1000);
 
-/// 16.8 MiB each on a ZN540: `CacheLib`'s regions have 16 MiB.
+/// Default number of regions in each zone: 16.8 MiB each on a ZN540; `CacheLib`'s regions have 16 MiB.
 const REGIONS: u32 = 64;
 
 impl Spec {
-    /// What decides about such a flash, and about so much memory in front of it.
+    /// Builds the policy, admission, hot set and budget for this flash, with `memory` bytes of DRAM in front of it.
     #[must_use]
     pub fn rules(&self, layout: &Layout, memory: Bytes) -> Rules {
         let flash = Bytes(layout.zone_capacity.0 * u64::from(layout.zone_count));
@@ -156,13 +158,13 @@ impl Spec {
         }
     }
 
-    /// How the policy works on a drive that takes overwrites, if it is to.
+    /// How the policy works in place, on a drive that takes overwrites. `None`: the policy works on zones.
     #[must_use]
     pub const fn in_place(&self) -> Option<InPlace> {
         self.in_place
     }
 
-    /// The policy for such a flash, on its zones.
+    /// Builds the policy for the zones of this flash.
     #[must_use]
     pub fn policy(&self, layout: &Layout) -> Box<dyn Policy> {
         match self.kind {
@@ -179,13 +181,13 @@ impl Spec {
         }
     }
 
-    /// The name without what is set.
+    /// The name of the policy, without settings.
     #[must_use]
     pub fn name(&self) -> &str {
         self.text.split('?').next().unwrap_or_default()
     }
 
-    /// Memory to wait in before flash, of so much room in all.
+    /// Memory of the small queue in bytes, for a cache of `room` bytes in all.
     #[must_use]
     pub fn memory_of(&self, room: Bytes) -> Bytes {
         match self.admission {
@@ -194,7 +196,7 @@ impl Spec {
         }
     }
 
-    /// Who decides what goes to flash, for so much room in all; `None`: everything does.
+    /// Builds admission for a cache of `room` bytes in all. `None`: admit every chunk.
     #[must_use]
     pub fn probation(&self, room: Bytes) -> Option<Probation> {
         self.waiting_in(self.memory_of(room), room)
@@ -210,16 +212,16 @@ impl Spec {
         }
     }
 
-    /// What bounds flash writes, if anything does, for so much room in all.
+    /// Builds the write budget for a cache of `room` bytes in all. `None`: unbounded.
     #[must_use]
     pub fn budget(&self, room: Bytes) -> Option<Budget> {
         self.budget.map(|allowance| Budget::new(allowance, room))
     }
 
-    /// The same for a device, which has zones, and memory that is given in bytes.
+    /// Checks that the settings fit a device, which has zones, and memory that is given in bytes.
     ///
     /// # Errors
-    /// When slots were asked for, or a share to wait in.
+    /// When the settings ask for slots, or for a small queue by share (`memory=`).
     pub fn on_device(self) -> Result<Self, SpecError> {
         let why = match (self.in_place, self.text.contains("memory=")) {
             (None, false) => return Ok(self),
@@ -231,10 +233,10 @@ impl Spec {
         Err(SpecError(format!("{}: {why}", self.text)))
     }
 
-    /// The same for a replay, which has no clock.
+    /// Checks that the settings fit a replay, which has no clock.
     ///
     /// # Errors
-    /// When so much in a time may be written.
+    /// When the write budget is per second or per day.
     pub fn in_replay(self) -> Result<Self, SpecError> {
         match self.budget {
             Some(Allowance::Rate(_) | Allowance::Daily(_)) => Err(SpecError(format!(
@@ -245,7 +247,7 @@ impl Spec {
         }
     }
 
-    /// Whether it ever writes a chunk again.
+    /// Whether the policy ever writes a chunk again (reinsertion).
     #[must_use]
     pub const fn rewrites(&self) -> bool {
         !matches!(self.kind, Kind::ZoneFifo | Kind::ZoneLru | Kind::Epoch { .. } | Kind::Direct)
@@ -280,7 +282,7 @@ fn kind(name: &str, settings: &mut Settings<'_>) -> Result<Kind, SpecError> {
         Ok(Kind::ZCacheLib(Variant {
             dump,
             drops,
-            // The paper drops all there is, and lets 30 % of the order wait when it does not drop.
+            // The paper's defaults: zDrop alone drops all regions; zLRU has 30 % of the order in the `vop` part.
             vop: settings.share("vop")?.unwrap_or(Share::percent(if drops && !dumps {
                 100
             } else {
@@ -319,7 +321,7 @@ fn kind(name: &str, settings: &mut Settings<'_>) -> Result<Kind, SpecError> {
     }
 }
 
-/// Slots instead of zones, if they are asked for. There `spare` has no meaning: nothing is cleaned.
+/// Parses `place=`: slots (in-place overwrites) instead of zones. Slots refuse `spare`, because they need no cleaning.
 fn in_place(name: &str, settings: &mut Settings<'_>) -> Result<Option<InPlace>, SpecError> {
     let regions = |promotion, settings: &Settings<'_>| {
         let per_zone = settings.clone().regions()?;
@@ -341,7 +343,7 @@ fn in_place(name: &str, settings: &mut Settings<'_>) -> Result<Option<InPlace>, 
     }
 }
 
-/// What stands behind the question mark, and was not asked for yet.
+/// Settings behind the question mark that no parser has taken yet.
 #[derive(Clone)]
 struct Settings<'a> {
     name: &'a str,
@@ -400,7 +402,7 @@ impl<'a> Settings<'a> {
         Share::parse(value, Share::ALL).map(Some).ok_or_else(|| self.wrong(key, value, SHARE))
     }
 
-    /// A share that may be more than all.
+    /// Takes a share that may be more than the whole: the reach of the ghost list.
     fn reach(&mut self, key: &str) -> Result<Option<Share>, SpecError> {
         let Some(value) = self.take(key) else { return Ok(None) };
         let share = Share::parse(value, REACH_MAX);
@@ -416,7 +418,7 @@ impl<'a> Settings<'a> {
         Ok(self.share("spare")?.unwrap_or(SPARE))
     }
 
-    /// In each zone.
+    /// Takes the number of regions in each zone.
     fn regions(&mut self) -> Result<u32, SpecError> {
         Ok(self.number("regions", 1..=1024)?.unwrap_or(REGIONS))
     }

@@ -1,4 +1,4 @@
-//! What the tests of policies have in common.
+//! Test fixtures: layouts, chunks and victim candidates for the tests of policies.
 
 use alloc::vec::Vec;
 
@@ -6,7 +6,7 @@ use zonal_base::{Bytes, ZoneId};
 
 use crate::{ChunkLocation, Layout, ZoneFacts};
 
-/// Chunks count 1 each; no zone is busy.
+/// A layout for chunks of 1 byte; no zone is busy.
 pub(crate) fn layout(zone_count: u32, chunks_per_zone: u64) -> Layout {
     Layout { zone_count, zone_capacity: Bytes(chunks_per_zone), busy_zones: 0 }
 }

@@ -1,18 +1,21 @@
-//! `zlru`, `zdrop`, `zlru+zdrop`: the regions that were used longest ago can be evicted, and are read until they
-//! are. Z-CacheLib (2024), which calls that part of the order virtual over-provisioning.
+//! Region LRU with virtual over-provisioning (policies `zlru`, `zdrop`, `zlru+zdrop`): gives up old regions instead of
+//! rewriting them.
 //!
-//! The order of regions is cut in two: the newer part, and the `vop` part behind it. A read of a region in
-//! the `vop` part brings it back to the newer end.
+//! From Z-CacheLib (2024). The LRU order of regions has two parts: the newer part, and the `vop` part of the least
+//! recently used regions. The paper calls the second part virtual over-provisioning (VOP): its regions may be evicted,
+//! and the cache reads them until then. A read of a region in the `vop` part brings it back to the newer end.
 //!
-//! - *zLRU, from the top:* whenever a zone is full, zones whose regions in the newer part are fewer than the average of all full zones will be
-//!   emptied soon; their `vop` regions go to the end of the order, to be evicted first, so that such zones
-//!   empty by themselves. That is the paper's rule (`dump=mean`); its code dumps a zone when more than 48 of its 67
-//!   regions are in the `vop` part or evicted (`dump=72%`).
-//! - *zDrop, from the bottom:* when a zone is emptied, its `vop` regions are dropped, and only those of the newer
-//!   part written again. With `vop=100%`, as the paper has it unless told otherwise, nothing ever is.
+//! - *zLRU, from the top:* the policy dumps zones that will be emptied soon, whenever a zone is full. Such a zone has
+//!   fewer regions in the newer part than the average of all full zones. Dumping moves its `vop` regions to the end of
+//!   the order, where they are evicted first, so that the zone empties by itself. That is the paper's rule
+//!   (`dump=mean`). The paper's code dumps a zone when more than 48 of its 67 regions are in the `vop` part or evicted
+//!   (`dump=72%`).
+//! - *zDrop, from the bottom:* when reclaim empties a zone, the policy drops the zone's `vop` regions. Reclaim writes
+//!   only regions of the newer part again. With `vop=100%`, the paper's default, reclaim never writes a region again.
 //!
-//! The victim is the zone with the fewest bytes in the newer part, then with the fewest valid bytes. The paper's code
-//! takes the first zone that is less than half valid if there is one; we saw no reason to.
+//! With zDrop, the victim is the zone with the fewest bytes in the newer part, then with the fewest valid bytes. With
+//! zLRU alone, only the valid bytes count. The paper's code takes the first zone that is less than half valid if there
+//! is one; we saw no reason to.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -25,36 +28,36 @@ use crate::regions::{Regions, least};
 use crate::share::Share;
 use crate::{ChunkLocation, Keep, Knowledge, Layout, Mark, Policy, ZoneFacts};
 
-/// When the `vop` regions of a zone go to the end of the order.
+/// Dump rule of zLRU: the condition that moves the `vop` regions of a zone to the end of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dump {
-    /// Its newer part is smaller than the mean of all full zones.
+    /// Dump a zone that has fewer regions in the newer part than the mean of all full zones.
     BelowMean,
-    /// So much of it is in the `vop` part, or evicted.
+    /// Dump a zone when more than this share of its regions is in the `vop` part, or evicted.
     Above(Share),
 }
 
-/// What distinguishes the three.
+/// Settings that distinguish the three policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Variant {
-    /// `None`: no zone is helped to become empty.
+    /// zLRU's dump rule. `None`: the policy never dumps a zone.
     pub(crate) dump: Option<Dump>,
-    /// Whether reclaim drops regions of the `vop` part.
+    /// zDrop: whether reclaim drops regions of the `vop` part.
     pub(crate) drops: bool,
-    /// How much of the order is the `vop` part.
+    /// Share of all regions in the order that forms the `vop` part.
     pub(crate) vop: Share,
     pub(crate) regions_per_zone: u32,
     pub(crate) spare: Share,
 }
 
-/// See the module.
+/// LRU over regions in two parts.
 #[derive(Debug)]
 pub(crate) struct ZCacheLib {
     variant: Variant,
     newer: Order,
     vop: Order,
     regions: Regions,
-    /// Full zones.
+    /// Full zones: the zones that zLRU may dump.
     sealed: BTreeSet<ZoneId>,
     limit: Limit,
 }
@@ -71,7 +74,7 @@ impl ZCacheLib {
         }
     }
 
-    /// Moves the line between the two parts to where it belongs.
+    /// Moves regions between the two parts until the `vop` part has its share.
     fn balance(&mut self) {
         let wanted = self.variant.vop.of(self.newer.len() + self.vop.len());
         while self.vop.len() < wanted {
@@ -103,7 +106,7 @@ impl ZCacheLib {
         newer.map(|region| self.regions.region_valid_bytes(region)).sum()
     }
 
-    /// The `vop` regions of zones that will be emptied soon go to the end of the order.
+    /// zLRU: moves the `vop` regions of zones that will be emptied soon to the end of the order.
     fn dump(&mut self) {
         let Some(dump) = self.variant.dump else { return };
         let count = |policy: &Self, zone: ZoneId| {

@@ -1,17 +1,17 @@
-//! `zone-fifo`: the zone that was opened first goes first. CacheLib's FIFO, on zones.
+//! FIFO eviction of whole zones (policy `zone-fifo`): evicts the zone that was opened first. CacheLib's FIFO, on zones.
 
 use zonal_base::ZoneId;
 
 use crate::pinned::gaining;
 use crate::{Policy, ZoneFacts};
 
-/// See the module.
+/// FIFO over zones. Stateless: the sequence numbers of the log give the order.
 #[derive(Debug, Default)]
 pub(crate) struct ZoneFifo;
 
 impl Policy for ZoneFifo {
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
-        // Sequences are unique; should two ever be equal, the lower zone goes.
+        // Sequences are unique; should two ever be equal, the lower zone is the victim.
         let oldest =
             gaining(candidates).into_iter().min_by_key(|facts| (facts.sequence, facts.zone));
         oldest.map(|facts| facts.zone)

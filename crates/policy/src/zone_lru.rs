@@ -1,8 +1,8 @@
-//! `zone-lru`: any access to a chunk promotes its whole zone; the zone that was promoted longest ago
-//! goes. ZNCache's ZPLRU (Ramsden and Cheng, "ZNCache", 2025, section on eviction policies).
+//! LRU eviction of whole zones (policy `zone-lru`): a read of any chunk promotes its zone, and the least recently
+//! promoted zone is evicted. ZNCache's ZPLRU (Ramsden and Cheng, "ZNCache", 2025, section on eviction policies).
 //!
-//! As the paper has it, a zone enters the order when its last chunk was written, as the most recent;
-//! reads of zones that are still being filled do not count, and neither do writes.
+//! As in the paper, a zone enters the LRU order as the most recent when its last chunk was written. Reads of zones
+//! that are still being filled do not count, and neither do writes.
 
 use alloc::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use zonal_base::{Nanos, ZoneId};
 use crate::pinned::gaining;
 use crate::{ChunkLocation, Knowledge, Mark, Policy, ZoneFacts};
 
-/// See the module.
+/// LRU over full zones.
 #[derive(Debug, Default)]
 pub(crate) struct ZoneLru {
-    /// When each full zone was last promoted, counted in promotions: times may be equal, these are not.
+    /// Last promotion of each full zone, as a count of promotions. Clock times may be equal; counts are not.
     promoted: BTreeMap<ZoneId, u64>,
     promotions: u64,
 }

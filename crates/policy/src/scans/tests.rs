@@ -1,4 +1,4 @@
-//! Who is taken for a scan, who is not, and what is fetched ahead of it.
+//! Tests of readahead: which ranges are detected as a scan, which are not, and how much is prefetched.
 
 use super::*;
 use zonal_base::Rng;
@@ -11,7 +11,7 @@ fn scans() -> Scans {
     Scans::new(Bytes::mib(16))
 }
 
-/// Asks for ranges of 1 MiB, by number.
+/// Reads ranges of 1 MiB, by number, and returns the ranges to prefetch.
 fn asked(scans: &mut Scans, numbers: impl IntoIterator<Item = u64>) -> Vec<Range<u64>> {
     let range = |number: u64| number * MIB..(number + 1) * MIB;
     let note = |number| scans.note(1, &range(number), (SIZE, LEAST), Nanos(number));
@@ -59,7 +59,7 @@ fn parallel_ranges_of_any_slight_disorder_are_followed_to_the_end() {
     for seed in 0..500 {
         let mut rng = Rng::new(seed);
         let mut numbers: Vec<u64> = (0..256).collect();
-        // Each is overtaken by up to three others.
+        // Each range is overtaken by up to three others.
         numbers.sort_by_cached_key(|number| number * 4 + rng.below(12));
         let mut scans = scans();
         let ahead = asked(&mut scans, numbers.iter().copied());
@@ -74,7 +74,7 @@ fn random_ranges_are_not_fetched_ahead_of() {
     let mut accidents = 0;
     for seed in 0..200 {
         let (mut scans, mut rng) = (scans(), Rng::new(seed));
-        // Of a thousand ranges three may come in order by accident, and then one is fetched.
+        // Of a thousand ranges three may come in order by accident; the detector then prefetches one.
         let aligned: Vec<u64> = (0..2000).map(|_| rng.below(1000)).collect();
         accidents +=
             asked(&mut scans, aligned).iter().map(|range| range.end - range.start).sum::<u64>()
