@@ -1,4 +1,4 @@
-//! What a device is asked and what it answers.
+//! Commands and completions of a zoned device: read, write, append, zone management, report, flush.
 
 use alloc::vec::Vec;
 
@@ -6,85 +6,87 @@ use zonal_base::{Blocks, Buffer, Lba, Payload, ZoneId};
 
 use crate::{Action, DeviceError, ZoneState};
 
-/// A command. Its buffers belong to the device until it is answered.
+/// Command of the host. The device owns its buffers until it answers.
 #[derive(Debug)]
 pub enum Command {
     /// Read `blocks` from `lba` into the front of `buffer`, within one zone.
     /// Requires: `0 < blocks <= buffer.blocks()`.
     Read {
-        /// First block.
+        /// First block to read.
         lba: Lba,
-        /// How many.
+        /// Number of blocks to read.
         blocks: Blocks,
-        /// Where to; comes back in [`Answer::Read`].
+        /// Destination. The device returns the buffer in [`Answer::Read`].
         buffer: Buffer,
     },
-    /// Write `data`, one piece after the other, at `lba`, which must be the zone's write pointer.
+    /// Write the pieces of `data` one after the other at `lba`, which must be the zone's write pointer.
     /// Requires: at least one piece; each starts at a block-aligned address and is whole blocks.
     Write {
-        /// The zone's write pointer.
+        /// Address of the zone's write pointer.
         lba: Lba,
-        /// The pieces.
+        /// Pieces of memory to write, in order.
         data: Vec<Payload>,
     },
-    /// Zone Append: like a write, but the device says where it went. Requires: as for `Write`.
+    /// Zone Append: the device writes at the write pointer and answers with the address. Requires: as for `Write`.
     Append {
-        /// The zone.
+        /// Zone to append to.
         zone: ZoneId,
-        /// The pieces.
+        /// Pieces of memory to write, in order.
         data: Vec<Payload>,
     },
     /// Zone Management Send: open, close, finish or reset.
     Manage {
-        /// The zone.
+        /// Zone to manage.
         zone: ZoneId,
-        /// Not `Write` nor `WriteToCapacity`: those are refused as unsupported.
+        /// Open, close, finish or reset. The device refuses `Write` and `WriteToCapacity` as unsupported.
         action: Action,
     },
-    /// Zone Management Receive: the state of `count` zones from `first` on (fewer at the end).
-    /// Also what makes a zone writable again after a failed write.
+    /// Zone Management Receive: report the state of `count` zones from `first` on (fewer at the end of the device).
+    /// After a failed write this command also makes the zone writable again.
     Report {
-        /// First zone.
+        /// First zone to report.
         first: ZoneId,
-        /// How many.
+        /// Maximum number of zones to report.
         count: u32,
     },
-    /// Conventional devices only: the owner found, in what it had written before a restart, where
-    /// the zone's write pointer is. Allowed on an `Empty` zone; makes it `Closed`, or `Full` when
-    /// `written` is the whole capacity.
+    /// Conventional devices only: set the write pointer of an `Empty` zone. After a restart the owner finds the write
+    /// pointer in the data that it had written. The zone becomes `Closed`, or `Full` when `written` is the whole
+    /// capacity. When `written` is 0, the zone stays `Empty`.
     Restore {
-        /// The zone.
+        /// Zone to restore.
         zone: ZoneId,
-        /// Blocks written since the zone's last reset.
+        /// Write pointer: blocks written since the zone's last reset.
         written: Blocks,
     },
-    /// Everything that was answered before this command was submitted survives a power cut.
+    /// Flush the write cache: every write that was answered before the host submitted this command survives a power
+    /// cut.
     Flush,
 }
 
-/// What a device answers when it did as asked.
+/// Result of a command that succeeded.
 #[derive(Debug)]
 pub enum Answer {
-    /// The buffer, filled.
+    /// Buffer of the read, with the data at its front.
     Read(Buffer),
-    /// Where the data went.
+    /// First block of the written data.
     Written(Lba),
-    /// The zones, in order.
+    /// Zone reports, in the order of the zones.
     Report(Vec<ZoneReport>),
-    /// Done; nothing to tell.
+    /// Success of a command that returns no data.
     Done,
 }
 
-/// The answer to a command.
+/// Completion of a command: its result or its error.
 pub type Completion = Result<Answer, DeviceError>;
 
-/// One zone as the device sees it.
+/// Zone report: one zone as the device sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneReport {
-    /// Which one.
+    /// Zone that this report describes.
     pub zone: ZoneId,
-    /// Its state.
+    /// State of the zone.
     pub state: ZoneState,
-    /// Blocks between the start of the zone and its write pointer; the capacity when it is `Full`.
+    /// Write pointer: blocks between the start of the zone and the write pointer. The capacity when the zone is
+    /// `Full`.
     pub written: Blocks,
 }

@@ -1,8 +1,7 @@
-//! What every device promises, as checks that any implementation can run.
+//! Conformance suite: checks of the ZNS contract that any implementation of [`ZonedDevice`] can run.
 //!
-//! A check gets a fresh device (every zone `Empty`) and panics when a promise is broken. What it
-//! needs from the device: four zones, two of them open at once, eight blocks of capacity, and a queue
-//! of two.
+//! Each check gets a fresh device (every zone `Empty`) and panics when the device breaks a promise. A check needs
+//! four zones, two of them open at once, eight blocks of capacity, and a queue of two commands.
 
 mod checks;
 mod rig;
@@ -10,21 +9,20 @@ mod rig;
 use crate::ZonedDevice;
 use rig::{Check, Rig};
 
-/// Runs every check, each on a device of its own from `make`.
+/// Runs every check, each on its own device from `make`.
 ///
-/// `wait` is called when the device has nothing to say and no [`ZonedDevice::next_event`] either: it
-/// sends off what was submitted and sleeps until the device wakes its host. Devices in virtual time
-/// never need it.
+/// The suite calls `wait` when the device has neither a completion nor a [`ZonedDevice::next_event`]. `wait` sends
+/// off the submitted commands and sleeps until the device wakes its host. Devices in virtual time never need it.
 ///
 /// # Panics
-/// When a promise is broken: the place of the panic is in the function named like the promise.
+/// When the device breaks a promise: the panic is in the function named like the promise.
 pub fn run_all<D: ZonedDevice>(mut make: impl FnMut() -> D, mut wait: impl FnMut(&mut D)) {
     for (promise, check) in checks::all::<D>() {
         check(&mut Rig::new(promise, make(), &mut wait));
     }
 }
 
-/// The promises, by name, in the order in which they are checked.
+/// Names of the promises, in the order in which they are checked.
 #[must_use]
 pub fn promises<D: ZonedDevice>() -> alloc::vec::Vec<&'static str> {
     let checks: [(&str, Check<D>); _] = checks::all();

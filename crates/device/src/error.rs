@@ -1,34 +1,35 @@
-//! Why a device refused: a variant per decision that the caller can take.
+//! Device errors, named by the NVMe status: one variant per decision that the caller can take.
 
 use core::fmt;
 
-/// Why a command failed.
+/// Error of a command. Each variant tells the caller what to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceError {
-    /// Not at the write pointer (NVMe BCh), or the zone has not been reported since its last failed
-    /// write: our view of the zone is stale. Report it, then decide.
+    /// The write was not at the write pointer (NVMe BCh), or the zone has not been reported since its last failed
+    /// write. The host's view of the zone is stale: report the zone, then decide.
     InvalidWrite,
-    /// Past the zone capacity (B8h), or the zone is full (B9h): take another zone.
+    /// The write ends past the zone capacity (B8h), or the zone is full (B9h): take another zone.
     ZoneFull,
     /// Too many active (BDh) or open (BEh) zones: finish or close one, then try again.
     TooManyZones,
-    /// The zone went read-only (BAh): its data are good, its space is gone.
+    /// The zone is read-only (BAh): its data can be read, and it takes no more writes.
     ZoneReadOnly,
-    /// The zone went offline (BBh): its data and its space are gone.
+    /// The zone is offline (BBh): its data and its space are lost.
     ZoneOffline,
     /// The zone's state does not allow this action (BFh): report it, then decide.
     InvalidTransition,
-    /// The blocks were never written since the last reset: a bug above, or a stale index.
+    /// The host has not written the blocks since the last reset of the zone: a bug in the caller, or a stale index.
     ReadPastWritePointer,
-    /// Malformed: outside the device, across two zones, empty, misaligned. A bug above.
+    /// Malformed command: outside the device, across two zones, empty or misaligned. A bug in the caller.
     InvalidField,
-    /// These blocks cannot be read or written (a media error): the rest of the device is good.
+    /// Media error: these blocks cannot be read or written. The rest of the device is good.
     Media,
-    /// There was no answer in time, and nobody waits for it any more. The blocks may be good.
+    /// I/O timeout: the device did not answer before the deadline, and the command was given up. The blocks may be
+    /// good.
     TimedOut,
-    /// The device no longer answers as a device should: go on without it.
+    /// The device does not answer as a device should: isolate it and go on without it.
     DeviceGone,
-    /// This device has no such command.
+    /// The device does not implement this command.
     Unsupported,
 }
 

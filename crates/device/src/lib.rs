@@ -1,21 +1,21 @@
-//! The contract of a zoned namespace, in NVMe ZNS's words, and what holds implementations to it.
+//! Zoned block device: the NVMe ZNS contract that every device implementation keeps, and the suite that checks it.
 //!
 //! Uses: `base`. Knows nothing of: tasks, files, sockets, what is stored in the zones.
 //! Read in this order: `geometry`, `state`, `command`, `error`; then `zone_table`, `ram`, `patient`, `conformance`.
 //!
 //! Rules that every device keeps (and that `conformance` checks):
 //!
-//! - A write lands at the zone's write pointer or fails and moves nothing.
-//! - After any failed write the zone refuses writes until it has been reported or reset.
-//! - Writes may follow each other into one zone; they land and are answered in that order. If one
-//!   fails, those after it fail with `InvalidWrite`.
-//! - What was written can be read once its write is answered.
-//! - Other commands to a zone may overtake each other. Opening, closing, finishing or resetting a zone
-//!   with writes in flight is refused.
+//! - A write lands at the zone's write pointer, or it fails and moves nothing.
+//! - After a failed write the zone refuses writes until the host reports or resets it.
+//! - The host may queue several writes to one zone. The device carries them out and answers them in that order. If
+//!   one fails, those after it fail with `InvalidWrite`.
+//! - Blocks can be read once their write is answered.
+//! - Other commands to a zone may overtake each other. The device refuses to open, close, finish or reset a zone
+//!   while writes are in flight in that zone.
 //! - A read at or past the write pointer is refused, even where a drive would allow it.
-//! - Zones beyond the active or open limit are refused; implicitly opened zones are closed to make
-//!   room for another open one, as NVMe has it.
-//! - A device refuses, it does not block: a full queue gives the command back.
+//! - The device enforces the active and open zone limits. As in NVMe, it closes an implicitly opened zone to make
+//!   room for another open zone.
+//! - A device never blocks: when its queue is full, it gives the command back.
 #![no_std]
 
 extern crate alloc;
@@ -38,23 +38,24 @@ pub use zone_table::{ZoneTable, whole_blocks};
 
 use zonal_base::{Nanos, Ticket};
 
-/// A device that takes commands and answers them later.
+/// Zoned block device with asynchronous commands: `submit` starts a command, `poll` returns its completion.
 ///
-/// One thread owns it. Time is an argument: a real device ignores it, a modelled one lives by it.
+/// One thread owns the device. Time is an argument: a real device ignores it, a modelled device computes its
+/// completion times from it.
 pub trait ZonedDevice {
-    /// What the device is. Never changes.
+    /// Geometry and zone limits of the device. They never change.
     fn geometry(&self) -> &Geometry;
 
-    /// Starts a command; its answer comes out of [`ZonedDevice::poll`] under the same ticket.
+    /// Starts a command. Its completion comes out of [`ZonedDevice::poll`] under the same ticket.
     ///
     /// # Errors
     /// Gives the command back when the queue is full: poll, then try again.
     fn submit(&mut self, now: Nanos, ticket: Ticket, command: Command) -> Result<(), Command>;
 
-    /// The next answer that is ready.
+    /// Returns the next completion that is ready, with the ticket of its command.
     fn poll(&mut self, now: Nanos) -> Option<(Ticket, Completion)>;
 
-    /// When `poll` will next have something. Devices that wake their host instead return `None`.
+    /// Time at which `poll` will next return a completion. `None` from a device that wakes its host instead.
     fn next_event(&self) -> Option<Nanos>;
 }
 

@@ -1,13 +1,15 @@
-//! A device that is not waited for any longer than it is worth.
+//! I/O deadlines: a wrapper that times out reads, counts faults, and reports when the host should isolate the device.
 //!
-//! 1. A read that is not answered within a stated time is answered with [`DeviceError::TimedOut`]; what the device
-//!    says to it later is dropped. Writes are not given up: how they end decides what lies on flash.
-//! 2. Answers, failures and reads that were given up are counted by periods of that time. From these follows when
-//!    the device is better done without ([`Trouble`]).
-//! 3. Once it is [abandoned](Patient::abandon), every command is answered with [`DeviceError::DeviceGone`] at once.
+//! 1. A read that the device does not answer within a given time is answered with [`DeviceError::TimedOut`]. The
+//!    wrapper drops the device's later answer. Writes are never given up: their result decides which data are on
+//!    flash.
+//! 2. The wrapper counts answers, failures and late commands by periods of that time. From these counts follows when
+//!    the host should isolate the device ([`Trouble`]).
+//! 3. Once the device is [abandoned](Patient::abandon), every command is answered with [`DeviceError::DeviceGone`] at
+//!    once.
 //!
-//! Nothing here sets a timer for a command: all of them are looked at together, eight times in the time that a read
-//! may take, and only while there are any.
+//! No command has a timer of its own. The wrapper checks all commands in flight together, eight times per read
+//! deadline, and only while there are any.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -17,38 +19,39 @@ use zonal_base::{Nanos, Ticket, index};
 
 use crate::{Command, Completion, DeviceError, Geometry, ZonedDevice};
 
-/// Looks at what is under way, in the time that a read may take: one is given up at most an eighth too late.
+/// Checks of the commands in flight per read deadline: a read is given up at most an eighth of the deadline too late.
 const LOOKS: u64 = 8;
 
-/// So many times as long as it may take, a read may be under way while the device answers nothing at all.
+/// Silence limit, in read deadlines: how long a read may be in flight while the device answers no command at all.
 const SILENCE_MAX: u64 = 4;
 
-/// So many times as long as a read may take, a write or a flush may. A drive may fall behind with writes for seconds,
-/// and nobody waits for them but removals.
+/// Time limit of a write or a flush, in read deadlines. A drive may fall behind with writes for seconds, and only
+/// removals wait for writes.
 const WRITES_MAX: u64 = 10;
 
-/// Periods that are looked back at, each as long as a read may take.
+/// Periods in the history, each as long as the read deadline.
 const PERIODS: usize = 20;
 
-/// Of these, so many in which a command took too long are too many. One pause of a drive falls into two of them.
+/// Periods of the history with a late command at which the device counts as slow. One pause of a drive falls into two
+/// periods.
 const LATE_PERIODS_MAX: usize = 4;
 
-/// In these periods, so many failures are too many, ...
+/// Failures in the history at which the device counts as failing, ...
 const FAILURES_MAX: u64 = 16;
 
-/// ... when they are more than one in so many answers. A drive with some bad blocks is worth keeping.
+/// ... when at least one answer in this many is a failure. A drive with some bad blocks is worth keeping.
 const FAILURES_PART: u64 = 10;
 
-/// Why a device is better done without.
+/// Fault verdict: the reason for which the host should isolate the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// It answers nothing.
+    /// The device answers no command.
     Silent,
-    /// It takes too long, time and again.
+    /// The device is late again and again.
     Slow,
-    /// Too many commands fail.
+    /// Too many commands of the device fail with media errors.
     Failing,
-    /// It says itself that it is gone.
+    /// The device itself answered that it is gone.
     Gone,
 }
 
@@ -63,25 +66,25 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// What was given up, and why. They grow only.
+/// Counters of commands that were given up. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
-    /// Reads that were given up.
+    /// Reads that were answered with `TimedOut`.
     pub reads_timed_out: u64,
 }
 
-/// A device whose reads take no longer than they may.
+/// A device with a deadline for reads and a verdict on its faults.
 pub struct Patient<D> {
     device: D,
-    /// How long a read may take; `None`: as long as it likes, and nothing is held against the device.
+    /// Read deadline. `None`: reads have no deadline, and no fault is counted.
     patience: Option<Nanos>,
-    /// By the device's ticket.
+    /// Commands in flight, by the ticket that the device knows.
     slots: Vec<Slot>,
     free: Vec<Ticket>,
-    /// Those that wait for an answer of the device, given up or not.
+    /// Commands that the device has not answered, given up or not.
     under_way: usize,
     look_at: Option<Nanos>,
-    /// Answers that are not the device's.
+    /// Completions that this wrapper made instead of the device.
     ready: VecDeque<(Ticket, Completion)>,
     judge: Judge,
     waits: Waits,
@@ -98,14 +101,14 @@ struct Slot {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Nobody,
-    /// Under this ticket it was submitted.
+    /// The host submitted the command under this ticket and has no answer yet.
     Waits(Ticket),
-    /// It was told that there will be no answer.
+    /// The host already has a `TimedOut` or `DeviceGone`: drop the device's answer.
     GaveUp,
 }
 
 impl<D: ZonedDevice> Patient<D> {
-    /// Waits for everything as long as it takes, until it is told otherwise.
+    /// Wraps a device without a deadline. [`Patient::be_patient`] sets one.
     pub const fn new(device: D) -> Self {
         Self {
             device,
@@ -121,7 +124,7 @@ impl<D: ZonedDevice> Patient<D> {
         }
     }
 
-    /// From now on reads take no longer than that, and the device is judged.
+    /// Sets the read deadline and starts counting faults.
     pub fn be_patient(&mut self, now: Nanos, patience: Nanos) {
         assert!(LOOKS <= patience.0, "a time to wait");
         self.patience = Some(patience);
@@ -131,37 +134,37 @@ impl<D: ZonedDevice> Patient<D> {
         }
     }
 
-    /// Why the device is better done without, once it is.
+    /// The reason to isolate the device, once there is one.
     pub const fn trouble(&self) -> Option<Trouble> {
         self.judge.trouble
     }
 
-    /// What was given up.
+    /// Counters of commands that were given up.
     pub const fn waits(&self) -> Waits {
         self.waits
     }
 
-    /// Commands that the device has not answered. While there are any, what they do may still come.
+    /// Commands that the device has not answered. While there are any, the device may still carry them out.
     pub const fn under_way(&self) -> usize {
         self.under_way
     }
 
-    /// When what is under way is to be looked at next: `poll` has to be called then.
+    /// Time of the next check of the commands in flight: the caller has to call `poll` then.
     pub const fn look_at(&self) -> Option<Nanos> {
         self.look_at
     }
 
-    /// The device itself.
+    /// The wrapped device.
     pub const fn device(&self) -> &D {
         &self.device
     }
 
-    /// The device itself.
+    /// The wrapped device.
     pub const fn device_mut(&mut self) -> &mut D {
         &mut self.device
     }
 
-    /// Answers everything that is under way, and everything that comes, with [`DeviceError::DeviceGone`].
+    /// Isolates the device: answers every command in flight, and every later one, with [`DeviceError::DeviceGone`].
     pub fn abandon(&mut self) {
         self.is_abandoned = true;
         self.look_at = None;
@@ -173,7 +176,7 @@ impl<D: ZonedDevice> Patient<D> {
         }
     }
 
-    /// True when nothing is asked of the device any more.
+    /// True when the device is isolated and receives no more commands.
     pub const fn is_abandoned(&self) -> bool {
         self.is_abandoned
     }
@@ -198,12 +201,12 @@ impl<D: ZonedDevice> Patient<D> {
         self.under_way -= 1;
         self.free.push(own);
         let owner = core::mem::replace(&mut self.slots[index(own.0)].owner, Owner::Nobody);
-        // Whose buffer would the second answer have filled?
+        // A second answer has no buffer to fill.
         assert!(owner != Owner::Nobody, "a device answers a command once");
         owner
     }
 
-    /// Gives up what took too long.
+    /// Times out late reads, notes late writes, and checks for silence.
     fn look(&mut self, now: Nanos, patience: Nanos) {
         let [writes_max, silence_max] = [WRITES_MAX, SILENCE_MAX].map(|n| Nanos(patience.0 * n));
         for slot in self.slots.iter_mut().filter(|slot| slot.owner != Owner::Nobody) {
@@ -248,7 +251,7 @@ impl<D: ZonedDevice> ZonedDevice for Patient<D> {
             if let Some(patience) = self.patience {
                 self.judge.note_answer(now, patience, &completion);
             }
-            // Whoever gave it up does not want the answer any more; its buffer is free again.
+            // The host has already had the answer of a command that was given up. Dropping this one frees its buffer.
             if let Owner::Waits(ticket) = self.leave(own) {
                 return Some((ticket, completion));
             }
@@ -267,13 +270,13 @@ impl<D: ZonedDevice> ZonedDevice for Patient<D> {
     }
 }
 
-/// What a device did in the last periods.
+/// Fault history of the device over the last periods, and the verdict that follows from it.
 struct Judge {
     periods: [Period; PERIODS],
-    /// The period that is now.
+    /// Index of the current period.
     current: usize,
     ends_at: Nanos,
-    /// When it answered something last.
+    /// Time of the last answer of the device.
     heard_at: Nanos,
     trouble: Option<Trouble>,
 }
@@ -305,7 +308,7 @@ impl Judge {
         self.heard_at = now;
     }
 
-    /// The period that is now.
+    /// Advances to the current period and returns it.
     fn period(&mut self, now: Nanos, patience: Nanos) -> &mut Period {
         let mut skipped = 0;
         while self.ends_at <= now && skipped < PERIODS {
@@ -350,7 +353,7 @@ impl Judge {
         }
     }
 
-    /// Requires: a read waits for so long.
+    /// Requires: a read has been in flight for at least `most`.
     fn look_for_silence(&mut self, now: Nanos, most: Nanos) {
         if most <= now.since(self.heard_at) {
             self.trouble.get_or_insert(Trouble::Silent);

@@ -1,10 +1,10 @@
-//! A device in memory, for tests and simulation: it answers late, out of order, and can fail.
+//! RAM device for tests and simulation: a zoned device in memory with latency, reordered completions and faults.
 //!
-//! Time is the caller's: a command takes as long as the seed says, and its effect is there when it is
-//! answered, not before. The order of two commands in flight at once is the device's to choose, save
-//! that writes of one zone land in order. Equal seeds and equal calls give equal answers.
+//! The caller owns the time. The seed decides how long a command takes. The effect of a command becomes visible when
+//! the device answers it, not before. The device chooses the order of two commands in flight, but writes of one zone
+//! land in order. Equal seeds and equal calls give equal answers.
 //!
-//! Read in this order: this file, `medium` (the bytes), `crash` (what a crash leaves of them).
+//! Read in this order: this file, `medium` (the bytes), `crash` (their state after a crash).
 
 mod crash;
 mod medium;
@@ -22,55 +22,55 @@ use crate::{
 };
 use medium::Medium;
 
-/// How a [`RamDevice`] behaves.
+/// Queue depth and latencies of a [`RamDevice`].
 #[derive(Clone, Copy, Debug)]
 pub struct RamOptions {
-    /// Where its latencies come from.
+    /// Seed of the random latencies.
     pub seed: u64,
-    /// Commands that it takes before it gives the next one back.
+    /// Queue depth: the commands in flight at which the device gives the next one back.
     pub queue_depth: usize,
-    /// The shortest time that a command takes.
+    /// Minimum latency of a command.
     pub latency: Nanos,
-    /// How much longer than that it may take.
+    /// Maximum random latency of a command in addition to the minimum.
     pub latency_spread: Nanos,
 }
 
 impl Default for RamOptions {
-    /// Answers at once.
+    /// Zero latency and 256 commands in flight.
     fn default() -> Self {
         Self { seed: 0, queue_depth: 256, latency: Nanos(0), latency_spread: Nanos(0) }
     }
 }
 
-/// A zoned or conventional device in memory.
+/// Zoned or conventional device in memory.
 #[derive(Debug)]
 pub struct RamDevice {
     table: ZoneTable,
     medium: Medium,
     options: RamOptions,
     rng: Rng,
-    /// By the time of the answer, then by the order of submission.
+    /// Commands in flight, by the time of their answer, then by the order of submission.
     in_flight: BTreeMap<(Nanos, u64), (Ticket, Operation)>,
     submitted_count: u64,
-    /// When the last write in flight of a zone is answered: the next is not answered before.
+    /// Time at which the last write in flight of a zone is answered. The next write is not answered earlier.
     writes_due: BTreeMap<ZoneId, Nanos>,
     failing_writes: BTreeSet<ZoneId>,
     is_gone: bool,
 }
 
-/// What a device held: of each zone its state and its bytes.
+/// Image of a device: the state and the bytes of each zone.
 #[derive(Clone, Debug)]
 pub struct Image(Vec<(ZoneReport, Vec<u8>)>);
 
 impl Image {
-    /// What the zone held.
+    /// Bytes of the zone in the image.
     #[must_use]
     pub fn zone_bytes(&self, zone: ZoneId) -> &[u8] {
         &self.0[zone.0 as usize].1
     }
 }
 
-/// What is left to do when a command's time has come.
+/// The part of a command that the device carries out when its answer is due.
 #[derive(Debug)]
 enum Operation {
     Refuse(DeviceError),
@@ -83,7 +83,7 @@ enum Operation {
 }
 
 impl RamDevice {
-    /// An empty device.
+    /// Creates an empty device.
     #[must_use]
     pub fn new(geometry: Geometry, options: RamOptions) -> Self {
         Self {
@@ -99,48 +99,48 @@ impl RamDevice {
         }
     }
 
-    /// Silently turns one bit of a block over.
+    /// Fault: flips one bit of a block silently.
     pub fn flip_bit(&mut self, lba: Lba, bit: u32) {
         self.medium.flip_bit(lba, bit);
     }
 
-    /// Reads of the block fail with `Media` until it is written again or its zone is reset.
+    /// Fault: reads of the block fail with `Media` until the block is written again or its zone is reset.
     pub fn make_unreadable(&mut self, lba: Lba) {
         self.medium.make_unreadable(lba);
     }
 
-    /// The next write of the zone to be answered fails with `Media`, and nothing of it lands.
+    /// Fault: the zone's next write to complete fails with `Media`, and none of its blocks land.
     pub fn fail_next_write(&mut self, zone: ZoneId) {
         self.failing_writes.insert(zone);
     }
 
-    /// The zone keeps its data and takes no more; writes in flight fail.
+    /// Fault: the zone becomes read-only. Its data stay readable, and its writes in flight fail.
     pub fn make_read_only(&mut self, zone: ZoneId) {
         self.retire(zone, ZoneState::ReadOnly, DeviceError::ZoneReadOnly);
     }
 
-    /// The zone's data and space are gone; writes in flight fail.
+    /// Fault: the zone goes offline. Its data and space are lost, and its writes in flight fail.
     pub fn take_offline(&mut self, zone: ZoneId) {
         self.retire(zone, ZoneState::Offline, DeviceError::ZoneOffline);
     }
 
-    /// The device answers `DeviceGone` to everything, also to what is in flight.
+    /// Fault: the device answers `DeviceGone` to every command, also to those in flight.
     pub fn kill(&mut self) {
         self.is_gone = true;
     }
 
-    /// What a zone holds, as far as it was ever written.
+    /// Bytes of a zone, up to the last block that was ever written.
     #[must_use]
     pub fn zone_bytes(&self, zone: ZoneId) -> Vec<u8> {
         self.medium.zone_bytes(zone).to_vec()
     }
 
-    /// Silently puts other bytes in the place of what a zone holds. Its state stays what it is.
+    /// Fault: silently replaces the bytes of a zone. The state of the zone does not change.
     pub fn replace_zone_bytes(&mut self, zone: ZoneId, bytes: Vec<u8>) {
         self.medium.replace_zone_bytes(zone, bytes);
     }
 
-    /// All that the device holds. Requires: nothing is in flight.
+    /// Image of all zones. Requires: no command is in flight.
     #[must_use]
     pub fn image(&self) -> Image {
         assert!(self.in_flight.is_empty(), "what is in flight is in no image");
@@ -149,7 +149,7 @@ impl RamDevice {
         Image(zones.map(of_zone).collect())
     }
 
-    /// Silently becomes what it was. Requires: nothing is in flight.
+    /// Silently reverts the device to an image. Requires: no command is in flight.
     pub fn revert(&mut self, image: &Image) {
         assert!(self.in_flight.is_empty(), "what is in flight is in no image");
         let reports: Vec<ZoneReport> = image.0.iter().map(|(report, _)| *report).collect();
@@ -172,7 +172,7 @@ impl RamDevice {
         }
     }
 
-    /// Checks a command and takes what it needs of the zone.
+    /// Checks a command; a write takes its blocks and opens its zone.
     fn begin(&mut self, command: Command) -> Result<Operation, DeviceError> {
         Ok(match command {
             Command::Read { lba, blocks, buffer } => {
@@ -219,7 +219,7 @@ impl RamDevice {
         match operation {
             Operation::Refuse(error) => Err(error),
             Operation::Read { lba, blocks, mut buffer } => {
-                // The zone may have been reset since: then there is nothing to read.
+                // A reset may have emptied the zone since the submission: then the read fails.
                 self.table.check_read(lba, blocks)?;
                 let bytes = zonal_base::index(blocks.bytes().0);
                 self.medium.read(lba, &mut buffer.bytes_mut()[..bytes])?;

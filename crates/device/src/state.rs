@@ -1,49 +1,49 @@
-//! The states of a zone and what moves it from one to the next.
+//! Zone state machine of NVMe ZNS: the states of a zone and the transitions between them.
 
 use core::fmt;
 
-/// A zone's state, as NVMe ZNS names them.
+/// State of a zone, by its name in NVMe ZNS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ZoneState {
-    /// Nothing written since the last reset.
+    /// The host has written nothing since the last reset.
     Empty,
-    /// Opened by a write.
+    /// A write opened the zone. The device may close it to make room for another open zone.
     ImplicitlyOpened,
-    /// Opened by a command.
+    /// An open command opened the zone. The device does not close it by itself.
     ExplicitlyOpened,
-    /// Partly written, active, not open.
+    /// The zone is active but not open. The next write opens it.
     Closed,
-    /// No more writes until a reset.
+    /// The zone takes no writes until a reset.
     Full,
-    /// Its data are good, its space is gone.
+    /// The data can be read. The zone takes no writes and no reset.
     ReadOnly,
-    /// Its data and its space are gone.
+    /// The data and the space of the zone are lost.
     Offline,
 }
 
-/// What a host asks of a zone.
+/// Action of the host on a zone: the input of the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Open explicitly: the device will not close it by itself.
+    /// Open the zone explicitly: the device will not close it by itself.
     Open,
-    /// Close: it stays active and gives its open resource back.
+    /// Close the zone: it stays active, and no longer counts against the open zone limit.
     Close,
-    /// Make it full without writing the rest.
+    /// Finish the zone: it becomes full, and its remaining blocks are not written.
     Finish,
-    /// Make it empty.
+    /// Reset the zone: it becomes empty.
     Reset,
-    /// Write or append, not reaching the zone's capacity.
+    /// Write or append without reaching the zone capacity.
     Write,
-    /// Write or append up to the zone's capacity.
+    /// Write or append up to the zone capacity.
     WriteToCapacity,
 }
 
-/// The zone's state does not allow the action.
+/// Error: the zone's state does not allow the action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidTransition {
-    /// The state the zone is in.
+    /// Current state of the zone.
     pub from: ZoneState,
-    /// What was asked.
+    /// Action that the zone refused.
     pub action: Action,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for InvalidTransition {
 impl core::error::Error for InvalidTransition {}
 
 impl ZoneState {
-    /// Every state, for tests that walk the table.
+    /// Every state, for tests that iterate over the state machine.
     pub const ALL: [Self; 7] = [
         Self::Empty,
         Self::ImplicitlyOpened,
@@ -67,7 +67,7 @@ impl ZoneState {
         Self::Offline,
     ];
 
-    /// The state after `action`: the whole state machine.
+    /// Returns the state after `action`. This function is the whole state machine.
     ///
     /// # Errors
     /// When the Zoned Namespace Command Set (1.1, section 3.4.3) has no such transition.
@@ -87,13 +87,13 @@ impl ZoneState {
         }
     }
 
-    /// Open zones count against `max_open_zones`.
+    /// True for the open states, which count against `max_open_zones`.
     #[must_use]
     pub const fn is_open(self) -> bool {
         matches!(self, Self::ImplicitlyOpened | Self::ExplicitlyOpened)
     }
 
-    /// Active zones count against `max_active_zones`.
+    /// True for the active states, which count against `max_active_zones`.
     #[must_use]
     pub const fn is_active(self) -> bool {
         matches!(self, Self::ImplicitlyOpened | Self::ExplicitlyOpened | Self::Closed)

@@ -1,11 +1,11 @@
-//! The zones of one device: their states, write pointers and the limits that they share.
+//! Zone table: the state and write pointer of every zone, and the open and active zone limits of the device.
 //!
-//! The one place where zone semantics live. A device asks the table before it touches its medium and
-//! tells it what came of it; the table owns no data and no time.
+//! All zone semantics are in this module. A device asks the table before it accesses its medium, and reports the
+//! result to the table afterwards. The table owns no data and no time.
 //!
-//! A write has two moments. When it *begins* it is checked, takes its blocks and opens its zone, so
-//! that the next write may follow at once. When it *ends* its blocks can be read. Writes of one zone
-//! end in the order in which they began; if one fails, all that began after it have failed too.
+//! A write has two moments. At its *begin* the table checks it, takes its blocks and opens its zone, so that the next
+//! write may follow at once. At its *end* its blocks can be read. Writes of one zone end in the order in which they
+//! began. If one fails, all writes that began after it have failed too.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -14,33 +14,34 @@ use zonal_base::{BLOCK_BYTES, Blocks, Lba, Payload, ZoneId};
 
 use crate::{Action, DeviceError, DeviceKind, Geometry, ZoneReport, ZoneState};
 
-/// What a device knows about its zones.
+/// Zone states and write pointers of one device.
 #[derive(Clone, Debug)]
 pub struct ZoneTable {
     geometry: Geometry,
     zones: Vec<Zone>,
     open_count: u32,
     active_count: u32,
-    /// The implicitly opened zones, oldest first: kept only where `max_open_zones` bounds it.
+    /// Implicitly opened zones, oldest first. Maintained only where `max_open_zones` bounds the list.
     implicitly_opened: VecDeque<ZoneId>,
 }
 
 #[derive(Clone, Debug)]
 struct Zone {
     state: ZoneState,
-    /// Blocks whose writes have ended.
+    /// Blocks whose writes have ended. They can be read.
     written: Blocks,
-    /// Blocks whose writes have begun: where the next write must be.
+    /// Blocks whose writes have begun: the offset at which the next write must start.
     begun: Blocks,
     writes_in_flight: u32,
-    /// A write failed since the zone was last reported or reset.
+    /// A write failed since the last report or reset of the zone.
     unreported_failure: bool,
-    /// Nobody has said yet how much of an `Empty` zone holds old bytes (conventional only).
+    /// Conventional devices only: the `Empty` zone may hold bytes of an earlier run, and its owner has not restored
+    /// the write pointer yet.
     may_hold_old_bytes: bool,
 }
 
 impl ZoneTable {
-    /// A device that was just made or, if it is conventional, just started: every zone is `Empty`.
+    /// Creates the table of a new device or of a conventional device that just started: every zone is `Empty`.
     ///
     /// Requires: a geometry with zones, and a capacity within their size.
     #[must_use]
@@ -60,7 +61,7 @@ impl ZoneTable {
         Self { geometry, zones, open_count: 0, active_count: 0, implicitly_opened }
     }
 
-    /// A zoned device that says about each of its zones where it stands.
+    /// Creates the table from the report of a zoned device.
     ///
     /// Requires: one report per zone, in order.
     #[must_use]
@@ -75,13 +76,13 @@ impl ZoneTable {
         table
     }
 
-    /// What the zones are part of.
+    /// Geometry of the device.
     #[must_use]
     pub const fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// The zone as [`ZoneTable::report`] would show it, without that effect.
+    /// Returns the report of a zone without making the zone writable again, as [`ZoneTable::report`] would.
     ///
     /// Requires: the zone is on the device.
     #[must_use]
@@ -108,10 +109,10 @@ impl ZoneTable {
         Ok(())
     }
 
-    /// Begins a write at `lba`: its blocks are taken and its zone is open from now on.
+    /// Begins a write at `lba`: takes its blocks and opens its zone.
     ///
     /// # Errors
-    /// When the write must not reach the medium. Nothing moved, and the zone takes no writes until
+    /// When the write must not reach the medium. The write pointer did not move, and the zone takes no writes until
     /// it is reported or reset.
     pub fn begin_write(&mut self, lba: Lba, blocks: Blocks) -> Result<ZoneId, DeviceError> {
         let (zone, at) = self.locate(lba, blocks)?;
@@ -119,7 +120,7 @@ impl ZoneTable {
         Ok(zone)
     }
 
-    /// Begins an append: a write wherever the zone's write pointer is.
+    /// Begins an append: a write at the zone's write pointer. Returns the address of the write pointer.
     ///
     /// # Errors
     /// As for [`ZoneTable::begin_write`].
@@ -132,7 +133,7 @@ impl ZoneTable {
         Ok(self.geometry.zone_start(zone) + at)
     }
 
-    /// The oldest write in flight in the zone, of so many blocks, is on the medium.
+    /// Ends the oldest write in flight in the zone: its `blocks` are on the medium and can be read.
     pub fn end_write(&mut self, zone: ZoneId, blocks: Blocks) {
         let capacity = self.geometry.zone_capacity;
         let known = self.zone_mut(zone);
@@ -144,9 +145,9 @@ impl ZoneTable {
         }
     }
 
-    /// The oldest write in flight in the zone failed on the medium and with it all after it: the
-    /// write pointer is where the last good one ended, and the zone takes no writes until it is
-    /// reported or reset. Requires: none of them can reach the medium any more.
+    /// Fails the oldest write in flight in the zone, and with it all writes after it. The write pointer goes back to
+    /// the end of the last good write. The zone takes no writes until it is reported or reset. Requires: none of the
+    /// failed writes can reach the medium any more.
     pub fn abort_writes(&mut self, zone: ZoneId) {
         let known = self.zone_mut(zone);
         known.begun = known.written;
@@ -154,7 +155,8 @@ impl ZoneTable {
         known.unreported_failure = true;
     }
 
-    /// A write failed, or will: the zone takes no further ones until it is reported or reset.
+    /// Marks the zone after a write that failed or will fail: the zone takes no more writes until it is reported or
+    /// reset.
     pub fn distrust(&mut self, zone: ZoneId) {
         self.zone_mut(zone).unreported_failure = true;
     }
@@ -162,7 +164,7 @@ impl ZoneTable {
     /// Opens, closes, finishes or resets a zone.
     ///
     /// # Errors
-    /// When the zone's state, a limit, or a write in flight forbids it. Nothing changed.
+    /// When the zone's state, a limit, or a write in flight forbids the action. Nothing changed.
     pub fn manage(&mut self, zone: ZoneId, action: Action) -> Result<(), DeviceError> {
         if matches!(action, Action::Write | Action::WriteToCapacity) {
             return Err(DeviceError::Unsupported);
@@ -191,10 +193,10 @@ impl ZoneTable {
         Ok(())
     }
 
-    /// The zones from `first` on, at most `count`. They take writes again.
+    /// Reports the zones from `first` on, at most `count`. The reported zones take writes again.
     ///
     /// # Errors
-    /// When there is no such zone.
+    /// When there is no such zone, or `count` is 0.
     pub fn report(&mut self, first: ZoneId, count: u32) -> Result<Vec<ZoneReport>, DeviceError> {
         if self.geometry.zone_count <= first.0 || count == 0 {
             return Err(DeviceError::InvalidField);
@@ -207,10 +209,10 @@ impl ZoneTable {
         Ok((first.0..end).map(ZoneId).map(report).collect())
     }
 
-    /// The owner found where the write pointer of an `Empty` zone of a conventional device is.
+    /// Restores the write pointer of an `Empty` zone of a conventional device, as found by its owner.
     ///
     /// # Errors
-    /// When the device is zoned, the zone not empty, the number impossible or a limit reached.
+    /// When the device is zoned, the zone is not empty, the number is impossible or a limit is reached.
     pub fn restore(&mut self, zone: ZoneId, written: Blocks) -> Result<(), DeviceError> {
         if self.geometry.kind == DeviceKind::Zoned {
             return Err(DeviceError::Unsupported);
@@ -235,8 +237,8 @@ impl ZoneTable {
         Ok(())
     }
 
-    /// The device says where the zone stands, whatever was believed. It does not make it take writes again:
-    /// see [`ZoneTable::report`].
+    /// Replaces the state and write pointer of a zone by those that the device reports. A zone with a failed write
+    /// still refuses writes: only [`ZoneTable::report`] or a reset makes it writable again.
     ///
     /// Requires: no write is in flight in the zone.
     pub fn correct(&mut self, report: ZoneReport) {
@@ -251,7 +253,7 @@ impl ZoneTable {
         self.enter(report.zone, report.state);
     }
 
-    /// Writes have begun in the zone that have not ended.
+    /// True while writes are in flight in the zone.
     ///
     /// Requires: the zone is on the device.
     #[must_use]
@@ -259,7 +261,7 @@ impl ZoneTable {
         0 < self.zone(zone).writes_in_flight
     }
 
-    /// The medium took the zone away: `ReadOnly` or `Offline`. Its writes in flight have failed.
+    /// Retires a zone: it becomes `ReadOnly` or `Offline`, and its writes in flight have failed.
     pub fn retire(&mut self, zone: ZoneId, to: ZoneState) {
         assert!(matches!(to, ZoneState::ReadOnly | ZoneState::Offline));
         self.abort_writes(zone);
@@ -274,7 +276,7 @@ impl ZoneTable {
         &mut self.zones[zone.0 as usize]
     }
 
-    /// The zone that holds all the blocks, and where in it they begin.
+    /// Returns the zone that holds all the blocks, and the offset of the first block in that zone.
     fn locate(&self, lba: Lba, blocks: Blocks) -> Result<(ZoneId, Blocks), DeviceError> {
         let size = self.geometry.zone_size;
         let is_on_device = lba.0 / size.0 < u64::from(self.geometry.zone_count);
@@ -308,7 +310,7 @@ impl ZoneTable {
             _ if capacity - at < blocks => return Err(DeviceError::ZoneFull),
             _ => (),
         }
-        // The last block makes the zone full only when it is on the medium: see `end_write`.
+        // The zone becomes full only when its last block is on the medium: see `end_write`.
         let from = known.state;
         let to = from.after(Action::Write).map_err(|_| DeviceError::InvalidTransition)?;
         self.make_room(from, to)?;
@@ -320,8 +322,8 @@ impl ZoneTable {
         Ok(())
     }
 
-    /// Makes sure that a zone may go from one state to another. An implicitly opened zone is closed
-    /// when another needs its place, the oldest first.
+    /// Checks the active and open limits for a transition. At the open limit, closes the oldest implicitly opened
+    /// zone to make room.
     fn make_room(&mut self, from: ZoneState, to: ZoneState) -> Result<(), DeviceError> {
         let Geometry { max_open_zones, max_active_zones, .. } = self.geometry;
         let is_full = |count, max: Option<u32>| max.is_some_and(|max| max <= count);
@@ -352,11 +354,11 @@ impl ZoneTable {
     }
 }
 
-/// The blocks in the pieces of a write.
+/// Number of blocks in the pieces of a write.
 ///
 /// # Errors
-/// When there are none, or a piece is not whole blocks at a block-aligned address: real devices read
-/// them where they lie.
+/// When there are no pieces, or a piece is not whole blocks at a block-aligned address: real devices read the pieces
+/// in place.
 pub fn whole_blocks(data: &[Payload]) -> Result<Blocks, DeviceError> {
     let mut bytes = 0;
     for piece in data {

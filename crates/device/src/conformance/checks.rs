@@ -1,4 +1,4 @@
-//! The promises, one function each, named as what they promise.
+//! Conformance checks: one function per promise of the ZNS contract, named after the promise.
 
 use alloc::vec::Vec;
 
@@ -7,7 +7,7 @@ use zonal_base::{Blocks, Lba, ZoneId};
 use super::rig::{Check, Rig, TRANSFER_MAX};
 use crate::{Action, Answer, Command, DeviceError, DeviceKind, ZoneState, ZonedDevice};
 
-/// Commands that the suite gives at most before it says that the queue has no bound.
+/// Number of accepted commands at which the suite reports that the queue has no bound.
 const QUEUE_DEPTH_MAX: usize = 1 << 16;
 
 macro_rules! promises {
@@ -131,7 +131,7 @@ fn a_write_past_the_capacity_fails_and_moves_nothing<D: ZonedDevice>(rig: &mut R
         at += TRANSFER_MAX.0;
     }
     assert!(at + 1 == capacity || rig.write(rig.lba(0, at), capacity - 1 - at).is_ok());
-    // Where nothing lies between two zones this would be a write into the next one.
+    // Without a gap between capacity and zone size, this write would cross into the next zone.
     let error = if has_gap { DeviceError::ZoneFull } else { DeviceError::InvalidField };
     rig.expect_refused_write(rig.lba(0, capacity - 1), 2, error);
     rig.expect_zone(0, ZoneState::ImplicitlyOpened, capacity - 1);
@@ -265,7 +265,7 @@ fn an_append_lands_at_the_write_pointer_and_says_where<D: ZonedDevice>(rig: &mut
 }
 
 fn writes_that_follow_each_other_land_in_order<D: ZonedDevice>(rig: &mut Rig<'_, D>) {
-    // Two in flight at a time, in two zones: a device must not let them overtake.
+    // Two writes are in flight in one zone at a time: the device must not let them overtake each other.
     for at in [0, 2, 4, 6] {
         let lbas = [rig.lba(0, at), rig.lba(0, at + 1)];
         let tickets = lbas.map(|lba| rig.submit(rig.write_command(lba, Blocks(1))));
@@ -308,8 +308,8 @@ fn reads_in_flight_each_get_their_own_blocks<D: ZonedDevice>(rig: &mut Rig<'_, D
 }
 
 fn a_zone_with_writes_in_flight_is_not_reset<D: ZonedDevice>(rig: &mut Rig<'_, D>) {
-    // The answer of the write is not taken before the reset is submitted. A device may carry the two
-    // out in either order, but then the write is there, or the reset was refused, or both.
+    // The rig submits the reset before it takes the answer of the write. A device may carry out the two in either
+    // order. Either the data are there and the reset was refused, or the reset came after the write.
     let write = rig.submit(rig.write_command(rig.lba(0, 0), Blocks(4)));
     let reset = rig.submit(Command::Manage { zone: ZoneId(0), action: Action::Reset });
     assert!(rig.answer_of(write).is_ok());

@@ -1,4 +1,4 @@
-//! A device on the bench: submits, waits for the answer, compares.
+//! Test rig of the conformance suite: submits commands to a device, waits for completions and compares data.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -12,11 +12,11 @@ use crate::{
     Action, Answer, Command, Completion, DeviceError, Geometry, ZoneReport, ZoneState, ZonedDevice,
 };
 
-/// Waits in a row that may end without an answer. The caller's `wait` is bounded in time, so that this
-/// bounds how long a lost command can hang the suite.
+/// Maximum number of waits in a row without an answer. The caller's `wait` is bounded in time, so this limit bounds
+/// how long a lost command can hang the suite.
 const WAITS_MAX: u32 = 100;
 
-/// Blocks of the largest transfer of the suite: 256 KiB, so that filling a zone takes few of them.
+/// Largest transfer of the suite, in blocks: 256 KiB, so that few transfers fill a zone.
 pub(super) const TRANSFER_MAX: Blocks = Blocks(64);
 
 pub(super) type Check<D> = fn(&mut Rig<'_, D>);
@@ -28,7 +28,7 @@ pub(super) struct Rig<'a, D> {
     pool: Pool,
     now: Nanos,
     next_ticket: u64,
-    /// Answers that came while another was waited for.
+    /// Completions that arrived while the rig waited for another command.
     answered: BTreeMap<Ticket, Completion>,
 }
 
@@ -36,7 +36,7 @@ impl<'a, D: ZonedDevice> Rig<'a, D> {
     pub(super) fn new(promise: &'static str, device: D, wait: &'a mut dyn FnMut(&mut D)) -> Self {
         let geometry = device.geometry();
         assert!(4 <= geometry.zone_count && Blocks(8) <= geometry.zone_capacity, "too small");
-        // Enough for the checks that keep many transfers in flight.
+        // Enough buffers for the checks that keep many transfers in flight.
         let classes = [PoolClass { blocks: TRANSFER_MAX, count: 64 }];
         let pool = Pool::new(&classes, Box::new(|| ()));
         let answered = BTreeMap::new();
@@ -47,12 +47,12 @@ impl<'a, D: ZonedDevice> Rig<'a, D> {
         *self.device.geometry()
     }
 
-    /// Where the block `at` of a zone is.
+    /// Address of block `at` of a zone.
     pub(super) fn lba(&self, zone: u32, at: u64) -> Lba {
         self.device.geometry().zone_start(ZoneId(zone)) + Blocks(at)
     }
 
-    /// Blocks whose every byte tells where they belong and which version of them this is.
+    /// Test data: every word encodes its address and a version.
     pub(super) fn pattern(&self, lba: Lba, blocks: Blocks, version: u8) -> Payload {
         let mut buffer = self.pool.take(blocks).expect("checks keep few transfers in flight");
         let len = index(blocks.bytes().0);
@@ -72,7 +72,7 @@ impl<'a, D: ZonedDevice> Rig<'a, D> {
         Command::Write { lba, data: alloc::vec![self.pattern(lba, blocks, 0)] }
     }
 
-    /// Submits, or says that the queue is full.
+    /// Submits a command; `None` when the queue is full.
     pub(super) fn try_submit(&mut self, command: Command) -> Option<Ticket> {
         let ticket = Ticket(self.next_ticket);
         self.device.submit(self.now, ticket, command).ok()?;
@@ -85,7 +85,7 @@ impl<'a, D: ZonedDevice> Rig<'a, D> {
         ticket.unwrap_or_else(|| panic!("{}: the queue is full too early", self.promise))
     }
 
-    /// Waits for one answer; others are kept.
+    /// Waits for one completion, and keeps the others for later.
     pub(super) fn answer_of(&mut self, ticket: Ticket) -> Completion {
         let mut waits = 0;
         loop {
@@ -118,7 +118,7 @@ impl<'a, D: ZonedDevice> Rig<'a, D> {
         self.answer_of(ticket)
     }
 
-    /// Writes a pattern of version 0.
+    /// Writes the test pattern of version 0.
     pub(super) fn write(&mut self, lba: Lba, blocks: u64) -> Result<Lba, DeviceError> {
         let command = self.write_command(lba, Blocks(blocks));
         self.call(command).map(|answer| self.written(answer))
@@ -154,7 +154,7 @@ impl<'a, D: ZonedDevice> Rig<'a, D> {
         }
     }
 
-    /// Reads blocks and compares them with the pattern of a version.
+    /// Reads blocks and compares them with the test pattern of a version.
     pub(super) fn expect_pattern(&mut self, lba: Lba, blocks: u64, version: u8) {
         let expected = self.pattern(lba, Blocks(blocks), version);
         let read = self.read(lba, blocks);

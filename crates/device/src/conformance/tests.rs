@@ -1,4 +1,4 @@
-//! The suite is tested too: devices that break a promise are caught, each by some check.
+//! Tests of the conformance suite: a check catches each device with a planted bug.
 
 extern crate std;
 
@@ -19,36 +19,36 @@ const GEOMETRY: Geometry = Geometry {
     max_active_zones: Some(3),
 };
 
-/// A device with a planted bug.
+/// Bug that the test plants in a RAM device.
 #[derive(Clone, Copy, Debug)]
 enum Bug {
-    /// A write that should fail is said to have worked.
+    /// A write that must fail is answered as written.
     SwallowsWriteErrors,
-    /// A zone takes writes right after a failed one.
+    /// A zone takes writes right after a failed one, without a report.
     ForgivesFailedWrites,
-    /// Reads come back with one bit turned over.
+    /// Reads return data with one bit flipped.
     FlipsBits,
-    /// Old bytes beyond the write pointer are shown.
+    /// Reads return old bytes past the write pointer.
     ReadsPastWritePointer,
-    /// A write lands at the write pointer wherever it was meant to.
+    /// A write lands at the write pointer, whatever its address.
     IgnoresAddresses,
-    /// Resetting does nothing.
+    /// Resets do nothing.
     IgnoresResets,
-    /// Finishing does nothing.
+    /// Finishes do nothing.
     IgnoresFinishes,
-    /// Opening does nothing.
+    /// Opens do nothing.
     IgnoresOpens,
-    /// A limit is reported and not kept.
+    /// The geometry has zone limits, but the device does not enforce them.
     HasNoLimits,
-    /// Only the first half of what is asked for is reported.
+    /// A report covers only part of the requested zones.
     ReportsHalf,
-    /// Some command is never answered.
+    /// One command is never answered.
     LosesAnswers,
-    /// Some command is answered twice.
+    /// One command is answered twice.
     AnswersTwice,
-    /// Answers carry the ticket before theirs.
+    /// One answer carries the ticket of the command before.
     MixesTicketsUp,
-    /// No queue is ever full.
+    /// The queue accepts commands without a bound.
     NeverFull,
 }
 

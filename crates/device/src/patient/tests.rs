@@ -1,4 +1,4 @@
-//! A patient device keeps the contract, waits no longer than it may, and knows when to stop.
+//! I/O deadlines: the wrapped device keeps the contract, late reads time out, and each fault gets its verdict.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -46,7 +46,7 @@ fn write(pool: &Pool) -> Command {
     Command::Append { zone: ZoneId(0), data: vec![buffer(pool).freeze(4096)] }
 }
 
-/// What `command`, given at `at`, is answered, and when. What else is answered meanwhile is left out.
+/// Submits `command` at `at` and returns its completion and the time of it. Other completions are dropped.
 fn answer(
     device: &mut Patient<RamDevice>,
     at: Nanos,

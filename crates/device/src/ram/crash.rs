@@ -1,13 +1,12 @@
-//! What a crash leaves of a RAM device.
+//! Crash model of the RAM device: the data and zone states that survive a process crash or a power cut.
 //!
-//! - A *process* crash keeps what was answered. Of a write in flight any prefix may have landed, of
-//!   whole blocks; on a conventional device any subset. A reset or finish in flight has happened or
-//!   has not.
-//! - A *power cut* may in addition take back what was answered after the last flush: from each zone
-//!   of a zoned device any suffix, and the write pointer goes back with it; from a conventional
-//!   device any subset of blocks, which then hold what they held before.
-//! - Afterwards a conventional device reports every zone `Empty`: its resets never reached the medium,
-//!   and nobody but its owner knows the write pointers.
+//! - A *process* crash keeps every answered command. Of a write in flight any prefix of whole blocks may have landed;
+//!   on a conventional device any subset of blocks. A reset or finish in flight has happened or has not.
+//! - A *power cut* may also lose commands that were answered after the last flush. Each zone of a zoned device may
+//!   lose any suffix, and its write pointer goes back with it. A conventional device may lose any subset of blocks,
+//!   which then hold their previous bytes.
+//! - Afterwards a conventional device reports every zone `Empty`. Its resets never reached the medium, and only its
+//!   owner knows the write pointers.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -17,17 +16,17 @@ use zonal_base::{BLOCK_BYTES, Blocks, Lba, Payload, Rng, ZoneId};
 use super::{Operation, RamDevice};
 use crate::{DeviceKind, ZoneReport, ZoneState, ZoneTable};
 
-/// What happened.
+/// Kind of crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
-    /// The process ended between two instructions.
+    /// Process crash: the process ended between two instructions.
     Process,
-    /// The device lost its power.
+    /// Power cut: the device lost its power.
     Power,
 }
 
 impl RamDevice {
-    /// Crashes. What was in flight is never answered; the device can be used again at once.
+    /// Crashes the device. Commands in flight are never answered. The device can be used again at once.
     pub fn crash(&mut self, rng: &mut Rng, crash: Crash) {
         self.writes_due.clear();
         self.table = match self.table.geometry().kind {
@@ -40,7 +39,8 @@ impl RamDevice {
         let geometry = *self.table.geometry();
         let mut torn = BTreeSet::new();
         let mut landed: BTreeMap<ZoneId, Blocks> = BTreeMap::new();
-        // In the order of their answers, which for the writes of a zone is the order of the zone.
+        // Commands are taken in the order of their answers: for the writes of one zone that is the order of the
+        // blocks.
         for (_, operation) in core::mem::take(&mut self.in_flight).into_values() {
             match operation {
                 Operation::Write { zone, lba, blocks, data } if !torn.contains(&zone) => {
@@ -77,7 +77,7 @@ impl RamDevice {
         for block in self.medium.take_unflushed() {
             *unflushed.entry(geometry.zone_of(block.lba)).or_default() += 1;
         }
-        // Zones that are not full first: they keep their place among the active ones.
+        // Zones that are not full come first: they keep their place among the active zones.
         for report in reports.iter_mut().filter(|report| report.state != ZoneState::Full) {
             let lost = unflushed.remove(&report.zone).map_or(0, |blocks| rng.below(blocks + 1));
             report.written = report.written - Blocks(lost);
@@ -91,8 +91,8 @@ impl RamDevice {
             let report = &mut reports[zone.0 as usize];
             let lost = Blocks(rng.below(blocks + 1));
             self.medium.truncate(zone, report.written - lost);
-            // A full zone whose end was lost becomes active again if the limit allows. If not, it
-            // stays full, and reads as zeros where its data are gone.
+            // A full zone that lost its end becomes active again if the limit allows it. If not, the zone stays full,
+            // and its lost blocks read as zeros.
             let has_room = geometry.max_active_zones.is_none_or(|max| active < max as usize);
             if Blocks(0) < lost && has_room {
                 report.written = report.written - lost;
@@ -125,8 +125,8 @@ impl RamDevice {
         table
     }
 
-    /// A block that was written several times since the flush may hold any of those versions: going
-    /// back in time, the first version that is kept decides.
+    /// Reverts a random subset of the unflushed blocks. A block that was written several times since the flush may
+    /// end as any of those versions: the newest version that is kept decides.
     fn take_back_blocks(&mut self, rng: &mut Rng) {
         let mut decided: BTreeSet<Lba> = BTreeSet::new();
         for block in self.medium.take_unflushed().into_iter().rev() {
@@ -143,7 +143,7 @@ impl RamDevice {
     }
 }
 
-/// A drive that comes up has nothing open.
+/// State of an active zone after a power cut: no zone of a drive is open when it starts.
 fn state_after_power_cut(written: Blocks) -> ZoneState {
     if written == Blocks(0) { ZoneState::Empty } else { ZoneState::Closed }
 }

@@ -1,4 +1,4 @@
-//! The bytes of a RAM device, and which of them a power cut may still take back.
+//! Storage medium of the RAM device: the bytes of its zones, and the volatile write cache that a power cut may lose.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
@@ -8,31 +8,31 @@ use zonal_base::{BLOCK_BYTES, Blocks, Lba, ZoneId, index};
 
 use crate::{Action, DeviceError, DeviceKind, Geometry};
 
-/// Blocks that the volatile write cache of the device holds: 16 MiB, within the 8 to 64 MiB that
-/// drives without power-loss protection have (an estimate). What is older has reached the medium, as
-/// in a drive; without a bound a run that never flushes would remember all of its history.
+/// Size of the volatile write cache, in blocks: 16 MiB, within the 8 to 64 MiB of drives without power-loss
+/// protection (an estimate). As in a drive, older blocks have reached the medium. Without a bound, a run that never
+/// flushes would keep all of its history.
 const UNFLUSHED_BLOCKS_MAX: u64 = 4096;
 
-/// One block's bytes.
+/// Bytes of one block.
 pub(super) type Block = [u8; BLOCK_BYTES];
 
 #[derive(Debug)]
 pub(super) struct Medium {
     geometry: Geometry,
-    /// The bytes of each zone, as far as they were ever written; zeros after that.
+    /// Bytes of each zone, up to the last block that was ever written. The rest reads as zeros.
     zones: Vec<Vec<u8>>,
     unreadable: BTreeSet<Lba>,
-    /// Oldest first.
+    /// Blocks written since the last flush, oldest first.
     unflushed: VecDeque<Unflushed>,
     last_write: u64,
 }
 
-/// A block that was written after the last flush.
+/// A block in the volatile write cache: written after the last flush.
 #[derive(Debug)]
 pub(super) struct Unflushed {
     write: u64,
     pub(super) lba: Lba,
-    /// What was there before; on a zoned device there was nothing.
+    /// Previous bytes of the block; `None` on a zoned device, where a block is written once.
     pub(super) previous: Option<Box<Block>>,
 }
 
@@ -47,7 +47,7 @@ impl Medium {
         }
     }
 
-    /// Names everything that was written up to now.
+    /// Number of the last write: a flush up to this number covers all writes so far.
     pub(super) const fn last_write(&self) -> u64 {
         self.last_write
     }
@@ -84,14 +84,14 @@ impl Medium {
         }
     }
 
-    /// Writes a block past the write cache.
+    /// Writes a block to the medium directly, past the write cache.
     pub(super) fn put(&mut self, lba: Lba, block: &Block) {
         self.unreadable.remove(&lba);
         *self.block_mut(lba) = *block;
     }
 
-    /// A zoned device made a zone empty or full. What it held is durable: finishing programs the
-    /// whole zone, and a reset leaves nothing to lose.
+    /// Applies a reset or finish on a zoned device. The contents of the zone become durable: finishing programs the
+    /// whole zone, and after a reset there are no data to lose.
     pub(super) fn managed(&mut self, zone: ZoneId, action: Action) {
         let (start, size) = (self.geometry.zone_start(zone), self.geometry.zone_size);
         let is_inside = |lba: Lba| start <= lba && lba < start + size;
@@ -104,18 +104,18 @@ impl Medium {
         }
     }
 
-    /// All that was written up to `covers` survives a power cut.
+    /// Flush: every write up to number `covers` survives a power cut.
     pub(super) fn flushed(&mut self, covers: u64) {
         let kept = self.unflushed.partition_point(|block| block.write <= covers);
         self.unflushed.drain(..kept);
     }
 
-    /// The blocks that a power cut may take back, oldest first. They are forgotten here.
+    /// Takes the blocks of the write cache, oldest first, and leaves the cache empty.
     pub(super) fn take_unflushed(&mut self) -> VecDeque<Unflushed> {
         core::mem::take(&mut self.unflushed)
     }
 
-    /// Only the first `written` blocks of the zone were ever written.
+    /// Cuts a zone back to its first `written` blocks.
     pub(super) fn truncate(&mut self, zone: ZoneId, written: Blocks) {
         let bytes = &mut self.zones[zone.0 as usize];
         bytes.truncate(index(written.bytes().0));

@@ -1,4 +1,4 @@
-//! The RAM device keeps the contract, and its faults do what they say.
+//! RAM device: the contract, its faults, and the states after a process crash or a power cut.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -42,7 +42,7 @@ fn data(pool: &Pool, blocks: u64, byte: u8) -> Vec<Payload> {
     alloc::vec![buffer.freeze(index(Blocks(blocks).bytes().0))]
 }
 
-/// Lets time pass until everything is answered.
+/// Advances time until every command is answered.
 fn drain(device: &mut RamDevice) -> Vec<(Ticket, Completion)> {
     let mut answers = Vec::new();
     while let Some(due) = device.next_event() {
@@ -62,7 +62,7 @@ fn write(device: &mut RamDevice, lba: Lba, blocks: u64, byte: u8) -> Result<(), 
     call(device, Command::Write { lba, data: data(&pool(), blocks, byte) }).map(drop)
 }
 
-/// The first byte of each block.
+/// Reads blocks and returns the first byte of each.
 fn read(device: &mut RamDevice, lba: Lba, blocks: u64) -> Result<Vec<u8>, DeviceError> {
     let buffer = pool().take(Blocks(16)).unwrap();
     match call(device, Command::Read { lba, blocks: Blocks(blocks), buffer })? {
@@ -182,8 +182,8 @@ fn lost_zones_and_lost_devices_say_so() {
     assert_eq!(call(&mut device, Command::Flush).err(), Some(DeviceError::DeviceGone));
 }
 
-/// Writes 4 blocks of ones that are flushed, 4 of twos that are only answered and 4 of threes that
-/// are in flight, crashes, and returns what is there.
+/// Writes 4 blocks of ones that are flushed, 4 of twos that are only answered, and 4 of threes that are in flight.
+/// Then crashes the device and returns its report and its bytes.
 fn crashed(geometry: Geometry, crash: Crash, seed: u64) -> (ZoneReport, Vec<u8>) {
     let mut device = RamDevice::new(geometry, RamOptions { seed, ..SLOW });
     write(&mut device, Lba(0), 4, 1).unwrap();

@@ -1,4 +1,4 @@
-//! Every state meets every action; limits, failed writes and writes in flight keep their rules.
+//! Zone table: every state with every action, the zone limits, failed writes and writes in flight.
 
 use alloc::vec::Vec;
 
@@ -15,7 +15,7 @@ const GEOMETRY: Geometry = Geometry {
 
 const ZONE: ZoneId = ZoneId(0);
 
-/// A zone in the wanted state with three blocks in it, or none, or all.
+/// A table whose first zone is in the given state, with no blocks when empty, all when full, and three otherwise.
 fn table_with(state: ZoneState) -> ZoneTable {
     let written = match state {
         ZoneState::Empty => Blocks(0),
@@ -44,7 +44,7 @@ fn act(table: &mut ZoneTable, action: Action) -> Result<(), DeviceError> {
     match action {
         Action::Write => write(table, lba(0, written.0), 1),
         Action::WriteToCapacity => {
-            // A full zone has no blocks left: ask for the one before its end.
+            // A full zone has no blocks left: write the last block before its end.
             let left = (GEOMETRY.zone_capacity - written).0.max(1);
             write(table, lba(0, GEOMETRY.zone_capacity.0 - left), left)
         }
@@ -239,7 +239,7 @@ fn a_device_may_correct_what_was_believed_of_a_zone() {
     );
     assert_eq!(table.report(ZONE, 1), Ok(alloc::vec![corrected(ZoneState::Closed, 5)]));
     assert_eq!(write(&mut table, lba(0, 5), 1), Ok(()));
-    // What it says counts against the limits, and no longer does.
+    // The reported state counts against the limits: an offline zone is no longer active.
     table.correct(corrected(ZoneState::Offline, 0));
     assert_eq!(table.check_read(lba(0, 0), Blocks(1)), Err(DeviceError::ZoneOffline));
     for zone in 1..4 {
