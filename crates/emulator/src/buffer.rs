@@ -1,12 +1,12 @@
-//! The write buffer: a write is answered when it lies there, and the flash drains it.
+//! Write buffer: a write completes once its data are in the buffer, and the flash drains the buffer.
 //!
-//! Every *stream* (a zone that is written or finished, the host's or the collector's writes of a
-//! conventional drive) gets the same share of the program bandwidth while it has something to
-//! drain, and may have so much undrained. A write beyond that waits for room in its own stream.
+//! Every *stream* gets an equal share of the program bandwidth while it has data to drain. A stream is a zone that is
+//! written or finished, or all writes of a conventional drive. Each stream may have a fixed amount of undrained data;
+//! a write beyond that waits for room in its own stream.
 //!
-//! Shares are kept in *virtual time*, as in generalised processor sharing: it runs the slower the more
-//! streams share the drain, so the moment at which a stream's work is done is known in virtual time
-//! when it begins, and need not be touched when others come and go.
+//! The shares are kept in *virtual time*, as in generalised processor sharing: the more streams share the drain, the
+//! slower virtual time runs. So the end of a stream's work is known in virtual time when the work begins, and does
+//! not change when other streams come and go.
 
 mod clock;
 
@@ -21,30 +21,30 @@ use crate::in_flight::SlotId;
 use crate::profile::BufferProfile;
 use clock::{BLOCK_GRAINS, DrainClock, Grains};
 
-/// One that shares the drain.
+/// Stream that shares the drain bandwidth.
 pub(crate) type StreamId = u32;
 
 #[derive(Clone, Debug)]
 pub(crate) struct WriteBuffer {
     clock: DrainClock,
     stream_grains: Grains,
-    /// Where each stream's work ends, in virtual time. Up to `virtual_now`: it has none.
+    /// End of each stream's work, in virtual time. A stream whose end is not after `virtual_now` has no work.
     streams: Vec<Grains>,
     active_count: u64,
     virtual_now: Grains,
-    /// What was drained up to `at`, by the clock.
+    /// Total work drained up to `at`, by the clock.
     drained: Grains,
     at: Nanos,
-    /// Who waits until virtual time has come so far.
+    /// Commands that wait for a virtual time, ordered by it.
     waiting: BinaryHeap<Reverse<(Grains, u64, SlotId)>>,
-    /// Streams that have work, by where it ended when they were last looked at.
+    /// Streams with work, ordered by the end of their work at the last check.
     active: BinaryHeap<Reverse<(Grains, StreamId)>>,
     wait_count: u64,
-    /// What happens first, as far as it was asked about and nothing has changed it since.
+    /// Cached next event; empty when it has not been computed since the last change.
     first: Cell<Option<Moment>>,
 }
 
-/// A moment in virtual time, and when that is.
+/// An event: its virtual time, and the time at which that is reached.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     target: Grains,
@@ -68,8 +68,8 @@ impl WriteBuffer {
         }
     }
 
-    /// Puts blocks into a stream. True: there is room, or will be when the blocks arrive. False: `slot` comes out
-    /// of [`WriteBuffer::pop`] when there is.
+    /// Adds the blocks of a write to a stream. True: the stream has room, or will have when the blocks arrive. False:
+    /// `slot` comes out of [`WriteBuffer::pop`] once there is room.
     ///
     /// Requires: everything due at `now` was popped.
     pub(crate) fn write(
@@ -88,13 +88,15 @@ impl WriteBuffer {
         false
     }
 
-    /// Drains so many blocks' worth of work, `permille` of it, in a stream; `slot` comes out when the last is on flash.
+    /// Adds the padding of a zone finish to a stream: each block costs `cost_permille` thousandths of a written one.
+    /// `slot` comes out when the last padding block is on flash.
     pub(crate) fn pad(&mut self, now: Nanos, stream: StreamId, work: Padding, slot: SlotId) {
         let end = self.add(now, stream, work.blocks.0 * BLOCK_GRAINS / 1000 * work.cost_permille);
         self.wait(end, slot);
     }
 
-    /// Nothing is drained for so long, or as much less than usual for longer: something else has the flash.
+    /// Delays the drain by the given time: something else occupies the flash. A slower drain for a longer time counts
+    /// as its equivalent in full stops.
     ///
     /// Requires: everything due at `now` was popped.
     pub(crate) fn hold_up(&mut self, now: Nanos, by: Nanos) {
@@ -114,19 +116,20 @@ impl WriteBuffer {
         Blocks(work.div_ceil(BLOCK_GRAINS))
     }
 
-    /// Blocks that were drained up to the last moment that it was asked about.
+    /// Blocks drained up to the last time at which the buffer was advanced.
     pub(crate) const fn drained(&self) -> Blocks {
         Blocks(self.drained / BLOCK_GRAINS)
     }
 
-    /// When the first who waits comes out, or sooner: shares change when a stream has nothing left.
+    /// Time at which the first waiting command comes out, or an earlier time: the shares change when a stream runs
+    /// empty.
     pub(crate) fn next_due(&self) -> Option<Nanos> {
         self.waiting.peek()?;
         self.first().map(|first| first.due)
     }
 
-    /// When virtual time has come to the first who waits, or to the end of a stream's work as it was last looked at. None:
-    /// there is nothing to drain.
+    /// Next event: the first waiting command, or the end of a stream's work as of its last check. `None`: there is no
+    /// work to drain.
     fn first(&self) -> Option<Moment> {
         if self.first.get().is_none() {
             let Reverse((end, _)) = self.active.peek()?;
@@ -136,7 +139,7 @@ impl WriteBuffer {
         self.first.get()
     }
 
-    /// The next who waited and is served by `now`, and when that was.
+    /// Takes the next waiting command that is served by `now`, with the time at which it was served.
     pub(crate) fn pop(&mut self, now: Nanos) -> Option<(Nanos, SlotId)> {
         while let Some(Moment { target, due }) = self.first() {
             if now < due {
@@ -188,17 +191,17 @@ impl WriteBuffer {
         self.clock.when(self.drained + work).max(self.at)
     }
 
-    /// Virtual time has come to `target`; that is at `due`.
+    /// Advances virtual time to `target`, which it reaches at `due`.
     fn move_to(&mut self, due: Nanos, target: Grains) {
         self.first.set(None);
         self.drained += target.saturating_sub(self.virtual_now) * self.active_count;
         self.virtual_now = self.virtual_now.max(target);
-        // The clock follows.
+        // Advances the clock as well.
         self.clock.drained(due);
         self.at = due;
     }
 
-    /// Lets virtual time run to `now`, at which nothing is due.
+    /// Advances virtual time to `now`, at which no event is due.
     fn catch_up(&mut self, now: Nanos) {
         if self.active_count == 0 || now <= self.at {
             return;
@@ -208,17 +211,17 @@ impl WriteBuffer {
         self.virtual_now += passed;
         self.at = now;
         if 1 < self.active_count {
-            // What the division leaves over moves it a little.
+            // The remainder of the division shifts the next event slightly.
             self.first.set(None);
         }
     }
 }
 
-/// What finishing a zone drains.
+/// Padding of a zone finish.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Padding {
-    /// Blocks that nobody wrote.
+    /// Blocks of the zone that the host did not write.
     pub(crate) blocks: Blocks,
-    /// What each costs, compared with a written one.
+    /// Cost of a padding block, in thousandths of a written block.
     pub(crate) cost_permille: u64,
 }

@@ -1,21 +1,21 @@
-//! The controller: it takes one command at a time, and each kind costs it something else.
+//! Drive controller: a serial server that handles one command at a time, at a cost per kind of command.
 
 use zonal_base::Nanos;
 
-/// Something that serves one after the other, in the order in which they come.
+/// FIFO server: handles one request after the other, in the order of arrival.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Server {
     free_at: Nanos,
 }
 
 impl Server {
-    /// Serves for `cost` as soon as everything before is served; says when that is done.
+    /// Queues a request that takes `cost`, and returns the time at which it is done.
     pub(crate) fn serve(&mut self, now: Nanos, cost: Nanos) -> Nanos {
         self.free_at = self.free_at.max(now) + cost;
         self.free_at
     }
 
-    /// When everything that it was given is served.
+    /// Time at which all queued requests are done.
     pub(crate) const fn free_at(&self) -> Nanos {
         self.free_at
     }

@@ -1,12 +1,12 @@
-//! A drive without zones: any block can be written at any time, and the drive makes its own room.
+//! Emulated conventional SSD: random writes, an FTL with garbage collection, and zones by convention of the host.
 //!
-//! 1. A command comes with zones by agreement ([`ZonedDevice::submit`]: the table of `device` judges
-//!    it, as for any device) or without ([`ConventionalDrive::submit_block`]).
-//! 2. A write goes through the translation layer (`ftl`). What this programs and copies all goes through the one
-//!    write buffer: the host waits for the room that garbage collection takes (`work`).
-//! 3. [`ZonedDevice::poll`] carries a command out when its time has come.
+//! 1. A command addresses the zones of the host ([`ZonedDevice::submit`]: the zone table of `device` checks it, as
+//!    for any device) or plain blocks ([`ConventionalDrive::submit_block`]).
+//! 2. A write goes through the FTL (`ftl`). Host programs and garbage-collection copies share one write buffer, so
+//!    host writes wait for the bandwidth that garbage collection takes (`work`).
+//! 3. [`ZonedDevice::poll`] carries a command out at its completion time.
 //!
-//! The buffer of every drive here is protected against loss of power: what was answered survives (`faults`).
+//! The buffer of every drive here has power-loss protection: answered writes survive (`faults`).
 
 mod faults;
 mod profile;
@@ -30,45 +30,45 @@ use crate::intake::Intake;
 use crate::payload::{Medium, Unreadable};
 use work::Work;
 
-/// What a drive is told when a zone is reset, which it knows nothing of.
+/// Command that the drive receives when the host resets a zone. The drive itself knows no zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnReset {
-    /// Nothing: the old blocks stay valid to it until they are written again.
+    /// Send nothing: the old blocks stay valid for the FTL until they are written again.
     Nothing,
-    /// That it may forget the blocks of the zone.
+    /// Send a trim for the blocks of the zone.
     Trim,
 }
 
-/// A command that asks for blocks wherever they are, as a drive without zones takes it. Its blocks lie
-/// within one of the zones by agreement.
+/// Block command of a conventional drive: addresses blocks without regard to zone states. Its blocks lie within one
+/// of the host's zones.
 #[derive(Debug)]
 pub enum BlockCommand {
     /// Read blocks into the front of `buffer`.
     Read {
-        /// First block.
+        /// First block of the range.
         lba: Lba,
-        /// How many.
+        /// Number of blocks.
         blocks: Blocks,
-        /// Where to; comes back in [`Answer::Read`].
+        /// Destination. The drive returns the buffer in [`Answer::Read`].
         buffer: Buffer,
     },
     /// Write pieces one after the other. Answered with [`Answer::Written`].
     Write {
-        /// First block.
+        /// First block of the range.
         lba: Lba,
-        /// The pieces, whole blocks at block-aligned addresses.
+        /// Pieces of memory to write: whole blocks at block-aligned addresses.
         data: Vec<Payload>,
     },
-    /// Forget what blocks held.
+    /// Trim: drop the data of blocks.
     Trim {
-        /// First block.
+        /// First block of the range.
         lba: Lba,
-        /// How many.
+        /// Number of blocks.
         blocks: Blocks,
     },
 }
 
-/// A drive without zones in virtual time.
+/// Conventional drive in virtual time.
 #[derive(Debug)]
 pub struct ConventionalDrive {
     table: ZoneTable,
@@ -76,7 +76,7 @@ pub struct ConventionalDrive {
     on_reset: OnReset,
     work: Work,
     in_flight: InFlight<InWork>,
-    /// When the last write of each zone that has its time is answered: the next is not before.
+    /// By zone: completion time of the last scheduled write. The next write is not answered earlier.
     write_due: Vec<Nanos>,
     writes_in_flight: u64,
     intake: Intake,
@@ -89,11 +89,11 @@ pub struct ConventionalDrive {
 struct InWork {
     ticket: Ticket,
     operation: Operation,
-    /// Not answered before.
+    /// Earliest completion time.
     earliest: Nanos,
 }
 
-/// What is left to do when a command's time has come.
+/// The part of a command that the drive carries out at its completion time.
 #[derive(Debug)]
 enum Operation {
     Refuse(DeviceError),
@@ -103,7 +103,7 @@ enum Operation {
         buffer: Buffer,
         is_in_zone: bool,
     },
-    /// With the zone that judged it, or none.
+    /// With the zone whose table entry accepted the write; `None` for a block command.
     Write {
         lba: Lba,
         blocks: Blocks,
@@ -123,15 +123,14 @@ enum Operation {
         written: Blocks,
     },
     Nothing,
-    /// Never answered.
+    /// A lost command: never answered.
     Lost,
 }
 
 impl ConventionalDrive {
-    /// A drive to which nothing was written. Equal seeds and equal calls give equal answers at equal
-    /// times.
+    /// Creates an empty drive. Equal seeds and equal calls give equal answers at equal times.
     ///
-    /// Requires: zones by agreement that lie within the drive and have no gaps between them.
+    /// Requires: zones by convention that lie within the drive and have no gaps between them.
     #[must_use]
     pub fn new(
         profile: ConventionalProfile,
@@ -158,21 +157,21 @@ impl ConventionalDrive {
         }
     }
 
-    /// What it is a model of.
+    /// Profile of the drive that this one models.
     #[must_use]
     pub const fn profile(&self) -> &ConventionalProfile {
         &self.profile
     }
 
-    /// What its translation layer did: `None` for a medium that is written in place.
+    /// Work counters of the FTL: `None` for a medium that is written in place.
     #[must_use]
     pub const fn ftl_counters(&self) -> Option<&FtlCounters> {
         self.work.ftl_counters()
     }
 
-    /// Starts a command that knows nothing of zones; its answer comes out of [`ZonedDevice::poll`].
+    /// Starts a block command. Its completion comes out of [`ZonedDevice::poll`].
     ///
-    /// The zones of the agreement know nothing of it either: whoever uses both keeps them apart.
+    /// Block commands do not update the zone table: the caller must keep them apart from zone commands.
     ///
     /// # Errors
     /// Gives the command back when the queue is full.
@@ -199,7 +198,7 @@ impl ConventionalDrive {
         self.profile.drive.queue_depth as usize <= self.in_flight.len()
     }
 
-    /// True when the command is lost.
+    /// True when an injected fault loses the command.
     fn takes_loss(&mut self, now: Nanos, ticket: Ticket) -> bool {
         let is_lost = self.faults.takes_loss();
         if is_lost {
@@ -236,7 +235,8 @@ impl ConventionalDrive {
         Ok(())
     }
 
-    /// What is kept is kept by zones: no command crosses from one to the next.
+    /// Checks that blocks lie within one zone: the medium stores data by zone, so no command may cross a zone
+    /// boundary.
     fn check_within(&self, lba: Lba, blocks: Blocks) -> Result<(), DeviceError> {
         let Geometry { zone_count, zone_size, .. } = *self.table.geometry();
         let left = zone_size - Blocks(lba.0 % zone_size.0);
@@ -302,7 +302,8 @@ impl ConventionalDrive {
         }
     }
 
-    /// Writes of a zone are answered in the order in which they began; others as they come.
+    /// Schedules a write. Writes of a zone are answered in the order in which they began, block commands in any
+    /// order.
     fn schedule_write(&mut self, slot: SlotId, zone: Option<ZoneId>, earliest: Nanos) {
         let Some(zone) = zone else { return self.in_flight.schedule(slot, earliest) };
         let due = &mut self.write_due[zone.0 as usize];
@@ -320,7 +321,7 @@ impl ConventionalDrive {
         self.in_flight.schedule(slot, due);
     }
 
-    /// Lets the write buffer drain until `now`: writes that waited for room get their time.
+    /// Advances the write buffer to `now`, and schedules the writes that waited for room.
     fn advance(&mut self, now: Nanos) {
         while let Some((due, slot)) = self.work.pop(now) {
             self.intake.has_room(slot);
@@ -332,7 +333,7 @@ impl ConventionalDrive {
             let earliest = waited.earliest.max(due);
             let zone = match waited.operation {
                 Operation::Write { zone, .. } => zone,
-                // One before it in its zone failed while it waited.
+                // An earlier write of the zone failed while this one waited.
                 _ => None,
             };
             self.schedule_write(slot, zone, earliest);
@@ -344,7 +345,7 @@ impl ConventionalDrive {
             Operation::Refuse(error) => Err(error),
             Operation::Read { lba, blocks, mut buffer, is_in_zone } => {
                 if is_in_zone {
-                    // The zone may have been reset since: then there is nothing to read.
+                    // A reset may have emptied the zone since the submission: then the read fails.
                     self.table.check_read(lba, blocks)?;
                 }
                 if self.unreadable.contains_any(lba, blocks) {
@@ -386,7 +387,7 @@ impl ConventionalDrive {
         Ok(())
     }
 
-    /// The oldest write in flight in the zone failed, and with it those behind it.
+    /// Fails the oldest write in flight in the zone, and all writes behind it.
     fn abort_writes(&mut self, zone: ZoneId) {
         self.table.abort_writes(zone);
         for work in self.in_flight.iter_mut() {
@@ -397,7 +398,8 @@ impl ConventionalDrive {
         }
     }
 
-    /// Only a reset may reach the drive; all else about zones is the host's own knowledge.
+    /// Zone management: only a reset may reach the drive, as a trim. All other zone states are known only to the
+    /// host.
     fn manage(&mut self, now: Nanos, zone: ZoneId, action: Action) -> Completion {
         self.table.manage(zone, action)?;
         if action == Action::Reset && self.on_reset == OnReset::Trim {

@@ -1,22 +1,25 @@
-//! What can go wrong with a drive.
+//! Fault model of the drives: each fault, the data that must survive it, and the data that may be lost.
 //!
 //! | fault | must survive | may be lost |
 //! | --- | --- | --- |
-//! | power cut, protected buffer (ZN540) | all that was answered; write pointers, states | writes in flight, from any block on; what was open is closed |
-//! | power cut, volatile buffer | all that was answered before the last answered flush | of each zone any suffix written since; the write pointer goes back with it |
+//! | power cut, protected buffer | answered writes, write pointers, states | any suffix of writes in flight |
+//! | power cut, volatile buffer | writes answered before the last answered flush | any later suffix of each zone |
 //! | unreadable block | every other block | the block, until it is written again or its zone is reset |
 //! | block unreadable while the drive is on | every other block | the same, and no longer than until the power is cut |
-//! | flipped bit | the drive's word that all is well | the block's content, silently |
-//! | write error | what the zone held before | the write, and those behind it in the zone |
+//! | flipped bit | the success status of the read | the block's content, silently |
+//! | write error | the earlier data of the zone | the write, and those behind it in the zone |
 //! | zone read-only | its data | its space, and its writes in flight |
 //! | zone offline | other zones | its data and its space |
-//! | lost command | everything; its effect never happens | its answer: the host's time-out must end the wait |
+//! | lost command | everything; its effect never happens | its answer: the host's I/O timeout must end the wait |
 //! | slow die | everything | time |
-//! | limits lower than reported | what is there | opens and writes beyond the true limit, with `TooManyZones` |
-//! | drive gone | nothing is said of what is on it | every answer from now on |
+//! | limits lower than reported | all data | opens and writes beyond the true limit, with `TooManyZones` |
+//! | drive gone | unspecified: the drive answers nothing about its data | every answer from now on |
 //!
-//! A drive without zones has a protected buffer. A power cut leaves any blocks of its writes in flight, not a prefix, and takes the
-//! agreement about zones, which is the host's; a reset makes no block readable; zones are not retired, and have no limits.
+//! The ZN540 has a protected buffer. After a power cut no zone is open. The write pointer goes back with a lost suffix.
+//!
+//! A conventional drive has a protected buffer. A power cut leaves any blocks of its writes in flight, not a prefix.
+//! The zones are a convention of the host, and a power cut takes their state. A reset makes no block readable again.
+//! Zones are not retired, and have no limits.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -29,7 +32,7 @@ use crate::intake::Intake;
 use crate::payload::Medium;
 use crate::zoned::{Operation, ZonedDrive, state_when_switched_on};
 
-/// What was asked to go wrong and has not yet.
+/// Injected faults that have not happened yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults {
     failing_writes: BTreeSet<ZoneId>,
@@ -58,32 +61,32 @@ impl Faults {
 }
 
 impl ZonedDrive {
-    /// Reads of the block fail until it is written again or its zone is reset.
+    /// Fault: reads of the block fail until it is written again or its zone is reset.
     pub fn make_unreadable(&mut self, lba: Lba) {
         self.unreadable.insert(lba);
     }
 
-    /// Reads of the block fail until it is written again, its zone is reset or the power is cut.
+    /// Fault: reads of the block fail until it is written again, its zone is reset or the power is cut.
     pub fn make_unreadable_while_on(&mut self, lba: Lba) {
         self.unreadable.insert_while_on(lba);
     }
 
-    /// Silently turns one bit of a block over.
+    /// Fault: flips one bit of a block silently.
     pub fn flip_bit(&mut self, lba: Lba, bit: u32) {
         self.medium.flip_bit(lba, bit);
     }
 
-    /// The next write of the zone to be answered fails, and nothing of it lands.
+    /// Fault: the zone's next write to complete fails, and none of its blocks land.
     pub fn fail_next_write(&mut self, zone: ZoneId) {
         self.faults.fail_next_write(zone);
     }
 
-    /// The zone keeps its data and takes no more; its writes in flight fail.
+    /// Fault: the zone becomes read-only. Its data stay readable, and its writes in flight fail.
     pub fn make_read_only(&mut self, zone: ZoneId) {
         self.retire(zone, ZoneState::ReadOnly, DeviceError::ZoneReadOnly);
     }
 
-    /// The zone's data and space are gone; its writes in flight fail.
+    /// Fault: the zone goes offline. Its data and space are lost, and its writes in flight fail.
     pub fn take_offline(&mut self, zone: ZoneId) {
         self.retire(zone, ZoneState::Offline, DeviceError::ZoneOffline);
     }
@@ -93,18 +96,18 @@ impl ZonedDrive {
         self.refuse_writes_in_flight(zone, error);
     }
 
-    /// The next command is taken and never answered, nor carried out. Its place in the queue
-    /// and its buffers are gone until the power is cut.
+    /// Fault: the drive accepts the next command, but never carries it out and never answers. The command's place in
+    /// the queue and its buffers are gone until the power is cut.
     pub fn lose_next_command(&mut self) {
         self.faults.lose_next_command();
     }
 
-    /// Reads of the die take so many times as long.
+    /// Fault: multiplies the time of every read of the die by `times`.
     pub fn slow_down_die(&mut self, die: u32, times: u64) {
         self.timing.nand.slow_down(die, times);
     }
 
-    /// From now on the drive refuses zones beyond these limits, and goes on to report the old ones.
+    /// Fault: the drive enforces lower zone limits than it reports.
     ///
     /// Requires: no command in flight.
     pub fn lower_limits(&mut self, max_open_zones: u32, max_active_zones: u32) {
@@ -117,12 +120,12 @@ impl ZonedDrive {
         self.table = ZoneTable::from_reports(geometry, &self.reports());
     }
 
-    /// The drive answers `DeviceGone` to everything, also to what is in flight.
+    /// Fault: the drive answers `DeviceGone` to every command, also to those in flight.
     pub fn kill(&mut self) {
         self.faults.is_gone = true;
     }
 
-    /// The power goes and comes back. What was in flight is never answered.
+    /// Fault: power cut and restart. Commands in flight are never answered.
     pub fn cut_power(&mut self, rng: &mut Rng) {
         let landed = self.tear_writes_in_flight(rng);
         self.unreadable.switch_off();
@@ -145,7 +148,8 @@ impl ZonedDrive {
         self.restart_buffer(rng);
     }
 
-    /// Of the writes of a zone any prefix of blocks has landed; a reset or a finish has happened or has not.
+    /// Tears the commands in flight: of each zone's writes any prefix of blocks has landed, and a reset or a finish
+    /// has happened or has not.
     fn tear_writes_in_flight(&mut self, rng: &mut Rng) -> BTreeMap<ZoneId, Blocks> {
         let mut writes: BTreeMap<Lba, (ZoneId, Blocks, Vec<Payload>)> = BTreeMap::new();
         for work in self.in_flight.take_all() {
@@ -176,7 +180,7 @@ impl ZonedDrive {
         landed
     }
 
-    /// Of each zone any suffix since the last flush is gone.
+    /// Volatile buffer: each zone loses any suffix written since the last flush.
     fn take_back(&mut self, rng: &mut Rng, reports: &mut [ZoneReport]) {
         for report in reports {
             let facts = &mut self.zones[report.zone.0 as usize];
@@ -187,7 +191,7 @@ impl ZonedDrive {
             }
             let volatile = report.written.0.saturating_sub(facts.durable.0);
             let lost = Blocks(rng.below(volatile + 1));
-            // A full zone stays full, and reads as zeros where its data are gone.
+            // A full zone stays full, and its lost blocks read as zeros.
             self.medium.truncate(report.zone, report.written - lost);
             if report.state != ZoneState::Full {
                 report.written = report.written - lost;
@@ -216,7 +220,7 @@ fn write_prefix(medium: &mut dyn Medium, lba: Lba, data: &[Payload], prefix: Blo
         if len == 0 {
             return;
         }
-        // What the medium refuses is gone with the power.
+        // A write that the medium refuses is lost in the power cut.
         let _ = medium.write(at, core::slice::from_ref(&piece.slice(0..len)));
         at = at + Blocks((len / BLOCK_BYTES) as u64);
         left -= len;

@@ -1,14 +1,14 @@
-//! A page-mapped flash translation layer: where each piece of a drive without zones lies, and what
-//! it costs to make room. It has no time in it: it counts work, and others say how long that takes.
+//! Flash translation layer (FTL) of a conventional drive: page map, garbage collection and write amplification.
+//! The FTL has no time: it counts the work, and the drive model turns the work into time.
 //!
 //! 1. The host writes. Pieces smaller than the *indirection unit* wait for their neighbours (`merge`).
-//! 2. Whole units go to the host's open superblock, wherever that is; what they held before is void.
-//! 3. When few superblocks are free, the full one with the fewest valid units is the victim (greedy;
-//!    `victims`). Its valid units are copied to an open superblock of their own, then it is free.
+//! 2. Whole units go to the host's open superblock, at any address. Their previous physical units become invalid.
+//! 3. When few superblocks are free, garbage collection takes the full one with the fewest valid units as its victim
+//!    (greedy; `victims`). It copies the valid units to a separate open superblock, then frees the victim.
 //!
-//! Memory: 4 bytes for each logical and 5 for each physical unit (4 where a unit is 64 KiB). A 1 TB drive at 4 KiB takes
-//! 2.2 GiB, an 8 TB drive at 64 KiB 1.0 GiB; the system gives it when a unit is first written. Where 64 KiB were written
-//! together and lie side by side, one entry is enough for them (`runs`, `order`).
+//! Memory: 4 bytes for each logical and 5 for each physical unit (4 where a unit is 64 KiB). A 1 TB drive at 4 KiB
+//! takes 2.2 GiB, an 8 TB drive at 64 KiB 1.0 GiB; the system provides the memory when a unit is first written. One
+//! entry is enough for 64 KiB that were written together and lie side by side (`runs`, `order`).
 
 mod clean;
 mod merge;
@@ -29,49 +29,49 @@ use runs::{Run, Runs};
 use victims::Victims;
 use voids::Voids;
 
-/// The shape of a flash translation layer.
+/// Configuration of a flash translation layer: unit, capacity and over-provisioning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FtlConfig {
-    /// What one entry of the map stands for: 1 to 64 blocks.
+    /// Indirection unit: the size of one map entry, 1 to 64 blocks.
     pub unit: Blocks,
-    /// Units that the host sees.
+    /// User capacity, in units.
     pub user_units: u32,
-    /// Units that are erased together.
+    /// Size of a superblock, in units: the superblock is erased as a whole.
     pub superblock_units: u32,
-    /// Superblocks in all. The spare space, `superblock_units * superblock_count / user_units - 1`, is
-    /// the over-provisioning: spare divided by *user*, not by physical.
+    /// Number of superblocks. The spare space, `superblock_units * superblock_count / user_units - 1`, is the
+    /// over-provisioning: spare divided by *user*, not by physical.
     pub superblock_count: u32,
-    /// Garbage collection runs while so many superblocks are free, or fewer. At least 2: the last one is
-    /// for copies alone.
+    /// Garbage collection runs while at most this many superblocks are free. At least 2: the last one is for copies
+    /// alone.
     pub free_min: u32,
 }
 
-/// What happened so far, in units. All of it only grows.
+/// Work of the translation layer, in units. The counters only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FtlCounters {
-    /// Blocks (not units) that the host wrote. Times the blocks of a unit the denominator of write
+    /// Blocks (not units) that the host wrote. Divided by the blocks of a unit, this is the denominator of write
     /// amplification.
     pub host_blocks: u64,
-    /// Programs for the host: whole units, and partial ones after they were completed.
+    /// Units programmed for the host: whole units, and partial ones after they were completed.
     pub host_programs: u64,
-    /// Units read and programmed again to empty a victim.
+    /// Units copied by garbage collection: read and programmed again to empty a victim.
     pub copies: u64,
-    /// Units read to complete a partial one.
+    /// Read-modify-writes: units read to complete a partial one.
     pub completing_reads: u64,
-    /// Units that the host trimmed and that had been mapped.
+    /// Mapped units that the host trimmed.
     pub trimmed: u64,
-    /// Superblocks erased.
+    /// Superblocks that were erased.
     pub erases: u64,
 }
 
 impl FtlCounters {
-    /// Units programmed, whoever asked: the numerator of write amplification.
+    /// Units programmed for the host and for garbage collection: the numerator of write amplification.
     #[must_use]
     pub const fn programs(&self) -> u64 {
         self.host_programs + self.copies
     }
 
-    /// What happened since `earlier`.
+    /// Difference of the counters since `earlier`.
     #[must_use]
     pub const fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -85,30 +85,30 @@ impl FtlCounters {
     }
 }
 
-/// What most hosts write in one piece: 64 KiB. Units of such a piece share an entry of each map while they lie side by
+/// Typical size of one host write: 64 KiB. Units of such a write share an entry of each map while they lie side by
 /// side.
 const WRITTEN_TOGETHER: Blocks = Blocks(16);
 
-/// A place for one unit on the flash, counted from 1.
+/// Physical address of one unit on the flash, counted from 1.
 type PhysicalUnit = u32;
 
-/// The place of what was never written. It is 0 so that fresh memory says it.
+/// Physical address of an unmapped unit. It is 0, so that fresh memory is an empty map.
 const NOWHERE: PhysicalUnit = 0;
 
-/// A page-mapped flash translation layer.
+/// Flash translation layer with a page map.
 #[derive(Debug)]
 pub struct Ftl {
     config: FtlConfig,
-    /// Where each logical unit lies.
+    /// L2P map: the physical address of each logical unit.
     map: Runs,
-    /// Which logical units were written to each superblock; those are valid of which the map agrees.
+    /// Logical units that were written to each superblock, in order. A unit is valid when the map agrees.
     order: Order,
     superblocks: Vec<Superblock>,
     victims: Victims,
     free: VecDeque<u32>,
     host: Frontier,
     copies: Frontier,
-    /// The superblock that is being emptied.
+    /// Victim of garbage collection: the superblock that is being emptied.
     victim: Option<Victim>,
     seen: VictimRuns,
     merge: Merge,
@@ -118,25 +118,26 @@ pub struct Ftl {
 #[derive(Clone, Copy, Debug, Default)]
 struct Superblock {
     valid: u32,
-    /// Full and waiting among the victims.
+    /// True while the superblock is full and a candidate for garbage collection.
     is_listed: bool,
 }
 
-/// Where the next units of one stream go: an open superblock, or none when `next == end`.
+/// Write frontier of one stream: its open superblock. There is none when `next == end`.
 #[derive(Clone, Copy, Debug)]
 struct Frontier {
     superblock: u32,
     next: PhysicalUnit,
     end: PhysicalUnit,
-    /// What was written to it stands in these runs.
+    /// Runs of this superblock in the `Order`, from first to end.
     first_run: RunId,
     end_run: RunId,
 }
 
 impl Ftl {
-    /// A drive to which nothing was written.
+    /// Creates the translation layer of an empty drive.
     ///
-    /// Requires: enough superblocks for all user units, two open ones, the free ones that are wanted and one that holds the invalid units; at most 2^32 - 2 units.
+    /// Requires: enough superblocks for all user units, two open ones, the wanted free ones and one that holds the
+    /// invalid units; at most 2^32 - 2 units.
     #[must_use]
     pub fn new(config: FtlConfig) -> Self {
         let FtlConfig { user_units, superblock_units, superblock_count, free_min, .. } = config;
@@ -148,7 +149,7 @@ impl Ftl {
         assert!(places < u64::from(u32::MAX));
         let group = (WRITTEN_TOGETHER.0 / config.unit.0).max(1);
         let group = 1 << narrow(group).ilog2().min(runs::GROUP_MAX.ilog2());
-        // No open superblock: the first write takes one.
+        // No superblock is open: the first write takes one.
         let none = Frontier {
             superblock: u32::MAX,
             next: NOWHERE,
@@ -172,19 +173,19 @@ impl Ftl {
         }
     }
 
-    /// Its shape.
+    /// Configuration of the translation layer.
     #[must_use]
     pub const fn config(&self) -> &FtlConfig {
         &self.config
     }
 
-    /// What happened so far. What one call cost is the difference between before and after it.
+    /// Work counters. The cost of one call is the difference between the counters before and after it.
     #[must_use]
     pub const fn counters(&self) -> &FtlCounters {
         &self.counters
     }
 
-    /// Writes blocks, anywhere. Requires: they lie within the user units.
+    /// Writes blocks at any address. Requires: they lie within the user units.
     pub fn write(&mut self, lba: Lba, blocks: Blocks) {
         self.counters.host_blocks += blocks.0;
         let unit = self.config.unit.0;
@@ -204,7 +205,7 @@ impl Ftl {
         }
     }
 
-    /// Forgets what blocks held. Only whole units are: a drive cannot forget a part of one.
+    /// Trims blocks: unmaps the whole units among them. A drive cannot unmap a part of a unit.
     /// Requires: they lie within the user units.
     pub fn trim(&mut self, lba: Lba, blocks: Blocks) {
         let unit = self.config.unit.0;
@@ -219,7 +220,7 @@ impl Ftl {
         self.counters.trimmed += u64::from(trimmed);
     }
 
-    /// The units from `first` on lie at these places from now on. Says how many lay somewhere before.
+    /// Maps the units from `first` on to new physical addresses. Returns the number of units that were mapped before.
     fn lead(&mut self, first: u32, places: Run) -> u32 {
         let (mut voids, mut voided) = (Voids::default(), 0);
         let (superblocks, victims) = (&mut self.superblocks, &mut self.victims);
@@ -234,8 +235,8 @@ impl Ftl {
         voided
     }
 
-    /// The number of the place on the flash that holds a block, counted in units from 0; `None` when
-    /// the flash has nothing to read: never written, trimmed, or still in the buffer.
+    /// Returns the physical unit that holds a block, counted from 0. `None` when the flash has no data of it: never
+    /// written, trimmed, or still in the buffer.
     /// Requires: the block lies within the user units.
     #[must_use]
     pub fn locate(&self, lba: Lba) -> Option<u32> {
@@ -264,7 +265,7 @@ impl Ftl {
         self.program(first, count);
     }
 
-    /// Programs units for the host, and makes the room that this takes.
+    /// Programs units for the host, and runs the garbage collection that this requires.
     fn program(&mut self, mut first: u32, mut count: u32) {
         while 0 < count {
             if self.host.room() == 0 {
@@ -278,8 +279,8 @@ impl Ftl {
         }
     }
 
-    /// Takes a superblock for the host. The last free one is left for copies: without it no room
-    /// could be made any more.
+    /// Opens a superblock for the host. The last free superblock is left for copies: without it garbage collection
+    /// could not free another one.
     fn open_for_host(&mut self) {
         self.list(self.host.superblock);
         while self.free.len() <= 1 {
@@ -288,7 +289,7 @@ impl Ftl {
         self.host = self.open();
     }
 
-    /// Writes a run of units to the host's open superblock, which has room for it.
+    /// Writes a run of units to the host's open superblock. Requires: there is room for the run.
     fn place_run(&mut self, first: u32, run: u32) {
         let place = self.host.take(run, first, &mut self.order);
         self.lead(first, Run { first: place, len: run });
@@ -308,7 +309,7 @@ impl Ftl {
         Frontier { superblock, next, end, first_run: run, end_run: run }
     }
 
-    /// A superblock was filled: from now on it can be a victim.
+    /// Makes a full superblock a candidate for garbage collection.
     fn list(&mut self, superblock: u32) {
         if let Some(filled) = self.superblocks.get_mut(superblock as usize) {
             filled.is_listed = true;
@@ -320,7 +321,7 @@ impl Ftl {
         superblock * self.config.superblock_units + 1
     }
 
-    /// Where the list of what was written to a superblock begins.
+    /// First run of a superblock in the `Order`.
     const fn first_run(&self, superblock: u32) -> RunId {
         superblock * self.config.superblock_units
     }
@@ -331,7 +332,7 @@ impl Frontier {
         self.end - self.next
     }
 
-    /// The next `count` places, to which the units from `unit` on are written.
+    /// Allocates the next `count` physical units, to which the units from `unit` on are written.
     fn take(&mut self, count: u32, unit: u32, order: &mut Order) -> PhysicalUnit {
         let units = Run { first: unit, len: count };
         self.end_run = order.append(self.first_run, self.end_run, units);
@@ -341,7 +342,7 @@ impl Frontier {
     }
 }
 
-/// A number of units or blocks that lies within the user units.
+/// Narrows a number of units or blocks that lies within the user units.
 #[expect(clippy::cast_possible_truncation, reason = "asserted in the line before")]
 const fn narrow(n: u64) -> u32 {
     assert!(n <= u32::MAX as u64);

@@ -1,4 +1,4 @@
-//! Commands that were taken and not answered yet, in the order in which they will be.
+//! Completion queue of a drive: commands in flight, ordered by the time of their completion.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
@@ -6,11 +6,11 @@ use core::cmp::Reverse;
 
 use zonal_base::{Nanos, low_u32};
 
-/// Names a command in flight; used again once it is answered.
+/// Slot of a command in flight; the slot is reused once the command is answered.
 pub(crate) type SlotId = u32;
 
-/// Commands in flight. Those with a due time come out in its order, equal times in the order in which
-/// the times were set.
+/// Commands in flight. Scheduled commands come out in the order of their due times. Equal times come out in the order
+/// in which they were scheduled.
 #[derive(Debug)]
 pub(crate) struct InFlight<T> {
     slots: Vec<Option<T>>,
@@ -28,7 +28,7 @@ impl<T> InFlight<T> {
         self.slots.len() - self.free.len()
     }
 
-    /// Takes a command; it does not come out before it is scheduled.
+    /// Adds a command. The command does not come out before it is scheduled.
     pub(crate) fn insert(&mut self, item: T) -> SlotId {
         if let Some(slot) = self.free.pop() {
             self.slots[slot as usize] = Some(item);
@@ -38,7 +38,7 @@ impl<T> InFlight<T> {
         low_u32(self.slots.len() - 1)
     }
 
-    /// The command comes out at `due`. Requires: it is in flight and was not scheduled yet.
+    /// Schedules the completion of a command at `due`. Requires: the command is in flight and was not scheduled yet.
     pub(crate) fn schedule(&mut self, slot: SlotId, due: Nanos) {
         self.scheduled_count += 1;
         self.due.push(Reverse((due, self.scheduled_count, slot)));
@@ -48,17 +48,17 @@ impl<T> InFlight<T> {
         self.slots[slot as usize].as_mut()
     }
 
-    /// All commands in flight, in no order that means anything.
+    /// All commands in flight, in no defined order.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut().flatten()
     }
 
-    /// When the first scheduled command is due.
+    /// Due time of the first scheduled command.
     pub(crate) fn next_due(&self) -> Option<Nanos> {
         self.due.peek().map(|Reverse((due, ..))| *due)
     }
 
-    /// The first command that is due.
+    /// Takes the first command whose due time has come.
     pub(crate) fn pop(&mut self, now: Nanos) -> Option<(SlotId, T)> {
         let Reverse((due, _, slot)) = *self.due.peek()?;
         if now < due {
@@ -70,7 +70,7 @@ impl<T> InFlight<T> {
         Some((slot, item))
     }
 
-    /// Takes everything out, in the order in which it was taken in.
+    /// Takes out all commands, in the order of their slots.
     pub(crate) fn take_all(&mut self) -> Vec<T> {
         self.due.clear();
         self.free.clear();

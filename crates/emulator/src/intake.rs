@@ -1,9 +1,8 @@
-//! The order in which the controller takes commands in: a read passes some of the writes that came before it and wait
-//! for room in the write buffer, but not more.
+//! Command arbitration: a read overtakes a limited number of earlier writes that wait for room in the write buffer.
 //!
-//! Seen on both drives of the series under garbage collection (`gc.csv`): four writers with 32 MiB in flight each leave 4 KiB reads
-//! 0.6 to 1.4 MiB/s, one for each time that 106 to 112 of the 128 MiB are drained. Reads that wait for nothing are not held up:
-//! a write that has room is in the buffer.
+//! Both drives of the series show this limit under garbage collection (`gc.csv`). Four writers with 32 MiB in flight
+//! each leave 4 KiB reads 0.6 to 1.4 MiB/s: one read for each time that 106 to 112 of the 128 MiB are drained. Writes
+//! that have room do not delay a read: they are in the buffer.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -12,28 +11,28 @@ use zonal_base::{Blocks, Lba, index};
 
 use crate::in_flight::SlotId;
 
-/// The writes that wait for room, and the reads that came behind them.
+/// Writes that wait for room in the buffer, and the reads that queue behind them.
 #[derive(Debug)]
 pub(crate) struct Intake {
-    /// As many of them a read passes.
+    /// Number of waiting writes that a read may overtake.
     passed: u64,
-    /// Whether the writes from number `first` on wait, in the order in which they came; the first one does.
+    /// For each write from number `first` on, in order of arrival: true while it waits for room. The first one waits.
     waiting: VecDeque<bool>,
     first: u64,
-    /// By slot: the number of the write in it, 0 when it does not wait.
+    /// By slot: the number of the write in it; 0 when the write does not wait.
     numbers: Vec<u64>,
     reads: VecDeque<QueuedRead>,
-    /// Writes that have waited so far.
+    /// Number of writes that have waited so far.
     count: u64,
 }
 
-/// A read that waits.
+/// A read that waits behind writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueuedRead {
     pub(crate) slot: SlotId,
     pub(crate) lba: Lba,
     pub(crate) blocks: Blocks,
-    /// The last write that waited when it came.
+    /// Number of the last waiting write when the read arrived.
     behind: u64,
 }
 
@@ -49,7 +48,7 @@ impl Intake {
         }
     }
 
-    /// The write in `slot` has no room yet.
+    /// Queues the write in `slot`: the buffer has no room for it yet.
     pub(crate) fn write_waits(&mut self, slot: SlotId) {
         let slot = index(slot.into());
         if self.numbers.len() <= slot {
@@ -63,7 +62,7 @@ impl Intake {
         self.waiting.push_back(true);
     }
 
-    /// Whatever waited in `slot` waits no more.
+    /// Ends the wait of the command in `slot`, if it waited.
     pub(crate) fn has_room(&mut self, slot: SlotId) {
         let Some(number) = self.numbers.get_mut(index(slot.into())) else { return };
         let at = number.checked_sub(self.first).map(index);
@@ -76,7 +75,7 @@ impl Intake {
         }
     }
 
-    /// True when the read may begin. Otherwise it comes out of [`Intake::next_read`].
+    /// True when the read may begin at once. Otherwise the read is queued and comes out of [`Intake::next_read`].
     pub(crate) fn takes_read(&mut self, slot: SlotId, lba: Lba, blocks: Blocks) -> bool {
         if self.reads.is_empty() && self.waiting.len() as u64 <= self.passed {
             return true;
@@ -85,7 +84,7 @@ impl Intake {
         false
     }
 
-    /// The next read that the writes before it do not hold up any more.
+    /// Takes the next read that the writes before it no longer delay.
     pub(crate) fn next_read(&mut self) -> Option<QueuedRead> {
         let oldest = if self.waiting.is_empty() { u64::MAX } else { self.first + self.passed };
         self.reads.pop_front_if(|held| held.behind < oldest)

@@ -1,11 +1,12 @@
-//! Models of real drives in virtual time: what a drive does, and how long it takes to do it.
+//! Drive emulator: zoned and conventional SSDs in virtual time, with the latency of each command and the faults.
 //!
 //! Uses: `base`, `device`. Knows nothing of: real time, files, threads, caches.
 //! Read in this order: `profile` (the constants), then the parts of a drive, `controller`, `link`,
-//! `buffer`, `nand`; what it keeps, `payload`; then `zoned`, the drive, and `faults`;
-//! `ftl`, what a drive without zones does instead, and `conventional`, that drive; `model`, all of them by name.
+//! `buffer`, `nand`; `payload`, the stored data; then `zoned`, the ZNS drive, and `faults`;
+//! `ftl`, the flash translation layer of a conventional drive, and `conventional`, that drive; `model`, all drives by
+//! name.
 //!
-//! Time is an argument and chance has a seed: equal calls give equal answers at equal times.
+//! Time is an argument and every random choice has a seed: equal calls give equal answers at equal times.
 #![no_std]
 
 extern crate alloc;

@@ -1,11 +1,11 @@
-//! The link to the host: two directions, one transfer after the other in each.
+//! Host link (PCIe): two independent directions, each carrying one transfer after the other.
 
 use zonal_base::{Blocks, Nanos};
 
 use crate::controller::Server;
 use crate::profile::LinkProfile;
 
-/// Both directions of the link.
+/// Both directions of the host link.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     profile: LinkProfile,
@@ -18,16 +18,16 @@ impl Link {
         Self { profile, to_host: Server::default(), to_drive: Server::default() }
     }
 
-    /// When the link has time for so many blocks, and has taken it.
+    /// Reserves the link to the host for the data of a read, and returns the time at which that reservation ends.
     ///
-    /// Reads finish in another order than they begin. To keep one server for them all, the time
-    /// of the link is taken before the flash is asked: the sum and the limit are the same.
+    /// Reads finish in another order than they begin. One server handles all of them, so the link time is reserved
+    /// before the flash is read. The sum and the limit are the same.
     pub(crate) fn send(&mut self, now: Nanos, blocks: Blocks) -> Nanos {
         let transfer = Nanos(blocks.0 * self.profile.read_ns_per_block);
         self.to_host.serve(now, self.profile.read_per_command + transfer)
     }
 
-    /// When blocks that the host offers at `ready` have reached the drive.
+    /// Time at which blocks that the host offers at `ready` have reached the drive.
     pub(crate) fn receive(&mut self, ready: Nanos, blocks: Blocks) -> Nanos {
         self.to_drive.serve(ready, Nanos(blocks.0 * self.profile.write_ns_per_block))
     }

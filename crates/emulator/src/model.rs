@@ -1,4 +1,4 @@
-//! The drives by name, as a device specification has them.
+//! Registry of the drive models, by the name that a device specification uses.
 
 use alloc::boxed::Box;
 
@@ -7,20 +7,20 @@ use zonal_device::Geometry;
 
 use crate::{ConventionalProfile, Profile};
 
-/// What a drive is a model of.
+/// Drive model: the constants of one drive.
 #[derive(Clone, Debug)]
 pub enum Model {
-    /// A drive with zones of its own.
+    /// Zoned drive (NVMe ZNS).
     Zoned(Box<Profile>),
-    /// A drive without.
+    /// Conventional drive, with its zones kept by the host.
     Conventional(Box<ConventionalProfile>),
 }
 
 impl Model {
-    /// All of them.
+    /// Names of all models.
     pub const NAMES: [&str; 5] = ["zn540", "sn540", "p5316-qlc", "p5510-tlc", "p5800x-optane"];
 
-    /// The whole drive of that name; `None` when there is none.
+    /// Returns the full-size drive of that name; `None` for an unknown name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         let conventional = match name {
@@ -34,7 +34,7 @@ impl Model {
         Some(Self::Conventional(Box::new(conventional)))
     }
 
-    /// Its name.
+    /// Name of the model, as a device specification uses it.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl Model {
         }
     }
 
-    /// Its zones, or those that its host agrees with itself about.
+    /// Geometry of the drive's zones. A conventional drive has zones only by convention of its host.
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         match self {
@@ -52,15 +52,15 @@ impl Model {
         }
     }
 
-    /// Of all that is known about it: equal for equal constants, another one when any of them is another. What was measured on
-    /// a model holds for what has its fingerprint.
+    /// Hash over all constants of the model: equal constants give equal fingerprints, and a change to any constant
+    /// changes the fingerprint. A measurement of a model holds for every model with the same fingerprint.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         let constants = alloc::format!("{self:?}");
         constants.bytes().fold(0, |sum, byte| mix64(sum ^ u64::from(byte)))
     }
 
-    /// Bytes per second that it takes, written in order: as many as its flash programs, or its link brings.
+    /// Sequential write bandwidth in bytes per second: the slower of the flash programs and the link.
     #[must_use]
     pub fn write_bytes_per_s(&self) -> u64 {
         let drive = match self {
@@ -97,7 +97,7 @@ mod tests {
         assert_ne!(as_it_is, model(|profile| profile.geometry.zone_count -= 1));
     }
 
-    /// Measured on the drives, in MiB/s: see `profile/zn540.rs` and `conventional/profile.rs`.
+    /// Bandwidths measured on the drives, in MiB/s: see `profile/zn540.rs` and `conventional/profile.rs`.
     #[test]
     fn a_model_knows_what_its_drive_takes() {
         for (name, least, most) in [("zn540", 1_100, 1_200), ("sn540", 1_180, 1_199)] {

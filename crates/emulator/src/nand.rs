@@ -1,9 +1,9 @@
-//! The flash: dies that each do one thing at a time.
+//! NAND flash: dies and channels, each busy with one operation at a time.
 //!
-//! A read keeps its die for as long as its page type says, and reads of one die follow each other. Programs go round the
-//! dies: the write buffer says how much it has drained, and each unit of that is a program on the next die.
-//! What a read finds there, and how long it keeps the die from its programs, is in `die`; the drive's programs are
-//! held up by the mean over the dies.
+//! A read occupies its die for a time given by its page type. Reads of one die follow each other. Programs go round
+//! the dies: the write buffer reports how much it has drained, and each drained unit is a program on the next die.
+//! The `die` module decides how long a read waits for a program, and how long it keeps the die from its programs. The
+//! delay of the drive's programs is proportional to the mean delay over the dies (`straggling_permille`).
 
 mod die;
 
@@ -21,28 +21,28 @@ pub(crate) struct Nand {
     dies: Vec<Die>,
     channels: Vec<Server>,
     rng: Rng,
-    /// Units that were given to the dies, and when the last of them was.
+    /// Number of units given to the dies, and the time of the last update.
     programs: u64,
     looked_at: Nanos,
 }
 
-/// A read of the flash.
+/// Result of a flash read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlashRead {
-    /// When all of it is in the controller.
+    /// Time at which all data are in the controller.
     pub(crate) done: Nanos,
-    /// How long it holds up the programs of the drive.
+    /// Delay that the read causes to the drive's programs.
     pub(crate) held_up: Nanos,
 }
 
-/// Blocks that lie side by side in the flash.
+/// Extent: adjacent blocks in the flash.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlashExtent {
-    /// The first, counted from the start of what is striped over the dies.
+    /// First block, counted from the start of the area that is striped over the dies.
     pub(crate) at: Blocks,
-    /// How many.
+    /// Number of blocks.
     pub(crate) blocks: Blocks,
-    /// Where the stripes begin: so that zones do not all begin on the first die.
+    /// Die at which the stripes begin, so that zones do not all begin on the first die.
     pub(crate) first_die: u64,
 }
 
@@ -55,20 +55,21 @@ impl Nand {
         Self { profile, dies, channels, rng: Rng::new(seed), programs, looked_at }
     }
 
-    /// From now on every read of the die takes so many times as long.
+    /// Fault: multiplies the time of every read of the die by `times`.
     pub(crate) fn slow_down(&mut self, die: u32, times: u64) {
         if let Some(die) = self.dies.get_mut(die as usize) {
             die.slowness = times.max(1);
         }
     }
 
-    /// Tells how much the write buffer has drained until now: evenly since it was told last.
+    /// Reports how much the write buffer has drained until now. The programs since the last report are spread evenly
+    /// over that time.
     pub(crate) fn programmed(&mut self, now: Nanos, drained: Blocks) {
         let programs = drained.0 / u64::from(self.profile.program_blocks);
         let count = programs.saturating_sub(self.programs);
         let passed = now.since(self.looked_at).0;
         let die_count = self.dies.len() as u64;
-        // More than that is done by now.
+        // Older programs are done by now.
         for number in count.saturating_sub(2 * die_count)..count {
             let die = index((self.programs + number) % die_count);
             let begun = self.looked_at + Nanos(passed * number / count);
@@ -77,13 +78,13 @@ impl Nand {
         (self.programs, self.looked_at) = (programs, self.looked_at.max(now));
     }
 
-    /// The write buffer begins anew, and counts what it drains from 0.
+    /// Restarts after a power cut: the write buffer is empty and counts its drained blocks from 0.
     pub(crate) fn restart(&mut self) {
         self.programs = 0;
         self.dies.iter_mut().for_each(Die::forget_programs);
     }
 
-    /// Reads all of the place into the controller.
+    /// Reads an extent into the controller.
     pub(crate) fn read(&mut self, now: Nanos, place: FlashExtent) -> FlashRead {
         let page_blocks = u64::from(self.profile.page_blocks);
         let program_blocks = u64::from(self.profile.program_blocks);
@@ -110,10 +111,10 @@ impl Nand {
         FlashRead { done, held_up }
     }
 
-    /// Reads some blocks of one page, from the block at `from` of it on.
+    /// Reads `blocks` blocks of one page, from block `from` of that page on.
     ///
-    /// Reads leave the dies in another order than they reach them. To keep one server for each channel,
-    /// its time is taken before the die is asked: the sum and the limit are the same.
+    /// Reads leave the dies in another order than they reach them. One server handles each channel, so the channel
+    /// time is reserved before the die is read. The sum and the limit are the same.
     fn read_page(&mut self, now: Nanos, die: usize, (from, blocks): (u64, u64)) -> PageRead {
         let profile = &self.profile;
         let several = if blocks == 1 { Nanos(0) } else { profile.transfer_several };
@@ -125,7 +126,7 @@ impl Nand {
         let plane_blocks = u64::from(profile.page_blocks / profile.plane_count);
         let (first, last) = (from / plane_blocks, (from + blocks - 1) / plane_blocks);
         let planes = (1 << (last + 1)) - (1 << first);
-        // The die keeps the page until it is transferred.
+        // The page occupies the die until it is transferred.
         let busy = sense + transfer;
         let mut read = self.dies[die].read((waited, busy), planes, &profile.program, &mut self.rng);
         read.done += profile.sense_fixed;

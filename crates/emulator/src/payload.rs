@@ -1,10 +1,10 @@
-//! What the blocks hold: all of it, names for most of it, or nothing at all.
+//! Block contents of an emulated drive: stored as bytes, as compact tags, or not at all.
 //!
-//! A model of a drive does not care what is written to it. [`Memory`] keeps the bytes. [`Tags`] keeps what
-//! it is given: bytes, or the tags that stand for them, and so holds terabytes in megabytes and gives back what a
-//! checksum over it accepts. [`Forgetful`] keeps nothing.
+//! A drive model does not depend on the data written to it. [`Memory`] keeps the bytes. [`Tags`] keeps bytes as
+//! bytes, and tagged data as the tags that stand for them. So it holds terabytes in megabytes, and still returns data
+//! whose checksum is valid. [`Forgetful`] keeps nothing.
 //!
-//! Whoever wants the bytes elsewhere (in a file, say) implements [`Medium`].
+//! To keep the bytes elsewhere, for example in a file, implement [`Medium`].
 
 mod tags;
 
@@ -17,48 +17,49 @@ use zonal_device::{DeviceError, Geometry};
 
 pub use tags::Tags;
 
-/// Where the bytes of a drive lie. It has no time and no zones' states: the drive checked those.
+/// Storage medium of a drive: reads and writes the block contents. It has no time and no zone states: the drive has
+/// already checked those.
 pub trait Medium: fmt::Debug {
     /// Writes the pieces one after the other. Requires: whole blocks, within a zone.
     ///
     /// # Errors
-    /// When it has not taken them all: what of them is there then is of no account.
+    /// When the medium has not taken all pieces. The contents of these blocks are then undefined.
     fn write(&mut self, lba: Lba, data: &[Payload]) -> Result<(), DeviceError>;
 
-    /// Reads blocks of one zone to the start of `out`, what is kept of them.
+    /// Reads blocks of one zone into the start of `out`, as far as the medium keeps them.
     ///
     /// # Errors
     /// [`DeviceError::Media`] when a block cannot be read.
     fn read(&mut self, lba: Lba, blocks: Blocks, out: &mut Buffer) -> Result<(), DeviceError>;
 
-    /// A block will be read soon. What leads to it may be fetched from far memory meanwhile.
+    /// Hint that a block will be read soon. The medium may prefetch its metadata from main memory into the CPU cache.
     fn prefetch(&self, _lba: Lba) {}
 
-    /// Only the first blocks of the zone hold something from now on.
+    /// Cuts a zone back to its first `written` blocks.
     fn truncate(&mut self, zone: ZoneId, written: Blocks);
 
-    /// The zone takes no more until it is truncated: for a medium that outlives its drive ([`ZoneImage`]).
+    /// Marks the zone as finished until it is truncated: for a medium that outlives its drive ([`ZoneImage`]).
     fn finish(&mut self, _zone: ZoneId) {}
 
-    /// Silently turns one bit of a block over, if it is kept.
+    /// Fault: flips one bit of a block silently, if the block is kept.
     fn flip_bit(&mut self, lba: Lba, bit: u32);
 
-    /// False when it keeps nothing, whatever is written: then nobody needs to ask it.
+    /// False when the medium keeps no data: then the drive does not call [`Medium::read`].
     fn keeps_bytes(&self) -> bool {
         true
     }
 }
 
-/// What is left of a zone while its drive is off: enough to go on with it.
+/// Persistent state of a zone while its drive is off: enough to restart the drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZoneImage {
-    /// Blocks that were written since the last reset; the padding of a finish does not count.
+    /// Blocks written since the last reset; the padding of a finish does not count.
     pub data: Blocks,
-    /// It was finished.
+    /// True when the host has finished the zone.
     pub is_finished: bool,
 }
 
-/// Keeps nothing. What is read back is whatever the buffer held before.
+/// Medium that keeps nothing. A read leaves the buffer as it was.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Forgetful;
 
@@ -80,7 +81,7 @@ impl Medium for Forgetful {
     }
 }
 
-/// Keeps everything in memory, a zone at a time as far as it is written.
+/// Medium that keeps all bytes in memory; each zone grows as it is written.
 #[derive(Clone, Debug)]
 pub struct Memory {
     geometry: Geometry,
@@ -88,7 +89,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Of a drive that was never written.
+    /// Creates the medium of an empty drive.
     #[must_use]
     pub fn new(geometry: &Geometry) -> Self {
         Self { geometry: *geometry, zones: alloc::vec![Vec::new(); geometry.zone_count as usize] }
@@ -99,7 +100,7 @@ impl Memory {
         (self.geometry.zone_of(lba).0 as usize, index(at))
     }
 
-    /// The bytes from `lba` on, so many, made if they were not there.
+    /// Returns `len` bytes from `lba` on, and extends the zone with zeros if needed.
     fn bytes_mut(&mut self, lba: Lba, len: usize) -> &mut [u8] {
         let (zone, at) = self.locate(lba);
         let bytes = &mut self.zones[zone];
@@ -143,8 +144,8 @@ impl Medium for Memory {
     }
 }
 
-/// Blocks that cannot be read until they are written again or their zone is reset; some of them no longer than until the
-/// power is cut.
+/// Fault: blocks that cannot be read until they are written again or their zone is reset. Some of them become
+/// readable when the power is cut.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unreadable {
     blocks: BTreeSet<Lba>,
@@ -160,7 +161,7 @@ impl Unreadable {
         self.while_on.insert(lba);
     }
 
-    /// The power is cut.
+    /// Power cut: blocks that were unreadable only while the drive was on become readable.
     pub(crate) fn switch_off(&mut self) {
         self.while_on.clear();
     }

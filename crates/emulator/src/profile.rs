@@ -1,218 +1,219 @@
-//! What is known about a drive, in one place: every constant with its unit, source and date.
+//! Drive profile: every constant of a drive model, with its unit, source and date.
 //!
-//! A profile is fitted to measurements of a device, never to results of a cache. Where nothing was
-//! measured it says [`Basis::Guess`], and only what does not depend on time is worth reading off it.
+//! A profile is fitted to measurements of a device, never to results of a cache. Constants without a measurement are
+//! marked [`Basis::Guess`]: only results that do not depend on time are valid for such a model.
 
 mod zn540;
 
 use zonal_base::Nanos;
 use zonal_device::Geometry;
 
-/// Where a group of constants comes from.
+/// Source of a group of constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// Read off a measurement of the device itself.
+    /// Taken directly from a measurement of the device itself.
     Measured,
-    /// Chosen so that the model gives what was measured on the device.
+    /// Fitted so that the model reproduces measurements of the device.
     Fitted,
-    /// Nothing was measured.
+    /// Not measured: an assumption.
     Guess,
 }
 
-/// A drive: its shape and its constants.
+/// Profile of one drive: its geometry and its constants.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// What it is called in a device specification.
+    /// Name of the model in a device specification.
     pub name: &'static str,
-    /// Zones and their limits.
+    /// Zones and zone limits.
     pub geometry: Geometry,
-    /// Commands that it takes before it gives the next one back.
+    /// Queue depth: the commands in flight at which the drive gives the next one back.
     pub queue_depth: u32,
-    /// The controller.
+    /// Costs of a command in the controller.
     pub controller: ControllerProfile,
-    /// The link to the host.
+    /// Bandwidth of the host link.
     pub link: LinkProfile,
-    /// The write buffer.
+    /// Size and drain rate of the write buffer.
     pub buffer: BufferProfile,
-    /// The flash.
+    /// Timing and layout of the flash.
     pub nand: NandProfile,
-    /// What managing zones costs. `None`: the zones are an agreement of the host's.
+    /// Costs of zone management. `None` for a conventional drive: its zones are a convention of the host.
     pub zones: Option<ZoneProfile>,
 }
 
-/// What a command costs the controller, which serves one at a time, and what it takes besides.
+/// Costs of a command in the controller, which handles one command at a time, and fixed latencies outside of it.
 #[derive(Clone, Copy, Debug)]
 pub struct ControllerProfile {
-    /// Where these constants come from.
+    /// Source of these constants.
     pub basis: Basis,
-    /// Serial work for a read.
+    /// Serial controller work for a read.
     pub read: Nanos,
-    /// A read's time beyond what the parts of the drive account for.
+    /// Fixed latency of a read in addition to the times in controller, link and flash.
     pub read_fixed: Nanos,
-    /// Writes.
+    /// Costs of a write.
     pub write: WriteCosts,
-    /// Appends.
+    /// Costs of a zone append.
     pub append: WriteCosts,
-    /// What else a write may take, on average; exponentially distributed.
+    /// Random extra latency of a write: its mean; exponentially distributed.
     pub write_jitter: Nanos,
-    /// A command that only reads or sets the controller's own memory: report, flush of a protected
-    /// buffer, a refusal.
+    /// Latency of a command that only reads or sets the controller's own memory: report, flush of a protected buffer,
+    /// a refusal.
     pub administrative: Nanos,
-    /// Writes that wait for room in the buffer and that a read passes; behind more of them it waits.
+    /// Number of writes waiting for buffer room that a read may overtake. Behind more such writes the read waits.
     pub passed_writes: u64,
 }
 
-/// What a write or an append costs.
+/// Costs of a write or a zone append.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteCosts {
-    /// Serial work for one of a single block.
+    /// Serial controller work for a command of a single block.
     pub single_block: Nanos,
-    /// Serial work for one of several blocks.
+    /// Serial controller work for a command of several blocks.
     pub several_blocks: Nanos,
-    /// More for one of more than two blocks: the list of its pages must be fetched from the host, while
-    /// two pages are named in the command itself (NVMe's PRP entries).
+    /// Extra latency for a command of more than two blocks: the controller must fetch the list of its pages from the
+    /// host. Up to two pages are named in the command itself (NVMe's PRP entries).
     pub list_fetch: Nanos,
-    /// Its time beyond controller and link.
+    /// Fixed latency in addition to controller and link.
     pub fixed: Nanos,
-    /// More when others are in flight, or when the write before went to another zone.
+    /// Extra latency when other writes are in flight, or when the previous write went to another zone.
     pub interleaved: Nanos,
-    /// More when it opens its zone.
+    /// Extra latency when the command opens its zone.
     pub opens_zone: Nanos,
 }
 
-/// The two directions of the link.
+/// Costs of the host link, for its two directions.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkProfile {
-    /// Where these constants come from.
+    /// Source of these constants.
     pub basis: Basis,
-    /// Time that a read takes of the link whatever its size.
+    /// Link time of a read, independent of its size.
     pub read_per_command: Nanos,
-    /// Nanoseconds for 4 KiB from the drive to the host.
+    /// Transfer time of 4 KiB from the drive to the host, in nanoseconds.
     pub read_ns_per_block: u64,
-    /// Nanoseconds for 4 KiB from the host to the drive.
+    /// Transfer time of 4 KiB from the host to the drive, in nanoseconds.
     pub write_ns_per_block: u64,
 }
 
-/// The write buffer: a write is answered when it lies there.
+/// Constants of the write buffer: a write completes once its data are in the buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct BufferProfile {
-    /// Where these constants come from.
+    /// Source of these constants.
     pub basis: Basis,
-    /// What it holds for each zone (or stream) that is written, in blocks.
+    /// Buffer capacity of each written zone (or stream), in blocks.
     pub blocks_per_stream: u64,
-    /// Nanoseconds for 4 KiB from the buffer to the flash, whole drive, on average.
+    /// Mean time to drain 4 KiB from the buffer to the flash of the whole drive, in nanoseconds.
     pub drain_ns_per_block: u64,
-    /// One program on every die: a multiple of 32 blocks. The drain is even from stripe to stripe, not within one.
+    /// Stripe: one program on every die, in blocks; a multiple of 32. The drain is even from stripe to stripe, not
+    /// within a stripe.
     pub stripe_blocks: u64,
-    /// How long a 32nd of a stripe takes when it does not pause.
+    /// Duration of a 32nd of a stripe without a pause.
     pub burst: Nanos,
-    /// How many of a million such parts follow a pause.
+    /// Parts of a stripe that follow a pause, per million.
     pub pause_per_million: u64,
-    /// The part of a pause in which nothing is drained is what is left of 1000: the rest is only slow.
+    /// Thousandths of a pause in which the drain is only slow. In the rest of the pause nothing is drained.
     pub even_permille: u64,
-    /// How much longer a stripe takes once in a while.
+    /// Stall: the extra duration of an occasional long stripe.
     pub stall: Nanos,
-    /// How many of a million stripes that is.
+    /// Stripes with a stall, per million.
     pub stall_per_million: u64,
-    /// Whether its content survives a power cut.
+    /// Power-loss protection: true when the content of the buffer survives a power cut.
     pub power_loss_protected: bool,
 }
 
-/// The flash.
+/// Constants of the NAND flash.
 #[derive(Clone, Copy, Debug)]
 pub struct NandProfile {
-    /// Where these constants come from.
+    /// Source of these constants.
     pub basis: Basis,
-    /// Dies that work at the same time.
+    /// Number of dies that work in parallel.
     pub die_count: u32,
-    /// Blocks that one program of one die takes.
+    /// Program unit of one die, in blocks.
     pub program_blocks: u32,
-    /// Blocks of one page, all planes.
+    /// Page of one die over all its planes, in blocks.
     pub page_blocks: u32,
-    /// Planes of a die.
+    /// Number of planes of a die.
     pub plane_count: u32,
-    /// Programs, and the reads between their steps.
+    /// Timing of a program, and of its suspension for reads.
     pub program: ProgramProfile,
-    /// How long an erase keeps its die.
+    /// Time for which an erase occupies its die.
     pub erase: Nanos,
-    /// How long a read keeps its die, by page type; the types are equally frequent.
+    /// Time for which a read occupies its die, by page type. The types are equally frequent.
     pub read: [Nanos; 3],
-    /// A read's time in the flash that does not keep the die.
+    /// Latency of a read in the flash during which its die is free.
     pub sense_fixed: Nanos,
-    /// Channels, each shared by as many dies; one transfer at a time.
+    /// Number of channels. Each serves an equal number of dies, one transfer at a time.
     pub channel_count: u32,
-    /// How long the first block of a read keeps its channel.
+    /// Time for which the first block of a read occupies its channel.
     pub transfer: Nanos,
-    /// More when a read takes more than one block of a page.
+    /// Extra channel time when a read takes more than one block of a page.
     pub transfer_several: Nanos,
-    /// More for each block after the first.
+    /// Extra channel time for each block after the first, in nanoseconds.
     pub transfer_ns_per_block: u64,
 }
 
-/// A program of a die: steps, between which it can be suspended for reads.
+/// Constants of a die's program: a sequence of steps, between which reads can suspend it.
 #[derive(Clone, Copy, Debug)]
 pub struct ProgramProfile {
-    /// Where these constants come from.
+    /// Source of these constants.
     pub basis: Basis,
-    /// How long it keeps its die, if nothing comes between.
+    /// Time for which a program without interruption occupies its die.
     pub time: Nanos,
-    /// A step.
+    /// Duration of a short step.
     pub step: Nanos,
-    /// So many of them follow each other, and then a long one.
+    /// Number of short steps before each long step.
     pub short_steps: u64,
-    /// A long step.
+    /// Duration of a long step.
     pub long_step: Nanos,
-    /// From the end of a step to a die that can read.
+    /// Suspend time: from the end of a step until the die can read.
     pub suspend: Nanos,
-    /// From the last read to the next step.
+    /// Resume time: from the last read to the next step.
     pub resume: Nanos,
-    /// What holds up a die holds up the drive's programs by the mean over the dies, in thousandths, or by more: they go round
-    /// in stripes, and a stripe is done when its last die is.
+    /// Drive-wide delay when one die is delayed, in thousandths of the mean delay over all dies. More than 1000 is
+    /// possible: programs go round in stripes, and a stripe is done only when its last die is.
     pub straggling_permille: u64,
 }
 
-/// What managing zones costs.
+/// Costs of zone management.
 #[derive(Clone, Debug)]
 pub struct ZoneProfile {
-    /// Where these constants come from.
+    /// Source of these constants.
     pub basis: Basis,
-    /// Open.
+    /// Latency of a zone open.
     pub open: Nanos,
-    /// Close.
+    /// Latency of a zone close.
     pub close: Nanos,
-    /// More in one of so many closes.
+    /// Extra latency of a slow close.
     pub close_slow: Nanos,
-    /// How many of a million closes that is.
+    /// Slow closes, per million.
     pub close_slow_per_million: u64,
-    /// Finish of a zone without a block.
+    /// Latency of a finish of an empty zone.
     pub finish_empty: Nanos,
-    /// The shortest that a finish takes.
+    /// Minimum latency of a finish.
     pub finish: Nanos,
-    /// More in one of so many finishes.
+    /// Extra latency of a slow finish.
     pub finish_slow: Nanos,
-    /// How many of a million finishes that is.
+    /// Slow finishes, per million.
     pub finish_slow_per_million: u64,
-    /// What padding a block costs of the program bandwidth, compared with a written one.
+    /// Program bandwidth that a padding block takes, in thousandths of a written block.
     pub padding_permille: u64,
-    /// Reset of a zone without a block, when it does something.
+    /// Latency of a reset of an empty zone that does work.
     pub reset_empty: Nanos,
-    /// Reset of a zone without a block, when there is nothing to do.
+    /// Latency of a reset of an empty zone that finds nothing to do.
     pub reset_nothing: Nanos,
-    /// How many of a million resets of an empty zone find nothing to do.
+    /// Resets of an empty zone that find nothing to do, per million.
     pub reset_nothing_per_million: u64,
-    /// Reset, beside the work for each block.
+    /// Fixed latency of a reset, in addition to the work per block.
     pub reset: Nanos,
-    /// Reset: picoseconds of work in the map for each written block.
+    /// Reset: mapping work for each written block, in picoseconds.
     pub reset_ps_per_block: u64,
-    /// Reset of a zone that was never finished, more: blocks written, and how much, by rising blocks;
-    /// linear in between.
+    /// Extra latency of a reset of a zone that was never finished, as pairs of written blocks and extra time, by
+    /// rising blocks. Linear in between.
     pub reset_unfinished: &'static [(u64, Nanos)],
-    /// What else a reset takes, on average; exponentially distributed.
+    /// Random extra latency of a reset: its mean; exponentially distributed.
     pub reset_jitter: Nanos,
-    /// The same for a zone that was written to its end.
+    /// Mean random extra latency of a reset of a zone that was written to its capacity.
     pub reset_jitter_full: Nanos,
-    /// A reset works in pieces of this length, and lets one write in between.
+    /// Slice of a reset: the controller works on a reset in slices of this length, and lets one write in between.
     pub reset_slice: Nanos,
-    /// How much each such write holds the reset up.
+    /// Delay of a reset by each such write.
     pub reset_held_up: Nanos,
 }

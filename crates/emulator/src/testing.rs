@@ -1,4 +1,4 @@
-//! What the tests of faults have in common: somebody who asks a drive and waits for its answers.
+//! Test rig for drive faults: submits commands to a drive and waits for the completions.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use zonal_base::{Blocks, Nanos, Payload, Pool, PoolClass, Ticket, index};
 use zonal_device::{Command, Completion, ZonedDevice};
 
-/// The largest command.
+/// Size of the largest command, in blocks.
 const BUFFER: Blocks = Blocks(16);
 
 pub(crate) struct Rig<D> {
@@ -43,7 +43,7 @@ impl<D: ZonedDevice> Rig<D> {
         self.drain().into_iter().find(|answer| answer.0 == ticket).unwrap().1
     }
 
-    /// Blocks full of one byte.
+    /// Blocks filled with one byte value.
     pub(crate) fn data(&self, blocks: u64, byte: u8) -> Vec<Payload> {
         let mut buffer = self.pool.take(BUFFER).unwrap();
         buffer.bytes_mut().fill(byte);

@@ -1,11 +1,12 @@
-//! A zoned drive.
+//! Emulated ZNS drive: zone state machine, write buffer and flash timing behind the [`ZonedDevice`] contract.
 //!
-//! 1. [`ZonedDevice::submit`] asks the zone table and lays out how long the command takes (`timing`).
-//! 2. What must wait for the write buffer to drain waits there; the rest knows its time at once.
-//! 3. [`ZonedDevice::poll`] carries a command out when its time has come: its effect is there
-//!    when it is answered, not before.
+//! 1. [`ZonedDevice::submit`] checks the command against the zone table and computes its latency (`timing`).
+//! 2. Writes without buffer room, and finishes, wait until the write buffer has drained. All other commands get their
+//!    completion time at once. A read may first wait behind such writes (`intake`).
+//! 3. [`ZonedDevice::poll`] carries a command out at its completion time: its effect becomes visible when the drive
+//!    answers, not before.
 //!
-//! The table of `device` is the only judge of what a zone's state allows.
+//! The zone table of `device` alone decides which commands a zone's state allows.
 
 mod switched_on;
 mod timing;
@@ -28,11 +29,11 @@ use crate::profile::Profile;
 pub(crate) use switched_on::state_when_switched_on;
 use timing::{ResetEnd, Timing, WriteKind, ZoneEnd};
 
-/// A zoned drive in virtual time.
+/// Zoned drive in virtual time.
 #[derive(Debug)]
 pub struct ZonedDrive {
     pub(crate) table: ZoneTable,
-    /// As the drive tells its host: what a fault made smaller still looks as it was.
+    /// Geometry as the drive reports it. A fault that lowers the real limits does not change this one.
     pub(crate) geometry: Geometry,
     pub(crate) profile: Profile,
     pub(crate) timing: Timing,
@@ -46,15 +47,15 @@ pub struct ZonedDrive {
     pub(crate) intake: Intake,
 }
 
-/// What the drive knows about a zone beside the table.
+/// State of a zone in addition to the zone table.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ZoneFacts {
-    /// When the last write that has its time is answered: the next is not answered before.
+    /// Completion time of the zone's last scheduled write. The next write is not answered earlier.
     write_due: Nanos,
-    /// Blocks that were written since the last reset; padding does not count.
+    /// Blocks written since the last reset; padding does not count.
     data: Blocks,
     was_finished: bool,
-    /// Blocks that a power cut cannot take: kept only where the buffer is not protected.
+    /// Blocks that a power cut cannot lose. Maintained only where the buffer is not protected.
     pub(crate) durable: Blocks,
 }
 
@@ -76,11 +77,11 @@ impl ZoneFacts {
 pub(crate) struct InWork {
     pub(crate) ticket: Ticket,
     pub(crate) operation: Operation,
-    /// Not answered before.
+    /// Earliest completion time.
     earliest: Nanos,
 }
 
-/// What is left to do when a command's time has come.
+/// The part of a command that the drive carries out at its completion time.
 #[derive(Debug)]
 pub(crate) enum Operation {
     Refuse(DeviceError),
@@ -99,7 +100,7 @@ pub(crate) enum Operation {
         zone: ZoneId,
         action: Action,
     },
-    /// One that the zone's state allowed when it was asked for.
+    /// A reset that the zone's state allowed at submission.
     Reset {
         zone: ZoneId,
         end: ResetEnd,
@@ -113,12 +114,12 @@ pub(crate) enum Operation {
         written: Blocks,
     },
     Flush,
-    /// Never answered.
+    /// A lost command: never answered.
     Lost,
 }
 
 impl ZonedDrive {
-    /// An empty drive. Equal seeds and equal calls give equal answers at equal times.
+    /// Creates an empty drive. Equal seeds and equal calls give equal answers at equal times.
     ///
     /// Requires: a profile with zones of its own.
     #[must_use]
@@ -142,13 +143,13 @@ impl ZonedDrive {
         }
     }
 
-    /// What it is a model of.
+    /// Profile of the drive that this one models.
     #[must_use]
     pub const fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// Checks a command, takes what it needs of the zone, and sets it going.
+    /// Checks a command, updates its zone, and starts it.
     fn begin(&mut self, now: Nanos, ticket: Ticket, command: Command) {
         let begun = match command {
             Command::Read { lba, blocks, buffer } => {
@@ -232,7 +233,8 @@ impl ZonedDrive {
         (zone, blocks): (ZoneId, Blocks),
         operation: Operation,
     ) {
-        // Also without reads: what they meet is what was programmed lately, not on average since the last one.
+        // Also done without reads: a read must meet the programs of the last moments, not an average since the last
+        // read.
         self.timing.nand.programmed(now, self.buffer.drained());
         let earliest = self.timing.write(now, kind, zone, blocks);
         self.writes_in_flight += 1;
@@ -244,7 +246,7 @@ impl ZonedDrive {
         }
     }
 
-    /// Writes of a zone are answered in the order in which they began.
+    /// Schedules a write. Writes of a zone are answered in the order in which they began.
     fn schedule_write(&mut self, slot: SlotId, zone: ZoneId, earliest: Nanos) {
         let facts = &mut self.zones[zone.0 as usize];
         facts.write_due = facts.write_due.max(earliest);
@@ -282,7 +284,7 @@ impl ZonedDrive {
         self.schedule(ticket, operation, self.timing.reset_done(end));
     }
 
-    /// The padding shares the program bandwidth with the zones that are written.
+    /// Begins a finish: its padding shares the program bandwidth with the written zones.
     fn begin_finish(&mut self, now: Nanos, ticket: Ticket, zone: ZoneId, written: Blocks) {
         let operation = Operation::Manage { zone, action: Action::Finish };
         if written == Blocks(0) {
@@ -306,7 +308,7 @@ impl ZonedDrive {
         self.in_flight.schedule(slot, due);
     }
 
-    /// Lets the write buffer drain until `now`: what waited for it gets its time.
+    /// Advances the write buffer to `now`, and schedules the commands that waited for it.
     fn advance(&mut self, now: Nanos) {
         while let Some((due, slot)) = self.buffer.pop(now) {
             self.intake.has_room(slot);
@@ -321,7 +323,7 @@ impl ZonedDrive {
                     let due = self.timing.finished(earliest);
                     self.in_flight.schedule(slot, due);
                 }
-                // Its zone was taken away while it waited.
+                // The zone was retired, or an earlier write of it failed, while the command waited.
                 _ => self.in_flight.schedule(slot, earliest),
             }
         }
@@ -354,7 +356,7 @@ impl ZonedDrive {
     }
 
     fn carry_out_read(&mut self, lba: Lba, blocks: Blocks, mut buffer: Buffer) -> Completion {
-        // The zone may have been reset since: then there is nothing to read.
+        // A reset may have emptied the zone since the submission: then the read fails.
         self.table.check_read(lba, blocks)?;
         if self.unreadable.contains_any(lba, blocks) {
             return Err(DeviceError::Media);
@@ -429,7 +431,7 @@ impl ZonedDrive {
         }
     }
 
-    /// Everything that was answered survives a power cut from now on.
+    /// Flush: every answered write survives a power cut from now on.
     fn flush(&mut self) {
         if self.profile.buffer.power_loss_protected {
             return;
@@ -466,7 +468,7 @@ impl ZonedDevice for ZonedDrive {
             match &work.operation {
                 Operation::Write { .. } => self.writes_in_flight -= 1,
                 Operation::Reset { end, .. } => {
-                    // Writes came in between and held it up.
+                    // Writes delayed the reset.
                     let done = self.timing.reset_done(*end);
                     if due < done {
                         self.schedule(work.ticket, work.operation, done);
@@ -479,8 +481,8 @@ impl ZonedDevice for ZonedDrive {
         }
     }
 
-    /// May be sooner than the next answer, when the shares of the write buffer change before: then
-    /// `poll` has nothing and the time after is another.
+    /// May be earlier than the next completion, when the shares of the write buffer change before. Then `poll`
+    /// returns nothing, and the next event has a later time.
     fn next_event(&self) -> Option<Nanos> {
         match (self.in_flight.next_due(), self.buffer.next_due()) {
             (Some(due), Some(room)) => Some(due.min(room)),

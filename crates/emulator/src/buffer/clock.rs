@@ -1,25 +1,24 @@
-//! How fast the buffer drains: on average as fast as the flash takes programs, but not evenly.
+//! Drain clock: the rate at which the flash empties the write buffer, uneven within a stripe but even on average.
 //!
-//! Programs go round the dies in stripes, one unit on each. On the measured drive the room that they
-//! give back comes in lumps: within a stripe some units follow at once and some after a pause, while
-//! a whole stripe takes nearly always the same time. Once in a while a stripe takes much longer.
-//! The clock runs only while there is something to drain.
+//! Programs go round the dies in stripes, one unit on each die. On the measured drive, buffer room comes back in
+//! lumps: within a stripe some units follow at once and some after a pause. A whole stripe takes nearly always the
+//! same time, and once in a while much longer (a stall). The clock runs only while there is data to drain.
 
 use zonal_base::{Nanos, Rng, index};
 
 use crate::chance;
 use crate::profile::BufferProfile;
 
-/// Work: parts of a block, so that shares of it lose nothing that matters.
+/// Unit of work: a small fraction of a block, so that dividing work into shares loses nothing that matters.
 pub(super) type Grains = u64;
 
 /// Grains in a block.
 pub(super) const BLOCK_GRAINS: Grains = 1 << 16;
 
-/// Units of a stripe that the pauses are drawn for.
+/// Units in a stripe for which pauses are drawn.
 const UNITS: usize = 32;
 
-/// Weights of the pauses, 64 equally likely ones: `(-ln u)^1.779`, times 256. The exponent was fitted with
+/// Distribution of the pauses, 64 equally likely weights: `(-ln u)^1.779`, times 256. The exponent was fitted with
 /// the other constants of the drain (see `profile/zn540.rs`).
 const PAUSE_WEIGHTS: [u64; 64] = [
     4859, 2722, 2085, 1712, 1457, 1266, 1116, 995, 894, 808, 734, 670, 613, 562, 517, 477, 440,
@@ -38,12 +37,12 @@ pub(super) struct DrainClock {
     pause_per_million: u64,
     stall: Nanos,
     stall_per_million: u64,
-    /// Which stripe is drained, and when the clock says that it began.
+    /// Number of the stripe that is drained now, and the time at which it began by the clock.
     stripe_id: u64,
     began: Nanos,
-    /// When each of its units is drained, from its beginning.
+    /// End of each unit of this stripe, in nanoseconds from the beginning of the stripe.
     ends: [u64; UNITS],
-    /// And those of the stripe behind it: most questions are about these two.
+    /// Ends of the units of the next stripe. Cached, because most queries are about these two stripes.
     next_ends: [u64; UNITS],
 }
 
@@ -69,7 +68,7 @@ impl DrainClock {
         clock
     }
 
-    /// How much is drained at `now`, if there was always something.
+    /// Total work drained at `now`, if there was always data to drain.
     pub(super) fn drained(&mut self, now: Nanos) -> Grains {
         while self.began.0 + self.ends[UNITS - 1] <= now.0 {
             self.began.0 += self.ends[UNITS - 1];
@@ -86,12 +85,12 @@ impl DrainClock {
         self.stripe_id * self.stripe_grains + unit as u64 * unit_grains + part
     }
 
-    /// The first moment at which so much is drained. Requires: more than at the last `drained`, or equal.
+    /// First time at which the given work is drained. Requires: `work` is at least the result of the last `drained`.
     pub(super) fn when(&self, work: Grains) -> Nanos {
         let (stripe_id, rest) = (work / self.stripe_grains, work % self.stripe_grains);
         let mut began = self.began.0;
         if stripe_id < self.stripe_id {
-            // Shares were rounded down: less than a block is missing.
+            // The shares were rounded down: less than a block is missing.
             return Nanos(began);
         }
         if stripe_id == self.stripe_id {
@@ -110,13 +109,13 @@ impl DrainClock {
         Nanos(began + self.offset(&self.ends_of(stripe_id), rest))
     }
 
-    /// Nothing was drained between the moment at which `work` was done, and `now`.
+    /// Restarts the clock at `now` after an idle time that began when `work` was done.
     pub(super) fn resume(&mut self, work: Grains, now: Nanos) {
         let at = self.when(work);
         self.began.0 = (self.began.0 + now.0).saturating_sub(at.0);
     }
 
-    /// The clock stands still for so long.
+    /// Stops the clock for the given time.
     pub(super) fn hold_up(&mut self, by: Nanos) {
         self.began += by;
     }
@@ -133,7 +132,7 @@ impl DrainClock {
         end - burst + (burst * part).div_ceil(unit_grains)
     }
 
-    /// How long something is drained in a unit that takes so long: at its end.
+    /// Duration of the drain within a unit of the given length. The drain is at the end of the unit.
     fn drains_for(&self, took: u64) -> u64 {
         let pause = took.saturating_sub(self.burst.0);
         (took - pause) + pause * self.even_permille / 1000
@@ -174,7 +173,7 @@ impl DrainClock {
             at += self.burst.0;
             *end = at + pauses * before / sum;
         }
-        // What the divisions left over.
+        // The last unit takes the remainders of the divisions.
         ends[UNITS - 1] = self.stripe.0 + stall.0;
         ends
     }

@@ -1,8 +1,7 @@
-//! Drives without zones: what is known about each, with unit, source and date.
+//! Profiles of the conventional drives: the constants of each, with unit, source and date.
 //!
-//! One conventional drive was measured in the study of the ZN540; the others were not. Of a profile that
-//! is a guess only the write amplification is worth reading, which depends on the map and the spare space
-//! alone.
+//! One conventional drive was measured in the study of the ZN540; the others were not. For a profile that is a guess,
+//! only the write amplification is a valid result: it depends on the map and the spare space alone.
 
 use zonal_base::{Blocks, Bytes, Nanos};
 use zonal_device::{DeviceKind, Geometry};
@@ -13,42 +12,44 @@ use crate::profile::{
     WriteCosts,
 };
 
-/// A drive without zones.
+/// Profile of a conventional drive.
 #[derive(Clone, Debug)]
 pub struct ConventionalProfile {
-    /// Its timing, and the zones that its host agrees with itself about.
+    /// Timing of the drive, and the zones that its host lays out on it.
     pub drive: Profile,
-    /// Its translation layer. `None`: blocks are written in place, and nothing is ever moved.
+    /// Configuration of the FTL. `None`: blocks are written in place, and nothing is ever moved.
     pub ftl: Option<FtlConfig>,
-    /// Where the shape of the translation layer comes from.
+    /// Source of the FTL configuration.
     pub ftl_basis: Basis,
-    /// What reading a unit to copy it takes of the program bandwidth, in thousandths of programming one.
-    /// `None`: what the dies are kept for it.
+    /// Program bandwidth that reading a unit for a copy takes, in thousandths of programming one. `None`: derived
+    /// from the time for which the read occupies the dies.
     pub copy_read_permille: Option<u64>,
-    /// Picoseconds of work in the map for each mapped block that is trimmed.
+    /// Mapping work for each mapped block that is trimmed, in picoseconds.
     pub trim_ps_per_block: u64,
-    /// What the host may address.
+    /// User capacity, in blocks.
     pub user: Blocks,
 }
 
-/// Zones by agreement are as large as those of the ZN540 can be filled: then the same cache runs on both.
+/// Size of the host's zones: the zone capacity of the ZN540, so that the same cache runs on both.
 const ZONE: Blocks = Bytes::mib(1077).blocks_ceil();
 
-/// Work in the map for a block of the ZN540 that is reset (see `profile/zn540.rs`); that a trim costs the same is a guess.
+/// Mapping work of a trim, in picoseconds for each block: that of a block of the ZN540 that is reset (see
+/// `profile/zn540.rs`). A guess: a trim costs the same.
 const TRIM_PS_PER_BLOCK: u64 = 49_760;
 
-/// Free superblocks at which garbage collection starts: as few as possible, so that as much as possible is spare. A guess.
+/// Number of free superblocks at which garbage collection starts: as few as possible, so that as much as possible is
+/// spare. A guess.
 const FREE_MIN: u32 = 2;
 
 impl ConventionalProfile {
     /// WD Ultrastar DC SN540, 960 GB: the hardware of the ZN540 under a page map of 4 KiB.
     ///
-    /// What it has spare and what a copy costs it are fitted to the study's series of 20 min under random overwrites
-    /// (NVMeBenchmarks, suite long3; the drive is not named there), on 2026-11-21. The first run of the suite begins with
-    /// 110 s at the full bandwidth of 1187 MiB/s: 127.5 GiB, and the user's 894.3 GiB with them are
-    /// 1 TiB of flash, 14.4 % over the user's space. In the runs at depth 32 the drive
-    /// writes 570 MiB/s on average: so it does when reading for a copy takes as much as programming.
-    /// A superblock is a zone of the ZN540 with its metadata, 1080 MiB: the arithmetic fits, nobody has confirmed it.
+    /// Its over-provisioning and its copy cost are fitted to the study's series of 20 min under random overwrites
+    /// (NVMeBenchmarks, suite long3; the drive is not named there), on 2026-11-21. The first run of the suite begins
+    /// with 110 s at the full bandwidth of 1187 MiB/s. That is 127.5 GiB, and the user's 894.3 GiB with them are 1
+    /// TiB of flash, 14.4 % over the user's space. In the runs at depth 32 the drive writes 570 MiB/s on average. The
+    /// model reproduces this when reading for a copy takes as much as programming. A superblock is a zone of the
+    /// ZN540 with its metadata, 1080 MiB: the arithmetic fits, but the size is not confirmed.
     #[must_use]
     pub fn sn540() -> Self {
         let profile = Self::new(
@@ -58,8 +59,8 @@ impl ConventionalProfile {
         Self { ftl_basis: Basis::Fitted, copy_read_permille: Some(1_000), ..profile }
     }
 
-    /// Intel D5-P5316, 15.36 TB, QLC, an indirection unit of 64 KiB. A guess but for the unit: 16 TiB of
-    /// flash, 14.5 % over the user's space. Takes 2 GiB of memory when it is full.
+    /// Intel D5-P5316, 15.36 TB, QLC, an indirection unit of 64 KiB. All but the unit is a guess: 16 TiB of flash,
+    /// 14.5 % over the user's space. Takes 2 GiB of memory when the drive is full.
     #[must_use]
     pub fn p5316_qlc() -> Self {
         let flash = Flash {
@@ -72,7 +73,7 @@ impl ConventionalProfile {
     }
 
     /// Intel D7-P5510, 7.68 TB, TLC. A guess: 8 TiB of flash, 14.5 % over the user's space, a page map of 4 KiB.
-    /// Takes 15 GiB of memory when it is full: see [`ConventionalProfile::scaled_to`].
+    /// Takes 15 GiB of memory when the drive is full: see [`ConventionalProfile::scaled_to`].
     #[must_use]
     pub fn p5510_tlc() -> Self {
         let flash =
@@ -132,13 +133,13 @@ impl ConventionalProfile {
         }
     }
 
-    /// What the host may address.
+    /// User capacity, in blocks.
     #[must_use]
     pub const fn user_blocks(&self) -> Blocks {
         self.user
     }
 
-    /// The same drive cut into as many zones of that size as fit.
+    /// Divides the drive into as many zones of that size as fit.
     ///
     /// Requires: one fits.
     #[must_use]
@@ -147,9 +148,8 @@ impl ConventionalProfile {
         self
     }
 
-    /// The same drive with so much user space, and the same part of it spare. The superblocks get
-    /// smaller with it, down to a stripe over the dies, so that the few that are open or free stay as small
-    /// a part of the drive.
+    /// Scales the drive to another user capacity, with the same over-provisioning. The superblocks get smaller with
+    /// it, down to a stripe over the dies, so that the few open or free ones stay as small a part of the drive.
     ///
     /// Requires: at least a stripe for each superblock of the full drive.
     #[must_use]
@@ -161,7 +161,7 @@ impl ConventionalProfile {
         let scale = |units: u32, to: u64| narrow(u64::from(units) * to / u64::from(ftl.user_units));
         let user_units = user.0 / ftl.unit.bytes().0;
         let superblock_units = scale(ftl.superblock_units, user_units).max(1);
-        // What the rounding of the superblock took away comes back in their number.
+        // A higher number of superblocks makes up for their rounded-down size.
         let places = u64::from(ftl.superblock_units) * u64::from(ftl.superblock_count) * user_units
             / u64::from(ftl.user_units);
         let superblock_count = narrow(places / u64::from(superblock_units));
@@ -173,7 +173,7 @@ impl ConventionalProfile {
     }
 }
 
-/// How much flash there is, and how it is mapped.
+/// Amount of flash, and its mapping unit.
 struct Flash {
     unit: Blocks,
     user: Bytes,
@@ -181,8 +181,8 @@ struct Flash {
     count: u32,
 }
 
-/// The capacity that is printed on a drive of so many "GB", in bytes: 10^9 each, and a little more so that
-/// it is whole mebibytes (SFF-8447: 97,696,368 sectors for 50 GB, 1,953,504 for each GB above).
+/// Bytes of a drive with a printed capacity of `n` "GB": 10^9 each, and slightly more so that the capacity is whole
+/// mebibytes (SFF-8447: 97,696,368 sectors for 50 GB, 1,953,504 for each GB above).
 const fn gb(n: u64) -> Bytes {
     Bytes((97_696_368 + 1_953_504 * (n - 50)) * 512)
 }
@@ -198,10 +198,10 @@ const fn zones_of(user: Blocks, zone: Blocks) -> Geometry {
     }
 }
 
-/// The conventional drive of the study (PCI slot "nvme-a"; which model it is was not recorded), fitted on 2026-11-21
-/// to NVMeBenchmarks (github.com/stonet-research/NVMeBenchmarks, snapshot 01f40f1c, MIT): SPDK, sequential writes, 512 B
-/// format. 4, 8, 16, 32 KiB at queue depth 1 take 9.66, 13.30, 17.92, 27.84 us; 4 KiB at 2 take 10.47 us; all sizes end at
-/// 1180 to 1199 MiB/s. Reads and the flash are the ZN540's.
+/// Timing of the conventional drive of the study (PCI slot "nvme-a"; its model was not recorded), fitted on
+/// 2026-11-21 to NVMeBenchmarks (github.com/stonet-research/NVMeBenchmarks, snapshot 01f40f1c, MIT): SPDK, sequential
+/// writes, 512 B format. 4, 8, 16, 32 KiB at queue depth 1 take 9.66, 13.30, 17.92, 27.84 us; 4 KiB at 2 take 10.47
+/// us; all sizes end at 1180 to 1199 MiB/s. Reads and the flash are the ZN540's.
 fn measured_timing() -> Profile {
     let zn540 = Profile::zn540();
     let write = WriteCosts {
@@ -223,7 +223,7 @@ fn measured_timing() -> Profile {
     }
 }
 
-/// A drive that nobody measured: the one that was, with another bandwidth.
+/// Timing of a drive without measurements: that of the measured drive, with another bandwidth.
 fn guessed(name: &'static str, drain_ns_per_block: u64) -> Profile {
     let like = measured_timing();
     let burst = Nanos(like.buffer.stripe_blocks * drain_ns_per_block / 32 / 3);
@@ -247,14 +247,14 @@ fn guessed(name: &'static str, drain_ns_per_block: u64) -> Profile {
     }
 }
 
-/// While a buffer drains at its full rate, every die programs all of the time.
+/// Sets the program time so that every die programs all of the time while the buffer drains at its full rate.
 fn programming_at_the_rate_of(buffer: &BufferProfile, nand: NandProfile) -> NandProfile {
     let blocks = u64::from(nand.die_count * nand.program_blocks);
     let time = Nanos(buffer.drain_ns_per_block * blocks);
     NandProfile { program: ProgramProfile { time, ..nand.program }, ..nand }
 }
 
-/// Counts of units and zones are below 2^32: the translation layer asserts it for its own.
+/// Narrows a count of units or zones to 32 bits. The FTL asserts that its own counts fit.
 #[expect(clippy::cast_possible_truncation, reason = "asserted in the line before")]
 const fn narrow(n: u64) -> u32 {
     assert!(n <= u32::MAX as u64);

@@ -1,4 +1,4 @@
-//! The conventional drive keeps the contract of a device, and garbage collection takes its time.
+//! Conventional drive: the device contract, measured latencies and bandwidth, and the cost of garbage collection.
 
 use zonal_base::{BLOCK_BYTES, Bytes, Pool, PoolClass, index};
 use zonal_device::conformance;
@@ -6,7 +6,7 @@ use zonal_device::conformance;
 use super::*;
 use crate::payload::{Forgetful, Memory};
 
-/// A drive without zones under load: one piece of memory for all payloads, and no memory for what is written.
+/// A conventional drive under load: one buffer serves as payload of all writes, and no written data are kept.
 struct Rig {
     drive: ConventionalDrive,
     data: Payload,
@@ -23,7 +23,7 @@ impl Rig {
         Self { drive, data, now: Nanos(0), next_ticket: 0 }
     }
 
-    /// Writes `count` times where `next` says, `depth` at a time. Mebibytes per second.
+    /// Writes `count` times at the blocks that `next` returns, `depth` at a time. Returns mebibytes per second.
     fn write(&mut self, blocks: u64, depth: u64, count: u64, mut next: impl FnMut() -> u64) -> f64 {
         let piece = self.data.slice(0..index(Blocks(blocks).bytes().0));
         let (began, mut in_flight, mut left) = (self.now, 0, count);
@@ -67,7 +67,7 @@ impl Rig {
     }
 }
 
-/// 256 MiB of an SN540: the same part of it is spare.
+/// An SN540 scaled to 256 MiB, with the same over-provisioning.
 fn small() -> ConventionalProfile {
     ConventionalProfile::sn540().scaled_to(Bytes::mib(256))
 }
@@ -100,7 +100,8 @@ fn keeps_the_device_contract() {
 
 #[test]
 fn writes_take_as_long_as_on_the_drive_that_was_measured() {
-    // (blocks, queue depth, microseconds for each, MiB/s): NVMeBenchmarks, SPDK, nvme-a, sequential writes.
+    // Columns: blocks, queue depth, microseconds for each, MiB/s. Source: NVMeBenchmarks, SPDK, nvme-a, sequential
+    // writes.
     for (blocks, depth, mib_s) in [
         (1, 1, 393.9),
         (1, 2, 726.9),
@@ -132,7 +133,7 @@ fn garbage_collection_takes_its_share_of_the_program_bandwidth() {
     let write_amplification = did.programs() as f64 / did.host_blocks as f64;
     assert!(3.5 < write_amplification, "{write_amplification}");
     let copies = write_amplification - 1.0;
-    // Nothing but programs and the reads of copies limits it.
+    // Only programs and the reads of copies limit the bandwidth.
     let reads = rig.drive.work.copy_read_cost() * copies;
     check("MiB/s", ours, 1187.0 / (write_amplification + reads), 0.03);
 }
@@ -142,11 +143,11 @@ fn what_the_flash_does_not_hold_is_read_without_it() {
     let mut rig = Rig::new(small());
     assert!(rig.read_us(7) < 20.0, "never written");
     rig.fill();
-    // Until nothing is programmed any more.
+    // Wait until all programs are done.
     rig.now += Nanos::millis(100);
     rig.read_us(7);
     let held: f64 = (0..300).map(|n| rig.read_us(n * 211)).sum::<f64>() / 300.0;
-    // The ZN540's: 73 us on average.
+    // The read latency of the ZN540: 73 us on average.
     check("microseconds of a 4 KiB read", held, 73.0, 0.05);
     let trim = BlockCommand::Trim { lba: Lba(0), blocks: Blocks(64) };
     rig.drive.submit_block(rig.now, Ticket(0), trim).unwrap();
@@ -215,9 +216,9 @@ fn the_profiles_have_the_spare_space_that_they_say() {
     assert_eq!(ConventionalProfile::sn540().drive.geometry.zone_count, 850);
 }
 
-/// Alibaba and Intel's paper on CSAL (2023), figure 6: uniform random 4 KiB writes on a P5316 whose host
-/// leaves a tenth unused make 43.3 bytes of flash writes for each byte. The flash of the profile is a
-/// guess from the capacity on the label, and nothing of it was fitted to this.
+/// Alibaba and Intel's paper on CSAL (2023), figure 6: uniform random 4 KiB writes on a P5316 whose host leaves a
+/// tenth unused make 43.3 bytes of flash writes for each byte. The flash of the profile is a guess from the capacity
+/// on the label, and no constant was fitted to this result.
 #[test]
 fn small_random_writes_to_the_qlc_drive_amplify_as_its_users_found() {
     let profile = ConventionalProfile::p5316_qlc().scaled_to(Bytes::mib(64 << 10));

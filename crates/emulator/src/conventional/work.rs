@@ -1,9 +1,9 @@
-//! How long the commands of a drive without zones take, and the work that they make inside it.
+//! Command latency of a conventional drive, with the cost of garbage collection.
 //!
-//! All programs go through one write buffer: the host's, and the copies of garbage collection that make
-//! room for them. A copy costs more than a program: its unit is read from the dies first, which
-//! then cannot program. So does a unit that is completed. Erases are not counted apart: the bandwidth that
-//! was measured over whole drives contains them.
+//! All programs go through one write buffer: those of the host, and the copies of garbage collection that make room
+//! for them. A copy costs more than a program: the dies first read its unit, and cannot program meanwhile. The same
+//! holds for a partial unit that is completed. Erases have no separate cost: the bandwidth measured over whole drives
+//! contains them.
 
 use zonal_base::{Blocks, Lba, Nanos, Rng};
 
@@ -17,7 +17,7 @@ use crate::link::Link;
 use crate::nand::{FlashExtent, Nand};
 use crate::profile::{BufferProfile, ControllerProfile, NandProfile};
 
-/// The one stream of the write buffer.
+/// Single stream of the write buffer.
 const ALL: StreamId = 0;
 
 #[derive(Debug)]
@@ -27,16 +27,16 @@ pub(super) struct Work {
     link: Link,
     nand: Nand,
     buffer: WriteBuffer,
-    /// `None`: blocks are written in place.
+    /// Flash translation layer. `None`: blocks are written in place.
     ftl: Option<Ftl>,
-    /// What reading a unit inside the drive costs of the program bandwidth, compared with a program: to complete a
-    /// partial one, and to copy one.
+    /// Program bandwidth that an internal read of a unit takes, in thousandths of a program: to complete a partial
+    /// unit (`read_permille`), and to copy a unit (`copy_read_permille`).
     read_permille: u64,
     copy_read_permille: u64,
-    /// The part of a block of work that is not in the buffer yet.
+    /// Fraction of a block of work that is not in the buffer yet, in thousandths.
     left_permille: u64,
     trim_ps_per_block: u64,
-    /// Trims are worked off one after the other.
+    /// Trim queue: trims are handled one after the other.
     trims: Server,
     rng: Rng,
 }
@@ -61,7 +61,7 @@ impl Work {
         }
     }
 
-    /// The power comes back: the buffer was written to the flash meanwhile, and nothing is under way.
+    /// Restarts after a power cut: the buffer has been written to the flash, and no command is in flight.
     pub(super) fn restart(&mut self, buffer: &BufferProfile, rng: &mut Rng) {
         self.buffer = WriteBuffer::new(buffer, ALL + 1, rng.next_u64());
         self.nand.restart();
@@ -83,7 +83,7 @@ impl Work {
         now + self.controller.administrative
     }
 
-    /// When a read is answered. What the flash does not hold costs it nothing.
+    /// Completion time of a read. Blocks that the flash does not hold cost no flash time.
     pub(super) fn read(&mut self, now: Nanos, lba: Lba, blocks: Blocks) -> Nanos {
         self.nand.programmed(now, self.buffer.drained());
         let begun = self.server.serve(now, self.controller.read);
@@ -103,7 +103,7 @@ impl Work {
         done + self.controller.read_fixed
     }
 
-    /// Where the first blocks from `at` on lie side by side, and the block after them.
+    /// Returns the first adjacent extent of the blocks from `at` on, and the block after it.
     fn stretch(&self, at: Lba, end: Lba) -> (Option<FlashExtent>, Lba) {
         let place = |from, blocks| FlashExtent { at: Blocks(from), blocks, first_die: 0 };
         let Some(ftl) = &self.ftl else { return (Some(place(at.0, end - at)), end) };
@@ -123,13 +123,13 @@ impl Work {
         (lies, next)
     }
 
-    /// What reading a unit to copy it costs, in programs of a unit.
+    /// Cost of reading a unit for a copy, in programs of a unit.
     #[cfg(test)]
     pub(super) fn copy_read_cost(&self) -> f64 {
         self.copy_read_permille as f64 / 1000.0
     }
 
-    /// When the blocks of a write have arrived in the buffer, if there is room.
+    /// Time at which the blocks of a write have arrived in the buffer, if there is room.
     pub(super) fn receive(&mut self, now: Nanos, blocks: Blocks, others_in_flight: bool) -> Nanos {
         let costs = self.controller.write;
         let serial = if blocks.0 == 1 { costs.single_block } else { costs.several_blocks };
@@ -145,12 +145,13 @@ impl Work {
         arrived + more
     }
 
-    /// Writes blocks, and makes the room that this takes. True: the buffer takes them at once. False:
-    /// `slot` comes out of [`Work::pop`] when it does.
+    /// Writes blocks, and runs the garbage collection that this requires. True: the buffer takes the blocks at once.
+    /// False: `slot` comes out of [`Work::pop`] once there is room.
     ///
     /// Requires: everything due at `now` was popped.
     pub(super) fn write(&mut self, now: Nanos, lba: Lba, blocks: Blocks, slot: SlotId) -> bool {
-        // Also without reads: what they meet is what was programmed lately, not on average since the last one.
+        // Also done without reads: a read must meet the programs of the last moments, not an average since the last
+        // read.
         self.nand.programmed(now, self.buffer.drained());
         let Some(ftl) = &mut self.ftl else {
             return self.buffer.write(now, ALL, blocks, slot);
@@ -166,7 +167,7 @@ impl Work {
         self.buffer.write(now, ALL, Blocks(work_permille / 1000), slot)
     }
 
-    /// When blocks are forgotten. Only what was mapped is work.
+    /// Completion time of a trim. Only blocks that were mapped cost time.
     pub(super) fn trim(&mut self, now: Nanos, lba: Lba, blocks: Blocks) -> Nanos {
         let Some(ftl) = &mut self.ftl else { return self.administrative(now) };
         let earlier = ftl.counters().trimmed;
@@ -176,7 +177,7 @@ impl Work {
         self.trims.serve(now, self.controller.administrative + cost)
     }
 
-    /// The next write that waited for room and has it by `now`, and since when.
+    /// Takes the next write that waited for room and has it by `now`, with the time since which it has room.
     pub(super) fn pop(&mut self, now: Nanos) -> Option<(Nanos, SlotId)> {
         self.buffer.pop(now)
     }
@@ -186,7 +187,7 @@ impl Work {
     }
 }
 
-/// Time of a die for reading what it programs in one piece, compared with programming it.
+/// Time in which a die reads a program unit, in thousandths of the time to program it.
 fn read_permille(nand: &NandProfile) -> u64 {
     let pages = u64::from(nand.program_blocks.div_ceil(nand.page_blocks));
     let sense = nand.read.iter().map(|read| read.0).sum::<u64>() / 3;

@@ -1,4 +1,4 @@
-//! Each fault does what the table of this module says, and nothing else.
+//! Faults of the zoned drive: each fault has the effects of the fault table, and no others.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -53,7 +53,7 @@ impl Rig {
         Command::Read { lba: Lba(at), blocks: Blocks(blocks), buffer }
     }
 
-    /// The first byte of each block.
+    /// Reads blocks and returns the first byte of each.
     fn read(&mut self, at: u64, blocks: u64) -> Result<Vec<u8>, DeviceError> {
         let command = self.read_command(at, blocks);
         match self.call(command)? {
@@ -77,7 +77,8 @@ impl Rig {
     }
 }
 
-/// 4 blocks of ones that are flushed, 4 of twos that are answered, 4 of threes in flight; then no power.
+/// Writes 4 blocks of ones that are flushed, 4 of twos that are answered, and 4 of threes that are in flight. Then
+/// cuts the power.
 fn without_power(mut rig: Rig, seed: u64) -> (ZoneReport, Vec<u8>) {
     rig.write(0, 4, 1).unwrap();
     rig.call(Command::Flush).unwrap();
@@ -128,7 +129,7 @@ fn what_was_drained_before_a_power_cut_is_not_counted_after_it() {
     let mut rig = Rig::new(1);
     rig.write(0, 8, 1).unwrap();
     for _ in 0..2 {
-        // Long enough that the drive looks at how much it has programmed lately.
+        // Long enough that the drive updates its recent programs.
         rig.now += Nanos::secs(1);
         assert_eq!(rig.read(0, 1).unwrap(), [1]);
     }
@@ -228,7 +229,7 @@ fn reads_of_a_slow_die_are_slow_and_others_are_not() {
     for n in 0..64 {
         rig.write(start + n * 12, 12, 1).unwrap();
     }
-    // Until nothing is programmed any more.
+    // Wait until all programs are done.
     rig.now += Nanos::millis(100);
     rig.drive.slow_down_die(7, 10);
     let mut slow = 0;

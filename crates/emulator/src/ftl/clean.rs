@@ -1,32 +1,33 @@
-//! Garbage collection: a victim is emptied as fast as the host needs the room.
+//! Garbage collection: empties a victim superblock at the rate at which the host needs free space.
 //!
-//! 1. With every run that the host writes, so many units are copied as keep the number of free superblocks.
-//! 2. What was written to the victim is looked at, many runs ahead of the copies (`VictimRuns`).
-//! 3. What is still valid goes to the superblock for copies.
+//! 1. With every run that the host writes, garbage collection copies as many units as keep the number of free
+//!    superblocks.
+//! 2. The reverse map of the victim is checked against the L2P map many runs ahead of the copies (`VictimRuns`).
+//! 3. The units that are still valid go to the open superblock for copies.
 
 use super::order::RunId;
 use super::runs::{GROUP_MAX, Run, Runs};
 use super::{Ftl, PhysicalUnit};
 
-/// The superblock that is emptied.
+/// Victim superblock and the progress of its scan.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Victim {
     superblock: u32,
-    /// Its valid units when it was chosen.
+    /// Number of valid units when the victim was chosen.
     valid: u32,
-    /// What was not looked at yet: the run, and where it lies.
+    /// The next run to check, and its physical address.
     run: RunId,
     next: PhysicalUnit,
 }
 
-/// Runs of a victim that are looked at together.
+/// Number of victim runs that are checked together.
 ///
-/// The map is read all over, and every read misses the caches. Nothing is decided before the last of so many reads has
-/// begun: so the processor waits for them at once, and finds their memory at hand when they are copied a few
-/// writes of the host later. More would not be at hand any more: 64 lines are 4 KiB.
+/// The map lookups are random, and every one misses the CPU caches. No lookup is decided before the last lookup of
+/// the window has begun. So the processor waits for all misses at once, and finds the entries in its caches when they
+/// are copied a few host writes later. A larger window would no longer fit: 64 lines are 4 KiB.
 const WINDOW: usize = 64;
 
-/// Runs of the victim that were valid when they were looked at. They may have been written elsewhere since.
+/// Runs of the victim that were valid when they were checked. The host may have overwritten them since.
 #[derive(Debug)]
 pub(super) struct VictimRuns {
     runs: [Lying; WINDOW],
@@ -34,31 +35,31 @@ pub(super) struct VictimRuns {
     len: usize,
 }
 
-/// Neighbours that lie side by side.
+/// Adjacent logical units at adjacent physical addresses.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lying {
-    /// The first of them.
+    /// First logical unit.
     unit: u32,
     len: u32,
     place: PhysicalUnit,
 }
 
 impl Ftl {
-    /// Copies as much for a run of the host's units as keeps the number of free superblocks: a victim
-    /// with v valid units of N gives room for N - v, so it is empty when the host has written those. Drives are
-    /// known to spread the work so: their throughput under random writes is even from second to second.
+    /// Copies as many units per host run as keep the number of free superblocks. A victim with v valid units of N
+    /// gives room for N - v, so it is empty when the host has written N - v units. Drives are known to spread the
+    /// work so: their throughput under random writes is even from second to second.
     pub(super) fn keep_pace(&mut self, run: u32) {
         if self.victim.is_none() && !self.choose_victim() {
             return;
         }
         let valid = self.victim.map_or(0, |victim| u64::from(victim.valid));
         let room = u64::from(self.config.superblock_units) - valid;
-        // A victim has an invalid unit, so there is room.
+        // A victim has an invalid unit, so `room` is not 0.
         let budget = (u64::from(run) * valid).div_ceil(room);
         self.reclaim(u32::try_from(budget).unwrap_or(u32::MAX));
     }
 
-    /// Copies up to `budget` valid units out of victims, as long as superblocks are wanted.
+    /// Copies up to `budget` valid units out of victims, as long as free superblocks are wanted.
     pub(super) fn reclaim(&mut self, mut budget: u32) {
         while self.victim.is_some() || self.choose_victim() {
             let Some(victim) = self.victim.take() else { return };
@@ -71,7 +72,7 @@ impl Ftl {
         }
     }
 
-    /// True when there is a victim, and one was wanted.
+    /// Chooses a victim if free superblocks are wanted. True when there is one.
     fn choose_victim(&mut self) -> bool {
         if (self.config.free_min as usize) < self.free.len() {
             return false;
@@ -82,7 +83,7 @@ impl Ftl {
 
     fn next_victim(&mut self) -> Option<Victim> {
         let (superblock, valid) = self.victims.take_lowest()?;
-        // One without an invalid unit gives nothing: the drive is full of valid data just now.
+        // A superblock without an invalid unit gives no space: the drive is full of valid data for now.
         if valid == self.config.superblock_units {
             self.victims.insert(superblock, valid);
             return None;
@@ -93,7 +94,7 @@ impl Ftl {
         Some(Victim { superblock, valid, run, next })
     }
 
-    /// Copies up to `budget` units; puts the victim back if it is not empty then. Says how many.
+    /// Copies up to `budget` units, and keeps the victim if it is not empty then. Returns the number of copies.
     fn copy_from(&mut self, mut victim: Victim, budget: u32) -> u32 {
         let from = victim.superblock as usize;
         let budget = budget.min(self.superblocks[from].valid);
@@ -116,7 +117,7 @@ impl Ftl {
         copied
     }
 
-    /// Copies units for which there is room. Says how many.
+    /// Copies units for which there is room. Returns their number.
     fn copy(&mut self, Run { first: unit, len }: Run) -> u32 {
         let place = self.copies.take(len, unit, &mut self.order);
         self.map.replace(unit, Run { first: place, len }, |_| ());
@@ -124,7 +125,7 @@ impl Ftl {
         len
     }
 
-    /// Looks at the next runs of the victim. Requires: those that were seen are gone, and there are valid ones.
+    /// Checks the next runs of the victim. Requires: the checked ones are used up, and there are valid ones left.
     fn look_ahead(&mut self, victim: &mut Victim) {
         let end = self.first_place(victim.superblock) + self.config.superblock_units;
         assert!(victim.next < end, "its valid units are among its units");
@@ -147,17 +148,18 @@ impl VictimRuns {
         (self.next, self.len) = (0, 0);
     }
 
-    /// For a run that is valid in parts.
+    /// True while a run fits that is valid in parts.
     const fn has_room(&self) -> bool {
         self.len + GROUP_MAX as usize <= WINDOW
     }
 
-    /// Adds of a run what is valid.
+    /// Adds the valid parts of a run.
     #[inline]
     fn add(&mut self, mut lying: Lying, map: &Runs) {
         loop {
             let Run { first, len } = map.run(lying.unit);
-            // Written in any case, and kept if it is valid: which it is cannot be foreseen.
+            // Branch-free: the entry is always written, and kept only if it is valid. The processor could not predict
+            // the branch.
             self.runs[self.len] = Lying { len: lying.len.min(len), ..lying };
             self.len += usize::from(first == lying.place);
             if lying.len <= len {
@@ -190,7 +192,7 @@ impl VictimRuns {
 }
 
 impl Lying {
-    /// Without its first `n` units.
+    /// The run without its first `n` units.
     const fn behind(self, n: u32) -> Self {
         Self { unit: self.unit + n, len: self.len - n, place: self.place + n }
     }

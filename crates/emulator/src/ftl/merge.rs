@@ -1,21 +1,21 @@
-//! Writes below the indirection unit wait in the drive's buffer for their neighbours.
+//! Write coalescing: writes smaller than the indirection unit wait in the drive's buffer for their neighbours.
 //!
-//! A stream of small sequential writes then programs each unit once, as drives do. A unit that is
-//! still partial when its turn to leave has come is completed by a read of what it held.
+//! So a stream of small sequential writes programs each unit once, as drives do. A unit that must leave while still
+//! partial is completed by a read of its previous data (read-modify-write).
 
 use alloc::collections::VecDeque;
 
 use zonal_base::Blocks;
 
-/// Partial units that wait at once: more than the 14 zones that a host of the ZN540 may write to, so
-/// that each stream keeps its own. A guess: no data say how many a drive has. When it is reached, the
-/// one that waits longest leaves. Random writes are not touched by it.
+/// Maximum number of partial units that wait: more than the 14 zones that a host of the ZN540 may write to, so that
+/// each stream keeps its own. A guess: no data give the number of a drive. When the limit is reached, the unit that
+/// has waited longest leaves. Random writes are not affected by the limit.
 const PARTIAL_MAX: usize = 32;
 
-/// Blocks of the largest unit: a bit for each.
+/// Blocks of the largest unit: the bit mask of a unit has a bit for each.
 pub(super) const UNIT_BLOCKS_MAX: u64 = 64;
 
-/// The units that wait.
+/// Partial units that wait for their neighbours.
 #[derive(Debug)]
 pub(super) struct Merge {
     full: u64,
@@ -26,16 +26,16 @@ pub(super) struct Merge {
 #[derive(Clone, Copy, Debug)]
 struct Partial {
     unit: u32,
-    /// A bit for each block that was written.
+    /// Bit mask of the written blocks.
     written: u64,
 }
 
-/// A unit to be programmed now.
+/// Unit that must be programmed now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leaves {
-    /// All of its blocks were written.
+    /// All blocks of the unit were written: program it.
     Complete(u32),
-    /// Some were not: the flash is asked for them first.
+    /// Some blocks of the unit were not written: read them from the flash first.
     Partial(u32),
 }
 
@@ -45,8 +45,8 @@ impl Merge {
         Self { full: bits(0, unit.0), partial: VecDeque::new() }
     }
 
-    /// Takes a write of `count` blocks from block `from` of a unit on: fewer than the unit has.
-    /// At most one unit leaves for it.
+    /// Adds a write of `count` blocks, fewer than a unit, from block `from` of the unit on. At most one unit leaves
+    /// as a result.
     pub(super) fn write(&mut self, unit: u32, from: u64, count: u64) -> Option<Leaves> {
         let written = bits(from, count);
         if let Some(at) = self.partial.iter().position(|partial| partial.unit == unit) {
@@ -65,14 +65,14 @@ impl Merge {
         self.partial.pop_front().map(|oldest| Leaves::Partial(oldest.unit))
     }
 
-    /// The units are written or trimmed as a whole: what waited for them is void.
+    /// Drops the partial data of units that are written or trimmed as a whole.
     pub(super) fn forget(&mut self, first: u32, count: u32) {
         if !self.partial.is_empty() {
             self.partial.retain(|partial| partial.unit < first || count <= partial.unit - first);
         }
     }
 
-    /// True when the unit waits here.
+    /// True when the unit waits as a partial one.
     pub(super) fn holds(&self, unit: u32) -> bool {
         self.partial.iter().any(|partial| partial.unit == unit)
     }

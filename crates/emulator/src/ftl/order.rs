@@ -1,41 +1,42 @@
-//! Which units were written to each superblock, in order: the other direction of the map.
+//! Reverse map (physical to logical): the logical units that were written to each superblock, in order.
 //!
-//! A superblock is written from its first place to its last, and read from the first on when it is emptied. So this is a list
-//! for each, of runs of neighbours; nothing in it is ever changed, and it does not matter where a run begins.
+//! A superblock is written from its first unit to its last, and garbage collection reads it in the same order. So the
+//! reverse map is one list of runs of neighbours per superblock. Entries never change until the erase, and the
+//! position at which a run begins does not matter.
 
 use alloc::vec::Vec;
 
 use super::runs::{GROUP_MAX, Run};
 
-/// The lists of all superblocks. A list has its room where its superblock has its places: it is never longer.
+/// Lists of all superblocks. A list has as many entries as its superblock has physical units: it is never longer.
 #[derive(Debug)]
 pub(super) struct Order {
-    /// The first unit of each run.
+    /// First logical unit of each run.
     firsts: Vec<u32>,
-    /// How many there are: at most a group. Empty when each run is one unit.
+    /// Length of each run: at most a group. Empty when each run is one unit.
     lens: Vec<u8>,
-    /// Units of a group, which a run does not reach beyond.
+    /// Units of a group. A run does not cross the boundary of a group.
     group: u32,
 }
 
-/// The number of a run among those of all superblocks.
+/// Number of a run among those of all superblocks.
 pub(super) type RunId = u32;
 
 impl Order {
-    /// Lists of so many places in all. Requires: as for [`super::runs::Runs`].
+    /// Creates the lists for so many physical units in total. Requires: as for [`super::runs::Runs`].
     pub(super) fn new(places: usize, group: u32) -> Self {
         assert!(group.is_power_of_two() && group <= GROUP_MAX);
         let lens = if group == 1 { 0 } else { places };
         Self { firsts: alloc::vec![0; places], lens: alloc::vec![0; lens], group }
     }
 
-    /// Writes units behind the runs `begin..end` of a superblock. Says where its list ends now.
+    /// Appends units to the runs `begin..end` of a superblock. Returns the new end of its list.
     pub(super) fn append(&mut self, begin: RunId, mut end: RunId, run: Run) -> RunId {
         let Run { mut first, mut len } = run;
         if first & (self.group - 1) != 0 && begin < end {
             let last = self.get(end - 1);
             if last.first + last.len == first {
-                // Part of the same group: there is no other boundary between them.
+                // Both are parts of the same group: there is no other boundary between them.
                 end -= 1;
                 (first, len) = (last.first, last.len + len);
             }
@@ -51,7 +52,7 @@ impl Order {
         end
     }
 
-    /// The run of that number. Requires: it was written since its superblock was erased.
+    /// Returns the run of that number. Requires: it was written since its superblock was erased.
     #[inline]
     pub(super) fn get(&self, run: RunId) -> Run {
         let len = self.lens.get(run as usize).copied().unwrap_or(1);

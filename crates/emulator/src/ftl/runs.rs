@@ -1,46 +1,46 @@
-//! A table of numbers that mostly rise by one from entry to entry: then one number stands for a group of them.
+//! Run-compressed array of integers: one number stands for a group of entries when they rise by one.
 //!
-//! The map of a translation layer is such a table: neighbours that were written together lie side by side, and are
-//! moved so. With groups of sixteen, a drive that is written in large pieces takes a sixteenth of the memory, and of the
-//! time that the processor waits for memory. Groups of which that is not true have their entries each in its place, as if there
-//! were nothing else.
+//! The L2P map of a flash translation layer is such an array: neighbours that were written together lie side by side,
+//! and are moved together. With groups of sixteen, a drive that is written in large pieces takes a sixteenth of the
+//! memory, and of the time that the processor waits for memory. Groups that are not such a run keep each entry in its
+//! place, as in a plain array.
 
 use alloc::vec::Vec;
 
-/// Entries that one number may stand for at most.
+/// Maximum number of entries for which one number stands.
 pub(super) const GROUP_MAX: u32 = 16;
 
-/// Stands for the head of a group that is not a run. No entry has this number.
+/// Marks the head of a group that is not a run. No entry has this number.
 const NO_RUN: u32 = u32::MAX;
 
-/// The numbers of entries from 0 on. 0 means none: it does not rise.
+/// Array of numbers, indexed from 0. The number 0 means none: it does not rise.
 #[derive(Debug)]
 pub(super) struct Runs {
-    /// Entries of a group: 2 to the power of this.
+    /// Size of a group: 2 to the power of this.
     group_bits: u32,
-    /// Of a group that is a run the number of its first entry, 0 when it has none; [`NO_RUN`] of another.
+    /// For a group that is a run: the number of its first entry, 0 when it has none. [`NO_RUN`] for any other group.
     heads: Vec<u32>,
-    /// The entries of groups that are no runs, but for the one that is split; the memory of others is not touched.
+    /// Entries of groups that are not runs, except the split one. The memory of other groups is not touched.
     entries: Vec<u32>,
     split: Split,
 }
 
-/// The run that was written in part last, from its first entry on. Most come to be one again with the next write, as
-/// they are moved in parts: so much less memory is touched for it.
+/// The run that was last overwritten in part, from its first entry on. Most such groups become one run again with the
+/// next write, since their units are moved in parts. Deferring the expansion saves memory accesses.
 #[derive(Clone, Copy, Debug)]
 struct Split {
     group: u32,
-    /// So many entries, and no others, were written: they are a run.
+    /// Number of overwritten entries at the front of the group: they are a run.
     len: u32,
     first: u32,
-    /// The number that the group's first entry had before.
+    /// Previous number of the group's first entry.
     before: u32,
 }
 
 /// No group is split.
 const NO_SPLIT: Split = Split { group: u32::MAX, len: 0, first: 0, before: 0 };
 
-/// Entries in a row that rise by one from the first number, or all have none.
+/// Adjacent entries that rise by one from the first number, or that all have none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) first: u32,
@@ -48,13 +48,13 @@ pub(super) struct Run {
 }
 
 impl Runs {
-    /// So many entries without a number, of which `group` in a row may become a run.
+    /// Creates an array of entries without a number. Up to `group` adjacent entries may become a run.
     ///
-    /// Requires: a power of two, at most [`GROUP_MAX`]. Numbers will be below `u32::MAX`.
+    /// Requires: `group` is a power of two, at most [`GROUP_MAX`]. Numbers will be below `u32::MAX`.
     pub(super) fn new(len: usize, group: u32) -> Self {
         assert!(group.is_power_of_two() && group <= GROUP_MAX);
         let groups = len.div_ceil(group as usize);
-        // A group of one is always a run.
+        // A group of one entry is always a run.
         let entries = if group == 1 { 0 } else { groups * group as usize };
         Self {
             group_bits: group.ilog2(),
@@ -68,7 +68,7 @@ impl Runs {
         self.run(at).first
     }
 
-    /// The run that begins at an entry; it may go on behind what is said here.
+    /// Returns a run that begins at an entry; the next entries may continue it.
     #[inline]
     pub(super) fn run(&self, at: u32) -> Run {
         let (group, within) = self.locate(at);
@@ -90,7 +90,7 @@ impl Runs {
         Run { first: entries[0], len: rising(entries) }
     }
 
-    /// Writes a run, and tells what stood there before.
+    /// Writes a run, and passes the previous runs to `tell`.
     #[inline]
     pub(super) fn replace(&mut self, at: u32, run: Run, mut tell: impl FnMut(Run)) {
         let (mut done, mut at) = (0, at);
@@ -111,7 +111,7 @@ impl Runs {
         }
     }
 
-    /// A group that had parts has become a run.
+    /// Turns a group with parts into a run, and passes its previous runs to `tell`.
     fn leave_parts(&mut self, group: u32, tell: &mut impl FnMut(Run)) {
         if group == self.split.group {
             let split = core::mem::replace(&mut self.split, NO_SPLIT);
@@ -146,13 +146,13 @@ impl Runs {
         let part = &mut entries[within as usize..][..run.len as usize];
         tell_all(part, tell);
         lay(run.first, part);
-        // A run that came in parts ends with its last one.
+        // A run that was written in parts is complete with its last part.
         if within + run.len == len && rising(entries) == len {
             self.heads[group as usize] = entries[0];
         }
     }
 
-    /// Writes the entries of a group one by one, if they are not.
+    /// Expands a group into single entries, unless it is expanded.
     fn spell_out(&mut self, group: u32) {
         if group == self.split.group {
             return self.spell_out_split();
@@ -180,12 +180,12 @@ impl Runs {
         1 << self.group_bits
     }
 
-    /// The group of an entry, and its place in there.
+    /// Group of an entry, and the position of the entry in the group.
     const fn locate(&self, at: u32) -> (u32, u32) {
         (at >> self.group_bits, at & (self.group_len() - 1))
     }
 
-    /// The entries of a group.
+    /// Range of a group's entries.
     const fn places(&self, group: u32) -> core::ops::Range<usize> {
         let first = (group as usize) << self.group_bits;
         first..first + self.group_len() as usize
@@ -193,7 +193,7 @@ impl Runs {
 }
 
 impl Split {
-    /// What was written, and what is left of the run from before.
+    /// The overwritten run, and the rest of the previous run.
     const fn runs(&self, group_len: u32) -> [Run; 2] {
         let rest = Run { first: nth(self.before, self.len), len: group_len - self.len };
         [Run { first: self.first, len: self.len }, rest]
@@ -205,23 +205,23 @@ impl Split {
 }
 
 impl Run {
-    /// Without its first `n` entries.
+    /// The run without its first `n` entries.
     const fn behind(self, n: u32) -> Self {
         Self { first: nth(self.first, n), len: self.len - n }
     }
 }
 
-/// The number so many entries behind `first` in its run.
+/// Number of the entry `n` places after `first` in a run.
 const fn nth(first: u32, n: u32) -> u32 {
     if first == 0 { 0 } else { first + n }
 }
 
-/// Writes a run out.
+/// Expands a run into single entries.
 fn lay(first: u32, entries: &mut [u32]) {
     (0..).zip(entries).for_each(|(n, entry)| *entry = nth(first, n));
 }
 
-/// How many of the entries are one run with the first. Requires: there is one.
+/// Length of the run at the start of the entries. Requires: there is an entry.
 fn rising(entries: &[u32]) -> u32 {
     let first = entries[0];
     let others = (1..).zip(&entries[1..]).take_while(|(n, entry)| **entry == nth(first, *n));
@@ -252,7 +252,7 @@ mod tests {
             let at = if aligned { draw(208 / group) * group } else { draw(207) };
             let len = if aligned { group } else { (1 + draw(40)).min(208 - at) };
             let first = if draw(5) == 0 { 0 } else { 1 + draw(1000) };
-            // Some go on where the last one ended, and come to be one run with it.
+            // Some runs continue the previous one, and merge with it.
             let before = at.checked_sub(1).map_or(0, |before| runs.get(before));
             let first = if 0 < before && draw(3) == 0 { before + 1 } else { first };
             let mut told = Vec::new();

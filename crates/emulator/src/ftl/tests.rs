@@ -1,14 +1,14 @@
-//! Write amplification against the published analysis, and every unit where the last write put it.
+//! FTL: write amplification compared with the published analysis, and the mapping of every unit after random writes.
 
 use zonal_base::Rng;
 
 use super::*;
 
-/// Superblocks and units in each: so many that what is open or free is below 0.1 % of the drive.
+/// Superblocks, and units in each: enough that the open and free ones are below 0.1 % of the drive.
 const SUPERBLOCKS: u32 = 4096;
 const SUPERBLOCK_UNITS: u32 = 256;
 
-/// A drive with `percent` of over-provisioning: spare divided by user space.
+/// Configuration with `percent` of over-provisioning: spare divided by user space.
 fn config(unit: u64, percent: u32) -> FtlConfig {
     let places = SUPERBLOCKS * SUPERBLOCK_UNITS;
     FtlConfig {
@@ -20,7 +20,7 @@ fn config(unit: u64, percent: u32) -> FtlConfig {
     }
 }
 
-/// Every block written once, in order.
+/// A drive on which every block was written once, in order.
 fn filled(config: FtlConfig) -> Ftl {
     let mut ftl = Ftl::new(config);
     ftl.write(Lba(0), user_blocks(&ftl));
@@ -31,14 +31,14 @@ fn user_blocks(ftl: &Ftl) -> Blocks {
     Blocks(u64::from(ftl.config.user_units) * ftl.config.unit.0)
 }
 
-/// Blocks programmed for each block that the host wrote, since `earlier`.
+/// Write amplification since `earlier`: blocks programmed for each block that the host wrote.
 fn write_amplification(ftl: &Ftl, earlier: &FtlCounters) -> f64 {
     let counters = ftl.counters.since(earlier);
     (counters.programs() * ftl.config.unit.0) as f64 / counters.host_blocks as f64
 }
 
-/// Writes of `size` blocks at random multiples of it below `end`: until the drive is in a steady state
-/// (its user space three times), then as much again as `end` to measure.
+/// Writes `size` blocks at random multiples of `size` below `end`. The first writes, three times the user space,
+/// bring the drive into a steady state. Then as many blocks as `end` are measured.
 fn random_overwrites(ftl: &mut Ftl, size: u64, end: Blocks) -> f64 {
     let mut rng = Rng::new(1);
     let slots = end.0 / size;
@@ -54,16 +54,15 @@ fn random_overwrites(ftl: &mut Ftl, size: u64, end: Blocks) -> f64 {
     write_amplification(ftl, &earlier)
 }
 
-/// The write amplification of greedy cleaning under uniform random writes, for superblocks of many units:
-/// Desnoyers, "Analytic modeling of SSD write performance", SYSTOR 2012; the same fixed point in Bux
-/// and Iliadis, "Performance of greedy garbage collection in flash-based solid-state drives",
-/// Performance Evaluation 67 (2010).
+/// Write amplification of greedy garbage collection under uniform random writes, for superblocks of many units:
+/// Desnoyers, "Analytic modeling of SSD write performance", SYSTOR 2012; the same fixed point in Bux and Iliadis,
+/// "Performance of greedy garbage collection in flash-based solid-state drives", Performance Evaluation 67 (2010).
 ///
-/// With T physical and U user units, a = T/U: in a large superblock the number of valid units hardly
-/// differs from its mean, so the one with the fewest is the one that was written longest ago, and a
-/// superblock is cleaned when T units were programmed after it. Let X be the part of it that is still
-/// valid. Of the T programs a part of 1 - X were the host's (each victim gives room for 1 - X), and
-/// each of those leaves a given unit valid with probability 1 - 1/U. So
+/// With T physical and U user units, a = T/U: in a large superblock the number of valid units hardly differs from its
+/// mean. So the superblock with the fewest valid units is the one that was written longest ago, and a superblock is
+/// cleaned when T units were programmed after it. Let X be the part of it that is still valid. Of the T programs a
+/// part of 1 - X were the host's (each victim gives room for 1 - X), and each of those leaves a given unit valid with
+/// probability 1 - 1/U. So
 ///
 /// X = (1 - 1/U)^(T (1 - X)) = e^(-a (1 - X)), that is X = -W(-a e^-a) / a,
 ///
@@ -74,7 +73,7 @@ fn published(a: f64) -> f64 {
     1.0 / (1.0 - x)
 }
 
-/// `core` has no exponential: its series, for small numbers.
+/// Exponential function of small numbers, as a series: `core` has none.
 fn e_to(x: f64) -> f64 {
     (1..40).rev().fold(1.0, |sum, n| 1.0 + sum * x / f64::from(n))
 }
@@ -99,7 +98,7 @@ fn random_overwrites_amplify_as_the_greedy_analysis_says() {
         let mut ftl = filled(config(1, percent));
         let end = user_blocks(&ftl);
         let ours = random_overwrites(&mut ftl, 1, end);
-        // As the rounded sizes have it.
+        // The ratio with the rounded sizes.
         let places = f64::from(SUPERBLOCKS) * f64::from(SUPERBLOCK_UNITS);
         let expected = published(places / f64::from(ftl.config.user_units));
         check(&alloc::format!("{percent} % over-provisioning"), ours, expected, 0.05);
@@ -111,7 +110,7 @@ fn sequential_overwrites_amplify_nothing() {
     for unit in [1, 16] {
         let mut ftl = filled(config(unit, 7));
         let (blocks, earlier) = (user_blocks(&ftl), ftl.counters);
-        // In pieces that are no multiple of the unit.
+        // The pieces are no multiple of the unit.
         let mut at = 0;
         while at < blocks.0 {
             let piece = 37.min(blocks.0 - at);
@@ -200,7 +199,8 @@ fn every_unit_is_where_its_last_write_put_it() {
     }
 }
 
-/// No two units share a place, each place knows its unit, and each superblock its valid units.
+/// Checks that no two units share a physical address, each address knows its unit, and each superblock its valid
+/// units.
 #[track_caller]
 fn expect_consistent(ftl: &Ftl, is_mapped: &[bool]) {
     let mut valid = alloc::vec![0; ftl.superblocks.len()];
@@ -215,7 +215,7 @@ fn expect_consistent(ftl: &Ftl, is_mapped: &[bool]) {
     assert_eq!(valid, counted);
 }
 
-/// Which unit was written to a place, counted from 0.
+/// Logical unit that was written to a physical unit, counted from 0.
 fn unit_at(ftl: &Ftl, place: u32) -> u32 {
     let superblock = place / ftl.config.superblock_units;
     let mut at = superblock * ftl.config.superblock_units;

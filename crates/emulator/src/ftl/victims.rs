@@ -1,17 +1,17 @@
-//! Full superblocks by their count of valid units: the one with the fewest is found without a search.
+//! Garbage-collection candidates: full superblocks ordered by valid units, for greedy victim selection without a
+//! search.
 
 use alloc::vec::Vec;
 
 /// Ends a list.
 const NONE: u32 = u32::MAX;
 
-/// A list of superblocks for each count of valid units.
+/// One list of superblocks for each number of valid units.
 ///
-/// Of superblocks with equal counts the one that came to that count last leaves first, so that equal
-/// runs stay equal.
+/// Among superblocks with equal counts the one that reached the count last leaves first. So equal runs stay equal.
 #[derive(Debug)]
 pub(super) struct Victims {
-    /// The first superblock of each count's list.
+    /// First superblock of each count's list.
     heads: Vec<u32>,
     links: Vec<Links>,
     /// No superblock has fewer valid units than this.
@@ -26,8 +26,8 @@ struct Links {
 }
 
 impl Victims {
-    /// Nothing to take. Superblocks are numbered below `superblock_count` and have up to
-    /// `valid_max` valid units.
+    /// Creates an empty set. Superblocks are numbered below `superblock_count` and have up to `valid_max` valid
+    /// units.
     pub(super) fn new(superblock_count: u32, valid_max: u32) -> Self {
         Self {
             heads: alloc::vec![NONE; valid_max as usize + 1],
@@ -47,7 +47,7 @@ impl Victims {
         self.len += 1;
     }
 
-    /// Requires: the superblock is here under that count.
+    /// Requires: the superblock is listed under that count.
     pub(super) fn remove(&mut self, superblock: u32, valid: u32) {
         let Links { previous, next } = self.links[superblock as usize];
         if previous == NONE {
@@ -62,12 +62,12 @@ impl Victims {
         self.len -= 1;
     }
 
-    /// Takes the superblock with the fewest valid units, and says how many those are.
+    /// Takes the superblock with the fewest valid units, and returns this number with it.
     pub(super) fn take_lowest(&mut self) -> Option<(u32, u32)> {
         if self.len == 0 {
             return None;
         }
-        // Each step up was paid for by a unit that became invalid or by a superblock that was filled.
+        // Amortized: each step up was paid for by a unit that became invalid or by a superblock that was filled.
         while self.heads[self.lowest as usize] == NONE {
             self.lowest += 1;
         }

@@ -1,11 +1,10 @@
-//! Places whose units were written elsewhere: their superblocks have fewer valid units.
+//! Invalidation: lowers the valid-unit count of each superblock whose units were overwritten or trimmed.
 
 use super::runs::Run;
 use super::victims::Victims;
 use super::{PhysicalUnit, Superblock};
 
-/// Units that became void, gathered as long as they lie in one superblock: a large write voids long
-/// runs.
+/// Invalid units, batched per superblock: a large write invalidates long runs.
 #[derive(Default)]
 pub(super) struct Voids {
     superblock: u32,
@@ -15,7 +14,7 @@ pub(super) struct Voids {
 }
 
 impl Voids {
-    /// Requires: units were written to these places.
+    /// Adds a run of physical units that became invalid. Requires: units were written to them.
     pub(super) fn add(
         &mut self,
         mut run: Run,
@@ -36,7 +35,7 @@ impl Voids {
         }
     }
 
-    /// Nothing more comes.
+    /// Applies the batch to the count of its superblock.
     pub(super) fn settle(&self, superblocks: &mut [Superblock], victims: &mut Victims) {
         if self.count == 0 {
             return;

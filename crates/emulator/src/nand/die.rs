@@ -1,32 +1,31 @@
-//! A die: reads and programs, one at a time.
+//! NAND die: reads and programs one at a time, with program suspend and resume for reads.
 //!
-//! A program is done in steps, and a read that finds one at work waits until the step has ended. Then the program is
-//! suspended for it, and for a read of every other plane that waits as well; whoever else waits lets the program
-//! go on until the end of another step. So a die under a queue of reads still programs, and a queue behind a die that
-//! programs is long.
+//! A program runs in steps, and a read that meets a running step waits until the step has ended. Then the program is
+//! suspended for this read, and for a waiting read of every other plane. Any further read lets the program run to the
+//! end of another step. So a die under a queue of reads still programs, and the queue of a programming die is long.
 
 use zonal_base::{Nanos, Rng};
 
 use crate::profile::ProgramProfile;
 
-/// Programs that a die has at most: one at work and one in the buffer behind it.
+/// Maximum number of programs of a die: one running and one in the buffer behind it.
 const PROGRAMS_MAX: u64 = 2;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Die {
     pub(super) channel: usize,
-    /// Times slower than it should be.
+    /// Fault: factor by which reads are slower.
     pub(super) slowness: u64,
-    /// When the reads that it was given are done.
+    /// Time at which the queued reads are done.
     reads_until: Nanos,
-    /// From then on it works on what is left to program.
+    /// Time from which the die works on the remaining programs.
     programs_from: Nanos,
     left: Nanos,
-    /// Planes that were read since a program was suspended last, a bit for each.
+    /// Planes read since the last suspension of a program, one bit each.
     planes_read: u64,
 }
 
-/// When a read has its page, and how long it kept the die from its programs.
+/// Result of a page read: the time of its end, and the time for which it kept the die from its programs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageRead {
     pub(super) done: Nanos,
@@ -45,18 +44,18 @@ impl Die {
         }
     }
 
-    /// Gives it a program at `now`.
+    /// Queues a program at `now`.
     pub(super) fn program(&mut self, now: Nanos, profile: &ProgramProfile) {
         self.work_until(now);
         self.left = (self.left + profile.time).min(Nanos(profile.time.0 * PROGRAMS_MAX));
     }
 
-    /// It has nothing to program any more.
+    /// Drops all queued programs.
     pub(super) fn forget_programs(&mut self) {
         self.left = Nanos(0);
     }
 
-    /// Reads a page that takes `busy`, asked for at `now`, of these planes.
+    /// Reads a page of the given planes at `now`; `busy` is the time for which the read occupies the die.
     pub(super) fn read(
         &mut self,
         (now, busy): (Nanos, Nanos),
@@ -92,7 +91,7 @@ impl Die {
         PageRead { done: self.reads_until, held_up }
     }
 
-    /// Programs until `now`, unless it has still to read then.
+    /// Lets the die program until `now`, unless it still reads then.
     fn work_until(&mut self, now: Nanos) {
         let worked = now.since(self.programs_from);
         self.left = Nanos(self.left.0.saturating_sub(worked.0));
@@ -101,7 +100,7 @@ impl Die {
 }
 
 impl ProgramProfile {
-    /// How long a step goes on that is met at any moment.
+    /// Remaining time of the current step, at a random moment of it.
     fn until_step_ends(&self, rng: &mut Rng) -> Nanos {
         let short = self.step.0 * self.short_steps;
         let at = rng.below((short + self.long_step.0).max(1));

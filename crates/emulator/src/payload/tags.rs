@@ -1,4 +1,4 @@
-//! Bytes where bytes were written, tags where tags were.
+//! Compact medium: keeps tagged data as tags and other data as bytes with duplicates removed.
 
 mod pieces;
 mod text;
@@ -13,24 +13,25 @@ use super::Medium;
 use pieces::{PieceContents, Pieces};
 use text::Text;
 
-/// Keeps what it is given: of pieces that hold tags the first one, in 20 bytes; of others the bytes, without the
-/// zeros at their end. What a long piece has in common with others of its zone is kept once: a log that lists at
-/// the end of a zone what it has listed all along costs half.
+/// Medium that keeps tags instead of tagged data, at 20 bytes for a whole piece: the tag of its first block. Of other
+/// pieces it keeps the bytes, without the zeros at their end. Bytes that a long piece has in common with others of
+/// its zone are kept once. So a log that repeats at the end of a zone all its earlier entries costs half.
 #[derive(Clone, Debug)]
 pub struct Tags {
     geometry: Geometry,
     zones: Vec<Pieces>,
 }
 
-/// Bytes of a piece that is compared with what the zone holds: more than any header has.
+/// Minimum size of a piece for deduplication within its zone, in bytes: more than any header has.
 const SHARED_MIN: usize = 32 * 1024;
 
-/// To compare takes as long as the zone holds bytes. So that is done while it holds no more than so many times those of the piece:
-/// a list of what the zone holds is at least such a part of it, and one segment of small records is not.
+/// Maximum ratio of the zone's bytes to the bytes of the piece for deduplication. The comparison takes time in
+/// proportion to the bytes of the zone. A list of the zone's contents is at least this fraction of the zone, and one
+/// segment of small records is not.
 const SHARED_MAX: usize = 16;
 
 impl Tags {
-    /// Of a drive that was never written.
+    /// Creates the medium of an empty drive.
     #[must_use]
     pub fn new(geometry: &Geometry) -> Self {
         let zones = alloc::vec![Pieces::default(); geometry.zone_count as usize];
@@ -43,7 +44,7 @@ impl Tags {
     }
 }
 
-/// What is kept of a piece that is written to a zone.
+/// Chooses the stored form of a piece that is written to a zone.
 fn held(data: &Payload, zone: &Pieces) -> PieceContents {
     let bytes = || {
         let bytes = data.as_bytes();
@@ -56,7 +57,7 @@ fn held(data: &Payload, zone: &Pieces) -> PieceContents {
     data.tag().map_or_else(|| PieceContents::Text(bytes()), PieceContents::Tag)
 }
 
-/// Gives blocks of a zone to a reader, from block `at` of the buffer on.
+/// Copies stored blocks of a zone into a read buffer, from block `blocks.start` of the buffer on.
 fn give(held: PieceContents, blocks: Range<usize>, out: &mut Buffer) {
     let bytes = |out: &mut Buffer, text: &Text| {
         let bytes = blocks.start * BLOCK_BYTES..blocks.end * BLOCK_BYTES;

@@ -1,4 +1,4 @@
-//! What is kept is read back, and nothing else is touched.
+//! Storage media: the written data are read back, and no other bytes are changed.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -30,7 +30,7 @@ fn piece(pool: &Pool, blocks: u64, byte: u8) -> Payload {
     buffer.freeze(index(Blocks(blocks).bytes().0))
 }
 
-/// The first byte of each block; 0xEE where the medium did not touch it.
+/// Reads blocks and returns the first byte of each; 0xEE where the medium did not touch it.
 fn read(medium: &mut dyn Medium, pool: &Pool, at: u64, blocks: u64) -> Vec<u8> {
     let mut buffer = pool.take(Blocks(16)).unwrap();
     buffer.bytes_mut().fill(0xEE);
@@ -39,7 +39,7 @@ fn read(medium: &mut dyn Medium, pool: &Pool, at: u64, blocks: u64) -> Vec<u8> {
     blocks.map(|block| block[0]).collect()
 }
 
-/// Random writes and cuts; whatever was written is read back, as bytes or as the tags of it.
+/// Random writes and truncations: the written data are read back, as bytes or as their tags.
 #[test]
 fn tags_keeps_what_memory_keeps() {
     let pool = pool();

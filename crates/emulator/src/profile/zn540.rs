@@ -1,24 +1,25 @@
-//! WD Ultrastar DC ZN540, 1 TB: the zoned drive that was measured.
+//! Profile of the WD Ultrastar DC ZN540, 1 TB: the zoned drive that was measured.
 //!
 //! Fitted to device data only, on 2026-11-21. Sources, named below by their letter:
 //!
 //! - *G*: NVMeBenchmarks (github.com/stonet-research/NVMeBenchmarks, snapshot 01f40f1c, MIT), the raw data of
-//!   "Performance Characterization of NVMe Flash Devices with Zoned Namespaces (ZNS)", IEEE CLUSTER 2023:
-//!   its fio grid with SPDK, 4 KiB LBA format, up to 8 zones.
-//! - *M*: the same, reset and finish of zones by occupancy, 2709 of each.
-//! - *O*: the same, open, close and first I/O.
+//!   "Performance Characterization of NVMe Flash Devices with Zoned Namespaces (ZNS)", IEEE CLUSTER 2023: its fio
+//!   grid with SPDK, 4 KiB LBA format, up to 8 zones.
+//! - *M*: the same data set, reset and finish of zones by occupancy, 2709 of each.
+//! - *O*: the same data set, open, close and first I/O.
 //! - *I*: the artifact of "ConfZNS++", SYSTOR 2024 (github.com/stonet-research/systor-confznsplusplus-artifact,
 //!   snapshot 06f8c71d, MIT): a later study of interference on the same model.
-//! - *R*: of *I*, the eight runs of 8 KiB reads at depths 1 to 128 beside finishes back to back, fitted on 2026-11-22. They
-//!   were a part of the test set before: docs/decisions/reads-beside-programs.md says why they are not any more.
+//! - *R*: of *I*, the eight runs of 8 KiB reads at depths 1 to 128 beside finishes back to back, fitted on
+//!   2026-11-22. They belonged to the test set before: docs/decisions/reads-beside-programs.md gives the reason for
+//!   the change.
 //!
-//! How near the model comes to all 300 points of *G*: mean latency within 5 % at 289, the 99th percentile
-//! within 20 % at 254. What it misses, and why:
+//! Accuracy over all 300 points of *G*: mean latency within 5 % at 289, the 99th percentile within 20 % at 254. Known
+//! deviations and their causes:
 //!
-//! - 4 KiB appends in two zones: the drive takes 143 thousand per second there, but 132 in one zone, in four and
-//!   in eight. No mechanism is known; the model has 132 everywhere (mean 6 to 10 % too long, 10 points).
-//! - Small requests to several zones at full bandwidth: a pause of the drain seems to hold up one zone at a time.
-//!   In the model it holds up all of them, so the 99th percentile is too long (20 to 120 %, 40 points).
+//! - 4 KiB appends in two zones: the drive takes 143 thousand per second there, but 132 in one zone, in four and in
+//!   eight. No mechanism is known; the model has 132 everywhere (mean 6 to 10 % too long, 10 points).
+//! - Small requests to several zones at full bandwidth: a pause of the drain seems to delay one zone at a time. In
+//!   the model it delays all of them, so the 99th percentile is too long (20 to 120 %, 40 points).
 //! - 8 KiB reads at queue depth 64: mean 6 % too long.
 
 use zonal_base::{Bytes, Nanos};
@@ -30,7 +31,7 @@ use super::{
 };
 
 impl Profile {
-    /// WD Ultrastar DC ZN540, 1 TB.
+    /// Profile of the WD Ultrastar DC ZN540, 1 TB.
     #[must_use]
     pub const fn zn540() -> Self {
         Self {
@@ -47,7 +48,7 @@ impl Profile {
     }
 }
 
-/// As the drive reports it (G).
+/// Geometry as the drive reports it (G).
 const GEOMETRY: Geometry = Geometry {
     kind: DeviceKind::Zoned,
     zone_count: 904,
@@ -57,8 +58,8 @@ const GEOMETRY: Geometry = Geometry {
     max_active_zones: Some(14),
 };
 
-/// G: serial costs from the caps of small requests (185.9 thousand writes, 132.2 thousand appends per second), the
-/// rest from the mean latencies at queue depth 1; `interleaved` from those at 2. O: `opens_zone`.
+/// Controller costs. G: serial costs from the caps of small requests (185.9 thousand writes, 132.2 thousand appends
+/// per second), the rest from the mean latencies at queue depth 1; `interleaved` from those at 2. O: `opens_zone`.
 const CONTROLLER: ControllerProfile = ControllerProfile {
     basis: Basis::Fitted,
     read: Nanos(2_150),
@@ -85,7 +86,8 @@ const CONTROLLER: ControllerProfile = ControllerProfile {
     passed_writes: 16,
 };
 
-/// G: 16 KiB reads end at 2507 MiB/s, 8 KiB reads at 296 thousand per second; writes take 0.44 us per KiB.
+/// Link costs. G: 16 KiB reads end at 2507 MiB/s, 8 KiB reads at 296 thousand per second; writes take 0.44 us per
+/// KiB.
 const LINK: LinkProfile = LinkProfile {
     basis: Basis::Fitted,
     read_per_command: Nanos(500),
@@ -93,10 +95,10 @@ const LINK: LinkProfile = LinkProfile {
     write_ns_per_block: 1_758,
 };
 
-/// G: 1146 MiB/s in one zone, 1133 in two, 1150 to 1157 in four and more. The pauses and the stall are fitted to the
-/// quantiles of 8 KiB appends at queue depths 4 to 64 and of 128 KiB appends at 1 to 64, in one zone. Writes at 94 % of the
-/// bandwidth do not wait for room, so a zone may hold a stripe at least; how much more is not known.
-/// The stripe is a program on each of the 32 dies: 96 KiB is the period of the latencies (O).
+/// Write buffer. G: 1146 MiB/s in one zone, 1133 in two, 1150 to 1157 in four and more. The pauses and the stall are
+/// fitted to the quantiles of 8 KiB appends at queue depths 4 to 64 and of 128 KiB appends at 1 to 64, in one zone.
+/// Writes at 94 % of the bandwidth do not wait for room, so the buffer share of a zone is at least a stripe; how much
+/// more is not known. The stripe is a program on each of the 32 dies: 96 KiB is the period of the latencies (O).
 const BUFFER: BufferProfile = BufferProfile {
     basis: Basis::Fitted,
     blocks_per_stream: 768,
@@ -110,12 +112,12 @@ const BUFFER: BufferProfile = BufferProfile {
     power_loss_protected: true,
 };
 
-/// Reads: G, randread at queue depths 1 to 256. The 32 dies and the program unit follow from the capacity of
-/// a zone, 359 * 32 * 24 blocks (G, O).
+/// Flash. Reads: G, randread at queue depths 1 to 256. The 32 dies and the program unit follow from the capacity of a
+/// zone, 359 * 32 * 24 blocks (G, O).
 ///
-/// A die has two planes of 16 KiB pages (O: 96 KiB are a program of both, 3 bits per cell); that the page of a block
-/// tells its plane is a guess.
-/// Reads of more than 16 KiB were not measured: that a read takes the pages of a die one after the other is a guess.
+/// A die has two planes of 16 KiB pages (O: 96 KiB are a program of both, 3 bits per cell). A guess: the position of
+/// a block in its page tells its plane.
+/// Reads of more than 16 KiB were not measured. A guess: a read takes the pages of a die one after the other.
 const NAND: NandProfile = NandProfile {
     basis: Basis::Fitted,
     die_count: 32,
@@ -132,11 +134,12 @@ const NAND: NandProfile = NandProfile {
     transfer_ns_per_block: 7_290,
 };
 
-/// R. While the drive drains at its full rate, every die programs all of the time: 32 units of 24 blocks. Beside a finish an
-/// 8 KiB read at depth 1 waits 133 us longer than alone, half of them 130, one in ten 213, one in twenty 258, one in a
-/// hundred 350: that is from the middle of a step to its end, seven steps in eight short. `resume` and `straggling_permille` are from
-/// the rates of finishes and reads at depths 4 to 128: each read costs the drive 133 us of a die's programs up to depth
-/// 16 (79 us of them for the read itself) and 117 us at depth 128, while fewer reads find a program the deeper they queue.
+/// Programs and their suspension (R). While the drive drains at its full rate, every die programs all of the time: 32
+/// units of 24 blocks. Beside a finish an 8 KiB read at depth 1 waits 133 us longer than alone, half of them 130, one
+/// in ten 213, one in twenty 258, one in a hundred 350: that is from the middle of a step to its end, seven steps in
+/// eight short. `resume` and `straggling_permille` are from the rates of finishes and reads at depths 4 to 128. Each
+/// read costs the drive 133 us of a die's programs up to depth 16 (79 us of them for the read itself) and 117 us at
+/// depth 128. Fewer reads find a program the deeper they queue.
 const PROGRAM: ProgramProfile = ProgramProfile {
     basis: Basis::Fitted,
     time: Nanos(2_609_000),
@@ -148,12 +151,13 @@ const PROGRAM: ProgramProfile = ProgramProfile {
     straggling_permille: 1_520,
 };
 
-/// M and O. `reset_slice` and `reset_held_up` are not fitted to M or O, which had no load beside; they follow from I: with back-to-back resets one writer of 8 KiB falls from
-/// 61.0 to 52.4 thousand per second, four from 150 to 75.8, and resets grow from 16.9 to 22.5 ms.
+/// Zone management (M and O). `reset_slice` and `reset_held_up` are not fitted to M or O, which had no load beside.
+/// They follow from I: with back-to-back resets one writer of 8 KiB falls from 61.0 to 52.4 thousand per second, four
+/// from 150 to 75.8, and resets grow from 16.9 to 22.5 ms.
 const ZONES: ZoneProfile = ZoneProfile {
     basis: Basis::Fitted,
     open: Nanos(9_560),
-    // O: half of them take 10.7 us, one in a hundred 22.6 or more.
+    // O: half of the closes take 10.7 us, one in a hundred 22.6 or more.
     close: Nanos(10_720),
     close_slow: Nanos(12_000),
     close_slow_per_million: 22_000,
@@ -164,7 +168,7 @@ const ZONES: ZoneProfile = ZoneProfile {
     padding_permille: 967,
     reset_empty: Nanos(1_600_000),
     reset_nothing: Nanos(2_300),
-    // Two kinds of runs; which one a reset falls into is not known.
+    // Two kinds of runs exist in the data; which kind a reset belongs to is not known.
     reset_nothing_per_million: 330_000,
     reset: Nanos(1_550_000),
     reset_ps_per_block: 49_760,

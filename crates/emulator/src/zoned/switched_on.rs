@@ -1,4 +1,4 @@
-//! A drive that was off for a while.
+//! Power-on of a zoned drive with the zones and data of an earlier run.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -11,11 +11,11 @@ use crate::payload::{Medium, ZoneImage};
 use crate::profile::Profile;
 
 impl ZonedDrive {
-    /// A drive that was off: nothing is open, and each zone is what `kept` says of it. Whatever else the drive
-    /// had in its buffer has long been written.
+    /// Creates a drive that was off: no zone is open, and each zone is in the state that `kept` gives. All data of
+    /// its write buffer reached the flash long ago.
     ///
-    /// Requires: as for [`ZonedDrive::new`]; one entry for each zone, no more of them partly written than may
-    /// be active; `medium` holds what they say.
+    /// Requires: as for [`ZonedDrive::new`]; one entry for each zone, no more of them partly written than may be
+    /// active; `medium` holds the data that they describe.
     #[must_use]
     pub fn switched_on(
         profile: Profile,
@@ -39,7 +39,7 @@ impl ZonedDrive {
     }
 }
 
-/// A drive that comes up has nothing open.
+/// State of a writable zone after power-on: no zone is open.
 pub(crate) fn state_when_switched_on(written: Blocks, capacity: Blocks) -> ZoneState {
     match written {
         Blocks(0) => ZoneState::Empty,

@@ -1,4 +1,4 @@
-//! The zoned drive keeps the contract of a device, and takes as long as the drive that was measured.
+//! Zoned drive: the device contract, and the latencies and bandwidths of the measured drive.
 
 mod reference;
 mod rig;
@@ -64,7 +64,7 @@ fn a_write_that_the_medium_refuses_takes_those_behind_it_along() {
     check_refused(ConventionalDrive::new(profile, OnReset::Nothing, 1, medium));
 }
 
-/// Of three writes of a zone in flight the medium refuses the second.
+/// Submits three writes of a zone, of which the medium refuses the second.
 #[track_caller]
 fn check_refused(mut drive: impl ZonedDevice) {
     let pool = Pool::new(&[PoolClass { blocks: Blocks(1), count: 4 }], Box::new(|| ()));
@@ -93,7 +93,7 @@ fn check_refused(mut drive: impl ZonedDevice) {
     assert_eq!(call(alloc::vec![write(1)]), [Ok(())], "where it failed");
 }
 
-/// Refuses the second write.
+/// A medium that refuses the second write.
 #[derive(Debug)]
 struct Refusing {
     memory: Memory,

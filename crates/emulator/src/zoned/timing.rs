@@ -1,4 +1,4 @@
-//! How long the commands of a zoned drive take.
+//! Command latency of a zoned drive: reads, writes, appends, resets and other zone management.
 
 use zonal_base::{Blocks, Nanos, Rng, ZoneId, mix64};
 
@@ -13,33 +13,33 @@ pub(crate) struct Timing {
     controller: ControllerProfile,
     pub(super) zones: ZoneProfile,
     server: Server,
-    /// Where the last write went.
+    /// Zone of the last write.
     last_zone: Option<ZoneId>,
     link: Link,
     pub(crate) nand: Nand,
     rng: Rng,
-    /// When the resets that were asked for are done, as far as is known now.
+    /// Time at which all pending resets are done, as far as is known now.
     resets_until: Nanos,
-    /// How long writes have held resets up, all in all.
+    /// Total delay of resets by writes.
     held_up: Nanos,
 }
 
-/// How the zone to be reset ended.
+/// End of the zone to be reset: the reset latency depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ZoneEnd {
-    /// It has not: there is room.
+    /// The zone is not full.
     Open,
-    /// It was finished.
+    /// The host finished the zone.
     Finished,
-    /// It was written to its capacity.
+    /// The host wrote the zone to its capacity.
     Written,
 }
 
-/// The end of a reset, as if no write had ever held one up.
+/// End time of a reset, minus all delays of resets by writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResetEnd(Nanos);
 
-/// What kind of write.
+/// Properties of a write on which its latency depends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WriteKind {
     pub(super) is_append: bool,
@@ -63,9 +63,9 @@ impl Timing {
         }
     }
 
-    /// When a read is answered, and how long it holds up the programs.
+    /// Returns the completion time of a read, and its delay of the programs.
     ///
-    /// Requires: the flash was told what was programmed.
+    /// Requires: the flash was told about the latest programs.
     pub(super) fn read(
         &mut self,
         now: Nanos,
@@ -80,7 +80,7 @@ impl Timing {
         FlashRead { done: read.done + self.controller.read_fixed, ..read }
     }
 
-    /// When a write has arrived in the buffer, if there is room.
+    /// Returns the time at which a write has arrived in the buffer, if there is room.
     pub(super) fn write(
         &mut self,
         now: Nanos,
@@ -93,14 +93,14 @@ impl Timing {
         let reset = self.wait_for_reset(now);
         let served = self.server.serve(now, serial + reset);
         let queued = served.since(now + serial + reset);
-        // Several submission queues are served in turns, so commands overtake each other.
+        // The controller serves several submission queues in turns, so commands overtake each other.
         let overtaking = Nanos(queued.0 * (600 + self.rng.below(801)) / 1000);
         let arrived = self.link.receive(now + serial + reset + overtaking, blocks);
         let mut more = costs.fixed + exponential(&mut self.rng, self.controller.write_jitter);
         if 2 < blocks.0 {
             more += costs.list_fetch;
         }
-        // Turning to another zone is a part of opening it.
+        // Opening a zone already includes the switch to it.
         let turns = self.last_zone.replace(zone) != Some(zone) && !kind.opens_zone;
         if (kind.others_in_flight || turns) && queued == Nanos(0) {
             more += costs.interleaved;
@@ -111,7 +111,7 @@ impl Timing {
         arrived + more
     }
 
-    /// While a zone is reset, the controller works on the map in pieces, and each write waits for one.
+    /// Delay of a write by a reset: the controller works on the reset in slices, and each write waits for one slice.
     fn wait_for_reset(&mut self, now: Nanos) -> Nanos {
         if self.resets_until <= now {
             return Nanos(0);
@@ -123,7 +123,7 @@ impl Timing {
         if is_queued { slice } else { Nanos(self.rng.below(slice.0)) }
     }
 
-    /// The drive starts again: no reset is under way, and its write buffer begins anew.
+    /// Restarts after a power cut: no reset is pending, and the write buffer is empty.
     pub(crate) fn restart(&mut self) {
         (self.resets_until, self.held_up) = (Nanos(0), Nanos(0));
         self.nand.restart();
@@ -146,20 +146,20 @@ impl Timing {
         now + self.zones.finish_empty
     }
 
-    /// When a finish whose padding ends at `padded` is answered.
+    /// Completion time of a finish whose padding ends at `padded`.
     pub(super) fn finished(&mut self, padded: Nanos) -> Nanos {
         let is_slow = happens(&mut self.rng, self.zones.finish_slow_per_million);
         padded + if is_slow { self.zones.finish_slow } else { Nanos(0) }
     }
 
-    /// Lays out a reset, after those before it.
+    /// Schedules a reset after the pending ones.
     pub(super) fn reset(&mut self, now: Nanos, written: Blocks, end: ZoneEnd) -> ResetEnd {
         let alone = self.reset_alone(written, end);
         self.resets_until = self.resets_until.max(now) + alone;
         ResetEnd(self.resets_until - self.held_up)
     }
 
-    /// When a reset is done, if no write comes in between from now on.
+    /// Completion time of a reset, if no further write delays it.
     pub(super) fn reset_done(&self, end: ResetEnd) -> Nanos {
         end.0 + self.held_up
     }
@@ -183,13 +183,13 @@ impl Timing {
         if end != ZoneEnd::Open {
             return took;
         }
-        // A tenth of what an open end costs spreads.
+        // A tenth of the extra cost of an unfinished zone is random.
         let more = interpolate(zones.reset_unfinished, written.0);
         took + Nanos(more.0 * 9 / 10) + exponential(&mut self.rng, Nanos(more.0 / 10))
     }
 }
 
-/// Linear between the points, level beyond them.
+/// Linear interpolation between the points, constant beyond them.
 fn interpolate(points: &[(u64, Nanos)], at: u64) -> Nanos {
     let after = points.partition_point(|(x, _)| *x <= at);
     match (after.checked_sub(1).and_then(|before| points.get(before)), points.get(after)) {

@@ -1,4 +1,4 @@
-//! Each fault of a drive without zones does what the table says, and nothing else.
+//! Faults of the conventional drive: each fault has the effects of the fault table, and no others.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -12,13 +12,13 @@ use crate::conventional::{ConventionalProfile, OnReset};
 use crate::payload::Memory;
 use crate::testing;
 
-/// Blocks of a zone, and of the largest command.
+/// Size of a zone and of the largest command, in blocks.
 const ZONE: u64 = 16;
 
 type Rig = testing::Rig<ConventionalDrive>;
 
 impl Rig {
-    /// 1 MiB in zones of 64 KiB, and a tenth spare beside what the translation layer moves in.
+    /// A drive of 1 MiB in zones of 64 KiB, with a tenth spare in addition to the working space of the FTL.
     fn new() -> Self {
         let mut profile = ConventionalProfile::sn540().scaled_to(Bytes::mib(1));
         let ftl = profile.ftl.as_mut().unwrap();
@@ -39,13 +39,13 @@ impl Rig {
         self.drain().into_iter().find(|answer| answer.0 == ticket).unwrap().1.map(drop)
     }
 
-    /// What the host knows again after a restart.
+    /// Restores a write pointer, as the host does after a restart.
     fn restore(&mut self, zone: u32, written: u64) {
         let written = Blocks(written);
         self.call(Command::Restore { zone: ZoneId(zone), written }).unwrap();
     }
 
-    /// The first byte of each block.
+    /// Reads blocks and returns the first byte of each.
     fn read(&mut self, at: u64, blocks: u64) -> Result<Vec<u8>, DeviceError> {
         let buffer = self.pool.take(Blocks(ZONE)).unwrap();
         match self.call(Command::Read { lba: Lba(at), blocks: Blocks(blocks), buffer })? {
@@ -88,7 +88,7 @@ fn a_power_cut_leaves_what_was_answered_and_any_blocks_of_what_was_in_flight() {
 
 #[test]
 fn the_translation_layer_outlives_a_power_cut() {
-    // Two drives are written over and over, zone after zone; one loses its power between two rounds.
+    // Two drives are overwritten zone after zone; one loses its power between two rounds.
     let run = |cut: Option<u32>| {
         let mut rig = Rig::new();
         let mut rng = Rng::new(4);

@@ -1,4 +1,4 @@
-//! What one zone holds, piece after piece.
+//! Extent map of one zone: an ordered list of pieces, with the contents of each.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -9,26 +9,26 @@ use zonal_base::{BLOCK_BYTES, Blocks, TAG_BYTES, Tag, index, prefetch_cacheline}
 
 use super::text::Text;
 
-/// The pieces of a zone, by where they begin. They follow each other from the first block on; where nothing was
-/// written, that is a piece, too.
+/// Pieces of a zone, ordered by their start. They follow each other without gaps from the first block on. Unwritten
+/// blocks also form a piece.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pieces {
     pieces: Vec<Piece>,
-    /// Those that are bytes. They are few.
+    /// Contents of the pieces that are bytes, by their start. They are few.
     texts: BTreeMap<u32, Text>,
-    /// Where the last piece ends.
+    /// End of the last piece: a block number.
     end: u32,
 }
 
-/// Where a piece begins, and if it is a tag, the one of its first block: side by side, for whoever finds the one wants
-/// the other.
+/// Start of a piece, and the tag of its first block if it holds tags. Both are side by side because every lookup
+/// needs both.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     start: Start,
     tag: [u8; TAG_BYTES],
 }
 
-/// A block of the zone, and in the lowest two bits what begins there.
+/// Block number in the zone; the lowest two bits give the kind of the piece that begins there.
 #[derive(Clone, Copy, Debug)]
 struct Start(u32);
 
@@ -39,20 +39,21 @@ enum Kind {
     Text,
 }
 
-/// What a piece holds.
+/// Contents of a piece.
 #[derive(Clone, Debug)]
 pub(super) enum PieceContents {
-    /// Never written.
+    /// The blocks were never written.
     Nothing,
-    /// Of the first block; the others follow.
+    /// Tag of the first block; the tags of the other blocks follow from it.
     Tag(Tag),
     Text(Text),
 }
 
-/// In the place of a tag where there is none.
+/// Placeholder for a piece without a tag.
 const NO_TAG: [u8; TAG_BYTES] = [0; TAG_BYTES];
 
-/// Room is made for an eighth more, not for as much again: a full drive has tens of millions of pieces.
+/// Minimum growth of the list. The list grows by an eighth, not to twice its size: a full drive has tens of millions
+/// of pieces.
 const ROOM_MIN: usize = 64;
 
 impl Start {
@@ -85,12 +86,12 @@ impl PieceContents {
 }
 
 impl Pieces {
-    /// All bytes that the zone holds.
+    /// Contents of all pieces that are bytes.
     pub(super) fn texts(&self) -> impl Iterator<Item = &Text> {
         self.texts.values()
     }
 
-    /// Puts a piece in; what lay there is gone. Requires: `blocks` is not empty.
+    /// Writes a piece, which replaces all earlier contents of `blocks`. Requires: `blocks` is not empty.
     pub(super) fn write(&mut self, blocks: Range<u32>, held: PieceContents) {
         if self.end < blocks.start {
             self.insert(self.pieces.len(), self.end, PieceContents::Nothing);
@@ -104,7 +105,7 @@ impl Pieces {
         self.end = self.end.max(blocks.end);
     }
 
-    /// Tells what `blocks` hold, part after part.
+    /// Passes the contents of `blocks` to `tell`, part by part.
     pub(super) fn read(&self, blocks: Range<u32>, mut tell: impl FnMut(Range<u32>, PieceContents)) {
         let mut at = blocks.start;
         let mut piece = self.find(at);
@@ -120,7 +121,7 @@ impl Pieces {
         }
     }
 
-    /// Nothing is held from block `end` on.
+    /// Drops all contents from block `end` on.
     pub(super) fn truncate(&mut self, end: u32) {
         if end == 0 {
             return drop(mem::take(self));
@@ -131,7 +132,7 @@ impl Pieces {
         }
     }
 
-    /// A block will be read soon.
+    /// Hint that a block will be read soon.
     pub(super) fn prefetch(&self, block: u32) {
         if block < self.end {
             let near = self.guess(block).saturating_sub(1)..;
@@ -140,13 +141,13 @@ impl Pieces {
         }
     }
 
-    /// Near the piece that a block lies in: pieces are of a kind, so where it would be if all were equally long. Requires:
-    /// the block is before the end.
+    /// Interpolation search: guesses the index of a block's piece as if all pieces were equally long, which they
+    /// nearly are. Requires: the block is before the end.
     fn guess(&self, block: u32) -> usize {
         index(u64::from(block) * self.pieces.len() as u64 / u64::from(self.end))
     }
 
-    /// The piece that a block lies in.
+    /// Index of the piece that holds a block.
     fn find(&self, block: u32) -> Option<usize> {
         if self.end <= block {
             return None;
@@ -154,7 +155,7 @@ impl Pieces {
         let pieces = &self.pieces;
         let begins_by = |piece: &Piece| piece.start.block() <= block;
         let guess = self.guess(block);
-        // Look there first, then ever further away.
+        // Search from the guess outwards, with doubling steps.
         let (mut low, mut high, mut step) = (guess, guess + 1, 1);
         while !begins_by(&pieces[low]) {
             (low, high, step) = (low.saturating_sub(step), low, step * 2);
@@ -166,12 +167,12 @@ impl Pieces {
         Some(low + pieces[low..high].partition_point(begins_by) - 1)
     }
 
-    /// Where a piece ends.
+    /// End of a piece: a block number.
     fn end_of(&self, piece: usize) -> u32 {
         self.pieces.get(piece + 1).map_or(self.end, |next| next.start.block())
     }
 
-    /// What `part` of a piece holds.
+    /// Contents of `part` of a piece.
     fn part(&self, piece: usize, part: &Range<u32>) -> PieceContents {
         let Piece { start, tag } = self.pieces[piece];
         let skipped = part.start - start.block();
@@ -198,7 +199,8 @@ impl Pieces {
         }
     }
 
-    /// Takes out what lies in `blocks`, and says which piece comes next. Requires: they begin before the end.
+    /// Removes the contents of `blocks`, and returns the index of the next piece. Requires: `blocks` begins before
+    /// the end.
     fn cut(&mut self, blocks: Range<u32>) -> usize {
         let first = self.split(blocks.start);
         let next = self.split(blocks.end);
@@ -210,7 +212,8 @@ impl Pieces {
         first
     }
 
-    /// Sees to it that a piece begins at `block`, and says which; none does at the end.
+    /// Splits a piece so that one begins at `block`, and returns its index. At the end of the zone's contents no
+    /// piece begins.
     fn split(&mut self, block: u32) -> usize {
         let Some(piece) = self.find(block) else { return self.pieces.len() };
         let start = self.pieces[piece].start.block();

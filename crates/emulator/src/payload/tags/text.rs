@@ -1,4 +1,4 @@
-//! Bytes of which parts may be those of others.
+//! Deduplicated byte string: a list of parts that may be shared with other byte strings.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -8,7 +8,7 @@ use core::ops::Range;
 
 use zonal_base::low_u32;
 
-/// Bytes; zeros follow for ever.
+/// Byte string, followed by an endless run of zeros.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Text {
     parts: Box<[Part]>,
@@ -21,27 +21,27 @@ struct Part {
     len: u32,
 }
 
-/// Bytes that are compared at once. Records have keys of 16 random bytes.
+/// Window of the duplicate search, in bytes. Records have keys of 16 random bytes.
 const WINDOW: usize = 16;
 
-/// Of what is known, a window in so many bytes is remembered: only a part that is shorter may be missed.
+/// Distance of the indexed windows in known bytes: only a shared part shorter than this may be missed.
 const STRIDE: usize = 64;
 
-/// Windows of new bytes are looked for at its multiples: fields have 4 bytes or more.
+/// Alignment at which new bytes are searched: fields have 4 bytes or more.
 const STEP: usize = 4;
 
-/// Windows of what is known, and where each was seen last.
+/// Index of windows in known bytes, with the last position of each.
 type LastSeen<'a> = BTreeMap<[u8; WINDOW], (&'a Arc<[u8]>, usize)>;
 
 impl Text {
-    /// A copy of its own.
+    /// Creates a byte string that shares nothing.
     pub(super) fn new(bytes: &[u8]) -> Self {
         let part = |bytes: &[u8]| Part::whole(bytes.into());
         let bytes = without_zeros(bytes);
         Self { parts: (!bytes.is_empty()).then(|| part(bytes)).into_iter().collect() }
     }
 
-    /// Shares with `known` what they have in common.
+    /// Creates a byte string that shares its duplicate parts with `known`.
     pub(super) fn sharing<'a>(bytes: &[u8], known: impl Iterator<Item = &'a Self>) -> Self {
         let seen = remember(known);
         let bytes = without_zeros(bytes);
@@ -51,7 +51,7 @@ impl Text {
                 at += STEP;
                 continue;
             };
-            // Backwards as far as they agree, then forwards.
+            // Extend the match backwards, then forwards.
             let before = (own..at).rev().zip((0..*place).rev());
             let before = before.take_while(|(ours, theirs)| bytes[*ours] == of[*theirs]).count();
             let after = bytes[at..].iter().zip(&of[*place..]);
@@ -67,12 +67,12 @@ impl Text {
         Self { parts: parts.into() }
     }
 
-    /// Bytes, without the zeros at their end.
+    /// Length in bytes, without the zeros at the end.
     pub(super) fn len(&self) -> usize {
         self.parts.iter().map(|part| part.len as usize).sum()
     }
 
-    /// The bytes in a range.
+    /// Returns the bytes in a range.
     pub(super) fn slice(&self, range: Range<usize>) -> Self {
         let mut at = 0;
         let within = |part: &Part| {
@@ -86,7 +86,8 @@ impl Text {
         Self { parts: self.parts.iter().filter_map(within).collect() }
     }
 
-    /// Fills `out`. Requires: it is as long as the text, or longer.
+    /// Copies the bytes to `out`, and fills the rest with zeros. Requires: `out` is at least as long as the byte
+    /// string.
     pub(super) fn copy_to(&self, mut out: &mut [u8]) {
         for part in &self.parts {
             let (front, rest) = out.split_at_mut(part.len as usize);
@@ -121,7 +122,7 @@ fn remember<'a>(known: impl Iterator<Item = &'a Text>) -> LastSeen<'a> {
 }
 
 fn without_zeros(bytes: &[u8]) -> &[u8] {
-    // Most of a header is zeros: they are skipped by the word.
+    // Most of a header is zeros: skip them by the word.
     let words = bytes.rchunks_exact(size_of::<u128>());
     let zeros = words.take_while(|word| **word == [0; size_of::<u128>()]).count();
     let bytes = &bytes[..bytes.len() - zeros * size_of::<u128>()];
@@ -153,7 +154,7 @@ mod tests {
         let header = |_| [random(&mut rng, 763), vec![1]].concat();
         let headers: Vec<Vec<u8>> = (0..4000).map(header).collect();
         let known: Vec<Text> = headers.iter().map(|header| Text::new(header)).collect();
-        // All but the first 60 bytes of each, between zeros and something new.
+        // The list holds all but the first 60 bytes of each header, between zeros and new bytes.
         let mut list = vec![0; 1000];
         headers.iter().for_each(|header| list.extend_from_slice(&header[60..]));
         list.extend_from_slice(&random(&mut rng, 100));

@@ -1,4 +1,4 @@
-//! Figures of the real drive, and how near the model comes.
+//! Reference measurements of the ZN540, and the accuracy of the model against them.
 //!
 //! From the raw data of NVMeBenchmarks (github.com/stonet-research/NVMeBenchmarks, snapshot 01f40f1c, MIT): fio with
 //! SPDK on a WD Ultrastar DC ZN540, 4 KiB LBA format; microseconds.
@@ -13,7 +13,7 @@ use zonal_device::{Action, Command, Geometry};
 use super::rig::{Job, Rig};
 use crate::Profile;
 
-/// Job, zones, queue depth in each, KiB, mean and 99th percentile of the latency.
+/// Columns: job, zones, queue depth in each, KiB, mean and 99th percentile of the latency.
 type Point = (Job, u32, usize, u64, f64, f64);
 
 const LATENCIES: [Point; 20] = [
@@ -39,7 +39,7 @@ const LATENCIES: [Point; 20] = [
     (Job::Read, 1, 128, 16, 797.6, 1138.7),
 ];
 
-/// So that no load comes to the end of a zone.
+/// The ZN540 with longer zones, so that no load reaches the end of a zone.
 fn with_long_zones() -> Profile {
     let zone = Bytes::mib(64 << 10).blocks_ceil();
     let zn540 = Profile::zn540();
@@ -67,7 +67,7 @@ fn latencies_are_within_5_percent_in_the_mean_and_20_percent_at_the_99th_percent
     assert_eq!(far, 0, "points too far from the drive");
 }
 
-/// Job, zones, queue depth in each, KiB, commands per second.
+/// Columns: job, zones, queue depth in each, KiB, commands per second.
 const RATES: [(Job, u32, usize, u64, f64); 8] = [
     (Job::Write, 8, 1, 4, 185_852.0),
     (Job::Append, 1, 128, 4, 132_043.0),
@@ -89,8 +89,8 @@ fn rates_end_where_those_of_the_drive_end() {
     }
 }
 
-/// The zone's blocks that are written, mean milliseconds of a finish, of the reset after it, and of a reset without a
-/// finish. From the same data, partial_finish and partial_reset, 2709 of each.
+/// Columns: written blocks of the zone, mean milliseconds of a finish, of the reset after it, and of a reset without
+/// a finish. From the same data, partial_finish and partial_reset, 2709 of each.
 const MANAGEMENT: [(u64, f64, f64, f64); 6] = [
     (1, 907.507, 1.674, 1.686),
     (17_232, 848.266, 2.513, 5.154),
@@ -163,8 +163,8 @@ fn opening_closing_and_the_first_write_of_a_zone_cost_microseconds() {
     }
 }
 
-/// Appends that go to another zone each time take as long as two at once: 17.0 us, where those to one zone take 14.7 (its
-/// runs of mixed reads and appends at depth 1).
+/// Appends that go to another zone each time take as long as two at once: 17.0 us. Appends to one zone take 14.7 us
+/// (the data set's runs of mixed reads and appends at depth 1).
 #[test]
 fn appends_that_go_from_zone_to_zone_take_longer_than_those_that_stay() {
     let mean_us = |zones: u32| {
@@ -173,7 +173,7 @@ fn appends_that_go_from_zone_to_zone_take_longer_than_those_that_stay() {
         for n in 0..2_014 {
             let data = rig.data(1);
             let one = rig.call(Command::Append { zone: ZoneId(n % zones), data });
-            // The first of each zone opens it.
+            // The first append of each zone opens it.
             took += if n < 14 { Nanos(0) } else { one };
         }
         took.0 as f64 / 2e6
@@ -205,7 +205,7 @@ fn writes_of_another_zone_wait_for_a_reset_and_the_reset_for_them() {
         rig.write(rig.start_of(1) + Blocks(writes * 2), 2);
         writes += 1;
     }
-    // Alone it is 890 writes in that time, and 16.2 ms.
+    // Without the other, the load does 890 writes in that time, and the reset takes 16.2 ms.
     assert!((450..800).contains(&writes), "{writes} writes");
     let took = rig.wait_for(reset) - began;
     assert!(Nanos::micros(17_500) < took, "{took}");
@@ -218,7 +218,7 @@ fn reads_wait_for_programs_but_not_longer_than_until_they_are_suspended() {
     let alone = rig.load(Job::Read, (1, 1), 1, 2_000);
     let (mut took, mut at) = (Vec::new(), 0);
     for _ in 0..2_000 {
-        // 128 KiB for each read: about half of what the flash takes.
+        // 128 KiB for each read: about half of the program bandwidth of the flash.
         rig.write(rig.start_of(1) + Blocks(at), 32);
         at += 32;
         rig.now += Nanos::micros(100);
@@ -242,13 +242,13 @@ fn a_read_passes_some_of_the_writes_that_wait_for_room_and_no_more() {
         let data = rig.data(256);
         rig.submit(Command::Write { lba, data });
     };
-    // The buffer takes 3 MiB of each of four zones, so that 12 wait.
+    // The buffer takes 3 MiB of each of four zones, so that 12 writes wait.
     (0..24).for_each(|n| write(&mut rig, n));
     let took = rig.read(place);
     assert!(took < alone + Nanos::millis(1), "{took}");
     (24..64).for_each(|n| write(&mut rig, n));
     let took = rig.read(place);
-    // At 1150 MiB/s all but the 12 MiB in the buffer and 16 that are passed take some 31 ms.
+    // At 1150 MiB/s all but the 12 MiB in the buffer and the 16 writes that a read overtakes take some 31 ms.
     assert!(Nanos::millis(26) < took && took < Nanos::millis(36), "{took}");
     rig.now += Nanos::secs(1);
     assert!(rig.read(place) < alone + Nanos::micros(100), "nothing waits any more");

@@ -1,4 +1,4 @@
-//! A host with some jobs, each of which keeps a number of commands in flight.
+//! Load generator (like fio): runs jobs on a drive, each with a fixed number of commands in flight.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -9,7 +9,7 @@ use zonal_device::{Action, Answer, Command, DeviceError, ZonedDevice};
 
 use crate::{Forgetful, Profile, ZonedDrive};
 
-/// A drive without content, and a clock.
+/// A drive that keeps no data, and a clock.
 pub(super) struct Rig {
     pub(super) drive: ZonedDrive,
     pub(super) now: Nanos,
@@ -19,17 +19,17 @@ pub(super) struct Rig {
     next_ticket: u64,
 }
 
-/// What a job does over and over.
+/// I/O pattern of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Job {
-    /// At the write pointer of its zone, which is reset beforehand and never filled here.
+    /// Writes at the write pointer of the job's zone. The zone is reset beforehand and never filled here.
     Write,
     Append,
-    /// At random in its zone, which was filled.
+    /// Random reads in the job's zone, which was filled.
     Read,
 }
 
-/// What came of a load.
+/// Result of a load.
 pub(super) struct Outcome {
     pub(super) mean_us: f64,
     pub(super) p99_us: f64,
@@ -38,7 +38,7 @@ pub(super) struct Outcome {
 
 const READ_BLOCKS_MAX: u64 = 32;
 
-/// Of a write.
+/// Largest write, in blocks.
 const BLOCKS_MAX: u64 = 256;
 
 impl Rig {
@@ -78,14 +78,14 @@ impl Rig {
         self.drive.geometry().zone_start(ZoneId(zone))
     }
 
-    /// How long one command takes, alone.
+    /// Runs one command alone, and returns its latency.
     pub(super) fn call(&mut self, command: Command) -> Nanos {
         let began = self.now;
         let ticket = self.submit(command);
         self.wait_for(ticket) - began
     }
 
-    /// When the command is answered. Something longer may be in flight beside it.
+    /// Returns the completion time of a command. A longer command may be in flight beside it.
     pub(super) fn wait_for(&mut self, ticket: Ticket) -> Nanos {
         loop {
             let (answered, answer) = self.wait();
@@ -110,7 +110,7 @@ impl Rig {
         self.call(Command::Manage { zone: ZoneId(zone), action })
     }
 
-    /// Writes the first blocks of a zone that is empty.
+    /// Writes the first blocks of an empty zone.
     pub(super) fn fill(&mut self, zone: u32, blocks: u64) {
         let start = self.drive.geometry().zone_start(ZoneId(zone));
         let mut at = 0;
@@ -121,7 +121,7 @@ impl Rig {
         }
     }
 
-    /// `zones` jobs, each in a zone of its own at the queue depth `depth`, until `count` are answered.
+    /// Runs `zones` jobs, each in its own zone at the queue depth `depth`, until `count` commands are answered.
     pub(super) fn load(
         &mut self,
         job: Job,
@@ -143,7 +143,7 @@ impl Rig {
                 in_flight.push_back((ticket, zone, self.now));
             }
         }
-        // What comes before everything is full does not count.
+        // Warm-up: commands do not count before all buffers are full.
         let warm_up = count / 5;
         let (mut took, mut began) = (Vec::with_capacity(count), self.now);
         for n in 0..count + warm_up {
