@@ -10,14 +10,13 @@ use std::rc::Rc;
 use tokio::task::JoinHandle;
 use zonal_base::{Blocks, Bytes, PoolClass, low_u32};
 use zonal_device::Geometry;
+use zonal_host::{CHECKSUM, DeviceDriver, Holds, bears_block_device};
 use zonal_hostdev::{DeviceSpec, Drive, QUEUE_DEPTH, ShardOptions};
 use zonal_runtime::{Buffers, Port};
 use zonal_shaper::{
     BlockError, Export, ExportId, Identity, Layout, MapMemory, OpenMode, Opening, Ports, Settings,
     SettingsError, Shaper, Tier,
 };
-
-use zonal_host::{CHECKSUM, DeviceDriver, Holds, bears_block_device};
 
 use crate::error::StartError;
 use crate::event_loop::{EventLoop, LoopWaker};

@@ -13,9 +13,8 @@ use std::task::{Context, Poll, Waker};
 use tokio::sync::oneshot;
 use zonal_base::Nanos;
 use zonal_device::Trouble;
-use zonal_runtime::Executor;
-
 use zonal_host::{Alarm, DeviceDriver, RealClock};
+use zonal_runtime::Executor;
 
 /// Polls of engine tasks in one iteration, before sockets get theirs.
 const POLLS_PER_TURN: usize = 256;

@@ -132,7 +132,7 @@ impl BypassReason {
     pub(crate) const fn remedy(self) -> Option<&'static str> {
         Some(match self {
             Self::UnknownHeader => {
-                "if the header does not change what is read, it can be configured as harmless"
+                "if the header does not change what is read, configure it as harmless (docs/serve.md)"
             }
             Self::NoEtag => "every read of such an object goes to the origin: have it send ETags",
             Self::HeadersTooLong => "the cache keeps 16 KiB of headers for an object",
