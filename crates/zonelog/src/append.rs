@@ -1,8 +1,11 @@
-//! Append path: admission to the backlog, choice of a zone, placement in a segment, and the wait for its write.
+//! Append path: admission to the backlog, choice of a zone, placement in a segment, and the wait
+//! for its write.
 //!
-//! 1. Wait until the backlog has room, and take it (rewrites and tombstones never wait for that).
-//! 2. Find a segment of the stream that takes the record; seal full ones, open zones as needed.
-//! 3. Wait until the segment is on flash. The caller then publishes the extent and drops the [`Placed`].
+//! 1. Wait until the backlog has room, and reserve it. Rewrites and tombstones never wait for the
+//!    backlog.
+//! 2. Find a segment of the stream that takes the record; seal full segments, open zones as needed.
+//! 3. Wait until the segment is on flash. The caller then publishes the extent and drops the
+//!    [`Placed`].
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -17,35 +20,37 @@ use crate::segment::Fate;
 use crate::state::{State, Tombstone};
 use crate::{Checks, Descriptor, Extent, Key, Kind, Log, Record, Stream};
 
-/// When a segment is written.
+/// Urgency of a write: when the segment that holds the record is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
-    /// When it is full, or after the linger.
+    /// When the segment is full, or after the linger time.
     Linger,
-    /// At once: somebody waits for it.
+    /// As soon as the zone has no write in flight: a caller waits for it.
     Now,
-    /// At once, and flushed: what is acknowledged survives a power cut.
+    /// Like `Now`, followed by a device flush: an acknowledged record survives a power cut.
     Durable,
 }
 
-/// Why a record is not on flash.
+/// Failure of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppendError {
-    /// Its write failed; the record is lost, the log goes on in another zone.
+    /// The write failed and the record is lost. The log continues in another zone.
     Lost(DeviceError),
-    /// Records to be rewritten only: no zone is left to write them to. Drop them; reclaim goes on.
+    /// Rewrites only: no zone has room for them. Drop the record; reclaim continues.
     Full,
-    /// The device no longer answers.
+    /// The device does not answer, or the log cannot empty any zone. No later append will succeed.
     Gone,
 }
 
-/// A record on flash that its owner has not published yet. Its zone is not reclaimed before this is dropped.
+/// A record on flash that its owner has not published yet. Reclaim skips its zone until this is
+/// dropped.
 pub struct Placed {
     pending: Pending,
     zone: ZoneId,
 }
 
-/// Keeps the zone's count of unpublished records right whatever becomes of the appender.
+/// Drop guard for the zone's count of unpublished records: the count stays right even when the
+/// appending task is cancelled.
 struct Pending {
     inner: Rc<Inner>,
     zone: ZoneId,
@@ -54,21 +59,21 @@ struct Pending {
 }
 
 impl Placed {
-    /// Where the record lies.
+    /// Location of the record's payload.
     #[must_use]
     pub fn extent(&self) -> Extent {
         let descriptor = self.descriptor();
         Extent { zone: self.zone, offset: descriptor.offset, len: descriptor.len }
     }
 
-    /// Generation, checks and the rest.
+    /// Full descriptor of the record: generation, checksums, location.
     #[must_use]
     pub fn descriptor(&self) -> &Descriptor {
         self.pending.fate.descriptor(self.pending.slot)
     }
 }
 
-/// Bytes of the backlog, until a segment accounts for them.
+/// Reservation of backlog bytes. The segment takes the reservation over when it has the record.
 struct BacklogPermit {
     inner: Rc<Inner>,
     bytes: u64,
@@ -115,9 +120,9 @@ impl Log {
     /// Requires: the record is no longer than a segment, its kind is not [`Kind::TOMBSTONE`].
     ///
     /// # Errors
-    /// When it is not known to be on flash. It may have got there all the same, when the answer or the flush
-    /// was what failed, and is found then when the log is opened again: an owner that has stored something
-    /// else meanwhile gives that a higher generation, or removes the key.
+    /// When the record is not known to be on flash. It may be there all the same, if only the
+    /// answer or the flush failed, and the next recovery finds it then. An owner that has stored
+    /// something else meanwhile must give that a higher generation, or remove the key.
     pub async fn append(
         &self,
         stream: Stream,
@@ -128,25 +133,26 @@ impl Log {
         self.append_any(stream, record, urgency).await
     }
 
-    /// Appends a tombstone: when this returns, no older record of `key` will ever be found again.
+    /// Removes a key: appends a tombstone and returns its generation. No older record of `key` is
+    /// found again after that.
     ///
     /// # Errors
-    /// When the tombstone could not be written and flushed: the removal may not survive a crash.
+    /// When the tombstone could not be written and flushed: a crash may undo the removal.
     pub async fn remove(&self, key: Key) -> Result<u64, AppendError> {
         self.bury((key, None), Urgency::Durable).await
     }
 
-    /// Appends a tombstone of a generation that was handed out before that of the record that takes the
-    /// place of the older ones. Nobody waits for it: until it is on flash, a crash may lose it together
-    /// with the newer record.
+    /// Replaces older records: appends a tombstone of a generation that was assigned before that of
+    /// the new record. The tombstone is not flushed: until it is on flash, a crash may lose it
+    /// together with the new record.
     ///
     /// # Errors
-    /// When its write failed.
+    /// When the write of the tombstone failed.
     pub async fn supersede(&self, key: Key, generation: u64) -> Result<u64, AppendError> {
         self.bury((key, Some(generation)), Urgency::Linger).await
     }
 
-    /// The next generation, for a record that is decided now and appended later.
+    /// Assigns the next generation, for a record that is decided now and appended later.
     #[must_use]
     pub fn next_generation(&self) -> u64 {
         self.inner.ports.generations.next()
@@ -162,10 +168,11 @@ impl Log {
         Ok(self.inner.note_tombstone(&placed))
     }
 
-    /// Writes tombstones of a zone that is to be emptied again.
+    /// Rewrites tombstones of a zone that is to be reset.
     ///
     /// # Errors
-    /// What the last of those met with that are not on flash. The others count from now on.
+    /// The last failure of a tombstone that is not on flash. Tombstones that are on flash are
+    /// registered.
     pub(crate) async fn bury_again(&self, tombstones: Vec<(Key, u64)>) -> Result<(), AppendError> {
         let mut outcome = Ok(());
         let mut pending = Vec::with_capacity(tombstones.len());
@@ -191,7 +198,7 @@ impl Log {
         outcome
     }
 
-    /// Starts the write of what was appended to a stream.
+    /// Starts the write of the stream's open segment.
     pub fn seal(&self, stream: Stream) {
         let mut state = self.inner.state.borrow_mut();
         let current = state.current[usize::from(stream.id())];
@@ -202,24 +209,25 @@ impl Log {
         }
     }
 
-    /// Starts the write of everything that was appended.
+    /// Starts the write of all open segments.
     pub fn seal_all(&self) {
         Stream::ALL.into_iter().for_each(|stream| self.seal(stream));
     }
 
-    /// What was appended before survives a power cut after this. A device that fails is found out by the
-    /// next command.
+    /// Flushes the device's volatile write cache: all records that were on flash survive a power
+    /// cut. The result is ignored, because the next command reveals a failed device.
     pub async fn flush(&self) {
         let _ = self.inner.ports.device.call(Command::Flush).await;
     }
 
-    /// The generation below which everything of `key` is gone, while a tombstone is kept for it.
+    /// Generation of the key's tombstone, if there is one: all records of `key` below it are
+    /// removed.
     #[must_use]
     pub fn tombstone(&self, key: Key) -> Option<u64> {
         self.inner.state.borrow().tombstones.get(&key).map(|tombstone| tombstone.generation)
     }
 
-    /// Tells of every key for which a tombstone is kept.
+    /// Calls `tell` with every key that has a tombstone.
     pub fn each_tombstone(&self, tell: impl FnMut(Key)) {
         self.inner.state.borrow().tombstones.keys().copied().for_each(tell);
     }
@@ -239,7 +247,7 @@ impl Log {
         pending.on_flash().await
     }
 
-    /// Waits until the backlog has room, and takes it.
+    /// Waits until the backlog has room for `len` bytes, and reserves them.
     async fn enter_backlog(&self, stream: Stream, len: u32) -> Result<BacklogPermit, AppendError> {
         if stream == Stream::Fill && 0 < len {
             let look = || {
@@ -275,7 +283,8 @@ impl Log {
 }
 
 impl Inner {
-    /// The zone of `stream` whose open segment takes the record.
+    /// Returns the zone of `stream` whose open segment takes the record. Seals segments and opens
+    /// zones as needed.
     fn writer_for(self: &Rc<Self>, stream: Stream, record: &Record) -> Option<ZoneId> {
         let mut state = self.state.borrow_mut();
         let (len, limit) = (record.len, state.limit(self, stream, record.kind));
@@ -289,7 +298,7 @@ impl Inner {
         state.current[usize::from(stream.id())] = chosen;
         let finishing = match limit == self.geometry.zone_capacity {
             true => state.retire_full_writers(stream, len, limit),
-            // What is left of the zone is for tombstones.
+            // The rest of the zone is reserved for tombstones.
             false => Vec::new(),
         };
         drop(state);
@@ -301,8 +310,9 @@ impl Inner {
         Some(zone)
     }
 
-    /// An append finds no zone. Rewrites do not wait for what only reclaim could give them, and nobody waits
-    /// for what nothing will.
+    /// Decides whether an append without a zone waits. A rewrite fails instead of waiting for an
+    /// empty zone, which only reclaim could make. Every append fails when no zone can be emptied
+    /// any more.
     fn note_wait(
         &self,
         stream: Stream,
@@ -327,7 +337,7 @@ impl Inner {
         Ok(())
     }
 
-    /// From now on the tombstone counts. Its generation comes back.
+    /// Registers a tombstone that is on flash. Returns its generation.
     fn note_tombstone(&self, placed: &Placed) -> u64 {
         let Descriptor { key, generation, .. } = *placed.descriptor();
         let mut state = self.state.borrow_mut();
@@ -361,7 +371,8 @@ impl Inner {
         let fate = segment.fate.clone();
         segment.hurry(urgency);
         drop(state);
-        // While a write is under way, those who wait share the next segment and its flush.
+        // Group commit: while a write is in flight, urgent appends gather in the next segment and
+        // share its flush.
         if urgency != Urgency::Linger {
             self.kick(zone);
         }

@@ -1,40 +1,42 @@
 //! Generation numbers: one sequence for all logs of a node, persisted with the records.
 //!
-//! An object's chunks may lie in other logs than its tombstone, so a tombstone is kept until every log has
-//! nothing older than it. That can only be told when all of them number their records in one sequence.
+//! An object's chunks may be in other logs than its tombstone, so a tombstone is kept until no log
+//! has an older record. Comparing records across logs needs one sequence for all of them.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// A log's part in the sequence that it shares with the other logs of its node.
+/// Handle of one log to the node's sequence.
 #[derive(Clone, Debug)]
 pub struct Generations {
     shared: Arc<GenerationState>,
-    /// Which log this is.
+    /// Number of this log in the node, from 0.
     log: usize,
 }
 
 #[derive(Debug)]
 struct GenerationState {
-    /// The next one, without what is skipped.
+    /// Next generation, without the skipped numbers.
     next: AtomicU64,
-    /// How often something could not be read.
+    /// Number of skips, each of [`GENERATIONS_SKIPPED`] generations: one per unreadable zone.
     skips: AtomicU64,
-    /// By log: nothing in it is older. 0 as long as nobody has looked.
+    /// By log: lower bound of the generations of its records. 0 until the log is open.
     oldest: Box<[AtomicU64]>,
 }
 
 impl Default for Generations {
-    /// Of a node with a single log.
+    /// The sequence of a node with a single log.
     fn default() -> Self {
         Self::of_node(1).next().expect("there is one")
     }
 }
 
 impl Generations {
-    /// The parts of so many logs. Requires: none of them appends before all of them are open, so that each
-    /// number is higher than all that were found on flash.
+    /// Returns the handles of a node's logs.
+    ///
+    /// Requires: no log appends before all are open, so that each new generation is higher than all
+    /// on flash.
     pub fn of_node(logs: usize) -> impl Iterator<Item = Self> {
         let oldest = (0..logs).map(|_| AtomicU64::new(0)).collect();
         let shared =
@@ -42,7 +44,7 @@ impl Generations {
         (0..logs).map(move |log| Self { shared: shared.clone(), log })
     }
 
-    /// The next one, which no log has had.
+    /// Assigns the next generation. No log of the node gets it twice.
     pub fn next(&self) -> u64 {
         self.shared.next.fetch_add(1, Ordering::Relaxed) + self.skipped()
     }
@@ -51,34 +53,35 @@ impl Generations {
         self.shared.skips.load(Ordering::Relaxed) * GENERATIONS_SKIPPED
     }
 
-    /// A record of this generation was found on flash.
+    /// Registers a generation that was found on flash.
     pub(crate) fn found(&self, generation: u64) {
         self.shared.next.fetch_max(generation + 1, Ordering::Relaxed);
     }
 
-    /// A part of a zone could not be read, and may hold records that are newer than all that were found, or will be
-    /// found yet. What comes is newer than they are.
+    /// Skips generations after an unreadable part of a zone. It may hold records newer than all
+    /// that recovery has found or will find. New records must be newer still.
     pub(crate) fn skip(&self) {
         self.shared.skips.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Nothing on this log's flash is older than `generation`. Neither will be anything later: records are
-    /// placed in the order in which they got their numbers, by far before a whole log has turned over.
+    /// Registers the lowest generation on this log's flash. The bound stays valid for later
+    /// records: a record is placed soon after its number is assigned, long before a whole log has
+    /// turned over.
     pub(crate) fn note_oldest(&self, generation: u64) {
         let next = self.shared.next.load(Ordering::Relaxed) + self.skipped();
         let oldest = generation.min(next);
         self.shared.oldest[self.log].store(oldest, Ordering::Release);
     }
 
-    /// Nothing in any log is older than this, if nothing in this log is older than `here`.
+    /// Lower bound of the generations in all logs, if `here` is the bound of this log.
     pub(crate) fn oldest(&self, here: u64) -> u64 {
         let others = self.shared.oldest.iter().enumerate().filter(|(log, _)| *log != self.log);
         others.map(|(_, oldest)| oldest.load(Ordering::Acquire)).fold(here, u64::min)
     }
 }
 
-/// Numbers left out for what could not be read: more than a log ever handed out between two of its records that
-/// it has on flash (at a million in a second, in twelve days), and few enough to do it 16 million times.
+/// Generations per skip: 2^40. That is more than a log assigns between two records that it has on
+/// flash (twelve days at a million per second), and few enough for 16 million skips.
 const GENERATIONS_SKIPPED: u64 = 1 << 40;
 
 #[cfg(test)]
@@ -89,7 +92,7 @@ mod tests {
     fn what_comes_is_newer_than_what_could_not_be_read_whenever_that_was() {
         for skip_first in [true, false] {
             let generations = Generations::default();
-            // Numbers were left out before: what is found last is far above what was found first.
+            // An earlier skip made the last found generation far higher than the first.
             let found = [3, GENERATIONS_SKIPPED + 7];
             if skip_first {
                 generations.skip();

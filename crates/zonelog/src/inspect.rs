@@ -1,4 +1,5 @@
-//! Zone inspection: the contents of a zone for people, read without opening the log or writing to it.
+//! Zone inspection: shows the contents of a zone to operators, without opening the log or writing
+//! to it.
 
 use alloc::vec::Vec;
 
@@ -12,33 +13,33 @@ use crate::open::FirstBlock;
 use crate::scan::{Scan, Scanner};
 use crate::{Descriptor, Ending};
 
-/// What a zone holds.
+/// Contents of a zone.
 #[derive(Clone, Debug)]
 pub enum ZoneContent {
-    /// Nothing was ever written.
+    /// The zone has no data: its first block is all zeros, or the zone is not readable.
     Blank,
-    /// Ours, and empty.
+    /// An empty zone of a log, with its mark.
     Empty(Mark),
-    /// Ours, with records.
+    /// A zone of a log with records.
     Records {
-        /// The header of its first segment.
+        /// Header of the zone's first segment.
         first: Header,
-        /// Headers of all segments, when the zone has no footer yet.
+        /// Headers of all segments; empty when the zone has a footer.
         segments: Vec<Header>,
-        /// All records.
+        /// Descriptors of all records, tombstones included.
         records: Vec<Descriptor>,
-        /// What stands behind them.
+        /// End of the zone's contents.
         ending: Ending,
     },
-    /// Ours, torn before its first segment was complete.
+    /// A zone whose first block is damaged, torn or unreadable.
     Torn,
-    /// A version of the format that this program does not read.
+    /// A zone of a format version that this program does not read.
     OtherVersion(u16),
-    /// Not ours.
+    /// A zone without Zonal's magic.
     Foreign,
 }
 
-/// Looks at one zone.
+/// Reads the contents of one zone.
 ///
 /// # Errors
 /// When the device fails.

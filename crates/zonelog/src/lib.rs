@@ -1,19 +1,22 @@
-//! One log over zones: append-only records, streams, reclaim, recovery.
+//! Log-structured store over zones: append-only records, placement streams, garbage collection
+//! (reclaim), crash recovery.
 //!
-//! Uses: `device` (its port), `runtime`, `base`. Knows nothing of: what the records mean, which of
-//! them are wanted, files, sockets, threads, real time.
-//! Read in this order: `record`, `format`, `generations`, `settings`, `state`, `append`, `room`, `segment`, `writer`, `read`,
-//! `reclaim`, `open`, `scan`, `salvage`, `recover`.
+//! Uses: `device` (its port), `runtime`, `base`. Knows nothing of: the meaning of records, which
+//! records are worth keeping, files, sockets, threads, real time.
+//! Read in this order: `record`, `format`, `generations`, `settings`, `state`, `append`, `room`,
+//! `segment`, `writer`, `read`, `reclaim`, `open`, `scan`, `salvage`, `recover`.
 //!
-//! What holds, always:
+//! Invariants:
 //!
-//! - Nothing is published before the device has answered its write: an [`Extent`] names bytes on flash.
-//! - A zone is reset only when it has no pin, no unpublished record, and every tombstone in it that
-//!   an older record elsewhere still needs has been written again and flushed.
+//! - The log hands out an [`Extent`] only after the device has completed the write: an extent names
+//!   bytes on flash.
+//! - A zone is reset only when it has no pin and no unpublished record. Its tombstones that an
+//!   older record elsewhere still needs have been rewritten and flushed before the reset.
 //! - A removal is acknowledged when its tombstone is on flash and flushed.
-//! - One slot and one empty zone are kept for rewrites, and these leave room for the tombstones of the next
-//!   zone: reclaim proceeds as long as the device does what it is told, and whatever fails once. When no zone
-//!   can ever be emptied again, the log says that it is gone; nobody waits for ever.
+//! - One active slot and one empty zone are reserved for rewrites, and rewrites leave room for the
+//!   tombstones of the next zone. So reclaim proceeds as long as the device works, and after any
+//!   single failure. When no zone can be emptied any more, the log reports that it is gone, and no
+//!   caller waits for ever.
 #![no_std]
 
 extern crate alloc;

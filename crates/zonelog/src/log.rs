@@ -1,4 +1,4 @@
-//! The log handle: one owner, one share of a device, one executor.
+//! The log handle: one owner, one shard of a device, one executor.
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -13,24 +13,25 @@ use crate::segment::FRONT_BLOCKS;
 use crate::state::State;
 use crate::{Generations, Identity, LogStats, Settings, Stream, ZoneUse};
 
-/// Everything that the log asks of the world.
+/// Ports: the log's only access to the device, time, tasks and memory.
 #[derive(Clone)]
 pub struct Ports {
-    /// The device.
+    /// Command and completion queues of the device.
     pub device: Port<Command, Completion>,
-    /// The time.
+    /// Time source, in nanoseconds: real in the host, virtual in the simulator.
     pub clock: Clock,
-    /// What starts the log's own tasks.
+    /// Executor on which the log starts its own tasks (zone writers, linger timers).
     pub spawner: Spawner,
-    /// Memory for reads.
+    /// Buffers for the reads of recovery and inspection. [`Log::start_read`] gets its buffer from
+    /// the caller.
     pub buffers: Buffers,
-    /// CRC-32C.
+    /// CRC-32C implementation for headers, footers and granules.
     pub checksum: Checksum,
-    /// What numbers the records of all logs of the node.
+    /// Generation numbers, one sequence for the records of all logs of the node.
     pub generations: Generations,
 }
 
-/// A log over the zones of one device share. Clones share it.
+/// A log over the zones of one shard. Clones refer to the same log.
 #[derive(Clone)]
 pub struct Log {
     pub(crate) inner: Rc<Inner>,
@@ -41,15 +42,17 @@ pub(crate) struct Inner {
     pub(crate) geometry: Geometry,
     pub(crate) settings: Settings,
     pub(crate) identity: Identity,
-    /// Stands in every header that this opening of the log writes.
+    /// Random number of this opening of the log, written in every segment header.
     pub(crate) session: u32,
-    /// Memory for what the log writes of its own: never waits behind reads.
+    /// Buffers for segment fronts, footers and marks. They are apart from read buffers, so that
+    /// writes never wait for readers.
     pub(crate) fronts: Buffers,
     pub(crate) state: RefCell<State>,
     pub(crate) room: Room,
-    /// A zone lost its last pin or its last unpublished record.
+    /// Notified when a zone loses its last pin or its last unpublished record.
     pub(crate) unpinned: Event,
-    /// Fewer empty zones than the low watermark, or somebody waits for one.
+    /// Notified when the owner should check for reclaim: a zone changed its use, a zone has no
+    /// unpublished record any more, or an append waits for a zone.
     pub(crate) reclaim_wanted: Event,
 }
 
@@ -78,43 +81,45 @@ impl Log {
         Self { inner: Rc::new(inner) }
     }
 
-    /// What the device is.
+    /// Geometry of this shard of the device.
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         &self.inner.geometry
     }
 
-    /// Whose log this is.
+    /// Identity of the log: the one on flash, or the one that [`Log::open`] formatted the device
+    /// with.
     #[must_use]
     pub fn identity(&self) -> Identity {
         self.inner.identity
     }
 
-    /// The counters.
+    /// Snapshot of the counters.
     #[must_use]
     pub fn stats(&self) -> LogStats {
         self.inner.state.borrow().stats
     }
 
-    /// True once the device stopped answering, or no zone can be emptied any more: nothing can be appended then.
+    /// True once the device stopped answering, the owner gave it up, or no zone can be emptied any
+    /// more. All appends fail from then on.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.inner.state.borrow().is_gone
     }
 
-    /// Does without the device from now on: nothing is appended any more, and nobody waits for it.
+    /// Abandons the device: from now on all appends fail, and waiting appends fail at once.
     pub fn give_up(&self) {
         self.inner.state.borrow_mut().is_gone = true;
         self.inner.note_change_of_use();
     }
 
-    /// Which filling of a zone the last one was: higher for those that were begun later.
+    /// Sequence number of the zone's last fill. Fills that began later have higher numbers.
     #[must_use]
     pub fn zone_sequence(&self, zone: ZoneId) -> u64 {
         self.inner.state.borrow().zone(zone).sequence
     }
 
-    /// Zones by use: empty, open, sealed, reclaiming, retired.
+    /// Number of zones by use: empty, open, sealed, reclaiming, retired.
     #[must_use]
     pub fn zone_counts(&self) -> [u32; 5] {
         let mut counts = [0; 5];
@@ -130,25 +135,26 @@ impl Log {
         counts
     }
 
-    /// Zones of which something could not be read when the log was opened.
+    /// Zones with blocks that could not be read when the log was opened.
     #[must_use]
     pub fn unreadable_zones(&self) -> Vec<ZoneId> {
         self.inner.state.borrow().unreadable.clone()
     }
 
-    /// Bytes to be appended and not yet on flash.
+    /// Bytes of records that were admitted to the backlog and are not yet on flash.
     #[must_use]
     pub fn backlog(&self) -> Bytes {
         Bytes(self.inner.state.borrow().backlog_bytes)
     }
 
-    /// What the backlog may grow to.
+    /// Upper limit of [`Log::backlog`], in bytes. An append into an empty backlog may exceed it.
     #[must_use]
     pub fn backlog_max(&self) -> Bytes {
         self.inner.settings.backlog_max
     }
 
-    /// True when an append would not have to wait for earlier ones.
+    /// True when the backlog has room for `len` bytes, or is empty: an append would not wait for
+    /// earlier ones.
     #[must_use]
     pub fn has_room(&self, len: u32) -> bool {
         let state = self.inner.state.borrow();
@@ -156,7 +162,8 @@ impl Log {
         backlog == 0 || backlog + u64::from(len) <= self.inner.settings.backlog_max.0
     }
 
-    /// What must be zero when nothing is under way: pins, unpublished records, buffers of the log.
+    /// Leak check: pins, unpublished records and buffers in use. The sum is zero when the log is
+    /// idle.
     #[must_use]
     pub fn held(&self) -> u64 {
         let state = self.inner.state.borrow();
@@ -164,7 +171,8 @@ impl Log {
         zones.sum::<u64>() + self.inner.fronts.pool().in_use()
     }
 
-    /// Slots taken and zones open: the two are always equal.
+    /// Consistency check: the number of active slots in use equals the number of open zones and of
+    /// writers.
     #[must_use]
     pub fn slots_balance(&self) -> bool {
         let state = self.inner.state.borrow();
@@ -174,7 +182,7 @@ impl Log {
     }
 }
 
-/// One front for each writer's segment in flight, and as much for its footer.
+/// Buffer pool of the log: for each writer one segment front and one footer piece.
 fn front_classes(settings: &Settings) -> [PoolClass; 2] {
     let writers = settings.fill_zones + zonal_base::low_u32(Stream::ALL.len());
     [
@@ -183,5 +191,5 @@ fn front_classes(settings: &Settings) -> [PoolClass; 2] {
     ]
 }
 
-/// Footers are written in pieces of at most 1 MiB.
+/// Largest piece of a footer write: 1 MiB.
 pub(crate) const FOOTER_PIECE: Blocks = Blocks(256);

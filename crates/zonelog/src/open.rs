@@ -1,8 +1,8 @@
 //! Open path: identifies the device, refuses foreign data, and formats or recovers.
 //!
 //! 1. Ask the device for its zones.
-//! 2. Read the first block of every zone that may have content: blank, ours, or foreign.
-//! 3. Judge: a blank device is formatted, ours is recovered, a foreign one is refused.
+//! 2. Read the first block of every zone that may have content: blank, a Zonal log, or foreign.
+//! 3. Decide: format a blank device, recover a log, refuse a foreign device.
 //! 4. Recover the zones with content (`recover`).
 
 use core::fmt;
@@ -24,39 +24,42 @@ use crate::scan::Scanner;
 use crate::state::State;
 use crate::{Identity, Log, Recovered, Settings, SettingsError};
 
-/// What may become of what is on the device.
+/// Treatment of the device's present contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
-    /// Keep it: a log of ours is recovered, a blank device is formatted, anything else is refused.
+    /// Recover a Zonal log, format a blank device, refuse anything else.
     Recover,
-    /// Lose it: the device is formatted whatever it holds.
+    /// Format the device whatever it holds. All its contents are lost.
     Format,
 }
 
-/// Why a log could not be opened. Nothing was written then.
+/// Failure to open a log. Nothing was written, except with [`OpenError::Device`]: a device that
+/// fails during formatting or recovery may have been changed by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// The zone begins with something that is not ours: format the device if it may go.
+    /// The zone begins with foreign data: use another device, or format this one if the data may be
+    /// lost.
     Foreign(ZoneId),
-    /// The zone was written by another version of this format: use that version, or format.
+    /// The zone was written by another version of this format: use that version of Zonal, or
+    /// format.
     Version(ZoneId, u16),
-    /// Zones of two logs: format the device.
+    /// The device holds zones of two logs: format it.
     Mixed(ZoneId),
-    /// The device was divided into other shards.
+    /// The device was formatted with another number of shards, or this is another shard of it.
     Shards {
-        /// What the zones say.
+        /// Identity on flash.
         found: Identity,
     },
-    /// The device was formatted with other zones.
+    /// The shard was formatted with another number or size of zones.
     Zones {
-        /// Zones that it had.
+        /// Zones of the shard when it was formatted.
         zone_count: u32,
-        /// Their size.
+        /// Zone capacity when it was formatted.
         zone_capacity: Blocks,
     },
-    /// A log cannot live on such a device.
+    /// The settings do not fit the device.
     Settings(SettingsError),
-    /// The device failed.
+    /// The device failed. Check the drive.
     Device(DeviceError),
 }
 
@@ -94,7 +97,7 @@ impl fmt::Display for OpenError {
     }
 }
 
-/// One shard, two shards.
+/// Formats a count with its noun: `1 shard`, `2 shards`.
 pub(crate) fn counted(count: u32, what: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {what}{plural}")
@@ -108,30 +111,34 @@ impl From<DeviceError> for OpenError {
     }
 }
 
-/// What the first block of a zone is.
+/// Contents of a zone's first block, as recovery classifies them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstBlock {
-    /// Zeros.
+    /// All zeros: never written.
     Blank,
-    /// Ours: the zone is empty.
+    /// A Zonal mark: the zone is empty.
     Mark(Mark),
-    /// Ours: the zone has records.
+    /// A segment header: the zone has records.
     Segment(Header),
-    /// Ours by its magic, damaged or torn: the zone has no content.
+    /// A Zonal block with a bad checksum, or a block that cannot be read. Nothing leads to the
+    /// zone's records.
     Torn,
-    /// Ours, of a version that this program does not read.
+    /// A Zonal block of a format version that this program does not read.
     OtherVersion(u16),
-    /// Not ours.
+    /// No Zonal magic.
     Foreign,
 }
 
 impl Log {
-    /// Opens the log on a device; `on_record` hears of every record that is found, in no order.
+    /// Opens the log on a device. Calls `on_record` for every record that it finds, tombstones
+    /// excluded, in no particular order.
     ///
-    /// `identity` is what a newly formatted device gets; a device with a log keeps that log's.
+    /// `identity` is for a device that is formatted now. A device with a log keeps the log's own
+    /// identity.
     ///
     /// # Errors
-    /// When the device holds something else, or fails. Nothing was changed then.
+    /// When the device holds something else, or fails. Nothing was written then, except with
+    /// [`OpenError::Device`].
     pub async fn open(
         ports: Ports,
         geometry: Geometry,
@@ -175,7 +182,7 @@ impl Log {
             match formatted {
                 Ok(()) => state.empty.push_back(report.zone),
                 Err(error @ DeviceError::DeviceGone) => return Err(error),
-                // A zone that cannot be reset or written: the log does without it.
+                // The zone cannot be reset or written: the log works without it.
                 Err(_) => state.retire(report.zone),
             }
         }
@@ -194,7 +201,7 @@ impl Log {
     }
 }
 
-/// The identity of the log on the device; `None` when the device is blank.
+/// Returns the identity of the log on the device; `None` when the device is blank.
 fn judge(
     firsts: &[FirstBlock],
     geometry: &Geometry,
@@ -208,7 +215,8 @@ fn judge(
             FirstBlock::Mark(mark) => {
                 let (count, capacity) = (mark.zone_count, mark.zone_capacity);
                 let Identity { shard, shard_count, .. } = mark.identity;
-                // Another division is what made the zones differ, and is what there is to say.
+                // With another number of shards the zones differ as well. The caller needs the
+                // cause, so the shard check below reports it.
                 if (shard, shard_count) == (wanted.shard, wanted.shard_count)
                     && (count, capacity) != (geometry.zone_count, geometry.zone_capacity)
                 {
@@ -247,7 +255,7 @@ fn judge(
 }
 
 impl FirstBlock {
-    /// Reads the first block of a zone.
+    /// Classifies the first block of a zone.
     #[must_use]
     pub fn read(block: &[u8], checksum: Checksum) -> Self {
         if block.iter().all(|byte| *byte == 0) {
@@ -267,7 +275,7 @@ impl FirstBlock {
         }
     }
 
-    /// Whose zone it is, if it is a log's.
+    /// Identity of the log that wrote the block, if it is a valid block of a log.
     #[must_use]
     pub const fn identity(&self) -> Option<Identity> {
         match self {
@@ -295,7 +303,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// The first block of every zone, some at a time.
+    /// Reads and classifies the first block of every zone, [`SCAN_WINDOW`] zones at a time.
     pub(crate) async fn first_blocks(
         &self,
         zones: &[ZoneReport],
@@ -317,7 +325,7 @@ impl Scanner<'_> {
                             FirstBlock::read(&buffer.bytes()[..BLOCK_BYTES], self.ports.checksum)
                         }
                         Err(error @ DeviceError::DeviceGone) => return Err(error),
-                        // An unreadable first block is a zone without content.
+                        // Without a first block nothing leads to the zone's records.
                         _ => FirstBlock::Torn,
                     },
                 });
@@ -332,5 +340,5 @@ impl Scanner<'_> {
     }
 }
 
-/// Zones that are looked at together: enough to keep a drive busy, few enough for any pool.
+/// Zones scanned concurrently: enough to keep a drive busy, few enough for any buffer pool.
 pub(crate) const SCAN_WINDOW: usize = 16;

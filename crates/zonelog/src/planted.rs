@@ -1,8 +1,8 @@
-//! Planted bugs (mutations): they prove that the simulator finds such bugs.
+//! Planted bugs (mutation testing): they prove that the simulator finds such bugs.
 
 use crate::Settings;
 
-/// A bug. Only builds with the feature `planted-bugs` have any.
+/// A planted bug. Only builds with the feature `planted-bugs` can enable one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "planted-bugs"),
@@ -13,15 +13,15 @@ pub enum Planted {
     TombstoneLost,
     /// A removal is acknowledged before its tombstone is flushed.
     FlushForgotten,
-    /// A zone is reset while reads from it are under way.
+    /// A zone is reset while reads from it are in flight.
     PinIgnored,
-    /// Bytes are handed out whether or not their check fits.
+    /// Bytes are returned even if their checksum does not match.
     CheckIgnored,
-    /// Only the first granule of what was read is checked.
+    /// Only the first granule of a read is verified.
     CheckShort,
-    /// A zone that is full keeps its slot.
+    /// A sealed zone keeps its active slot.
     SlotLeaked,
-    /// What was appended is said to be on flash before the device answered.
+    /// An append is acknowledged before the device has answered.
     PublishedEarly,
 }
 

@@ -1,8 +1,8 @@
 //! Read path: reads the granules of a range, verifies their checksums, and pins the zone meanwhile.
 //!
-//! 1. Pin the zone: it is not reset while the device reads from it.
-//! 2. Read the granules that the range touches, and nothing else.
-//! 3. Unpin; check every granule; hand out the range.
+//! 1. Pin the zone, so that it is not reset while the device reads from it.
+//! 2. Read only the granules that the range touches.
+//! 3. Unpin, verify every granule, return the range.
 
 use alloc::rc::{Rc, Weak};
 use core::ops::Range;
@@ -16,19 +16,20 @@ use crate::log::Inner;
 use crate::planted::Planted;
 use crate::{Checks, Extent, Key, Log, Record};
 
-/// Why a record cannot be had. To a cache both are a miss.
+/// Read failure. A cache treats both as a miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadError {
     /// The device failed.
     Device(DeviceError),
-    /// The bytes are not those that were written under this key.
+    /// A checksum does not match: the bytes are not those that were written under this key.
     Check,
 }
 
-/// Keeps a zone from being reset while the device reads from it, and no longer: whoever wanted the bytes may be
-/// waiting for a client's socket.
+/// Zone pin: prevents the reset of a zone while the device reads from it. It ends with the device's
+/// answer, because the reader may go on waiting for a client's socket.
 struct Pin {
-    /// Weak: the device's port may hold the pin of a read that was given up, and the log holds the port.
+    /// Weak, to avoid a cycle: the log owns the port, and the port may hold the pin of a read that
+    /// was given up.
     inner: Weak<Inner>,
     zone: ZoneId,
 }
@@ -46,8 +47,8 @@ impl Drop for Pin {
     }
 }
 
-/// A read that the device works on. See [`Log::start_read`]. Dropped, it goes on without its reader, and
-/// its zone stays pinned until the device has answered, or nobody waits for its answer any more.
+/// A read in flight, started by [`Log::start_read`]. When this is dropped, the device finishes the
+/// read, and the zone stays pinned until the device answers or the host gives the answer up.
 #[must_use = "a read that is not awaited is read for nothing"]
 pub struct Reading {
     inner: Rc<Inner>,
@@ -57,21 +58,21 @@ pub struct Reading {
     span: Span,
 }
 
-/// The granules that a range of a record touches.
+/// Granules that a range of a record touches.
 #[derive(Clone, Copy)]
 pub(crate) struct Span {
     first_granule: usize,
-    /// From the start of the record: whole granules, the last one cut at the record's end.
+    /// Byte range of the granules in the record. The last granule ends at the record's end.
     begin: usize,
     end: usize,
-    /// Where `begin` lies in the buffer.
+    /// Offset of `begin` in the buffer, in bytes.
     skip: usize,
     pub(crate) blocks: Blocks,
     range: (usize, usize),
 }
 
 impl Span {
-    /// Requires: the range is not empty and lies within the record.
+    /// Computes the span of a range. Requires: the range is not empty and lies within the record.
     pub(crate) fn of(extent: Extent, range: &Range<u32>) -> Self {
         assert!(range.start < range.end && range.end <= extent.len);
         let (start, stop) = (range.start as usize, range.end as usize);
@@ -84,12 +85,12 @@ impl Span {
         Self { first_granule, begin, end, skip, blocks, range: (start, stop) }
     }
 
-    /// Its first block, from the start of the zone.
+    /// First block of the span, from the start of the zone.
     pub(crate) fn start(&self, extent: Extent) -> Blocks {
         Blocks(((index(extent.byte_offset()) + self.begin) / BLOCK_BYTES) as u64)
     }
 
-    /// True when every granule that was read is the one that was written.
+    /// True when every granule of the span matches its checksum.
     pub(crate) fn fits(
         &self,
         read: &Buffer,
@@ -112,13 +113,13 @@ impl Span {
 }
 
 impl Log {
-    /// Blocks that a read of `range` of a record needs: what the buffer for [`Log::start_read`] must hold.
+    /// Blocks that the buffer for [`Log::start_read`] must hold to read `range` of a record.
     #[must_use]
     pub fn read_blocks(extent: Extent, range: &Range<u32>) -> Blocks {
         Span::of(extent, range).blocks
     }
 
-    /// Asks the device for `range` of the record at `extent`; await the result with [`Reading::done`].
+    /// Starts to read `range` of the record at `extent`. Await the result with [`Reading::done`].
     ///
     /// Requires: `range` is not empty and lies within the record; `checks` are the record's; the
     /// buffer holds [`Log::read_blocks`].
@@ -144,10 +145,10 @@ impl Log {
 }
 
 impl Reading {
-    /// The bytes of the range, checked. Requires: nobody had them yet.
+    /// Waits for the verified bytes of the range. Requires: this is the first call.
     ///
     /// # Errors
-    /// When the device failed or a granule's check does not fit.
+    /// When the device failed or a granule does not match its checksum.
     pub async fn done(&mut self) -> Result<Payload, ReadError> {
         let answer = (&mut self.under_way).await;
         let (buffer, span) = (self.checked(answer)?, self.span);
@@ -155,9 +156,10 @@ impl Reading {
         Ok(buffer.freeze(stop).cut(start..stop))
     }
 
-    /// The record as [`Record::data`] wants it, checked: it can be written again without a copy.
+    /// Waits for the verified record in the layout of [`Record::data`], so that it can be rewritten
+    /// without a copy.
     ///
-    /// Requires: the range was the whole record, and nobody had it yet.
+    /// Requires: the range was the whole record, and this is the first call.
     ///
     /// # Errors
     /// As for [`Reading::done`].
@@ -196,7 +198,7 @@ impl Reading {
 
 impl Inner {
     fn note_read_error(&self, error: DeviceError) -> ReadError {
-        // Whoever gave it up counts it.
+        // The device wrapper that gave the read up has counted it.
         let is_late = error == DeviceError::TimedOut;
         let mut state = self.state.borrow_mut();
         state.stats.read_errors += u64::from(!is_late);

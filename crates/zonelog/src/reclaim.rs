@@ -1,12 +1,13 @@
-//! Zone reclaim (garbage collection): picks a victim, rewrites its tombstones, waits for readers, and resets the
-//! zone.
+//! Zone reclaim (garbage collection): picks a victim, rewrites its tombstones, waits for readers,
+//! and resets the zone.
 //!
-//! 1. [`Log::begin_reclaim`]: the zone is chosen, and tombstones in it that an older record needs are
-//!    written again. If that fails the zone stays as it was: nobody has forgotten anything yet.
-//! 2. The owner appends what it wants to keep to the rewrite stream and forgets all that lies in the zone
-//!    (its index is what leads to pins).
-//! 3. [`Reclaim::finish`]: wait for the last pin; write again the tombstones that are needed because of what
-//!    the owner kept; flush; reset; on a conventional device, mark the zone as empty.
+//! 1. [`Log::begin_reclaim`] takes the victim and rewrites its tombstones that older records still
+//!    need. If that fails, the zone is unchanged, and the owner has forgotten nothing yet.
+//! 2. The owner appends the records that it keeps to the rewrite stream, and removes every record
+//!    of the zone from its index. New pins come only through the index.
+//! 3. [`Reclaim::finish`] waits for the last pin, rewrites the tombstones that are needed because
+//!    of the kept records, flushes, and resets. On a conventional device it also marks the zone as
+//!    empty.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -22,11 +23,11 @@ use crate::scan::Scanner;
 use crate::state::Zone;
 use crate::{AppendError, Descriptor, Key, Log, ZoneFacts, ZoneUse};
 
-/// Times that the tombstones of a zone are written before another zone is chosen. Each failed write costs the
-/// rewrite stream a zone.
+/// Attempts to rewrite the tombstones of a zone before reclaim tries another zone. Each failed
+/// write costs the rewrite stream a zone.
 const TRIES: u32 = 3;
 
-/// A zone on its way to being empty.
+/// A zone that is being reclaimed. The caller must [`finish`](Reclaim::finish) it.
 #[must_use = "a zone that is not finished stays unused"]
 pub struct Reclaim {
     log: Log,
@@ -34,7 +35,7 @@ pub struct Reclaim {
 }
 
 impl Log {
-    /// True when reclaim should work until [`Log::has_enough_empty_zones`].
+    /// True below the low watermark: reclaim should run until [`Log::has_enough_empty_zones`].
     #[must_use]
     pub fn wants_reclaim(&self) -> bool {
         self.empty_zones() < self.inner.settings.low_zones
@@ -46,7 +47,7 @@ impl Log {
         self.inner.settings.high_zones <= self.empty_zones()
     }
 
-    /// Waits until something changed that may make reclaim necessary or possible.
+    /// Waits for an event that may make reclaim necessary or possible.
     pub async fn reclaim_wanted(&self) {
         self.inner.reclaim_wanted.wait().await;
     }
@@ -70,17 +71,17 @@ impl Log {
         zones.filter(can_go).map(facts).collect()
     }
 
-    /// Zones that were filled since the last call.
+    /// Zones that were sealed since the last call.
     #[must_use]
     pub fn take_sealed(&self) -> Vec<ZoneId> {
         core::mem::take(&mut self.inner.state.borrow_mut().newly_sealed)
     }
 
-    /// Begins to empty a zone. Requires: it is one of [`Log::candidates`].
+    /// Starts the reclaim of a zone. Requires: it is one of [`Log::candidates`].
     ///
     /// # Errors
-    /// When tombstones that stand in the zone could not be written again. It stays as it was, to be emptied
-    /// another time.
+    /// When the needed tombstones of the zone could not be rewritten. The zone is unchanged and can
+    /// be reclaimed later.
     pub async fn begin_reclaim(&self, zone: ZoneId) -> Result<Reclaim, AppendError> {
         {
             let mut state = self.inner.state.borrow_mut();
@@ -103,7 +104,7 @@ impl Log {
 }
 
 impl Reclaim {
-    /// All records of the zone, wanted or not, as the zone itself lists them.
+    /// All records of the zone, live or not, as its footer or headers list them.
     ///
     /// # Errors
     /// When the device fails.
@@ -117,11 +118,11 @@ impl Reclaim {
         }
     }
 
-    /// Empties the zone. Requires: its owner leads nobody there any more.
+    /// Resets the zone. Requires: the owner's index holds no record of the zone any more.
     ///
     /// # Errors
-    /// When the device refused: the zone is retired, or, when the device is gone, so is everything. When a
-    /// tombstone could not be written, the zone can be emptied another time.
+    /// When the device refused the reset: the zone is retired. When the device is gone, the whole
+    /// log is gone. When a tombstone could not be written, the zone can be reclaimed later.
     pub async fn finish(self) -> Result<(), DeviceError> {
         let Self { log, zone } = self;
         log.inner.unpinned(zone).await;
@@ -136,7 +137,8 @@ impl Reclaim {
         }
         let outcome = log.inner.reset(zone).await;
         if outcome.is_err() && log.inner.is_offline(zone).await {
-            // No way leads out of that state but formatting: what lies there is never found again.
+            // An offline zone never becomes readable again, except by formatting. No record in it
+            // needs a tombstone any more.
             log.inner.state.borrow_mut().zone_mut(zone).generation_min = u64::MAX;
         }
         log.inner.end_reclaim(zone, outcome);
@@ -179,15 +181,16 @@ impl Inner {
     }
 
     pub(crate) async fn reset(&self, zone: ZoneId) -> Result<(), DeviceError> {
-        // What was written again must not be lost with the zone that it came from. That may have been before
-        // the log was opened, and a tombstone may have given way to a newer one that nobody waited for: so
-        // there is no telling whether a flush is due, and one for each zone is not much.
+        // Rewritten records must be durable before the reset of the zone that they came from. They
+        // may have been written before the log was opened. A needed tombstone may also have been
+        // replaced by a newer one that was not flushed. The log does not track whether a flush is
+        // due, and one flush per zone costs little.
         self.ports.device.call(Command::Flush).await?;
         let reset = || Command::Manage { zone, action: Action::Reset };
         self.ports.device.call(reset()).await?;
         if self.geometry.kind == DeviceKind::Conventional {
-            // The old bytes are still there. The mark takes the place of the first header, and is on
-            // flash before any tombstone can be dropped because this zone is empty.
+            // The old bytes are still there. The mark overwrites the first header. It must be
+            // durable before the log drops any tombstone because this zone is empty.
             self.write_mark(zone).await?;
             self.ports.device.call(Command::Flush).await?;
             self.ports.device.call(reset()).await?;
@@ -215,7 +218,7 @@ impl Inner {
         self.write(zone, Blocks(0), vec![block.freeze(zonal_base::BLOCK_BYTES)]).await
     }
 
-    /// The zone is not emptied now.
+    /// Makes a zone reclaimable again.
     fn put_back(&self, zone: ZoneId) {
         self.state.borrow_mut().zone_mut(zone).usage = ZoneUse::Sealed;
         self.note_change_of_use();
@@ -235,7 +238,7 @@ impl Inner {
         self.note_change_of_use();
     }
 
-    /// A zone is used for something else than before: those who wait look again.
+    /// Wakes waiting appends and the reclaimer after a zone changed its use.
     pub(crate) fn note_change_of_use(&self) {
         self.room.grew();
         self.reclaim_wanted.notify_all();

@@ -4,25 +4,26 @@ use zonal_base::{BLOCK_BYTES, Blocks, Payload, ZoneId};
 
 use crate::Checks;
 
-/// What names a record: 128 bits that its owner chooses, spread evenly (a hash).
+/// Key of a record: 128 bits, evenly distributed (a hash). The owner of the log chooses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(pub u128);
 
-/// What a record is to its owner. The log only carries it, except for [`Kind::TOMBSTONE`].
+/// Type tag of a record. The log stores it and interprets only [`Kind::TOMBSTONE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind(pub u8);
 
 impl Kind {
-    /// "Older records of this key are gone." Written by [`crate::Log::remove`] only.
+    /// Tombstone: older records of its key are removed. Only the log itself writes tombstones.
     pub const TOMBSTONE: Self = Self(0);
 }
 
-/// Who appends: records of one stream share zones, records of two never do.
+/// Placement stream: records of one stream share zones; records of different streams never do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stream {
-    /// New data.
+    /// New data and removals.
     Fill,
-    /// What reclaim keeps. Has a slot and an empty zone of its own.
+    /// Records and tombstones that reclaim rewrites. The stream has an active slot and an empty
+    /// zone of its own.
     Rewrite,
 }
 
@@ -39,49 +40,51 @@ impl Stream {
 
 /// A record to append.
 pub struct Record {
-    /// Its name.
+    /// Key, chosen by the owner.
     pub key: Key,
-    /// What it is.
+    /// Type tag, chosen by the owner.
     pub kind: Kind,
-    /// The bytes of the record.
+    /// Length of the record in bytes, without padding.
     pub len: u32,
-    /// The bytes, and for records of a block or more the zeros up to the next whole block behind
-    /// them, at a block-aligned address: they go to the device as they are.
+    /// Payload. A record of a block or more is padded with zeros to a whole block and starts at a
+    /// block-aligned address, because it goes to the device without a copy.
     pub data: Payload,
-    /// A rewritten record keeps the generation that it had; `None`: the next one.
+    /// Generation of a rewritten record, which must not change; `None` assigns the next one.
     pub generation: Option<u64>,
 }
 
 impl Record {
-    /// Records shorter than a block are packed; the others start on a block of their own.
+    /// True when a record of `len` bytes is packed: records shorter than a block share blocks,
+    /// longer ones start on a block boundary.
     #[must_use]
     pub const fn is_packed(len: u32) -> bool {
         (len as usize) < BLOCK_BYTES
     }
 }
 
-/// Where the bytes of a record lie.
+/// Extent: the location of a record's payload on flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Extent {
-    /// The zone.
+    /// Zone that holds the record.
     pub zone: ZoneId,
-    /// From the start of the zone, in units of [`Extent::UNIT`] bytes.
+    /// Offset from the start of the zone, in units of [`Extent::UNIT`] bytes.
     pub offset: u32,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u32,
 }
 
 impl Extent {
-    /// Alignment of packed records, in bytes: 2^32 units reach over the largest zone (4 GiB) with room to spare.
+    /// Alignment of packed records, in bytes: 2^32 units reach over the largest zone (4 GiB) with
+    /// room to spare.
     pub const UNIT: usize = 16;
 
-    /// First byte, from the start of the zone.
+    /// Offset of the first byte from the start of the zone.
     #[must_use]
     pub const fn byte_offset(&self) -> u64 {
         self.offset as u64 * Self::UNIT as u64
     }
 
-    /// Blocks that the record touches.
+    /// Number of blocks that the record touches.
     #[must_use]
     pub const fn blocks(&self) -> Blocks {
         let first = self.byte_offset() / BLOCK_BYTES as u64;
@@ -90,37 +93,37 @@ impl Extent {
     }
 }
 
-/// A record as a segment header and a footer describe it.
+/// Record descriptor, as stored in segment headers and zone footers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Descriptor {
-    /// Its name.
+    /// Key of the record.
     pub key: Key,
-    /// Its place in the history of the log: of two records with one key the higher is the newer.
+    /// Sequence number: of two records with one key the higher generation is the newer.
     pub generation: u64,
-    /// What it is.
+    /// Type tag of the record.
     pub kind: Kind,
-    /// From the start of the zone, in units of [`Extent::UNIT`] bytes.
+    /// Offset from the start of the zone, in units of [`Extent::UNIT`] bytes.
     pub offset: u32,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u32,
-    /// One check for each granule of the record.
+    /// One CRC-32C per granule of the record.
     pub checks: Checks,
 }
 
 /// A record that was found on flash when the log was opened.
 #[derive(Clone, Debug)]
 pub struct Recovered<'a> {
-    /// Its zone.
+    /// Zone that holds the record.
     pub zone: ZoneId,
-    /// The rest.
+    /// Descriptor of the record.
     pub descriptor: &'a Descriptor,
-    /// Of records of one key that differ in nothing that their owner knows, the one with the highest was written last,
-    /// as far as zones tell.
+    /// Tie-breaker for records of one key that the owner cannot tell apart: the record with the
+    /// highest value was written last, as far as the order of zones tells.
     pub precedence: u64,
 }
 
 impl Recovered<'_> {
-    /// Where it lies.
+    /// Location of the record's payload.
     #[must_use]
     pub const fn extent(&self) -> Extent {
         Extent { zone: self.zone, offset: self.descriptor.offset, len: self.descriptor.len }

@@ -1,10 +1,10 @@
 //! Recovery: rebuilds the in-memory state of the log from the scanned zones.
 //!
-//! 1. Scan each zone that begins with a segment, some zones at a time (`scan`).
-//! 2. Tell the owner of every record; keep tombstones.
-//! 3. Go on where the unfinished zones end, as far as slots allow; make the others full.
-//! 4. Of zones that cannot be read to their end, write the tombstones again that were found behind that
-//!    (`salvage`), and empty those of which not even the first block can be read.
+//! 1. Scan each zone that begins with a segment, up to [`SCAN_WINDOW`] zones at a time (`scan`).
+//! 2. Report every record to the owner; keep tombstones.
+//! 3. Continue the unfinished zones as far as there are slots; finish the others.
+//! 4. Rewrite the tombstones that were found behind unreadable blocks (`salvage`). Then reset the
+//!    zones whose first block is unreadable.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -25,10 +25,11 @@ use crate::state::{Tombstone, Zone};
 use crate::writer::Writer;
 use crate::{AppendError, Descriptor, Kind, Log, Recovered, Stream, ZoneUse};
 
-/// Zones that were being filled come before all that were full.
+/// Added to the precedence of records in unfinished zones, so that they win over records in full
+/// zones.
 const UNFINISHED: u64 = 1 << 63;
 
-/// Tombstones behind what cannot be read, with the zone in which they stand.
+/// Tombstones found behind unreadable blocks, by zone.
 type Salvaged = Vec<(ZoneId, Vec<Descriptor>)>;
 
 /// Recovers all zones into `log`.
@@ -69,8 +70,9 @@ pub(crate) async fn recover(
             }
         }
     }
-    // Last, because of equal records those count that are noted last: what was written again when the log
-    // stopped stands in an unfinished zone, and the zone that it came from may go.
+    // Unfinished zones come last, because of equal records the last reported one wins. The copies
+    // that reclaim was writing before a crash are in an unfinished zone, and the victim may be
+    // reset.
     unfinished.iter().for_each(|scan| log.adopt(scan, on_record));
     log.note_marks(&without_records);
     let torn = log.empty(&scanner, without_records, &mut salvaged).await?;
@@ -79,25 +81,25 @@ pub(crate) async fn recover(
     for report in torn {
         match is_kept {
             Ok(()) => log.empty_or_retire(report, FirstBlock::Torn).await?,
-            // There was no room. There may be when reclaim comes to it.
+            // The tombstones found no room. Reclaim tries again when it picks the zone.
             Err(_) => log.inner.state.borrow_mut().zone_mut(report.zone).usage = ZoneUse::Sealed,
         }
     }
     Ok(())
 }
 
-/// The zone with the most room among those that can be gone on with.
+/// Returns the writable unfinished zone with the most free blocks.
 fn roomiest(unfinished: &[Scan], zones: &[ZoneReport]) -> Option<usize> {
     let can_go_on = |at: &usize| is_writable(zones[index(u64::from(unfinished[*at].zone.0))].state);
     (0..unfinished.len()).filter(can_go_on).min_by_key(|at| position(&unfinished[*at]))
 }
 
-/// Conventional zones are all reported as empty.
+/// A conventional device reports all zones as empty before their write pointers are restored.
 const fn is_writable(state: ZoneState) -> bool {
     state.is_active() || matches!(state, ZoneState::Empty)
 }
 
-/// Where the segments of a zone end.
+/// Block at which the zone's segments end.
 fn position(scan: &Scan) -> Blocks {
     match scan.ending {
         Ending::Open(position) => position,
@@ -115,8 +117,8 @@ impl Log {
         }
     }
 
-    /// Zones that do not begin with a segment. Those come back that hold tombstones all the same: they are
-    /// emptied when these are elsewhere.
+    /// Resets zones that do not begin with a segment. Zones that still hold tombstones are returned
+    /// instead: they are reset once the tombstones are rewritten elsewhere.
     async fn empty(
         &self,
         scanner: &Scanner<'_>,
@@ -142,9 +144,9 @@ impl Log {
         Ok(with_tombstones)
     }
 
-    /// A zone that does not begin with a segment. What it begins with may be readable the next time, and
-    /// records behind it found again: the zone is emptied for good or, if that fails, held to have records
-    /// older than any tombstone.
+    /// Resets a zone that does not begin with a segment. An unreadable first block may become
+    /// readable later and lead to old records again. So if the reset fails, the retired zone counts
+    /// as holding records older than any tombstone.
     async fn empty_or_retire(
         &self,
         report: ZoneReport,
@@ -189,7 +191,7 @@ impl Log {
         drop(state);
         let precedence = match scan.ending {
             Ending::Footer | Ending::Unreadable(_) => sequence,
-            // See above: what reclaim wrote again stands here.
+            // Copies written by reclaim win over the originals, see [`recover`].
             Ending::Open(_) => UNFINISHED | sequence,
         };
         for descriptor in scan.records.iter().filter(|record| record.kind != Kind::TOMBSTONE) {
@@ -202,8 +204,8 @@ impl Log {
         self.inner.ports.generations.skip();
     }
 
-    /// Tombstones to which nothing leads count from now on, and are written where the next one to open the log
-    /// will find them, whatever can be read by then.
+    /// Registers salvaged tombstones and rewrites them, so that the next recovery finds them
+    /// whatever blocks are readable by then.
     async fn keep_salvaged(&self, salvaged: &Salvaged) -> Result<(), AppendError> {
         let all = salvaged.iter().flat_map(|(zone, tombstones)| {
             tombstones.iter().map(|Descriptor { key, generation, .. }| {
@@ -222,18 +224,19 @@ impl Log {
         self.bury_again(unknown).await
     }
 
-    /// As many of the unfinished zones as there are slots for are filled further.
+    /// Continues as many unfinished zones as there are slots; finishes the others.
     async fn go_on_with(
         &self,
         mut unfinished: Vec<Scan>,
         zones: &[ZoneReport],
     ) -> Result<(), DeviceError> {
-        // The youngest first: it is the one that was being filled.
+        // The youngest first: the log was filling it last.
         unfinished.sort_by_key(|scan| Reverse(scan.first.zone_sequence));
         if self.inner.state.borrow().empty.is_empty()
             && let Some(at) = roomiest(&unfinished, zones)
         {
-            // Reclaim was at work and had taken the last empty zone: what is left of it is all that it has.
+            // No zone is empty: reclaim had taken the reserved empty zone. Its rest is all the
+            // space that rewrites have.
             let scan = unfinished.remove(at);
             self.go_on_or_finish(scan, zones, [Stream::Rewrite, Stream::Fill]).await?;
         }
@@ -243,7 +246,7 @@ impl Log {
         Ok(())
     }
 
-    /// A conventional device has forgotten where the zone's write pointer is.
+    /// Restores the zone's write pointer on a conventional device, which does not store one.
     async fn restore(&self, zone: ZoneId, written: Blocks) -> Result<(), DeviceError> {
         if self.inner.geometry.kind == DeviceKind::Conventional {
             let restore = Command::Restore { zone, written };
@@ -252,7 +255,7 @@ impl Log {
         Ok(())
     }
 
-    /// Nothing is written to the zone before it is reset.
+    /// Closes the zone to writes until its next reset.
     async fn close_for_good(&self, report: ZoneReport) -> Result<(), DeviceError> {
         self.restore(report.zone, self.inner.geometry.zone_capacity).await?;
         match report.state.is_active() {
@@ -269,7 +272,7 @@ impl Log {
         }
     }
 
-    /// Goes on in a zone, if one of the streams has a slot.
+    /// Continues a zone if one of the streams has a slot; otherwise finishes it.
     async fn go_on_or_finish(
         &self,
         scan: Scan,
@@ -291,7 +294,7 @@ impl Log {
         self.finish(scan.zone).await
     }
 
-    /// Goes on at `at` in a zone whose segments end at `end`. What lies between is torn.
+    /// Continues at block `at` in a zone whose segments end at `end`. The blocks between are torn.
     fn go_on(&self, scan: &Scan, (end, at): (Blocks, Blocks), streams: [Stream; 2]) -> bool {
         let mut footer = Vec::new();
         for descriptor in &scan.records {
@@ -321,7 +324,7 @@ impl Log {
     }
 }
 
-/// The output of the first of `futures` that is ready; it leaves the list.
+/// Waits for the first of `futures` that is ready, removes it from the list and returns its output.
 async fn first_ready<T>(futures: &mut Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> T {
     poll_fn(|cx| {
         for at in 0..futures.len() {

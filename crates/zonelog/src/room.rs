@@ -1,8 +1,10 @@
-//! Zone selection and backpressure: which open zone takes a record, and how much the backlog may hold.
+//! Zone selection and backpressure: chooses the open zone for a record, and lets appends wait while
+//! there is no room.
 //!
-//! Reclaim begins a zone by writing its tombstones again, and needs room for them. The fill stream leaves the
-//! last empty zone for that; once rewrites have taken it, they leave as much of it as is needed for tombstones
-//! that become needed by these rewrites, and for the next zone: this one may turn out to be broken.
+//! Reclaim starts by rewriting the tombstones of its victim, and needs room for them. So the fill
+//! stream leaves the last empty zone to rewrites. Once rewrites have taken that zone, rewritten
+//! records reserve a part of it: for tombstones that become needed by these rewrites, and for the
+//! tombstones of the next victim, because the reset of this one may fail.
 
 use alloc::vec::Vec;
 
@@ -19,12 +21,14 @@ use crate::state::{State, Zone};
 use crate::writer::{QUEUE_MAX, Writer};
 use crate::{Kind, Record, Stream, ZoneUse};
 
-/// Those who wait for room, in lines: nobody is woken before there may be something for it, however many
-/// wait. A record that finds no room sees to it that zones too full for it end, so that its line goes on.
+/// Wait queues of appends. Each has FIFO order and wakes one append at a time, and only when there
+/// may be room, however many wait. A record that finds no room finishes the zones that are too full
+/// for it, so that its queue proceeds.
 #[derive(Default)]
 pub(crate) struct Room {
     pub(crate) in_backlog: Event,
-    /// By stream, records and tombstones apart: these fit where those do not.
+    /// By stream, with separate queues for records and tombstones: tombstones fit where records do
+    /// not.
     in_zones: [[Event; 2]; Stream::ALL.len()],
 }
 
@@ -33,7 +37,8 @@ impl Room {
         &self.in_zones[usize::from(stream.id())][usize::from(kind == Kind::TOMBSTONE)]
     }
 
-    /// A queue got shorter, a zone became empty, a slot free; or the device is gone, and nobody waits any more.
+    /// Wakes the first append of each queue: a write queue got shorter, a zone became empty, a slot
+    /// became free, or the device is gone and all appends must fail.
     pub(crate) fn grew(&self) {
         self.in_backlog.notify_one();
         self.in_zones.iter().flatten().for_each(Event::notify_one);
@@ -41,8 +46,9 @@ impl Room {
 }
 
 impl State {
-    /// How far zones may be written by a record of this kind. While no zone is empty, rewritten records
-    /// leave room for the tombstones of the zone that is being emptied and of the one that has the fewest.
+    /// Block up to which a zone may be filled by a record of this kind. While no zone is empty,
+    /// rewritten records reserve room for tombstones: those of the zones that are being reclaimed,
+    /// and those of the sealed zone with the fewest.
     pub(crate) fn limit(&self, inner: &Inner, stream: Stream, kind: Kind) -> Blocks {
         let capacity = inner.geometry.zone_capacity;
         if stream == Stream::Fill || kind == Kind::TOMBSTONE || !self.empty.is_empty() {
@@ -57,7 +63,8 @@ impl State {
         Blocks(capacity.0.saturating_sub((these + next).0))
     }
 
-    /// True when a rewrite would wait for an empty zone, which only reclaim can make.
+    /// True when a rewrite would have to wait for an empty zone. Only reclaim makes empty zones, so
+    /// it would wait for itself.
     pub(crate) fn rewrites_are_stuck(&self, inner: &Inner, record: &Record) -> bool {
         let limit = self.limit(inner, Stream::Rewrite, record.kind);
         let takes = |writer: &Writer| {
@@ -66,7 +73,7 @@ impl State {
         self.empty.is_empty() && !self.writers.values().any(takes)
     }
 
-    /// True when the tombstones of a zone can be written again.
+    /// True when there is room to rewrite the needed tombstones of a zone.
     pub(crate) fn can_keep_tombstones(&self, inner: &Inner, zone: ZoneId) -> bool {
         if !self.empty.is_empty() {
             return true;
@@ -83,9 +90,9 @@ impl State {
         count == 0 || self.writers.values().any(fits)
     }
 
-    /// True when this log can make no zone empty: none is, none is being emptied, and the tombstones of none
-    /// find room. It takes more than one failure while rewrites have the last empty zone, or zones that hold
-    /// little else than tombstones.
+    /// True when the log can never get an empty zone again: no zone is empty, no zone is being
+    /// reclaimed, and no sealed zone's tombstones find room. Only several failures lead here: while
+    /// rewrites fill the last empty zone, or while zones hold little but tombstones.
     pub(crate) fn is_stuck(&self, inner: &Inner) -> bool {
         let mut zones = (0..).map(ZoneId).zip(&self.zones);
         let may_change = |writer: &Writer| writer.stream == Stream::Fill || writer.finishing;
@@ -112,7 +119,8 @@ impl State {
         writer.position + blocks + Trailer::blocks_for(footer) <= limit
     }
 
-    /// The least busy zone of the stream with room for a new segment, a new one before a busy one.
+    /// Returns the stream's zone with the shortest write queue and room for a new segment. Prefers
+    /// a newly opened zone over a busy one.
     pub(crate) fn choose_writer(
         &mut self,
         inner: &Inner,
@@ -135,7 +143,8 @@ impl State {
         }
     }
 
-    /// Writers that cannot take a record of `len` bytes any more write their footer next.
+    /// Marks writers that cannot take a record of `len` bytes any more: they write their footer
+    /// next.
     pub(crate) fn retire_full_writers(
         &mut self,
         stream: Stream,
@@ -155,7 +164,7 @@ impl State {
         .collect()
     }
 
-    /// Moves the open segment of a zone to the end of its queue. False when there is none.
+    /// Seals the open segment of a zone and queues it for its write. False when there is none.
     pub(crate) fn seal_open_segment(&mut self, zone: ZoneId) -> bool {
         let Some(writer) = self.writers.get_mut(&zone) else { return false };
         let Some(segment) = writer.open.take() else { return false };
@@ -168,17 +177,17 @@ impl State {
     }
 }
 
-/// Blocks that so many tombstones take at most: in headers, in the footer, and once more for a segment that
-/// a crash tears.
+/// Upper bound of the blocks that `count` tombstones take: in headers, in the footer, and once more
+/// for a segment that a crash tears.
 fn tombstone_blocks(count: usize) -> Blocks {
     let descriptors = count * descriptor_bytes(0);
-    // As if each block were a header of its own.
+    // Assumes the worst case: each block is a header of its own.
     let headers = descriptors.div_ceil(BLOCK_BYTES - FRAME_BYTES);
     let torn = headers.min(usize::from(HEADER_BLOCKS_MAX));
     Blocks((headers + torn + descriptors.div_ceil(BLOCK_BYTES)) as u64)
 }
 
-/// Blocks that a new segment with one record of `len` bytes takes at least.
+/// Least blocks of a new segment with one record of `len` bytes.
 pub(crate) fn segment_blocks_for(len: u32) -> Blocks {
     let empty = OpenSegment::new(0);
     empty.blocks_with(len, Blocks(u64::MAX / 2)).expect("a single record fits a segment")

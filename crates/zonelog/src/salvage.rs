@@ -1,8 +1,8 @@
 //! Salvage: recovers tombstones from the part of a zone that no header leads to.
 //!
-//! Behind a block that cannot be read nobody knows which headers are of the zone's present filling, and which a
-//! power cut or an earlier filling left there. A record that is no more must not come back, so none is
-//! taken. A tombstone is: one too many makes a miss, one too few brings back what was removed.
+//! Behind an unreadable block no chain tells valid headers from headers of an earlier fill or of a
+//! lost history. A removed record must not come back, so recovery takes no records from there. It
+//! takes the tombstones: one too many costs a miss, one too few brings a removed object back.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -16,7 +16,7 @@ use crate::scan::Scanner;
 use crate::{Descriptor, Identity, Kind};
 
 impl Scanner<'_> {
-    /// The tombstones of every header that can be read in these blocks of a zone.
+    /// Returns the tombstones of every readable header in these blocks of a zone.
     pub(crate) async fn tombstones(
         &self,
         zone: ZoneId,
@@ -28,7 +28,7 @@ impl Scanner<'_> {
         while at < blocks.end {
             piece = piece.min(blocks.end - at);
             let Some(bytes) = self.read(zone, at, piece).await? else {
-                // Down to the one block, and past it.
+                // Halves the read until it isolates the unreadable block, then skips that block.
                 at += Blocks(u64::from(piece == Blocks(1)));
                 piece = Blocks((piece.0 / 2).max(1));
                 continue;

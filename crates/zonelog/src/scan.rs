@@ -1,9 +1,11 @@
-//! Zone scan: reads the records of a zone from its footer or, without one, from header to header. It changes nothing.
+//! Zone scan: reads the records of a zone from its footer or, without one, from header to header.
+//! It never writes.
 //!
-//! A walk goes from each header to where its segment ends. Where no header stands, the last segment may
-//! be torn: it is verified to the last byte, and left out if it is. On a zoned device the log may have
-//! gone on behind a torn write, which it cannot take back: the walk looks for that, too. Where something
-//! cannot be read it ends, and what counts of the rest are the tombstones (`salvage`).
+//! The walk goes from each header to the end of its segment. Where no header follows, the last
+//! segment may be torn: the walk verifies all its granules and drops a torn segment. On a zoned
+//! device the log cannot overwrite a torn write and continues behind it, so the walk searches there
+//! for the next header. The walk ends at an unreadable block. Of the blocks behind it only the
+//! tombstones count (`salvage`).
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -21,77 +23,77 @@ use crate::read::Span;
 use crate::segment::SEGMENT_BLOCKS_MAX;
 use crate::{Descriptor, Extent};
 
-/// Reads zones without changing them.
+/// Reads zones without writing to them.
 pub(crate) struct Scanner<'a> {
     pub(crate) ports: &'a Ports,
     pub(crate) geometry: &'a Geometry,
 }
 
-/// What a zone holds.
+/// Records and structure of one zone.
 pub(crate) struct Scan {
     pub(crate) zone: ZoneId,
-    /// The header in the zone's first block, be its segment whole or torn.
+    /// Header in the zone's first block, whether its segment is whole or torn.
     pub(crate) first: Header,
     pub(crate) records: Vec<Descriptor>,
     pub(crate) segments: Vec<Header>,
     pub(crate) ending: Ending,
-    /// Tombstones behind what cannot be read.
+    /// Tombstones found behind an unreadable block.
     pub(crate) salvaged: Vec<Descriptor>,
 }
 
-/// How a zone ends.
+/// End of a zone's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// With a footer.
+    /// The zone is full and has a footer.
     Footer,
-    /// Without: segments reach up to here.
+    /// The zone has no footer. Its segments end at this block.
     Open(Blocks),
-    /// Segments reach up to here, and then something cannot be read or is damaged. As it may be readable the
-    /// next time, nothing is written behind it.
+    /// The segments end at this block, and an unreadable or damaged block follows. It may become
+    /// readable later, so the log never writes behind it.
     Unreadable(Blocks),
 }
 
-/// What stands where a header is looked for.
+/// Result of looking for the next header.
 enum Next {
-    /// The header of the walk's next segment.
+    /// Header of the walk's next segment, and the block at which it begins.
     Segment(Blocks, Header, Vec<Descriptor>),
     Nothing,
-    /// Something that cannot be read, or a header that is damaged.
+    /// A block that cannot be read, or a damaged header.
     Unreadable,
 }
 
-/// What became of the write of a segment.
+/// Completeness of a segment on flash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Whole,
     Torn,
-    /// Nobody can tell.
+    /// The device failed to read a granule: completeness is unknown.
     Unreadable,
 }
 
-/// What a zone's last blocks are.
+/// Contents of a zone's last blocks.
 enum End {
     Footer(Vec<Descriptor>),
     Other,
     Unreadable,
 }
 
-/// A walk from header to header.
+/// State of a walk from header to header.
 struct Walk {
     zone: ZoneId,
     first: Header,
-    /// Blocks of the zone that can be read.
+    /// End of the blocks that may have been written.
     readable: Blocks,
     position: Blocks,
     segments: Vec<Header>,
-    /// Of segments that are known to be whole.
+    /// Records of segments that are known to be whole.
     records: Vec<Descriptor>,
-    /// Of the last segment, which may be torn.
+    /// Records of the last segment, which may be torn.
     last: Vec<Descriptor>,
 }
 
 impl Scanner<'_> {
-    /// What one zone holds. `first` is the header in its first block.
+    /// Scans one zone. `first` is the header in its first block.
     pub(crate) async fn scan(
         &self,
         report: ZoneReport,
@@ -122,7 +124,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Blocks of a zone that may have been written.
+    /// Range of blocks that may have been written.
     pub(crate) fn readable(&self, report: &ZoneReport) -> Range<Blocks> {
         let end = match self.geometry.kind {
             DeviceKind::Conventional => self.geometry.zone_capacity,
@@ -149,7 +151,7 @@ impl Scanner<'_> {
             return Ok(End::Unreadable);
         };
         let end = bytes.len() - TRAILER_BYTES;
-        // A footer may be torn, too.
+        // A power cut may have torn the footer.
         let records = trailer.descriptors(&bytes[end - len..end], checksum);
         Ok(records.map_or(End::Other, End::Footer))
     }
@@ -184,7 +186,8 @@ impl Scanner<'_> {
         Ok(Scan { zone, first, records, segments, ending, salvaged })
     }
 
-    /// Where the walk goes on. When that is not where the last segment ends, it is known what that one is.
+    /// Finds the next segment. When none follows directly, first decides whether the last segment
+    /// is whole or torn.
     async fn next(&self, walk: &mut Walk) -> Result<Next, DeviceError> {
         let next = self.segment_at(walk, walk.position).await?;
         if let Next::Segment(..) = next {
@@ -201,7 +204,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// The walk's next segment, if its header stands at `at` and it fits into the zone.
+    /// Returns the walk's next segment if its header is at `at` and the segment fits into the zone.
     async fn segment_at(&self, walk: &Walk, at: Blocks) -> Result<Next, DeviceError> {
         if walk.readable <= at {
             return Ok(Next::Nothing);
@@ -223,14 +226,14 @@ impl Scanner<'_> {
         };
         Ok(match Header::decode(&bytes, self.ports.checksum) {
             Ok((header, records)) => Next::Segment(at, header, records),
-            // A header of some blocks may be torn, a single block is not.
+            // A power cut may tear a header of several blocks, never a single block.
             Err(_) if Blocks(1) < len => Next::Nothing,
             Err(_) => Next::Unreadable,
         })
     }
 
-    /// The next segment, if the log went on with it behind a torn one. On a conventional device it writes
-    /// over what is torn.
+    /// Returns the next segment if the log continued behind a torn one. On a conventional device
+    /// the log overwrites the torn segment instead.
     async fn segment_behind_gap(&self, walk: &Walk) -> Result<Next, DeviceError> {
         if self.geometry.kind == DeviceKind::Conventional || walk.readable <= walk.position {
             return Ok(Next::Nothing);
@@ -251,7 +254,8 @@ impl Scanner<'_> {
         Ok(Next::Nothing)
     }
 
-    /// Whole is the segment of these records when every granule of them fits its check.
+    /// Verifies the segment that holds these records: it is whole when every granule matches its
+    /// checksum.
     async fn outcome(&self, zone: ZoneId, records: &[Descriptor]) -> Result<Outcome, DeviceError> {
         for record in records.iter().filter(|record| 0 < record.len) {
             let extent = Extent { zone, offset: record.offset, len: record.len };
@@ -276,7 +280,7 @@ impl Scanner<'_> {
         Ok(Outcome::Whole)
     }
 
-    /// Blocks of a zone; `None` when they cannot be read.
+    /// Reads blocks of a zone; `None` when the device cannot read them.
     pub(crate) async fn read(
         &self,
         zone: ZoneId,
@@ -299,7 +303,7 @@ impl Scanner<'_> {
         Ok(Some(bytes))
     }
 
-    /// Asks for blocks of a zone.
+    /// Submits a read of blocks of a zone.
     pub(crate) async fn start(
         &self,
         zone: ZoneId,
@@ -313,7 +317,7 @@ impl Scanner<'_> {
 }
 
 impl Walk {
-    /// True when this is the header of the segment that was written after those found so far.
+    /// True for the header of the segment that the log wrote right after the ones found so far.
     fn expects(&self, header: &Header) -> bool {
         let Header { identity, zone_sequence, .. } = self.first;
         let previous = self.segments.last().map_or(0, |header| header.crc);
@@ -321,7 +325,8 @@ impl Walk {
             && (header.segment as usize, header.previous) == (self.segments.len(), previous)
     }
 
-    /// Goes on to the next segment: the one before it was written to its end.
+    /// Moves to the next segment. Its header proves that the segment before it is whole, because
+    /// the log has one write in flight per zone.
     fn step(&mut self, at: Blocks, header: Header, records: Vec<Descriptor>) {
         self.keep_last();
         self.last = records;

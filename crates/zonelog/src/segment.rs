@@ -1,4 +1,5 @@
-//! Open segment: gathers records for one write, and wakes their appenders when it is on flash.
+//! Open segment: gathers records for one write, and wakes their appenders when the write is on
+//! flash.
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -12,16 +13,17 @@ use crate::format::record::{self, RECORD_BYTES_MAX};
 use crate::format::segment::{HEADER_BLOCKS_MAX, Header};
 use crate::{Descriptor, Extent, Record, Urgency};
 
-/// Blocks of header and packed records together: what is copied into one buffer in front of the rest.
+/// Most blocks of header and packed records together. They are copied into one buffer in front of
+/// the larger records.
 pub(crate) const FRONT_BLOCKS: Blocks = Blocks(8);
 
-/// Blocks of the longest segment: as much of it may be torn.
+/// Blocks of the longest segment. A torn write is no longer than this.
 pub(crate) const SEGMENT_BLOCKS_MAX: Blocks =
     Blocks(FRONT_BLOCKS.0 + RECORD_BYTES_MAX as u64 / BLOCK_BYTES as u64);
 
-/// A segment that takes records.
+/// A segment in memory that still takes records.
 pub(crate) struct OpenSegment {
-    /// Tells this segment of its zone from the next.
+    /// Number of the segment in its zone, from 0.
     pub(crate) number: u32,
     records: Vec<Gathered>,
     descriptor_bytes: usize,
@@ -36,26 +38,26 @@ struct Gathered {
     data: Payload,
 }
 
-/// A segment that waits for its write.
+/// A complete segment that waits for its write.
 pub(crate) struct SealedSegment {
     pub(crate) number: u32,
     pub(crate) header_blocks: u8,
     pub(crate) payload_blocks: u16,
     pub(crate) descriptors: Vec<u8>,
-    /// Packed records, one after the other, each aligned to [`Extent::UNIT`].
+    /// Packed records with their byte offset in the packed area, each aligned to [`Extent::UNIT`].
     pub(crate) packed: Vec<(usize, Payload)>,
     pub(crate) whole: Vec<Payload>,
-    /// What is in it is acknowledged when the device has flushed.
+    /// True when the device must flush before the records are acknowledged.
     pub(crate) flush: bool,
     pub(crate) fate: Rc<Fate>,
     pub(crate) record_bytes: u64,
 }
 
-/// What became of a segment. GenerationState with everyone who appended to it.
+/// Outcome of a segment's write, shared with the appenders of all its records.
 #[derive(Default)]
 pub(crate) struct Fate {
     outcome: Cell<Option<Result<(), DeviceError>>>,
-    /// Where its records lie; known when it is sealed.
+    /// Descriptors with their final offsets, known when the segment is sealed.
     records: OnceCell<Vec<Descriptor>>,
     changed: Event,
 }
@@ -75,7 +77,7 @@ impl Fate {
         }
     }
 
-    /// Requires: the segment was written.
+    /// Descriptor of the record in a slot. Requires: the segment was written.
     pub(crate) fn descriptor(&self, slot: usize) -> &Descriptor {
         &self.records.get().expect("sealed before it was written")[slot]
     }
@@ -98,14 +100,14 @@ impl OpenSegment {
         self.descriptor_bytes
     }
 
-    /// Blocks that it takes as it is.
+    /// Blocks of the segment with its present records.
     pub(crate) const fn blocks(&self) -> Blocks {
         let packed = self.packed_bytes.div_ceil(BLOCK_BYTES) as u64;
         Blocks(Header::blocks_for(self.descriptor_bytes) + packed + self.whole_blocks)
     }
 
-    /// Blocks that the segment takes with one more record of `len` bytes; `None` when it does not fit
-    /// whatever the zone has left.
+    /// Blocks of the segment with one more record of `len` bytes; `None` when the record exceeds a
+    /// limit of segments, regardless of the room in the zone.
     pub(crate) fn blocks_with(&self, len: u32, segment_blocks: Blocks) -> Option<Blocks> {
         let header = Header::blocks_for(self.descriptor_bytes + record::descriptor_bytes(len));
         let (packed, whole) = if Record::is_packed(len) {
@@ -120,7 +122,7 @@ impl OpenSegment {
         fits.then_some(Blocks(header + packed + whole))
     }
 
-    /// Adds a record. Requires: [`OpenSegment::blocks_with`] said that it fits.
+    /// Adds a record and returns its slot. Requires: [`OpenSegment::blocks_with`] returned `Some`.
     pub(crate) fn push(&mut self, descriptor: Descriptor, data: Payload) -> usize {
         let len = descriptor.len;
         self.descriptor_bytes += record::descriptor_bytes(len);
@@ -135,17 +137,17 @@ impl OpenSegment {
         self.records.len() - 1
     }
 
-    /// Somebody waits for a record in it.
+    /// Raises the urgency of the segment.
     pub(crate) fn hurry(&mut self, urgency: Urgency) {
         self.urgency = self.urgency.max(urgency);
     }
 
-    /// True when it is written as soon as the one before it is.
+    /// True when the segment is written as soon as the zone's write in flight has ended.
     pub(crate) fn is_urgent(&self) -> bool {
         self.urgency != Urgency::Linger
     }
 
-    /// Gives every record its place. `start` is where the segment begins in its zone.
+    /// Lays the records out. `start` is the block in the zone at which the segment begins.
     pub(crate) fn seal(self, start: Blocks) -> SealedSegment {
         let header_blocks = Header::blocks_for(self.descriptor_bytes);
         let packed_blocks = self.packed_bytes.div_ceil(BLOCK_BYTES) as u64;

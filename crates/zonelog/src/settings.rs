@@ -1,4 +1,4 @@
-//! Settings of a log, checked against the device.
+//! Settings of a log, validated against the geometry of the device.
 
 use core::fmt;
 
@@ -7,43 +7,43 @@ use zonal_device::{DeviceKind, Geometry};
 
 use crate::open::counted;
 
-/// Which log a zone belongs to. Written in every header.
+/// Identity of the log that a zone belongs to. Every header carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
-    /// Chosen at random when the device is formatted.
+    /// Random ID, chosen when the device is formatted.
     pub log: [u8; 16],
-    /// Which share of the device, from 0.
+    /// Number of the shard on the device, from 0.
     pub shard: u16,
-    /// Shares of the device.
+    /// Number of shards that divide the device.
     pub shard_count: u16,
 }
 
-/// How a log behaves. Sizes are checked against the device by [`Settings::check`].
+/// Tunables of a log. [`Settings::check`] validates them against the device.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Data of one segment at most: a power of two from 64 KiB to 1 MiB.
+    /// Largest payload of one segment, in bytes: a power of two from 64 KiB to 1 MiB.
     pub segment_bytes: Bytes,
-    /// A segment that is not full is written this long after its first record.
+    /// Linger: a segment that is not full is written this long after its first record.
     pub linger: Nanos,
-    /// Zones that the fill stream writes at once, if the device lets it.
+    /// Zones that the fill stream keeps open, if the device's active and open limits allow it.
     pub fill_zones: u32,
-    /// Bytes to be appended and not yet on flash: beyond it, appends wait.
+    /// Backpressure limit, in bytes: appends wait while more bytes than this are not yet on flash.
     pub backlog_max: Bytes,
-    /// Reclaim starts when fewer zones than this are empty.
+    /// Low watermark: reclaim starts when fewer zones than this are empty.
     pub low_zones: u32,
-    /// Reclaim stops when so many zones are empty.
+    /// High watermark: reclaim stops when this many zones are empty.
     pub high_zones: u32,
-    /// A bug for the simulator to find.
+    /// A bug that the simulator must find.
     #[cfg(feature = "planted-bugs")]
     pub planted: Option<crate::Planted>,
 }
 
 impl Settings {
-    /// Data of a segment: 1 MiB. Large enough that a drive writes at full speed with one segment in
-    /// flight per zone, small enough that a linger does not leave much behind in a crash.
+    /// Default payload of a segment: 1 MiB. Large enough that a drive writes at full speed with one
+    /// segment in flight per zone, and small enough that a crash loses little that lingers.
     pub const SEGMENT: Bytes = Bytes::mib(1);
 
-    /// The default behaviour on a device: a reserve of 1 % of the zones, at least two.
+    /// Default settings for a device: a reserve of 1 % of the zones, at least two.
     #[must_use]
     pub fn for_device(geometry: &Geometry) -> Self {
         let low_zones = (geometry.zone_count / 100).max(2);
@@ -60,7 +60,7 @@ impl Settings {
     }
 
     /// # Errors
-    /// When a log cannot live on the device; the text says what would do.
+    /// When a log cannot work on the device. The error's text names a setting or device that works.
     pub fn check(&self, geometry: &Geometry) -> Result<(), SettingsError> {
         let segment = self.segment_bytes.blocks_ceil();
         let is_segment = SEGMENT_MIN <= self.segment_bytes && self.segment_bytes <= Self::SEGMENT;
@@ -86,37 +86,40 @@ impl Settings {
     }
 }
 
-/// Offsets of records are stored in 28 bits of 16 bytes by the cache's index.
+/// Largest zone: 4 GiB. The cache's index stores a record's offset in 28 bits, in units of 16
+/// bytes.
 const ZONE_BYTES_MAX: Bytes = Bytes::mib(4096);
 
-/// One zone that is filled, one for rewrites, one kept empty for them, one full to reclaim.
+/// Least number of zones: one for fills, one for rewrites, one kept empty for rewrites, and one
+/// sealed zone to reclaim.
 pub(crate) const ZONES_MIN: u32 = 4;
 
-/// A segment must take a record that describes something large (a head of 16 KiB) among others.
+/// Smallest segment: it must hold the largest head (16 KiB of metadata) among other records.
 const SEGMENT_MIN: Bytes = Bytes::kib(64);
 
-/// Why a log cannot live on a device.
+/// Settings that do not fit the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettingsError {
-    /// The segment size.
+    /// The segment size is not a power of two from 64 KiB to 1 MiB.
     Segment(Bytes),
-    /// Zones beyond 4 GiB.
+    /// The zone capacity is above 4 GiB.
     ZoneTooLarge(Bytes),
-    /// Zones below two segments.
+    /// The zone capacity is below two segments.
     ZoneTooSmall {
-        /// What they are.
+        /// Zone capacity of the device.
         size: Bytes,
-        /// What they must be.
+        /// Smallest zone capacity that works with this segment size.
         least: Bytes,
     },
-    /// Too few zones to fill one while another is reclaimed.
+    /// The shard has too few zones to fill one while another is reclaimed.
     TooFewZones {
-        /// How many there are.
+        /// Zones of the shard.
         count: u32,
-        /// Whether others than the drive decide how large they are.
+        /// Kind of the device: on a conventional device the configuration sets the zone size, on a
+        /// zoned one the drive does.
         kind: DeviceKind,
     },
-    /// The device lets fewer than two zones be active.
+    /// The device allows fewer than two active zones.
     TooFewActive,
 }
 

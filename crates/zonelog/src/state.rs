@@ -1,4 +1,5 @@
-//! In-memory state of the log: zones, active slots, writers, tombstones. Plain data without waiting.
+//! In-memory state of the log: zones, active slots, writers, tombstones. Plain data; no method
+//! waits.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -11,36 +12,37 @@ use crate::settings::ZONES_MIN;
 use crate::writer::Writer;
 use crate::{Key, Kind, LogStats, Settings, Stream};
 
-/// What a zone is used for.
+/// Use of a zone by the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneUse {
-    /// Nothing in it; can be opened.
+    /// Holds no records and can be opened.
     Empty,
-    /// Being filled.
+    /// Has a writer and takes records.
     Open,
-    /// Filled; can be reclaimed.
+    /// Takes no more records and can be reclaimed.
     Sealed,
-    /// Chosen by reclaim, not empty yet.
+    /// Reclaim is emptying the zone.
     Reclaiming,
-    /// Worn out or broken: never used again.
+    /// Read-only, offline or failed: the log does not use the zone again.
     Retired,
 }
 
-/// One zone.
+/// In-memory state of one zone.
 #[derive(Clone, Debug)]
 pub(crate) struct Zone {
     pub(crate) usage: ZoneUse,
-    /// Which filling this is; 0 for a zone that was never filled.
+    /// Sequence number of the zone's current fill; 0 for a zone that was never filled.
     pub(crate) sequence: u64,
-    /// Reads under way.
+    /// Reads in flight. The zone is not reset before they end.
     pub(crate) pins: u32,
-    /// Records appended that their owner has not published yet.
+    /// Appended records that their owner has not published yet.
     pub(crate) unpublished: u32,
     pub(crate) record_count: u32,
     pub(crate) record_bytes: u64,
-    /// Lowest generation among its records. Tombstones above it may still be needed.
+    /// Lowest generation of the zone's records, tombstones excluded. Tombstones with a higher
+    /// generation may still be needed.
     pub(crate) generation_min: u64,
-    /// Keys whose tombstone stands here, or stood here before a newer one was written elsewhere.
+    /// Keys whose tombstone is in this zone, or was before a newer tombstone was written elsewhere.
     pub(crate) tombstones: Vec<Key>,
 }
 
@@ -61,53 +63,54 @@ impl Zone {
     pub(crate) fn note_record(&mut self, kind: Kind, generation: u64, len: u32) {
         self.record_count += 1;
         self.record_bytes += u64::from(len);
-        // Tombstones keep no tombstone alive: else one removal would keep all later ones for ever.
+        // Tombstones do not count: otherwise one removal would keep all later tombstones for ever.
         if kind != Kind::TOMBSTONE {
             self.generation_min = self.generation_min.min(generation);
         }
     }
 }
 
-/// What policies may know about a zone that could be reclaimed.
+/// Facts about a reclaimable zone, for victim selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneFacts {
-    /// The zone.
+    /// The candidate.
     pub zone: ZoneId,
-    /// Order in which zones were opened: the lowest is the oldest.
+    /// Sequence number of the zone's fill: the lowest was opened first.
     pub sequence: u64,
-    /// Records that were written to it.
+    /// Records written to the zone, live or not.
     pub record_count: u32,
-    /// Their bytes.
+    /// Bytes of those records.
     pub record_bytes: u64,
 }
 
-/// "Everything of this key below this generation is gone."
+/// Tombstone: records of its key with a lower generation are removed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tombstone {
     pub(crate) generation: u64,
     pub(crate) zone: ZoneId,
 }
 
-/// Right to keep one zone active. Not `Clone`: whoever holds it gives it back.
+/// Permit to keep one zone active. It is not `Clone`, and its owner returns it with
+/// [`Slots::release`].
 #[must_use = "dropping a slot without `release` leaks an active zone"]
 #[derive(Debug)]
 pub(crate) struct ActiveSlot(Stream);
 
-/// Active zones that each stream may still take. Their sum obeys the device's limit.
+/// Free active slots by stream. The sum over both streams obeys the device's limits.
 #[derive(Debug)]
 pub(crate) struct Slots {
     free: [u32; Stream::ALL.len()],
 }
 
 impl Slots {
-    /// The rewrite stream has one slot of its own; the fill stream has what is left, up to its wish.
+    /// Gives the rewrite stream one slot, and the fill stream up to `fill_zones` of the rest.
     pub(crate) fn new(settings: &Settings, geometry: &Geometry) -> Self {
         let limit = match (geometry.max_active_zones, geometry.max_open_zones) {
             (Some(active), Some(open)) => active.min(open),
             (Some(limit), None) | (None, Some(limit)) => limit,
             (None, None) => u32::MAX,
         };
-        // Few zones: streams that hold many of them open would leave nothing to reclaim.
+        // A device with few zones gets few slots: otherwise open zones leave nothing to reclaim.
         let affordable = (geometry.zone_count / 4).max(1);
         let fill = settings.fill_zones.min(limit - 1).min(affordable).max(1);
         Self { free: [fill, 1] }
@@ -129,23 +132,23 @@ impl Slots {
     }
 }
 
-/// All of it.
+/// All mutable state of a log.
 pub(crate) struct State {
     pub(crate) zones: Vec<Zone>,
     pub(crate) empty: VecDeque<ZoneId>,
     pub(crate) writers: BTreeMap<ZoneId, Writer>,
-    /// The zone that each stream appends to.
+    /// By stream: the zone that the next record goes to.
     pub(crate) current: [Option<ZoneId>; Stream::ALL.len()],
     pub(crate) slots: Slots,
     pub(crate) next_sequence: u64,
     pub(crate) tombstones: BTreeMap<Key, Tombstone>,
-    /// Bytes of appends that may go on or went on, and are not yet on flash.
+    /// Bytes of records that were admitted to the backlog and are not yet on flash.
     pub(crate) backlog_bytes: u64,
-    /// Zones that were filled since the owner last asked.
+    /// Zones sealed since the owner last called [`crate::Log::take_sealed`].
     pub(crate) newly_sealed: Vec<ZoneId>,
-    /// Zones of which something could not be read when the log was opened.
+    /// Zones with blocks that could not be read when the log was opened.
     pub(crate) unreadable: Vec<ZoneId>,
-    /// The device no longer answers, or is worn out: nothing is appended any more.
+    /// The device does not answer, was given up, or has too few usable zones: all appends fail.
     pub(crate) is_gone: bool,
     pub(crate) stats: LogStats,
 }
@@ -176,7 +179,8 @@ impl State {
         &mut self.zones[index(u64::from(zone.0))]
     }
 
-    /// A tombstone stands in a zone. Of equal ones (reclaim writes them again) the last to be noted counts.
+    /// Registers a tombstone that is on flash in a zone. The highest generation wins. Of equal
+    /// generations (reclaim rewrites tombstones) the last registered wins.
     pub(crate) fn note_tombstone(&mut self, key: Key, tombstone: Tombstone) {
         let known = self.tombstones.get(&key);
         if known.is_some_and(|known| tombstone.generation < known.generation) {
@@ -189,23 +193,24 @@ impl State {
         self.tombstones.insert(key, tombstone);
     }
 
-    /// Something in a zone could not be read. Until it is reset, it is held to have records that are older than
-    /// any tombstone: they may be found the next time.
+    /// Registers a zone with unreadable blocks. They may become readable later and hold old
+    /// records. So until its reset the zone counts as holding records older than any tombstone.
     pub(crate) fn note_unreadable(&mut self, zone: ZoneId) {
         self.zone_mut(zone).generation_min = 0;
         self.unreadable.push(zone);
         self.stats.zones_unreadable += 1;
     }
 
-    /// Never uses a zone again. When too few are left to fill one while another is reclaimed, the device is
-    /// as good as gone.
+    /// Retires a zone. The log is gone when fewer than [`ZONES_MIN`] zones are left: it could not
+    /// fill one while it reclaims another.
     pub(crate) fn retire(&mut self, zone: ZoneId) {
         self.zone_mut(zone).usage = ZoneUse::Retired;
         let left = self.zones.iter().filter(|zone| zone.usage != ZoneUse::Retired).count();
         self.is_gone |= left < ZONES_MIN as usize;
     }
 
-    /// Tombstones that must not be lost with a zone: a record older than they are may lie elsewhere.
+    /// Tombstones of a zone that must be rewritten before its reset: an older record may be in
+    /// another zone or in another log of the node.
     pub(crate) fn needed_tombstones(
         &self,
         inner: &Inner,
@@ -222,7 +227,7 @@ impl State {
         })
     }
 
-    /// The zone was reset, and what stood there is gone.
+    /// Registers a reset zone as empty, and forgets its tombstones.
     pub(crate) fn note_empty(&mut self, zone: ZoneId) {
         let Zone { sequence, pins, .. } = *self.zone(zone);
         let emptied = Zone { sequence, pins, ..Zone::empty() };
@@ -235,13 +240,15 @@ impl State {
         self.empty.push_back(zone);
     }
 
-    /// The lowest generation of all records; `u64::MAX` when there are none.
+    /// Lowest generation of all records of the log, tombstones excluded; `u64::MAX` when there are
+    /// none.
     pub(crate) fn generation_min(&self) -> u64 {
         let used = self.zones.iter().filter(|zone| zone.usage != ZoneUse::Empty);
         used.map(|zone| zone.generation_min).min().unwrap_or(u64::MAX)
     }
 
-    /// Takes an empty zone for a stream, with a slot, and opens a writer on it.
+    /// Opens an empty zone for a stream: takes an active slot and creates the writer. `None` when
+    /// there is no slot, or no empty zone besides the one that is reserved for rewrites.
     pub(crate) fn open_zone(&mut self, stream: Stream, capacity: Blocks) -> Option<ZoneId> {
         let kept_for_rewrites = match stream {
             Stream::Fill => 1,

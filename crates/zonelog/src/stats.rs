@@ -1,35 +1,37 @@
-//! Counters of a log. They only grow; readers form ratios.
+//! Counters of a log. They only grow; ratios are for the reader to compute.
 
-/// Counters of one log.
+/// Counters of one log since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogStats {
     /// Bytes of records appended by the fill stream. Denominator of write amplification.
     pub appended_bytes: u64,
-    /// Bytes of records that reclaim kept and wrote again.
+    /// Bytes of records that reclaim rewrote.
     pub rewritten_bytes: u64,
-    /// Records that reclaim wanted to keep and had no room for.
+    /// Rewrites refused because no zone had room, tombstones included.
     pub rewrites_refused: u64,
-    /// Bytes sent to the device: headers, padding, footers and marks included. Numerator of write
-    /// amplification.
+    /// Bytes written to the device: headers, padding, footers and marks included. Numerator of
+    /// write amplification.
     pub device_written_bytes: u64,
     /// Segments written. `appended_bytes` over it is the mean fill of a segment.
     pub segments: u64,
-    /// Segments that were written before they were full because their first record had waited long enough.
+    /// Segments written before they were full, because their linger time ran out.
     pub segments_lingered: u64,
-    /// Bytes asked of the device by reads of records. Denominator: bytes handed out.
+    /// Bytes read from the device for records. Numerator of read amplification; the denominator is
+    /// the bytes that readers got.
     pub device_read_bytes: u64,
-    /// Tombstones written, repeats by reclaim included.
+    /// Tombstones written, rewrites by reclaim included.
     pub tombstones: u64,
-    /// Zones emptied.
+    /// Zones reset.
     pub zones_reset: u64,
-    /// Times that an append found no empty zone and waited for reclaim.
+    /// Appends that waited for reclaim because no empty zone was left for their stream.
     pub foreground_waits: u64,
-    /// Writes that the device failed; each loses its segment.
+    /// Failed writes of segments, footers and marks. A failed segment loses its records.
     pub write_errors: u64,
-    /// Reads that the device failed.
+    /// Failed reads of records. Timeouts are excluded: the device wrapper that gives a read up
+    /// counts them.
     pub read_errors: u64,
-    /// Zones of which something could not be read when the log was opened.
+    /// Zones with blocks that could not be read when the log was opened.
     pub zones_unreadable: u64,
-    /// Granules whose check did not fit.
+    /// Reads that failed because the checksum of a granule did not match.
     pub check_errors: u64,
 }

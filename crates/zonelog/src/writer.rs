@@ -1,7 +1,7 @@
 //! Zone writer: writes the segments of a zone in order, then its footer.
 //!
-//! Each open zone has at most one write in flight, as a zoned device demands, and a task while there
-//! is something to write.
+//! Each open zone has at most one write in flight, as a zoned device demands. It has a writer task
+//! only while there is something to write.
 
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
@@ -21,19 +21,20 @@ use crate::segment::{OpenSegment, SealedSegment};
 use crate::state::ActiveSlot;
 use crate::{Stream, ZoneUse};
 
-/// Sealed segments that may wait for one zone. More would only hide that the device is slower than
-/// the stream; with the one in flight and the open one it makes at most four segments per zone.
+/// Write queue limit: sealed segments that wait for one zone. A longer queue would only hide that
+/// the device is slower than the stream. With the segment in flight and the open one, a zone has at
+/// most four segments in memory.
 pub(crate) const QUEUE_MAX: usize = 2;
 
-/// One zone that is being filled.
+/// Writer of one open zone.
 pub(crate) struct Writer {
     pub(crate) stream: Stream,
     pub(crate) slot: ActiveSlot,
     pub(crate) sequence: u64,
-    /// Where the next segment to be sealed begins.
+    /// Block at which the next segment to be sealed begins.
     pub(crate) position: Blocks,
     pub(crate) next_segment: u32,
-    /// `crc` of the header that was written last.
+    /// `crc` of the last written header.
     pub(crate) previous: u32,
     /// `crc` of the header in the zone's first block.
     pub(crate) first_crc: Option<u32>,
@@ -41,7 +42,7 @@ pub(crate) struct Writer {
     pub(crate) queue: VecDeque<SealedSegment>,
     in_flight: usize,
     is_running: bool,
-    /// No more segments: the footer is next.
+    /// The zone takes no more segments. The footer follows the queued ones.
     pub(crate) finishing: bool,
     /// Encoded descriptors of all records so far.
     pub(crate) footer: Vec<u8>,
@@ -75,17 +76,18 @@ impl Writer {
         }
     }
 
-    /// Segments that wait or are being written.
+    /// Segments in the queue and in flight.
     pub(crate) fn load(&self) -> usize {
         self.queue.len() + self.in_flight
     }
 
-    /// Bytes of descriptors that the footer would have now.
+    /// Descriptor bytes of the footer if the zone ended now.
     pub(crate) fn footer_bytes(&self) -> usize {
         self.footer.len() + self.open.as_ref().map_or(0, OpenSegment::descriptor_bytes)
     }
 
-    /// True when the zone has room for a new segment with a record of `len` bytes, and for its footer.
+    /// True when the zone has room for a new segment with a record of `len` bytes, and for its
+    /// footer.
     pub(crate) fn takes_segment(&self, len: u32, capacity: Blocks) -> bool {
         let footer = Trailer::blocks_for(self.footer.len() + descriptor_bytes(len));
         !self.finishing && self.position + segment_blocks_for(len) + footer <= capacity
@@ -106,7 +108,7 @@ impl Writer {
 }
 
 impl Inner {
-    /// Opens a segment on a zone that has none, and sees to it that it does not linger too long.
+    /// Opens a segment on a zone that has none, and starts its linger timer.
     pub(crate) fn open_segment(self: &Rc<Self>, zone: ZoneId) {
         let mut state = self.state.borrow_mut();
         let writer = state.writers.get_mut(&zone).expect("open zones have a writer");
@@ -137,7 +139,7 @@ impl Inner {
         self.kick(zone);
     }
 
-    /// Starts the zone's writing task if it has something to do and does not run.
+    /// Starts the zone's writer task unless it is running.
     pub(crate) fn kick(self: &Rc<Self>, zone: ZoneId) {
         let mut state = self.state.borrow_mut();
         let Some(writer) = state.writers.get_mut(&zone) else { return };
@@ -229,7 +231,8 @@ impl Inner {
         writer.first_crc.get_or_insert(writer.previous);
     }
 
-    /// Segments are written in order, so this one begins where all that wait behind it do not.
+    /// Block at which the segment begins. Segments are written in order, so all queued segments lie
+    /// between its end and the writer's position.
     fn segment_start(&self, zone: ZoneId, segment: &SealedSegment) -> Blocks {
         let state = self.state.borrow();
         let writer = &state.writers[&zone];
@@ -254,7 +257,8 @@ impl Inner {
         answer.map(drop)
     }
 
-    /// Fills the rest of the zone: zeros, the descriptors of all records, the trailer.
+    /// Writes the footer, which fills the rest of the zone: zeros, the descriptors of all records,
+    /// the trailer.
     async fn write_footer(&self, zone: ZoneId) -> Result<(), DeviceError> {
         let (mut position, trailer, descriptors) = {
             let mut state = self.state.borrow_mut();
@@ -290,7 +294,7 @@ impl Inner {
         Ok(())
     }
 
-    /// The zone is full: it gives its slot back and becomes a candidate for reclaim.
+    /// Seals a full zone: releases its active slot and makes it a candidate for reclaim.
     pub(crate) fn end_writer(&self, zone: ZoneId) {
         let mut state = self.state.borrow_mut();
         let Some(writer) = state.writers.remove(&zone) else { return };
@@ -303,8 +307,9 @@ impl Inner {
         self.note_change_of_use();
     }
 
-    /// A write failed. What was written before stays readable; what waits is lost. The zone is made
-    /// full, so that it gives its slot back. If it is broken, reclaim will find that out.
+    /// Ends a zone after a failed write. Earlier segments stay readable, queued segments are lost.
+    /// Finishing the zone frees its active resource on the device. If the zone is broken, its reset
+    /// by reclaim fails.
     async fn abandon(&self, zone: ZoneId, error: DeviceError) {
         self.lose_what_waits(zone, error);
         let report = Command::Report { first: zone, count: 1 };
@@ -335,8 +340,7 @@ impl Inner {
     }
 }
 
-/// Copies the part of `source`, which belongs at `at` in the zone, that falls into `piece`, which
-/// begins at `from`.
+/// Copies the overlap of `source` and `piece`. `at` and `from` are their byte offsets in the zone.
 fn overlay(piece: &mut [u8], from: usize, at: usize, source: &[u8]) {
     let begin = at.max(from);
     let end = (at + source.len()).min(from + piece.len());

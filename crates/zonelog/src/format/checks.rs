@@ -8,11 +8,12 @@ use zonal_base::{Checksum, Payload, SEED_BYTES, Seed};
 use super::record::RECORD_BYTES_MAX;
 use crate::Key;
 
-/// Bytes under one check. 32 KiB: a 4 KiB range costs at most eight times its size in device bytes,
-/// and a 64 KiB chunk costs 8 bytes of memory for checks. See `docs/decisions/granules.md`.
+/// Bytes under one checksum: 32 KiB. An aligned read of 4 KiB costs at most eight times its size in
+/// device bytes, and a 64 KiB chunk costs 8 bytes of memory for checksums. See
+/// `docs/decisions/granules.md`.
 pub const GRANULE_BYTES: usize = 32 * 1024;
 
-/// Granules of a record.
+/// Number of granules in a record of `len` bytes.
 #[must_use]
 pub const fn granule_count(len: u32) -> usize {
     (len as usize).div_ceil(GRANULE_BYTES)
@@ -21,26 +22,26 @@ pub const fn granule_count(len: u32) -> usize {
 /// Granules of the longest record.
 pub const GRANULES_MAX: usize = granule_count(RECORD_BYTES_MAX);
 
-/// Checks that need no memory of their own: those of a chunk of the default size, 256 KiB. They are handed on some
-/// ten times on their way through a read.
+/// Checksums stored inline, without heap memory: enough for a chunk of the default size, 256 KiB. A
+/// read passes them on about ten times.
 const FEW: usize = 8;
 
-/// The checks of one record, by value: they outlive the index entry that they were taken from.
+/// Granule checksums of one record, by value: they outlive the index entry that they came from.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Checks(StoredChecks);
 
 #[derive(Clone, PartialEq, Eq)]
 enum StoredChecks {
-    /// So many of these; the others are 0.
+    /// Count, and the values inline; unused ones are 0.
     Few(u8, [u32; FEW]),
     Many(Box<[u32]>),
 }
 
 impl Checks {
-    /// No checks: a record without bytes.
+    /// No checksums: for a record without bytes, such as a tombstone.
     pub const NONE: Self = Self(StoredChecks::Few(0, [0; FEW]));
 
-    /// The checks, in order.
+    /// CRC-32C values, one per granule, in the order of the record.
     #[must_use]
     pub fn as_slice(&self) -> &[u32] {
         match &self.0 {
@@ -71,8 +72,9 @@ impl core::fmt::Debug for Checks {
     }
 }
 
-/// What the check of a granule begins with: the record's key and the granule's place in the record, so
-/// that bytes of another record, however intact, do not pass. The granule's bytes go on from there.
+/// Prefix of a granule's checksum: the record's key and the granule's number. So intact bytes of
+/// another record, or of another granule, do not pass. The checksum continues over the granule's
+/// bytes.
 pub(crate) fn seed(key: Key, granule: usize) -> Seed {
     let mut seed = [0; SEED_BYTES];
     seed[..16].copy_from_slice(&key.0.to_le_bytes());
@@ -80,7 +82,7 @@ pub(crate) fn seed(key: Key, granule: usize) -> Seed {
     seed
 }
 
-/// The checks of a record of `len` bytes.
+/// Computes the checksums of a record of `len` bytes.
 pub(crate) fn checks(checksum: Checksum, key: Key, len: u32, data: &Payload) -> Checks {
     let granules = (0..len as usize).step_by(GRANULE_BYTES).enumerate();
     let check = |(granule, from): (usize, usize)| {

@@ -1,7 +1,8 @@
-//! Zone footer: the list of all records of a full zone, at its end, so that recovery reads nothing else of it.
+//! Zone footer: the list of all records at the end of a full zone, so that recovery reads only the
+//! footer and the first block.
 //!
-//! The descriptors of all records, one after the other, end right in front of the trailer, which is
-//! the last 64 bytes of the zone's last block.
+//! The descriptors of all records end right in front of the trailer, which is the last 64 bytes of
+//! the zone's last block.
 
 use alloc::vec::Vec;
 
@@ -20,32 +21,32 @@ pub(crate) const TRAILER_BYTES: usize = FRAME_BYTES;
 /// The last 64 bytes of a full zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailer {
-    /// Whose log.
+    /// Identity of the log that wrote the zone.
     pub identity: Identity,
-    /// Where it was written.
+    /// Zone of the footer.
     pub zone: ZoneId,
-    /// Which filling of the zone.
+    /// Sequence number of the zone's fill.
     pub zone_sequence: u64,
     /// Records in the zone.
     pub record_count: u32,
     /// Bytes of descriptors in front of the trailer.
     pub descriptor_bytes: u32,
-    /// Checksum of those bytes.
+    /// CRC-32C of those bytes.
     pub descriptor_crc: u32,
     /// Segments in the zone.
     pub segment_count: u32,
-    /// `crc` of the header in the zone's first block: a footer that an earlier, lost history of the zone
-    /// left behind is never taken for the present one's.
+    /// `crc` of the header in the zone's first block. It prevents that the footer of an earlier or
+    /// lost history of the zone is taken for the present one.
     pub first_crc: u32,
 }
 
 impl Trailer {
-    /// Blocks of a footer with so many bytes of descriptors.
+    /// Blocks of a footer with this many bytes of descriptors.
     pub(crate) const fn blocks_for(descriptor_bytes: usize) -> Blocks {
         Blocks((descriptor_bytes + TRAILER_BYTES).div_ceil(BLOCK_BYTES) as u64)
     }
 
-    /// True when this is the end of what began with `first`.
+    /// True when this trailer belongs to the fill of the zone that began with `first`.
     pub(crate) fn ends(&self, zone: ZoneId, first: &Header) -> bool {
         (self.identity, self.zone, self.zone_sequence, self.first_crc)
             == (first.identity, zone, first.zone_sequence, first.crc)
@@ -64,7 +65,7 @@ impl Trailer {
         frame
     }
 
-    /// Reads the trailer at the end of a zone's last block.
+    /// Decodes the trailer at the end of a zone's last block.
     pub(crate) fn decode(last_block: &[u8], checksum: Checksum) -> Result<Self, Malformed> {
         let frame = last_block.last_chunk().ok_or(Malformed::Fields)?;
         let Opened { identity, mut fields, .. } = open_frame(frame, MAGIC, checksum)?;
@@ -80,7 +81,7 @@ impl Trailer {
         })
     }
 
-    /// Reads the descriptors in front of the trailer.
+    /// Decodes the descriptors in front of the trailer.
     pub(crate) fn descriptors(
         &self,
         bytes: &[u8],

@@ -1,8 +1,9 @@
-//! Zone mark: one block at the start of an empty zone on a conventional device, which has no zone state of its own.
+//! Zone mark: one block at the start of an empty zone on a conventional device, which has no zone
+//! state of its own.
 //!
-//! A conventional device keeps old bytes after a reset. The mark replaces the first header of the
-//! zone's last filling, and a zone without a first header has no content, whatever stands behind it.
-//! The first segment of the next filling overwrites the mark.
+//! A conventional device keeps old bytes after a reset. The mark overwrites the first header of the
+//! zone's last fill. A zone without a first header has no content, whatever follows it. The first
+//! segment of the next fill overwrites the mark.
 
 use zonal_base::{BLOCK_BYTES, Blocks, Checksum, ZoneId};
 
@@ -14,23 +15,23 @@ const MAGIC: [u8; 4] = *b"ZMRK";
 // 0 magic, 4 version, 6 zeros, 8 log, 24 shard, 26 shard_count, 28 zone, 32 zone_sequence,
 // 40 zone_count, 44 zeros, 48 zone_capacity, 56 zeros, 60 crc, 64 zeros
 
-/// What an empty zone says of itself and of the log that it belongs to.
+/// Contents of the mark of an empty zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Whose log.
+    /// Identity of the log that owns the zone.
     pub identity: Identity,
-    /// Where it was written.
+    /// Zone of the mark.
     pub zone: ZoneId,
-    /// Highest sequence that the log had given to any zone: numbers are never used twice.
+    /// Highest sequence number that the log had assigned to any zone: numbers are never reused.
     pub zone_sequence: u64,
     /// Zones of the shard.
     pub zone_count: u32,
-    /// Blocks of a zone.
+    /// Capacity of each zone, in blocks.
     pub zone_capacity: Blocks,
 }
 
 impl Mark {
-    /// Writes the mark over a whole block.
+    /// Encodes the mark into a whole block.
     pub(crate) fn encode(&self, checksum: Checksum, out: &mut [u8]) {
         assert!(out.len() == BLOCK_BYTES);
         let mut frame = frame(MAGIC, &self.identity);
@@ -43,7 +44,7 @@ impl Mark {
         out[..FRAME_BYTES].copy_from_slice(&frame);
     }
 
-    /// Reads a mark.
+    /// Decodes a mark.
     pub(crate) fn decode(block: &[u8], checksum: Checksum) -> Result<Self, Malformed> {
         let frame = block.first_chunk().ok_or(Malformed::Fields)?;
         let Opened { identity, mut fields, .. } = open_frame(frame, MAGIC, checksum)?;

@@ -1,4 +1,5 @@
-//! On-flash format of the log, byte by byte (`docs/formats/zonelog.md`). All numbers are little-endian.
+//! On-flash format of the log, byte by byte (`docs/formats/zonelog.md`). All numbers are
+//! little-endian.
 
 use zonal_base::Checksum;
 
@@ -10,23 +11,23 @@ pub(crate) mod mark;
 pub(crate) mod record;
 pub(crate) mod segment;
 
-/// The version that this code writes, in every header. Readers refuse any other.
+/// Format version in every header. Readers refuse any other.
 pub(crate) const VERSION: u16 = 1;
 
-/// Why bytes are not what they were taken for. Never a fault of the device: the log decides what it means.
+/// Decoding failure. It is never reported as a device error: the log decides what it means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Malformed {
-    /// Not ours at all.
+    /// Another magic number: not this kind of block.
     Magic,
-    /// Ours, of a version that this code does not read.
+    /// A valid Zonal block of another format version.
     Version(u16),
-    /// Damaged, torn, or left over.
+    /// A checksum does not match: the block is damaged, torn, or mixed with older data.
     Checksum,
-    /// The fields contradict each other.
+    /// Fields out of range, or a block that is too short.
     Fields,
 }
 
-/// Reads fields one after the other; past the end it yields zeros and says so at the end.
+/// Reads little-endian fields in order. Past the end it returns zeros, and `is_short` is true.
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     short: bool,
@@ -75,15 +76,16 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What mark, segment header and trailer have in common: 64 bytes with the magic at 0, the version at 4,
-/// the identity at 8, and at 60 the checksum of the bytes before it. All versions to come keep that, so
-/// that a damaged block is never taken for one of another version.
+/// Common frame of mark, segment header and trailer: 64 bytes with the magic at 0, the version at
+/// 4, the identity at 8, and at 60 the checksum of the bytes before it. All future versions must
+/// keep this layout, so that a damaged block is never taken for a block of another version.
 pub(crate) const FRAME_BYTES: usize = 64;
 const CRC_AT: usize = 60;
 
 pub(crate) type Frame = [u8; FRAME_BYTES];
 
-/// A frame with zeros for what is its own: bytes 6 and 7, and 28 to 60.
+/// Returns a frame with the common fields. The type's own fields (bytes 6 and 7, and 28 to 60) are
+/// zero.
 pub(crate) fn frame(magic: [u8; 4], identity: &Identity) -> Frame {
     let mut frame = [0; FRAME_BYTES];
     frame[..4].copy_from_slice(&magic);
@@ -94,14 +96,14 @@ pub(crate) fn frame(magic: [u8; 4], identity: &Identity) -> Frame {
     frame
 }
 
-/// Puts the checksum in and says what it is.
+/// Writes the frame's checksum and returns it.
 pub(crate) fn close_frame(frame: &mut Frame, checksum: Checksum) -> u32 {
     let crc = checksum.of(0, &frame[..CRC_AT]);
     frame[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
     crc
 }
 
-/// What stands in a frame that is not damaged.
+/// Contents of a valid frame.
 pub(crate) struct Opened<'a> {
     pub(crate) identity: Identity,
     /// Bytes 6 and 7.
@@ -111,7 +113,7 @@ pub(crate) struct Opened<'a> {
     pub(crate) crc: u32,
 }
 
-/// Looks at a frame.
+/// Verifies a frame and returns its contents.
 pub(crate) fn open_frame(
     frame: &Frame,
     magic: [u8; 4],

@@ -1,4 +1,4 @@
-//! Record descriptor: 36 bytes and 4 for each granule, in segment headers and footers.
+//! Record descriptor: 36 bytes plus 4 for each granule, in segment headers and footers.
 
 use alloc::vec::Vec;
 
@@ -9,10 +9,10 @@ use crate::{Descriptor, Key, Kind};
 // 0 key, 16 generation, 24 offset, 28 length, 32 kind, 33 three zeros, 36 checks
 const FIXED_BYTES: usize = 16 + 8 + 4 + 4 + 1 + 3;
 
-/// No record is longer than a segment; a length beyond it is not from us.
+/// Longest record: 1 MiB, the largest segment payload. A decoder rejects longer records.
 pub(crate) const RECORD_BYTES_MAX: u32 = 1 << 20;
 
-/// Bytes that the descriptor of a record of `len` bytes takes.
+/// Bytes of the descriptor of a record of `len` bytes.
 pub(crate) const fn descriptor_bytes(len: u32) -> usize {
     FIXED_BYTES + 4 * granule_count(len)
 }

@@ -1,4 +1,4 @@
-//! Segment header: describes the data that follows it in the same write.
+//! Segment header: describes the records that follow it in the same write.
 
 use alloc::vec::Vec;
 
@@ -13,35 +13,36 @@ const MAGIC: [u8; 4] = *b"ZSEG";
 // 32 zone_sequence, 40 segment, 44 record_count, 46 payload_blocks, 48 descriptor_crc, 52 previous,
 // 56 session, 60 crc, 64 descriptors
 
-/// Header blocks that one segment can have: 20 KiB describe 256 records of 4 KiB and as many small ones.
+/// Most header blocks of one segment: 20 KiB describe 256 records of 4 KiB and nearly as many small
+/// ones.
 pub(crate) const HEADER_BLOCKS_MAX: u8 = 5;
 
 /// A segment header, without its descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Whose log.
+    /// Identity of the log that wrote the segment.
     pub identity: Identity,
-    /// Where it was written.
+    /// Zone of the segment.
     pub zone: ZoneId,
-    /// Which filling of the zone this is: grows over the life of the log.
+    /// Sequence number of the zone's fill: grows over the life of the log.
     pub zone_sequence: u64,
-    /// Place in the zone, from 0.
+    /// Number of the segment in the zone, from 0.
     pub segment: u32,
-    /// Blocks of this header.
+    /// Blocks of the header, descriptors included.
     pub header_blocks: u8,
-    /// Blocks of data behind it.
+    /// Blocks of data behind the header.
     pub payload_blocks: u16,
-    /// Records described.
+    /// Number of descriptors in the header.
     pub record_count: u16,
-    /// Checksum of all that stands in the header's blocks behind its first 64 bytes.
+    /// CRC-32C of the header's blocks behind its first 64 bytes.
     pub descriptor_crc: u32,
-    /// `crc` of the header before this one in the zone; 0 in the first. So a segment that an earlier,
-    /// lost history of the zone left behind is never taken for the next.
+    /// `crc` of the previous header in the zone; 0 in the first. The chain prevents that a segment
+    /// from an earlier or lost history of the zone is taken for the next one.
     pub previous: u32,
-    /// Chosen anew whenever the log is opened: tells the headers of two histories apart even when
-    /// they describe the same records.
+    /// Random number of the opening of the log: distinguishes the headers of two histories even
+    /// when they describe the same records.
     pub session: u32,
-    /// Checksum of the first 60 bytes.
+    /// CRC-32C of the first 60 bytes.
     pub crc: u32,
 }
 
@@ -52,13 +53,13 @@ impl Header {
         Blocks(self.header_blocks as u64 + self.payload_blocks as u64)
     }
 
-    /// Blocks that a header with so many bytes of descriptors takes.
+    /// Blocks of a header with this many bytes of descriptors.
     pub(crate) const fn blocks_for(descriptor_bytes: usize) -> u64 {
         (FRAME_BYTES + descriptor_bytes).div_ceil(BLOCK_BYTES) as u64
     }
 
-    /// Writes the header and its descriptors into `out`, which is all of its blocks. The two checksums
-    /// are computed here; the header's own is returned.
+    /// Encodes the header and its descriptors into `out`, which must be exactly the header's
+    /// blocks. Computes both checksums and returns the header's own.
     pub(crate) fn encode(&self, descriptors: &[u8], checksum: Checksum, out: &mut [u8]) -> u32 {
         assert!(out.len() == usize::from(self.header_blocks) * BLOCK_BYTES);
         let (front, rest) = out.split_at_mut(FRAME_BYTES);
@@ -79,7 +80,7 @@ impl Header {
         crc
     }
 
-    /// What the frame says: enough to know whose zone this is and how many blocks to read.
+    /// Decodes the first 64 bytes: enough to identify the zone and to know how many blocks to read.
     pub(crate) fn peek(block: &[u8], checksum: Checksum) -> Result<Self, Malformed> {
         let frame = block.first_chunk().ok_or(Malformed::Fields)?;
         let Opened { identity, small, mut fields, crc } = open_frame(frame, MAGIC, checksum)?;
@@ -102,7 +103,7 @@ impl Header {
         })
     }
 
-    /// Reads a whole header and its descriptors.
+    /// Decodes a whole header and its descriptors.
     pub(crate) fn decode(
         bytes: &[u8],
         checksum: Checksum,

@@ -1,4 +1,4 @@
-//! The bytes of version 1, and that no bytes whatever bring a reader down.
+//! Golden bytes of format version 1, and robustness of the decoders against arbitrary bytes.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -120,7 +120,8 @@ const MARK_GOLDEN_V1: [u8; 64] = [
     0x1C, 0x1B, 0x1A, 0x19, 0x18, 0x17, 0x16, 0x15, 0x00, 0x00, 0x00, 0x00, 0x9A, 0xC4, 0x16, 0xA1,
 ];
 
-/// Checks of granules that version 1 wrote: of 32 KiB and one byte of sevens under key 9. Never edit.
+/// Granule checksums that version 1 wrote: of 32 KiB and one byte of sevens under key 9. Never
+/// edit.
 const CHECKS_GOLDEN_V1: [u32; 2] = [0xBAFA_AA70, 0x673B_ECA7];
 
 fn header_block() -> Vec<u8> {
@@ -210,7 +211,7 @@ fn another_version_is_told_from_damage() {
     assert_eq!(Header::peek(&frame, CRC), Err(Malformed::Magic));
 }
 
-/// A frame that is not damaged but says anything at all.
+/// A frame with a valid checksum and arbitrary fields.
 fn any_frame() -> impl Strategy<Value = Frame> {
     let magics = prop_oneof![Just(*b"ZSEG"), Just(*b"ZFTR"), Just(*b"ZMRK")];
     (magics, 0..3u16, proptest::array::uniform32(any::<u8>())).prop_map(|(magic, version, own)| {
@@ -243,7 +244,7 @@ proptest! {
         block[FRAME_BYTES..][..rest.len()].copy_from_slice(&rest);
         let _ = Mark::decode(&block, CRC);
         let _ = Header::decode(&block, CRC);
-        // A header whose descriptors fit its checksum, and say anything at all.
+        // A header with a valid checksum over arbitrary descriptors.
         if let Ok(header) = Header::peek(&block, CRC) {
             let len = usize::from(header.header_blocks) * BLOCK_BYTES;
             let mut out = vec![0; len];

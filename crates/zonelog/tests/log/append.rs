@@ -1,4 +1,4 @@
-//! Appending and reading back.
+//! Appends, segments and reads of the log on a healthy device.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,13 +11,13 @@ use zonal_zonelog::{
 
 use crate::rig::{FoundRecord, Rig, content, geometry, read, record};
 
-/// Appends a record and forgets that it is unpublished.
+/// Appends a record and waits until it is on flash. Drops the [`zonal_zonelog::Placed`] at once.
 pub(crate) async fn append(log: &Log, key: Key, len: u32, urgency: Urgency) -> FoundRecord {
     let placed = log.append(Stream::Fill, record(key, len), urgency).await;
     FoundRecord::of(&placed.expect("the device is healthy"))
 }
 
-/// Appends records of `len` bytes, all at once, and waits until the last is on flash.
+/// Appends records of `len` bytes concurrently, and waits until all are on flash.
 pub(crate) fn append_many(
     rig: &mut Rig,
     log: &Log,
@@ -91,7 +91,7 @@ fn small_records_share_a_segment_and_its_blocks() {
     let records = append_many(&mut rig, &log, 0..50, 100);
     assert_eq!(records.len(), 50);
     let stats = log.stats();
-    // A block for the header, and 50 times 112 bytes in two.
+    // One block for the header, and two blocks for 50 records of 112 bytes each (padded).
     assert_eq!((stats.segments, stats.device_written_bytes), (1, 3 * 4096));
     for found in records {
         let at = (log.clone(), rig.ports());
@@ -134,7 +134,8 @@ fn zones_are_filled_to_the_end_and_end_in_a_footer_that_lists_their_records() {
     for kind in [DeviceKind::Zoned, DeviceKind::Conventional] {
         let mut rig = Rig::new(geometry(kind, 8), 1);
         let (log, _) = rig.open();
-        // Four records of four blocks make a segment with a block of header: 17 blocks, seven to a zone.
+        // A segment has four records of four blocks and a header block: 17 blocks, seven segments
+        // per zone.
         let records = append_many(&mut rig, &log, 0..150, 16_384);
         assert_eq!(log.zone_counts()[2], 4, "four zones are full");
         let sealed = log.take_sealed();

@@ -1,4 +1,4 @@
-//! A device that fails.
+//! Device failures: failed writes, failed resets, unreadable blocks, a lost device.
 
 use zonal_base::{Blocks, ZoneId};
 use zonal_device::ram::Crash;
@@ -87,7 +87,7 @@ fn tombstones_are_written_elsewhere_when_a_rewrite_fails() {
     let remover = log.clone();
     let generation = rig.run(async move { remover.remove(Key(1)).await }).expect("written");
     let zone = fill_zones(&mut rig, &log, 1)[0];
-    // The rewrite stream opens its zone when it is first needed: find out which by using it.
+    // The rewrite stream opens its zone on first use. One append shows which zone it is.
     let rewriter = log.clone();
     let placed = rig.run(async move {
         rewriter.append(Stream::Rewrite, record(Key(2), 100), Urgency::Now).await
@@ -130,7 +130,7 @@ fn a_device_that_is_gone_ends_every_wait_and_takes_nothing_any_more() {
         let mut rig = Rig::new(geometry(kind, 4), 1);
         let (log, _) = rig.open();
         let answered = std::rc::Rc::new(std::cell::Cell::new(0));
-        // More than fit: some of them wait for a zone that never gets empty.
+        // More records than fit: some appends wait for an empty zone that never comes.
         for key in 0..300 {
             let (log, answered) = (log.clone(), answered.clone());
             rig.spawn(async move {
@@ -173,13 +173,14 @@ fn a_device_that_is_worn_out_is_as_good_as_gone() {
     assert_eq!(outcome, Some(AppendError::Gone));
 }
 
-/// A log whose zones hold many tombstones that are needed, all but the last one, which is empty. The sealed ones
-/// come back, oldest first; one more is being filled.
+/// A log whose zones, except the last one, which is empty, hold many needed tombstones. Returns the
+/// sealed zones, oldest first; one more zone is open.
 fn full_of_tombstones(kind: DeviceKind) -> (Rig, Log, Vec<ZoneId>) {
     let mut rig = Rig::new(geometry(kind, 8), 1);
     rig.settings.fill_zones = 1;
     let (log, _) = rig.open();
-    // Older than all of them, and so is one in the second zone: each zone's are needed because of another's.
+    // This record is older than all tombstones, and so is one in the second zone. So each zone's
+    // tombstones are needed because of a record in another zone.
     append_many(&mut rig, &log, 1..2, 5000);
     let generation = Some(log.next_generation());
     let mut zones = Vec::new();
@@ -205,7 +206,7 @@ fn remove_many(rig: &mut Rig, log: &Log, first: u128) {
     rig.run_until_idle();
 }
 
-/// Rewrites until there is no room any more; the zone that they went to last.
+/// Rewrites until the log refuses for lack of room. Returns the zone of the last rewrite.
 async fn rewrite_until_full(log: Log) -> ZoneId {
     let mut last = ZoneId(0);
     for key in 5000.. {
@@ -223,12 +224,13 @@ async fn rewrite_until_full(log: Log) -> ZoneId {
 fn fail_reset(rig: &mut Rig, zone: ZoneId) {
     match rig.device.geometry().kind {
         DeviceKind::Zoned => rig.device.make_read_only(zone),
-        // Its mark cannot be written.
+        // The reset writes a mark, and that write fails.
         DeviceKind::Conventional => rig.device.fail_next_write(zone),
     }
 }
 
-/// Appends and removals, more than fit without reclaim: how many of them ended, and how many of these well.
+/// Runs more appends and removals than fit without reclaim. Returns how many ended, and how many of
+/// these succeeded.
 fn keep_busy(rig: &mut Rig, log: &Log) -> (u64, u64) {
     let ended = std::rc::Rc::new(std::cell::Cell::new((0, 0)));
     for key in 0..300 {
@@ -245,9 +247,9 @@ fn keep_busy(rig: &mut Rig, log: &Log) -> (u64, u64) {
     ended.get()
 }
 
-/// Rewrites had filled the last zone and left room for the tombstones of the zone they came from. When that
-/// could not be reset, there was no room for those of any other: nothing was reclaimed ever again, and
-/// whoever appended or removed waited for ever.
+/// Regression: rewrites had filled the last zone and left room for the tombstones of their victim.
+/// When the victim could not be reset, no other zone's tombstones found room. Reclaim stopped, and
+/// all appends and removals waited for ever.
 #[test]
 fn reclaim_goes_on_when_a_reset_fails_while_no_zone_is_empty() {
     for kind in KINDS {
@@ -266,7 +268,7 @@ fn reclaim_goes_on_when_a_reset_fails_while_no_zone_is_empty() {
     }
 }
 
-/// One error of the medium, while no zone was empty, ended the log until the next restart.
+/// Regression: one media error while no zone was empty ended the log until the next restart.
 #[test]
 fn a_failed_write_while_no_zone_is_empty_does_not_end_the_log() {
     for kind in KINDS {
@@ -286,7 +288,7 @@ fn a_failed_write_while_no_zone_is_empty_does_not_end_the_log() {
     }
 }
 
-/// Every reset fails, until no tombstones find room any more. Whoever appended once waited for ever.
+/// Regression: after every reset had failed, no tombstones found room, and appends waited for ever.
 #[test]
 fn a_log_that_can_empty_no_zone_any_more_says_so() {
     for kind in KINDS {
@@ -326,7 +328,8 @@ fn a_zone_whose_tombstones_cannot_be_written_again_stays_as_it_is() {
         assert_eq!(refused, Some(AppendError::Full));
         rig.run_until_idle();
         assert_eq!((log.zone_counts(), log.is_gone()), ([0, 1, 7, 0, 0], false));
-        // What the failed write left is the one zone that can be emptied, and with it all others.
+        // The zone of the failed write needs no tombstones, so it can be emptied. After it, all
+        // others can.
         let candidates: Vec<ZoneId> = log.candidates().iter().map(|facts| facts.zone).collect();
         assert_eq!(candidates, [last]);
         rig.spawn(reclaim_oldest_for_ever(log.clone()));
@@ -356,13 +359,14 @@ fn a_zone_whose_tombstones_find_no_place_at_the_end_is_sealed_again() {
         let keeper = log.clone();
         let (reclaim, rewrites) = rig.run(async move {
             let reclaim = keeper.begin_reclaim(victim).await.expect("nothing is older than it");
-            // What is kept is older than the tombstone, which is needed from now on.
+            // The kept record is older than the tombstone, so the tombstone is needed from now on.
             let generation = Some(old.descriptor.generation);
             let again = zonal_zonelog::Record { generation, ..record(Key(1), 5000) };
             let placed = keeper.append(Stream::Rewrite, again, Urgency::Now).await;
             (reclaim, placed.expect("written").extent().zone)
         });
-        // As often as it is tried: in the zone of the rewrites, and in those that are taken in its place.
+        // All three attempts fail: in the zone of the rewrites, and in the two zones that replace
+        // it.
         (rewrites.0..rewrites.0 + 3).for_each(|zone| rig.device.fail_next_write(ZoneId(zone)));
         let failed = rig.run(async move { reclaim.finish().await });
         assert_eq!(failed, Err(DeviceError::Media), "{kind:?}");

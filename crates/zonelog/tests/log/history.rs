@@ -1,15 +1,17 @@
-//! Histories at random: appends, replacements, removals, reclaim with rewrites, crashes; one seed, one
-//! history.
+//! Randomized crash test: appends, replacements, removals, reclaim with rewrites, crashes. One seed
+//! is one history.
 //!
-//! The owner here does with the log what a cache does: it keeps an index, replaces records under a
-//! tombstone of a generation in between, forgets what a reclaimed zone held and rewrites some of it.
-//! What must hold after every crash, whatever was under way:
+//! The test's owner uses the log as a cache does. It keeps an index and replaces records under a
+//! tombstone with a generation between the old and the new one. Before a zone is reset, it rewrites
+//! some of the zone's records and forgets the rest. After every crash these must hold, whatever was
+//! in flight:
 //!
-//! - Nothing below the generation of an acknowledged removal is found alive.
-//! - What was on flash (after a power cut: and flushed) and neither replaced nor reclaimed is there.
-//! - Every record that is found was appended since the crash before, or was found then: history that
-//!   was lost stays lost.
-//! - Bytes are those of the record or cannot be read at all.
+//! - No record below the generation of an acknowledged removal is alive.
+//! - A record that was on flash (after a power cut: and flushed) is found, unless it was replaced
+//!   or reclaimed.
+//! - Every found record was appended since the previous crash, or was found after that crash: lost
+//!   history stays lost.
+//! - The bytes of a record are right or unreadable.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,32 +34,32 @@ type Name = (Key, u64);
 struct Owner {
     index: BTreeMap<Key, FoundRecord>,
     keys: BTreeMap<Key, Promises>,
-    /// Every record that may be on flash, by key and generation: the seed of its bytes.
+    /// Seed of the bytes of every record that may be on flash, by key and generation.
     versions: BTreeMap<Name, u128>,
     next_version: u128,
 }
 
-/// What the owner may rely on after a crash.
+/// Guarantees for one key after a crash.
 #[derive(Clone, Copy, Default)]
 struct Promises {
-    /// Nothing older is alive after a process crash; after a power cut.
+    /// No older generation is alive: after a process crash, and after a power cut.
     floor: [u64; 2],
-    /// This generation or a newer one is alive after a process crash; after a power cut.
+    /// This generation or a newer one is alive: after a process crash, and after a power cut.
     alive: [Option<u64>; 2],
 }
 
-/// One worker's and the reclaimer's view of the world.
+/// State that the workers and the reclaimer share.
 #[derive(Clone)]
 struct World {
     log: Log,
     ports: zonal_zonelog::Ports,
     owner: Rc<RefCell<Owner>>,
-    /// Percentage of records that reclaim writes again.
+    /// Percentage of records that reclaim rewrites.
     keep_percent: u64,
     shift: Rc<Shift>,
 }
 
-/// When the workers may go home.
+/// Stop signal for the workers, and the number still running.
 #[derive(Default)]
 struct Shift {
     is_over: Cell<bool>,
@@ -73,7 +75,8 @@ impl Owner {
         self.keys.entry(key).or_default()
     }
 
-    /// Everything that is promised after a process crash is promised after a power cut, too.
+    /// A flush extends the guarantees of a process crash to a power cut. `before` is the state at
+    /// its start.
     fn flushed(&mut self, before: &BTreeMap<Key, Promises>) {
         for (key, then) in before {
             let now = self.promises(*key);
@@ -100,7 +103,7 @@ impl World {
         self.shift.at_work.set(self.shift.at_work.get() - 1);
     }
 
-    /// A new version of `key`, under a tombstone when there may be an old one.
+    /// Appends a new version of `key`, with a tombstone before it if an old version may exist.
     async fn append(&self, key: Key, rng: &mut Rng) {
         let replaces = {
             let mut owner = self.owner.borrow_mut();
@@ -161,7 +164,7 @@ impl World {
         let start = zonal_base::low_u32(zonal_base::index(rng.below(u64::from(len))));
         let blocks = Log::read_blocks(found.extent, &(start..len));
         let buffer = self.ports.buffers.take(blocks).await;
-        // As every owner must: look again after a wait.
+        // The record may have moved while the worker waited for the buffer, so it looks again.
         if self.owner.borrow().index.get(&key) != Some(&found) {
             return;
         }
@@ -244,7 +247,7 @@ impl World {
 
 const NAP: zonal_base::Nanos = zonal_base::Nanos::millis(3);
 
-/// What a damaged or torn medium answers; anything else is a fault of the log.
+/// True for errors that a damaged or torn medium causes. Any other error is a bug of the log.
 fn is_media(error: ReadError) -> bool {
     use DeviceError as E;
     match error {
@@ -259,7 +262,7 @@ struct History {
     rig: Rig,
     owner: Rc<RefCell<Owner>>,
     keep_percent: u64,
-    /// What the last crash may have taken back.
+    /// False once a power cut may have taken blocks from the middle of a zone.
     medium_is_whole: bool,
 }
 
@@ -270,7 +273,7 @@ impl History {
         Self { rig, owner: Rc::default(), keep_percent, medium_is_whole: true }
     }
 
-    /// Opens the log, holds what it finds against what was promised, and sets workers to work.
+    /// Opens the log and checks the found records and their bytes against the guarantees.
     fn start(&mut self, after: Option<Crash>) -> World {
         let (log, found) = self.rig.open();
         self.check_found(&log, found, after);
@@ -311,15 +314,17 @@ impl History {
             if let Some(wanted) = promised.alive[kind] {
                 assert!(Some(wanted) <= alive, "{key:?}: {alive:?}, and {wanted} was promised");
             }
-            // What survived the crash may still be in the device's own cache only. Generations that were lost
-            // are given again, so what is younger than all that was found is above every floor.
+            // Records that survived the crash may still be in the device's volatile cache only.
+            // Lost generations are assigned again, so every floor is capped at the youngest
+            // assigned one.
             let floor = [floor, promised.floor[1]].map(|floor| floor.min(youngest));
             *promised = Promises { floor, alive: [alive, None] };
         }
         (owner.index, owner.versions) = (index, versions);
     }
 
-    /// What is on a whole medium can be read.
+    /// Checks the bytes of every record. All must be readable while no crash has damaged the
+    /// medium.
     fn check_bytes(&mut self, world: &World) {
         let index: Vec<FoundRecord> = self.owner.borrow().index.values().cloned().collect();
         for found in index {
@@ -351,12 +356,12 @@ impl History {
 
     fn crash(&mut self, crash: Crash) {
         let conventional = self.rig.device.geometry().kind == DeviceKind::Conventional;
-        // A power cut takes any blocks from the middle of a conventional device's zones.
+        // A power cut may take any blocks from the middle of a conventional device's zones.
         self.medium_is_whole &= !(conventional && crash == Crash::Power);
         self.rig.crash(crash);
     }
 
-    /// The device refused nothing, and the log did not give up.
+    /// Asserts that the device answered no error and that the log is not gone.
     fn check_health(&self, world: &World) {
         assert_eq!((&self.rig.refusals[..], world.log.is_gone()), (&[][..], false));
     }
@@ -391,7 +396,7 @@ impl History {
     }
 }
 
-/// Seeds of one test; with `SLOW_TESTS` set, a hundred times as many.
+/// Seeds per test; `SLOW_TESTS` multiplies them by 100.
 const SEEDS: u64 = 60;
 
 fn check(shape: fn(u64) -> Geometry) {

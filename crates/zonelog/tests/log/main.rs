@@ -1,6 +1,7 @@
-//! The log through its own interface, on a RAM device in virtual time.
+//! Tests of the log through its public interface, on a RAM device in virtual time.
 //!
-//! Read in this order: `rig` (the host), then one file per subject; `history` is all of them at random.
+//! Read in this order: `rig` (the host), then one file per subject. `history` combines all subjects
+//! at random.
 
 mod append;
 mod faults;

@@ -1,4 +1,4 @@
-//! Whose device is this?
+//! Opening a device: blank, with a log, foreign, damaged, or with another geometry.
 
 use zonal_base::{BLOCK_BYTES, Blocks, Bytes, PoolClass, ZoneId, index};
 use zonal_device::ram::Crash;
@@ -14,7 +14,7 @@ use crate::rig::{CRC, IDENTITY, Rig, geometry};
 
 const KINDS: [DeviceKind; 2] = [DeviceKind::Zoned, DeviceKind::Conventional];
 
-/// Writes one block at the start of a zone, past any log.
+/// Overwrites the first block of a zone without the log.
 fn put_block(rig: &mut Rig, zone: ZoneId, bytes: &[u8]) {
     let class = PoolClass { blocks: Blocks(1), count: 1 };
     let pool = zonal_base::Pool::new(&[class], Box::new(|| ()));
@@ -42,7 +42,7 @@ fn first_block(rig: &mut Rig, zone: ZoneId) -> Vec<u8> {
     })
 }
 
-/// A rig whose log holds one record, switched off and on again.
+/// A rig whose log holds one record, after a process crash.
 fn with_one_record(kind: DeviceKind) -> Rig {
     let mut rig = Rig::new(geometry(kind, 8), 1);
     let (log, found) = rig.open();
@@ -69,7 +69,7 @@ fn a_blank_device_is_formatted_and_found_again() {
         rig.crash(Crash::Power);
         let other = Identity { log: [9; 16], ..IDENTITY };
         let (log, _) = rig.try_open(other, OpenMode::Recover).expect("it opens");
-        // A zoned device without a record has nothing on it that could say whose it is.
+        // A zoned device without a record has no block that carries an identity.
         let expected = if kind == DeviceKind::Zoned { other } else { IDENTITY };
         assert_eq!(log.identity(), expected, "{kind:?}");
         assert_eq!(rig.refusals, []);
@@ -149,7 +149,7 @@ fn other_shards_other_zones_other_logs_and_other_versions_are_refused() {
     put_block(&mut smaller, ZoneId(0), &mark);
     let zones = OpenError::Zones { zone_count: 8, zone_capacity: crate::rig::ZONE };
     assert_eq!(refused(&mut smaller, IDENTITY), zones);
-    // Among more shards each has fewer zones: the shards are what is wrong.
+    // With another shard count the zone counts differ as well. The error must name the shards.
     let more = Identity { shard_count: 2, ..IDENTITY };
     assert_eq!(refused(&mut smaller, more), OpenError::Shards { found: IDENTITY });
 }
@@ -172,7 +172,7 @@ fn a_damaged_first_block_costs_its_zone_and_not_the_log() {
             let keys: Vec<Key> = found.iter().map(|record| record.descriptor.key).collect();
             assert_eq!(keys, [Key(2)], "bit {bit} on {kind:?}");
             assert_eq!((log.zone_counts()[0], rig.refusals.len()), (7, 0), "its zone is empty");
-            // And stays so, whatever the block is by then.
+            // The zone stays empty even when the bit flips back.
             drop(log);
             rig.crash(Crash::Power);
             rig.device.flip_bit(lba, bit);
@@ -205,7 +205,7 @@ fn an_unreadable_first_block_costs_its_zone_and_not_the_log() {
     }
 }
 
-/// What may become of a zone whose first block cannot be read when the log is opened.
+/// Extent of the damage at a zone whose first block is unreadable when the log is opened.
 #[derive(Clone, Copy, Debug)]
 enum Damage {
     OfTheBlock,
@@ -213,8 +213,8 @@ enum Damage {
     AndTheZone,
 }
 
-/// The zone once was taken for empty as it was. Tombstones of what lay in it went with their zones; when the
-/// block could be read again, what had been removed was back.
+/// Regression: recovery took the zone for empty without a reset. The tombstones of its records were
+/// dropped with their own zones. When the block became readable again, removed records came back.
 #[test]
 fn a_first_block_that_cannot_be_read_once_brings_no_removal_back() {
     use DeviceKind::{Conventional, Zoned};
@@ -244,7 +244,8 @@ fn a_first_block_that_cannot_be_read_once_brings_no_removal_back() {
         }
         let (log, found) = rig.open();
         assert!(!found.iter().any(|record| record.key() == Key(1)), "{kind:?}, {damage:?}");
-        // Filled once more, what stands in the young zone may go, and its tombstone if nobody needs it.
+        // After another fill, the young zone is reclaimed. Its tombstone is dropped if no record
+        // needs it.
         empty_zone(&mut rig, &log, young);
         drop(log);
         rig.crash(Crash::Power);
@@ -265,12 +266,12 @@ fn zones_that_are_gone_are_never_used() {
     rig.device.make_read_only(ZoneId(5));
     let (log, found) = rig.open();
     assert_eq!((found.len(), log.zone_counts()), (1, [5, 1, 0, 0, 2]));
-    // Read-only with a record in it: readable, and not gone on with.
+    // A read-only zone with a record stays readable, and the log does not continue it.
     rig.crash(Crash::Process);
     rig.device.make_read_only(found[0].extent.zone);
     let (log, again) = rig.open();
     assert_eq!((again, log.zone_counts()), (found, [5, 0, 1, 0, 2]));
-    // Fewer than four zones are no log.
+    // A log needs at least four usable zones.
     rig.crash(Crash::Process);
     (0..8).for_each(|zone| rig.device.take_offline(ZoneId(zone)));
     assert!(rig.open().0.is_gone());

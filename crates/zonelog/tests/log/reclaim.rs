@@ -1,4 +1,4 @@
-//! Giving zones back.
+//! Reclaim: victims, pins, rewrites, and resets.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::rig::{Rig, content, geometry, read, record};
 
 const KINDS: [DeviceKind; 2] = [DeviceKind::Zoned, DeviceKind::Conventional];
 
-/// Appends records that nobody wants until `count` more zones are full; they come back, oldest first.
+/// Appends filler records until `count` more zones are sealed. Returns these zones, oldest first.
 pub(crate) fn fill_zones(rig: &mut Rig, log: &Log, count: usize) -> Vec<ZoneId> {
     let _ = log.take_sealed();
     let mut sealed = Vec::new();
@@ -33,12 +33,12 @@ pub(crate) fn empty_zone(rig: &mut Rig, log: &Log, zone: ZoneId) {
     rig.run(async move { reclaim(&log, zone).await }).expect("the zone is reset");
 }
 
-/// Empties a zone that holds nothing that anybody wants.
+/// Reclaims a zone without keeping any record.
 pub(crate) async fn reclaim(log: &Log, zone: ZoneId) -> Result<(), DeviceError> {
     log.begin_reclaim(zone).await.expect("tombstones have room").finish().await
 }
 
-/// An owner that wants nothing for long: the oldest zone goes.
+/// Reclaims the oldest zone again and again, as an owner that keeps no record (FIFO).
 pub(crate) async fn reclaim_oldest_for_ever(log: Log) {
     loop {
         let oldest = log.candidates().into_iter().min_by_key(|facts| facts.sequence);
@@ -118,8 +118,9 @@ fn a_reset_waits_for_reads_whose_readers_went_away() {
     assert_eq!(rig.ports().buffers.pool().in_use(), 0);
 }
 
-/// A client's socket may keep a reader for long. Its pins, and those of what had been read ahead for it, once
-/// kept reclaim waiting with it, and with reclaim everybody who needed an empty zone.
+/// Regression: a reader that waited for a client's socket kept its pins and those of its
+/// read-ahead. Reclaim waited for the pins, and all appends that needed an empty zone waited for
+/// reclaim.
 #[test]
 fn a_reset_does_not_wait_until_readers_come_for_what_was_read() {
     let mut rig = Rig::new(geometry(DeviceKind::Zoned, 8), 1);
@@ -173,7 +174,7 @@ fn what_an_owner_keeps_is_found_after_a_crash_and_no_second_copy_counts() {
         });
         assert_eq!(log.stats().rewritten_bytes, 30_000);
         drop(log);
-        // What was rewritten is flushed before the zone that it came from is reset.
+        // The rewritten record is flushed before the reset of its old zone.
         rig.crash(Crash::Power);
         let (log, records) = rig.open();
         let copies: Vec<_> = records.iter().filter(|record| record.key() == Key(1)).collect();

@@ -1,4 +1,4 @@
-//! What is found when the log is opened again. See `history` for crashes at any moment.
+//! Recovery of a log after chosen crashes. See `history` for crashes at any moment.
 
 use zonal_base::Blocks;
 use zonal_device::ram::Crash;
@@ -43,7 +43,8 @@ fn full_zones_are_recovered_from_their_footers_alone() {
         let mut rig = Rig::new(geometry(kind, 64), 1);
         rig.settings.fill_zones = 1;
         let (log, _) = rig.open();
-        // A last record of a segment of its own, so that the open zone has a header and little else.
+        // The last record has a segment of its own, so that the open zone holds little but its
+        // header.
         append_many(&mut rig, &log, 0..1000, 16_384);
         let full = u64::from(log.zone_counts()[2]);
         assert!(30 < full);
@@ -51,8 +52,8 @@ fn full_zones_are_recovered_from_their_footers_alone() {
         let before = rig.blocks_read;
         let (_, found) = rig.open();
         assert_eq!(found.len(), 1000);
-        // The first block, the trailer's block and the one-block footer of each full zone; a first block of
-        // each other zone at most; and the walk of the open one.
+        // Each full zone costs three reads: the first block, the trailer's block and the one-block
+        // footer. Each other zone costs at most its first block, and the open zone its walk.
         let bound = 3 * full + 64 + ZONE.0;
         assert!(rig.blocks_read - before <= bound, "{} blocks", rig.blocks_read - before);
     }
@@ -142,8 +143,9 @@ fn a_power_cut_loses_nothing_that_was_flushed() {
 
 #[test]
 fn what_a_power_cut_took_back_never_returns() {
-    // A conventional device may lose a segment and keep the ones after it. When the zone was gone on with
-    // where the lost one had been, the log used to take those for its own again.
+    // Regression: a power cut on a conventional device may lose a segment and keep the ones after
+    // it. When the log continued in the place of the lost segment, it took the later ones for its
+    // own again.
     for seed in 0..60 {
         let mut rig = Rig::new(geometry(DeviceKind::Conventional, 4), seed);
         let (log, _) = rig.open();
@@ -154,7 +156,7 @@ fn what_a_power_cut_took_back_never_returns() {
         drop(log);
         rig.crash(Crash::Power);
         let (log, found) = rig.open();
-        // The same records with the same generations, in segments of the same size.
+        // The same record again, with the same generation, in a segment of the same size.
         let missing = (0..6).find(|key| !found.iter().any(|found| found.key() == Key(*key)));
         let Some(missing) = missing else { continue };
         let next = rig.run(async move { append(&log, Key(missing), 5000, Urgency::Now).await });
@@ -192,7 +194,7 @@ fn open_zones_beyond_the_slots_are_made_full() {
     rig.crash(Crash::Process);
     rig.settings.fill_zones = 1;
     let (log, found) = rig.open();
-    // One for the fill stream, one for rewrites.
+    // One open zone for the fill stream, one for rewrites.
     assert_eq!((log.zone_counts()[1], log.slots_balance()), (2, true));
     assert_eq!(sorted(found), sorted(records));
 }

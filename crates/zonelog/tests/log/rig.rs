@@ -1,4 +1,4 @@
-//! A tiny host: one executor, one port, one RAM device, virtual time.
+//! Test host: one executor, one port, one RAM device, virtual time.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -20,20 +20,20 @@ pub(crate) const CRC: Checksum = Checksum(crc32c::crc32c_append);
 
 pub(crate) const IDENTITY: Identity = Identity { log: [7; 16], shard: 0, shard_count: 1 };
 
-/// What the tests' records are; any kind but the tombstone's would do.
+/// Kind of the tests' records. Any kind but the tombstone's works.
 pub(crate) const KIND: Kind = Kind(2);
 
-/// No test takes longer than this: what has not happened by then never will.
+/// Virtual time after which a test fails because a task does not end.
 const PATIENCE: Nanos = Nanos::secs(1000);
 
-/// Zones of half a MiB and segments of 64 KiB, so that zones turn over quickly.
+/// Zone capacity: half a MiB. Segments are 64 KiB, so zones turn over quickly.
 pub(crate) const ZONE: Blocks = Blocks(128);
 
 pub(crate) fn geometry(kind: DeviceKind, zone_count: u32) -> Geometry {
     Geometry {
         kind,
         zone_count,
-        // Capacity below the size, as real zoned drives have it.
+        // The capacity is below the size, as in real zoned drives.
         zone_size: Blocks(ZONE.0 + 32),
         zone_capacity: ZONE,
         max_open_zones: None,
@@ -54,21 +54,21 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
-/// A device and, while it is switched on, a host.
+/// A device, and the host that a crash replaces.
 pub(crate) struct Rig {
     pub(crate) settings: Settings,
     pub(crate) device: RamDevice,
     pub(crate) now: Nanos,
     pub(crate) rng: Rng,
-    /// Answers that were errors.
+    /// Errors that the device answered.
     pub(crate) refusals: Vec<DeviceError>,
-    /// Blocks read.
+    /// Number of blocks read.
     pub(crate) blocks_read: u64,
-    /// Commands submitted.
+    /// Number of commands submitted.
     pub(crate) commands: u64,
-    /// Flushes to come that fail, and make nothing durable.
+    /// Number of next flushes that fail and make nothing durable.
     pub(crate) failing_flushes: u32,
-    /// Blocks that cannot be read for now. What they hold is as it was.
+    /// Blocks whose reads fail until they are taken from this set. Their contents are unchanged.
     pub(crate) failing_reads: BTreeSet<Lba>,
     host: Host,
 }
@@ -121,7 +121,7 @@ impl Rig {
         }
     }
 
-    /// Opens the log; what it found comes with it.
+    /// Opens the log. Returns it with the found records.
     pub(crate) fn try_open(
         &mut self,
         identity: Identity,
@@ -150,7 +150,7 @@ impl Rig {
         self.host.ports.clone()
     }
 
-    /// The log is one of several of a node, until the next crash.
+    /// Makes the log one of several logs of a node, until the next crash.
     pub(crate) fn share(&mut self, generations: Generations) {
         self.host.ports.generations = generations;
     }
@@ -159,7 +159,7 @@ impl Rig {
         self.host.executor.spawner().spawn(task);
     }
 
-    /// Turns the crank until `future` is done.
+    /// Runs the event loop until `future` is done.
     #[track_caller]
     pub(crate) fn run<T: 'static>(&mut self, future: impl Future<Output = T> + 'static) -> T {
         let output = Rc::new(RefCell::new(None));
@@ -178,7 +178,7 @@ impl Rig {
         }
     }
 
-    /// Turns the crank until `steps` times something was due, or nothing is.
+    /// Runs the event loop for `steps` events, or until there are none.
     pub(crate) fn run_steps(&mut self, steps: u64) {
         self.turn();
         for _ in 0..steps {
@@ -189,7 +189,7 @@ impl Rig {
         }
     }
 
-    /// Turns the crank until nothing is left to do.
+    /// Runs the event loop until it is idle.
     #[track_caller]
     pub(crate) fn run_until_idle(&mut self) {
         let until = self.now + PATIENCE;
@@ -200,13 +200,13 @@ impl Rig {
         }
     }
 
-    /// The machine goes down and comes up; nothing is left of the host.
+    /// Crashes and restarts the host. Only the device keeps state.
     pub(crate) fn crash(&mut self, crash: Crash) {
         self.host = Host::new(self.now);
         self.device.crash(&mut self.rng, crash);
     }
 
-    /// Blocks between the start of a zone and its write pointer, as the device has it.
+    /// Write pointer that the device reports for a zone, in blocks from its start.
     pub(crate) fn written(&mut self, zone: ZoneId) -> Blocks {
         let device = self.ports().device;
         let report = Command::Report { first: zone, count: 1 };
@@ -253,7 +253,7 @@ impl Rig {
         }
     }
 
-    /// Moves on to the next event. False when there is none.
+    /// Advances the clock to the next event. False when there is none.
     fn step(&mut self) -> bool {
         let next = [self.device.next_event(), self.host.executor.next_deadline()];
         let Some(next) = next.into_iter().flatten().min() else { return false };
@@ -284,7 +284,7 @@ impl Host {
     }
 }
 
-/// The bytes of a record: a function of its key.
+/// Deterministic bytes of a record, derived from its key.
 pub(crate) fn content(key: Key, len: u32) -> Vec<u8> {
     let [low, high] = [key.0, key.0 >> 64].map(|n| u64::try_from(n & u128::from(u64::MAX)));
     let mut rng = Rng::new(low.expect("masked") ^ high.expect("masked").rotate_left(17));
@@ -301,7 +301,7 @@ pub(crate) fn record_of(key: Key, bytes: &[u8]) -> Record {
     Record { key, kind: KIND, len, data: payload(bytes), generation: None }
 }
 
-/// As the log wants them: short ones as they are, longer ones in whole blocks, aligned.
+/// Payload in the log's layout: packed records as they are, longer ones in whole aligned blocks.
 fn payload(bytes: &[u8]) -> Payload {
     if bytes.len() < BLOCK_BYTES {
         return zonal_bytes(bytes);
@@ -318,7 +318,7 @@ fn zonal_bytes(bytes: &[u8]) -> Payload {
     bytes::Bytes::copy_from_slice(bytes).into()
 }
 
-/// Reads a part of a record.
+/// Reads a range of a record.
 pub(crate) async fn read(
     (log, ports): (Log, Ports),
     found: FoundRecord,

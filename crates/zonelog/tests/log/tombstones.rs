@@ -1,4 +1,4 @@
-//! Removals: what was removed never comes back, and tombstones do not stay for ever.
+//! Removals: removed records never come back, and tombstones do not stay for ever.
 
 use zonal_device::DeviceKind;
 use zonal_device::ram::Crash;
@@ -10,7 +10,7 @@ use crate::rig::{Rig, geometry, record};
 
 const KINDS: [DeviceKind; 2] = [DeviceKind::Zoned, DeviceKind::Conventional];
 
-/// Keys that an owner would find alive: the newest record, unless a tombstone is newer.
+/// Keys that an owner would find alive: those whose newest record no newer tombstone removes.
 fn alive(rig: &mut Rig) -> (Log, Vec<Key>) {
     let (log, found) = rig.open();
     let mut keys: Vec<Key> = found
@@ -78,7 +78,8 @@ fn what_was_superseded_stays_dead_when_its_successors_zone_goes_first() {
         });
         let second = fill_zones(&mut rig, &log, 1);
         assert_eq!((first.len(), second.len()), (1, 1));
-        // The successor goes; the tombstone is written again, for the old record is still there.
+        // The new record is reclaimed. The tombstone is rewritten, because the old record is still
+        // there.
         empty_zone(&mut rig, &log, second[0]);
         assert_eq!(log.tombstone(Key(1)), Some(between));
         rig.crash(Crash::Power);
@@ -104,7 +105,7 @@ fn tombstones_are_rewritten_while_an_older_record_may_exist_and_dropped_after() 
         assert_eq!(after.tombstones - before.tombstones, 99, "all are written again");
         assert!(after.segments - before.segments <= 2, "together");
         empty_zone(&mut rig, &log, old[0]);
-        // Now nothing older is left, and with the zone in which they stand the tombstones go.
+        // No older record is left. The tombstones are dropped with their zone.
         drop(log);
         rig.crash(Crash::Power);
         let (log, keys) = alive(&mut rig);
@@ -117,7 +118,7 @@ fn tombstones_are_rewritten_while_an_older_record_may_exist_and_dropped_after() 
     }
 }
 
-/// Empties the oldest zone, and fills another, as often as there are zones to fill.
+/// Reclaims the oldest zone and fills another, six times: as often as there are zones to fill.
 fn turn_over(rig: &mut Rig, log: &Log) {
     for _ in 0..6 {
         let oldest = log.candidates().into_iter().min_by_key(|facts| facts.sequence);
@@ -145,8 +146,8 @@ fn a_tombstone_stays_as_long_as_another_log_of_the_node_holds_something_older() 
             turn_over(&mut home, &tombstones);
             assert!(tombstones.tombstone(Key(1)).is_some(), "{kind:?}");
         }
-        // It stands in a zone for rewrites now, which is looked at when it is full. Another one is looked at
-        // for the first time when the other log has turned over.
+        // The tombstone is in a rewrite zone now, which is reclaimed only when it is full. The
+        // second tombstone is checked for the first time after the other log has turned over.
         remove(&mut home, &tombstones, Key(2));
         fill_zones(&mut other, &chunks, 1);
         for _ in 0..2 {
@@ -206,7 +207,8 @@ fn a_zone_full_of_tombstones_is_reclaimed_like_any_other() {
     }
 }
 
-/// A zone that could not be reset kept all tombstones of the log for ever, also when nothing can be read from it.
+/// Regression: a zone that could not be reset kept all tombstones of the log for ever, even when
+/// nothing could be read from it.
 #[test]
 fn a_zone_keeps_tombstones_while_it_can_be_read_and_no_longer() {
     for is_readable in [true, false] {
@@ -232,8 +234,9 @@ fn a_zone_keeps_tombstones_while_it_can_be_read_and_no_longer() {
     }
 }
 
-/// The newer tombstone of a key that is stored again is not flushed. A zone with the older one once was reset
-/// all the same, and a power cut then left neither: what had been removed was back.
+/// Regression: the newer tombstone of a key that is stored again is not flushed. The zone of the
+/// older tombstone was reset all the same. A power cut then left neither, and the removed record
+/// was back.
 #[test]
 fn a_removal_outlives_the_tombstone_that_took_its_place() {
     for kind in KINDS {
@@ -259,8 +262,8 @@ fn a_removal_outlives_the_tombstone_that_took_its_place() {
     }
 }
 
-/// What a process wrote again and did not flush before it crashed is found, but may be in the device's cache only.
-/// The zone that it came from once was reset without a flush.
+/// Regression: a record that was rewritten and not flushed before a process crash is found, but may
+/// be in the device's volatile cache only. The zone of the original was reset without a flush.
 #[test]
 fn what_was_written_again_before_a_crash_outlives_a_power_cut_after_it() {
     for kind in KINDS {

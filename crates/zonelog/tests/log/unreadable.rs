@@ -1,4 +1,4 @@
-//! Blocks that cannot be read while the log is opened, and can be the next time.
+//! Blocks that are unreadable during one recovery and readable during the next.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ fn rig(kind: DeviceKind) -> (Rig, Log) {
     (rig, log)
 }
 
-/// Appends a record that is a segment of its own.
+/// Appends a record in a segment of its own.
 fn append_one(rig: &mut Rig, log: &Log, key: u128) -> FoundRecord {
     let log = log.clone();
     rig.run(async move { append(&log, Key(key), 5000, Urgency::Now).await })
@@ -32,7 +32,7 @@ fn remove(rig: &mut Rig, log: &Log, key: u128) -> u64 {
     rig.run(async move { log.remove(Key(key)).await }).expect("the device is healthy")
 }
 
-/// Where the header of the segment stands that has this record alone.
+/// Block of the header of a record's segment. Requires: the segment holds this record alone.
 fn header_of(rig: &Rig, record: &FoundRecord) -> Lba {
     let start = rig.device.geometry().zone_start(record.extent.zone);
     start + Blocks(record.extent.byte_offset() / 4096 - 1)
@@ -55,7 +55,8 @@ fn alive(log: &Log, found: &[FoundRecord]) -> Vec<u128> {
     keys
 }
 
-/// The log is opened while blocks of `zone` cannot be read, and again when they can. Between, it goes on.
+/// Reopens the log while blocks of `zone` are unreadable, appends, and reopens it with all blocks
+/// readable.
 #[track_caller]
 fn check_sealed(kind: DeviceKind, rig: &mut Rig, log: Log, zone: ZoneId, keys: &[u128]) {
     let (log, _) = reopen(rig, log, Crash::Process);
@@ -75,8 +76,8 @@ fn check_sealed(kind: DeviceKind, rig: &mut Rig, log: Log, zone: ZoneId, keys: &
     assert_eq!(rig.refusals, []);
 }
 
-/// The zone was gone on with where the block stood that could not be read. What had been there was written
-/// over, or stood in front of the new records and hid them from then on.
+/// Regression: recovery continued the zone at the unreadable block. New segments overwrote the old
+/// ones, or the old ones hid the new records during the next recovery.
 #[test]
 fn a_zone_is_not_gone_on_with_when_a_header_cannot_be_read() {
     for kind in KINDS {
@@ -99,8 +100,9 @@ fn a_zone_is_not_gone_on_with_when_the_end_of_its_last_segment_cannot_be_read() 
     }
 }
 
-/// A zone without write pointers was gone on with in front of its footer. When that could be read again, nobody
-/// looked at what had been written in front of it.
+/// Regression: on a conventional device recovery continued the zone in front of its unreadable
+/// footer. When the footer became readable, recovery did not look at the new segments in front of
+/// it.
 #[test]
 fn a_zone_is_not_gone_on_with_when_its_footer_cannot_be_read() {
     for kind in KINDS {
@@ -113,7 +115,7 @@ fn a_zone_is_not_gone_on_with_when_its_footer_cannot_be_read() {
         rig.failing_reads.insert(last);
         let (log, found) = reopen(&mut rig, before.0, Crash::Process);
         assert_eq!((alive(&log, &found), log.unreadable_zones()), (keys.clone(), vec![zone]));
-        // It has room for little, and the stream of rewrites takes what is left.
+        // The zone has little room left, and the rewrite stream gets it.
         let writer = log.clone();
         let new = rig.run(async move {
             writer.append(Stream::Rewrite, record(Key(1000), 100), Urgency::Now).await.map(drop)
@@ -126,7 +128,8 @@ fn a_zone_is_not_gone_on_with_when_its_footer_cannot_be_read() {
     }
 }
 
-/// The walk ended at the block, and nobody looked for what stands behind it: the record was back at once.
+/// Regression: the walk ended at the unreadable block and missed the tombstone behind it, so the
+/// record was back at once.
 #[test]
 fn a_removal_behind_a_block_that_cannot_be_read_holds() {
     for kind in KINDS {
@@ -147,7 +150,8 @@ fn a_removal_behind_a_block_that_cannot_be_read_holds() {
             assert_eq!(log.tombstone(Key(1)), Some(removed), "{kind:?}, {at}");
             assert_eq!(log.unreadable_zones(), [zone]);
             assert!(log.slots_balance());
-            // It is written elsewhere before its zone is reset, which without a first block is at once.
+            // The tombstone is rewritten before its zone is reset. A zone without a first block is
+            // reset at once.
             if log.zone_counts()[2] == 2 {
                 empty_zone(&mut rig, &log, zone);
             }
@@ -158,13 +162,13 @@ fn a_removal_behind_a_block_that_cannot_be_read_holds() {
     }
 }
 
-/// Whoever removed an object whose record could not be read wrote a tombstone that was no newer than the
-/// record, and that was not kept.
+/// Regression: while a record was unreadable, a removal of its key got a generation no higher than
+/// the record's, and the tombstone was not kept.
 #[test]
 fn what_is_removed_while_it_cannot_be_read_stays_removed() {
     for kind in KINDS {
         let (mut rig, log) = rig(kind);
-        // What can be read of the zone needs no tombstone.
+        // The readable part of the zone needs no tombstone.
         remove(&mut rig, &log, 9);
         let hidden = append_one(&mut rig, &log, 1);
         rig.failing_reads.insert(header_of(&rig, &hidden));
@@ -182,8 +186,8 @@ fn what_is_removed_while_it_cannot_be_read_stays_removed() {
     }
 }
 
-/// Appends and removes keys at random, one at a time, so that each record is a segment of its own. `removed` are the
-/// keys whose removal was acknowledged last.
+/// Appends and removes random keys, one at a time, so that each record has a segment of its own.
+/// `removed` collects the keys whose last acknowledged operation is a removal.
 fn live(rig: &mut Rig, log: &Log, steps: u64, removed: &mut BTreeSet<u128>) {
     rig.spawn(reclaim_oldest_for_ever(log.clone()));
     for _ in 0..steps {
@@ -202,7 +206,8 @@ fn live(rig: &mut Rig, log: &Log, steps: u64, removed: &mut BTreeSet<u128>) {
     }
 }
 
-/// A header to fail. With one of nothing but tombstones these would be lost.
+/// Picks a random header to make unreadable. Headers of tombstones alone are excluded: losing one
+/// loses its tombstones.
 fn any_header(rig: &mut Rig) -> Option<Lba> {
     let zone = ZoneId(u32::try_from(rig.rng.below(8)).expect("few"));
     let lba = rig.device.geometry().zone_start(zone) + Blocks(rig.rng.below(ZONE.0));
@@ -241,7 +246,7 @@ fn whatever_cannot_be_read_what_was_removed_stays_removed() {
                 for header in &headers[..zonal_base::index(count)] {
                     let geometry = *rig.device.geometry();
                     let start = geometry.zone_start(geometry.zone_of(*header));
-                    // Without its footer, a full zone is walked, too.
+                    // Without its footer, a full zone is walked as well.
                     rig.failing_reads.extend([*header, start + (ZONE - Blocks(1))]);
                 }
                 (log, found) = rig.open();
