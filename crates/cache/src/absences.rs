@@ -1,6 +1,6 @@
-//! Negative cache: objects that the origin did not have when it was asked lately.
+//! Negative cache: objects for which the origin answered 404 lately.
 //!
-//! In memory only, and bounded: what is forgotten costs a question.
+//! The cache is bounded and in memory only: a forgotten entry costs one HEAD request.
 
 use alloc::collections::VecDeque;
 
@@ -9,19 +9,20 @@ use zonal_base::Nanos;
 use crate::hashed::Hashed;
 use crate::object::ObjectKey;
 
-/// Absences that are remembered: about 1 MB of a shard. A reader that polls for names to appear asks for few at a time.
+/// Limit of negative entries: about 1 MB per shard. A client that polls for names to appear polls
+/// few at a time.
 const ABSENCES_MAX: usize = 16_384;
 
-/// See the module.
+/// Negative entries of one shard.
 #[derive(Default)]
 pub(crate) struct Absences {
     asked_at: Hashed<ObjectKey, Nanos>,
-    /// In the order of the answers; what was forgotten or is there again keeps its place.
+    /// Entries in the order of the answers, for eviction; removed entries keep their place.
     order: VecDeque<(ObjectKey, Nanos)>,
 }
 
 impl Absences {
-    /// The origin had no such object when it was asked.
+    /// Adds a negative entry for a 404 of a request sent at `asked_at`.
     pub(crate) fn note(&mut self, key: ObjectKey, asked_at: Nanos) {
         self.asked_at.insert(key, asked_at);
         self.order.push_back((key, asked_at));
@@ -33,17 +34,17 @@ impl Absences {
         }
     }
 
-    /// There may be such an object by now.
+    /// Removes the entry: the object may exist by now.
     pub(crate) fn forget(&mut self, key: ObjectKey) {
         self.asked_at.remove(&key);
     }
 
-    /// There may be any of them by now.
+    /// Removes all entries, after a purge.
     pub(crate) fn forget_all(&mut self) {
         *self = Self::default();
     }
 
-    /// Whether the origin had no such object less than `most` before `now`.
+    /// True when a request less than `most` before `now` was answered 404.
     pub(crate) fn has(&self, key: ObjectKey, most: Nanos, now: Nanos) -> bool {
         most != Nanos(0)
             && self.asked_at.get(&key).is_some_and(|asked_at| now.since(*asked_at) < most)

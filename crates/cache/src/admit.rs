@@ -1,8 +1,8 @@
 //! Admission path: decides whether a complete piece goes to flash, and writes it in the background.
 //!
-//! 1. It goes to flash, or waits in memory until it is known what it is worth, or is turned away.
-//! 2. What waits goes there sooner when somebody reads it for whom it is to be on flash.
-//! 3. What is turned away, and what flash has no room for, stays until its reader has it.
+//! 1. The piece is written to flash, waits in memory for a second read, or is refused.
+//! 2. A waiting piece is written sooner when a reader with a higher retention class reads it.
+//! 3. A refused piece, or one that flash has no room for, stays in memory until its reader has it.
 
 use alloc::rc::Rc;
 
@@ -18,7 +18,8 @@ use crate::pins::Care;
 use crate::recover::{PIECE, PINNED};
 
 impl Inner {
-    /// Writes a piece to flash and publishes it, if it is worth it. Until then it is served from memory.
+    /// Decides on a piece, and writes and publishes an admitted one. Until then readers get it from
+    /// memory.
     pub(crate) async fn admit(self: Rc<Self>, piece: Rc<FillPiece>) {
         let (care, kind) = self.care_for(&piece);
         let verdict = match care {
@@ -36,12 +37,12 @@ impl Inner {
             }
             Verdict::Wait => false,
         };
-        // Readers wait for memory, too: what is held for them is never the last of it.
+        // A piece is not held for its reader when memory is short: other readers wait for buffers.
         let blocks = Bytes(u64::from(piece.len)).blocks_ceil();
         if admitted || self.ports.buffers.pool().is_short(blocks) {
             return self.let_go(&piece, verdict);
         }
-        // A task of its own: who waits until everything is on flash does not wait for readers.
+        // A task of its own, not a writing task: a graceful stop must not wait for readers.
         let inner = self.clone();
         self.ports.spawner.spawn(async move {
             piece.wait_for_reader().await;
@@ -49,7 +50,7 @@ impl Inner {
         });
     }
 
-    /// The piece has been read. One that waits is in memory of its own from now on.
+    /// Ends the piece's time in the fetch table. A waiting piece moves to the DRAM tier.
     fn let_go(self: &Rc<Self>, piece: &Rc<FillPiece>, verdict: Verdict) {
         if verdict == Verdict::Wait && piece.is_current() {
             self.memory.borrow_mut().wait(piece);
@@ -75,8 +76,8 @@ impl Inner {
         });
     }
 
-    /// Somebody found a piece in memory for whom it is to be on flash. If it waits there, it is written at once, as far
-    /// as flash has room for it.
+    /// Writes a piece that waits in memory at once, because a reader of a higher retention class
+    /// read it. Does nothing if the write queue is full.
     pub(crate) fn promote(self: &Rc<Self>, key: Key, head: &Head, care: Care) {
         let waiting = self.memory.borrow().waiting(key, head);
         let Some(piece) = waiting.filter(|piece| self.log.has_room(piece.len)) else { return };
@@ -93,7 +94,8 @@ impl Inner {
         });
     }
 
-    /// Nobody waits in memory any longer: what was read meanwhile goes to flash.
+    /// Ends the wait of all pieces in memory, at a graceful stop: pieces that were read meanwhile
+    /// go to flash.
     pub(crate) fn end_all_waiting(self: &Rc<Self>) {
         loop {
             let left = self.memory.borrow_mut().leave_at_end();
@@ -102,7 +104,7 @@ impl Inner {
         }
     }
 
-    /// Offers flash a piece that is worth it.
+    /// Writes an admitted piece, if budget, sampling and the write queue allow it.
     async fn offer(&self, piece: &FillPiece, care: Care, kind: Kind) -> bool {
         let len = Bytes(piece.len.into());
         if care == Care::Usual && !self.affords(piece) {
@@ -121,7 +123,7 @@ impl Inner {
         is_written
     }
 
-    /// How the piece is to be stored. A pin for which there is no room is stored as everything else.
+    /// Retention class and record kind of a piece. A pin without room is stored without a pin.
     fn care_for(&self, piece: &FillPiece) -> (Care, Kind) {
         match piece.fetch().care() {
             Care::Pinned if self.holdings.has_room_for_pin(piece.len) => (Care::Pinned, PINNED),
@@ -135,7 +137,7 @@ impl Inner {
         self.budget.is_none_or(affords)
     }
 
-    /// Whether it is among those that go to flash while more is to go there than it takes.
+    /// Admission sampling: true when the piece's rank is admitted at the present backlog.
     fn is_in(&self, piece: &FillPiece) -> bool {
         let (lot, len) = (piece.fetch().lot(), Bytes(piece.len.into()));
         self.lots.borrow_mut().takes(lot, len, self.log.backlog())
@@ -158,15 +160,16 @@ impl Inner {
     }
 
     async fn write_piece(&self, piece: &FillPiece, kind: Kind) -> bool {
-        // A full queue means that flash is slower than the origin: better to lose this piece than to
-        // make fetches, and with them readers, wait for flash.
+        // A full write queue means that flash is slower than the origin. The piece is dropped:
+        // waiting would make fetches, and with them readers, wait for flash.
         if self.log.is_gone() || !self.log.has_room(piece.len) {
             return false;
         }
         if !piece.is_current() {
             return false;
         }
-        // Decided now: a removal that comes before it is placed is younger.
+        // The generation is assigned now, so that a removal that comes before the placement is
+        // newer.
         let generation = Some(self.log.next_generation());
         let Some(data) = piece.payload() else { return false };
         let data = match Record::is_packed(piece.len) {

@@ -1,4 +1,4 @@
-//! The cache of one shard: its parts, and how it starts and stops.
+//! The cache of one shard: settings, state, start and graceful stop.
 
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
@@ -34,34 +34,35 @@ use crate::untagged::Untagged;
 use crate::versions::Versions;
 use crate::{CacheStats, Ports};
 
-/// How a cache shard behaves.
+/// Settings of one cache shard.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// What is fetched and admitted together: a power of two from 4 KiB to the stripe or the zone.
+    /// Chunk size, the unit of fetches: a power of two from 4 KiB to the stripe or the zone.
     pub chunk: Bytes,
-    /// Heads kept in memory.
+    /// Maximum number of object heads (metadata) in memory.
     pub heads: usize,
-    /// How much of the device may be pinned, in percent: 75 at most.
+    /// Share of the device that may be pinned, in percent: 75 at most.
     pub pinned_percent: u32,
-    /// Nothing is to be pinned as it starts: what was is no longer.
+    /// True when no rule pins anything at the start: pins that recovery finds are released.
     pub forgets_pins: bool,
-    /// How far ahead of a reader that goes front to back is fetched at most. 0: nothing is.
+    /// Maximum prefetch window of a sequential reader, in bytes. 0 turns prefetch off.
     pub prefetch: Bytes,
-    /// The log below.
+    /// Settings of the log.
     pub log: zonal_zonelog::Settings,
-    /// A bug for the simulator to find.
+    /// A bug that the simulator must find.
     #[cfg(feature = "planted-bugs")]
     pub planted: Option<crate::Planted>,
 }
 
 impl Settings {
-    /// Chunks of 256 KiB: a footer read costs little more than the footer, a scan few requests.
+    /// Default chunk size: 256 KiB. A read of a Parquet footer costs little more than the footer,
+    /// and a scan few requests.
     pub const CHUNK: Bytes = Bytes::kib(256);
 
-    /// Heads in memory: about 50 MB when every object has a few headers.
+    /// Default number of heads in memory: about 50 MB when every object has a few headers.
     pub const HEADS: usize = 100_000;
 
-    /// What a device gets when nobody says otherwise.
+    /// Default settings for a device.
     #[must_use]
     pub fn for_device(geometry: &Geometry) -> Self {
         Self {
@@ -76,17 +77,19 @@ impl Settings {
         }
     }
 
-    /// What is stored as one record of an object that no rule cuts otherwise.
+    /// Size of a piece, the unit of flash records, in bytes: for objects whose chunk size no rule
+    /// sets.
     #[must_use]
     pub fn piece(&self) -> Bytes {
         self.chunk.min(self.log.segment_bytes)
     }
 
-    /// The device as a policy sees it.
+    /// Capacity figures of the device for an eviction policy.
     #[must_use]
     pub fn layout(&self, geometry: &Geometry) -> Layout {
         let zone_count = geometry.zone_count;
-        // Header, footer, and what the last segment of a zone leaves free: three blocks for each segment, at most.
+        // Framing: header, footer and the unused end of a zone's last segment take at most three
+        // blocks per segment.
         let segments = self.log.segment_bytes.0 / BLOCK_BYTES as u64;
         let framing = (u64::from(zone_count) * 3).div_ceil(segments);
         let open = self.log.fill_zones.min((zone_count / 4).max(1)) + 1;
@@ -103,7 +106,7 @@ impl Settings {
     }
 
     /// # Errors
-    /// When the chunk size is not one that can be used, with what would be.
+    /// When the chunk size is invalid. The error names the largest valid one.
     pub fn check(&self, geometry: &Geometry) -> Result<(), StartError> {
         let most = geometry.zone_capacity.bytes().min(STRIPE);
         if Chunk::new(self.chunk).is_none() || most < self.chunk {
@@ -113,18 +116,20 @@ impl Settings {
     }
 }
 
-/// Neighbouring chunks of one stripe live on one shard; a fetch never crosses it. A chunk is at most that.
+/// Stripe: 32 MiB of an object, the unit of placement. All chunks of a stripe are on one shard. A
+/// fetch never crosses a stripe, and a chunk is at most one stripe.
 pub const STRIPE: Bytes = Bytes::mib(32);
 
-/// Why a cache could not start. Nothing was written then.
+/// Failure to start a cache. Nothing was written, except with a device failure during formatting or
+/// recovery (see [`LogError`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartError {
-    /// The chunk size.
+    /// The chunk size is not a power of two from 4 KiB to the limit of the device.
     Chunk {
-        /// The most that this device allows.
+        /// Largest chunk size of this device.
         most: Bytes,
     },
-    /// The log.
+    /// The log could not be opened.
     Log(LogError),
 }
 
@@ -141,7 +146,7 @@ impl fmt::Display for StartError {
 
 impl core::error::Error for StartError {}
 
-/// The cache of one shard. Clones share it.
+/// The cache of one shard. Clones refer to the same cache.
 #[derive(Clone)]
 pub struct Cache {
     pub(crate) inner: Rc<Inner>,
@@ -153,7 +158,8 @@ pub(crate) struct Inner {
     pub(crate) keys: Keys,
     pub(crate) log: Log,
     pub(crate) holdings: Holdings,
-    /// When so much was written since the start, what the policy knows is written again.
+    /// Checkpoint trigger: the next policy checkpoint is due when the log has appended this many
+    /// bytes since the start.
     pub(crate) remember_at: Cell<u64>,
     pub(crate) memory: RefCell<Memory>,
     pub(crate) budget: Option<Budget>,
@@ -163,17 +169,17 @@ pub(crate) struct Inner {
     pub(crate) heads: RefCell<Heads>,
     pub(crate) homes: RefCell<Homes>,
     pub(crate) chunks: RefCell<Arc<ChunkRules>>,
-    /// The largest piece: a segment, or a buffer.
+    /// Largest piece in bytes: a segment, or the largest buffer if that is smaller.
     pub(crate) piece_max: u64,
     pub(crate) roster: RefCell<Option<KeptRoster>>,
     pub(crate) versions: RefCell<Versions>,
-    /// Origin lookups of heads under way: whoever comes later shares the answer.
+    /// In-flight head lookups (single flight): later requests for the object share the answer.
     pub(crate) lookups: RefCell<BTreeMap<ObjectKey, Rc<Lookup>>>,
-    /// Objects that somebody looks at right now, and their last removal since.
+    /// Objects with a lookup, fetch or removal in flight, and their invalidation epochs.
     pub(crate) watched: RefCell<Hashed<ObjectKey, Watched>>,
     pub(crate) removed: RefCell<RemovedLately>,
     pub(crate) purged: RefCell<PurgedLengths>,
-    /// Prefixes that are being purged.
+    /// Prefixes whose purge is in flight.
     pub(crate) purging: RefCell<Vec<Rc<str>>>,
     pub(crate) absences: RefCell<Absences>,
     pub(crate) untagged: RefCell<Untagged>,
@@ -181,22 +187,22 @@ pub(crate) struct Inner {
     /// Pieces that are being fetched or are on their way to flash.
     pub(crate) filling: RefCell<Hashed<Key, Rc<FillPiece>>>,
     pub(crate) prefetched: Prefetched,
-    /// Tasks whose end a graceful stop waits for: admissions and publications.
+    /// Number of tasks that a graceful stop waits for: admissions and publications.
     pub(crate) writing: Cell<u64>,
-    /// Fetches whose bodies are not closed yet. Their pieces need not stand in `filling`: a newer fetch of the same
-    /// pieces takes their place there once the object was removed.
+    /// Number of fetches whose origin bodies are still open. Their pieces may be missing from
+    /// `filling`: after a removal, a newer fetch of the same pieces replaces them there.
     pub(crate) fetching: Cell<u64>,
-    /// Those of `writing` that store a head that the origin gave.
+    /// Number of tasks in `writing` that store a head from the origin.
     pub(crate) heads_storing: Cell<u32>,
     pub(crate) quiet: Event,
     pub(crate) stats: RefCell<CacheStats>,
 }
 
 impl Cache {
-    /// Opens the cache on a device share: recovers what is there, or formats a blank device.
+    /// Opens the cache on one shard of a device: recovers a Zonal log, or formats a blank device.
     ///
     /// # Errors
-    /// When the device holds something else or fails, or the settings do not fit it.
+    /// When the device holds foreign data or fails, or the settings do not fit it.
     pub async fn start(
         ports: Ports,
         geometry: Geometry,
@@ -205,7 +211,8 @@ impl Cache {
         (rules, mode): (Rules, OpenMode),
     ) -> Result<Self, StartError> {
         settings.check(&geometry)?;
-        // Pieces on their way to flash hold buffers, and may wait for reclaim, which needs some, too.
+        // Pieces on their way to flash hold buffers, and may wait for reclaim, which needs buffers,
+        // too. So the backlog gets at most a quarter of the memory.
         let settings = settings.with_backlog_within(ports.buffers.pool().max_bytes());
         let log_ports = zonal_zonelog::Ports {
             device: ports.device.clone(),
@@ -268,7 +275,8 @@ impl Cache {
         Ok(cache)
     }
 
-    /// Waits until everything that was admitted is on flash, and what the policy knows of it; flushes the device.
+    /// Graceful stop: waits until all admitted pieces are on flash, writes the policy checkpoint,
+    /// and flushes the device.
     pub async fn settle(&self) {
         self.inner.end_all_waiting();
         loop {
@@ -282,73 +290,74 @@ impl Cache {
         self.inner.log.flush().await;
     }
 
-    /// The counters.
+    /// Snapshot of the counters.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         CacheStats { unpinned_bytes: self.unpinned().0, ..*self.inner.stats.borrow() }
     }
 
-    /// The log below.
+    /// The log of this shard.
     #[must_use]
     pub fn log(&self) -> &Log {
         &self.inner.log
     }
 
-    /// How it behaves.
+    /// Settings of this shard, with the backlog limited to the memory.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.inner.settings
     }
 
-    /// What the start found.
+    /// Numbers of heads, pieces and bytes that recovery found.
     #[must_use]
     pub fn regained(&self) -> Regained {
         self.inner.regained
     }
 
-    /// Records in the index.
+    /// Number of records in the index, including pieces that the policy has evicted.
     #[must_use]
     pub fn record_count(&self) -> u64 {
         self.inner.holdings.record_count()
     }
 
-    /// Those that may be read: the policy did not evict them. Looks at each.
+    /// Number of records that may be read: evicted pieces are excluded. Walks the whole index.
     #[must_use]
     pub fn held_count(&self) -> u64 {
         self.inner.holdings.held_count()
     }
 
-    /// Memory of the index.
+    /// Memory of the index, in bytes.
     #[must_use]
     pub fn index_memory(&self) -> Bytes {
         self.inner.holdings.memory()
     }
 
-    /// Memory of chunks that wait before flash or are read often.
+    /// Memory of the DRAM tier, in bytes: chunks that wait for admission and hot chunks.
     #[must_use]
     pub fn held_memory(&self) -> Bytes {
         self.inner.memory.borrow().held_bytes()
     }
 
-    /// Bytes that are pinned.
+    /// Pinned bytes on flash.
     #[must_use]
     pub fn pinned(&self) -> Bytes {
         self.inner.holdings.pinned()
     }
 
-    /// Bytes that may be pinned.
+    /// Upper limit of pinned bytes.
     #[must_use]
     pub fn pinned_max(&self) -> Bytes {
         self.inner.holdings.pinned_max()
     }
 
-    /// Bytes that came to be written or read while they should have been pinned, for which there was no room.
+    /// Bytes that a rule pins but that were cached without a pin, because pins had reached their
+    /// limit.
     #[must_use]
     pub fn unpinned(&self) -> Bytes {
         self.inner.holdings.unpinned()
     }
 
-    /// What must be nothing when no read is under way: fetches, lookups, admissions.
+    /// Leak check: fetches, lookups and admissions in flight. 0 when the shard is idle.
     #[must_use]
     pub fn under_way(&self) -> u64 {
         let tables = self.inner.filling.borrow().len() + self.inner.lookups.borrow().len();
@@ -356,13 +365,13 @@ impl Cache {
     }
 }
 
-/// The largest power of two that a buffer holds.
+/// Size of the largest buffer, rounded down to a power of two.
 fn largest_buffer(ports: &Ports) -> Bytes {
     let largest = ports.buffers.pool().largest().bytes();
     Bytes(1 << largest.0.ilog2())
 }
 
-/// Held by a task that a graceful stop waits for.
+/// Drop guard of a task that a graceful stop waits for.
 pub(crate) struct Writing {
     inner: Rc<Inner>,
 }
@@ -383,8 +392,9 @@ impl Inner {
         counter(&mut self.stats.borrow_mut());
     }
 
-    /// Starts a task that a graceful stop waits for, as long as it holds what it is given. It is not wrapped in another:
-    /// that would have room for it twice, and there is one for each piece on its way to flash.
+    /// Starts a task that a graceful stop waits for while the task holds its [`Writing`]. The task
+    /// is not wrapped in another future: the wrapper would double its size, and there is one task
+    /// per piece on its way to flash.
     pub(crate) fn spawn_writing<T>(self: &Rc<Self>, task: impl FnOnce(Writing) -> T)
     where
         T: Future<Output = ()> + 'static,

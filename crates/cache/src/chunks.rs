@@ -1,11 +1,12 @@
 //! Chunk sizes: how objects are divided, by prefix and by device.
 //!
-//! 1. The head that the origin gives of an object takes the chunk size of the rule for its name, if there is one.
-//! 2. It is stored with it, and whoever reads the object asks the head: all shards that have a part of it cut it alike,
-//!    and a rule that changes leaves what is cached where it is found.
-//! 3. An object whose head has none is cut as each shard cuts everything.
+//! 1. A new head from the origin takes the chunk size of the rule for the object's name, if there
+//!    is one.
+//! 2. The chunk size is stored in the head. So all shards divide the object in the same way, and a
+//!    changed rule does not move cached chunks.
+//! 3. An object whose head has no chunk size is divided by the shard's default.
 //!
-//! The keys of pieces cover what the object is cut into, so whatever a head says, no piece is taken for another.
+//! The keys of pieces cover the piece size, so pieces of different sizes are never confused.
 
 use alloc::sync::Arc;
 use core::ops::Range;
@@ -15,28 +16,28 @@ use zonal_base::Bytes;
 use crate::cache::{Inner, STRIPE};
 use crate::{Cache, Head, PrefixRules};
 
-/// A size that objects are cut into: a power of two from 4 KiB to a stripe.
+/// Chunk size: a power of two from 4 KiB to a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Chunk(u8);
 
-/// Chunk sizes by prefix of the object's name; `None`: the shard's own.
+/// Chunk sizes by prefix of the object's name; `None` means the shard's default.
 pub type ChunkRules = PrefixRules<Option<Chunk>>;
 
 impl Chunk {
-    /// The least: a block.
+    /// Smallest chunk size: one block, 4 KiB.
     pub const MIN: Bytes = Bytes::kib(4);
 
-    /// The most: neighbouring chunks of one stripe live on one shard.
+    /// Largest chunk size: one stripe, because all chunks of a stripe are on one shard.
     pub const MAX: Bytes = STRIPE;
 
-    /// `None` when nothing can be cut into pieces of that size.
+    /// Returns `None` when `size` is not a power of two from 4 KiB to a stripe.
     #[must_use]
     pub fn new(size: Bytes) -> Option<Self> {
         let log2 = u8::try_from(size.0.checked_ilog2()?).ok()?;
         size.0.is_power_of_two().then_some(log2).and_then(Self::from_log2)
     }
 
-    /// As it is stored.
+    /// Decodes the stored form, the binary logarithm of the size.
     pub(crate) fn from_log2(log2: u8) -> Option<Self> {
         let size = Bytes(1u64.checked_shl(log2.into())?);
         (Self::MIN <= size && size <= Self::MAX).then_some(Self(log2))
@@ -46,7 +47,7 @@ impl Chunk {
         self.0
     }
 
-    /// The size.
+    /// Size in bytes.
     #[must_use]
     pub const fn bytes(self) -> Bytes {
         Bytes(1 << self.0)
@@ -54,12 +55,13 @@ impl Chunk {
 }
 
 impl Cache {
-    /// From now on objects that come from the origin are cut by these rules. What is cached stays as it is.
+    /// Replaces the chunk rules for objects that come from the origin from now on. Cached objects
+    /// keep their chunk size.
     pub fn set_chunks(&self, rules: Arc<ChunkRules>) {
         *self.inner.chunks.borrow_mut() = rules;
     }
 
-    /// The rules that hold.
+    /// The present chunk rules.
     #[must_use]
     pub fn chunks(&self) -> Arc<ChunkRules> {
         self.inner.chunks.borrow().clone()
@@ -67,22 +69,23 @@ impl Cache {
 }
 
 impl Inner {
-    /// What is fetched of the object together.
+    /// Chunk size of the object in bytes: the unit of fetches.
     pub(crate) fn chunk_of(&self, head: &Head) -> u64 {
         head.chunk.map_or(self.settings.chunk, Chunk::bytes).0
     }
 
-    /// What is stored of the object as one record: a chunk, or, of larger chunks, a segment (1 MiB) of it. Each stands
-    /// alone: it can be read as soon as it is on flash, and losing one does not lose the others.
+    /// Piece size of the object in bytes: a chunk or, of a larger chunk, one segment (1 MiB). Each
+    /// piece is a record of its own: it can be read as soon as it is on flash, and losing it does
+    /// not lose its neighbours.
     ///
-    /// None is larger than the buffers: the rule by which a head was made may be gone, and they are made for those that
-    /// there were at the start.
+    /// No piece is larger than the buffers. The rule that made a head may be gone, and buffers are
+    /// sized for the rules at the start.
     pub(crate) fn piece_of(&self, head: &Head) -> u64 {
         self.chunk_of(head).min(self.piece_max)
     }
 }
 
-/// The numbers of the pieces that a range touches.
+/// Numbers of the pieces that a range touches.
 pub(crate) const fn pieces_of(range: &Range<u64>, piece: u64) -> Range<u64> {
     range.start / piece..range.end.div_ceil(piece)
 }

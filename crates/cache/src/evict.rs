@@ -1,9 +1,11 @@
-//! Background reclaim: keeps empty zones available, and rewrites the chunks of a victim that the policy keeps.
+//! Background garbage collection: keeps empty zones available, and rewrites the chunks of a victim
+//! that the policy keeps (reinsertion).
 //!
-//! 1. Below the low watermark, ask the policy for a victim, until the high watermark.
-//! 2. Write again the heads that were asked for lately, what is pinned, and what else the policy wants to keep of it.
-//! 3. Forget what lies in the victim.
-//! 4. The log waits for reads under way, saves tombstones, and resets the zone.
+//! 1. Below the low watermark, reclaim victims that the policy picks, until the high watermark.
+//! 2. Rewrite the roster, recently used heads, pinned records, and the pieces that the policy
+//!    keeps.
+//! 3. Remove all other records of the victim from the index.
+//! 4. The log waits for reads in flight, rewrites needed tombstones, and resets the zone.
 
 use alloc::boxed::Box;
 use alloc::rc::Rc;
@@ -22,13 +24,14 @@ use crate::pins;
 use crate::planted::Planted;
 use crate::recover::{HEAD, kind_on_flash};
 
-/// Rewrites under way together: enough to fill segments with pieces of 64 KiB and more; each holds a buffer.
+/// Concurrent rewrites: enough to fill segments with pieces of 64 KiB and more. Each holds a
+/// buffer.
 const REWRITES_AT_ONCE: usize = 16;
 
-/// Before reclaim asks again after the log refused it a zone: 10 ms, so that a log that refuses for good costs nothing.
+/// Pause after the log refused a victim: 10 ms, so that a log that refuses for ever costs no CPU.
 const REFUSED_PAUSE: Nanos = Nanos::millis(10);
 
-/// Records forgotten between two looks at what else there is to do: about 100 us.
+/// Records removed between two yields to other tasks: about 100 us.
 const FORGET_AT_ONCE: usize = 512;
 
 impl Inner {
@@ -62,7 +65,7 @@ impl Inner {
         }
     }
 
-    /// The zone to empty next, and how much of it is written again at most because it is pinned.
+    /// Picks the next victim. Returns it with the limit of bytes that are rewritten for pins.
     fn victim(&self) -> Option<(ZoneId, Bytes)> {
         let candidates: Vec<ZoneFacts> = self
             .log
@@ -82,24 +85,26 @@ impl Inner {
     }
 
     async fn empty_zone(self: &Rc<Self>, zone: ZoneId, pinned_max: Bytes) {
-        // Asked for while the facts are those that the victim was chosen for.
+        // The selection comes before any wait, while the facts are those that the victim was picked
+        // by.
         let wanted = self.holdings.wanted(zone, pinned_max);
-        // A zone whose tombstones cannot be written again stays as it is: another one is as good. It may be the
-        // policy's choice again, and be refused for the same reason.
+        // The zone stays unchanged when its tombstones cannot be rewritten. The policy may pick it
+        // again and be refused again, hence the pause.
         let Ok(reclaim) = self.log.begin_reclaim(zone).await else {
             return self.ports.clock.sleep_until(self.now() + REFUSED_PAUSE).await;
         };
-        // Heads first: when room is short, what leads to chunks in many zones matters most.
+        // Heads come before chunks: when room is short, heads matter more, because they lead to
+        // chunks in many zones.
         self.keep_roster_of(zone).await;
         self.keep_heads(zone).await;
         self.keep_wanted(&reclaim, zone, &wanted).await;
         self.forget_zone(zone).await;
         self.holdings.note_emptied(zone);
-        // A zone that cannot be reset is retired by the log; there is nothing to do about it here.
+        // The log retires a zone that cannot be reset; the cache has nothing to do then.
         let _ = reclaim.finish().await;
     }
 
-    /// Writes again the heads that were asked for lately.
+    /// Rewrites the victim's heads that are in memory, which were used lately.
     async fn keep_heads(self: &Rc<Self>, zone: ZoneId) {
         let heads = self.holdings.hashes(zone, HEAD);
         for some in heads.chunks(REWRITES_AT_ONCE) {
@@ -108,12 +113,12 @@ impl Inner {
         }
     }
 
-    /// Writes again what is pinned, then the pieces that the policy wants to keep.
+    /// Rewrites pinned records, then the pieces that the policy keeps.
     async fn keep_wanted(&self, reclaim: &Reclaim, zone: ZoneId, wanted: &Wanted) {
         if wanted.pinned.is_empty() && wanted.by_policy.is_empty() {
             return;
         }
-        // The index knows hashes only; the zone's own list has the keys.
+        // The index has only hashes of keys; the zone's own list has the keys.
         let Ok(descriptors) = reclaim.records().await else { return };
         let nothing = Vec::new();
         let pinned = match self.settings.has(Planted::PinDropped) {
@@ -140,7 +145,7 @@ impl Inner {
         }
     }
 
-    /// Appends some records together. What was appended is written as soon as all of them wait.
+    /// Runs appends concurrently, and seals the segment as soon as all of them wait.
     pub(crate) async fn all_written<F: Future<Output = ()>>(
         &self,
         stream: Stream,
@@ -178,7 +183,7 @@ impl Inner {
         self.holdings.publish_moved(key, extent, placed.extent(), self.now());
     }
 
-    /// Forgets all records of a zone.
+    /// Removes all records of a zone from the index.
     async fn forget_zone(&self, zone: ZoneId) {
         while self.forget_some(zone) {
             zonal_runtime::yield_now().await;
@@ -189,8 +194,8 @@ impl Inner {
         let (mut evicted, mut heads) = (0, self.heads.borrow_mut());
         let more = self.holdings.drain(zone, FORGET_AT_ONCE, |found, hash| {
             evicted += 1;
-            // It was read into memory after the others had been written again, or there was no room for it.
-            // What is in memory alone would be missed after a restart only.
+            // This head came into memory after the rewrites, or found no room. It leaves memory as
+            // well: a copy in memory alone would be a miss after a restart only.
             if found.kind == HEAD {
                 heads.remove_by_hash(hash);
             }

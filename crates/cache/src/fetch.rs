@@ -1,5 +1,5 @@
-//! Origin fetch as its readers see it (single flight): pieces as they arrive, and a bounded window ahead of the
-//! readers.
+//! Origin fetch as its readers see it (single flight): pieces as they arrive, and a bounded window
+//! ahead of the readers.
 
 use alloc::rc::Rc;
 use alloc::sync::Arc;
@@ -17,64 +17,64 @@ use crate::pins::{Care, Keeping};
 use crate::remove::Watch;
 use crate::{Head, ReadError};
 
-/// How far a fetch runs ahead of its fastest reader: 8 MiB. Enough to keep a connection of 1 Gbit/s with
-/// 60 ms of delay busy; what a stalled client can make us hold.
+/// Fetch window: a fetch runs at most 8 MiB ahead of its fastest reader. That keeps a connection of
+/// 1 Gbit/s with 60 ms of delay busy, and bounds the memory of a stalled client.
 pub(crate) const WINDOW_BYTES: u64 = 8 << 20;
 
-/// One request to the origin, as its readers see it.
+/// State of one origin request, shared with its readers.
 pub(crate) struct FetchState {
     head: Arc<Head>,
     watch: Watch,
-    /// Of the object when the origin was asked.
+    /// Invalidation epoch of the object when the request was sent.
     epoch: u64,
-    /// How far the fastest reader is, in bytes of the object.
+    /// Position of the fastest reader, in bytes of the object.
     reached: Cell<u64>,
-    /// Where it ends.
+    /// End of the fetched range, in bytes of the object.
     end: u64,
-    /// How far it may run ahead of the fastest reader.
+    /// Window ahead of the fastest reader, in bytes.
     window_bytes: Cell<u64>,
     listeners: Cell<u32>,
-    /// Its readers did not move on, and it ended before its end.
+    /// True when the fetch ended early because its readers stalled.
     has_stalled: Cell<bool>,
-    /// The most that any of its readers wants of it.
+    /// Strongest retention class of its readers.
     care: Cell<Care>,
-    /// The lowest lot of its readers.
+    /// Lowest sample rank of its readers.
     lot: Cell<Lot>,
     moved: Event,
-    /// Nobody has asked for it: it is fetched ahead of a reader.
+    /// Set for a prefetch: the counter of its wasted bytes.
     ahead: Option<Wasted>,
 }
 
-/// A reader of a fetch. The fetch goes on while there is one.
+/// Drop guard of a reader: a fetch continues while it has listeners.
 pub(crate) struct Listener {
     fetch: Rc<FetchState>,
 }
 
-/// A piece on its way from the origin to flash.
+/// A piece on its way from the origin to readers and flash.
 pub(crate) struct FillPiece {
     pub(crate) key: Key,
-    /// Where it lies in the object.
+    /// First byte in the object.
     pub(crate) start: u64,
     pub(crate) len: u32,
     content: RefCell<Content>,
     grew: Event,
-    /// Somebody read it who did not ask the origin for it.
+    /// A reader used the piece without having requested it from the origin.
     was_joined: Cell<bool>,
-    /// Somebody read it who came after it was fetched ahead.
+    /// A reader used the prefetched piece.
     was_followed: Cell<bool>,
     fetch: Rc<FetchState>,
 }
 
 enum Content {
-    /// As it came from the network.
+    /// Network buffers in order, and their total length in bytes.
     Arriving(Vec<Bytes>, u64),
-    /// In whole blocks, as the log takes it.
+    /// Complete, in whole blocks, as the log takes it.
     Complete(Payload),
     Failed(ReadError),
 }
 
 impl Listener {
-    /// Listens to `fetch`, with `before` if that listens to it already.
+    /// Joins `fetch`. Reuses `before` if it already listens to this fetch.
     pub(crate) fn join(before: Option<Self>, fetch: &Rc<FetchState>) -> Self {
         if let Some(same) = before.filter(|before| before.is_of(fetch)) {
             return same;
@@ -87,18 +87,19 @@ impl Listener {
         Rc::ptr_eq(&self.fetch, fetch)
     }
 
-    /// It ended early, because none of its readers moved on.
+    /// True when the fetch ended early because its readers stalled.
     pub(crate) fn has_stalled(&self) -> bool {
         self.fetch.has_stalled.get()
     }
 
-    /// The reader had everything before `at` from elsewhere. `None` when the fetch has no more for it.
+    /// Registers that the reader got everything before `at` from elsewhere. `None` when the fetch
+    /// has no more bytes for the reader.
     pub(crate) fn passed(self, at: u64) -> Option<Self> {
         self.reached(at);
         (at < self.fetch.end).then_some(self)
     }
 
-    /// The reader has everything before `at`.
+    /// Registers that the reader has everything before `at`.
     pub(crate) fn reached(&self, at: u64) {
         if self.fetch.reached.get() < at {
             self.fetch.reached.set(at);
@@ -119,25 +120,26 @@ impl FetchState {
         self.care.get()
     }
 
-    /// A reader takes such care of what comes from now on.
+    /// Raises the retention class of the pieces that come from now on.
     pub(crate) fn raise_care(&self, care: Care) {
         self.care.set(self.care.get().max(care));
     }
 
-    /// What comes from now on is kept as such a reader wants it, if no other wants it more.
+    /// Applies a reader's retention to the pieces that come from now on: the strongest class and
+    /// the lowest rank win.
     pub(crate) fn keep_for(&self, keeping: Keeping) {
         self.raise_care(keeping.care);
         self.lot.set(self.lot.get().min(keeping.lot));
     }
 
-    /// A fetch of these bytes of the version that `head` names, begun now, for a reader or `ahead` of one.
+    /// Creates the state of a fetch of `bytes`. `ahead` makes it a prefetch.
     pub(crate) fn new(
         head: Arc<Head>,
         watch: Watch,
         bytes: &Range<u64>,
         ahead: Option<Wasted>,
     ) -> Rc<Self> {
-        // One that nobody has asked for keeps step with nobody.
+        // A prefetch has no reader to keep step with, so its window never closes.
         let reached = if ahead.is_some() { bytes.end } else { bytes.start };
         Rc::new(Self {
             head,
@@ -159,22 +161,22 @@ impl FetchState {
         self.lot.get()
     }
 
-    /// True if nobody had asked for it when it began.
+    /// True for a prefetch.
     pub(crate) const fn is_ahead(&self) -> bool {
         self.ahead.is_some()
     }
 
-    /// Of what was fetched ahead, nobody wants so much.
+    /// Counts prefetched bytes that no reader used.
     pub(crate) fn note_wasted(&self, bytes: zonal_base::Bytes) {
         self.ahead.iter().for_each(|wasted| wasted.add(bytes));
     }
 
-    /// Whether anybody reads it.
+    /// True while the fetch has readers.
     pub(crate) const fn has_listeners(&self) -> bool {
         self.listeners.get() != 0
     }
 
-    /// True unless the object was removed since the origin was asked.
+    /// True unless the object was removed after the request was sent.
     pub(crate) fn is_current(&self) -> bool {
         self.watch.may_publish(self.epoch)
     }
@@ -191,7 +193,7 @@ impl FetchState {
         self.reached.get() + if self.is_current() { self.window_bytes.get() } else { 0 }
     }
 
-    /// Waits until a reader has come far enough. False when there is none any more.
+    /// Waits until `is_far_enough`. False when the fetch has no reader any more.
     pub(crate) async fn wait_until(&self, is_far_enough: impl Fn() -> bool) -> bool {
         while !is_far_enough() {
             if self.listeners.get() == 0 {
@@ -217,20 +219,21 @@ impl FillPiece {
         })
     }
 
-    /// The piece does not go to flash: only its fetch can give it to a reader, who shall not have to ask the
-    /// origin again. Waits until the fastest has it; from now on the fetch keeps step with that one, so that
-    /// no more than a piece or two are held for it.
+    /// Holds a piece that does not go to flash until the fastest reader has it, so that the reader
+    /// need not fetch it again. From now on the window is 0, so that a reader holds no more than a
+    /// piece or two.
     pub(crate) async fn wait_for_reader(&self) {
         self.fetch.window_bytes.set(0);
         self.fetch.wait_until(|| self.end() <= self.fetch.reached.get()).await;
     }
 
-    /// The version that it is a piece of.
+    /// Head of the piece's version.
     pub(crate) fn head(&self) -> &Arc<Head> {
         &self.fetch.head
     }
 
-    /// A reader comes for it that did not ask the origin for it. Of a piece that was fetched ahead, the first would have.
+    /// Registers a reader that did not request the piece. The first reader of a prefetched piece
+    /// does not count as joined: without prefetch it would have requested the piece.
     pub(crate) fn note_joined(&self) {
         let is_first = self.fetch.is_ahead() && !self.was_followed.replace(true);
         self.was_joined.set(self.was_joined.get() || !is_first);
@@ -240,7 +243,7 @@ impl FillPiece {
         self.was_followed.get()
     }
 
-    /// Where it ends in the object.
+    /// End of the piece in the object, in bytes.
     pub(crate) fn end(&self) -> u64 {
         self.start + u64::from(self.len)
     }
@@ -253,9 +256,9 @@ impl FillPiece {
         &self.fetch
     }
 
-    /// True unless the object was removed since the origin was asked: then the piece is for those who follow
-    /// its fetch already, and for nobody else. Its key does not tell: once the tombstone is no longer needed, a new
-    /// head under the same ETag leads to the same keys.
+    /// True unless the object was removed after the request was sent. A removed piece serves only
+    /// readers that already follow its fetch. The key does not show the removal: once the tombstone
+    /// is dropped, a new head with the same ETag leads to the same keys.
     pub(crate) fn is_current(&self) -> bool {
         self.fetch.is_current()
     }
@@ -264,7 +267,7 @@ impl FillPiece {
         matches!(*self.content.borrow(), Content::Complete(_))
     }
 
-    /// Bytes of the object from `at` on, at least one and none from `end` on, once they are there.
+    /// Waits for bytes of the object from `at` on: at least one, and none from `end` on.
     pub(crate) async fn bytes_from(&self, at: u64, end: u64) -> Result<Bytes, ReadError> {
         loop {
             if let Some(outcome) =
@@ -283,8 +286,8 @@ impl FillPiece {
         }
     }
 
-    /// Its bytes, from now on in memory of their own, or in that of `spare`: of a packed record just these, of others in
-    /// whole blocks.
+    /// Moves the bytes out of the buffer pool into memory of their own, or into `spare`. A packed
+    /// record takes its exact length, other records whole blocks.
     pub(crate) fn move_to_own_memory(&self, spare: Option<Payload>) -> Option<Payload> {
         let payload = self.payload()?;
         let own = match Record::is_packed(self.len) {

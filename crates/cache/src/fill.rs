@@ -1,13 +1,13 @@
-//! Fill path: fetches the missing pieces of a version in one origin request, and hands them to readers and to
-//! admission.
+//! Fill path: fetches a run of missing pieces in one origin request, and passes them to readers and
+//! to admission.
 //!
-//! 1. Ask for the whole run of missing neighbours, pinned to the version.
-//! 2. Hand bytes to readers as they arrive; stay at most a window ahead of the fastest of them.
-//! 3. A complete piece goes on its way to flash (`admit`) behind everybody's back.
+//! 1. Request the whole run of missing neighbours with `If-Match`.
+//! 2. Pass bytes to readers as they arrive; stay at most a window ahead of the fastest reader.
+//! 3. Pass each complete piece to admission (`admit`), which writes it in the background.
 //!
-//! A fetch to which nobody listens any more stops at the next window. So does one whose readers do not move on:
-//! it ends between two pieces and gives its place at the origin to others. What it brought is on flash or held
-//! for its readers as before; when they get to the end of that, they ask anew.
+//! A fetch without readers stops at the next window. A fetch whose readers stall ends between two
+//! pieces and frees its connection slot at the origin. The pieces it has brought stay on flash, or
+//! in memory for its readers. A reader that comes to their end starts a new fetch.
 
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
@@ -28,15 +28,16 @@ use crate::object::{ObjectKey, VersionKey};
 use crate::planted::Planted;
 use crate::{Fetch, Fetched, Head, ObjectName, OriginFault, ReadError};
 
-/// How long a fetch that has filled its window waits until there is room for one more piece: 2 s, longer than the
-/// second repetition of a lost packet, shorter than others want to wait for its place. A reader that takes less
-/// than a piece in that time (1 Mbit/s with pieces of 256 KiB) costs a request to the origin for each window
-/// instead of a place for as long as it likes.
+/// Stall limit: how long a fetch with a full window waits for its readers. 2 s is longer than the
+/// second retransmission of a lost packet, and shorter than other requests may wait for the fetch's
+/// slot. A reader slower than one piece in 2 s (1 Mbit/s with pieces of 256 KiB) costs one origin
+/// request per window, instead of a slot for as long as it likes.
 const STALL_MAX: Nanos = Nanos::secs(2);
 
 impl Inner {
-    /// The missing pieces around `number`, by number: back to the start of its chunk, and on to the end of
-    /// the chunk in which the read ends, of the stripe, or to the first that is there.
+    /// Returns the run of missing pieces around `number`. It starts no earlier than the piece's
+    /// chunk. It ends with the chunk in which the read ends, with the stripe, or before the first
+    /// piece that is present.
     pub(crate) fn missing_run(
         &self,
         version: VersionKey,
@@ -59,7 +60,7 @@ impl Inner {
         first..end
     }
 
-    /// True when a piece is neither here nor on its way.
+    /// True when a piece is neither cached nor being fetched.
     pub(crate) fn is_missing(&self, version: VersionKey, head: &Head, number: u64) -> bool {
         let key = version.piece(number);
         let filling = self.filling.borrow();
@@ -67,13 +68,13 @@ impl Inner {
         !self.holdings.has(key) && !is_coming && !self.memory.borrow().has(key, head)
     }
 
-    /// The bytes of a run of pieces of the version that `head` names.
+    /// Byte range of a run of pieces in the object.
     fn bytes_of(&self, head: &Head, run: &Range<u64>) -> Range<u64> {
         let piece = self.piece_of(head);
         run.start * piece..head.size.min(run.end * piece)
     }
 
-    /// Starts the fetch of a run of pieces; the one that was missed comes back to be followed.
+    /// Starts the fetch of a run of pieces. Returns piece `number`, for the caller to follow.
     pub(crate) fn start_fill(
         self: &Rc<Self>,
         of: (ObjectName, Arc<Head>),
@@ -86,7 +87,7 @@ impl Inner {
         followed
     }
 
-    /// Starts the fetch of a run of pieces that nobody has asked for yet.
+    /// Starts a prefetch of a run of pieces.
     pub(crate) fn start_prefetch(
         self: &Rc<Self>,
         of: (ObjectName, Arc<Head>),
@@ -100,7 +101,7 @@ impl Inner {
         self.start(fill);
     }
 
-    /// The fetch of a run of pieces, which are expected from now on.
+    /// Creates the fetch of a run of pieces and registers the pieces as being fetched.
     fn fill(
         self: &Rc<Self>,
         (object, head): (ObjectName, Arc<Head>),
@@ -135,7 +136,8 @@ impl Inner {
         });
     }
 
-    /// Takes a piece out of the table, if it is the one that stands there.
+    /// Removes a piece from the table of fetched pieces, unless a newer fetch has replaced it
+    /// there.
     pub(crate) fn end_filling(&self, piece: &Rc<FillPiece>) {
         let mut filling = self.filling.borrow_mut();
         if filling.get(&piece.key).is_some_and(|current| Rc::ptr_eq(current, piece)) {
@@ -144,24 +146,24 @@ impl Inner {
     }
 }
 
-/// The task of one fetch.
+/// State of one fetch task.
 struct Fill {
     inner: Rc<Inner>,
     object: ObjectName,
-    /// Those that are not complete yet.
+    /// Pieces that are not complete yet, in order.
     pieces: VecDeque<Rc<FillPiece>>,
     fetch: Rc<FetchState>,
-    /// Rings at the end of a wait for readers, or sooner, and is set again then.
+    /// Timer of the stall limit. It may fire early and is set again then.
     timer: Sleep,
 }
 
-/// Why a fetch ended before its end.
+/// Reason for which a fetch ended early.
 #[derive(Clone, Copy)]
 enum Ended {
     Failed(ReadError),
-    /// Nobody listens any more.
+    /// No reader is left, or a prefetch lacks memory or its object was removed.
     Unheard,
-    /// Nobody moves on.
+    /// No reader advanced within the stall limit.
     Stalled,
 }
 
@@ -177,7 +179,8 @@ impl Fill {
         body.close().await;
     }
 
-    /// Lets go of the pieces that are not complete. Whoever comes from now on asks the origin for them.
+    /// Fails the incomplete pieces and removes them from the table, so that later readers fetch
+    /// them anew.
     fn give_up(&self, ended: Ended) {
         self.inner.count(|stats| match ended {
             Ended::Unheard => stats.fetches_abandoned += 1,
@@ -194,7 +197,7 @@ impl Fill {
             self.give_up_ahead(ended);
         }
         let error = match ended {
-            // Whoever reads it by now did not ask: they do so themselves.
+            // A follower of a failed prefetch did not request it, so it retries on its own.
             Ended::Failed(error) if !self.fetch.is_ahead() || error == ReadError::Changed => error,
             Ended::Failed(_) | Ended::Unheard | Ended::Stalled => ReadError::Gone,
         };
@@ -215,13 +218,13 @@ impl Fill {
         }
     }
 
-    /// On failure, the pieces that are not complete are left.
+    /// Fetches all pieces in order. On failure the incomplete ones stay in `pieces`.
     async fn fetch_pieces(&mut self, body: &mut Body) -> Result<(), Ended> {
         while let Some(piece) = self.pieces.front().cloned() {
             self.wait_for_readers(piece.start).await?;
             let payload = self.fetch_piece(body, &piece).await?;
             piece.complete(payload);
-            // From here on only the way to flash and readers hold it, and with it its memory.
+            // From here on only admission and readers hold the piece and its memory.
             self.pieces.pop_front();
             if self.fetch.is_ahead() {
                 self.inner.wait_unread(piece);
@@ -260,7 +263,8 @@ impl Fill {
         buffer.ok_or(Ended::Unheard)
     }
 
-    /// Stays within the window of the fastest reader, while there is one and it moves on.
+    /// Flow control: waits until `at` is within the window of the fastest reader. Fails when there
+    /// is no reader, or when none advances.
     async fn wait_for_readers(&mut self, at: u64) -> Result<(), Ended> {
         let clock = self.inner.ports.clock.clone();
         let deadline = clock.now() + STALL_MAX;
@@ -282,11 +286,11 @@ impl Fill {
     }
 }
 
-/// A body as it comes from the origin port.
+/// Response body of the origin.
 struct Body {
     inner: Rc<Inner>,
     stream: crate::StreamId,
-    /// Received and not yet used.
+    /// Bytes received and not yet consumed.
     rest: Bytes,
     is_open: bool,
 }
@@ -314,7 +318,7 @@ impl Body {
         }
     }
 
-    /// The next bytes, at most `most`.
+    /// Returns the next bytes of the body, at most `most`.
     async fn next(&mut self, most: usize) -> Result<Bytes, ReadError> {
         if self.rest.is_empty() {
             let more = Fetch::More { stream: self.stream };

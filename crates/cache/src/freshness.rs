@@ -1,65 +1,68 @@
-//! Freshness rules: what may be served without asking the origin (TTL, immutable, revalidate, stale-if-error).
+//! Freshness rules: what may be served without asking the origin (TTL, immutable, revalidate,
+//! stale-if-error).
 
 use zonal_base::Nanos;
 
-/// How fresh a head must be to be served without asking the origin.
+/// Freshness rule: how old a head may be when it is served without asking the origin.
 ///
-/// Questions that are put at the same time are one in any case: whoever comes while the origin is being asked about the
-/// object shares the answer, which is then as old as the question.
+/// Concurrent lookups of an object share one request in any case. A lookup that joins a request
+/// gets an answer as old as that request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// Ask each time.
+    /// Ask the origin on every request.
     Revalidate,
-    /// Ask when the last answer is older than this.
+    /// Ask the origin when its last answer is older than this time to live.
     Ttl(Nanos),
-    /// Never ask about an object that is known.
+    /// Never ask the origin about a cached object.
     Immutable,
 }
 
-/// What is trusted of an object, and for how long.
+/// Freshness policy of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trust {
-    /// A head that is known.
+    /// Rule for cached heads.
     pub head: Freshness,
-    /// For how long it is remembered that the origin has no such object. 0: not at all.
+    /// Time to live of negative cache entries, in nanoseconds. 0: the negative cache is not used.
     pub absence: Nanos,
-    /// For how long after it was fresh a head is served when the origin fails. 0: not at all.
+    /// Stale-if-error: how long a head may be served after it was fresh, while the origin fails. 0:
+    /// not at all.
     pub stale: Nanos,
-    /// Whether the origin may be asked at all.
+    /// Whether the request may go to the origin (`only-if-cached` forbids it).
     pub asking: Asking,
 }
 
-/// Whether the origin may be asked.
+/// Use of the origin by a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asking {
-    /// When it has to be.
+    /// The origin is asked when the cache has no fresh answer.
     Allowed,
-    /// Not even then.
+    /// The origin is never asked.
     Forbidden,
 }
 
 impl From<Freshness> for Trust {
-    /// Of heads only.
+    /// Policy with this rule for heads, without negative cache and stale-if-error.
     fn from(head: Freshness) -> Self {
         Self { head, absence: Nanos(0), stale: Nanos(0), asking: Asking::Allowed }
     }
 }
 
 impl Freshness {
-    /// Whether nothing is ever served that the origin did not confirm for it.
+    /// True when each response is confirmed by the origin for its request.
     #[must_use]
     pub const fn always_asks(self) -> bool {
         matches!(self, Self::Revalidate | Self::Ttl(Nanos(0)))
     }
 
-    /// True when a head that the origin confirmed at `validated_at` need not be asked about at `now`.
+    /// True when a head that the origin confirmed at `validated_at` is fresh at `now`.
     pub(crate) fn holds(self, validated_at: Nanos, now: Nanos) -> bool {
         self.held(Nanos(0), validated_at, now)
     }
 
-    /// True when it need not have been asked about so long ago.
+    /// True when the head was still fresh `ago` before `now`.
     fn held(self, ago: Nanos, validated_at: Nanos, now: Nanos) -> bool {
-        // A head from the future was written when the clock was wrong: how old it is nobody knows.
+        // A head with a time in the future was stored while the clock was wrong: its age is
+        // unknown.
         let is_known = Nanos(0) < validated_at && validated_at <= now;
         let is_younger = |than: u64| is_known && now.since(validated_at).0 < than;
         match self {
@@ -71,7 +74,8 @@ impl Freshness {
 }
 
 impl Trust {
-    /// True when a head that the origin confirmed at `validated_at` may be served at `now`, if the origin fails.
+    /// True when a head that the origin confirmed at `validated_at` may be served at `now`, if the
+    /// origin fails.
     pub(crate) fn holds_in_trouble(self, validated_at: Nanos, now: Nanos) -> bool {
         self.stale != Nanos(0) && self.head.held(self.stale, validated_at, now)
     }

@@ -1,14 +1,15 @@
-//! Hash tables whose keys are hashes already. They offer no iteration, because its order would be meaningless.
+//! Hash tables whose keys are hashes already. They offer no iteration, because its order would be
+//! meaningless.
 
 use core::hash::{BuildHasher, Hasher};
 
 use hashbrown::HashMap;
 use zonal_base::mix64;
 
-/// A table by something that was hashed with a secret: nobody can aim for a collision.
+/// Hash table whose keys were hashed with a secret, so that an attacker cannot produce collisions.
 pub(crate) type Hashed<K, V> = HashMap<K, V, AsIs>;
 
-/// The hasher of what is a hash.
+/// Hasher for keys that are hashes already.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct AsIs(u64);
 

@@ -1,6 +1,7 @@
 //! Object heads (metadata): size, ETag, dates and headers of an object, and their stored form.
 //!
-//! The layout is in `docs/formats/head.md`: little-endian, versioned, golden bytes in the tests below.
+//! The layout is in `docs/formats/head.md`: little-endian, versioned, golden bytes in the tests
+//! below.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -10,20 +11,21 @@ use zonal_base::Nanos;
 
 use crate::{Chunk, LookupError, ObjectName, OriginHead};
 
-/// One version of an object.
+/// Metadata of one version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Bytes.
+    /// Size of the object in bytes.
     pub size: u64,
-    /// Strong, quotes included.
+    /// Strong ETag, quotes included.
     pub etag: Box<str>,
-    /// An HTTP date; empty when the origin sent none.
+    /// `Last-Modified` as an HTTP date; empty when the origin sent none.
     pub last_modified: Box<str>,
-    /// Names in lower case: what is handed on unchanged.
+    /// Response headers that are passed on unchanged, names in lower case.
     pub headers: Vec<(Box<str>, Box<str>)>,
-    /// Tells what was stored before a removal from what was stored after it.
+    /// Part of the chunk keys: separates chunks stored before a removal from chunks stored after
+    /// it.
     pub salt: u64,
-    /// What it is cut into; `None`: as its shards cut everything.
+    /// Chunk size of the object; `None` means the default of each shard.
     pub chunk: Option<Chunk>,
 }
 
@@ -40,10 +42,11 @@ impl Head {
     }
 }
 
-/// Without a strong ETag no range can be pinned to a version: such objects are not cached. What is not printable ASCII
-/// cannot be sent back as it came.
+/// Checks that an object can be cached. Without a strong ETag no range can be tied to a version,
+/// and an ETag with bytes other than printable ASCII cannot be sent back unchanged.
 ///
-/// Neither are those whose head would not be stored: memory has room for many heads, and none for large ones.
+/// Objects whose head is too large to store are not cached either: memory has room for many heads,
+/// not for large ones.
 pub(crate) fn check_cacheable(head: &OriginHead) -> Result<(), LookupError> {
     let etag = &head.etag;
     let can_be_sent = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
@@ -56,29 +59,31 @@ pub(crate) fn check_cacheable(head: &OriginHead) -> Result<(), LookupError> {
     if fits { Ok(()) } else { Err(LookupError::HeadersTooLong) }
 }
 
-/// Heads beyond this are not cached: S3 allows 2 KiB of user metadata and 1 KiB of key.
+/// Largest stored head: 16 KiB. S3 allows 2 KiB of user metadata and 1 KiB of key.
 pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
 
 const TEXT_BYTES_MAX: usize = 8 * 1024;
 
-/// Of a head without a chunk size: programs from before there were any read it, too.
+/// Version of heads without a chunk size. Programs older than chunk sizes can read it, too.
 const VERSION_WITHOUT_CHUNK: u16 = 1;
 const VERSION: u16 = 2;
 
-// 0 version, 2 header_count, 4 log2 of the chunk, 5 zeros, 8 size, 16 salt, 24 validated_at, 32 generation, 40 texts
+// 0 version, 2 header_count, 4 log2 of the chunk, 5 zeros, 8 size, 16 salt, 24 validated_at, 32
+// generation, 40 texts
 const FIXED_BYTES: usize = 40;
 
-/// A head as it is stored: with its name, so that no other object's head can be taken for it.
+/// Stored form of a head. It contains the object's name, so that the head of another object is
+/// never taken for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredHead {
     pub(crate) name: String,
     pub(crate) validated_at: Nanos,
-    /// Of its record: a rewrite keeps it.
+    /// Generation of the record; rewrites keep it.
     pub(crate) generation: u64,
     pub(crate) head: Head,
 }
 
-/// `None` when it is too large to store.
+/// Encodes a head. `None` when it is too large to store.
 pub(crate) fn encode(
     object: &ObjectName,
     (validated_at, generation): (Nanos, u64),
@@ -103,7 +108,7 @@ pub(crate) fn encode(
     (out.len() <= HEAD_BYTES_MAX).then_some(out)
 }
 
-/// `None` when the bytes are not a head of these versions.
+/// Decodes a head. `None` when the bytes are not a head of these versions.
 pub(crate) fn decode(bytes: &[u8]) -> Option<StoredHead> {
     let (fixed, mut rest) = bytes.split_first_chunk::<FIXED_BYTES>()?;
     let field = |at: usize| {

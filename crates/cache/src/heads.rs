@@ -1,4 +1,4 @@
-//! In-memory metadata: recently used heads (LRU), in-flight lookups, and invalidation epochs of objects.
+//! Head cache: recently used object heads in memory, with CLOCK eviction.
 
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
@@ -12,16 +12,16 @@ use crate::index::chunk_id;
 use crate::object::ObjectKey;
 use crate::{Head, ObjectName};
 
-/// A head that is known to be the object's, as of some time.
+/// A head of an object, and when the origin last confirmed it.
 pub(crate) struct KnownHead {
     pub(crate) name: ObjectName,
     pub(crate) head: Arc<Head>,
     pub(crate) validated_at: Cell<Nanos>,
-    /// The generation of its record: a rewrite keeps it.
+    /// Generation of the head's record; rewrites keep it.
     pub(crate) generation: u64,
-    /// Whoever asked for it last says so.
+    /// Whether the head is pinned, as the last request for it demanded.
     pub(crate) is_pinned: Cell<bool>,
-    /// Asked for since the hand of the clock last passed.
+    /// CLOCK reference bit: the head was requested since the hand last passed.
     touched: Cell<bool>,
 }
 
@@ -43,8 +43,8 @@ impl KnownHead {
     }
 }
 
-/// The heads asked for lately: CLOCK, so that a hit costs one store. They are found by the hash that the
-/// index has of them, so reclaim can tell which of a zone's heads are wanted.
+/// Cache of heads with CLOCK eviction, so that a hit costs one store. Heads are found by the hash
+/// that the index has of them, so reclaim can tell which heads of a zone are in use.
 pub(crate) struct Heads {
     known: Hashed<u64, (ObjectKey, Rc<KnownHead>)>,
     hand: VecDeque<u64>,
@@ -62,7 +62,7 @@ impl Heads {
         Some(known.clone())
     }
 
-    /// As [`Heads::get`], without being asked for.
+    /// Like [`Heads::get`], without setting the reference bit.
     pub(crate) fn peek(&self, key: ObjectKey) -> Option<&Rc<KnownHead>> {
         let (of, known) = self.known.get(&chunk_id(key.record()))?;
         (*of == key).then_some(known)
@@ -72,7 +72,7 @@ impl Heads {
         self.known.get(&hash).cloned()
     }
 
-    /// Those of all heads; some may be forgotten already.
+    /// Hashes of all heads; some heads may be removed already.
     pub(crate) fn hashes(&self) -> impl Iterator<Item = u64> + '_ {
         self.hand.iter().copied()
     }
@@ -97,7 +97,7 @@ impl Heads {
         }
     }
 
-    /// The key keeps its place under the hand until that comes by.
+    /// Removes a head. Its hash stays in the CLOCK queue until the hand reaches it.
     pub(crate) fn remove_by_hash(&mut self, hash: u64) {
         self.known.remove(&hash);
     }

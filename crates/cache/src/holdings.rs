@@ -1,7 +1,7 @@
-//! Chunk store: keeps the index and the eviction policy consistent; every change of what is on flash goes through it.
+//! Chunk store: keeps the index and the eviction policy consistent.
 //!
-//! Every change goes through here, so that the two never disagree: what the index knows of pieces, the policy
-//! was told, and told once.
+//! Every change of the records on flash goes through this type, so that the policy hears of each
+//! piece in the index exactly once.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -16,16 +16,16 @@ use crate::order::{Age, Fact};
 use crate::pins::{Care, Pins, WANTED, is_pinned};
 use crate::recover::{HEAD, PIECE, PINNED};
 
-/// See the module.
+/// The index, the eviction policy and the pins of one shard.
 pub(crate) struct Holdings {
     index: RefCell<Index>,
     policy: RefCell<Box<dyn Policy>>,
     pins: Pins,
 }
 
-/// Offsets of the records of a victim that are written again, in order.
+/// Reinsertions: offsets of the victim's records that reclaim rewrites, in ascending order.
 pub(crate) struct Wanted {
-    /// Whatever the policy says.
+    /// Pinned records, which are rewritten regardless of the policy.
     pub(crate) pinned: Vec<u32>,
     pub(crate) by_policy: Vec<u32>,
 }
@@ -35,7 +35,8 @@ impl Holdings {
         Self { index: RefCell::new(index), policy: RefCell::new(policy), pins }
     }
 
-    /// After a start: a piece gets the mark that it had before, or is forgotten if it was evicted.
+    /// Restores a piece from the checkpoint: sets its mark, or removes it from the index if it was
+    /// evicted.
     pub(crate) fn recall(&self, spot: &Spot, fact: &Fact) {
         let mut index = self.index.borrow_mut();
         match fact.is_evicted {
@@ -44,20 +45,20 @@ impl Holdings {
         }
     }
 
-    /// After a start: tells the policy of a piece.
+    /// Registers a recovered piece with the policy.
     pub(crate) fn tell_policy(&self, zone: ZoneId, at: u32, age: u64, now: Nanos) {
         let found = self.index.borrow().at(zone, at);
         self.policy.borrow_mut().on_found(&place(&found.spot()), (found.mark, age), now);
     }
 
-    /// The pieces of a zone.
+    /// Returns the unpinned pieces of a zone.
     pub(crate) fn pieces(&self, zone: ZoneId) -> Vec<Spot> {
         let index = self.index.borrow();
         let pieces = index.zone_records(zone).filter(|found| found.kind == PIECE);
         pieces.map(|found| found.spot()).collect()
     }
 
-    /// What the policy knows that is worth keeping.
+    /// How much policy state is worth a checkpoint.
     pub(crate) fn knowledge(&self) -> Knowledge {
         self.policy.borrow().knowledge()
     }
@@ -66,7 +67,8 @@ impl Holdings {
         self.policy.borrow().zone_age(zone).map(Age::new)
     }
 
-    /// What the policy knows of up to `limit` records of a zone. As for [`Index::look_through`].
+    /// Collects the checkpoint facts of up to `limit` records of a zone. Paging works as in
+    /// [`Index::look_through`].
     pub(crate) fn facts(
         &self,
         from: (ZoneId, u32),
@@ -89,7 +91,8 @@ impl Holdings {
         })
     }
 
-    /// What is pinned on flash stays so while there is room; with nothing that is to be pinned, there is none.
+    /// Counts the recovered pins of a zone, and releases those without room. All are released if no
+    /// rule pins anything.
     pub(crate) fn count_pins(&self, zone: ZoneId) {
         let mut index = self.index.borrow_mut();
         let records = index.zone_records(zone);
@@ -103,17 +106,17 @@ impl Holdings {
         }
     }
 
-    /// [`Holdings::find`] will be asked for a record soon.
+    /// Prefetches the CPU cache lines for a later [`Holdings::find`].
     pub(crate) fn prefetch(&self, key: Key) {
         self.index.borrow().prefetch(key);
     }
 
-    /// A read of a piece will be noted soon.
+    /// Prefetches the CPU cache lines for a later [`Holdings::note_read`].
     pub(crate) fn prefetch_read(&self, spot: &Spot) {
         self.index.borrow().prefetch_spot(spot);
     }
 
-    /// Where a record lies, if it may be read.
+    /// Looks up a record that may be read. Pieces that the policy has evicted are excluded.
     pub(crate) fn find(&self, key: Key) -> Option<IndexEntry> {
         let found = self.index.borrow().lookup(key)?;
         let is_held =
@@ -121,12 +124,12 @@ impl Holdings {
         is_held.then_some(found)
     }
 
-    /// True when [`Holdings::find`] finds it.
+    /// True when [`Holdings::find`] finds the record.
     pub(crate) fn has(&self, key: Key) -> bool {
         self.spot(key).is_some()
     }
 
-    /// True when it finds it, and it is a piece that is pinned.
+    /// True when the record is a pinned piece.
     pub(crate) fn has_pinned(&self, key: Key) -> bool {
         self.index.borrow().glance(key).is_some_and(|(_, kind, _)| kind == PINNED)
     }
@@ -135,15 +138,15 @@ impl Holdings {
         self.glance(key).map(|(spot, ..)| spot)
     }
 
-    /// What may be read.
+    /// Like [`Holdings::find`], without checksums.
     fn glance(&self, key: Key) -> Option<(Spot, Kind, Mark)> {
         let (spot, kind, mark) = self.index.borrow().glance(key)?;
         let is_held = kind != PIECE || self.policy.borrow().holds(&place(&spot), mark);
         is_held.then_some((spot, kind, mark))
     }
 
-    /// A record is on flash, and takes the place of what its key led to before. False when its zone has no more
-    /// room in the index: then the record stays unknown.
+    /// Publishes a record that is on flash, and replaces the key's previous record. False when the
+    /// zone's part of the index is full: then the record is not cached.
     pub(crate) fn publish(&self, key: Key, mut found: IndexEntry, now: Nanos) -> bool {
         let is_pinned = is_pinned(found.kind, found.mark);
         if is_pinned && !self.pins.has_room(found.extent.len) {
@@ -161,8 +164,8 @@ impl Holdings {
         true
     }
 
-    /// A record was written again: it lies at `to` if it still was at `from`, and is unknown if there is no room
-    /// for it.
+    /// Publishes a rewritten record at `to`, if the key still leads to `from`. Without room in the
+    /// index the record is dropped.
     pub(crate) fn publish_moved(&self, key: Key, from: Extent, to: Extent, now: Nanos) {
         let mut index = self.index.borrow_mut();
         let Some(old) = index.remove_at(key, from) else { return };
@@ -185,14 +188,14 @@ impl Holdings {
         index.set_mark(&new, mark);
     }
 
-    /// Forgets a record, wherever it is. False when there was none.
+    /// Removes a record from the index. False when there was none.
     pub(crate) fn forget(&self, key: Key) -> bool {
         let gone = self.index.borrow_mut().remove(key);
         self.note_gone(gone.as_ref());
         gone.is_some()
     }
 
-    /// Forgets a record if it still lies there: it may have been published anew meanwhile.
+    /// Removes a record if it is still at `extent`: it may have been published anew meanwhile.
     pub(crate) fn forget_at(&self, key: Key, extent: Extent) {
         let gone = self.index.borrow_mut().remove_at(key, extent);
         self.note_gone(gone.as_ref());
@@ -203,7 +206,7 @@ impl Holdings {
         self.index.borrow().glance(key).is_some_and(|(_, kind, _)| kind == HEAD)
     }
 
-    /// Forgets a piece if it is pinned: its version is nobody's any more.
+    /// Removes a pinned piece of a version that no head names any more.
     pub(crate) fn forget_pinned(&self, key: Key) {
         let known = self.index.borrow().glance(key);
         if known.is_some_and(|(_, kind, _)| kind == PINNED) {
@@ -211,10 +214,11 @@ impl Holdings {
         }
     }
 
-    /// A piece was read from flash.
+    /// Registers a read of a piece with the policy or its pin.
     pub(crate) fn note_read(&self, spot: &Spot, care: Care, now: Nanos) {
         let mut index = self.index.borrow_mut();
-        // Others may have read it meanwhile, or it was replaced, or its zone is about to be emptied.
+        // Another read may have changed the mark. The piece may also be replaced, or its zone
+        // reclaimed.
         let Some((kind, mark)) = index.kind_and_mark(spot) else { return };
         if kind == PINNED || care == Care::Pinned {
             drop(index);
@@ -226,8 +230,8 @@ impl Holdings {
         }
     }
 
-    /// A piece was read from memory, which may be on flash, too. If it is no longer at `spot`, that becomes where it is:
-    /// to look that up is to look into far memory.
+    /// Registers a DRAM hit of a piece that may be on flash, too. `spot` caches the piece's index
+    /// entry, because an index lookup costs a cache miss. A stale `spot` is looked up again.
     pub(crate) fn note_read_elsewhere(
         &self,
         (key, spot): (Key, &mut Option<Spot>),
@@ -249,7 +253,8 @@ impl Holdings {
         })
     }
 
-    /// Who reads says whether it is pinned from now on.
+    /// Applies the reader's retention class: pins, or releases the pin. Without room for a pin, the
+    /// read counts for the policy.
     fn note_cared_for(&self, spot: &Spot, (kind, mark): (Kind, Mark), care: Care, now: Nanos) {
         if !self.care(spot, (kind, mark), care, now) {
             let mark = self.policy.borrow_mut().on_access(&place(spot), mark, now);
@@ -257,7 +262,8 @@ impl Holdings {
         }
     }
 
-    /// A piece, if it is on flash, is pinned from now on, as far as there is room, or is not. Nobody reads it.
+    /// Pins a piece on flash, as far as there is room, or releases its pin. Does not count as a
+    /// read.
     pub(crate) fn set_care(&self, key: Key, care: Care, now: Nanos) {
         let Some((spot, kind, mark)) = self.glance(key) else { return };
         if kind == PINNED || care == Care::Pinned {
@@ -265,7 +271,7 @@ impl Holdings {
         }
     }
 
-    /// Pins a piece or releases it. False when there is no room for the pin.
+    /// Pins a piece or releases its pin. False when there is no room for the pin.
     fn care(&self, spot: &Spot, (kind, mark): (Kind, Mark), care: Care, now: Nanos) -> bool {
         let (mut index, mut policy) = (self.index.borrow_mut(), self.policy.borrow_mut());
         match (kind, care) {
@@ -285,7 +291,7 @@ impl Holdings {
         true
     }
 
-    /// The head of an object was asked for, and is to be pinned or not.
+    /// Pins or releases the head of an object on flash, as its last request demands.
     pub(crate) fn note_asked(&self, key: Key, care: Care) {
         let mut index = self.index.borrow_mut();
         let known = index.glance(key).filter(|(_, kind, _)| *kind == HEAD);
@@ -303,20 +309,21 @@ impl Holdings {
         }
     }
 
-    /// A zone takes no more records.
+    /// Registers a sealed zone.
     pub(crate) fn seal(&self, zone: ZoneId, now: Nanos) {
         self.policy.borrow_mut().on_sealed(zone, now);
         self.index.borrow_mut().seal_zone(zone);
     }
 
-    /// The zone to empty next.
+    /// Asks the policy for the next victim.
     pub(crate) fn victim(&self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
         let mut policy = self.policy.borrow_mut();
         policy.evict();
         policy.victim(candidates)
     }
 
-    /// What of a victim is worth another write. `pinned_max`: of what is pinned.
+    /// Selects the records of a victim to rewrite. `pinned_max` limits the bytes rewritten for
+    /// pins.
     pub(crate) fn wanted(&self, zone: ZoneId, pinned_max: Bytes) -> Wanted {
         let (index, mut policy) = (self.index.borrow(), self.policy.borrow_mut());
         let (mut pinned, mut by_policy, mut room) = (Vec::new(), Vec::new(), pinned_max.0);
@@ -343,33 +350,33 @@ impl Holdings {
         Wanted { pinned, by_policy }
     }
 
-    /// What of a zone is pinned.
+    /// Pinned bytes of a zone.
     pub(crate) fn pinned_of(&self, zone: ZoneId) -> Bytes {
         self.pins.of_zone(zone)
     }
 
-    /// What of all zones is pinned.
+    /// Pinned bytes of all zones.
     pub(crate) const fn pinned(&self) -> Bytes {
         self.pins.total()
     }
 
-    /// What may be.
+    /// Upper limit of pinned bytes.
     pub(crate) const fn pinned_max(&self) -> Bytes {
         self.pins.most()
     }
 
-    /// What should have been pinned, and was not.
+    /// Bytes that should have been pinned but found no room.
     pub(crate) const fn unpinned(&self) -> Bytes {
         self.pins.refused()
     }
 
-    /// Whether so much more may be pinned.
+    /// True when `len` more bytes may be pinned.
     pub(crate) fn has_room_for_pin(&self, len: u32) -> bool {
         self.pins.has_room(len)
     }
 
-    /// Forgets up to `limit` records of a zone and says whether more are left. They are told to `forgotten`, with
-    /// the hashes of their keys.
+    /// Removes up to `limit` records of a zone from the index. Returns whether more are left. Calls
+    /// `forgotten` with each record and the hash of its key.
     pub(crate) fn drain(
         &self,
         zone: ZoneId,
@@ -388,12 +395,12 @@ impl Holdings {
         self.index.borrow_mut().drain_zone(zone, limit, forget)
     }
 
-    /// Requires: [`Holdings::drain`] left nothing.
+    /// Registers an emptied zone with the policy. Requires: [`Holdings::drain`] left nothing.
     pub(crate) fn note_emptied(&self, zone: ZoneId) {
         self.policy.borrow_mut().on_emptied(zone);
     }
 
-    /// Hashes of the keys of a zone's records of this kind.
+    /// Key hashes of a zone's records of one kind.
     pub(crate) fn hashes(&self, zone: ZoneId, kind: Kind) -> Vec<u64> {
         self.index.borrow().zone_hashes(zone, kind).collect()
     }
@@ -402,7 +409,7 @@ impl Holdings {
         self.index.borrow().record_count()
     }
 
-    /// Records that [`Holdings::find`] finds.
+    /// Number of records that [`Holdings::find`] finds.
     pub(crate) fn held_count(&self) -> u64 {
         let (index, policy) = (self.index.borrow(), self.policy.borrow());
         let is_held = |found: &IndexEntry| {
@@ -412,7 +419,7 @@ impl Holdings {
         (0..index.zone_count()).map(|zone| of_zone(ZoneId(zone)) as u64).sum()
     }
 
-    /// Memory that the index takes.
+    /// Memory of the index, in bytes.
     pub(crate) fn memory(&self) -> Bytes {
         self.index.borrow().memory()
     }
@@ -433,7 +440,7 @@ impl Holdings {
     }
 }
 
-/// What a pinned record is when it is not pinned.
+/// Kind and mark of a record without its pin.
 fn usual(kind: Kind) -> (Kind, Mark) {
     (if kind == PINNED { PIECE } else { kind }, Mark::default())
 }

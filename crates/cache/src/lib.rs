@@ -1,16 +1,18 @@
-//! The chunk cache engine: async code without I/O of its own.
+//! Chunk cache engine: serves ranges of S3 objects from DRAM, flash or the origin. Async code
+//! without I/O of its own.
 //!
-//! Uses: `zonelog`, `policy`, `runtime`, `device`, `base`. Knows nothing of: sockets, threads, files,
-//! HTTP, real time.
-//! Read in this order: `object`, `ports`, `cache`, `chunks`, `freshness`, then the paths: `open`, `read`, `fetch`, `fill`, `prefetch`,
-//! `admit`, `memory`, `evict`, `remove`, `purge`, `missed`, `homes`, `roster`, `recover`, `remember`.
+//! Uses: `zonelog`, `policy`, `runtime`, `device`, `base`. Knows nothing of: sockets, threads,
+//! files, HTTP, real time.
+//! Read in this order: `object`, `ports`, `cache`, `chunks`, `freshness`, then the paths: `open`,
+//! `read`, `fetch`, `fill`, `prefetch`, `admit`, `memory`, `evict`, `remove`, `purge`, `missed`,
+//! `homes`, `roster`, `recover`, `remember`.
 //!
-//! What holds, always:
+//! Invariants:
 //!
-//! - A cache may always say "miss": whatever fails on the way to cached bytes is a miss and a counter.
+//! - A cache may always miss: any failure on the way to cached bytes is a miss and a counter.
 //! - A chunk is served only while a head names its version; one read serves one version.
-//! - What was removed is never served again, not even after a crash.
-//! - Nobody waits for a flash write to get bytes, and no zone is held while the origin is slow.
+//! - A removed object is never served again, not even after a crash.
+//! - No reader waits for a flash write, and no zone is held while the origin is slow.
 #![no_std]
 
 extern crate alloc;

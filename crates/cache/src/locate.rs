@@ -1,5 +1,5 @@
-//! Residency lookup: which bytes of a version are on flash or in memory, and whether they are pinned, without reading
-//! any.
+//! Residency lookup: which bytes of a version are on flash or in memory, and whether they are
+//! pinned, without reading any.
 
 use alloc::sync::Arc;
 use core::ops::Range;
@@ -10,19 +10,19 @@ use crate::object::VersionKey;
 use crate::read::is_in_memory;
 use crate::{Cache, Care, Head, ObjectName};
 
-/// Where the bytes of a range are, as far as they are cached.
+/// Residency of a range: how many bytes are cached where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Whereabouts {
     /// Bytes on flash.
     pub on_flash: u64,
-    /// Of them, those that are pinned.
+    /// Bytes on flash that are pinned.
     pub pinned: u64,
-    /// Bytes that are only in memory: on their way to flash, waiting before it, or about to be let go.
+    /// Bytes only in memory: on their way to flash, waiting for admission, or about to be evicted.
     pub in_memory: u64,
 }
 
 impl Cache {
-    /// True when nothing of `range` would have to be fetched now.
+    /// True when no part of `range` would have to be fetched now.
     #[must_use]
     pub fn is_cached(&self, object: &ObjectName, head: &Arc<Head>, range: &Range<u64>) -> bool {
         let (_, version) = self.inner.keys_of(object, head);
@@ -36,7 +36,7 @@ impl Cache {
         self.inner.all_on_flash(head, version, range)
     }
 
-    /// Where the bytes of `range` are now.
+    /// Returns the residency of `range`.
     #[must_use]
     pub fn whereabouts(&self, object: &ObjectName, head: &Head, range: &Range<u64>) -> Whereabouts {
         let (_, version) = self.inner.keys_of(object, head);
@@ -45,7 +45,8 @@ impl Cache {
 }
 
 impl Cache {
-    /// Pins what of `range` is on flash, as far as there is room, or releases it. No policy hears of a read.
+    /// Pins the pieces of `range` that are on flash, as far as there is room, or releases their
+    /// pins. The policy counts no read.
     ///
     /// Requires: the range lies within the object and within one stripe.
     pub fn set_care(&self, object: &ObjectName, head: &Head, range: &Range<u64>, care: Care) {

@@ -1,9 +1,9 @@
-//! DRAM tier: chunks that wait for admission (S3-FIFO small queue), and hot chunks that stay in memory as well (main
-//! queue).
+//! DRAM tier: chunks that wait for admission (S3-FIFO small queue), and hot chunks that stay in
+//! memory as well (main queue).
 //!
-//! Each lies in memory of its own, not in a buffer of the pool: it may stay for long, and the bound on what stays is
-//! exact. A chunk is known by the very head under which it came, not by its key alone: once an object was removed, a
-//! later head, also one of the same version, finds nothing of what came before.
+//! Each chunk has memory of its own, not a pool buffer: it may stay for long, and the memory bound
+//! is exact. An entry matches only the very head (by address) under which it was fetched. So after
+//! a removal a later head does not find older chunks, even with the same ETag.
 
 use alloc::rc::Rc;
 use alloc::sync::Arc;
@@ -18,28 +18,30 @@ use crate::fetch::FillPiece;
 use crate::hashed::Hashed;
 use crate::index::{Spot, chunk_id};
 
-/// See the module.
+/// DRAM tier of one shard.
 pub(crate) struct Memory {
     probation: Option<Probation>,
     hot: Option<Hot>,
     held: Hashed<u64, MemoryEntry>,
     held_bytes: Bytes,
-    /// What left last: the next one goes where it was.
+    /// Memory of the last evicted chunk, reused for the next one.
     spare: Option<Payload>,
 }
 
 struct MemoryEntry {
     key: Key,
     head: Arc<Head>,
-    /// The chunk, and behind it zeros to the end of its last block if it may still go to flash.
+    /// Bytes of the chunk. A chunk that may still go to flash is padded with zeros to a whole
+    /// block.
     data: Payload,
-    /// It waits, and was not offered to flash yet.
+    /// The piece, while it waits for admission and was not offered to flash.
     waiting: Option<Rc<FillPiece>>,
-    /// Where it is on flash, as far as somebody has looked.
+    /// Last known index entry of the flash copy.
     spot: Option<Spot>,
 }
 
-/// What a chunk takes besides its bytes, about: its piece, its head's share, and its places in tables and queues.
+/// Overhead per chunk in bytes, estimated: its piece, its share of the head, and table and queue
+/// entries.
 const ENTRY: Bytes = Bytes(512);
 
 impl MemoryEntry {
@@ -58,12 +60,12 @@ impl Memory {
         Self { probation, hot, held, held_bytes, spare: None }
     }
 
-    /// From now on not everything is wanted on flash.
+    /// Starts admission control: flash is full, so not every chunk is written any more.
     pub(crate) fn note_full_flash(&mut self) {
         self.probation.iter_mut().for_each(Probation::note_full_flash);
     }
 
-    /// What a missed chunk is worth, while so much may be written.
+    /// Asks the small queue for a verdict on a missed chunk, given the write budget.
     pub(crate) fn miss(&mut self, key: Key, len: Bytes, means: Means) -> Verdict {
         let miss = |probation: &mut Probation| probation.miss(chunk_id(key), len, means);
         self.probation.as_mut().map_or(Verdict::Admit, miss)
@@ -73,27 +75,28 @@ impl Memory {
         self.find(key, head).is_some()
     }
 
-    /// What [`Memory::read`] will hand out.
+    /// Returns the entry that [`Memory::read`] would return, without counting a read.
     pub(crate) fn look_at(&self, key: Key, head: &Head) -> Option<(&Payload, Option<Spot>)> {
         self.find(key, head).map(|held| (&held.data, held.spot))
     }
 
     fn find(&self, key: Key, head: &Head) -> Option<&MemoryEntry> {
-        // Every read asks, also where there is no memory for chunks: then not even a hash is made.
+        // Fast path: every read comes here, even when no memory is configured for chunks. Skips the
+        // hash.
         if self.held.is_empty() {
             return None;
         }
         self.held.get(&chunk_id(key)).filter(|held| held.is(key, head))
     }
 
-    /// The bytes of a chunk, which is remembered as read, and where it is on flash, as far as that is remembered.
+    /// Returns the bytes of a chunk and its last known index entry, and counts the read.
     pub(crate) fn read(&mut self, key: Key, head: &Head) -> Option<(Payload, &mut Option<Spot>)> {
         if self.held.is_empty() {
             return None;
         }
         let id = chunk_id(key);
         let held = self.held.get_mut(&id).filter(|held| held.is(key, head))?;
-        // It stands in one of the two queues.
+        // The chunk is in one of the two queues.
         let is_hot = self.hot.as_mut().is_some_and(|hot| hot.read(id));
         if !is_hot && let Some(probation) = &mut self.probation {
             probation.read(id);
@@ -101,19 +104,20 @@ impl Memory {
         Some((held.data.clone(), &mut held.spot))
     }
 
-    /// The chunk, if it waits and was not offered to flash yet.
+    /// Returns the piece if it waits for admission and was not offered to flash.
     pub(crate) fn waiting(&self, key: Key, head: &Head) -> Option<Rc<FillPiece>> {
         self.find(key, head)?.waiting.clone()
     }
 
-    /// It is offered to flash before its turn comes. Until then it stays.
+    /// Marks a waiting chunk as offered to flash early. It stays in memory until its turn.
     pub(crate) fn note_offered(&mut self, key: Key) {
         if let Some(held) = self.held.get_mut(&chunk_id(key)) {
             held.waiting = None;
         }
     }
 
-    /// Takes in a chunk that [`Memory::miss`] told to wait, if it is complete. From now on it is in memory of its own.
+    /// Adds a complete chunk for which [`Memory::miss`] returned `Wait`. The chunk moves out of the
+    /// buffer pool.
     pub(crate) fn wait(&mut self, piece: &Rc<FillPiece>) {
         let Some(data) = piece.move_to_own_memory(self.spare.take()) else { return };
         let (head, waiting) = (piece.head().clone(), Some(piece.clone()));
@@ -123,12 +127,12 @@ impl Memory {
         }
     }
 
-    /// Whether a whole chunk that was read from flash is worth a copy: [`Memory::keep`].
+    /// True when a whole chunk that was read from flash is worth a copy for [`Memory::keep`].
     pub(crate) fn wants(&mut self, key: Key, len: Bytes) -> bool {
         self.hot.as_mut().is_some_and(|hot| hot.wants(chunk_id(key), len))
     }
 
-    /// Takes in a copy of a chunk that is on flash as well, at `spot`.
+    /// Adds a copy of a chunk that is on flash at `spot`.
     pub(crate) fn keep(&mut self, (key, spot): (Key, Spot), head: &Arc<Head>, data: &Payload) {
         let data = data.to_own_memory(self.spare.take());
         let held = MemoryEntry { key, head: head.clone(), data, waiting: None, spot: Some(spot) };
@@ -140,8 +144,8 @@ impl Memory {
         self.drop_cold();
     }
 
-    /// What it takes, if it came in anew: otherwise it has its place in a queue, and is only replaced, because it came
-    /// under another head.
+    /// Inserts an entry. Returns its size if the chunk is new. A chunk that came under another head
+    /// is only replaced: it already has its place in a queue.
     fn hold(&mut self, new: MemoryEntry) -> Option<Bytes> {
         let takes = new.takes();
         match self.held.entry(chunk_id(new.key)) {
@@ -156,12 +160,13 @@ impl Memory {
         None
     }
 
-    /// Who has to leave, while more waits than fits: what is worth a flash write, and what is not.
+    /// Takes the next chunk to evict from the small queue while it is over its limit, with the
+    /// verdict whether it is worth a flash write.
     pub(crate) fn leave(&mut self) -> Option<(Rc<FillPiece>, Verdict)> {
         self.end_waiting(Probation::leave)
     }
 
-    /// As [`Memory::leave`], at the end, when nobody waits any longer.
+    /// Like [`Memory::leave`], at a graceful stop: empties the queue.
     pub(crate) fn leave_at_end(&mut self) -> Option<(Rc<FillPiece>, Verdict)> {
         self.end_waiting(Probation::leave_at_end)
     }
@@ -184,7 +189,7 @@ impl Memory {
         None
     }
 
-    /// What is only here because it was read often goes without a word: it is on flash.
+    /// Evicts cold chunks of the hot set. They need no write: they are on flash.
     fn drop_cold(&mut self) {
         while let Some(id) = self.hot.as_mut().and_then(Hot::leave) {
             self.drop_held(id);
@@ -198,7 +203,7 @@ impl Memory {
         }
     }
 
-    /// What all chunks here take.
+    /// Memory of all chunks, overhead included.
     pub(crate) const fn held_bytes(&self) -> Bytes {
         self.held_bytes
     }

@@ -1,8 +1,9 @@
-//! Pending invalidations: removals recorded while a device is offline, replayed before it serves again.
+//! Pending invalidations: removals recorded while a device is offline, replayed before it serves
+//! again.
 //!
-//! 1. They are noted by name or prefix, as far as there is room.
-//! 2. When the share comes up again they are made up for, before anybody is served from it.
-//! 3. When there was no room for all of them, the share has to be emptied instead.
+//! 1. Removals are recorded by name or prefix, up to a limit.
+//! 2. When the device is back, they are replayed before the shard serves again.
+//! 3. If the limit was exceeded, the shard must be formatted instead.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -15,14 +16,14 @@ use core::task::Poll;
 use crate::planted::Planted;
 use crate::{Cache, Doomed, RemoveError};
 
-/// Names and prefixes that are noted: 64 Ki, some 10 MB. At a hundred removals in a second it is full after ten minutes; then the
-/// share comes up empty, which costs misses.
+/// Limit of recorded names and prefixes: 64 Ki, some 10 MB. At 100 removals per second it lasts for
+/// ten minutes. After that the shard starts empty, which costs misses.
 pub const MISSED_MAX: usize = 64 << 10;
 
-/// Removals that are made up for together: they share a flush.
+/// Removals that are replayed concurrently: they share a flush.
 const AT_ONCE: usize = 64;
 
-/// What a share has missed.
+/// Pending invalidations of one shard.
 #[derive(Debug, Default)]
 pub struct Missed(RefCell<Noted>);
 
@@ -34,15 +35,16 @@ struct Noted {
 }
 
 impl Missed {
-    /// The device is away: what comes is noted.
+    /// Starts to record removals: the device is offline.
     pub fn open(&self) {
         self.0.borrow_mut().is_open = true;
     }
 
-    /// Notes a removal.
+    /// Records a removal.
     ///
     /// # Errors
-    /// When the device is not away, or the share is up again: it has to be told itself.
+    /// When the device is not offline, or the shard is up again: then the caller sends the removal
+    /// to the shard.
     pub fn note(&self, doomed: &Doomed) -> Result<(), RemoveError> {
         let mut noted = self.0.borrow_mut();
         if !noted.is_open {
@@ -56,29 +58,30 @@ impl Missed {
         Ok(())
     }
 
-    /// Removals that are noted.
+    /// Number of recorded removals.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.borrow().doomed.len()
     }
 
-    /// True when there was no room for all of them.
+    /// True when the limit was exceeded: the records are incomplete.
     #[must_use]
     pub fn has_overflowed(&self) -> bool {
         self.0.borrow().has_overflowed
     }
 
-    /// From now on nothing is noted any more.
+    /// Stops recording: the shard is up again.
     pub fn close(&self) {
         self.0.borrow_mut().is_open = false;
     }
 }
 
 impl Cache {
-    /// Removes all that the share has missed. Nobody is served from it before.
+    /// Replays the pending invalidations. Requires: the shard does not serve requests before this
+    /// returns.
     ///
     /// # Errors
-    /// When a removal is not on flash. What is left to be made up for is still noted.
+    /// When a removal is not on flash. The removals that are not replayed yet stay recorded.
     pub async fn make_up(&self, missed: &Missed) -> Result<(), RemoveError> {
         loop {
             let some = missed.0.borrow().doomed.iter().take(AT_ONCE).cloned().collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! Object names, and the keys under which the parts of an object are stored.
+//! Object names, and the keys under which the records of an object are stored.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -10,12 +10,12 @@ use zonal_zonelog::Key;
 use crate::homes::BUCKETS;
 use crate::purge::key_of_prefix;
 
-/// The name of an object: its bucket and its key. Cheap to clone.
+/// Name of an object: its bucket and key. Cloning is cheap (reference count).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectName(Arc<str>);
 
 impl ObjectName {
-    /// Requires: the bucket is not empty and has no slash in it.
+    /// Creates a name. Requires: the bucket is not empty and has no slash.
     #[must_use]
     pub fn new(bucket: &str, key: &str) -> Self {
         assert!(!bucket.is_empty() && !bucket.contains('/'));
@@ -26,19 +26,19 @@ impl ObjectName {
         Self(name.into())
     }
 
-    /// The bucket.
+    /// Bucket name.
     #[must_use]
     pub fn bucket(&self) -> &str {
         self.parts().0
     }
 
-    /// The key within the bucket.
+    /// Object key within the bucket.
     #[must_use]
     pub fn key(&self) -> &str {
         self.parts().1
     }
 
-    /// Bucket, slash, key.
+    /// The name as `bucket/key`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -61,8 +61,8 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// What an object's stripe is spread by, over the devices of a node and over the shards of each. The head lives with
-/// stripe 0.
+/// Placement hash of a stripe, which spreads stripes over the devices of a node and the shards of
+/// each device. The head has the hash of stripe 0.
 #[must_use]
 pub fn spread(object: &ObjectName, stripe: u64) -> u64 {
     let mut hasher = SipHasher24::new();
@@ -71,29 +71,31 @@ pub fn spread(object: &ObjectName, stripe: u64) -> u64 {
     hasher.finish()
 }
 
-/// The bucket of what is spread by `spread`.
+/// Placement bucket of a hash, see [`BUCKETS`].
 #[must_use]
 pub const fn bucket(spread: u64) -> usize {
     zonal_base::index(spread % BUCKETS as u64)
 }
 
-/// Which of `count` shards of a device has it: by the bits from which the bucket does not follow.
+/// Shard, out of `count` shards of a device, of a placement hash. Uses the high bits, which do not
+/// depend on the placement bucket.
 #[must_use]
 pub const fn route(spread: u64, count: usize) -> usize {
     zonal_base::index(((spread as u128 * count as u128) >> 64) as u64)
 }
 
-/// Makes keys. Keyed with the log's own random identity, so that nobody can aim for a collision.
+/// Derives record keys. The hash is keyed with the log's random ID, so that an attacker cannot
+/// produce collisions.
 #[derive(Clone, Copy)]
 pub(crate) struct Keys {
     secret: [u8; 16],
 }
 
-/// The key of an object's head.
+/// Key of an object's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ObjectKey(pub(crate) u128);
 
-/// What all pieces of one version of an object have in common.
+/// Common prefix of the keys of all pieces of one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VersionKey(u128);
 
@@ -108,8 +110,9 @@ impl Keys {
         ObjectKey(hasher.finish128().as_u128())
     }
 
-    /// `salt` tells contents before a removal from those after it, even under the same ETag. `piece` is what the object
-    /// is cut into: with other pieces a number means other bytes.
+    /// Derives the key prefix of a version. `salt` separates content before a removal from content
+    /// after it, even under the same ETag. `piece` is the piece size: with another size a piece
+    /// number means other bytes.
     pub(crate) fn version(
         self,
         object: ObjectKey,
@@ -126,9 +129,9 @@ impl Keys {
         VersionKey(hasher.finish128().as_u128() & !u128::from(u32::MAX))
     }
 
-    /// The key of the tombstone of a prefix, and its length.
+    /// Key of a prefix's tombstone, and the length of the prefix.
     ///
-    /// Requires: it is no longer than [`PREFIX_BYTES_MAX`](crate::PREFIX_BYTES_MAX).
+    /// Requires: the prefix is no longer than [`PREFIX_BYTES_MAX`](crate::PREFIX_BYTES_MAX).
     pub(crate) fn prefix(self, prefix: &str) -> (Key, u16) {
         let mut hasher = self.hasher(b'p');
         hasher.write(prefix.as_bytes());
@@ -150,12 +153,12 @@ impl ObjectKey {
 }
 
 impl VersionKey {
-    /// What tells it from others, but for an accident.
+    /// Hash that identifies the version, collisions aside.
     pub(crate) const fn hash(self) -> u64 {
         (self.0 >> 64) as u64
     }
 
-    /// The key of one piece. 2^32 pieces of 4 KiB are 16 TiB, more than any object store takes.
+    /// Key of one piece. 2^32 pieces of 4 KiB are 16 TiB, more than any object store accepts.
     pub(crate) fn piece(self, number: u64) -> Key {
         let number = u32::try_from(number).expect("objects are at most 16 TiB");
         Key(self.0 | u128::from(number))

@@ -1,11 +1,12 @@
-//! Head lookup: finds the current version of an object in memory, on flash or at the origin, and revalidates it.
+//! Head lookup: finds the current version of an object in memory, on flash or at the origin, and
+//! revalidates it.
 //!
-//! 1. Look in memory, then on flash. A head that is fresh by the rule is the answer; so is it that there is none, when
-//!    that is remembered.
-//! 2. Ask the origin; whoever asks for the same object meanwhile shares the request.
-//! 3. What the origin says is published, unless the object was removed since the question was put. What it says is gone
-//!    goes from the cache as if it had been removed here.
-//! 4. When the origin fails, a head that is trusted for that case is the answer.
+//! 1. Look in memory, then on flash. A head that is fresh by the rule is the answer. So is an entry
+//!    of the negative cache.
+//! 2. Ask the origin. Concurrent requests for the object share one request (single flight).
+//! 3. Publish the origin's answer, unless the object was removed after the request was sent. A 404
+//!    invalidates the cached object as a removal does.
+//! 4. When the origin fails, serve a stale head if the rule allows it (stale-if-error).
 
 use alloc::rc::Rc;
 use alloc::sync::Arc;
@@ -31,53 +32,55 @@ use crate::{
     Cache, Care, Fetch, Fetched, Freshness, Head, ObjectName, OriginFault, OriginHead, Trust,
 };
 
-/// How a head was found.
+/// Source of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadSource {
-    /// It was known and fresh.
+    /// The cached head was fresh.
     Hit,
-    /// It was known, and the origin confirmed it.
+    /// The origin confirmed the cached head.
     Revalidated,
-    /// It was not known, or had changed.
+    /// The head came from the origin: it was not cached or had changed.
     Miss,
-    /// It was known and not fresh, and the origin failed.
+    /// The cached head was not fresh, but the origin failed.
     Stale,
 }
 
-/// A head to serve.
+/// Result of a successful lookup.
 #[derive(Clone, Debug)]
 pub struct Opened {
-    /// The version.
+    /// Head of the version to serve.
     pub head: Arc<Head>,
-    /// How it was found.
+    /// Source of the head, for `X-Cache`.
     pub found: HeadSource,
 }
 
-/// Why there is no head.
+/// Reason for a lookup without a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookupError {
-    /// The origin has no such object.
+    /// The origin answered 404 now.
     NotFound,
-    /// It had none when it was asked lately.
+    /// Negative cache hit: the origin answered 404 lately.
     Absent,
-    /// What is known is not fresh, and the origin may not be asked.
+    /// The cached head is missing or not fresh, and the request forbids asking the origin.
     NotKnown,
-    /// The object cannot be cached, because the origin sends no strong ETag: go to the origin.
+    /// The origin sends no strong ETag, so the object cannot be cached: forward the request.
     NoEtag,
-    /// The object cannot be cached, because its headers are too long: go to the origin.
+    /// The headers exceed the limit of stored heads, so the object cannot be cached: forward the
+    /// request.
     HeadersTooLong,
-    /// The cache has lost its flash: go to the origin.
+    /// The shard has lost its device: forward the request.
     Gone,
-    /// The origin did not answer as it should.
+    /// The origin failed, or its answer was invalid.
     Origin(OriginFault),
-    /// Too many requests are under way.
+    /// The shard has too many requests in flight: answer 503 SlowDown.
     Overloaded,
 }
 
-/// Heads on their way to flash: what 40,000 misses per second leave in a segment that lingers for its 200 ms.
+/// Limit of head writes in flight. 40,000 misses per second create this many heads during the 200
+/// ms linger of a segment.
 const HEADS_STORING_MAX: u32 = 8192;
 
-/// A question to the origin that is under way.
+/// A HEAD request to the origin in flight.
 pub(crate) struct Lookup {
     epoch: u64,
     answer: RefCell<Option<Result<Opened, LookupError>>>,
@@ -85,10 +88,11 @@ pub(crate) struct Lookup {
 }
 
 impl Cache {
-    /// The head to serve for `object`, as far as that is trusted, which is pinned with what is pinned of the object.
+    /// Returns the head to serve for `object` under the freshness rule `trust`. With
+    /// [`Care::Pinned`] the head is pinned like the object's chunks.
     ///
     /// # Errors
-    /// When there is none, or none that the cache may serve.
+    /// When there is no head, or none that the cache may serve.
     pub async fn open(
         &self,
         object: &ObjectName,
@@ -124,7 +128,8 @@ impl Cache {
         inner.ask_or_take(object, (key, care), known, trust).await
     }
 
-    /// The origin has answered with a strong ETag of the object, though it was taken to have none: it is asked again.
+    /// Registers that the origin has sent a strong ETag for the object. The next lookup asks the
+    /// origin again.
     pub fn note_etag(&self, object: &ObjectName) {
         let key = self.inner.keys.object(object);
         self.inner.untagged.borrow_mut().forget(key, object.bucket());
@@ -132,7 +137,8 @@ impl Cache {
 }
 
 impl Inner {
-    /// Whether the origin is taken to send no ETag of it, so that asking is of no use.
+    /// True when the origin is expected to send no ETag for the object, so that a HEAD request is
+    /// useless.
     fn is_untagged(&self, object: &ObjectName, key: ObjectKey, known: Option<&KnownHead>) -> bool {
         let untagged = self.untagged.borrow();
         untagged.has(key) || (known.is_none() && untagged.has_all_of(object.bucket()))
@@ -142,7 +148,8 @@ impl Inner {
         freshness.holds(known.validated_at.get(), self.now())
     }
 
-    /// Asks the origin. A head that is trusted if the origin fails is served if it does, or is known to.
+    /// Asks the origin. Serves the cached head if the rule allows stale heads and the origin fails
+    /// or is known to be down.
     async fn ask_or_take(
         self: &Rc<Self>,
         object: &ObjectName,
@@ -166,7 +173,7 @@ impl Inner {
         if trust.stale == Nanos(0) || !fault.is_failure() {
             return answer;
         }
-        // Whoever removed the object or gave it another head meanwhile has the last word.
+        // A removal or a new head during the request takes precedence.
         let known = self.known_head(object, key).await;
         known.filter(in_trouble).map_or(answer, |known| Ok(self.stale(&known)))
     }
@@ -176,7 +183,7 @@ impl Inner {
         Opened { head: known.head.clone(), found: HeadSource::Stale }
     }
 
-    /// The head as memory or flash has it.
+    /// Returns the head that is in memory or on flash, fresh or not.
     pub(crate) async fn known_head(
         self: &Rc<Self>,
         object: &ObjectName,
@@ -198,7 +205,7 @@ impl Inner {
             self.holdings.forget_at(key.record(), extent);
             return None;
         }
-        // Whoever removed the object or gave it another head while we read has the last word.
+        // A removal or a new head during the read takes precedence.
         let is_current = watch.may_publish(epoch) && !watch.is_replaced(stored.generation);
         if stored.name != object.as_str() || !is_current {
             return None;
@@ -206,12 +213,13 @@ impl Inner {
         let head = Arc::new(stored.head);
         let known = KnownHead::new(object.clone(), head, stored.validated_at, stored.generation);
         known.is_pinned.set(is_pinned);
-        // Its zone may have been emptied while we read: then it is good for this reader only.
+        // Reclaim may have emptied the head's zone during the read. Then only this reader may use
+        // the head.
         if !self.holdings.has(key.record()) {
             return Some(known);
         }
         let mut heads = self.heads.borrow_mut();
-        // Another reader may have been faster, or a newer head may have been published.
+        // Another reader may have loaded the head first, or a newer head may have been published.
         if let Some(other) = heads.get(key) {
             return (other.name == *object).then_some(other);
         }
@@ -234,7 +242,7 @@ impl Inner {
         }
     }
 
-    /// The question that is under way, or another.
+    /// Joins the lookup in flight, or starts one.
     fn lookup(
         self: &Rc<Self>,
         object: &ObjectName,
@@ -243,7 +251,7 @@ impl Inner {
     ) -> Rc<Lookup> {
         let epoch = self.epoch(key);
         let under_way = self.lookups.borrow().get(&key).cloned();
-        // An answer to a question put before a removal is of no use to whoever came after it.
+        // A request that came after a removal must not use an answer to a question from before it.
         match under_way.filter(|lookup| lookup.epoch == epoch) {
             Some(lookup) => {
                 self.count(|stats| stats.opens_joined += 1);
@@ -253,7 +261,7 @@ impl Inner {
         }
     }
 
-    /// The question is a task of its own: it goes on when whoever asked first goes away.
+    /// Starts a lookup as its own task, which continues when the first requester disconnects.
     fn start_lookup(
         self: &Rc<Self>,
         object: ObjectName,
@@ -304,7 +312,7 @@ impl Inner {
             }
             _ => Err(LookupError::Origin(OriginFault::Lied)),
         };
-        // It was asked and did not confirm it: whatever comes, that is not what it confirmed last.
+        // An answer that does not confirm the known head makes that head stale at once.
         let is_answer = |error: &LookupError| match error {
             LookupError::Origin(fault) => !fault.is_failure(),
             _ => true,
@@ -347,15 +355,16 @@ impl Inner {
         }
     }
 
-    /// The origin has no such object. What is cached of one that was there goes for good, though nobody waits for that:
-    /// who was told that it is gone is not to find it again when freshness says that nothing need be asked.
+    /// Registers a 404 of the origin. Invalidates the cached object in the background: a client
+    /// that was told 404 must not find the object again under a rule that asks no more.
     fn note_absent(self: &Rc<Self>, key: ObjectKey, asked_at: Nanos, known: Option<&KnownHead>) {
         if let Some(known) = known {
             self.forget_pins(key, &known.head);
             let removal = self.begin_removal(&known.name, key);
             let inner = self.clone();
             self.spawn_writing(|writing| async move {
-                // Flash that takes no more loses what it has, or is lost.
+                // A failure needs no handling: it means that the device is lost with all that it
+                // holds.
                 let _ = inner.bury(removal).await;
                 drop(writing);
             });
@@ -363,8 +372,8 @@ impl Inner {
         self.absences.borrow_mut().note(key, asked_at);
     }
 
-    /// Makes a head the object's, unless the object was removed since `epoch`. The caller may serve it
-    /// either way: it was the origin's answer to its question.
+    /// Publishes a head, unless the object was removed since `epoch`. The caller may serve the head
+    /// either way: the origin gave it as the answer to the caller's request.
     fn publish_head(
         self: &Rc<Self>,
         object: &ObjectName,
@@ -375,7 +384,8 @@ impl Inner {
     ) -> Arc<Head> {
         let (key, chunk) = (watch.key(), self.chunks.borrow().of(object));
         if !watch.may_publish(epoch) {
-            // A salt of its own: what this caller stores under it is out of everybody else's reach.
+            // The head gets a salt of its own, so that no other reader reaches the chunks stored
+            // under it.
             return Arc::new(Head::new(from_origin, self.log.next_generation(), chunk));
         }
         let on_flash = self.holdings.forget(key.record());
@@ -392,12 +402,13 @@ impl Inner {
         self.absences.borrow_mut().forget(key);
         watch.publish(generation);
         if replaces.is_none() && care == Care::Unkept {
-            // Until memory forgets it, it is known.
+            // The head is not stored on flash; memory serves it until it is evicted there.
             return head;
         }
         if replaces.is_none() && HEADS_STORING_MAX <= self.heads_storing.get() {
-            // Flash does not keep up. Like a chunk then, it is not stored; until memory forgets it, it is known.
-            // One that replaces another waits: after a restart, the other would be known again.
+            // Flash does not keep up. As with a chunk, the head is not stored, and memory serves it
+            // until it is evicted there. A head that replaces another is stored all the same:
+            // otherwise a restart would bring the old one back.
             self.count(|stats| stats.heads_refused += 1);
             return head;
         }
@@ -411,15 +422,15 @@ impl Inner {
         head
     }
 
-    /// Writes a head to flash. Nobody waits for it.
+    /// Writes a head to flash in the background.
     async fn store_head(
         &self,
         (watch, epoch): (&Watch, u64),
         known: Rc<KnownHead>,
         replaces: Option<u64>,
     ) {
-        // The zone of the new head may be emptied before that of the one it replaces: without a
-        // tombstone a crash after that would bring the old one back.
+        // The zone of the new head may be reset before that of the old head. Without a tombstone a
+        // crash after that would bring the old head back.
         if let Some(generation) = replaces
             && self.log.supersede(watch.key().record(), generation).await.is_err()
         {
@@ -428,7 +439,8 @@ impl Inner {
         self.append_head(Stream::Fill, (watch, epoch), &known).await;
     }
 
-    /// Appends a head that was the object's at `epoch`, and publishes it if it still is when it is on flash.
+    /// Appends a head that was current at `epoch`. Publishes it in the index if it is still current
+    /// when it is on flash.
     pub(crate) async fn append_head(
         &self,
         stream: Stream,
@@ -444,13 +456,13 @@ impl Inner {
         let kind = kind_on_flash(HEAD, mark);
         let record = Record { key: key.record(), kind, len, data, generation };
         let Ok(placed) = self.log.append(stream, record, Urgency::Linger).await else { return };
-        // Memory may have let go of it meanwhile; only a removal or another head makes it void.
+        // Eviction from memory does not make the head void. Only a removal or a newer head does.
         let is_void = watch.is_replaced(known.generation) || !watch.may_publish(epoch);
         if is_void && !self.settings.has(Planted::HeadRevived) {
             return;
         }
         let checks = placed.descriptor().checks.clone();
-        // Who asked meanwhile may have another rule than who asked before it was written.
+        // A request during the write may have changed the pin.
         let mark = if known.is_pinned.get() { WANTED } else { Mark::default() };
         let found = IndexEntry::new(placed.extent(), HEAD, checks).with_mark(mark);
         self.holdings.publish(key.record(), found, self.now());

@@ -1,6 +1,7 @@
 //! Policy checkpoint format: marks, evicted records and ages of a zone.
 //!
-//! The layout is in `docs/formats/order.md`: little-endian, versioned, golden bytes in the tests below.
+//! The layout is in `docs/formats/order.md`: little-endian, versioned, golden bytes in the tests
+//! below.
 
 use alloc::vec::Vec;
 
@@ -8,36 +9,36 @@ use zonal_base::ZoneId;
 use zonal_policy::Mark;
 use zonal_zonelog::{Key, Kind};
 
-/// What a policy knew of a zone. It does not stand in the index.
+/// Record kind of policy checkpoints. They are not in the index.
 pub(crate) const ORDER: Kind = Kind(5);
 
-/// What was known of one piece.
+/// Policy state of one piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fact {
-    /// Where it lies in its zone: see `Extent`.
+    /// Offset of the piece in its zone, in units of `Extent::UNIT`.
     pub(crate) offset: u32,
     pub(crate) mark: Mark,
-    /// Not to be read any more.
+    /// The policy evicted the piece: it must not be read any more.
     pub(crate) is_evicted: bool,
     pub(crate) age: Option<Age>,
 }
 
-/// How long ago something was used, to one part in eight.
+/// Age of the last use, logarithmic, exact to one part in eight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Age(u8);
 
-/// A part of what was known of a zone.
+/// One checkpoint record: a part of a zone's policy state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     pub(crate) zone: ZoneId,
-    /// Which filling of the zone.
+    /// Sequence number of the zone's fill.
     pub(crate) sequence: u64,
-    /// Of the zone as a whole.
+    /// Age of the zone as a whole.
     pub(crate) age: Option<Age>,
     pub(crate) facts: Vec<Fact>,
 }
 
-/// Facts of one record: it stays shorter than a block, so that it is packed with others.
+/// Facts per record: 800 keep it shorter than a block, so that it is packed with other records.
 pub(crate) const FACTS_MAX: usize = 800;
 
 const VERSION: u16 = 1;
@@ -51,14 +52,14 @@ const OFFSET_BITS: u32 = 28;
 const EVICTED: u32 = 1 << 30;
 
 impl Fact {
-    /// False when it says what one would think of any piece.
+    /// False when the fact equals the default of an unknown piece.
     pub(crate) fn is_news(&self) -> bool {
         self.is_evicted || self.mark != Mark::default() || self.age.is_some()
     }
 }
 
 impl Age {
-    /// Below 8 the number itself; then eight steps to each doubling.
+    /// Encodes an age: exact below 8, then eight steps per doubling.
     pub(crate) fn new(exact: u64) -> Self {
         let Some(doublings @ 1..) = exact.checked_ilog2().map_or(0, |log| log + 1).checked_sub(3)
         else {
@@ -68,7 +69,7 @@ impl Age {
         Self(step.min(u64::from(UNKNOWN - 1)).to_le_bytes()[0])
     }
 
-    /// The least that it stands for.
+    /// Lowest age with this encoding.
     pub(crate) fn least(self) -> u64 {
         match u32::from(self.0 >> 3) {
             0 => self.0.into(),
@@ -76,7 +77,7 @@ impl Age {
         }
     }
 
-    /// The higher, the newer; newest what nothing is known of.
+    /// Reverses an age for sorting: higher is newer, and an unknown age is the newest.
     pub(crate) fn reversed(age: Option<Self>) -> u8 {
         u8::MAX - age.map_or(0, |age| age.0)
     }
@@ -97,13 +98,14 @@ impl Age {
     }
 }
 
-/// Of the parts of a zone, the one with this number. What is written later takes its place.
+/// Key of a part of a zone's checkpoint. A later checkpoint reuses the key and so replaces the
+/// part.
 pub(crate) fn key(zone: ZoneId, part: u32) -> Key {
     Key(u128::from(zone.0) << 32 | u128::from(part))
 }
 
 impl Order {
-    /// Requires: no more than [`FACTS_MAX`].
+    /// Encodes a record. Requires: at most [`FACTS_MAX`] facts.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(FIXED_BYTES + FACT_BYTES * self.facts.len());
         out.extend_from_slice(&VERSION.to_le_bytes());
@@ -119,7 +121,7 @@ impl Order {
         out
     }
 
-    /// `None` when the bytes are no order of this version.
+    /// Decodes a record. `None` when the bytes are not of this version.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (fixed, facts) = bytes.split_first_chunk::<FIXED_BYTES>()?;
         let [v0, v1, age, _, z0, z1, z2, z3, sequence @ ..] = *fixed;

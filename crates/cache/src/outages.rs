@@ -1,51 +1,49 @@
-//! Origin backoff: while an origin is down, reads that may be stale are served at once, and the origin is retried in
-//! the background.
+//! Origin backoff: while an origin is down, reads that may be stale are served at once, and the
+//! origin is retried in the background.
 //!
-//! To find out that an origin is away can take as long as its time limits. So while it is known to be away, whoever may
-//! is served at once, and somebody's question is put again now and then, for which nobody waits.
+//! Without the backoff every such read would wait for the time limits of a request first.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
 use zonal_base::Nanos;
 
-/// Between two questions to an origin that is away, for which nobody waits. 5 s: as long as nothing is fetched ahead
-/// after a failure.
+/// Retry interval while an origin is down: 5 s, the same as the prefetch pause after a failure.
 const ASK_EVERY: Nanos = Nanos::secs(5);
 
-/// For how long a failure is held to be the state of things. 60 s: longer than a question takes to fail with the time
-/// limits that an origin has unless it is given others.
+/// Time for which a failure counts as an outage: 60 s, longer than a request takes to fail with the
+/// default time limits of an origin.
 const BELIEVED_FOR: Nanos = Nanos::secs(60);
 
-/// Buckets that are known to be away. Of more, every reader waits to hear it.
+/// Buckets whose outage is remembered. With more, every reader waits for the failure itself.
 const OUTAGES_MAX: usize = 64;
 
-/// See the module.
+/// Outages by bucket.
 #[derive(Default)]
 pub(crate) struct Outages {
     by_bucket: BTreeMap<Box<str>, Outage>,
 }
 
 struct Outage {
-    /// When the origin failed last.
+    /// Time of the last failure.
     failed_at: Nanos,
-    /// When it was asked last by somebody who does not wait for the answer.
+    /// Time of the last background retry.
     asked_at: Nanos,
 }
 
-/// What a reader does who may have what is stale.
+/// Decision for a reader that may be served stale data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Advice {
-    /// Ask, and wait for the answer.
+    /// Send a request and wait for the answer.
     Wait,
-    /// Take what is there, and have the origin asked.
+    /// Serve stale data, and send a request in the background.
     Ask,
-    /// Take what is there.
+    /// Serve stale data, and send no request.
     Take,
 }
 
 impl Outages {
-    /// The origin could not be reached.
+    /// Registers that the origin could not be reached.
     pub(crate) fn note_failed(&mut self, bucket: &str, now: Nanos) {
         if let Some(outage) = self.by_bucket.get_mut(bucket) {
             outage.failed_at = now;
@@ -56,12 +54,12 @@ impl Outages {
         }
     }
 
-    /// The origin answered, whatever it said.
+    /// Registers an answer of the origin, even an error status.
     pub(crate) fn note_answered(&mut self, bucket: &str) {
         self.by_bucket.remove(bucket);
     }
 
-    /// Requires: who is told to have the origin asked does so.
+    /// Decides for a reader. Requires: on [`Advice::Ask`] the caller sends a request.
     pub(crate) fn advise(&mut self, bucket: &str, now: Nanos) -> Advice {
         let Some(outage) = self.by_bucket.get_mut(bucket) else { return Advice::Wait };
         if !outage.is_believed(now) {

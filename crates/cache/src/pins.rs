@@ -1,18 +1,20 @@
-//! Pinned objects: reclaim rewrites them whatever the policy says, and admission never refuses them.
+//! Pinned objects: reclaim rewrites them regardless of the policy, and admission never refuses
+//! them.
 //!
-//! A pinned piece is a kind of its own ([`PINNED`]), on flash and in the index, so a pin survives what its piece
-//! survives. No policy is told of it. The head that leads to pinned pieces is pinned with them, or they could not be
-//! served while the origin is away.
+//! A pinned piece has a record kind of its own ([`PINNED`]), on flash and in the index, so its pin
+//! survives a restart. No policy is told of it. The head that leads to pinned pieces is pinned with
+//! them: without it they could not be served while the origin is down.
 //!
-//! Pins have a bound, a share of what full zones can hold. That is what makes reclaim certain to proceed: of some
-//! full zone no larger share is pinned than that, policies choose such a zone (`policy`, module `pinned`), and the
-//! rest of it is theirs to drop. What would go beyond the bound is cached as everything else and counted. Each time
-//! that this has happened, the next zone that is emptied lets those of its pins go that nobody has read since they
-//! were last written. So pieces of versions that nobody can reach any more, of which not every one is known, do not
-//! hold their room for ever.
+//! Pins are bounded by a share of the capacity of full zones. The bound guarantees that reclaim
+//! proceeds. In some full zone the pinned share is no larger than the bound, policies choose such a
+//! zone (`policy`, module `pinned`), and its other records may be dropped. Pieces beyond the bound
+//! are cached without a pin and counted. After that, the next reclaimed zone releases pins that
+//! have not been read since they were last written. So unreachable pieces of old versions, which
+//! the cache cannot all find, do not hold their room for ever.
 //!
-//! When zones fail, pins may be left that are more than their share. Then [`SHARE_MAX`] keeps reclaim going: while more
-//! than that is pinned of all full zones, no more of any is written again because it is pinned.
+//! When zones fail, more may be pinned than the bound allows. Then [`SHARE_MAX`] keeps reclaim
+//! going: while more than that share of all full zones is pinned, no more than that share of any
+//! zone is rewritten for pins.
 
 use alloc::rc::Rc;
 use alloc::vec;
@@ -28,54 +30,56 @@ use crate::cache::Inner;
 use crate::object::ObjectKey;
 use crate::recover::{HEAD, PINNED};
 
-/// What becomes of the bytes that a read fetches.
+/// Retention class of the bytes that a read fetches. Higher classes win.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Care {
-    /// They do not go to flash, unless somebody else reads them meanwhile.
+    /// Not cached on flash, unless another reader of the same fetch has a higher class.
     #[default]
     Unkept,
-    /// Admission and policy decide.
+    /// Cached if admission and policy decide so.
     Usual,
-    /// They go to flash whatever admission says; then the policy decides.
+    /// Written to flash without admission; then the policy decides.
     Warmed,
-    /// They go to flash and stay there, while pins have not had their share.
+    /// Written to flash and kept there, while there is room for pins.
     Pinned,
 }
 
-/// How the bytes that one reader fetches are to be kept: the same in all stripes that it reads.
+/// Read hints: how the bytes that a reader fetches are kept. They are the same for all stripes of a
+/// read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keeping {
-    /// What becomes of them.
+    /// Retention class of the fetched bytes.
     pub care: Care,
-    /// Whether they are among what goes to flash, while more is to go there than it takes. Drawn by each reader for itself: who is
-    /// asked for often is not left out for long.
+    /// Sample rank for admission while fills exceed the flash write bandwidth. Each reader draws
+    /// its own, so that a popular object is not left out for long.
     pub lot: Lot,
 }
 
-/// Of pins: read since it was written or found at the start, by somebody for whom it is to be pinned. Of heads: pinned.
+/// Mark of pinned pieces: the piece was read, since it was last written or found at a start, under
+/// a rule that pins it. Mark of heads: the head is pinned.
 pub(crate) const WANTED: Mark = Mark(1);
 
-/// The largest share of the device that can be pinned, in percent. The zone that is emptied then gains a quarter of its
-/// room less what its policy keeps of that.
+/// Largest pinnable share of the device: 75 %. A reclaimed zone then frees a quarter of its room,
+/// less what the policy keeps of that.
 pub(crate) const SHARE_MAX: u64 = 75;
 
-/// See the module.
+/// Accounting of pinned bytes, by zone and in total.
 pub(crate) struct Pins {
     by_zone: RefCell<Vec<u64>>,
     total: Cell<u64>,
     most: u64,
-    /// What is pinned at the start does not stay so.
+    /// True when recovered pins are released.
     forgets_found: bool,
-    /// There was no room for a pin.
+    /// A pin found no room since the last [`Pins::take_shortage`].
     is_short: Cell<bool>,
-    /// Bytes for which there was none.
+    /// Bytes of pins that found no room, in total.
     refused: Cell<u64>,
 }
 
 impl Pins {
-    /// So many percent of the device may be pinned.
+    /// Creates the accounting. Up to `percent` of the usable capacity may be pinned.
     pub(crate) fn new(layout: &Layout, percent: u32) -> Self {
-        // Zones that are being filled or kept empty cannot be counted on, as in the limits of policies.
+        // Open and reserved zones do not count as capacity, as in the limits of policies.
         let usable = match layout.zone_count.saturating_sub(layout.busy_zones + 1) {
             0 => layout.zone_capacity.0 / 2,
             zones => layout.zone_capacity.0 * u64::from(zones),
@@ -90,12 +94,12 @@ impl Pins {
         }
     }
 
-    /// What is pinned at the start does not stay so.
+    /// Releases the pins that recovery finds.
     pub(crate) fn forgetting_found(self) -> Self {
         Self { forgets_found: true, ..self }
     }
 
-    /// Whether so much more may be pinned. If not, that is counted.
+    /// True when `len` more bytes may be pinned. Counts the bytes otherwise.
     pub(crate) fn has_room(&self, len: u32) -> bool {
         let has_room = self.total.get() + u64::from(len) <= self.most;
         if !has_room && 0 < self.most {
@@ -105,7 +109,7 @@ impl Pins {
         has_room
     }
 
-    /// Whether so much that was found pinned stays so.
+    /// True when a recovered pin of `len` bytes stays.
     pub(crate) fn has_room_for_found(&self, len: u32) -> bool {
         !self.forgets_found && self.has_room(len)
     }
@@ -136,13 +140,13 @@ impl Pins {
         Bytes(self.most)
     }
 
-    /// Whether room was lacking since this was asked last.
+    /// True when a pin found no room since the last call.
     pub(crate) fn take_shortage(&self) -> bool {
         self.is_short.take()
     }
 }
 
-/// How much of a victim is written again at most because it is pinned. `full` are all full zones.
+/// Limit of bytes of a victim that are rewritten for pins. `full` are all full zones.
 pub(crate) fn most_of_zone(full: &[ZoneFacts], zone_capacity: Bytes) -> Bytes {
     let sum = |of: fn(&ZoneFacts) -> Bytes| full.iter().map(|facts| of(facts).0).sum::<u64>();
     let most = sum(|facts| facts.bytes) / 100 * SHARE_MAX;
@@ -152,16 +156,16 @@ pub(crate) fn most_of_zone(full: &[ZoneFacts], zone_capacity: Bytes) -> Bytes {
     }
 }
 
-/// Whether a record is written again whatever the policy says.
+/// True when reclaim rewrites the record regardless of the policy.
 pub(crate) fn is_pinned(kind: Kind, mark: Mark) -> bool {
     kind == PINNED || (kind == HEAD && mark == WANTED)
 }
 
-/// Pieces forgotten between two looks at what else there is to do: about 100 us.
+/// Pieces released between two yields to other tasks: about 100 us.
 const FORGET_AT_ONCE: u64 = 512;
 
 impl Inner {
-    /// Nobody will ask for this version any more: what of it is pinned here gives its room to others.
+    /// Drops the pinned pieces of a version that no head names any more, in the background.
     pub(crate) fn forget_pins(self: &Rc<Self>, key: ObjectKey, head: &Head) {
         if self.holdings.pinned() == Bytes(0) {
             return;

@@ -1,15 +1,15 @@
-//! Planted bugs (mutations): they prove that the simulator finds such bugs.
+//! Planted bugs (mutation testing): they prove that the simulator finds such bugs.
 
 use crate::Settings;
 
-/// A bug. Only builds with the feature `planted-bugs` have any.
+/// A planted bug. Only builds with the feature `planted-bugs` can enable one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "planted-bugs"),
     expect(unreachable_pub, reason = "nobody chooses bugs in other builds")
 )]
 pub enum Planted {
-    /// What the origin was asked before a removal is published after it.
+    /// An origin answer to a request from before a removal is published after it.
     EpochIgnored,
     /// Recovery takes any head of an object for the newest.
     GenerationIgnored,
@@ -17,27 +17,27 @@ pub enum Planted {
     SaltIgnored,
     /// Pieces of one size have the same keys as those of another.
     PieceIgnored,
-    /// Fetches are not pinned to a version.
+    /// Fetches carry no `If-Match`, so they may mix versions.
     VersionNotPinned,
-    /// Fetches ahead of readers are not pinned to a version.
+    /// Prefetches carry no `If-Match`.
     PrefetchNotPinned,
     /// A removal is acknowledged without a tombstone.
     NoTombstone,
     /// A removal leaves the head in memory.
     InvalidationLost,
-    /// A head is published when it is on flash, whatever happened meanwhile.
+    /// A head is published when it is on flash, even after a removal or a newer head.
     HeadRevived,
-    /// A removal leaves it remembered that there was no such object.
+    /// A removal leaves the negative cache entry in place.
     AbsenceKept,
-    /// Reclaim keeps of what is pinned no more than the policy would.
+    /// Reclaim does not rewrite pinned records.
     PinDropped,
     /// A head from before a purge of its prefix is served.
     PurgedHeadServed,
     /// Chunks from before a purge of a prefix have the same keys as those after it.
     PurgedSaltIgnored,
-    /// What the origin was asked before a purge of a prefix is published after it.
+    /// An origin answer to a request from before a purge of a prefix is published after it.
     PurgeOverlooksQuestions,
-    /// What a share has missed while its device was away is forgotten.
+    /// Pending invalidations of an offline device are discarded instead of replayed.
     MissedForgotten,
 }
 

@@ -14,123 +14,127 @@ use zonal_zonelog::Generations;
 
 use crate::{Head, ObjectName};
 
-/// One cache shard's whole contact with the world.
+/// All contact of one cache shard with the outside world.
 #[derive(Clone)]
 pub struct Ports {
-    /// The device.
+    /// Command and completion queues of the device.
     pub device: Port<Command, Completion>,
-    /// The object store.
+    /// Requests to the origin, and its answers.
     pub origin: Port<Fetch, Fetched>,
-    /// The time: nanoseconds since 1970, so that what is stored means something after a restart.
+    /// Wall clock in nanoseconds since 1970, so that stored times stay valid after a restart.
     pub clock: Clock,
-    /// What starts the shard's tasks.
+    /// Executor of the shard's tasks.
     pub spawner: Spawner,
-    /// Memory for records.
+    /// Buffer pool for records that are read, fetched or written.
     pub buffers: Buffers,
-    /// CRC-32C.
+    /// CRC-32C implementation for records.
     pub checksum: Checksum,
-    /// What the logs of all shards of the node number their records with.
+    /// Generation numbers, one sequence for the records of all logs of the node.
     pub generations: Generations,
 }
 
-/// A body that the origin is sending.
+/// ID of a response body that the origin is sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 
-/// What is asked of the origin.
+/// Request to the origin.
 #[derive(Clone, Debug)]
 pub enum Fetch {
-    /// HEAD. Answered by `Head`.
+    /// HEAD request. Answered by [`Fetched::Head`].
     Head {
-        /// The object.
+        /// Object to look up.
         object: ObjectName,
     },
-    /// GET of a range of one version. Answered by `Opened`: status and headers are there and right.
+    /// GET request for a range of one version. Answered by [`Fetched::Opened`] once status and
+    /// headers are there and valid.
     Open {
-        /// The object.
+        /// Object to read.
         object: ObjectName,
-        /// The bytes.
+        /// Byte range of the object.
         range: Range<u64>,
-        /// The version: its ETag is sent as If-Match, and what the answer says must agree with the rest.
+        /// Version to read: its ETag is sent as `If-Match`, and the response headers must agree
+        /// with this head.
         version: Arc<Head>,
     },
-    /// The next bytes of a body. Answered by `Data`, or by `End` after the last.
+    /// Reads the next bytes of a body. Answered by [`Fetched::Data`], or by [`Fetched::End`] after
+    /// the last.
     More {
-        /// The body.
+        /// Body to read from.
         stream: StreamId,
     },
-    /// The rest of a body is not wanted. Answered by `End`.
+    /// Cancels the rest of a body. Answered by [`Fetched::End`].
     Close {
-        /// The body.
+        /// Body to cancel.
         stream: StreamId,
     },
 }
 
-/// What the origin answered.
+/// Answer of the origin.
 #[derive(Clone, Debug)]
 pub enum Fetched {
-    /// The object's head.
+    /// Metadata of the object.
     Head(OriginHead),
-    /// The body is coming.
+    /// The response headers are valid; read the body with [`Fetch::More`].
     Opened(StreamId),
-    /// Bytes; never none.
+    /// The next bytes of the body, at least one.
     Data(Bytes),
-    /// All bytes were handed out.
+    /// The body has ended, or was cancelled.
     End,
-    /// It did not work. A body that failed is closed.
+    /// The request failed. A body that failed is closed.
     Failed(OriginFault),
 }
 
-/// What a HEAD says.
+/// Metadata in the answer to a HEAD request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OriginHead {
-    /// Bytes.
+    /// Size of the object in bytes.
     pub size: u64,
-    /// As sent, quotes included; empty when there is none.
+    /// ETag as sent, quotes included; empty when there is none.
     pub etag: Box<str>,
-    /// As sent; empty when there is none.
+    /// `Last-Modified` as sent; empty when there is none.
     pub last_modified: Box<str>,
-    /// Names in lower case: what is handed on unchanged.
+    /// Response headers that are passed on unchanged, names in lower case.
     pub headers: Vec<(Box<str>, Box<str>)>,
 }
 
 impl OriginHead {
-    /// All that is text in it.
+    /// All texts of the head: ETag, date, header names and values.
     pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
         let pairs = self.headers.iter().flat_map(|(name, value)| [&**name, &**value]);
         [&*self.etag, &*self.last_modified].into_iter().chain(pairs)
     }
 }
 
-/// Why the origin did not deliver.
+/// Failure of an origin request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OriginFault {
-    /// No such object (or bucket).
+    /// 404: no such object or bucket.
     NotFound,
-    /// Our credentials do not reach it.
+    /// 403: the origin denies access to Zonal's credentials.
     Denied,
-    /// The version is gone (412): look at the head again.
+    /// 412: the version is gone. Look the head up again.
     Changed,
-    /// It asks to be left alone for a while.
+    /// The origin asks for fewer requests (503 SlowDown). Back off.
     Busy,
-    /// It cannot be reached.
+    /// The origin cannot be reached.
     Unreachable,
-    /// It stopped in the middle, or sent fewer bytes than it said.
+    /// The body broke off, or was shorter than announced.
     Broken,
-    /// Its answer contradicts itself or the question: nothing of it was used.
+    /// The answer contradicts itself or the request. No part of it was used.
     Lied,
-    /// Any other status.
+    /// Any other HTTP status.
     Status(u16),
 }
 
 impl OriginFault {
-    /// False for an answer: there is no such object, or no such version of it.
+    /// False for valid answers: no such object, or no such version of it.
     #[must_use]
     pub const fn is_error(self) -> bool {
         !matches!(self, Self::NotFound | Self::Changed)
     }
 
-    /// True when nothing was said of the object: the origin is away, failed, or makes no sense.
+    /// True when the answer says nothing about the object: the origin is down, failed, or sent
+    /// nonsense.
     #[must_use]
     pub const fn is_failure(self) -> bool {
         match self {

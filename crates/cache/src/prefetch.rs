@@ -1,14 +1,16 @@
 //! Prefetch path: detects sequential readers and fetches their next ranges.
 //!
-//! 1. Each range that is asked for is told to the scans (`zonal_policy`); they say what to fetch beyond it.
-//! 2. What of that is missing is fetched as any other miss, and whoever comes meanwhile follows the fetch. It keeps no
-//!    step with readers: there is none yet.
-//! 3. A complete piece waits in its buffer until a reader has come to its end. Only then is it judged (`admit`), as
-//!    if it had been missed by that reader: flash is never written for a guess.
-//! 4. What nobody reads gives its buffer back: after a while, or sooner when others need it.
+//! 1. Each requested range is reported to the scan detector (`zonal_policy`). It returns the range
+//!    to prefetch.
+//! 2. The missing pieces of that range are fetched as on a miss, and readers that come meanwhile
+//!    follow the fetch. The fetch keeps step with no reader: there is none yet.
+//! 3. A complete piece waits in its buffer until a reader has read it to the end. Only then
+//!    admission judges it (`admit`), as if that reader had missed it: flash is never written for a
+//!    guess.
+//! 4. An unread piece gives its buffer back: after a while, or sooner when other requests need it.
 //!
-//! What is fetched and held has a bound, and nobody waits for it: where room, memory or the origin is short, nothing
-//! is fetched ahead, and the reader misses as it would have.
+//! Prefetch is bounded and no reader waits for it. When room, memory or the origin is short,
+//! prefetch stops and the reader misses as it would without prefetch.
 
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
@@ -23,53 +25,56 @@ use crate::cache::Inner;
 use crate::fetch::FillPiece;
 use crate::{Cache, Head, ObjectName};
 
-/// Of the buffers, so much may be fetched ahead or wait for readers: a third of those of a piece's size (`host`).
-/// With 96 MiB it is twice the default window.
+/// Prefetch budget: one sixth of the buffer memory, for prefetches in flight and unread pieces.
+/// That is a third of the buffers of a piece's size (`host` sets the pool sizes). With 96 MiB of
+/// buffers it is twice the default window.
 const SHARE: u64 = 6;
 
-/// How far ahead of one reader is fetched at most, of the `window` that is asked for: all readers of a shard together have
-/// a share of its buffers, which are of `memory` in all.
+/// Effective prefetch window of one reader: the configured `window`, limited by the prefetch budget
+/// that all readers of a shard share. `memory` is the shard's buffer memory in bytes.
 #[must_use]
 pub const fn prefetch_window(window: Bytes, memory: Bytes) -> Bytes {
     let most = memory.0 / SHARE;
     if window.0 < most { window } else { Bytes(most) }
 }
 
-/// Fetches ahead of readers under way at once: an object store answers as many at a time to one client without
-/// slowing each of them down, and they leave nearly all places at the origin (256) to readers.
+/// Limit of prefetches in flight: 8. An object store answers that many requests of one client
+/// without slowing each down. It leaves nearly all of the 256 connection slots of the origin to
+/// readers.
 const FETCHES_MAX: u32 = 8;
 
-/// How long a piece waits for its reader: long enough for one that looks at 16 MiB for half a minute.
+/// Time limit of an unread piece: 30 s, long enough for a reader that looks at 16 MiB for half a
+/// minute.
 const UNREAD_MAX: Nanos = Nanos::secs(30);
 
-/// What has waited for so long gives way to what another reader will ask for next.
+/// Minimum age at which an unread piece gives way to another reader's prefetch: 2 s.
 const GIVES_WAY_AFTER: Nanos = Nanos::secs(2);
 
-/// After the origin failed a fetch that nobody had asked for, it is left alone for so long.
+/// Pause of all prefetch after the origin failed one: 5 s.
 const PAUSE: Nanos = Nanos::secs(5);
 
-/// What is fetched ahead of readers, and what of it waits for them.
+/// Prefetch state of a shard: scans, prefetches in flight, and unread pieces.
 pub(crate) struct Prefetched {
     scans: RefCell<Scans>,
-    /// By when it was complete.
+    /// Unread pieces, in the order in which they were complete.
     unread: RefCell<VecDeque<Unread>>,
-    /// Bytes that are being fetched or wait.
+    /// Bytes of the budget in use: prefetches in flight and unread pieces.
     taken: Cell<u64>,
     most: u64,
     fetches: Cell<u32>,
     paused_until: Cell<Nanos>,
-    /// A task looks after those that wait too long.
+    /// True while a task expires unread pieces.
     is_looked_after: Cell<bool>,
 }
 
-/// A piece that waits for its reader.
+/// A prefetched piece that no reader has read yet.
 struct Unread {
     piece: Rc<FillPiece>,
     since: Nanos,
 }
 
 impl Prefetched {
-    /// A window of `window` at most, out of buffers of `memory` in all.
+    /// Creates the state for a window of at most `window` bytes and buffers of `memory` bytes.
     pub(crate) fn new(window: Bytes, memory: Bytes) -> Self {
         let most = memory.0 / SHARE;
         Self {
@@ -83,42 +88,42 @@ impl Prefetched {
         }
     }
 
-    /// A fetch of so many bytes begins.
+    /// Registers the start of a prefetch of `bytes` bytes.
     pub(crate) fn note_begun(&self, bytes: u64) {
         self.taken.set(self.taken.get() + bytes);
         self.fetches.set(self.fetches.get() + 1);
     }
 
-    /// A fetch is over.
+    /// Registers the end of a prefetch.
     pub(crate) fn note_over(&self) {
         self.fetches.set(self.fetches.get() - 1);
     }
 
-    /// So much was read, is not wanted, or was not fetched after all.
+    /// Returns bytes to the budget: they were read, expired, or not fetched after all.
     pub(crate) fn give_back(&self, bytes: u64) {
         self.taken.set(self.taken.get() - bytes);
     }
 
-    /// The origin failed a fetch that nobody had asked for.
+    /// Pauses prefetch because the origin failed one.
     pub(crate) fn pause(&self, now: Nanos) {
         self.paused_until.set(now + PAUSE);
     }
 
     fn take(&self, piece: &Rc<FillPiece>) -> bool {
         let mut unread = self.unread.borrow_mut();
-        // Readers come in the order in which pieces did, so it is among the first.
+        // Readers come in the order of the pieces, so the search ends early.
         let at = unread.iter().position(|unread| Rc::ptr_eq(&unread.piece, piece));
         at.and_then(|at| unread.remove(at)).is_some()
     }
 
-    /// The piece that waits for longest, if that is since `before` or earlier.
+    /// Takes the oldest unread piece, if it is complete since `before` or earlier.
     fn take_oldest(&self, before: Nanos) -> Option<Rc<FillPiece>> {
         let mut unread = self.unread.borrow_mut();
         let is_old = unread.front().is_some_and(|oldest| oldest.since <= before);
         if is_old { unread.pop_front().map(|oldest| oldest.piece) } else { None }
     }
 
-    /// The piece that waits for longest of those that fill so many blocks.
+    /// Takes the oldest unread piece that fills exactly `blocks` blocks.
     fn take_oldest_of(&self, blocks: Blocks) -> Option<Rc<FillPiece>> {
         let fills = |unread: &Unread| Bytes(unread.piece.len.into()).blocks_ceil() == blocks;
         let mut unread = self.unread.borrow_mut();
@@ -128,8 +133,8 @@ impl Prefetched {
 }
 
 impl Cache {
-    /// A reader asks for `range` of the version that `head` names: what to fetch ahead of it, with
-    /// [`Cache::prefetch`] of the shards on which that lives.
+    /// Registers a read of `range` of the version that `head` names. Returns the range to prefetch,
+    /// for [`Cache::prefetch`] of the shards that own it.
     #[must_use]
     pub fn note_asked(
         &self,
@@ -148,8 +153,8 @@ impl Cache {
         scans.note(version.hash(), range, (head.size, least), inner.now())
     }
 
-    /// Starts to fetch what of `range` is missing, as far as there is room for it now. `wasted` hears of what goes
-    /// unread.
+    /// Prefetches the missing pieces of `range`, as far as there is room now. `wasted` counts bytes
+    /// that go unread.
     ///
     /// Requires: the range lies within the object and within one stripe.
     pub fn prefetch(
@@ -164,7 +169,8 @@ impl Cache {
         let make = || inner.keys_of(object, head);
         let keys = inner.versions.borrow_mut().keys(object, head, make);
         let piece = inner.piece_of(head);
-        // What the reader has asked for a part of, its own fetch brings.
+        // The piece that the reader's range touches comes with its own fetch, so prefetch starts
+        // behind it.
         let mut next = range.start.div_ceil(piece);
         let end = range.end.div_ceil(piece);
         while next < end && inner.may_prefetch(piece) {
@@ -187,13 +193,13 @@ impl Cache {
         }
     }
 
-    /// Readers that go front to back and are fetched ahead of.
+    /// Number of sequential readers with an open scan.
     #[must_use]
     pub fn open_scans(&self) -> u64 {
         self.inner.prefetched.scans.borrow().open_count(self.inner.now())
     }
 
-    /// Bytes that were fetched ahead of readers and wait for them.
+    /// Bytes that were prefetched and not read yet.
     #[must_use]
     pub fn unread(&self) -> Bytes {
         let unread = self.inner.prefetched.unread.borrow();
@@ -210,12 +216,12 @@ impl Inner {
             && !self.is_memory_short(piece)
     }
 
-    /// Others have need of the buffers that a piece of so many bytes would take.
+    /// True when free buffers for a piece of `piece` bytes are short.
     pub(crate) fn is_memory_short(&self, piece: u64) -> bool {
         self.ports.buffers.pool().is_short(Bytes(piece).blocks_ceil())
     }
 
-    /// Bytes that may be fetched ahead now.
+    /// Bytes that may be prefetched now. Old unread pieces give way.
     fn room_to_prefetch(self: &Rc<Self>, piece: u64) -> u64 {
         let Prefetched { taken, most, .. } = &self.prefetched;
         let before = Nanos(self.now().0.saturating_sub(GIVES_WAY_AFTER.0));
@@ -226,7 +232,7 @@ impl Inner {
         most.saturating_sub(taken.get())
     }
 
-    /// A piece that was fetched ahead is complete: it waits for its reader.
+    /// Keeps a complete prefetched piece for its reader.
     pub(crate) fn wait_unread(self: &Rc<Self>, piece: Rc<FillPiece>) {
         self.count(|stats| stats.prefetched_bytes += u64::from(piece.len));
         let since = self.now();
@@ -249,14 +255,15 @@ impl Inner {
         self.prefetched.is_looked_after.set(false);
     }
 
-    /// A reader has everything of the piece before `at`.
+    /// Registers that a reader has everything of the piece before `at`.
     pub(crate) fn note_followed(self: &Rc<Self>, piece: &Rc<FillPiece>, at: u64) {
         if at == piece.end() && self.prefetched.take(piece) {
             self.end_read(piece.clone());
         }
     }
 
-    /// The piece has waited for its reader, and is from now on as if that had missed it.
+    /// Ends the wait of a prefetched piece that was read: admission treats it as a miss from now
+    /// on.
     fn end_read(self: &Rc<Self>, piece: Rc<FillPiece>) {
         let len = u64::from(piece.len);
         self.prefetched.give_back(len);
@@ -268,7 +275,7 @@ impl Inner {
         });
     }
 
-    /// The piece waits no longer.
+    /// Expires an unread piece. A piece with a follower counts as read.
     fn end_unread(self: &Rc<Self>, piece: &Rc<FillPiece>) {
         if piece.was_followed() {
             return self.end_read(piece.clone());
@@ -280,8 +287,8 @@ impl Inner {
         self.end_filling(piece);
     }
 
-    /// A buffer for somebody who cannot go on without. When there is none, a piece that waits for its reader in one of
-    /// that size gives way.
+    /// Takes a buffer for a reader, waiting for one if needed. When none is free, the oldest unread
+    /// piece of that size gives its buffer up.
     pub(crate) async fn buffer(self: &Rc<Self>, blocks: Blocks) -> Buffer {
         if let Some(buffer) = self.ports.buffers.try_take(blocks) {
             return buffer;
@@ -292,7 +299,7 @@ impl Inner {
         self.ports.buffers.take(blocks).await
     }
 
-    /// A buffer for what nobody has asked for: when others may need them there is none.
+    /// Takes a buffer for a prefetch. `None` when readers may need the free buffers.
     pub(crate) fn spare_buffer(&self, blocks: Blocks) -> Option<Buffer> {
         let is_short = self.ports.buffers.pool().is_short(blocks);
         if is_short { None } else { self.ports.buffers.try_take(blocks) }

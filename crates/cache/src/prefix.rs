@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use crate::ObjectName;
 
-/// Rules by prefix, and one for everything else.
+/// Rules by prefix, and a default rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrefixRules<T> {
     /// The longest prefix first.
@@ -15,14 +15,14 @@ pub struct PrefixRules<T> {
 }
 
 impl<T: Copy> PrefixRules<T> {
-    /// The same rule for everything.
+    /// One rule for all objects.
     #[must_use]
     pub const fn all(default: T) -> Self {
         Self { by_prefix: Vec::new(), default }
     }
 
-    /// Objects whose bucket, slash and key begin with `prefix` are under `rule`, unless a longer prefix
-    /// fits. Of two rules for one prefix the later counts.
+    /// Adds `rule` for objects whose `bucket/key` begins with `prefix`; a longer prefix takes
+    /// precedence. A second rule for the same prefix replaces the first.
     #[must_use]
     pub fn with(mut self, prefix: &str, rule: T) -> Self {
         self.by_prefix.retain(|(known, _)| known != prefix);
@@ -42,24 +42,24 @@ impl<T: Copy> PrefixRules<T> {
         fitting.map_or(self.default, |(_, rule)| *rule)
     }
 
-    /// The rules that count for some name which begins with `prefix`.
+    /// Rules that apply to some name with this prefix.
     pub fn within<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = T> + 'a {
         let longer = self.by_prefix.iter().filter(move |(known, _)| known.starts_with(prefix));
         longer.map(|(_, rule)| *rule).chain([self.of_name(prefix)])
     }
 
-    /// Whether there is one rule for everything.
+    /// True when one rule applies to all objects.
     #[must_use]
     pub const fn are_one(&self) -> bool {
         self.by_prefix.is_empty()
     }
 
-    /// The rules that have a prefix, with it, the longest first.
+    /// Rules with their prefixes, the longest prefix first, without the default.
     pub fn by_prefix(&self) -> impl Iterator<Item = (&str, T)> {
         self.by_prefix.iter().map(|(prefix, rule)| (prefix.as_str(), *rule))
     }
 
-    /// All rules, the longest prefix first, and the one for everything else last.
+    /// All rules, the longest prefix first, the default last.
     pub fn rules(&self) -> impl Iterator<Item = T> + '_ {
         self.by_prefix().map(|(_, rule)| rule).chain([self.default])
     }

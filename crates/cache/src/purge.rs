@@ -1,14 +1,16 @@
-//! Purge by prefix: removes everything that is stored below a prefix without listing the objects.
+//! Purge by prefix: removes all stored objects with a prefix, without listing them.
 //!
-//! 1. Answers to what the origin was asked before the end are not published, as when one object is removed (`remove`).
-//! 2. Heads that are in memory go.
-//! 3. A tombstone of the prefix goes to flash and is flushed. Its key says how long the prefix is: so whoever has a name
-//!    knows for which of its beginnings there may be one.
-//! 4. A head on flash is judged when it is read, with its name: one that is older than the tombstone of a prefix of its
-//!    name is void. Heads published later have a salt that is not lower: chunks from before are out of their reach.
+//! 1. Raise the epochs of objects below the prefix, so that older origin answers are not published,
+//!    as in `remove`.
+//! 2. Remove their heads from memory.
+//! 3. Write a tombstone of the prefix and flush it. Its key contains the length of the prefix. So
+//!    the cache knows which prefixes of a name may have a tombstone.
+//! 4. Judge a head on flash when it is read: it is void if it is older than the tombstone of a
+//!    prefix of its name. Heads published later have a salt at least as high, so older chunks are
+//!    unreachable.
 //!
-//! The log keeps a tombstone as long as anything older lies anywhere, so nothing has to be looked through, and nobody
-//! has to remember when it is over.
+//! The log keeps a tombstone as long as any older record exists. So a purge scans nothing, and
+//! needs no state of its own to end.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -22,18 +24,18 @@ use crate::head;
 use crate::planted::Planted;
 use crate::{Cache, ObjectName, RemoveError};
 
-/// The longest prefix, in bytes: four times the longest key that S3 allows.
+/// Longest prefix in bytes: four times the longest key that S3 allows.
 pub const PREFIX_BYTES_MAX: usize = 4096;
 
-/// Heads in memory looked at between two looks at what else there is to do: about 100 us.
+/// Heads checked between two yields to other tasks: about 100 us.
 const LOOK_AT_ONCE: usize = 512;
 
-/// The lengths of prefixes for which there are, or were, tombstones: few, whatever their number.
+/// Lengths of prefixes that have or had tombstones. They are few, whatever the number of prefixes.
 #[derive(Default)]
 pub(crate) struct PurgedLengths(BTreeSet<u16>);
 
 impl PurgedLengths {
-    /// After a start.
+    /// Collects the lengths from the log's tombstones at a start.
     pub(crate) fn found(log: &Log) -> Self {
         let mut lengths = BTreeSet::new();
         log.each_tombstone(|key| lengths.extend(prefix_length(key)));
@@ -41,10 +43,11 @@ impl PurgedLengths {
     }
 }
 
-/// What the keys of prefixes begin with, and others do not but for an accident, which costs a look.
+/// Marker at the start of a prefix's key. Another key has it only by accident, which costs a
+/// lookup.
 const OF_PREFIX: [u8; 6] = *b"prefix";
 
-/// The key of a prefix's tombstone: what marks it, its length, a hash.
+/// Key of a prefix's tombstone: marker, length, hash.
 pub(crate) fn key_of_prefix(hash: u64, length: u16) -> Key {
     let mut bytes = [0; 16];
     bytes[..6].copy_from_slice(&OF_PREFIX);
@@ -60,8 +63,8 @@ fn prefix_length(key: Key) -> Option<u16> {
     (*marked == OF_PREFIX).then_some(u16::from_be_bytes(*length))
 }
 
-/// A prefix is being purged. Until its tombstone is on flash, no head of an object below it is published: it would have
-/// the salt from before.
+/// A purge in flight. Until its tombstone is on flash, no head below the prefix is published,
+/// because it would have the old salt.
 struct Purge {
     inner: Rc<Inner>,
     prefix: Rc<str>,
@@ -91,13 +94,13 @@ impl Drop for Purge {
 }
 
 impl Cache {
-    /// Removes everything that is stored under names which begin with `prefix`: a bucket, a slash, and what keys begin
-    /// with.
+    /// Removes all objects whose names begin with `prefix`: a bucket, a slash, and the start of a
+    /// key.
     ///
-    /// Requires: it has a slash, and is no longer than [`PREFIX_BYTES_MAX`].
+    /// Requires: the prefix has a slash, and is no longer than [`PREFIX_BYTES_MAX`].
     ///
     /// # Errors
-    /// When the removal is not on flash.
+    /// When the tombstone is not on flash.
     pub(crate) async fn remove_below(&self, prefix: &str) -> Result<(), RemoveError> {
         assert!(prefix.contains('/'), "of no bucket: {prefix:?}");
         let inner = &self.inner;
@@ -115,7 +118,8 @@ impl Cache {
 }
 
 impl Inner {
-    /// The generation below which no head of the object counts.
+    /// Generation below which heads of the object are void: because of a move of its bucket or a
+    /// purge.
     pub(crate) fn counts_since(&self, object: &ObjectName) -> u64 {
         match self.settings.has(Planted::PurgedHeadServed) {
             true => self.home_since(object),
@@ -123,14 +127,14 @@ impl Inner {
         }
     }
 
-    /// Whether a head, as it is stored, does not count.
+    /// True when a stored head is void or malformed.
     pub(crate) fn is_void(&self, bytes: &[u8]) -> bool {
         let Some(stored) = head::decode(bytes) else { return true };
         let Some((bucket, key)) = stored.name.split_once('/') else { return true };
         stored.generation < self.counts_since(&ObjectName::new(bucket, key))
     }
 
-    /// The least salt of a head of the object.
+    /// Lowest salt for new heads of the object.
     pub(crate) fn salted_since(&self, object: &ObjectName) -> u64 {
         match self.settings.has(Planted::PurgedSaltIgnored) {
             true => self.home_since(object),
@@ -138,7 +142,7 @@ impl Inner {
         }
     }
 
-    /// The generation of the last purge of a prefix of the name, while anything older is left.
+    /// Generation of the last purge of a prefix of the name, while its tombstone exists.
     fn purged_since(&self, object: &ObjectName) -> u64 {
         let name = object.as_str();
         let purged = self.purged.borrow();
@@ -146,20 +150,22 @@ impl Inner {
             let length = usize::from(*length);
             (length <= name.len()).then_some(length)
         });
-        // A prefix was a text: where the name has no boundary, it has no such prefix.
+        // Prefixes are UTF-8: a length that splits a character of the name is not one of its
+        // prefixes.
         let beginnings = beginnings.filter_map(|length| name.get(..length));
         let tombstones =
             beginnings.filter_map(|prefix| self.log.tombstone(self.keys.prefix(prefix).0));
         tombstones.max().unwrap_or(0)
     }
 
-    /// How many prefixes of the name are being purged.
+    /// Number of purges in flight that cover the object.
     pub(crate) fn purges_of(&self, object: &ObjectName) -> u32 {
         let purging = self.purging.borrow();
         low_u32(purging.iter().filter(|prefix| object.as_str().starts_with(&***prefix)).count())
     }
 
-    /// Heads that are read from flash meanwhile do not get into memory: see [`Purge`].
+    /// Removes heads below a prefix from memory. [`Purge`] keeps heads that are read from flash
+    /// meanwhile out of memory.
     async fn forget_heads_below(self: &Rc<Self>, prefix: &str) {
         let hashes: Box<[u64]> = self.heads.borrow().hashes().collect();
         for some in hashes.chunks(LOOK_AT_ONCE) {

@@ -1,11 +1,11 @@
-//! Read path: serves a range of one version piece by piece, in order, from memory, flash or a fetch.
+//! Read path: serves a range of one version in order, from memory, flash or a fetch.
 //!
-//! 1. A piece in memory is handed on.
-//! 2. A piece on flash is read (only the granules that the range touches) and checked.
-//! 3. A piece that is being fetched, or on its way to flash, is handed on as it arrives.
-//! 4. For a piece that is nowhere a fetch is started, for it and its missing neighbours (`fill`).
+//! 1. A piece in memory is delivered at once.
+//! 2. A piece on flash is read (only the granules that the range touches) and verified.
+//! 3. A piece in a fetch or on its way to flash is delivered as it arrives (single flight).
+//! 4. For a missing piece the read starts a fetch, which includes the missing neighbours (`fill`).
 //!
-//! What is read or fetched ahead of the reader is bounded; a reader that is slow holds one piece.
+//! Read-ahead and prefetch are bounded; a slow reader holds one piece.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -28,93 +28,94 @@ use crate::object::{ObjectKey, VersionKey};
 use crate::pins::{Care, Keeping};
 use crate::{Cache, Head, ObjectName, OriginFault};
 
-/// What a reader is handed.
+/// Message to a reader. [`Piece::Start`] comes first.
 #[derive(Clone, Debug)]
 pub enum Piece {
-    /// First: whether all of the range was cached when the read began.
+    /// First message: whether the whole range was cached when the read began.
     Start {
-        /// Nothing will be asked of the origin, unless something cached turns out to be damaged.
+        /// The whole range is cached: the origin is asked only if a piece proves to be damaged.
         all_cached: bool,
-        /// The same, and all of it will be read from flash: nothing is in memory.
+        /// The whole range is on flash, and no part of it is read from memory.
         all_on_flash: bool,
     },
-    /// The next bytes.
+    /// The next bytes of the range, in order.
     Data(Bytes),
-    /// All bytes were handed over.
+    /// The whole range was delivered.
     End,
-    /// No more bytes will come.
+    /// The read failed; no more bytes will come.
     Failed(ReadError),
 }
 
-/// Why a read broke off.
+/// Failure of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadError {
-    /// The version is gone at the origin: open again.
+    /// The version is gone at the origin: open the object again.
     Changed,
-    /// The origin did not deliver.
+    /// The origin failed or refused the request.
     Origin(OriginFault),
-    /// Too many requests are under way.
+    /// The shard has too many requests in flight: answer 503 SlowDown.
     Overloaded,
-    /// The cache is going down.
+    /// The fetch or the shard ended before all bytes came: read the rest from the origin.
     Gone,
 }
 
-/// Nobody listens any more.
+/// The consumer hung up: stop sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
 
-/// Where the bytes of a read go. Whoever stands behind it may go away at any time.
+/// Destination of a read. The client behind it may disconnect at any time.
 pub trait Consumer {
-    /// Ready when it takes another piece.
+    /// Ready when the consumer accepts another piece.
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>>;
 
-    /// Takes a piece. Requires: it was ready.
+    /// Delivers a piece. Requires: [`Consumer::poll_ready`] was ready.
     fn accept(&mut self, piece: Piece);
 }
 
-/// Pieces that one read may have under way on the device: the next is being read while one is handed on.
+/// Device read-ahead of one read, in pieces: the next pieces are read while one is delivered.
 const READ_AHEAD: usize = 4;
 
-/// What is copied in one: of a few that wait for a slow client none is large, and sending one costs no more for each byte
-/// than sending a whole piece does.
+/// Bytes of one copy for a slow client: 64 KiB. Small copies keep the memory of waiting clients
+/// low, and cost no more per byte to send than a whole piece.
 const COPY_BYTES: usize = 64 << 10;
 
-/// Fetches that may end under a read one after the other without a byte for it, before it gives up.
+/// Fetches in a row that may end early without a byte for this read before the read gives up.
 const ABANDONED_MAX: u32 = 3;
 
-/// One read.
+/// State of one read.
 struct Read<'a> {
     inner: &'a Rc<Inner>,
     object: &'a ObjectName,
     head: &'a Arc<Head>,
     key: ObjectKey,
     version: VersionKey,
-    /// Bytes of a piece of the object.
+    /// Piece size of the object, in bytes.
     piece: u64,
     range: Range<u64>,
     keeping: Keeping,
     consumer: Box<dyn Consumer>,
-    /// The read of the piece that is to be handed on next, once it is under way. That of the first piece is before
-    /// anybody is told anything. It stays here until it is done: to move it costs as much as to look up where it is.
+    /// Device read of the next piece to deliver; the first starts before [`Piece::Start`] is sent.
+    /// It stays here until it is done, because moving it costs as much as an index lookup.
     current: Option<Ahead>,
     ahead: VecDeque<Ahead>,
-    /// The fetch that this read follows.
+    /// Fetch that this read follows.
     listener: Option<Listener>,
-    /// The number of the first piece for which this read has not asked the origin.
+    /// Number of the first piece that this read has not requested from the origin.
     asked_until: u64,
-    /// A fetch stalled under it: from then on it asks for no more than a fetch delivers without waiting for it.
+    /// True once a fetch has stalled on this reader. From then on the read requests only as much as
+    /// a fetch delivers without waiting for the reader.
     is_slow: bool,
 }
 
-/// Where a read finds a piece.
+/// Source of a piece, for the hit counters.
 #[derive(Clone, Copy)]
 enum Whence {
     Flash,
-    /// In memory: it waits before flash, is on its way there, or is read often.
+    /// Memory: the piece waits for admission, is on its way to flash, or is hot.
     Memory,
-    /// A fetch of another read.
+    /// A fetch that another read started.
     Joined,
-    /// The origin.
+    /// A fetch that this read started.
     Missed,
 }
 
@@ -125,14 +126,15 @@ struct Ahead {
 }
 
 enum Failure {
-    /// The reader went away.
+    /// The consumer hung up.
     Reader,
-    /// The origin, or we, cannot go on.
+    /// The origin or the cache failed.
     Source(ReadError),
 }
 
 impl Cache {
-    /// Hands `range` of the version that `head` names to `consumer`. What it fetches for that is kept so.
+    /// Delivers `range` of the version that `head` names to `consumer`. `keeping` decides how
+    /// fetched bytes are kept.
     ///
     /// Requires: the range lies within the object and within one stripe.
     pub async fn read(
@@ -181,11 +183,12 @@ impl Read<'_> {
             Err(Failure::Source(error)) => Piece::Failed(error),
             Err(Failure::Reader) => return,
         };
-        // Whether the reader hears it or is gone makes no difference any more.
+        // If the consumer is gone, this last message changes nothing.
         let _ = self.hand_over(last).await;
     }
 
-    /// Says what of the range is there, and begins to read the first piece if that is on flash.
+    /// Probes the cache for the range, and starts the device read of the first piece if that is on
+    /// flash.
     fn survey(&mut self) -> Piece {
         let pieces = pieces_of(&self.range, self.piece);
         let (mut all_cached, mut all_on_flash) = (true, true);
@@ -207,7 +210,7 @@ impl Read<'_> {
         Piece::Start { all_cached, all_on_flash }
     }
 
-    /// True when the piece is in memory. Then it will be read.
+    /// True when the piece is in memory. Prefetches the cache lines that the read will need.
     fn is_held(&self, key: Key) -> bool {
         let memory = self.inner.memory.borrow();
         let Some((data, spot)) = memory.look_at(key, self.head) else { return false };
@@ -216,7 +219,7 @@ impl Read<'_> {
         true
     }
 
-    /// True when the piece is to be read from flash. Its read is under way then, if there was memory to spare.
+    /// True when the piece is on flash. Starts its device read if a buffer is free.
     fn start_first(&mut self, number: u64, key: Key) -> bool {
         let Some(found) = self.inner.holdings.find(key) else { return false };
         if !self.range.is_empty() {
@@ -244,10 +247,10 @@ impl Read<'_> {
         Ok(())
     }
 
-    /// Hands over `wanted`, which lies in one piece. On failure: how far it came.
+    /// Delivers `wanted`, which lies in one piece. On failure returns the position reached.
     async fn piece(&mut self, number: u64, wanted: &Range<u64>) -> Result<(), (u64, Failure)> {
         let key = self.version.piece(number);
-        // What is being read from flash by now is not looked for in memory.
+        // A piece whose device read is in flight is not looked up in memory.
         let in_memory = match self.is_under_way(number) {
             true => None,
             false => self.read_memory(number, key, wanted),
@@ -259,12 +262,14 @@ impl Read<'_> {
         }
         if let Some(bytes) = self.read_flash(number, key, wanted).await {
             self.count_piece(number, Whence::Flash);
-            // What it follows may have reached flash before this read: it still wants the rest.
+            // The fetch may have written this piece to flash before this read came to it. The read
+            // stays a listener for the rest.
             self.listener = self.listener.take().and_then(|listener| listener.passed(wanted.end));
             return self.deliver(bytes).await.map_err(|failure| (wanted.start, failure));
         }
         let under_way = self.inner.filling.borrow().get(&key).cloned();
-        // Of the fetch that it follows it may have every piece: they are one version, removed or not.
+        // A follower may use every piece of its fetch, even after a removal: they are all one
+        // version.
         let is_followed = |piece: &FillPiece| {
             self.listener.as_ref().is_some_and(|listener| listener.is_of(piece.fetch()))
         };
@@ -295,7 +300,8 @@ impl Read<'_> {
         if self.is_slow { self.range.end.min(at + WINDOW_BYTES) } else { self.range.end }
     }
 
-    /// A piece for which this read has asked the origin is missed, wherever it has got to meanwhile.
+    /// Counts the source of a piece. A piece that this read requested from the origin counts as
+    /// missed, wherever it is by now.
     fn count_piece(&self, number: u64, whence: Whence) {
         let whence = if number < self.asked_until { Whence::Missed } else { whence };
         self.inner.count(|stats| {
@@ -309,7 +315,7 @@ impl Read<'_> {
         });
     }
 
-    /// Hands on what a fetch delivers, as it delivers it.
+    /// Delivers the bytes of a fetch as they arrive.
     async fn follow(
         &mut self,
         piece: &Rc<FillPiece>,
@@ -340,7 +346,8 @@ impl Read<'_> {
     fn read_memory(&self, number: u64, key: Key, wanted: &Range<u64>) -> Option<Bytes> {
         let mut memory = self.inner.memory.borrow_mut();
         let (data, spot) = memory.read(key, self.head)?;
-        // For the policy it is a read like any other: what is in memory is not to go from flash because of that.
+        // The policy counts a DRAM hit as a read: otherwise DRAM hits would make the flash copy
+        // look cold.
         self.inner.holdings.note_read_elsewhere((key, spot), self.keeping.care, self.inner.now());
         drop(memory);
         if Care::Usual < self.keeping.care {
@@ -373,12 +380,13 @@ impl Read<'_> {
         }
     }
 
-    /// Starts the read of a piece as soon as there is memory. `None` when it is not on flash.
+    /// Starts the device read of a piece, after waiting for a buffer. `None` when the piece is not
+    /// on flash.
     async fn start_now(&self, number: u64, key: Key, wanted: &Range<u64>) -> Option<Ahead> {
         let found = self.inner.holdings.find(key)?;
         let within = self.within(number, wanted, &found)?;
         let buffer = self.inner.buffer(Log::read_blocks(found.extent, &within)).await;
-        // The zone may have been emptied while we waited for memory.
+        // Reclaim may have emptied the zone while the read waited for a buffer.
         if self.inner.holdings.find(key)?.extent != found.extent {
             return None;
         }
@@ -387,7 +395,7 @@ impl Read<'_> {
         Some(Ahead { number, reading, spot })
     }
 
-    /// A whole piece that is read often is held in memory as well.
+    /// Copies a whole piece into the hot set if the hot set admits it.
     fn keep_in_memory(&self, key: Key, spot: Spot, payload: &Payload) {
         let len = spot.extent.len;
         if payload.len() != len as usize {
@@ -399,7 +407,7 @@ impl Read<'_> {
         }
     }
 
-    /// Starts the reads of the next pieces, as far as they are on flash and there is memory to spare.
+    /// Starts device reads of the next pieces, as far as they are on flash and memory is not short.
     fn read_ahead(&mut self, number: u64) {
         let piece = self.piece;
         let mut next = self.ahead.back().map_or(number, |ahead| ahead.number) + 1;
@@ -418,7 +426,7 @@ impl Read<'_> {
         }
     }
 
-    /// Starts the read of piece `number` from `at` on, if there is memory to spare.
+    /// Starts the device read of piece `number` from `at` on, if a buffer is free.
     fn start_ahead(&self, number: u64, at: u64, found: IndexEntry) -> Option<Ahead> {
         let within = self.within(number, &self.wanted(number, at), &found)?;
         let blocks = Log::read_blocks(found.extent, &within);
@@ -428,8 +436,8 @@ impl Read<'_> {
         Some(Ahead { number, reading, spot })
     }
 
-    /// True when the read of a piece is under way: it is the current one then. Reads of pieces that were passed are given
-    /// up.
+    /// True when the device read of the piece is in flight; that read becomes the current one.
+    /// Reads of pieces that were passed are dropped.
     fn is_under_way(&mut self, number: u64) -> bool {
         if self.current.as_ref().is_some_and(|current| current.number == number) {
             return true;
@@ -439,12 +447,13 @@ impl Read<'_> {
         self.current.is_some()
     }
 
-    /// The part of piece `number` that this read wants, from `at` on.
+    /// The requested part of piece `number`, from `at` on.
     fn wanted(&self, number: u64, at: u64) -> Range<u64> {
         at..self.range.end.min((number + 1) * self.piece)
     }
 
-    /// `wanted` as a range of the record. `None` when the record is not the piece that it should be.
+    /// Converts `wanted` to a range of the record. `None` when the record does not have the piece's
+    /// length.
     fn within(&self, number: u64, wanted: &Range<u64>, found: &IndexEntry) -> Option<Range<u32>> {
         let start = number * self.piece;
         let len = self.head.size.min(start + self.piece) - start;
@@ -454,8 +463,8 @@ impl Read<'_> {
     }
 
     async fn deliver(&mut self, bytes: Bytes) -> Result<(), Failure> {
-        // A client's socket may hold on to what it is given for long: when memory is short, it gets a
-        // copy, and the buffer is free for the next read.
+        // A slow client's socket may hold its bytes for long. When memory is short, the client gets
+        // a copy, and the buffer is free for the next read.
         let blocks = Blocks(bytes.len().div_ceil(BLOCK_BYTES) as u64);
         let pool = self.inner.ports.buffers.pool();
         self.inner.count(|stats| stats.served_bytes += bytes.len() as u64);
@@ -465,7 +474,8 @@ impl Read<'_> {
         self.hand_over(Piece::Data(bytes)).await
     }
 
-    /// In small parts, each of which goes when it is sent: what waits for a slow client is little more than this piece.
+    /// Delivers copies in small parts. Each is freed once sent, so a slow client holds little more
+    /// than one piece.
     async fn deliver_copies(&mut self, bytes: Bytes) -> Result<(), Failure> {
         let copies: VecDeque<Bytes> =
             bytes.chunks(COPY_BYTES).map(Bytes::copy_from_slice).collect();
@@ -484,7 +494,7 @@ impl Read<'_> {
     }
 }
 
-/// True when the piece is complete, and on its way to flash.
+/// True when the piece is complete in memory and on its way to flash.
 pub(crate) fn is_in_memory(filling: &Hashed<Key, Rc<FillPiece>>, key: Key) -> bool {
     filling.get(&key).is_some_and(|piece| piece.is_complete() && piece.is_current())
 }

@@ -9,7 +9,7 @@ use crate::cache::Inner;
 use crate::index::IndexEntry;
 
 impl Inner {
-    /// A whole record; `None` when it cannot be had, and then it is forgotten.
+    /// Reads a whole record. `None` when it is unreadable: it is then removed from the index.
     pub(crate) async fn read_whole(&self, key: Key, found: IndexEntry) -> Option<Payload> {
         let extent = found.extent;
         let blocks = self.blocks_of_whole(key, extent)?;
@@ -18,8 +18,8 @@ impl Inner {
         payload.map_err(|error| self.forget_damaged(key, extent, error)).ok()
     }
 
-    /// As [`Inner::read_whole`], for a record that is written again: reclaim must not wait for those who
-    /// wait for reclaim.
+    /// Like [`Inner::read_whole`], for a rewrite. Takes a reserved buffer: reclaim must not wait
+    /// for readers that wait for reclaim.
     pub(crate) async fn read_to_rewrite(&self, key: Key, found: IndexEntry) -> Option<Payload> {
         let extent = found.extent;
         let blocks = self.blocks_of_whole(key, extent)?;
@@ -28,8 +28,9 @@ impl Inner {
         data.map_err(|error| self.forget_damaged(key, extent, error)).ok()
     }
 
-    /// What reading it takes. `None` for one that is larger than all buffers, from a time when chunks were larger: it is
-    /// forgotten, for nobody asks for it any more.
+    /// Blocks of a buffer for the whole record. `None` for a record that is larger than all
+    /// buffers, from a time of larger chunks. It is removed from the index, because no read
+    /// requests it any more.
     fn blocks_of_whole(&self, key: Key, extent: Extent) -> Option<Blocks> {
         let blocks = Log::read_blocks(extent, &(0..extent.len));
         if blocks <= self.ports.buffers.pool().largest() {
@@ -39,7 +40,8 @@ impl Inner {
         None
     }
 
-    /// `None` when the record is no longer there: its zone may have been emptied while we waited for memory.
+    /// Starts the read. `None` when the record is gone: reclaim may have emptied its zone during
+    /// the wait for a buffer.
     fn start_whole(&self, key: Key, found: IndexEntry, buffer: Buffer) -> Option<Reading> {
         if self.holdings.find(key)?.extent != found.extent {
             return None;
@@ -50,8 +52,9 @@ impl Inner {
 
     pub(crate) fn forget_damaged(&self, key: Key, extent: Extent, error: LogReadError) {
         let is_late = error == LogReadError::Device(DeviceError::TimedOut);
-        // A head that was not read in time is still what a newer one has to replace: once it is forgotten, no
-        // tombstone is written for it, and it may be found again.
+        // A head whose read timed out stays in the index, because a newer head must still replace
+        // it. Without the entry no tombstone is written for the old head, and a restart may find it
+        // again.
         if is_late && self.holdings.is_head(key) {
             return;
         }
@@ -59,7 +62,8 @@ impl Inner {
         self.holdings.forget_at(key, extent);
     }
 
-    /// The bytes of a record as the log wants them: short ones as they are, longer ones in whole blocks.
+    /// Copies a record into the log's layout: packed records as they are, longer ones in whole
+    /// blocks.
     pub(crate) async fn record_data(&self, stream: Stream, bytes: &[u8]) -> (Payload, u32) {
         let len = low_u32(bytes.len());
         if Record::is_packed(len) {

@@ -1,8 +1,8 @@
 //! Recovery: rebuilds the index and the policy from the records that the log finds.
 //!
-//! Chunks with the same key have the same bytes, so any of them would do; the one that was written last is the one that
-//! what the policy knew is about. Of heads the newest counts,
-//! and only if it is newer than the object's last removal.
+//! Chunks with the same key have the same bytes, so any copy is valid. The copy that was written
+//! last counts, because the policy checkpoint refers to it. Of heads the newest counts, if it is
+//! newer than the object's last removal.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -21,19 +21,19 @@ use crate::planted::Planted;
 use crate::remember::Orders;
 use crate::roster::{FoundRoster, ROSTER};
 
-/// A head: see `head`.
+/// Record kind of heads, see `head`.
 pub(crate) const HEAD: Kind = Kind(1);
 
-/// A piece of a chunk.
+/// Record kind of pieces of chunks.
 pub(crate) const PIECE: Kind = Kind(2);
 
-/// A piece that is pinned: see `pins`.
+/// Record kind of pinned pieces, see `pins`.
 pub(crate) const PINNED: Kind = Kind(3);
 
-/// A head that is pinned; in the index it is a [`HEAD`] with a mark.
+/// Record kind of pinned heads. In the index they are [`HEAD`] with a mark.
 pub(crate) const PINNED_HEAD: Kind = Kind(4);
 
-/// What a record with this place in the index is on flash.
+/// Record kind on flash of an index entry.
 pub(crate) fn kind_on_flash(kind: Kind, mark: Mark) -> Kind {
     if kind == HEAD && mark == WANTED { PINNED_HEAD } else { kind }
 }
@@ -43,7 +43,7 @@ pub(crate) struct Recovery {
     heads: BTreeMap<Key, u64>,
     orders: Orders,
     roster: FoundRoster,
-    /// By zone: which of two copies of a piece counts.
+    /// By zone: precedence of its records, which decides between two copies of a piece.
     precedences: Vec<u64>,
     settings: Settings,
 }
@@ -76,7 +76,7 @@ impl Recovery {
             kind @ (HEAD | PIECE | PINNED) => (kind, Mark::default()),
             _ => return,
         };
-        // Reclaim may have been about to write it again, as what it had become since.
+        // The pinned copy wins: reclaim may have been rewriting the piece with its new kind.
         let known = self.index.glance(key);
         if kind == PIECE && known.is_some_and(|(_, known, _)| known == PINNED) {
             return;
@@ -99,7 +99,7 @@ impl Recovery {
         let found =
             IndexEntry::new(record.extent(), kind, descriptor.checks.clone()).with_mark(mark);
         if self.index.insert(key, &found).is_none() {
-            // Better none than an older one.
+            // The zone's arena is full. A missing record is better than an older one.
             self.index.remove(key);
         }
     }
@@ -114,14 +114,14 @@ impl Recovery {
     }
 }
 
-/// What a start found on flash.
+/// Recovery statistics: records found at a start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Regained {
-    /// Heads of objects.
+    /// Number of heads.
     pub heads: u64,
-    /// Pieces of objects.
+    /// Number of pieces.
     pub pieces: u64,
-    /// Bytes of both.
+    /// Bytes of heads and pieces.
     pub bytes: u64,
 }
 
@@ -138,7 +138,7 @@ impl Regained {
         all
     }
 
-    /// That of several shards.
+    /// Sum of two shards.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self {

@@ -1,12 +1,14 @@
-//! Policy checkpoint: persists access marks of each zone, so that eviction order survives a restart.
+//! Policy checkpoint: persists the access marks of each zone, so that the eviction order survives a
+//! restart.
 //!
-//! 1. Whenever so much was written that an eighth of the flash is new, and at a graceful stop, what the policy
-//!    knows is written, zone by zone, in records of their own.
-//! 2. At a start the newest of them are read. What was evicted is forgotten; the rest gets its mark, and the policy is
-//!    told of everything in the order of its age. What is newer than the records comes last, as it was written.
+//! 1. After every eighth of the flash that is written, and at a graceful stop, write the policy's
+//!    state, zone by zone, as records of the log.
+//! 2. At a start, read the newest records. Evicted pieces are dropped, the others get their marks,
+//!    and the policy is told of all pieces in the order of their age. Pieces newer than the
+//!    checkpoint come last, in the order in which they were written.
 //!
-//! A record that is missing, damaged, or of a zone that was filled anew since costs the order of some pieces. They
-//! go with their zone: nobody writes them again.
+//! A record that is missing, damaged, or of an earlier fill of its zone costs the order of some
+//! pieces. Checkpoint records are dropped with their zone; reclaim does not rewrite them.
 
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
@@ -21,17 +23,17 @@ use crate::cache::Inner;
 use crate::holdings::Holdings;
 use crate::order::{self, Age, FACTS_MAX, Fact, ORDER, Order};
 
-/// What is known is written anew after this part of the flash: it then costs 40 bytes of flash for each
-/// piece that was written, and a look at eight pieces.
+/// Checkpoint interval: one checkpoint per eighth of the flash written. For each piece written it
+/// costs 40 bytes of flash and a look at eight pieces.
 const PART: u64 = 8;
 
-/// Records that are written, or read, together.
+/// Records that are written or read concurrently.
 const AT_ONCE: usize = 16;
 
-/// Pieces looked at between two looks at what else there is to do: about 100 us.
+/// Pieces checked between two yields to other tasks: about 100 us.
 const LOOK_AT_ONCE: usize = 1024;
 
-/// Records of what was known, found when the log was opened: of each part the newest.
+/// Checkpoint records found when the log was opened: the newest of each part.
 #[derive(Default)]
 pub(crate) struct Orders {
     parts: BTreeMap<Key, Part>,
@@ -54,14 +56,14 @@ impl Orders {
         }
     }
 
-    /// After a start: tells the policy of everything that is there.
+    /// Restores the policy at a start from the checkpoint and the index.
     pub(crate) async fn tell_policy(
         &self,
         holdings: &Holdings,
         log: &Log,
         (buffers, now): (&Buffers, Nanos),
     ) {
-        // First: what there is no room to pin any more is the policy's.
+        // Pins come first: pieces without room for their pin become the policy's.
         log.geometry().zones().for_each(|zone| holdings.count_pins(zone));
         let mut full = log.candidates();
         full.sort_by_key(|facts| facts.sequence);
@@ -76,11 +78,11 @@ impl Orders {
         found.tell(holdings, &full, now);
     }
 
-    /// What was known of a zone, by rising offset.
+    /// Reads the checkpoint of a zone: its age, and the facts by rising offset.
     async fn read(&self, zone: ZoneId, log: &Log, buffers: &Buffers) -> (Option<Age>, Vec<Fact>) {
         let of_zone = self.parts.range(order::key(zone, 0)..=order::key(zone, u32::MAX));
         let mut parts: Vec<(&Key, &Part)> = of_zone.collect();
-        // What is older than the first part stems from a time when there were more of them.
+        // Parts older than the first one are left from an earlier checkpoint with more parts.
         let since = parts.first().map_or(0, |(_, part)| part.generation);
         parts.retain(|(_, part)| since <= part.generation);
         let (mut age, mut facts) = (None, Vec::new());
@@ -105,25 +107,26 @@ impl Orders {
     }
 }
 
-/// Everything that was found at a start.
+/// Pieces and zones that a start found, to be told to the policy in order.
 #[derive(Default)]
 struct LoadedCheckpoint {
-    /// In the order of their filling.
+    /// Zones in the order of their fill, with their age.
     zones: Vec<(ZoneId, Option<Age>)>,
-    /// Pieces. In the upper byte their age, the highest first; then the place of their zone in `zones`, and
-    /// their own place among its records: sorted, they stand in the order in which the policy is told.
+    /// Sort keys of pieces. The upper byte is the reversed age, then follow the zone's place in
+    /// `zones` and the piece's place in its zone. Sorted, they are in the order in which the policy
+    /// is told.
     pieces: Vec<u64>,
 }
 
 const AGE_AT: u32 = 56;
 
 impl LoadedCheckpoint {
-    /// The next zone, with what was known of it, by rising offset.
+    /// Adds the next zone, with its facts by rising offset.
     fn note(&mut self, holdings: &Holdings, (zone, age): (ZoneId, Option<Age>), facts: &[Fact]) {
         let zone_at = (self.zones.len() as u64) << 32;
         self.zones.push((zone, age));
         for spot in holdings.pieces(zone) {
-            // Of two, the latter: it was written later, or both say the same.
+            // Of two facts for one piece the last counts: it was written later, or both are equal.
             let end = facts.partition_point(|fact| fact.offset <= spot.extent.offset);
             let fact = facts[..end].last().filter(|fact| fact.offset == spot.extent.offset);
             if let Some(fact) = fact {
@@ -155,7 +158,7 @@ impl LoadedCheckpoint {
 }
 
 impl Inner {
-    /// Called when zones were filled.
+    /// Starts a checkpoint if one is due. Called when zones were sealed.
     pub(crate) fn remember_if_due(self: &Rc<Self>) {
         let written = self.log.stats();
         let written = written.appended_bytes + written.rewritten_bytes;
@@ -172,7 +175,7 @@ impl Inner {
         });
     }
 
-    /// Writes down what the policy knows.
+    /// Writes a checkpoint.
     pub(crate) async fn remember(self: &Rc<Self>) {
         if self.holdings.knowledge() == Knowledge::Nothing {
             return;
@@ -187,7 +190,7 @@ impl Inner {
         self.write_orders(&mut ready).await;
     }
 
-    /// What the policy knows of a zone, ready to be written.
+    /// Encodes the checkpoint records of a zone into `ready`.
     async fn gather(&self, zone: ZoneId, ready: &mut Vec<(Key, Vec<u8>)>) {
         let sequence = self.log.zone_sequence(zone);
         let mut order =
@@ -205,18 +208,18 @@ impl Inner {
             if !is_over {
                 zonal_runtime::yield_now().await;
             }
-            // It was emptied meanwhile, and is filled anew.
+            // The zone was reclaimed and refilled meanwhile.
             if self.log.zone_sequence(zone) != sequence {
                 return;
             }
         }
-        // Nothing to tell is news, too, where there was something before.
+        // An empty record replaces the zone's older facts.
         if part == 0 && 0 < sequence {
             ready.push((order::key(zone, part), order.encode()));
         }
     }
 
-    /// False when nothing can be written any more.
+    /// Writes the records in `ready`. False when the log is gone.
     async fn write_orders(&self, ready: &mut Vec<(Key, Vec<u8>)>) -> bool {
         for some in ready.chunks(AT_ONCE) {
             let appends = some.iter().map(|(key, bytes)| self.append_order(*key, bytes));
@@ -229,7 +232,7 @@ impl Inner {
     async fn append_order(&self, key: Key, bytes: &[u8]) {
         let (data, len) = self.record_data(Stream::Fill, bytes).await;
         let record = Record { key, kind: ORDER, len, data, generation: None };
-        // What is lost costs order.
+        // A lost record costs only eviction order.
         drop(self.log.append(Stream::Fill, record, Urgency::Linger).await);
     }
 }

@@ -1,9 +1,11 @@
-//! Invalidation path: once it returns, no stored version of the object is served again, also after a crash.
+//! Invalidation path: once a removal returns, no stored version of the object is served again, even
+//! after a crash.
 //!
-//! 1. Answers to what the origin was asked before the end are not published (epochs).
-//! 2. The head goes from memory and from the index: no chunk can be reached without it.
-//! 3. A tombstone goes to flash and is flushed. Heads published later carry its generation as their
-//!    salt, so chunks from before the removal stay unreachable even if the same ETag comes back.
+//! 1. Raise the object's epoch: origin answers to requests from before the end of the removal are
+//!    not published.
+//! 2. Remove the head from memory and from the index: without it no chunk can be reached.
+//! 3. Write a tombstone and flush it. Heads that are published later carry its generation as their
+//!    salt. So chunks from before the removal stay unreachable even if the same ETag comes back.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::format;
@@ -18,8 +20,8 @@ use crate::object::ObjectKey;
 use crate::planted::Planted;
 use crate::{Cache, ObjectName};
 
-/// The removal would not survive a crash: the flash did not take the tombstone. What is in memory was
-/// removed all the same.
+/// The tombstone is not on flash: a crash may undo the removal. In memory the object is removed all
+/// the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoveError;
 
@@ -31,32 +33,32 @@ impl fmt::Display for RemoveError {
 
 impl core::error::Error for RemoveError {}
 
-/// What is to be removed.
+/// Target of an invalidation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Doomed {
-    /// Everything that is stored under this name.
+    /// The object with this name.
     Object(ObjectName),
-    /// Everything that is stored under names which begin so: a bucket, a slash, and what keys begin with. No longer than
-    /// [`PREFIX_BYTES_MAX`](crate::PREFIX_BYTES_MAX).
+    /// All objects whose names begin with this prefix: a bucket, a slash, and the start of a key.
+    /// At most [`PREFIX_BYTES_MAX`](crate::PREFIX_BYTES_MAX) bytes.
     Below(Arc<str>),
 }
 
 impl Doomed {
-    /// All of a bucket whose keys begin with `prefix`, which may be empty.
+    /// Targets all objects of a bucket whose keys begin with `prefix`, which may be empty.
     #[must_use]
     pub fn below(bucket: &str, prefix: &str) -> Self {
         Self::Below(format!("{bucket}/{prefix}").into())
     }
 }
 
-/// An object that somebody looks at.
+/// An object with a lookup, fetch or removal in flight.
 pub(crate) struct Watched {
     name: ObjectName,
     watchers: u32,
     epoch: u64,
-    /// Removals under way.
+    /// Removals in flight.
     removals: u32,
-    /// Generation of the head that was published last, while somebody looked.
+    /// Generation of the last head that was published while the object was watched.
     published: u64,
 }
 
@@ -72,32 +74,33 @@ impl Watched {
     }
 }
 
-/// Sees removals of one object.
+/// Epoch guard: detects removals of one object while a request is in flight.
 pub(crate) struct Watch {
-    /// Weak: fetches hold watches, and the cache holds its fetches. Nothing is asked of a watch after its cache.
+    /// Weak, to avoid a cycle: the cache holds its fetches, and fetches hold watches. No watch is
+    /// used after its cache.
     inner: Weak<Inner>,
     key: ObjectKey,
 }
 
 impl Watch {
-    /// Changes with every removal.
+    /// Invalidation epoch of the object: every removal raises it.
     pub(crate) fn epoch(&self) -> u64 {
         self.inner.upgrade().map_or(0, |inner| inner.epoch(self.key))
     }
 
-    /// True when what was asked of the origin at `epoch` may become what is known of the object.
+    /// True when an origin answer to a request from `epoch` may be published.
     pub(crate) fn may_publish(&self, epoch: u64) -> bool {
         let Some(inner) = self.inner.upgrade() else { return false };
         let is_current = self.with(|watched| watched.epoch == epoch && watched.removals == 0);
         is_current == Some(true) || inner.settings.has(Planted::EpochIgnored)
     }
 
-    /// The object has a new head, of this generation.
+    /// Registers that a head of this generation was published.
     pub(crate) fn publish(&self, generation: u64) {
         self.with(|watched| watched.published = generation);
     }
 
-    /// True when a head of this generation is not the object's any more.
+    /// True when a newer head than this generation was published.
     pub(crate) fn is_replaced(&self, generation: u64) -> bool {
         self.with(|watched| generation < watched.published) == Some(true)
     }
@@ -126,10 +129,10 @@ impl Drop for Watch {
 }
 
 impl Cache {
-    /// Removes an object, or all below a prefix.
+    /// Removes an object, or all objects with a prefix.
     ///
     /// # Errors
-    /// When the removal is not on flash.
+    /// When the tombstone is not on flash.
     pub async fn remove_any(&self, doomed: &Doomed) -> Result<(), RemoveError> {
         match doomed {
             Doomed::Object(object) => self.remove(object).await,
@@ -137,14 +140,15 @@ impl Cache {
         }
     }
 
-    /// Removes everything that is stored under the name.
+    /// Removes the object from the cache.
     ///
     /// # Errors
-    /// When the removal is not on flash.
+    /// When the tombstone is not on flash.
     pub async fn remove(&self, object: &ObjectName) -> Result<(), RemoveError> {
         let inner = &self.inner;
         let key = inner.keys.object(object);
-        // Once the head is gone, nobody knows any more what it leads to.
+        // Without the head, the cache no longer knows the object's pinned pieces, so their pins go
+        // first.
         if inner.holdings.pinned() != Bytes(0)
             && let Some(known) = inner.known_head(object, key).await
         {
@@ -157,7 +161,8 @@ impl Cache {
 }
 
 impl Inner {
-    /// From here on nothing that is stored of the object is served, as long as this shard runs.
+    /// Starts a removal: from here on this shard serves nothing of the object that is stored, until
+    /// it restarts.
     pub(crate) fn begin_removal(self: &Rc<Self>, object: &ObjectName, key: ObjectKey) -> Removal {
         let removal = Removal::begin(self.watch(object, key));
         if !self.settings.has(Planted::InvalidationLost) {
@@ -171,7 +176,7 @@ impl Inner {
         removal
     }
 
-    /// Makes a removal outlive a crash.
+    /// Writes the tombstone of a removal, so that it survives a crash.
     pub(crate) async fn bury(&self, removal: Removal) -> Result<(), RemoveError> {
         let key = removal.0.key();
         let is_buried = self.removed.borrow().contains(key);
@@ -184,8 +189,9 @@ impl Inner {
     }
 }
 
-/// A removal under way. Until its tombstone is on flash no head is published: it would have the salt
-/// from before. What was asked of the origin before the end is not published after it either.
+/// A removal in flight. Until its tombstone is on flash no head is published, because it would have
+/// the old salt. Origin answers to requests from before the end of the removal are not published
+/// later either.
 pub(crate) struct Removal(Watch);
 
 impl Removal {
@@ -201,15 +207,15 @@ impl Drop for Removal {
     }
 }
 
-/// Objects that were removed lately and have not been published since: their tombstone still says it
-/// all, so a second removal (gateways remove before *and* after they forward a write) costs nothing.
+/// Objects that were removed lately and not published since. Their tombstone still covers them, so
+/// a repeated removal costs nothing. Gateways remove before *and* after they forward a write.
 #[derive(Default)]
 pub(crate) struct RemovedLately {
     keys: BTreeSet<ObjectKey>,
     order: VecDeque<ObjectKey>,
 }
 
-/// Removals that are remembered. Forgetting one costs a tombstone.
+/// Remembered removals: 4096. Forgetting one costs a tombstone.
 const REMOVED_LATELY_MAX: usize = 4096;
 
 impl RemovedLately {
@@ -244,7 +250,7 @@ impl Inner {
         Watch { inner: Rc::downgrade(self), key }
     }
 
-    /// Objects that somebody looks at whose names begin so.
+    /// Calls `note` for every watched object whose name begins with `prefix`.
     pub(crate) fn each_watched_below(&self, prefix: &str, note: impl Fn(&mut Watched)) {
         let mut watched = self.watched.borrow_mut();
         let below = watched.values_mut().filter(|of| of.name.as_str().starts_with(prefix));

@@ -1,8 +1,9 @@
-//! Storage for the node's roster on each device. To the cache it is opaque bytes.
+//! Storage for the node's roster (membership and placement map) on each device. The cache treats it
+//! as opaque bytes.
 //!
-//! 1. It is written like a removal: when it is kept, it survives a crash.
-//! 2. When its zone is emptied it is written again. Should that fail it is missing at the next start, and its owner
-//!    thinks the worst of the device.
+//! 1. A roster is written like a removal: once stored, it survives a crash.
+//! 2. Reclaim rewrites it when its zone is emptied. If that fails, the roster is missing at the
+//!    next start, and the host treats the device as out of date.
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -15,16 +16,16 @@ use crate::Cache;
 use crate::cache::Inner;
 use crate::head::HEAD_BYTES_MAX;
 
-/// A roster. It does not stand in the index.
+/// Record kind of rosters. They are not in the index.
 pub(crate) const ROSTER: Kind = Kind(6);
 
-/// The key of all of them: the newest counts. No record of another kind has it but for an accident.
+/// Key of all rosters: the newest counts. A record of another kind has this key only by accident.
 const KEY: Key = Key(u128::from_be_bytes(*b"zonal the roster"));
 
-/// The longest roster: what the smallest buffers of a node take.
+/// Longest roster in bytes: limited by the smallest buffers of a node.
 pub const ROSTER_BYTES_MAX: usize = HEAD_BYTES_MAX;
 
-/// The newest roster that was found when the log was opened.
+/// Newest roster found when the log was opened: generation, location, checksums.
 #[derive(Default)]
 pub(crate) struct FoundRoster(Option<(u64, Extent, Checks)>);
 
@@ -37,7 +38,7 @@ impl FoundRoster {
         }
     }
 
-    /// `None` also when it cannot be read.
+    /// Reads the roster. `None` when there is none or it cannot be read.
     pub(crate) async fn read(self, log: &Log, buffers: &Buffers) -> Option<KeptRoster> {
         let (generation, extent, checks) = self.0?;
         let whole = 0..extent.len;
@@ -47,7 +48,7 @@ impl FoundRoster {
     }
 }
 
-/// The roster, and where it is.
+/// The current roster and its location on flash.
 #[derive(Clone)]
 pub(crate) struct KeptRoster {
     bytes: Rc<[u8]>,
@@ -55,23 +56,24 @@ pub(crate) struct KeptRoster {
     generation: u64,
 }
 
-/// The roster is not on flash.
+/// The roster could not be written to flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RosterLost;
 
 impl Cache {
-    /// The roster that was found at the start, or was kept since.
+    /// The roster that was found at the start or stored since.
     #[must_use]
     pub fn roster(&self) -> Option<Vec<u8>> {
         self.inner.roster.borrow().as_ref().map(|kept| kept.bytes.to_vec())
     }
 
-    /// Keeps a roster in the place of the one from before. When it returns, it is on flash and flushed.
+    /// Stores a roster, replacing the previous one. When this returns, the roster is on flash and
+    /// flushed.
     ///
-    /// Requires: it is not empty, and no longer than [`ROSTER_BYTES_MAX`].
+    /// Requires: the roster is not empty, and no longer than [`ROSTER_BYTES_MAX`].
     ///
     /// # Errors
-    /// When it may not be there after a crash.
+    /// When the roster may be missing after a crash.
     pub async fn keep_roster(&self, roster: &[u8]) -> Result<(), RosterLost> {
         assert!(!roster.is_empty() && roster.len() <= ROSTER_BYTES_MAX);
         let inner = &self.inner;
@@ -81,11 +83,11 @@ impl Cache {
 }
 
 impl Inner {
-    /// Writes the roster again if it stands in a zone that is to be emptied.
+    /// Rewrites the roster if it is in a zone that reclaim empties.
     pub(crate) async fn keep_roster_of(&self, zone: ZoneId) {
         let kept = self.roster.borrow().clone().filter(|kept| kept.zone == zone);
         if let Some(KeptRoster { bytes, generation, .. }) = kept {
-            // There is nobody who could do anything about it.
+            // A failure needs no handling here: the next start finds the roster missing.
             let _ = self.write_roster(Stream::Rewrite, bytes, generation).await;
         }
     }
@@ -101,7 +103,7 @@ impl Inner {
         let placed = self.log.append(stream, record, Urgency::Durable).await;
         let zone = placed.map_err(|_| RosterLost)?.extent().zone;
         let mut roster = self.roster.borrow_mut();
-        // A newer one may have been faster.
+        // A newer roster may have been written first.
         if roster.as_ref().is_none_or(|kept| kept.generation <= generation) {
             *roster = Some(KeptRoster { bytes, zone, generation });
         }

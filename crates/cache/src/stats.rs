@@ -1,71 +1,75 @@
-//! Counters of the cache. They only grow; readers form ratios.
+//! Counters of the cache. They only grow; ratios are for the reader to compute.
 
 /// Counters of one cache shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
-    /// Heads asked for. Denominator of the next five.
+    /// Head lookups. Denominator of the next five.
     pub opens: u64,
-    /// Heads that were known and fresh.
+    /// Lookups answered by a fresh cached head.
     pub opens_fresh: u64,
-    /// Heads that the origin confirmed.
+    /// Lookups whose cached head the origin confirmed.
     pub opens_revalidated: u64,
-    /// Heads that were new or had changed.
+    /// Lookups whose head was not cached or had changed at the origin.
     pub opens_missed: u64,
-    /// Heads that were not fresh, served because the origin failed.
+    /// Lookups answered by a stale head because the origin failed.
     pub opens_stale: u64,
-    /// Heads of objects that the origin did not have when it was asked lately.
+    /// Lookups answered by the negative cache.
     pub opens_absent: u64,
-    /// Opens that shared the origin request of another.
+    /// Lookups that joined the origin request of another (single flight).
     pub opens_joined: u64,
-    /// Pieces of chunks asked for, each counted once below. Denominator of the hits.
+    /// Requested pieces, each counted once below. Denominator of the hits.
     pub pieces: u64,
-    /// Pieces served from memory: on their way to flash.
+    /// Pieces served from memory: waiting for admission, on their way to flash, or hot.
     pub pieces_dram_hits: u64,
     /// Pieces read from flash.
     pub pieces_flash_hits: u64,
     /// Pieces that joined a fetch that another read had started.
     pub pieces_joined: u64,
-    /// Pieces that their reader had to ask the origin for.
+    /// Pieces that their reader requested from the origin.
     pub pieces_missed: u64,
-    /// Bytes handed to readers.
+    /// Bytes delivered to readers.
     pub served_bytes: u64,
-    /// Of them, read from flash.
+    /// Bytes of `served_bytes` that were read from flash.
     pub served_flash_bytes: u64,
     /// Bytes received from the origin.
     pub fetched_bytes: u64,
-    /// GET requests sent to the origin. `pieces_missed` over it is what coalescing saves.
+    /// GET requests to the origin. `pieces_missed` over it is the gain of coalescing.
     pub fetches: u64,
-    /// HEAD requests sent to the origin.
+    /// HEAD requests to the origin.
     pub head_fetches: u64,
-    /// Requests to the origin that failed; that there is no such object, or no such version, is an answer. Divide
-    /// by the sum of the last two.
+    /// Failed origin requests. Answers that there is no such object, or no such version, do not
+    /// count. Denominator: `fetches` plus `head_fetches`.
     pub fetch_errors: u64,
-    /// Fetches given up because nobody listened any more.
+    /// Fetches that stopped because no reader was left, or because a prefetch lacked memory.
     pub fetches_abandoned: u64,
-    /// Fetches ended early because none of their readers moved on; each was asked for again if one did. Divide by
-    /// `fetches`.
+    /// Fetches that ended early because their readers stalled. A reader that resumes starts a new
+    /// one. Denominator: `fetches`.
     pub fetches_stalled: u64,
-    /// Bytes fetched ahead of readers, in whole pieces. Denominator of the next two; the difference waits still.
+    /// Prefetched bytes, in whole pieces. Denominator of the next two; the rest still waits for
+    /// readers.
     pub prefetched_bytes: u64,
-    /// Of them, those that a reader came for.
+    /// Prefetched bytes that a reader used.
     pub prefetched_read_bytes: u64,
-    /// Of them, those that nobody came for in time.
+    /// Prefetched bytes that expired unread.
     pub prefetched_unread_bytes: u64,
-    /// Bytes of chunks that went to flash. `device_written_bytes` over it is the write amplification.
+    /// Bytes of chunks that went to flash. `device_written_bytes` over it is the write
+    /// amplification.
     pub admitted_bytes: u64,
-    /// Bytes of chunks that did not go to flash: more was to go there than it takes, or the write failed.
+    /// Bytes of chunks refused because fills exceed the flash write bandwidth, or because the write
+    /// failed.
     pub refused_bytes: u64,
-    /// Bytes of chunks that were not worth a flash write, that the budget did not pay for, or whose readers did not want
-    /// them kept.
+    /// Bytes of chunks that the policy, the write budget, or the reader's retention class kept off
+    /// flash.
     pub turned_away_bytes: u64,
-    /// Bytes that came to be written or read while they should have been pinned, but pins had their share: they are
-    /// cached as everything else.
+    /// Bytes that a rule pins but that were cached without a pin, because pins had reached their
+    /// limit.
     pub unpinned_bytes: u64,
-    /// Heads that are known in memory only, because too many were on their way to flash.
+    /// Heads kept in memory only, because too many head writes were in flight.
     pub heads_refused: u64,
-    /// Chunks on flash that turned out to be unreadable or wrong; each became a miss.
+    /// Records (chunks and heads) that were unreadable or failed verification; each became a miss.
+    /// Timeouts are excluded.
     pub damaged: u64,
-    /// Records forgotten because their zone was emptied.
+    /// Records dropped because their zone was reclaimed.
     pub evicted: u64,
     /// Removals acknowledged.
     pub removals: u64,

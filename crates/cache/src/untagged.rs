@@ -1,9 +1,10 @@
-//! Objects without a strong ETag. They cannot be cached, so reads of them skip the lookup and go to the origin.
+//! Negative cache for ETags: objects without a strong ETag cannot be cached, so reads of them skip
+//! the lookup and go to the origin.
 //!
-//! An origin without ETags has none for every object of a bucket. After some in a row, an object of that bucket that is
-//! not known is taken for one more.
+//! An origin without ETags sends none for any object of a bucket. So after some such objects in a
+//! row, an unknown object of the bucket is expected to have none either.
 //!
-//! In memory only, and bounded: what is forgotten costs a question.
+//! The cache is bounded and in memory only: a forgotten object costs one HEAD request.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -11,28 +12,28 @@ use alloc::collections::{BTreeMap, VecDeque};
 use crate::hashed::Hashed;
 use crate::object::ObjectKey;
 
-/// Objects that are remembered: about 1 MB of a shard.
+/// Remembered objects: about 1 MB per shard.
 const OBJECTS_MAX: usize = 16_384;
 
-/// Objects in a row without an ETag after which a bucket is taken to have none. One that is not like the others is met
-/// before that, mostly: among 16 of which a quarter has an ETag with 99 %.
+/// Objects in a row without an ETag after which a bucket is expected to have none. If a quarter of
+/// a bucket's objects have an ETag, one of 16 has it with a probability of 99 %.
 const IN_A_ROW: u32 = 16;
 
-/// Buckets that are remembered. A name takes 63 bytes, so some 10 KB.
+/// Remembered buckets. A name takes 63 bytes at most, so all take some 10 KB.
 const BUCKETS_MAX: usize = 128;
 
-/// See the module.
+/// Objects and buckets without strong ETags.
 #[derive(Default)]
 pub(crate) struct Untagged {
     objects: Hashed<ObjectKey, ()>,
-    /// In the order of the answers; what was forgotten keeps its place.
+    /// Objects in the order of the answers, for eviction; forgotten ones keep their place.
     order: VecDeque<ObjectKey>,
-    /// How many objects in a row had none.
+    /// By bucket: number of objects in a row without an ETag.
     buckets: BTreeMap<Box<str>, u32>,
 }
 
 impl Untagged {
-    /// The origin sent no strong ETag.
+    /// Registers that the origin sent no strong ETag for the object.
     pub(crate) fn note(&mut self, key: ObjectKey, bucket: &str) {
         if self.objects.insert(key, ()).is_some() {
             return;
@@ -52,9 +53,9 @@ impl Untagged {
         self.buckets.insert(bucket.into(), 1);
     }
 
-    /// The origin sent one.
+    /// Registers that the origin sent a strong ETag for the object.
     pub(crate) fn forget(&mut self, key: ObjectKey, bucket: &str) {
-        // Most origins send one with every object.
+        // Fast path: most origins send an ETag with every object, so both tables are empty.
         if !self.buckets.is_empty() {
             self.buckets.remove(bucket);
         }
@@ -63,7 +64,7 @@ impl Untagged {
         }
     }
 
-    /// There may be another object of the name by now. It is not counted twice.
+    /// Forgets an object that was removed or written. It does not count twice for its bucket.
     pub(crate) fn forget_object(&mut self, key: ObjectKey, bucket: &str) {
         if !self.objects.is_empty()
             && self.objects.remove(&key).is_some()
@@ -73,17 +74,17 @@ impl Untagged {
         }
     }
 
-    /// There may be others by now.
+    /// Forgets everything, after a purge.
     pub(crate) fn forget_all(&mut self) {
         *self = Self::default();
     }
 
-    /// Whether the origin sent none with this object when it was asked last.
+    /// True when the origin sent no strong ETag for the object when it was asked last.
     pub(crate) fn has(&self, key: ObjectKey) -> bool {
         !self.objects.is_empty() && self.objects.contains_key(&key)
     }
 
-    /// Whether objects of a bucket of which nothing is known are taken to be without.
+    /// True when unknown objects of the bucket are expected to have no ETag.
     pub(crate) fn has_all_of(&self, bucket: &str) -> bool {
         !self.buckets.is_empty()
             && self.buckets.get(bucket).is_some_and(|in_a_row| IN_A_ROW <= *in_a_row)

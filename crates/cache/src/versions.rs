@@ -8,11 +8,12 @@ use crate::object::{ObjectKey, VersionKey};
 use crate::planted::Planted;
 use crate::{Head, ObjectName};
 
-/// Versions that are remembered: those that a shard serves at one time. 48 KB, and their heads. Those that share a
-/// place forget each other.
+/// Cache entries: the versions that a shard serves at one time. They take 48 KB, and their heads.
+/// The cache is direct-mapped: versions with the same slot replace each other.
 const PLACES: usize = 1024;
 
-/// A head is known by where it lies: it is held here, so nothing else can lie there.
+/// Cache of version keys, indexed by the address of the head. An entry holds its head, so no other
+/// head can have that address.
 pub(crate) struct Versions {
     places: Vec<Option<Known>>,
 }
@@ -28,8 +29,7 @@ impl Versions {
         Self { places: (0..PLACES).map(|_| None).collect() }
     }
 
-    /// The keys of `object` and of the version of it that `head` names; `make` is asked when they are not
-    /// remembered.
+    /// Returns the keys of `object` and of the version that `head` names. Calls `make` on a miss.
     pub(crate) fn keys(
         &mut self,
         object: &ObjectName,
@@ -48,7 +48,7 @@ impl Versions {
 }
 
 impl Inner {
-    /// The keys of an object and of the version of it that `head` names.
+    /// Derives the keys of an object and of the version that `head` names.
     pub(crate) fn keys_of(&self, object: &ObjectName, head: &Head) -> (ObjectKey, VersionKey) {
         let key = self.keys.object(object);
         (key, self.version_of(key, head))
@@ -67,8 +67,8 @@ mod tests {
     use crate::OriginHead;
     use crate::object::Keys;
 
-    /// Pieces were told apart by their number only: the short last one of an object was served as a whole one of another
-    /// size with the same number.
+    /// Regression: piece keys had only the piece number. The short last piece of an object was
+    /// served as a whole piece of another size with the same number.
     #[test]
     fn pieces_of_one_size_have_other_keys_than_those_of_another() {
         let keys = Keys::new([1; 16]);

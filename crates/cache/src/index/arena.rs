@@ -1,4 +1,4 @@
-//! Entry arena: the index entries of one zone, packed.
+//! Entry arena: the packed index entries of one zone, in the order in which they were published.
 
 use alloc::vec::Vec;
 
@@ -9,16 +9,17 @@ use zonal_zonelog::Kind;
 use super::entry;
 use super::{IndexEntry, Spot, Stand};
 
-/// A zone that is being filled grows its arena by so many bytes at a time, or by an eighth when that is more: doubling
-/// would leave half of it unused, and each growth copies all of it. A zone that is full gives back what is left.
+/// Growth step of an open zone's arena: 4096 bytes, or an eighth of the arena when that is more.
+/// Doubling would leave half of the arena unused, and each growth copies all of it. A sealed zone
+/// returns unused memory.
 const GROWTH_BYTES: usize = 4096;
 
 #[derive(Default)]
 pub(crate) struct Arena {
     bytes: Vec<u8>,
-    /// Where the walk of [`Arena::next_to_drain`] is.
+    /// Byte position of the walk of [`Arena::next_to_drain`].
     drained: usize,
-    /// How often it was emptied.
+    /// Number of times that the arena was emptied, so that stale references are detected.
     round: u32,
 }
 
@@ -46,7 +47,7 @@ impl Arena {
         self.bytes.len() - len
     }
 
-    /// The bits of the hash that stand in the entry.
+    /// Returns the hash bits that the entry stores.
     pub(crate) fn rest(&self, at: usize) -> u64 {
         entry::decode_rest(&self.bytes[at..])
     }
@@ -59,14 +60,14 @@ impl Arena {
         entry::glance((zone, self.stand(at)), &self.bytes[at..])
     }
 
-    /// The entry will be looked at soon, if it is still there.
+    /// Prefetches the CPU cache line of an entry.
     pub(super) fn prefetch(&self, Stand { at, .. }: Stand) {
         prefetch_cacheline(
             self.bytes.get(at as usize..).and_then(|bytes| bytes.get(..1)).unwrap_or_default(),
         );
     }
 
-    /// What the entries that [`Arena::next_to_drain`] comes to have of their hashes, forgotten ones included.
+    /// Hash bits of the entries that [`Arena::next_to_drain`] comes to, removed entries included.
     pub(crate) fn rests_to_drain(&self) -> impl Iterator<Item = u64> + '_ {
         let mut next = self.drained;
         core::iter::from_fn(move || {
@@ -80,8 +81,7 @@ impl Arena {
         entry::forget(&mut self.bytes[at..]);
     }
 
-    /// The next entry that is not forgotten, which counts as forgotten from now on. With it where it stands, and what
-    /// it has of its hash.
+    /// Removes and returns the next live entry, with its position and its stored hash bits.
     pub(crate) fn next_to_drain(&mut self, zone: ZoneId) -> Option<(usize, u64, IndexEntry)> {
         while self.drained < self.bytes.len() {
             let at = self.drained;
@@ -94,12 +94,13 @@ impl Arena {
         None
     }
 
-    /// The entries that are not forgotten, where they stand, and what they have of their hashes.
+    /// Live entries, with their positions and stored hash bits.
     pub(crate) fn iter(&self, zone: ZoneId) -> impl Iterator<Item = (usize, u64, IndexEntry)> + '_ {
         self.iter_from(zone, 0)
     }
 
-    /// Those that stand at `from` or behind it, which is where an entry begins or all of them end.
+    /// Live entries from position `from` on, which must be the start of an entry or the end of the
+    /// arena.
     pub(crate) fn iter_from(
         &self,
         zone: ZoneId,
@@ -115,12 +116,12 @@ impl Arena {
         live.map(move |(at, bytes)| (at, entry::decode_rest(bytes), self.get(zone, at)))
     }
 
-    /// Where the entry behind one begins.
+    /// Position of the next entry.
     pub(crate) fn behind(&self, at: usize) -> usize {
         at + entry::size(&self.bytes[at..])
     }
 
-    /// `None` when the entry is forgotten, or there is none.
+    /// Kind and mark of an entry. `None` when the entry was removed, or its zone emptied.
     pub(super) fn kind_and_mark(&self, Stand { at, round }: Stand) -> Option<(Kind, Mark)> {
         let bytes = self.bytes.get(at as usize..).filter(|bytes| !bytes.is_empty())?;
         let is_there = round == self.round && !entry::is_forgotten(bytes);

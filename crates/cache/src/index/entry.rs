@@ -1,14 +1,14 @@
-//! Index entry: 10 bytes, and 4 for each granule of the record.
+//! Index entry: 10 bytes, plus 4 for each granule of the record.
 //!
 //! ```text
-//! bits  0..34  hash of the key, but for the tag
+//! bits  0..34  hash of the key, without the tag
 //!          34  1: starts on a block of its own; 0: packed
 //!      35..37  kind
 //!      37..39  the policy's mark
-//!          39  1: forgotten
+//!          39  1: removed
 //! whole:  40..60  block in the zone      60..80  length - 1
 //! packed: 40..68  16-byte unit in the zone  68..80  length - 1
-//! then 32 bits for each granule: its check
+//! then 32 bits for each granule: its checksum
 //! ```
 
 use zonal_base::{BLOCK_BYTES, ZoneId, mix64};
@@ -19,15 +19,15 @@ use super::{IndexEntry, Spot, Stand};
 
 const FIXED_BYTES: usize = 10;
 
-/// No entry is shorter.
+/// Shortest entry in bytes.
 pub(crate) const ENTRY_BYTES_MIN: u32 = zonal_base::low_u32(FIXED_BYTES);
 
-/// The longest entry.
+/// Longest entry in bytes.
 pub(crate) const ENTRY_BYTES_MAX: usize = FIXED_BYTES + 4 * GRANULES_MAX;
 
 const HASH_BITS: u32 = 42;
 
-/// Those of them that stand in the entry. The others are the tag, which stands in the slot that leads there.
+/// Hash bits in the entry. The other 8 bits are the tag, which is in the slot of the table.
 const REST_BITS: u32 = 34;
 const WHOLE: u64 = 1 << 34;
 const KIND_AT: u32 = 35;
@@ -38,24 +38,24 @@ const _: () = assert!(HASH_BITS - REST_BITS == u8::BITS);
 const UNITS_PER_BLOCK: u32 = 256;
 const _: () = assert!(UNITS_PER_BLOCK as usize * Extent::UNIT == BLOCK_BYTES);
 
-/// The bits by which the index knows a key.
+/// 42-bit hash by which the index knows a key.
 pub(crate) fn hash(key: Key) -> u64 {
     let [low, high] = halves(key.0);
     mix64(high ^ mix64(low)) >> (64 - HASH_BITS)
 }
 
-/// The bits of a hash that stand in a slot.
+/// Tag: the hash bits in the table's slot.
 #[expect(clippy::cast_possible_truncation, reason = "asserted to be so many")]
 pub(crate) const fn tag(hash: u64) -> u8 {
     (hash >> REST_BITS) as u8
 }
 
-/// The bits of a hash that stand in an entry.
+/// Rest: the hash bits in the entry.
 pub(crate) const fn rest(hash: u64) -> u64 {
     hash & ((1 << REST_BITS) - 1)
 }
 
-/// The hash of which these are the bits.
+/// Combines tag and rest to the hash.
 pub(crate) const fn whole_hash(tag: u8, rest: u64) -> u64 {
     (tag as u64) << REST_BITS | rest
 }
@@ -116,12 +116,12 @@ pub(crate) fn set_mark(bytes: &mut [u8], mark: Mark) {
     bytes[4] = others | mark.0 << (MARK_AT - 32);
 }
 
-/// Bytes from this entry to the next.
+/// Length of the entry in bytes.
 pub(crate) fn size(bytes: &[u8]) -> usize {
     FIXED_BYTES + 4 * granule_count(place(bytes).1)
 }
 
-/// An entry that stands at `at` in its arena.
+/// Decodes an entry with its checksums.
 pub(super) fn decode(place: (ZoneId, Stand), bytes: &[u8]) -> IndexEntry {
     let (Spot { extent, stand }, kind, mark) = glance(place, bytes);
     let checks = bytes[FIXED_BYTES..FIXED_BYTES + 4 * granule_count(extent.len)].chunks_exact(4);
@@ -130,7 +130,7 @@ pub(super) fn decode(place: (ZoneId, Stand), bytes: &[u8]) -> IndexEntry {
     IndexEntry { extent, kind, checks, mark, stand }
 }
 
-/// The same without its checks.
+/// Decodes an entry without its checksums.
 pub(super) fn glance((zone, stand): (ZoneId, Stand), bytes: &[u8]) -> (Spot, Kind, Mark) {
     let (offset, len) = place(bytes);
     (Spot { extent: Extent { zone, offset, len }, stand }, kind(bytes), mark(bytes))
@@ -142,7 +142,7 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Offset in units, and length.
+/// Decodes the offset in units of [`Extent::UNIT`], and the length in bytes.
 fn place(bytes: &[u8]) -> (u32, u32) {
     let mut place = [0; 8];
     place[..5].copy_from_slice(&bytes[5..10]);

@@ -1,11 +1,13 @@
 //! Index: maps keys to extents on flash in at most 24 bytes of memory for a 64 KiB chunk.
 //!
-//! Each zone has an *arena*: its records, one packed entry after the other, in the order in which they
-//! were published. A *table* of 40-bit slots leads from a key to an entry. Emptying a zone walks its
-//! arena, so the index never reads the device. The layout, bit by bit, is in `docs/formats/index.md`.
+//! Each zone has an *arena* with one packed entry per record, in the order in which they were
+//! published. A *table* of 40-bit slots (a cuckoo hash table) maps keys to entries. Emptying a zone
+//! walks its arena, so the index never reads the device. `docs/formats/index.md` has the layout,
+//! bit by bit.
 //!
-//! Keys are known by 42 bits of a hash only. Two keys that share them replace each other, which a cache
-//! may do at any time: the check of a read covers the whole key, so a wrong guess is a miss.
+//! The index knows keys by 42 bits of a hash only. Two keys with the same hash replace each other,
+//! which a cache may do at any time. The checksums cover the whole key, so a read of the wrong
+//! record is a miss.
 
 mod arena;
 mod entry;
@@ -20,55 +22,56 @@ use zonal_zonelog::{Checks, Extent, Key, Kind};
 use arena::Arena;
 use table::Table;
 
-/// What the index is about.
+/// Index of all records of a shard.
 pub(crate) struct Index {
     arenas: Vec<Arena>,
     table: Table,
     shape: Shape,
 }
 
-/// How the 32 bits of a place are divided between the zone and where in its arena it is.
+/// Division of the 32 bits of a table reference: zone number, and position in the zone's arena.
 #[derive(Clone, Copy)]
 struct Shape {
     arena_bits: u32,
 }
 
-/// An entry that was looked up.
+/// Decoded index entry.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexEntry {
     pub(crate) extent: Extent,
     pub(crate) kind: Kind,
     pub(crate) checks: Checks,
-    /// Its policy's; of what no policy knows, [`WANTED`](crate::pins::WANTED) or none.
+    /// Mark of the policy. For records that no policy knows: [`WANTED`](crate::pins::WANTED) or
+    /// none.
     pub(crate) mark: Mark,
     stand: Stand,
 }
 
-/// Where an entry stands.
+/// Position of an entry, with the means to detect that it is stale.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stand {
-    /// In the arena of its zone.
+    /// Byte position in the zone's arena.
     at: u32,
-    /// How often the zone had been emptied before.
+    /// Number of times that the zone was emptied before.
     round: u32,
 }
 
-/// Where a record lies, and which one of its zone it is.
+/// Reference to an entry: the record's extent and the entry's position. It may become stale.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot {
     pub(crate) extent: Extent,
     stand: Stand,
 }
 
-/// What came of an insertion.
+/// Result of an insertion.
 pub(crate) struct Inserted {
     pub(crate) spot: Spot,
-    /// What the key led to before.
+    /// Previous entry of the key.
     pub(crate) replaced: Option<IndexEntry>,
 }
 
 impl IndexEntry {
-    /// A record that is not in the index yet.
+    /// Entry for a record that is not in the index yet.
     pub(crate) fn new(extent: Extent, kind: Kind, checks: Checks) -> Self {
         Self { extent, kind, checks, mark: Mark::default(), stand: Stand::default() }
     }
@@ -83,12 +86,12 @@ impl IndexEntry {
 }
 
 impl Spot {
-    /// Where it stands among the records of its zone.
+    /// Byte position in the zone's arena.
     pub(crate) const fn at(&self) -> u32 {
         self.stand.at
     }
 
-    /// No other record of its zone has it, and later ones have higher ones.
+    /// Number of the record in its zone: unique, and higher for later records. Numbers have gaps.
     pub(crate) const fn number(&self) -> u32 {
         self.stand.at / entry::ENTRY_BYTES_MIN
     }
@@ -103,8 +106,8 @@ impl Index {
         Self { arenas, table, shape: Shape { arena_bits: 32 - zone_bits } }
     }
 
-    /// Publishes a record. What the key led to before is forgotten. `None` when the zone's arena is
-    /// full: then the record stays unknown.
+    /// Publishes a record, and removes the key's previous entry. `None` when the zone's arena is
+    /// full: then the record is not in the index.
     pub(crate) fn insert(&mut self, key: Key, found: &IndexEntry) -> Option<Inserted> {
         let hash = entry::hash(key);
         let zone = index(u64::from(found.extent.zone.0));
@@ -120,29 +123,29 @@ impl Index {
         Some(Inserted { spot, replaced })
     }
 
-    /// `key` will be looked up soon.
+    /// Prefetches the CPU cache lines for a later lookup of `key`.
     pub(crate) fn prefetch(&self, key: Key) {
         self.table.prefetch(entry::hash(key));
     }
 
-    /// What is known of a record will be asked for soon.
+    /// Prefetches the CPU cache line of an entry.
     pub(crate) fn prefetch_spot(&self, spot: &Spot) {
         self.arenas[index(u64::from(spot.extent.zone.0))].prefetch(spot.stand);
     }
 
-    /// Where the record of `key` lies.
+    /// Looks up the entry of `key`.
     pub(crate) fn lookup(&self, key: Key) -> Option<IndexEntry> {
         let (zone, at) = self.find(key)?;
         Some(self.arenas[index(u64::from(zone.0))].get(zone, at))
     }
 
-    /// What [`Index::lookup`] finds, without its checks: enough to know whether it may be read.
+    /// Like [`Index::lookup`], without checksums: enough to decide whether the record may be read.
     pub(crate) fn glance(&self, key: Key) -> Option<(Spot, Kind, Mark)> {
         let (zone, at) = self.find(key)?;
         Some(self.arenas[index(u64::from(zone.0))].glance(zone, at))
     }
 
-    /// Forgets `key`, wherever it leads.
+    /// Removes the entry of `key` and returns it.
     pub(crate) fn remove(&mut self, key: Key) -> Option<IndexEntry> {
         let (zone, at) = self.find(key)?;
         self.table.remove(entry::rest(entry::hash(key)), self.shape.place(zone, at));
@@ -152,30 +155,31 @@ impl Index {
         Some(found)
     }
 
-    /// Forgets `key` if it still leads to `extent`: it may have been published anew meanwhile.
+    /// Removes the entry of `key` if it is still at `extent`: it may have been published anew
+    /// meanwhile.
     pub(crate) fn remove_at(&mut self, key: Key, extent: Extent) -> Option<IndexEntry> {
         self.lookup(key).filter(|found| found.extent == extent)?;
         self.remove(key)
     }
 
-    /// What a record is, and is marked with, now; `None` when it was forgotten. Its zone may have been emptied since it was
-    /// looked up, and be full of others: a read ahead of its reader pins it no longer than the device takes.
+    /// Present kind and mark of an entry; `None` when it was removed. The zone may have been
+    /// emptied and refilled since the lookup: read-ahead pins a zone only while the device reads.
     pub(crate) fn kind_and_mark(&self, spot: &Spot) -> Option<(Kind, Mark)> {
         self.arenas[index(u64::from(spot.extent.zone.0))].kind_and_mark(spot.stand)
     }
 
-    /// Requires: it is not forgotten.
+    /// Changes the kind of an entry. Requires: the entry was not removed.
     pub(crate) fn set_kind(&mut self, spot: &Spot, kind: Kind) {
         self.arenas[index(u64::from(spot.extent.zone.0))].set_kind(spot.stand, kind);
     }
 
-    /// Requires: it is not forgotten.
+    /// Changes the mark of an entry. Requires: the entry was not removed.
     pub(crate) fn set_mark(&mut self, spot: &Spot, mark: Mark) {
         self.arenas[index(u64::from(spot.extent.zone.0))].set_mark(spot.stand, mark);
     }
 
-    /// Forgets up to `limit` records of a zone and says whether more are left. The records are told to
-    /// `forgotten`.
+    /// Removes up to `limit` entries of a zone. Returns whether the walk goes on. Calls `forgotten`
+    /// with each entry and its hash.
     pub(crate) fn drain_zone(
         &mut self,
         zone: ZoneId,
@@ -183,7 +187,8 @@ impl Index {
         mut forgotten: impl FnMut(IndexEntry, u64),
     ) -> bool {
         let arena = &mut self.arenas[index(u64::from(zone.0))];
-        // Their slots lie all over the table: they are on their way before the first is waited for.
+        // The slots of these entries are all over the table: prefetches all before waiting for the
+        // first.
         arena.rests_to_drain().take(limit).for_each(|rest| self.table.prefetch_rest(rest));
         for _ in 0..limit {
             let Some((at, rest, found)) = arena.next_to_drain(zone) else {
@@ -196,12 +201,12 @@ impl Index {
         true
     }
 
-    /// The records of a zone that are not forgotten.
+    /// Live entries of a zone.
     pub(crate) fn zone_records(&self, zone: ZoneId) -> impl Iterator<Item = IndexEntry> + '_ {
         self.arenas[index(u64::from(zone.0))].iter(zone).map(|(_, _, found)| found)
     }
 
-    /// The hashes of those of a kind.
+    /// Key hashes of a zone's live entries of one kind.
     pub(crate) fn zone_hashes(&self, zone: ZoneId, kind: Kind) -> impl Iterator<Item = u64> + '_ {
         let records = self.arenas[index(u64::from(zone.0))].iter(zone);
         records.filter(move |(_, _, found)| found.kind == kind).map(move |(at, rest, _)| {
@@ -209,8 +214,9 @@ impl Index {
         })
     }
 
-    /// Calls `look` with up to `limit` records of a zone, beginning at a place that an earlier call gave, or 0. Where to
-    /// go on; `None` at the end. Requires: the zone was not filled anew since.
+    /// Calls `look` with up to `limit` live entries of a zone, from a position that an earlier call
+    /// returned, or 0. Returns the next position; `None` at the end. Requires: the zone was not
+    /// refilled since the earlier call.
     pub(crate) fn look_through(
         &self,
         (zone, from): (ZoneId, u32),
@@ -227,12 +233,12 @@ impl Index {
         (next < arena.len()).then_some(zonal_base::low_u32(next))
     }
 
-    /// The record at a place that [`Spot::at`] gave. Requires: it is not forgotten.
+    /// Entry at a position from [`Spot::at`]. Requires: the entry was not removed.
     pub(crate) fn at(&self, zone: ZoneId, at: u32) -> IndexEntry {
         self.arenas[index(u64::from(zone.0))].get(zone, at as usize)
     }
 
-    /// Forgets a record. Requires: it is not forgotten.
+    /// Removes an entry. Requires: the entry was not removed before.
     pub(crate) fn remove_spot(&mut self, spot: &Spot) {
         let (zone, at) = (spot.extent.zone, spot.stand.at as usize);
         let arena = &mut self.arenas[index(u64::from(zone.0))];
@@ -240,7 +246,7 @@ impl Index {
         arena.kill(at);
     }
 
-    /// A zone takes no more records: its arena gives back what it holds in reserve.
+    /// Releases the unused memory of a sealed zone's arena.
     pub(crate) fn seal_zone(&mut self, zone: ZoneId) {
         self.arenas[index(u64::from(zone.0))].shrink();
     }
@@ -249,12 +255,12 @@ impl Index {
         zonal_base::low_u32(self.arenas.len())
     }
 
-    /// Records in the index.
+    /// Number of live entries.
     pub(crate) fn record_count(&self) -> u64 {
         self.table.len() as u64
     }
 
-    /// Memory that the index takes, reserves included.
+    /// Memory of the index in bytes, unused capacity included.
     pub(crate) fn memory(&self) -> Bytes {
         let arenas: usize = self.arenas.iter().map(Arena::memory).sum();
         Bytes((arenas + self.table.memory()) as u64)
@@ -274,7 +280,8 @@ fn rest_at(arenas: &[Arena], shape: Shape, place: u32) -> u64 {
 
 impl Shape {
     fn place(self, zone: ZoneId, at: usize) -> u32 {
-        // Zone numbers are below zone_count, so the all-ones place of an empty slot never comes up.
+        // Zone numbers are below `zone_count`, so no reference equals the all-ones value of an
+        // empty slot.
         (zone.0 << self.arena_bits) | zonal_base::low_u32(at)
     }
 
@@ -292,12 +299,13 @@ impl Shape {
     }
 }
 
-/// What policies know a record by.
+/// ID by which policies know a record.
 pub(crate) fn chunk_id(key: Key) -> u64 {
     entry::hash(key)
 }
 
-/// Only sets how finely the table is divided: growth works on one part at a time.
+/// Assumed size of a record. It only sets the number of table parts, because growth works on one
+/// part at a time.
 const EXPECTED_RECORD: Bytes = Bytes::kib(64);
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Cuckoo hash table from key hashes to arena entries: two buckets of four slots for each hash.
 //!
-//! A slot holds where the entry lies, and eight bits of the hash, its *tag*: a look-up reads hardly any entry but the one
-//! that it is for. The entry holds the rest of the hash. The tag also says how to get from one bucket of a hash to
-//! the other, so an insertion moves slots without a look at entries. A slot costs 5 bytes, and a table runs at more
-//! than nine tenths full. It is cut into parts that grow by an eighth on their own: no growth touches more than
-//! a few thousand slots.
+//! A slot holds the location of the entry and eight bits of the hash, its *tag*, so that a lookup
+//! rarely reads a wrong entry. The entry holds the rest of the hash. The tag also leads from one
+//! bucket of a hash to the other, so an insertion moves slots without reading entries. A slot costs
+//! 5 bytes, and the table is more than nine tenths full. It is divided into parts that grow by an
+//! eighth each, so no growth touches more than a few thousand slots.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,24 +13,25 @@ use zonal_base::{index, mix64, prefetch_cacheline};
 
 use super::entry::{rest, tag};
 
-/// In the place of an entry where there is none.
+/// Location value of an empty slot.
 const EMPTY: u32 = u32::MAX;
 const SLOTS: usize = 4;
 
-/// Slots that a part is meant to have: moving so many takes well under a millisecond.
+/// Target slots per part: moving that many takes well under a millisecond.
 const PART_SLOTS: usize = 4096;
 
-/// Parts at most: 10 bits of the hash.
+/// Limit of parts: 10 bits of the hash select one.
 const PARTS_MAX: usize = 1024;
 
-/// Moves after which an insertion gives up and the part grows. At this length a part fills to about 94 %.
+/// Moves after which an insertion fails and the part grows. With this limit a part fills to about
+/// 94 %.
 const KICKS_MAX: usize = 200;
 
-/// Buckets that may be the other one of a bucket: whoever has an entry only, and so does not know its tag, looks at
-/// all of them. With half as many parts would fill to 90 % only.
+/// Candidates for the other bucket of a bucket. A removal that starts from an entry does not know
+/// the tag, and checks all of them. With half as many, parts would fill to 90 % only.
 const WAYS: u8 = 16;
 
-/// What chooses the sum of a bucket and its other one, by the tag.
+/// Sum of the numbers of a bucket and its other one, unscaled, by the tag.
 const SUMS: [u64; WAYS as usize] = {
     let mut sums = [0; WAYS as usize];
     let mut way = 0;
@@ -48,15 +49,15 @@ pub(crate) struct Table {
 
 struct Part {
     buckets: Vec<Bucket>,
-    /// Which slot of a full bucket moves next: round and round, so that equal runs stay equal.
+    /// Slot of a full bucket that moves next. It rotates, so that equal runs stay equal.
     turn: usize,
 }
 
-/// Four slots.
+/// Bucket of four slots.
 #[derive(Clone, Copy)]
 struct Bucket {
     tags: [u8; SLOTS],
-    /// Where their entries lie.
+    /// Locations of the entries.
     places: [u32; SLOTS],
 }
 
@@ -82,30 +83,31 @@ impl Table {
         buckets * size_of::<Bucket>() + self.parts.capacity() * size_of::<Part>()
     }
 
-    /// The place of a hash. `rest_of` reads the rest of the hash of the entry in a place.
+    /// Looks up the location for a hash. `rest_of` reads the rest of the hash from the entry at a
+    /// location.
     pub(crate) fn find(&self, hash: u64, rest_of: impl Fn(u32) -> u64) -> Option<u32> {
         let (tag, rest) = (tag(hash), rest(hash));
         let part = &self.parts[self.part_of(rest)];
-        // Memory is far: both buckets are on their way before an entry is looked at.
+        // Cache misses are slow: both buckets are loaded before an entry is read.
         let buckets = part.both(rest, tag).map(|bucket| part.buckets[bucket]);
         let places = buckets.iter().flat_map(|bucket| bucket.places.iter().zip(&bucket.tags));
         let mut known = places.filter(|(place, known)| **known == tag && **place != EMPTY);
         known.find(|(place, _)| rest_of(**place) == rest).map(|(place, _)| *place)
     }
 
-    /// A hash will be looked for soon.
+    /// Prefetches the CPU cache lines of both buckets of a hash.
     pub(crate) fn prefetch(&self, hash: u64) {
         let part = &self.parts[self.part_of(rest(hash))];
         part.both(rest(hash), tag(hash)).iter().for_each(|bucket| part.buckets[*bucket].prefetch());
     }
 
-    /// A place will be taken out soon that [`Table::remove`] finds with this rest of its hash.
+    /// Prefetches the first bucket for a later [`Table::remove`] with this rest.
     pub(crate) fn prefetch_rest(&self, rest: u64) {
         let part = &self.parts[self.part_of(rest)];
         part.buckets[part.first(rest)].prefetch();
     }
 
-    /// Requires: no slot with this hash is in the table.
+    /// Inserts a location. Requires: the table has no slot with this hash.
     pub(crate) fn insert(&mut self, hash: u64, place: u32, rest_of: &impl Fn(u32) -> u64) {
         assert!(place != EMPTY);
         let part = self.part_of(rest(hash));
@@ -113,14 +115,15 @@ impl Table {
         self.len += 1;
     }
 
-    /// The tag of the hash whose rest stands in the entry at `place`. Requires: the place is in the table.
+    /// Returns the tag of the hash whose rest is in the entry at `place`. Requires: `place` is in
+    /// the table.
     pub(crate) fn tag(&self, rest: u64, place: u32) -> u8 {
         let part = &self.parts[self.part_of(rest)];
         let (bucket, at) = part.locate(rest, place);
         part.buckets[bucket].tags[at]
     }
 
-    /// Takes a place out, and says with which tag. Requires: as for [`Table::tag`].
+    /// Removes a location and returns its tag. Requires: `place` is in the table.
     pub(crate) fn remove(&mut self, rest: u64, place: u32) -> u8 {
         let part = self.part_of(rest);
         let part = &mut self.parts[part];
@@ -153,7 +156,7 @@ impl Bucket {
 }
 
 impl Part {
-    /// The two buckets where a hash may be.
+    /// The two candidate buckets of a hash.
     fn both(&self, rest: u64, tag: u8) -> [usize; 2] {
         let first = self.first(rest);
         [first, self.other(first, tag)]
@@ -163,8 +166,8 @@ impl Part {
         self.scaled(mix64(rest))
     }
 
-    /// The bucket to which those of a tag move from this one, and back. Together they are a number that the
-    /// tag chooses, around the end of the part.
+    /// The other bucket for a tag; applying it twice returns to the first. Both bucket numbers add
+    /// up to a sum that the tag selects, modulo the number of buckets.
     fn other(&self, bucket: usize, tag: u8) -> usize {
         let sum = self.scaled(SUMS[usize::from(tag % WAYS)]);
         if bucket <= sum { sum - bucket } else { sum + self.buckets.len() - bucket }
@@ -174,13 +177,14 @@ impl Part {
         index(((mixed >> 32) * self.buckets.len() as u64) >> 32)
     }
 
-    /// The bucket and the slot in it of a place whose tag is not known.
+    /// Finds bucket and slot of a location whose tag is unknown.
     fn locate(&self, rest: u64, place: u32) -> (usize, usize) {
         let first = self.first(rest);
         let has = |bucket: usize| self.buckets[bucket].places.contains(&place);
         let mut bucket = first;
         if !has(first) {
-            // All of them, also when it is found: memory is far, and so none waits for the one before.
+            // Checks all candidates even after a match: the loads are independent, so their cache
+            // misses overlap.
             for way in 0..WAYS {
                 let other = self.other(first, way);
                 bucket = if has(other) { other } else { bucket };
@@ -197,8 +201,7 @@ impl Part {
         }
     }
 
-    /// Puts the slot into one of its buckets, moving others out of the way. What has no place in the
-    /// end is handed back.
+    /// Inserts a slot, moving others out of the way. Returns the slot that found no room.
     fn try_insert(&mut self, rest: u64, slot: Slot) -> Option<Slot> {
         let [first, second] = self.both(rest, slot.tag);
         if self.put(first, slot) || self.put(second, slot) {
@@ -218,7 +221,7 @@ impl Part {
         Some(slot)
     }
 
-    /// False when the bucket is full.
+    /// Puts a slot into a free place of the bucket. False when the bucket is full.
     fn put(&mut self, bucket: usize, slot: Slot) -> bool {
         let bucket = &mut self.buckets[bucket];
         let free = bucket.places.iter().position(|place| *place == EMPTY);
@@ -228,7 +231,7 @@ impl Part {
         })
     }
 
-    /// Makes room for what has no place.
+    /// Grows the part, and inserts the slot that found no room.
     fn grow(&mut self, homeless: Slot, rest_of: &impl Fn(u32) -> u64) {
         let count = self.buckets.len();
         let mut more = count + (count / 8).max(1);

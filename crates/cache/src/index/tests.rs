@@ -1,4 +1,4 @@
-//! The index against a map, and its memory.
+//! The index compared with a map, and its memory per record.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -80,7 +80,7 @@ fn what_was_found_in_a_zone_before_it_was_emptied_is_not_found_there_again() {
 #[test]
 fn a_64_kib_chunk_costs_at_most_24_bytes() {
     let mut rng = Rng::new(1);
-    // A 1 TB drive's worth of 1077 MiB zones, twenty of them.
+    // Twenty zones of 1077 MiB, as on a 1 TB drive.
     let mut index = Index::new(20, Blocks(275_712));
     let mut worst: f64 = 0.0;
     let mut count = 0u64;

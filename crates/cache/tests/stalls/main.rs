@@ -1,4 +1,4 @@
-//! Readers that stop reading, flash that stops writing: what they hold up, and how it ends.
+//! Stalled readers and stalled flash: which resources they hold, and how the stall ends.
 
 mod rig;
 
@@ -6,15 +6,15 @@ use zonal_base::Bytes;
 
 use rig::{OBJECT_BYTES, Rig, secs};
 
-/// What a reader may take that does not stop.
+/// Byte allowance of a reader that does not stop.
 const ALL: u64 = u64::MAX;
 
-/// How far a fetch runs ahead of its reader.
+/// Window of a fetch ahead of its fastest reader, in bytes.
 const WINDOW_BYTES: u64 = 8 << 20;
 
-/// Two hundred and sixty clients that asked for large objects and stopped reading held every place at the
-/// origin, until each was cut off after 30 s. Whoever asked for anything else waited behind them.
-/// A fetch that nobody takes anything of gives its place up.
+/// Regression: 260 clients that requested large objects and stopped reading held every connection
+/// slot at the origin, until each was cut off after 30 s. All other requests waited behind them. A
+/// fetch whose readers take no bytes must free its slot.
 #[test]
 fn readers_that_stop_hold_no_place_at_the_origin() {
     let mut rig = Rig::new(1);
@@ -42,7 +42,8 @@ fn readers_that_stop_hold_no_place_at_the_origin() {
     rig.assert_at_rest();
 }
 
-/// A client that takes a few bytes now and then keeps its connection; it must not keep a place with that.
+/// A client that takes a few bytes now and then keeps its connection. It must not keep a slot at
+/// the origin.
 #[test]
 fn a_reader_that_takes_a_little_now_and_then_holds_no_place_either() {
     let mut rig = Rig::new(1);
@@ -62,8 +63,8 @@ fn a_reader_that_takes_a_little_now_and_then_holds_no_place_either() {
     rig.assert_at_rest();
 }
 
-/// A reader may stall as often as it likes, and the origin is not asked for a byte twice for it: what it will not
-/// take is not asked for.
+/// A reader may stall any number of times. The origin never sends a byte twice for it: bytes that
+/// the reader does not take are not requested.
 #[test]
 fn a_slow_reader_costs_one_request_for_each_window() {
     let mut rig = Rig::new(1);
@@ -83,7 +84,8 @@ fn a_slow_reader_costs_one_request_for_each_window() {
     rig.assert_at_rest();
 }
 
-/// Two read one object: one stops, the other goes on with what is there and then asks for the rest.
+/// Two readers share a fetch and one stops. The other goes on with the bytes in memory and then
+/// fetches the rest.
 #[test]
 fn a_follower_outlives_the_stall_of_the_one_that_it_followed() {
     let mut rig = Rig::new(1);
@@ -101,7 +103,7 @@ fn a_follower_outlives_the_stall_of_the_one_that_it_followed() {
     rig.assert_at_rest();
 }
 
-/// A fetch that has to wait for its reader for a moment is the same fetch after it.
+/// A short pause of the reader does not end the fetch.
 #[test]
 fn a_short_pause_costs_nothing() {
     let mut rig = Rig::new(1);
@@ -117,8 +119,8 @@ fn a_short_pause_costs_nothing() {
     rig.assert_at_rest();
 }
 
-/// Heads go to flash behind everybody's back. While flash hangs, no more than so many of them wait for it: the
-/// others are known in memory only.
+/// Heads are written to flash in the background. While flash hangs, a bounded number of them waits
+/// for it, and the others are in memory only.
 #[test]
 fn heads_that_cannot_be_written_do_not_pile_up() {
     const HEADS: usize = 20_000;
@@ -141,8 +143,8 @@ fn heads_that_cannot_be_written_do_not_pile_up() {
     rig.assert_at_rest();
 }
 
-/// What flash refuses is held for its reader, and the fetch keeps step with that. It ends all the same when the
-/// reader stops, and what is held stays for it.
+/// Pieces that flash refuses are held for their reader, and the fetch keeps step with the reader.
+/// The fetch ends all the same when the reader stops, and the held pieces stay for it.
 #[test]
 fn a_reader_that_stops_while_flash_is_slower_than_the_origin_holds_no_place_either() {
     let mut rig = Rig::with_backlog(1, Bytes::kib(256));

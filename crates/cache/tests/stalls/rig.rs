@@ -1,4 +1,4 @@
-//! A tiny host in virtual time: a RAM device, and an origin that sends few bodies at once.
+//! Test host in virtual time: a RAM device, and an origin that sends few bodies at once.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -21,14 +21,14 @@ use zonal_zonelog::{Generations, Identity, OpenMode};
 
 const CRC: Checksum = Checksum(crc32c::crc32c_append);
 
-/// Every object has as many bytes, and they all differ.
+/// Size of every object in bytes. Their contents differ.
 pub(crate) const OBJECT_BYTES: u64 = 32 << 20;
 
-/// Between two bodies' bytes: 64 KiB in 100 µs, faster than any reader.
+/// Rate of each body: 64 KiB every 100 µs, faster than any reader.
 const FRAME_BYTES: u64 = 64 << 10;
 const FRAME_TIME: Nanos = Nanos::micros(100);
 
-/// The bytes of a frame of an object.
+/// Value of all bytes in one frame of an object.
 fn frame(object: &ObjectName, at: u64) -> u8 {
     let seed = object.key().bytes().fold(0u64, |sum, byte| sum + u64::from(byte));
     ((at / FRAME_BYTES + seed) % 251).to_le_bytes()[0]
@@ -41,18 +41,18 @@ pub(crate) struct Rig {
     pub(crate) origin: Origin,
     pub(crate) cache: Cache,
     pub(crate) now: Nanos,
-    /// The device takes no command.
+    /// True while the device accepts no command.
     pub(crate) device_hangs: bool,
 }
 
-/// What the origin is asked, and when it answers.
+/// Simulated origin: requests in flight, and when it answers.
 pub(crate) struct Origin {
-    /// Bodies that it sends at once; who asks for more waits in line.
+    /// Connection slots: bodies sent at once; more requests wait in line.
     places: usize,
     bodies: BTreeMap<StreamId, (ObjectName, Range<u64>)>,
     line: VecDeque<(Ticket, ObjectName, Range<u64>)>,
     answers: VecDeque<(Nanos, Ticket, Fetched)>,
-    /// Ranges that were asked for.
+    /// Number of range requests.
     pub(crate) asked: u64,
     pub(crate) sent_bytes: u64,
 }
@@ -109,12 +109,12 @@ impl Origin {
 }
 
 impl Rig {
-    /// A cache before an origin that sends `places` bodies at once.
+    /// Creates a cache in front of an origin with `places` connection slots.
     pub(crate) fn new(places: usize) -> Self {
         Self::with_backlog(places, Bytes::mib(32))
     }
 
-    /// The same, with so little room for what is on its way to flash.
+    /// Like [`Rig::new`], with a limit on the write backlog.
     pub(crate) fn with_backlog(places: usize, backlog_max: Bytes) -> Self {
         let geometry = Geometry {
             kind: DeviceKind::Zoned,
@@ -175,7 +175,7 @@ impl Rig {
         Self { executor, ports, device, origin, cache, now, device_hangs: false }
     }
 
-    /// Lets `time` go by.
+    /// Advances the virtual time by `time`.
     pub(crate) fn pass(&mut self, time: Nanos) {
         let until = self.now + time;
         self.run(until, || false);
@@ -183,7 +183,7 @@ impl Rig {
         self.executor.advance(until);
     }
 
-    /// Waits until the reader has everything; when that was.
+    /// Runs until the reader has its whole object. Returns the time.
     #[track_caller]
     pub(crate) fn finish(&mut self, reader: &Reader) -> Nanos {
         let until = self.now + Nanos::secs(600);
@@ -200,7 +200,7 @@ impl Rig {
         self.now = host.now;
     }
 
-    /// A reader of `object` from its start, which takes nothing until it is let.
+    /// Starts a reader of a whole object. It accepts no bytes before [`Reader::take`].
     pub(crate) fn read(&mut self, key: &str) -> Reader {
         let object = ObjectName::new("b", key);
         let reader = Reader { taps: Rc::default(), object: object.clone() };
@@ -214,7 +214,7 @@ impl Rig {
         reader
     }
 
-    /// Asks for the heads of so many objects; how many were answered, later.
+    /// Looks up the heads of `count` objects. The returned cell counts the answers.
     pub(crate) fn open(&mut self, count: usize) -> Rc<Cell<usize>> {
         let answered = Rc::new(Cell::new(0));
         for n in 0..count {
@@ -231,12 +231,12 @@ impl Rig {
         answered
     }
 
-    /// Tasks that have not ended.
+    /// Number of running tasks.
     pub(crate) fn tasks(&self) -> u32 {
         self.executor.spawner().running_count()
     }
 
-    /// Waits until everybody has what they wanted, and looks for what is left over.
+    /// Asserts that nothing is in flight and no buffer or body is left after a minute.
     #[track_caller]
     pub(crate) fn assert_at_rest(&mut self) {
         self.pass(secs(60));
@@ -244,13 +244,13 @@ impl Rig {
         assert!(self.origin.bodies.is_empty(), "a body was not closed");
     }
 
-    /// Buffers that are in use.
+    /// Number of buffers in use.
     pub(crate) fn buffers_in_use(&self) -> u64 {
         self.ports.buffers.pool().in_use()
     }
 }
 
-/// The host's loop.
+/// Event loop of the test host.
 struct Host<'a> {
     executor: &'a Executor,
     ports: &'a Ports,
@@ -266,7 +266,7 @@ impl Host<'_> {
         }
     }
 
-    /// True when something moved.
+    /// Runs one turn of the event loop. True when there was work.
     fn turn(&mut self, origin: &mut Origin) -> bool {
         let mut moved = 0 < self.executor.run(usize::MAX);
         while !self.device_hangs
@@ -295,7 +295,7 @@ impl Host<'_> {
         moved
     }
 
-    /// Moves on to the next event, if it comes before `until`.
+    /// Advances the clock to the next event. False when there is none before `until`.
     fn wait(&mut self, origin: &Origin, until: Nanos) -> bool {
         let events = [self.executor.next_deadline(), self.device.next_event(), origin.next_event()];
         let next = events.into_iter().flatten().min().filter(|next| *next < until);
@@ -306,7 +306,7 @@ impl Host<'_> {
     }
 }
 
-/// What a reader has taken and what it may take.
+/// Bytes that a reader has taken and may take.
 #[derive(Default)]
 struct Taps {
     may_take: Cell<u64>,
@@ -315,14 +315,14 @@ struct Taps {
     waker: RefCell<Option<Waker>>,
 }
 
-/// A client, as fast or slow as the test lets it.
+/// Test's handle of a client whose speed the test controls.
 pub(crate) struct Reader {
     taps: Rc<Taps>,
     object: ObjectName,
 }
 
 impl Reader {
-    /// Lets it take so many bytes more; a piece that has begun it takes whole.
+    /// Allows the reader `bytes` more. It accepts the piece that crosses the limit whole.
     pub(crate) fn take(&self, bytes: u64) {
         self.taps.may_take.set(self.taps.may_take.get().saturating_add(bytes));
         if let Some(waker) = self.taps.waker.take() {
@@ -345,7 +345,7 @@ impl Reader {
     }
 }
 
-/// The reader as the cache sees it.
+/// The cache's side of the reader.
 struct Tap(Rc<Taps>, ObjectName);
 
 impl Consumer for Tap {
@@ -380,7 +380,7 @@ impl Tap {
     }
 }
 
-/// Time as the tests write it.
+/// Converts seconds.
 pub(crate) const fn secs(n: u64) -> Nanos {
     Nanos::secs(n)
 }
