@@ -1,4 +1,4 @@
-//! Buckets: the first-level folders, those there are and a new one.
+//! Buckets: lists and creates the first-level folders.
 
 use std::fs;
 use std::io;
@@ -6,20 +6,19 @@ use std::path::{Path, PathBuf};
 
 use http::StatusCode;
 use zonal_origin::OriginError;
-use zonal_origin::serving::{self, no_such_bucket};
+use zonal_origin::serving::{self, Answer, no_such_bucket};
 use zonal_s3::sigv4::Timestamp;
 use zonal_s3::xml::{DECLARATION, NAMESPACE, element};
 
 use crate::error::{bucket_exists, from_io, invalid_bucket_name};
-use crate::serve::Answer;
 use crate::write::sync_folder;
 use crate::{FolderOrigin, blocking, path};
 
 impl FolderOrigin {
-    /// Looks whether the folder is there.
+    /// Health probe: reads the root folder.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The folder cannot be read.
     pub async fn probe(&self) -> Result<(), OriginError> {
         self.stats.probes.add(1);
         self.stats.counted(self.buckets().await.map(drop))
@@ -35,11 +34,12 @@ impl FolderOrigin {
         blocking(move || all(&root)).await.map_err(|error| from_io(&error))
     }
 
-    /// The folder of a bucket, if it is there.
+    /// The folder of a bucket, or `NoSuchBucket`.
     pub(crate) async fn bucket_folder(&self, bucket: &str) -> Result<PathBuf, OriginError> {
         let (root, folder) = (self.root.clone(), path::folder(&self.root, bucket));
         let found = blocking(move || match folder.filter(|folder| folder.is_dir()) {
-            // A root that is not there, unmounted perhaps, is away and not empty.
+            // A missing root, for example unmounted, means that the origin is unavailable, not
+            // empty.
             None => fs::metadata(root).map(|_| None),
             found => Ok(found),
         });
@@ -47,7 +47,7 @@ impl FolderOrigin {
         found.ok_or_else(|| no_such_bucket(bucket))
     }
 
-    /// Makes a bucket; it is on disk then. Where it is to be and what else S3 lets one say of it is ignored.
+    /// Creates a bucket durably. The location and other settings in the request are ignored.
     pub(crate) async fn make_bucket(&self, bucket: &str) -> Answer {
         let (root, folder) = (self.root.clone(), path::folder(&self.root, bucket));
         let folder = folder.ok_or_else(|| invalid_bucket_name(bucket))?;
@@ -63,19 +63,19 @@ impl FolderOrigin {
     }
 }
 
-/// A bucket, and when its folder was made.
+/// A bucket and the creation time of its folder.
 pub(crate) struct Bucket {
     pub(crate) name: String,
     created: Timestamp,
 }
 
-/// The buckets of a folder, by name.
+/// The buckets of a folder, sorted by name.
 pub(crate) fn all(root: &Path) -> io::Result<Vec<Bucket>> {
     let mut buckets = Vec::new();
     for entry in fs::read_dir(root)? {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str());
-        // `metadata` follows links: a bucket may live elsewhere.
+        // `metadata` follows links: a bucket may be a link to another place.
         if let (Some(name), Ok(metadata)) = (name, fs::metadata(&path))
             && metadata.is_dir()
             && !name.starts_with('.')

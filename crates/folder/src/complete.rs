@@ -1,13 +1,14 @@
-//! Completing a multipart upload: its parts become one object, or nothing changes.
+//! CompleteMultipartUpload: the parts become one object, or nothing changes.
 //!
-//! 1. Read the list of parts.
-//! 2. Compare it with the parts that are there: every one by its ETag, all but the last by its size.
-//! 3. Copy them to a file beside, in order, and sync it.
-//! 4. Under the commit lock: rename the file as every upload, then retire the parts. Of several
-//!    requests at once the first to come here wins; the others find no upload.
+//! 1. Parse the list of parts.
+//! 2. Compare it with the uploaded parts: every part by its ETag, all but the last by the minimum
+//!    size.
+//! 3. Copy the parts in order to a temporary file, and sync it.
+//! 4. Under the commit lock: rename the file like any upload, then retire the parts. Of concurrent
+//!    requests, the first to get here wins; the others get `NoSuchUpload`.
 //!
-//! A process that dies before the rename leaves the upload as it was; one that dies after it leaves
-//! the object and the parts, and completing once more makes the same object.
+//! A process that dies before the rename leaves the upload unchanged. A process that dies after it
+//! leaves the object and the parts; completing again creates the same object.
 
 use std::fs;
 use std::io;
@@ -17,7 +18,7 @@ use std::time::SystemTime;
 use bytes::BytesMut;
 use http::header::{HOST, HeaderMap};
 use http::{Request, StatusCode};
-use zonal_origin::serving::{self, bad_request, no_such_upload};
+use zonal_origin::serving::{self, Answer, bad_request, no_such_upload};
 use zonal_origin::{ObjectName, OriginError};
 use zonal_s3::BoxBody;
 use zonal_s3::conditions::WriteConditions;
@@ -27,16 +28,15 @@ use zonal_s3::xml::{DECLARATION, NAMESPACE, element};
 
 use crate::error::from_io;
 use crate::multipart::{part_file, retire};
-use crate::serve::Answer;
 use crate::version::Version;
 use crate::write::{check_length, commit, new_upload, next_data};
 use crate::{FolderOrigin, blocking};
 
-/// Uploads that are completed at once; more wait. A guess: it bounds the lists in memory to 64 MiB, and
-/// one disk copies no faster for more.
+/// Limit of concurrent completions; more requests wait. A guess: it bounds the part lists in memory
+/// to 64 MiB, and one disk copies no faster with more.
 pub(crate) const COMPLETIONS_AT_ONCE: usize = 16;
 
-/// The least bytes of a part that is not the last: S3's own bound.
+/// Minimum size in bytes of a part that is not the last (S3's limit).
 const PART_BYTES_MIN: u64 = 5 << 20;
 
 impl FolderOrigin {
@@ -57,7 +57,7 @@ impl FolderOrigin {
         let from = folder.clone();
         let copied = blocking(move || copy_parts(&from, &listed, &mut file).map(|()| file)).await;
         let file = match copied {
-            // Another request completed or aborted the upload meanwhile.
+            // A concurrent request completed or aborted the upload.
             Err(_) if self.upload_folder(object, id).await.is_err() => Err(no_such_upload(id)),
             copied => copied,
         }?;
@@ -70,7 +70,8 @@ impl FolderOrigin {
                 return Err(gone);
             }
             let version = commit(&upload, &file, &target, modified, &conditions)?;
-            // The object stands: parts that cannot be retired are left over, and can be aborted.
+            // The object is committed. Parts that cannot be retired stay, and a client can abort
+            // them.
             Ok((version, retire(&folder).ok()))
         });
         let (version, retired) = committed.await?;
@@ -80,7 +81,7 @@ impl FolderOrigin {
     }
 }
 
-/// The list of parts in the body of a request.
+/// Reads the list of parts from the body of a request.
 async fn read_list(headers: &HeaderMap, mut body: BoxBody) -> Result<Vec<ListedPart>, OriginError> {
     let malformed = |message: String| bad_request("MalformedXML", message);
     let mut document = BytesMut::new();
@@ -99,11 +100,11 @@ async fn read_list(headers: &HeaderMap, mut body: BoxBody) -> Result<Vec<ListedP
     })
 }
 
-/// Writes the listed parts behind each other; the file is on disk then. The kernel copies: file systems
-/// that can share blocks do.
+/// Concatenates the listed parts, and syncs the result. The kernel copies, and file systems with
+/// reflinks share the blocks.
 fn copy_parts(folder: &Path, listed: &[ListedPart], to: &mut fs::File) -> Result<(), OriginError> {
-    // All are looked at first, so that a bad list costs no copy. A part that is replaced meanwhile is
-    // noticed when it is opened: an open file stays what it is.
+    // All parts are checked first, so that a bad list costs no copy. A part that is replaced
+    // between check and copy is detected when it is opened again; an open file does not change.
     for (n, part) in listed.iter().enumerate() {
         let (_, version) = open_part(folder, part)?;
         let is_last = n + 1 == listed.len();
@@ -123,7 +124,7 @@ fn copy_parts(folder: &Path, listed: &[ListedPart], to: &mut fs::File) -> Result
     to.sync_all().map_err(|error| from_io(&error))
 }
 
-/// Opens a part if it is the one that is meant.
+/// Opens a part if its ETag is the listed one.
 fn open_part(folder: &Path, part: &ListedPart) -> Result<(fs::File, Version), OriginError> {
     let number = u16::try_from(part.number).ok();
     let number = number.filter(|number| (1..=PART_NUMBER_MAX).contains(number));
@@ -149,10 +150,10 @@ fn invalid_part(part: &ListedPart) -> OriginError {
     bad_request("InvalidPart", format!("there is no part {number} with the ETag {etag:?}"))
 }
 
-/// Removes what a completed upload leaves behind.
+/// Removes the retired folder of a completed upload.
 async fn remove(retired: Option<PathBuf>) {
     if let Some(folder) = retired {
-        // What stays is invisible, and is removed when the folder is opened again.
+        // A leftover is invisible to clients, and is removed when the origin is opened again.
         let _ = blocking(move || fs::remove_dir_all(folder)).await;
     }
 }

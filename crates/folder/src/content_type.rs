@@ -1,6 +1,6 @@
-//! The media type of a key, by its extension.
+//! Content type of an object, by the extension of its key.
 
-/// The media type; `application/octet-stream`, S3's own default, for extensions that are not listed.
+/// The media type. Unknown extensions have `application/octet-stream`, S3's default.
 pub(crate) fn of(key: &str) -> &'static str {
     let name = key.rsplit('/').next().unwrap_or(key);
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
@@ -9,7 +9,7 @@ pub(crate) fn of(key: &str) -> &'static str {
     known.map_or("application/octet-stream", |(_, media_type)| media_type)
 }
 
-/// What people look at in a browser, and what data tools ask the type of.
+/// Extensions of files for browsers, and of files whose type data tools read.
 const TYPES: [(&str, &str); 24] = [
     ("avif", "image/avif"),
     ("css", "text/css"),

@@ -1,11 +1,11 @@
-//! Errors of the folder, as S3 words them.
+//! Errors of the folder as S3 errors.
 
 use std::io;
 
 use zonal_origin::serving::{bad_request, invalid_argument};
 use zonal_origin::{OriginError, Refusal, os_message};
 
-/// 400 for a key that leads out of its bucket.
+/// 400: the key leads out of its bucket.
 pub(crate) fn refused_key(key: &str) -> OriginError {
     invalid_argument(format!("the key {key:?} does not stay below its bucket"))
 }
@@ -21,7 +21,7 @@ pub(crate) fn invalid_bucket_name(bucket: &str) -> OriginError {
     bad_request("InvalidBucketName", format!("no bucket of a folder can be called {bucket:?}"))
 }
 
-/// What the file system said.
+/// Maps a file system error to an origin error.
 pub(crate) fn from_io(error: &io::Error) -> OriginError {
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
@@ -43,7 +43,8 @@ fn refusal(status: u16, code: &str, message: String) -> Refusal {
 mod tests {
     use super::*;
 
-    /// Clients were told that the origin could not be reached, and the log to look whether it was up.
+    /// A full disk was reported as an unreachable origin, so the log sent the operator to the wrong
+    /// problem.
     #[test]
     fn a_full_disk_is_told_as_that() {
         for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {

@@ -1,19 +1,25 @@
-//! A local folder as an origin: its first-level folders are the buckets, the files below are objects.
+//! Local folder as an origin: its first-level folders are buckets, the files below them are
+//! objects.
 //!
 //! Uses: `base`, `origin`, `s3`. Knows nothing of: the cache, its clients, flash, networks.
 //!
-//! Plain files, not a library's store: listing must follow S3's order and prefixes (a prefix is a
-//! string, not a folder), and an ETag must change with every write, also one made by other programs.
+//! It uses plain file operations, not a storage library, for two reasons. Lists must follow S3's
+//! order and prefixes (a prefix is a string, not a folder). An ETag must change with every write,
+//! including writes of other programs.
 //!
-//! - A version is an open file. Its ETag is made of size, modification and change time, and inode.
-//! - A file modified a moment ago is not served before its time stamps can tell the next change.
-//! - Uploads are written beside, synced, and renamed: a reader sees the old version or the new one.
-//! - Links to files and buckets are followed, links to folders inside a bucket are not listed. What a
-//!   link points to is the operator's choice; no request can make one.
-//! - User metadata and checksums other than SHA-256 are not kept: a file has no place for them.
-//! - Parts of a multipart upload lie beside, too, and survive a restart; the object appears whole.
+//! - A version is an open file. Its ETag consists of size, modification time, change time and
+//!   inode.
+//! - A recently changed file is not served until its time stamps can show the next change.
+//! - Uploads are written to a temporary file, synced, and renamed: a reader sees the old or the new
+//!   version.
+//! - Links to files and buckets are followed; links to folders inside a bucket are not listed. The
+//!   operator is responsible for the targets of links; no request can create a link.
+//! - User metadata and checksums other than SHA-256 are not stored: a file has no place for them.
+//! - Parts of a multipart upload are temporary files that survive a restart. The object appears as
+//!   a whole.
 //!
-//! Read in this order: `path`, `version`, `read`; then `serve`, `bucket`, `write`, `multipart`, `complete`, `list`.
+//! Read in this order: `path`, `version`, `read`; then `serve`, `bucket`, `write`, `multipart`,
+//! `complete`, `list`.
 
 mod bucket;
 mod complete;
@@ -40,13 +46,14 @@ use zonal_origin::{
 };
 use zonal_s3::BoxBody;
 
-/// A folder whose first-level folders are buckets.
+/// Origin that serves a folder.
 pub struct FolderOrigin {
     root: PathBuf,
     limits: Limits,
     concurrency: ConcurrencyLimits,
     completions: Semaphore,
-    /// Held while an upload is renamed or an object removed, so that conditions hold when it happens.
+    /// Commit lock: held while an upload is renamed or an object removed, so that conditions still
+    /// hold at that moment.
     commit: Mutex<write::LastModified>,
     stats: Arc<Stats>,
 }
@@ -58,7 +65,8 @@ impl fmt::Debug for FolderOrigin {
 }
 
 impl FolderOrigin {
-    /// The folder `root`, which must exist. Unfinished uploads of earlier days are removed.
+    /// Opens the folder `root`, which must exist. Removes unfinished uploads that are older than a
+    /// day.
     ///
     /// # Errors
     /// The folder cannot be read.

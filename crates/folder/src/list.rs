@@ -1,8 +1,9 @@
-//! The walk over a bucket's folders that lists its keys in S3's order, with prefixes and delimiters.
+//! Directory walk for lists: yields the keys of a bucket in S3's order, with prefixes and
+//! delimiters.
 //!
-//! The keys of a folder come in the order of their bytes: entries are sorted by name, folders as if
-//! their name ended in `/`. So one walk in depth yields all keys in order, and whole folders can be
-//! passed over by comparing strings. Memory: the entries of the folders on the way to one key.
+//! S3 sorts keys by bytes. Entries of a folder are sorted by name, folders as if their name ended
+//! in `/`. So one depth-first walk yields all keys in order, and string comparisons decide which
+//! folders to skip. Memory: the entries of the folders on the path to one key.
 
 use std::fs;
 use std::io;
@@ -13,13 +14,13 @@ use zonal_s3::object_list::{Entry, ListRequest, Page};
 use crate::path::UPLOADS;
 use crate::version::Version;
 
-/// The page of keys in `folder`.
+/// The requested page of the keys in `folder`.
 pub(crate) fn walk(folder: &Path, request: &ListRequest) -> io::Result<Page> {
     let mut page = Page::default();
     if request.max_keys == 0 {
         return Ok(page);
     }
-    // The names that are still to be visited, of each folder on the way down; the next one last.
+    // Stack of the names still to visit, per folder on the path; the next name is last.
     let start = request.prefix.rfind('/').map_or("", |end| &request.prefix[..=end]);
     let mut way = vec![names_in(folder, start)?];
     while let Some(names) = way.last_mut() {
@@ -45,14 +46,14 @@ pub(crate) fn walk(folder: &Path, request: &ListRequest) -> io::Result<Page> {
     Ok(page)
 }
 
-/// False for keys and folders of which nothing belongs on this page.
+/// False for keys and folders without any entry on this page.
 fn is_wanted(found: &str, request: &ListRequest, last: Option<&Entry>) -> bool {
     let is_folder = found.ends_with('/');
     let has_prefix =
         found.starts_with(&request.prefix) || (is_folder && request.prefix.starts_with(found));
     let is_before =
         found <= request.after.as_str() && !(is_folder && request.after.starts_with(found));
-    // A group is listed once: with its first key, or on an earlier page.
+    // A common prefix is listed once: with its first key, or on an earlier page.
     let is_grouped = match last {
         Some(Entry::CommonPrefix(group)) => found.starts_with(group),
         _ => false,
@@ -61,7 +62,8 @@ fn is_wanted(found: &str, request: &ListRequest, last: Option<&Entry>) -> bool {
     has_prefix && !is_before && !is_grouped
 }
 
-/// What stands for a file on the page; `None` when it is no file (any more).
+/// The entry for a file: an object or a common prefix. `None` if it is not a file, or was removed
+/// meanwhile.
 fn entry_for(folder: &Path, key: String, request: &ListRequest) -> Option<Entry> {
     let metadata = fs::metadata(folder.join(&key)).ok().filter(fs::Metadata::is_file)?;
     if let Some(group) = request.common_prefix(&key) {
@@ -76,8 +78,8 @@ fn entry_for(folder: &Path, key: String, request: &ListRequest) -> Option<Entry>
     })
 }
 
-/// The keys in the folder `start` (itself empty or ending in `/`), those of folders ending in `/`, in
-/// falling order. Names that are not UTF-8 are no keys. A folder that is not there has no names.
+/// The names in the folder `start` (empty or ending in `/`) as keys in descending order; folders
+/// end in `/`. Names that are not UTF-8 are not keys. A missing folder has no names.
 fn names_in(bucket: &Path, start: &str) -> io::Result<Vec<String>> {
     use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     if start.split_terminator('/').any(|name| matches!(name, "" | "." | ".."))

@@ -1,13 +1,14 @@
-//! Multipart uploads: parts lie beside the objects until they become one.
+//! Multipart uploads: parts are files beside the objects until they become one object.
 //!
-//! An upload is a folder in the bucket's folder of uploads. Its name is the upload id; in it lie the
-//! key it is for, and a file for each part. What is there is all that is known of an upload, so a
-//! restart forgets nothing.
+//! An upload is a folder in the bucket's folder of uploads, named by the upload ID. It holds a file
+//! with the key of the object, and a file per part. There is no other state, so uploads survive a
+//! restart.
 //!
 //! 1. Create makes the folder.
-//! 2. A part is written beside, synced, and renamed into the folder: the last one of a number counts.
-//! 3. `complete` makes the object; abort makes nothing. Either retires the folder: it is renamed, so
-//!    that no part finds it any more, and then removed.
+//! 2. A part is written to a temporary file, synced, and renamed into the folder. The last part
+//!    with a number replaces earlier ones.
+//! 3. `complete` makes the object; abort makes nothing. Both retire the folder: they rename it, so
+//!    that no further part finds it, and then remove it.
 
 use std::fs;
 use std::io;
@@ -17,7 +18,7 @@ use std::time::SystemTime;
 use http::header::ETAG;
 use http::{Method, Request, Response, StatusCode};
 use ring::rand::{SecureRandom, SystemRandom};
-use zonal_origin::serving::{self, invalid_argument, no_such_upload};
+use zonal_origin::serving::{self, Answer, invalid_argument, no_such_upload};
 use zonal_origin::{ObjectName, OriginError};
 use zonal_s3::part_list::PART_NUMBER_MAX;
 use zonal_s3::sigv4::{Timestamp, hex};
@@ -26,25 +27,24 @@ use zonal_s3::{BoxBody, Query, full_body};
 
 use crate::error::from_io;
 use crate::path::UPLOADS;
-use crate::serve::Answer;
 use crate::version::Version;
 use crate::write::{Upload, new_upload, sync_folder};
 use crate::{FolderOrigin, blocking};
 
-/// Bytes of chance in an upload id: nobody guesses 128 bits.
+/// Random bytes in an upload ID: 128 bits cannot be guessed.
 const ID_BYTES: usize = 16;
 
-/// The file in an upload's folder that holds its key. No part is called so.
+/// Name of the file with the key, in an upload's folder. Parts have numbers as names.
 const KEY_FILE: &str = "key";
 
-/// The extension of the folder of an upload that is over. No id has one.
+/// Extension of the folder of a retired upload. Upload IDs have no extension.
 const RETIRED: &str = "done";
 
-/// The most parts that S3 puts on one page.
+/// Limit of parts per page of ListParts (S3's limit).
 const MAX_PARTS: usize = 1000;
 
 impl FolderOrigin {
-    /// Answers a request with `uploads` or `uploadId` in its query.
+    /// Serves a request with `uploads` or `uploadId` in its query.
     pub(crate) async fn serve_multipart(
         &self,
         request: Request<BoxBody>,
@@ -140,14 +140,14 @@ impl FolderOrigin {
         Ok(serving::with_xml(StatusCode::OK, xml))
     }
 
-    /// The folder of an upload, if there is one of this id for this object.
+    /// The folder of an upload, or `NoSuchUpload` if there is none with this ID for this object.
     pub(crate) async fn upload_folder(
         &self,
         object: &ObjectName,
         id: &str,
     ) -> Result<PathBuf, OriginError> {
         let bucket = self.bucket_folder(&object.bucket).await?;
-        // Nothing but an id of our making becomes a path.
+        // Only an ID in the format of `create` may become a path.
         let is_id = id.len() == 2 * ID_BYTES
             && id.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
         if !is_id {
@@ -168,12 +168,12 @@ fn part_number(query: &Query<'_>) -> Result<u16, OriginError> {
     })
 }
 
-/// What a failure means where an upload's folder was expected.
+/// Maps a missing folder of an upload to `NoSuchUpload`.
 pub(crate) fn not_found_is(error: &io::Error, id: &str) -> OriginError {
     if error.kind() == io::ErrorKind::NotFound { no_such_upload(id) } else { from_io(error) }
 }
 
-/// Makes the folder of a new upload; its id. It is on disk then.
+/// Creates the folder of a new upload durably, and returns its ID.
 fn create(bucket: &Path, key: &str) -> io::Result<String> {
     let mut chance = [0; ID_BYTES];
     let failed = |_| io::Error::other("the system has no random bytes");
@@ -186,7 +186,7 @@ fn create(bucket: &Path, key: &str) -> io::Result<String> {
     let written = write_key(&folder, key)
         .and_then(|()| [&folder, &uploads, bucket].into_iter().try_for_each(sync_folder));
     if written.is_err() {
-        // Nobody knows this id: nobody would remove it.
+        // No client knows this ID, so no client would abort the upload.
         let _ = fs::remove_dir_all(&folder);
     }
     written.map(|()| id)
@@ -198,12 +198,12 @@ fn write_key(folder: &Path, key: &str) -> io::Result<()> {
     fs::File::open(path)?.sync_all()
 }
 
-/// The file of a part.
+/// The path of a part.
 pub(crate) fn part_file(folder: &Path, number: u16) -> PathBuf {
     folder.join(format!("{number:05}"))
 }
 
-/// Renames what was received to be a part. `NotFound`: the upload is over.
+/// Renames a received file to a part. `NotFound`: the upload was completed or aborted.
 fn keep_part(
     upload: &Upload,
     file: &fs::File,
@@ -216,23 +216,23 @@ fn keep_part(
     file.metadata().map(|metadata| Version::of(&metadata))
 }
 
-/// Takes an upload away from all who know its id; where it lies now. The caller holds the commit lock
-/// and removes what is left.
+/// Retires an upload: renames its folder, so that its ID names nothing, and returns the new path.
+/// The caller holds the commit lock and removes the folder later.
 pub(crate) fn retire(folder: &Path) -> io::Result<PathBuf> {
     let retired = folder.with_extension(RETIRED);
     fs::rename(folder, &retired)?;
     Ok(retired)
 }
 
-/// Removes an upload that was over when its process died.
+/// Removes a retired upload that a dead process left behind.
 pub(crate) fn remove_if_retired(folder: &Path) {
     if folder.extension().is_some_and(|extension| extension == RETIRED) {
-        // Best effort: it is invisible, and is tried again next time.
+        // Best effort: the folder is invisible to clients, and the next start tries again.
         let _ = fs::remove_dir_all(folder);
     }
 }
 
-/// A part that was uploaded.
+/// An uploaded part.
 struct Part {
     number: u16,
     version: Version,
@@ -250,7 +250,7 @@ impl Part {
     }
 }
 
-/// The parts of an upload, by number.
+/// The parts of an upload, sorted by number.
 fn parts_in(folder: &Path) -> io::Result<Vec<Part>> {
     let mut parts = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -266,9 +266,9 @@ fn parts_in(folder: &Path) -> io::Result<Vec<Part>> {
 
 const LIST_PARAMETERS: [&str; 3] = ["uploadId", "max-parts", "part-number-marker"];
 
-/// Which parts a list is to show.
+/// ListParts request for one page.
 struct PageRequest {
-    /// Parts up to and including this one were on earlier pages.
+    /// `part-number-marker`: the page starts after this part number.
     after: u32,
     max_parts: usize,
 }

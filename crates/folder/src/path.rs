@@ -1,26 +1,26 @@
-//! Which file a bucket and a key name, and which names never become one.
+//! Path mapping: the file of a bucket and key, and the names that never become a file.
 
 use std::path::{Path, PathBuf};
 
-/// Where uploads of a bucket are written before they are renamed. No key can name it.
+/// Folder in each bucket for uploads before they are renamed. No key can name it.
 pub(crate) const UPLOADS: &str = ".zonal-uploads";
 
-/// The longest key: S3's own bound.
+/// Longest key in bytes (S3's limit).
 const KEY_BYTES_MAX: usize = 1024;
 
-/// The longest name of a file that Linux's file systems take.
+/// Longest file name in bytes on Linux file systems.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Why a name is no file.
+/// Reason why a key cannot be a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotAFile {
-    /// It would lead out of the bucket, or be another spelling of another key: refused.
+    /// The path would leave the bucket, or be another spelling of another key: refuse the request.
     Leaves,
-    /// No file can have this name, so there is no such object, and none can be made.
+    /// No file can have this name: the object does not exist and cannot be created.
     Impossible,
 }
 
-/// The file of an object. Whether it is there is another question.
+/// The path of an object. The file may not exist.
 pub(crate) fn file(root: &Path, bucket: &str, key: &str) -> Result<PathBuf, NotAFile> {
     if key.starts_with('/') || key.contains('\0') {
         return Err(NotAFile::Leaves);
@@ -37,7 +37,7 @@ pub(crate) fn file(root: &Path, bucket: &str, key: &str) -> Result<PathBuf, NotA
     if possible { Ok(path) } else { Err(NotAFile::Impossible) }
 }
 
-/// The folder of a bucket; `None` when no bucket can have this name.
+/// The folder of a bucket. `None` if no bucket can have this name.
 pub(crate) fn folder(root: &Path, bucket: &str) -> Option<PathBuf> {
     let is_possible = !bucket.is_empty()
         && !bucket.starts_with('.')

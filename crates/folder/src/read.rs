@@ -1,10 +1,10 @@
-//! The read path: an open file is the version.
+//! Read path: an open file is a version.
 //!
-//! 1. Open the file, wait until its time stamps can tell the next change.
-//! 2. Compare its ETag with the one asked for.
+//! 1. Open the file, and wait until its time stamps can show the next change.
+//! 2. Compare its ETag with the requested one.
 //! 3. Read piece by piece.
-//! 4. Before the last piece is handed out, look at the open file again: if it changed while it was
-//!    read, what was read may be a mixture.
+//! 4. Before the last piece is returned, check the attributes of the open file again. If they
+//!    changed, the bytes read may mix two versions.
 
 use std::fs::File;
 use std::future::Future;
@@ -29,13 +29,14 @@ use crate::path::NotAFile;
 use crate::version::{SETTLING, Version};
 use crate::{FolderOrigin, blocking, content_type, path};
 
-/// Bytes per read: large enough to make the hop to another thread cheap, small enough to wait for.
+/// Bytes per read: large enough to make the hop to another thread cheap, small enough for a short
+/// wait.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// How often a file may change while we wait for it to settle.
+/// Attempts to open a settled file. A file that changes more often is answered with `SlowDown`.
 const SETTLING_TRIES: usize = 5;
 
-/// An object that was opened: it stays this version whatever happens to its name.
+/// An open file of an object, which stays this version even if the name is renamed or removed.
 #[derive(Debug)]
 pub(crate) struct OpenObject {
     pub(crate) file: File,
@@ -92,7 +93,7 @@ impl FolderOrigin {
         Ok((FileRange::new(opened, range), head))
     }
 
-    /// Opens an object and waits until its version is certain.
+    /// Opens an object, and waits until its version has settled.
     pub(crate) async fn open_object(&self, object: &ObjectName) -> Result<OpenObject, OriginError> {
         let path = match path::file(&self.root, &object.bucket, &object.key) {
             Ok(path) => path,
@@ -114,14 +115,14 @@ impl FolderOrigin {
         Err(OriginError::slow_down("the file is being written"))
     }
 
-    /// Whether it is the bucket or the key that is not there.
+    /// The error for a missing object: `NoSuchBucket` or `NoSuchKey`.
     async fn missing(&self, object: &ObjectName) -> OriginError {
         let no_bucket = self.bucket_folder(&object.bucket).await.err();
         no_bucket.unwrap_or_else(|| no_such_key(&object.key))
     }
 }
 
-/// The head of a version.
+/// Object metadata of a version.
 pub(crate) fn head_of(version: &Version, key: &str) -> ObjectHead {
     ObjectHead {
         size: version.size,
@@ -131,10 +132,10 @@ pub(crate) fn head_of(version: &Version, key: &str) -> ObjectHead {
     }
 }
 
-/// `None`: there is no file of this name.
+/// Opens a file. `None`: no regular file has this name.
 fn open(path: &Path) -> io::Result<Option<OpenObject>> {
     use io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
-    // Opening a pipe would wait for its writer: only files are opened.
+    // Only regular files are opened: opening a pipe would block until a writer opens it.
     let opened = std::fs::metadata(path).and_then(|metadata| {
         if !metadata.is_file() {
             return Err(NotFound.into());
@@ -157,7 +158,7 @@ impl FileRange {
         Self { object: Arc::new(object), range }
     }
 
-    /// The next piece; `None` at the end of the range.
+    /// The next piece. `None` at the end of the range.
     async fn next(&mut self) -> Result<Option<Bytes>, OriginError> {
         if self.range.is_empty() {
             return Ok(None);
@@ -189,7 +190,7 @@ impl OpenObject {
 
 type Step = Pin<Box<dyn Future<Output = (FileRange, Result<Option<Bytes>, OriginError>)> + Send>>;
 
-/// A range of a file as the body of an answer.
+/// Response body that reads a range of a file.
 pub(crate) struct FileBody {
     step: Step,
     missing_bytes: u64,

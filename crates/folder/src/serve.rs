@@ -1,26 +1,20 @@
-//! A tiny S3 server: finds out which operation a request is, and carries it out.
+//! S3 server for a folder: dispatches requests to their operations.
 
 use http::header::{ETAG, HeaderMap};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use zonal_origin::{OriginError, Permit};
+use zonal_origin::serving::{self, Answer, ReadAnswer, not_implemented, refused};
+use zonal_origin::{Download, ObjectName, OriginError, Permit};
+use zonal_s3::object_list::{self, ListRequest};
+use zonal_s3::range::Slice;
+use zonal_s3::{BoxBody, Query, aws_chunked, checksum, full_body, payload_hash};
 
 use crate::error::from_io;
 use crate::read::{FileBody, FileRange, head_of};
 use crate::{FolderOrigin, blocking, list};
-pub(crate) use zonal_origin::serving::Answer;
-use zonal_origin::serving::{self, ReadAnswer, not_implemented, refused};
-use zonal_origin::{Download, ObjectName};
-use zonal_s3::Query;
-use zonal_s3::aws_chunked;
-use zonal_s3::checksum;
-use zonal_s3::object_list::{self, ListRequest};
-use zonal_s3::payload_hash;
-use zonal_s3::range::Slice;
-use zonal_s3::{BoxBody, full_body};
 
 impl FolderOrigin {
-    /// Answers `request`.
+    /// Answers a forwarded request as S3 does.
     pub(crate) async fn forward(&self, request: Request<BoxBody>) -> Answer {
         let known = (&self.concurrency, &*self.stats);
         serving::answer_with(request, known, |request, permit| self.serve(request, permit), told)
@@ -115,7 +109,8 @@ impl FolderOrigin {
     }
 }
 
-/// What the file system or the request's body failed to do is no answer to the request.
+/// Decides which errors become error responses. File system failures and failed request bodies are
+/// errors of the origin call instead.
 fn told(error: OriginError) -> Result<OriginError, OriginError> {
     match error {
         OriginError::Unreachable { .. } | OriginError::InvalidRequest(_) => Err(error),

@@ -1,4 +1,4 @@
-//! The folder origin through its own interface: what the tests of each subject have in common.
+//! Tests of the folder origin through its public interface: the shared fixture.
 
 mod buckets;
 mod concurrency;
@@ -21,7 +21,7 @@ use zonal_s3::{BoxBody, full_body};
 
 use super::*;
 
-/// A folder with one bucket `b`, removed at the end.
+/// A folder with one bucket `b`. Dropping it removes the folder.
 struct Fixture {
     root: PathBuf,
     origin: Origin,
@@ -80,7 +80,7 @@ impl Fixture {
         (status, body)
     }
 
-    /// Puts an object; the status and the ETag.
+    /// Puts an object. Returns the status and the ETag.
     async fn put(&self, key: &str, body: &str, headers: &[(&str, &str)]) -> (u16, String) {
         let mut request = Request::put(format!("/b/{key}")).header("content-length", body.len());
         for (name, value) in headers {
@@ -92,7 +92,7 @@ impl Fixture {
         (status, etag.map_or(text, |etag| etag.to_str().unwrap().to_owned()))
     }
 
-    /// The keys and common prefixes of a page, and its token if there are more.
+    /// The keys and common prefixes of a page, and the token of the next page.
     async fn list(&self, query: &str) -> (Vec<String>, Option<String>) {
         let (status, xml) = self.ask(Method::GET, &format!("/b/?{query}")).await;
         assert_eq!(status, 200, "{xml}");

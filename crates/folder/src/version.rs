@@ -1,4 +1,4 @@
-//! One version of a file: what its ETag is made of.
+//! File versions, and their ETags.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -6,17 +6,18 @@ use std::time::{Duration, SystemTime};
 
 use zonal_s3::sigv4::{Timestamp, sha256_hex};
 
-/// A file is served once its last modification lies this far back. Linux stamps files with a clock that ticks
-/// every 1 to 10 ms (CONFIG_HZ): within a tick, a second write of the same size would not show.
+/// Settling time: a file is served when its last change is this old. Linux stamps files with a
+/// clock that ticks every 1 to 10 ms (CONFIG_HZ). Within one tick, a second write of the same size
+/// would leave the same time stamps.
 pub(crate) const SETTLING: Duration = Duration::from_millis(20);
 
-/// What changes with every write.
+/// The file attributes that change with every write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) size: u64,
-    /// Seconds and nanoseconds, as `stat` has them.
+    /// Modification time (mtime): seconds and nanoseconds, as in `stat`.
     modified: (i64, i64),
-    /// The time of the last change of contents *or* attributes, which no program can set.
+    /// Change time (ctime) of contents *or* attributes, which no program can set.
     changed: (i64, i64),
     inode: u64,
 }
@@ -31,8 +32,8 @@ impl Version {
         }
     }
 
-    /// A strong ETag. It ends in `-1`, as those of multipart uploads do: clients that would take 32
-    /// digits for an MD5 know better then.
+    /// A strong ETag. It ends in `-1` like those of multipart uploads, because some clients take 32
+    /// hexadecimal digits for an MD5.
     pub(crate) fn etag(&self) -> String {
         let Self { size, modified, changed, inode } = *self;
         let stamps = [modified.0, modified.1, changed.0, changed.1];
@@ -45,8 +46,8 @@ impl Version {
         Timestamp::from_unix_seconds(u64::try_from(self.modified.0).unwrap_or(0))
     }
 
-    /// True while the next write might leave the same time stamps. Times that lie ahead of the clock
-    /// were set by hand: there is nothing to wait for.
+    /// True while the next write might leave the same time stamps. A change time in the future
+    /// means that the clock was set back; waiting does not help then.
     pub(crate) fn is_settling(&self, now: SystemTime) -> bool {
         let (Ok(seconds), Ok(nanos)) =
             (u64::try_from(self.changed.0), u64::try_from(self.changed.1))
@@ -58,7 +59,8 @@ impl Version {
         now.duration_since(changed).is_ok_and(|age| age < SETTLING)
     }
 
-    /// True when `self` and `later` hold the same bytes. A rename or a link changes attributes only.
+    /// True if `self` and `later` have the same contents. The change time is not compared, because
+    /// a rename or a link changes attributes only.
     pub(crate) fn has_same_bytes(&self, later: &Self) -> bool {
         (self.size, self.modified, self.inode) == (later.size, later.modified, later.inode)
     }

@@ -1,7 +1,7 @@
-//! The write path: an upload is written beside, synced, and renamed.
+//! Write path: an upload is written to a temporary file, synced, and renamed.
 //!
-//! 1. Write the body to a file of its own in the bucket's folder of uploads.
-//! 2. Sync it, give it a modification time that no other upload has.
+//! 1. Write the body to a temporary file in the bucket's folder of uploads.
+//! 2. Sync the file, and give it a modification time that no other upload has.
 //! 3. Under the commit lock: check the conditions, rename, sync the folder.
 
 use std::fs;
@@ -25,20 +25,20 @@ use crate::path::{NotAFile, UPLOADS};
 use crate::version::Version;
 use crate::{FolderOrigin, blocking, multipart, path};
 
-/// Uploads that were not finished are removed when the origin is opened a day later; another process
-/// may still be writing younger ones.
+/// Age at which unfinished uploads are removed when the origin is opened. Another process may still
+/// be writing younger ones.
 const STALE_UPLOAD: Duration = Duration::from_secs(24 * 3600);
 
-/// How often a folder may vanish between being made and being used: removals of other objects take
-/// empty folders away.
+/// Retries of a rename whose target folder vanished after its creation, because the removal of
+/// another object removes empty folders.
 const RENAME_TRIES: usize = 8;
 
-/// The modification time of the last upload, in nanoseconds since 1970.
+/// Modification time of the last upload, in nanoseconds since 1970.
 #[derive(Debug, Default)]
 pub(crate) struct LastModified(u128);
 
 impl LastModified {
-    /// Now, or a nanosecond after the last one: two uploads never share a time.
+    /// The current time, but at least a nanosecond after the last: no two uploads share a time.
     pub(crate) fn next(&mut self, now: SystemTime) -> SystemTime {
         let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         self.0 = now.max(self.0 + 1);
@@ -47,20 +47,20 @@ impl LastModified {
     }
 }
 
-/// A file that vanishes unless it is renamed.
+/// A temporary file that is removed on drop, unless it was renamed.
 pub(crate) struct Upload {
     pub(crate) path: PathBuf,
 }
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        // After a rename there is nothing left to remove, and nothing to do about a failure.
+        // After a rename the file is gone, and a failure cannot be handled here.
         let _ = fs::remove_file(&self.path);
     }
 }
 
 impl FolderOrigin {
-    /// Stores a body under a name; the version that it became.
+    /// Stores the body as an object, and returns its version.
     pub(crate) async fn put(
         &self,
         object: &ObjectName,
@@ -77,7 +77,7 @@ impl FolderOrigin {
         blocking(move || commit(&upload, &file, &target, modified, &conditions)).await
     }
 
-    /// The file that an upload of `object` is to become.
+    /// The target path for an upload of `object`.
     pub(crate) fn new_file(&self, object: &ObjectName) -> Result<PathBuf, OriginError> {
         let file = path::file(&self.root, &object.bucket, &object.key);
         file.map_err(|not_a_file| match not_a_file {
@@ -88,7 +88,7 @@ impl FolderOrigin {
         })
     }
 
-    /// Writes the body and checks its length; it is on disk then.
+    /// Writes the body, checks its length and syncs the file.
     pub(crate) async fn receive(
         &self,
         mut file: tokio::fs::File,
@@ -106,7 +106,7 @@ impl FolderOrigin {
         Ok(file.into_std().await)
     }
 
-    /// Removes an object; that there is none is no error, unless a condition names one.
+    /// Removes an object. A missing object is an error only if a condition requires one.
     pub(crate) async fn delete(
         &self,
         object: &ObjectName,
@@ -129,7 +129,7 @@ impl FolderOrigin {
     }
 }
 
-/// The next bytes of a body; `None` at its end.
+/// The next bytes of a body. `None` at its end.
 pub(crate) async fn next_data(body: &mut BoxBody) -> Result<Option<Bytes>, OriginError> {
     while let Some(frame) = body.frame().await {
         let frame =
@@ -141,7 +141,7 @@ pub(crate) async fn next_data(body: &mut BoxBody) -> Result<Option<Bytes>, Origi
     Ok(None)
 }
 
-/// The whole body came.
+/// Checks the received length against Content-Length.
 pub(crate) fn check_length(headers: &HeaderMap, received_bytes: u64) -> Result<(), OriginError> {
     let promised = headers.get(CONTENT_LENGTH).and_then(|bytes| bytes.to_str().ok()?.parse().ok());
     if promised.is_none_or(|promised: u64| promised == received_bytes) {
@@ -151,7 +151,7 @@ pub(crate) fn check_length(headers: &HeaderMap, received_bytes: u64) -> Result<(
     Err(S3Error::new(StatusCode::BAD_REQUEST, "IncompleteBody", cause).into())
 }
 
-/// A new file in the bucket's folder of uploads.
+/// Creates a temporary file in the bucket's folder of uploads.
 pub(crate) async fn new_upload(bucket: &Path) -> io::Result<(Upload, tokio::fs::File)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let folder = bucket.join(UPLOADS);
@@ -162,14 +162,14 @@ pub(crate) async fn new_upload(bucket: &Path) -> io::Result<(Upload, tokio::fs::
     Ok((Upload { path }, file))
 }
 
-/// The conditions of a write hold for the file as it is now. The caller holds the commit lock.
+/// Checks the conditions of a write against the current file. The caller holds the commit lock.
 fn must_hold(conditions: &WriteConditions, target: &Path) -> Result<(), OriginError> {
     let current = fs::metadata(target).ok().filter(fs::Metadata::is_file);
     let etag = current.map(|current| Version::of(&current).etag());
     if conditions.hold(etag.as_deref()) { Ok(()) } else { Err(OriginError::Changed) }
 }
 
-/// Gives the upload its name. The caller holds the commit lock.
+/// Renames the upload to its target. The caller holds the commit lock.
 pub(crate) fn commit(
     upload: &Upload,
     file: &fs::File,
@@ -196,11 +196,12 @@ pub(crate) fn commit(
     }
 }
 
-/// Renames, makes the folders on the way, and makes all of it last: without the syncs a power cut could
-/// undo an upload that was acknowledged.
+/// Renames durably, and creates missing folders. The folders are synced, because otherwise a power
+/// failure could undo an acknowledged upload.
 fn rename(from: &Path, to: &Path) -> io::Result<()> {
     let folder = to.parent().expect("a file of a bucket has a folder");
-    // The uploads live in the bucket: what both paths have in common is the bucket, or below it.
+    // The uploads are inside the bucket, so the common part of both paths is the bucket or below
+    // it.
     let is_new = |folder: &&Path| !from.starts_with(folder);
     let mut tries = 0;
     loop {
@@ -225,7 +226,7 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     fs::File::open(folder)?.sync_all()
 }
 
-/// Removes a file, and the folders that it leaves empty: S3 has no empty folders.
+/// Removes a file and the folders that become empty: S3 has no empty folders.
 fn remove(bucket: &Path, target: &Path) -> io::Result<()> {
     use io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
     if fs::metadata(target).is_ok_and(|metadata| metadata.is_dir()) {
@@ -247,14 +248,14 @@ fn remove(bucket: &Path, target: &Path) -> io::Result<()> {
     sync_folder(bucket)
 }
 
-/// Removes uploads that a process left behind when it died. Unfinished multipart uploads stay: their
-/// client may come back.
+/// Removes uploads that a dead process left behind. Unfinished multipart uploads stay, because
+/// their client may resume them.
 pub(crate) fn remove_stale_uploads(bucket: &Path) {
     let Ok(uploads) = fs::read_dir(bucket.join(UPLOADS)) else { return };
     for upload in uploads.flatten() {
         let Ok(metadata) = upload.metadata() else { continue };
         let age = metadata.modified().ok().and_then(|modified| modified.elapsed().ok());
-        // Best effort: whatever stays is invisible, and is tried again next time.
+        // Best effort: a leftover is invisible to clients, and the next start tries again.
         if metadata.is_dir() {
             multipart::remove_if_retired(&upload.path());
         } else if age.is_some_and(|age| STALE_UPLOAD < age) {

@@ -2,9 +2,10 @@
 //!
 //! `SIZE[;chunk-signature=S]\r\n DATA \r\n ... 0[;chunk-signature=S]\r\n [NAME:VALUE\r\n]... \r\n`
 //!
-//! A proxy forwards an unsigned payload with a trailer byte by byte. It cannot forward signed chunks: their signatures
-//! chain from that of the request, and the proxy signs the request anew. [`strip_signatures`] verifies such chunks when
-//! it has their [`SignatureChain`], and encodes the payload without signatures.
+//! A proxy forwards an unsigned payload with a trailer byte by byte. It cannot forward signed
+//! chunks: their signatures chain from that of the request, and the proxy signs the request anew.
+//! [`strip_signatures`] verifies such chunks when it has their [`SignatureChain`], and encodes the
+//! payload without signatures.
 //!
 //! Read in this order: `decoder`, `decoded`, `rechunked`.
 
@@ -16,9 +17,12 @@ pub mod sample;
 pub(crate) use decoder::ChunkedError;
 pub use decoder::SignatureChain;
 
+use decoded::Decoded;
+use decoder::Decoder;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use http::{Extensions, Request, StatusCode};
 use http_body_util::BodyExt;
+use rechunked::Rechunked;
 
 use crate::BoxBody;
 use crate::checksum::Checksum;
@@ -28,16 +32,13 @@ use crate::sigv4::{
     STREAMING_SIGNED_PAYLOAD, STREAMING_SIGNED_PAYLOAD_TRAILER, STREAMING_UNSIGNED_PAYLOAD_TRAILER,
     UNSIGNED_PAYLOAD,
 };
-use decoded::Decoded;
-use decoder::Decoder;
-use rechunked::Rechunked;
 
 const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 const DECODED_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");
 const TRAILER: HeaderName = HeaderName::from_static("x-amz-trailer");
 const CHECKSUM_ALGORITHM: HeaderName = HeaderName::from_static("x-amz-sdk-checksum-algorithm");
 
-/// How a payload is cut into chunks.
+/// Kind of `aws-chunked` payload, from `x-amz-content-sha256`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
     Unsigned,
@@ -46,7 +47,7 @@ enum Framing {
 }
 
 impl Framing {
-    /// `None`: the payload is not `aws-chunked`.
+    /// The kind of payload. `None`: the payload is not `aws-chunked`.
     fn of(headers: &HeaderMap) -> Result<Option<Self>, S3Error> {
         let hash = headers.get(CONTENT_SHA256).map_or(&b""[..], HeaderValue::as_bytes);
         match str::from_utf8(hash) {
@@ -61,13 +62,16 @@ impl Framing {
     }
 }
 
-/// Makes a request that can be signed anew: decodes signed chunks, and leaves any other body as it is.
+/// Prepares a request for a new signature: decodes signed chunks, and leaves any other body
+/// unchanged.
 ///
-/// Signed chunks without a trailer become an `UNSIGNED-PAYLOAD`. With a checksum trailer they become unsigned chunks with
-/// that trailer, so that the origin still verifies and keeps the checksum.
+/// Signed chunks without a trailer become an `UNSIGNED-PAYLOAD`. With a checksum trailer they
+/// become unsigned chunks with that trailer, so that the origin still verifies and stores the
+/// checksum.
 ///
 /// # Errors
-/// The headers do not describe an `aws-chunked` payload. The body breaks with an error when its chunks are not valid.
+/// The headers do not describe an `aws-chunked` payload. The body fails with an error when its
+/// chunks are invalid.
 pub fn strip_signatures(request: Request<BoxBody>) -> Result<Request<BoxBody>, S3Error> {
     let framing = Framing::of(request.headers())?;
     let (mut parts, body) = request.into_parts();
@@ -93,10 +97,12 @@ pub fn strip_signatures(request: Request<BoxBody>) -> Result<Request<BoxBody>, S
     Ok(Request::from_parts(parts, body))
 }
 
-/// Decodes the body, whatever its framing, and verifies the checksum in its trailer. The headers describe the decoded body.
+/// Decodes a body of any kind, and verifies its checksum trailer. The headers then describe the
+/// decoded body.
 ///
 /// # Errors
-/// The headers do not describe an `aws-chunked` payload. The body breaks with an error when its chunks are not valid.
+/// The headers do not describe an `aws-chunked` payload. The body fails with an error when its
+/// chunks are invalid.
 pub fn decode(request: Request<BoxBody>) -> Result<Request<BoxBody>, S3Error> {
     let framing = Framing::of(request.headers())?;
     let (mut parts, body) = request.into_parts();
@@ -132,13 +138,13 @@ fn decoded(
     Ok((bytes, Decoded::new(body, decoder, announced)))
 }
 
-/// The headers of a payload of `bytes` that is no longer in chunks.
+/// Replaces the headers of an encoded payload by those of a decoded payload of `bytes`.
 fn describe_decoded(headers: &mut HeaderMap, bytes: u64) {
     headers.insert(CONTENT_SHA256, HeaderValue::from_static(UNSIGNED_PAYLOAD));
     headers.insert(CONTENT_LENGTH, bytes.into());
     headers.remove(DECODED_LENGTH);
     headers.remove(TRAILER);
-    // S3 refuses the announcement of a checksum that does not come.
+    // S3 refuses a request that announces a checksum but carries none.
     headers.remove(CHECKSUM_ALGORITHM);
     let encodings: Vec<String> = headers
         .get_all(CONTENT_ENCODING)

@@ -1,16 +1,16 @@
-//! Bodies of requests and answers.
+//! Body types of requests and responses.
 
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 
-/// Why a body broke. It holds an [`S3Error`](crate::S3Error) where the client is at fault.
+/// Error of a body stream. Holds an [`S3Error`](crate::S3Error) if the client is at fault.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The body of a request or of its answer.
+/// Boxed body of a request or response.
 pub type BoxBody = UnsyncBoxBody<Bytes, BodyError>;
 
-/// A body of bytes that are there already.
+/// A body that is already complete in memory.
 #[must_use]
 pub fn full_body(bytes: impl Into<Bytes>) -> BoxBody {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()

@@ -1,20 +1,20 @@
-//! ListBuckets: the reader and the writer of its XML document.
+//! ListBuckets: reader and writer of its XML document.
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
 use crate::xml::{DECLARATION, NAMESPACE, element, resolve};
 
-/// A bucket in the list.
+/// A listed bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// Its name.
+    /// Bucket name.
     pub name: String,
-    /// ISO 8601, as the origin wrote it; empty when it did not.
+    /// Creation time in ISO 8601, as the origin wrote it. Empty if the origin sent none.
     pub created: String,
 }
 
-/// Reads a ListAllMyBucketsResult; `None` when the document is none.
+/// Parses a ListAllMyBucketsResult. `None` if the document is not one.
 #[must_use]
 pub fn parse(document: &[u8]) -> Option<Vec<Bucket>> {
     let mut reader = Reader::from_str(std::str::from_utf8(document).ok()?);
@@ -53,7 +53,8 @@ pub fn parse(document: &[u8]) -> Option<Vec<Bucket>> {
     (is_list && path.is_empty()).then_some(found)
 }
 
-/// Writes the answer. Every bucket has the same `owner`, an id that means nothing to clients.
+/// Writes the ListAllMyBucketsResult document. Every bucket has the same `owner`, an ID without
+/// meaning to clients.
 #[must_use]
 pub fn to_xml(owner: &str, buckets: &[Bucket]) -> String {
     let mut xml = format!("{DECLARATION}\n<ListAllMyBucketsResult xmlns=\"{NAMESPACE}\">");

@@ -1,4 +1,4 @@
-//! Checksums of bodies: `Content-MD5` and `x-amz-checksum-*`, computed and verified.
+//! Body checksums: computes and verifies `Content-MD5` and `x-amz-checksum-*`.
 
 use std::fmt;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use ring::digest;
 
 use crate::{BodyError, BoxBody};
 
-/// One of S3's checksums.
+/// An `x-amz-checksum-*` algorithm that Zonal computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Checksum {
     Crc32,
@@ -25,17 +25,17 @@ pub(crate) enum Checksum {
     Sha256,
 }
 
-/// A checksum of the bytes so far.
+/// Running checksum of the bytes so far.
 #[derive(Clone)]
 pub(crate) enum Sum {
     Crc(Crc, Checksum),
     Sha(digest::Context),
 }
 
-/// A body does not match a checksum header of its request.
+/// A body does not match a checksum header or trailer of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChecksumMismatch {
-    /// The header, in lower case.
+    /// Name of the header or trailer, in lower case.
     pub header: &'static str,
 }
 
@@ -51,13 +51,13 @@ impl Checksum {
     pub(crate) const ALL: [Self; 5] =
         [Self::Crc32, Self::Crc32c, Self::Crc64Nvme, Self::Sha1, Self::Sha256];
 
-    /// By the name of a header or trailer.
+    /// The algorithm of a header or trailer name, in upper or lower case.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let name = name.trim();
         Self::ALL.into_iter().find(|checksum| checksum.name().eq_ignore_ascii_case(name))
     }
 
-    /// Its header and trailer, in lower case.
+    /// Name of its header or trailer, in lower case.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Crc32 => "x-amz-checksum-crc32",
@@ -77,7 +77,7 @@ impl Checksum {
         }
     }
 
-    /// Characters of its value, which is in base64.
+    /// Length of the base64 value, in characters.
     pub(crate) const fn text_bytes(self) -> usize {
         self.bytes().div_ceil(3) * 4
     }
@@ -102,7 +102,7 @@ impl Sum {
         }
     }
 
-    /// The value as it stands in a header or trailer.
+    /// The base64 value for a header or trailer.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Crc(crc, checksum) => {
@@ -114,10 +114,11 @@ impl Sum {
     }
 }
 
-/// Verifies a whole body against `Content-MD5` and `x-amz-checksum-*`. True when the headers had one of them.
+/// Verifies a whole body against `Content-MD5` and `x-amz-checksum-*`. Returns true when at least
+/// one of these headers is present.
 ///
 /// # Errors
-/// One of them does not match.
+/// A checksum does not match.
 pub fn verify_body(headers: &HeaderMap, body: &[u8]) -> Result<bool, ChecksumMismatch> {
     let stated = |name: &str| headers.get(name).map(|value| value.as_bytes().trim_ascii());
     let mut is_checked = false;
@@ -139,7 +140,7 @@ pub fn verify_body(headers: &HeaderMap, body: &[u8]) -> Result<bool, ChecksumMis
     Ok(is_checked)
 }
 
-/// The value of `Content-MD5`.
+/// The base64 MD5 of a body, the value of `Content-MD5`.
 #[must_use]
 pub fn content_md5(body: &[u8]) -> String {
     BASE64_STANDARD.encode(Md5::digest(body))
@@ -147,8 +148,11 @@ pub fn content_md5(body: &[u8]) -> String {
 
 const CONTENT_MD5: &str = "content-md5";
 
-/// Verifies the body of a PUT as it streams: it breaks at its end with [`ChecksumMismatch`]. Other methods pass: the
-/// checksum of a POST is that of the object which the request assembles.
+/// Verifies the body of a PUT against its `x-amz-checksum-*` header as the body streams. The body
+/// fails at its end with [`ChecksumMismatch`].
+///
+/// Other methods pass unverified: the checksum of a POST is that of the object that the request
+/// assembles.
 #[must_use]
 pub fn verify(request: Request<BoxBody>) -> Request<BoxBody> {
     let headers = request.headers();
@@ -164,7 +168,7 @@ pub fn verify(request: Request<BoxBody>) -> Request<BoxBody> {
     }
 }
 
-/// Yields `inner`, and an error at its end when the checksum does not match.
+/// Yields `inner`, then an error at its end when the checksum does not match.
 struct Verified {
     inner: BoxBody,
     checksum: Checksum,
@@ -208,8 +212,8 @@ mod tests {
         assert_eq!(expected.len(), checksum.text_bytes());
     }
 
-    /// The check values of the catalogue of parametrised CRC algorithms; the others as `sha1sum` and `sha256sum`
-    /// print them.
+    /// CRC check values come from the catalogue of parametrised CRC algorithms. The digests are
+    /// those that `md5sum`, `sha1sum` and `sha256sum` print.
     #[test]
     fn the_published_values_come_out() {
         check(Checksum::Crc32, "y/Q5Jg==");

@@ -5,9 +5,9 @@
 //! 1. `If-Match`, or without it `If-Unmodified-Since`: 412 when false.
 //! 2. `If-None-Match`, or without it `If-Modified-Since`: 304 when false.
 //!
-//! A write has conditions on ETags alone: [`WriteConditions`].
+//! A write has conditions on ETags only: [`WriteConditions`].
 //!
-//! S3 adds: an ETag may lack its quotes, and a date in the future is ignored.
+//! S3 adds two rules: an ETag may lack its quotes, and a date in the future is ignored.
 
 use std::time::SystemTime;
 
@@ -16,27 +16,27 @@ use http::header::{
     HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
 };
 
-/// What the conditions say.
+/// Result of the evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// They hold, or there are none.
+    /// All conditions hold, or the request has none: serve the read.
     Proceed,
-    /// 304: the client has this version.
+    /// Answer 304: the client already has this version.
     NotModified,
-    /// 412, and the condition that failed, in S3's words.
+    /// Answer 412. The field names the header of the failed condition, as S3 spells it.
     Failed(&'static str),
 }
 
-/// What conditions compare: the validators of the current version.
+/// The validators of the current version, with which conditions are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Version<'a> {
-    /// Strong and quoted.
+    /// A strong ETag with its quotes.
     pub etag: &'a str,
-    /// An HTTP date, or empty when the origin did not say.
+    /// An HTTP date. Empty when the origin sent no `Last-Modified`.
     pub last_modified: &'a str,
 }
 
-/// The headers that decide whether a read is served, and which bytes.
+/// Keeps only the headers that decide whether a read is served, and which bytes.
 #[must_use]
 pub fn of_read(headers: &HeaderMap) -> HeaderMap {
     kept(headers, &OF_READ)
@@ -73,18 +73,18 @@ pub fn evaluate(headers: &HeaderMap, version: Version<'_>, now: SystemTime) -> V
     if known { Verdict::NotModified } else { Verdict::Proceed }
 }
 
-/// Conditions of a write on the current version.
+/// Conditional write: `If-Match` and `If-None-Match`, evaluated against the current version.
 #[derive(Clone, Debug, Default)]
 pub struct WriteConditions(HeaderMap);
 
 impl WriteConditions {
-    /// The conditions in `headers`.
+    /// Takes the conditions from the request headers.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Self {
         Self(kept(headers, &[IF_MATCH, IF_NONE_MATCH]))
     }
 
-    /// Whether they hold for the ETag that is there; `None`: there is no object.
+    /// True if all conditions hold for the ETag of the current version. `None`: there is no object.
     #[must_use]
     pub fn hold(&self, etag: Option<&str>) -> bool {
         let named =
@@ -94,7 +94,7 @@ impl WriteConditions {
     }
 }
 
-/// The `Range` header, unless an `If-Range` says that it was meant for another version.
+/// The `Range` header. `None` if there is none, or if `If-Range` names another version.
 #[must_use]
 pub fn range_header<'a>(headers: &'a HeaderMap, version: Version<'_>) -> Option<&'a str> {
     let range = headers.get(RANGE)?.to_str().ok()?;
@@ -110,13 +110,13 @@ pub fn range_header<'a>(headers: &'a HeaderMap, version: Version<'_>) -> Option<
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Comparison {
-    /// `W/"x"` equals nothing.
+    /// Strong comparison: `W/"x"` equals no ETag.
     Strong,
-    /// `W/"x"` equals `"x"`.
+    /// Weak comparison: `W/"x"` equals `"x"`.
     Weak,
 }
 
-/// Whether a header that lists ETags names this one.
+/// True if the ETag list in `header` contains `etag`, or is `*`.
 fn names(headers: &HeaderMap, header: &HeaderName, etag: &str, comparison: Comparison) -> bool {
     let etag = etag.trim_matches('"');
     headers.get_all(header).iter().filter_map(|value| value.to_str().ok()).any(|list| {
@@ -129,7 +129,7 @@ fn names(headers: &HeaderMap, header: &HeaderName, etag: &str, comparison: Compa
     })
 }
 
-/// The members of a list of ETags; a comma between quotes belongs to the tag.
+/// Splits a list of ETags. A comma inside quotes is part of the ETag.
 fn tags(list: &str) -> impl Iterator<Item = &str> {
     let mut quoted = false;
     list.split(move |c| {
@@ -140,7 +140,8 @@ fn tags(list: &str) -> impl Iterator<Item = &str> {
     .filter(|tag| !tag.is_empty())
 }
 
-/// Whether the object changed after the date in `header`; `None` when that cannot be said.
+/// True if the object changed after the date in `header`. `None` if a date is missing, unreadable
+/// or in the future.
 fn changed_since(
     headers: &HeaderMap,
     header: &HeaderName,

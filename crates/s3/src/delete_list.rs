@@ -1,63 +1,67 @@
-//! DeleteObjects: the strict reader of its XML document, and its writer.
+//! DeleteObjects: strict reader of its XML document, and writer.
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesDecl, Event};
 
 use crate::xml::{DECLARATION, NAMESPACE, element, resolve};
 
-/// S3's bound on the objects that one DeleteObjects names.
+/// Limit of objects in one DeleteObjects request (S3's limit).
 pub const DELETE_KEYS_MAX: usize = 1000;
 
 /// The document is not a list of objects to delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadDelete;
 
-/// The objects that a DeleteObjects request names.
+/// The objects of a DeleteObjects request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteList {
-    /// In the order of the document.
+    /// Objects in document order.
     pub objects: Vec<ObjectIdentifier>,
-    /// As its client wrote it.
+    /// Text of `Quiet`, as the client wrote it.
     quiet: Option<String>,
-    /// Parsers may differ on what it names: it has comments, processing instructions, CDATA sections or attributes.
+    /// The document has comments, processing instructions, CDATA sections or attributes. Parsers
+    /// may differ on the keys that such a document names.
     pub is_ambiguous: bool,
 }
 
 /// One object to delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectIdentifier {
-    /// Its key.
+    /// Object key, never empty in a parsed list.
     pub key: String,
-    /// Its version, and what its client expects to be there: elements with their texts, in the order in which they came.
+    /// Version and preconditions (`ETag`, `LastModifiedTime`, `Size`): element names with their
+    /// texts, in document order.
     others: Vec<(&'static str, String)>,
 }
 
 impl ObjectIdentifier {
-    /// The version to delete; `None`: the current one.
+    /// The version to delete. `None`: the current version.
     #[must_use]
     pub fn version_id(&self) -> Option<&str> {
         let mut others = self.others.iter();
         others.find_map(|(name, text)| (*name == "VersionId").then_some(text.as_str()))
     }
 
-    /// Whether the answer tells the client what is stored: the entry names a version or states what it expects.
+    /// True if the entry names a version or a precondition. The answer to such an entry reveals
+    /// what is stored.
     #[must_use]
     pub fn probes(&self) -> bool {
         !self.others.is_empty()
     }
 }
 
-/// What an object has besides its key.
+/// Optional elements of an object, besides its key.
 const OTHERS: [&str; 4] = ["VersionId", "ETag", "LastModifiedTime", "Size"];
 
 impl DeleteList {
-    /// Reads the body of a DeleteObjects request.
+    /// Parses the body of a DeleteObjects request.
     ///
-    /// It is strict: where one parser would join the texts of nested elements another skips them, so that what is allowed
-    /// and what is deleted would be two things. So nothing is in it but what S3 has.
+    /// The parser is strict, because parsers differ on nested elements: one joins their texts,
+    /// another skips them. Then the gateway would authorize one key, and the origin delete another.
+    /// Therefore the document may contain only the elements that S3 defines.
     ///
     /// # Errors
-    /// It is not such a document, or names more than [`DELETE_KEYS_MAX`] objects.
+    /// The document is not a DeleteObjects list, or names more than [`DELETE_KEYS_MAX`] objects.
     pub fn parse(document: &[u8]) -> Result<Self, BadDelete> {
         let text = std::str::from_utf8(document).map_err(|_| BadDelete)?;
         let mut reader = Reader::from_str(text);
@@ -66,7 +70,7 @@ impl DeleteList {
         loop {
             match reader.read_event().map_err(|_| BadDelete)? {
                 Event::Start(tag) => {
-                    // The namespace is the root's.
+                    // The root element may have attributes: it declares the namespace.
                     list.is_ambiguous |= path.at != At::Begin && tag.attributes().next().is_some();
                     leaf = path.enter(tag.local_name().as_ref(), &mut list)?;
                 }
@@ -81,7 +85,7 @@ impl DeleteList {
                 Event::GeneralRef(reference) => {
                     append(&mut leaf, &resolve(&reference).ok_or(BadDelete)?)?
                 }
-                // A document type could define entities that the origin expands and we do not.
+                // A document type could define entities that the origin expands and Zonal does not.
                 Event::DocType(_) => return Err(BadDelete),
                 Event::Eof if path.is_done() => break,
                 Event::Eof => return Err(BadDelete),
@@ -92,7 +96,7 @@ impl DeleteList {
         if DELETE_KEYS_MAX < list.objects.len() { Err(BadDelete) } else { Ok(list) }
     }
 
-    /// Writes the list as the origin gets it.
+    /// Writes the list for the origin, in canonical form.
     #[must_use]
     pub fn to_xml(&self) -> String {
         let mut xml = format!("{DECLARATION}<Delete xmlns=\"{NAMESPACE}\">");
@@ -112,11 +116,11 @@ impl DeleteList {
     }
 }
 
-/// Where in a list of objects the reader is.
+/// Parser state: position in the document.
 #[derive(Debug, Default)]
 struct Path {
     at: At,
-    /// Elements of the object so far.
+    /// Elements seen in the current object, to refuse duplicates.
     seen: Vec<&'static str>,
 }
 
@@ -131,7 +135,7 @@ enum At {
 }
 
 impl Path {
-    /// The text of a leaf begins.
+    /// Enters an element. Returns an empty text to collect if the element is a leaf.
     fn enter(&mut self, name: &[u8], list: &mut DeleteList) -> Result<Option<String>, BadDelete> {
         self.at = match (self.at, name) {
             (At::Begin, b"Delete") => At::Delete,
@@ -182,7 +186,8 @@ impl Path {
 
 const KEY: &str = "Key";
 
-/// Another version of XML has other line ends, and in another encoding the bytes of a key are another key.
+/// Refuses other XML declarations. XML 1.1 has other line ends, and in another encoding the same
+/// bytes are another key.
 fn must_be_ours(declaration: &BytesDecl<'_>) -> Result<(), BadDelete> {
     let version = declaration.version().map_err(|_| BadDelete)?;
     let encoding = declaration.encoding().transpose().map_err(|_| BadDelete)?;
@@ -190,7 +195,8 @@ fn must_be_ours(declaration: &BytesDecl<'_>) -> Result<(), BadDelete> {
     if version.as_ref() == b"1.0" && is_utf8 { Ok(()) } else { Err(BadDelete) }
 }
 
-/// Between elements there is nothing but space; what no XML can hold would be written down as another key.
+/// Appends text to the current leaf. Between elements only whitespace is allowed. Characters that
+/// XML cannot contain are refused, because the writer would replace them and so name another key.
 fn append(leaf: &mut Option<String>, text: &str) -> Result<(), BadDelete> {
     match leaf {
         Some(_) if text.contains(['\0', '\u{FFFE}', '\u{FFFF}']) => Err(BadDelete),
@@ -244,8 +250,8 @@ mod tests {
         check("<Delete><Object><Key>a<!-- x -->b</Key></Object></Delete>", Ok(&["ab"]));
     }
 
-    /// Parsers of XML make one line feed of every line end, so that the origin deleted `a\nb` and the cache forgot
-    /// `a\r\nb`: the deleted object was still served.
+    /// XML parsers normalise every line end to one line feed. The origin deleted `a\nb`, but the
+    /// cache removed `a\r\nb`, so the deleted object was still served.
     #[test]
     fn a_line_end_is_one_line_feed_however_it_is_written() {
         for end in ["\n", "\r", "\r\n", "<![CDATA[\r\n]]>", "<![CDATA[\r]]>", "&#10;"] {
@@ -274,7 +280,8 @@ mod tests {
             "<?xml version=\"1.0\" encoding=\"latin1\"?><Delete><Object><Key>a</Key></Object></Delete>",
             "<!DOCTYPE d [<!ENTITY k \"a\">]><Delete><Object><Key>&k;</Key></Object></Delete>",
             "<Delete><Object><Key><a><b>c</b></a></Key></Object></Delete>",
-            // One parser joins the texts, another takes what is not in the element: `pub/secret/a`, or `secret/a`.
+            // One parser joins the texts, another skips nested elements: `pub/secret/a`, or
+            // `secret/a`.
             "<Delete><Object><Key><x>pub/</x>secret/a</Key></Object></Delete>",
             "<Delete><Object><Key>pub/<x/>a</Key></Object></Delete>",
             "<Delete><Object><Key>a</Key><Key>b</Key></Object></Delete>",
@@ -319,7 +326,7 @@ mod tests {
             document.push_str("</Delete>");
             let list = DeleteList::parse(document.as_bytes()).unwrap();
             prop_assert_eq!(keys_of(document.as_bytes()), Ok(keys));
-            // What is written is read as the same.
+            // The writer's output parses to the same list.
             prop_assert_eq!(DeleteList::parse(list.to_xml().as_bytes()), Ok(list));
         }
 

@@ -14,18 +14,18 @@ use crate::xml::{DECLARATION, element};
 /// An error of the S3 protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct S3Error {
-    /// HTTP status.
+    /// HTTP status code.
     pub status: StatusCode,
-    /// S3's name for it; what clients match on.
+    /// S3 error code, on which clients match.
     pub code: &'static str,
-    /// For people.
+    /// Message for people; clients must not match on it.
     pub message: Cow<'static, str>,
-    /// Further elements of the XML document, in order.
+    /// Further elements of the XML document, in this order.
     pub details: Vec<(&'static str, String)>,
 }
 
 impl S3Error {
-    /// An error with nothing beyond code and message.
+    /// An error without details.
     #[must_use]
     pub fn new(
         status: StatusCode,
@@ -49,7 +49,7 @@ impl S3Error {
         Self::new(StatusCode::BAD_REQUEST, "InvalidURI", message)
     }
 
-    /// 400: no bucket can have this name.
+    /// 400: the name breaks the naming rules of buckets.
     #[must_use]
     pub fn invalid_bucket_name() -> Self {
         let message = "The specified bucket is not valid.";
@@ -64,7 +64,7 @@ impl S3Error {
         Self::new(StatusCode::BAD_REQUEST, "MalformedXML", message)
     }
 
-    /// 400: a body that must be read whole is larger than `bytes_max`.
+    /// 400: the body exceeds `bytes_max`, the limit of bodies that must be in memory as a whole.
     #[must_use]
     pub fn message_too_long(bytes_max: usize) -> Self {
         let error = Self::new(
@@ -83,7 +83,7 @@ impl S3Error {
         Self::new(StatusCode::BAD_REQUEST, "IncompleteBody", message)
     }
 
-    /// 400: the body is another one than was signed.
+    /// 400: the body does not match the signed payload hash.
     #[must_use]
     pub fn wrong_payload_hash(stated: &str, computed: &str) -> Self {
         let message =
@@ -93,39 +93,40 @@ impl S3Error {
             .with("S3ComputedContentSHA256", computed)
     }
 
-    /// 400: the body is another one than a checksum of its head describes.
+    /// 400: the body does not match the checksum in a request header.
     #[must_use]
     pub fn bad_digest(header: &'static str) -> Self {
         let message = "The checksum you specified did not match what we received.";
         Self::new(StatusCode::BAD_REQUEST, "BadDigest", message).with("Header", header)
     }
 
-    /// 400: this operation takes no body in chunks.
+    /// 400: this operation takes no `aws-chunked` body.
     #[must_use]
     pub fn invalid_payload_hash() -> Self {
         let message = "The value of x-amz-content-sha256 header is invalid.";
         Self::new(StatusCode::BAD_REQUEST, "InvalidRequest", message)
     }
 
-    /// 403: the key that signed may not do this. What is there is not told.
+    /// 403: the access key lacks the permission. The answer does not reveal whether the object
+    /// exists.
     #[must_use]
     pub fn access_denied() -> Self {
         Self::new(StatusCode::FORBIDDEN, "AccessDenied", "Access Denied")
     }
 
-    /// 404: the origin did not have it when it was asked lately.
+    /// 404: the origin had no such object when it was last asked.
     #[must_use]
     pub fn no_such_key() -> Self {
         Self::new(StatusCode::NOT_FOUND, "NoSuchKey", "The specified key does not exist.")
     }
 
-    /// 404: no origin has it.
+    /// 404: no configured origin has the bucket.
     #[must_use]
     pub fn no_such_bucket() -> Self {
         Self::new(StatusCode::NOT_FOUND, "NoSuchBucket", "The specified bucket does not exist")
     }
 
-    /// 404: the object has no such multipart upload.
+    /// 404: the object has no multipart upload with this ID.
     #[must_use]
     pub fn no_such_upload() -> Self {
         let message = "The specified multipart upload does not exist. The upload ID may be invalid, or the upload may have \
@@ -133,26 +134,27 @@ impl S3Error {
         Self::new(StatusCode::NOT_FOUND, "NoSuchUpload", message)
     }
 
-    /// 400: an argument has a value that it cannot have.
+    /// 400: a parameter has an invalid value.
     #[must_use]
     pub fn invalid_argument(message: String) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "InvalidArgument", message)
     }
 
-    /// 405: S3 has no such method.
+    /// 405: the resource does not support this method.
     #[must_use]
     pub fn method_not_allowed() -> Self {
         let message = "The specified method is not allowed against this resource.";
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
     }
 
-    /// 501: the operation would go behind the cache's back.
+    /// 501: Zonal does not support the operation, for example because it would change objects
+    /// without the cache noticing.
     #[must_use]
     pub fn not_implemented(message: &'static str) -> Self {
         Self::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message)
     }
 
-    /// 400: what comes behind the body is no checksum.
+    /// 400: `x-amz-trailer` names a trailer that is not a checksum.
     #[must_use]
     pub fn bad_trailer() -> Self {
         let message = "The value specified in the x-amz-trailer header is not supported";
@@ -167,7 +169,7 @@ impl S3Error {
             .with("Condition", condition)
     }
 
-    /// 416: the range lies behind the end of the object.
+    /// 416: the range starts at or after the end of the object.
     #[must_use]
     pub fn invalid_range(requested: &str, size: u64) -> Self {
         let message = "The requested range is not satisfiable";
@@ -176,20 +178,20 @@ impl S3Error {
             .with("ActualObjectSize", size.to_string())
     }
 
-    /// 503: a bound of the gateway is reached; the same request may succeed a moment later.
+    /// 503: a limit of the gateway or of the origin is reached. A retry may succeed a moment later.
     #[must_use]
     pub fn slow_down() -> Self {
         let message = "Please reduce your request rate.";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "SlowDown", message)
     }
 
-    /// 503: what is needed to answer cannot be had now.
+    /// 503: a part that the answer needs, such as the origin or a device, is unavailable for now.
     #[must_use]
     pub fn unavailable(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
     }
 
-    /// The document of the answer. `resource` is the path as the client wrote it.
+    /// The XML document of the answer. `resource` is the path as the client wrote it.
     #[must_use]
     pub fn to_xml(&self, resource: &str, request_id: &str) -> String {
         let mut xml = format!("{DECLARATION}\n<Error>");
@@ -204,7 +206,7 @@ impl S3Error {
         xml
     }
 
-    /// The answer to a request whose body broke with `error`.
+    /// The answer to a request whose body failed with `error`.
     #[must_use]
     pub fn of_body(error: &(dyn Error + Send + Sync + 'static)) -> Self {
         let (status, code) =
@@ -232,7 +234,7 @@ impl fmt::Display for S3Error {
 
 impl Error for S3Error {}
 
-/// An error and its causes, in one line.
+/// An error and its chain of causes, in one line.
 #[must_use]
 pub fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();

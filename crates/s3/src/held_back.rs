@@ -10,8 +10,8 @@ use crate::BodyError;
 
 /// Yields the frames of `inner`, one frame late.
 ///
-/// A receiver that knows the length stops polling after the last byte. A checksum that fails there would come too late,
-/// and the receiver would store the object.
+/// A receiver that knows the length stops polling after the last byte. A checksum that fails there
+/// would come too late, and the receiver would store the object.
 pub(crate) struct HeldBack<B> {
     inner: B,
     held: Option<Bytes>,
@@ -36,7 +36,8 @@ impl<B: Body<Data = Bytes, Error = BodyError> + Unpin> Body for HeldBack<B> {
         while !this.over {
             match ready!(Pin::new(&mut this.inner).poll_frame(cx)) {
                 Some(Ok(frame)) => {
-                    // S3 has no use for HTTP's own trailers. An empty piece holds nothing back.
+                    // S3 does not use HTTP trailers, so they are dropped. An empty frame does not
+                    // replace the delayed one.
                     let bytes = frame.into_data().unwrap_or_default();
                     let before = if bytes.is_empty() { None } else { this.held.replace(bytes) };
                     if let Some(before) = before {

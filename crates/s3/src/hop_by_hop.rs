@@ -1,15 +1,16 @@
-//! Headers that concern one connection and not the request: RFC 9110, section 7.6.1.
+//! Hop-by-hop headers: headers of one connection, which a proxy removes before it forwards a
+//! message (RFC 9110, section 7.6.1).
 
 use http::HeaderMap;
 use http::header::CONNECTION;
 
-/// The names of headers that `Connection` declares to be for this connection only, as the client wrote them.
+/// Header names that `Connection` declares hop-by-hop, in the client's spelling.
 pub fn named_by_connection(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let values = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(str::trim)
 }
 
-/// Takes off what is not handed on.
+/// Removes the hop-by-hop headers of a message.
 pub fn remove(headers: &mut HeaderMap) {
     let named: Vec<String> = named_by_connection(headers).map(str::to_owned).collect();
     for name in named.iter().map(String::as_str).chain(ALWAYS) {
@@ -17,7 +18,7 @@ pub fn remove(headers: &mut HeaderMap) {
     }
 }
 
-/// Those that are for one connection whatever `Connection` says.
+/// Headers that are hop-by-hop even if `Connection` does not name them.
 const ALWAYS: [&str; 9] = [
     "connection",
     "keep-alive",

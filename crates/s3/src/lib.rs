@@ -1,9 +1,10 @@
-//! The S3 protocol over HTTP, for clients and servers: signatures, aws-chunked bodies, checksums, conditions, ranges,
-//! queries and XML documents.
+//! S3 wire protocol for clients and servers: SigV4, aws-chunked bodies, checksums, conditional
+//! requests, ranges, queries and XML documents.
 //!
 //! Uses: `base`. Knows nothing of: caches, origins, sockets, files, clocks.
-//! Read in this order: `error`, `body`; `sigv4`; `query`, `range`, `conditions`, `hop_by_hop`; `checksum`, `payload_hash`,
-//! `aws_chunked`, which hold a body to what its headers say; `xml`, then the documents `bucket_list`, `object_list`, `part_list` and `delete_list`.
+//! Read in this order: `error`, `body`; `sigv4`; `query`, `range`, `conditions`, `hop_by_hop`;
+//! `checksum`, `payload_hash`, `aws_chunked`, which verify a body against its headers; `xml`, then
+//! the documents `bucket_list`, `object_list`, `part_list` and `delete_list`.
 
 pub mod aws_chunked;
 mod body;

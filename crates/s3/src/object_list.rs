@@ -4,10 +4,10 @@ use crate::sigv4::{encode_path, hex, unhex};
 use crate::xml::{DECLARATION, NAMESPACE, element};
 use crate::{Query, S3Error};
 
-/// The most entries that S3 puts on one page.
+/// Limit of `max-keys` (S3's limit), and its default.
 const MAX_KEYS: usize = 1000;
 
-/// Which of the two operations.
+/// Version of the list operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// ListObjects.
@@ -17,7 +17,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// The parameters that a list of this version may have.
+    /// The query parameters that this version accepts.
     fn parameters(self) -> &'static [&'static str] {
         match self {
             Self::V1 => &["prefix", "delimiter", "max-keys", "encoding-type", "marker"],
@@ -35,24 +35,26 @@ impl Version {
     }
 }
 
-/// A request for a page of keys.
+/// List request: asks for one page of keys.
 #[derive(Debug)]
 pub struct ListRequest {
-    /// Which operation it is.
+    /// Version of the operation.
     pub version: Version,
     bucket: String,
-    /// Keys that begin so.
+    /// Only keys with this prefix are listed. Empty: all keys.
     pub prefix: String,
-    /// Empty: keys are not grouped.
+    /// Groups keys into common prefixes. Empty: keys are not grouped.
     pub delimiter: String,
-    /// The page begins after this entry. Of a list that [is continued](Self::is_continued) it is the [`Page::next`] of the
-    /// page before.
+    /// The page starts after this name (exclusive). If the request [is
+    /// continued](Self::is_continued), it is the [`Page::next`] of the page before.
     pub after: String,
-    /// Entries on the page at most.
+    /// Entries on the page at most, between 0 and 1000.
     pub max_keys: usize,
-    /// `encoding-type=url`: names are percent-encoded, because XML cannot hold them all.
+    /// `encoding-type=url`: the answer percent-encodes names, because XML cannot represent every
+    /// name.
     url_encoded: bool,
-    /// The answer repeats these.
+    /// `continuation-token` as the client sent it. The answer repeats it, as it does `start_after`
+    /// (`start-after`, in version 1 `marker`).
     token: Option<String>,
     start_after: Option<String>,
 }
@@ -100,10 +102,10 @@ impl ListRequest {
         })
     }
 
-    /// Reads the request from its query.
+    /// Parses a list request from the query.
     ///
     /// # Errors
-    /// A parameter with an invalid value, or one that a list does not have.
+    /// A parameter has an invalid value, or lists do not have the parameter.
     pub fn of(bucket: &str, query: &Query<'_>) -> Result<Self, S3Error> {
         let version = match query.get("list-type") {
             None => Version::V1,
@@ -116,13 +118,13 @@ impl ListRequest {
         Self::parse(version, bucket, query)
     }
 
-    /// True when it asks for the page after one of ours.
+    /// True if the request continues from the token of an earlier page.
     #[must_use]
     pub const fn is_continued(&self) -> bool {
         self.token.is_some()
     }
 
-    /// The group that a key belongs to: up to the first delimiter after the prefix.
+    /// The common prefix of a key: up to and with the first delimiter after the prefix.
     #[must_use]
     pub fn common_prefix<'a>(&self, key: &'a str) -> Option<&'a str> {
         if self.delimiter.is_empty() {
@@ -134,26 +136,26 @@ impl ListRequest {
     }
 }
 
-/// An entry on a page.
+/// An entry of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// An object.
+    /// An object (`Contents`).
     Object {
-        /// Its key.
+        /// Object key.
         key: String,
-        /// With its quotes; empty when the store does not say.
+        /// ETag with its quotes. Empty if the store has none.
         etag: String,
-        /// As S3's XML has it: `2013-05-24T00:00:00.000Z`.
+        /// ISO 8601 as in S3's XML: `2013-05-24T00:00:00.000Z`.
         last_modified: String,
-        /// In bytes.
+        /// Object size in bytes.
         size: u64,
     },
-    /// All keys that begin so, of which none is on the page itself.
+    /// A common prefix. It stands for all keys with this prefix; the page lists none of them.
     CommonPrefix(String),
 }
 
 impl Entry {
-    /// What entries are sorted by.
+    /// The key or common prefix, by which entries are sorted.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -163,16 +165,16 @@ impl Entry {
     }
 }
 
-/// A page of keys.
+/// One page of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    /// In the order of their names.
+    /// Entries in ascending order of their names.
     pub entries: Vec<Entry>,
-    /// Continues the list; `None` on the last page.
+    /// Name after which the next page starts. `None` on the last page.
     pub next: Option<String>,
 }
 
-/// Writes the answer.
+/// Writes the ListBucketResult document.
 #[must_use]
 pub fn to_xml(request: &ListRequest, page: &Page) -> String {
     let encoded = |text: &str| {

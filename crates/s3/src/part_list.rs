@@ -1,42 +1,43 @@
-//! CompleteMultipartUpload: the reader of its XML list of parts.
+//! CompleteMultipartUpload: reader of the XML list of parts.
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
 use crate::xml;
 
-/// The highest number of a part: S3's own bound.
+/// Highest part number, and most parts of an upload (S3's limit).
 pub const PART_NUMBER_MAX: u16 = 10_000;
 
-/// The longest list: 10,000 parts at 400 bytes each. A part with the longest checksum that S3 knows
-/// takes about 200; the rest is for spaces. A longer list is refused as malformed.
+/// Size limit of a list: 10,000 parts at 400 bytes each. A part with the longest checksum of S3
+/// takes about 200 bytes; the rest is for whitespace. The caller refuses a longer list as
+/// malformed.
 pub const LIST_BYTES_MAX: usize = 4 << 20;
 
-/// The elements nest three deep: the root, `Part`, its fields.
+/// Nesting limit: the root, `Part`, its fields.
 const DEPTH_MAX: usize = 3;
 
-/// A part of the object.
+/// A part that the client lists.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ListedPart {
-    /// Its number.
+    /// Part number.
     pub number: u32,
-    /// With or without quotes, as the client wrote it.
+    /// ETag of the part, with or without quotes, as the client wrote it.
     pub etag: String,
 }
 
-/// Why a list is refused.
+/// Reason for refusing a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadList {
-    /// Not XML, not a list of parts, or an empty or too long one.
+    /// `MalformedXML`: not XML, not a list of parts, or a list that is empty or too long.
     Malformed,
-    /// The numbers do not rise.
+    /// `InvalidPartOrder`: the part numbers are not strictly ascending.
     Order,
 }
 
-/// The parts in the body of a CompleteMultipartUpload request. Their numbers rise.
+/// Parses the body of a CompleteMultipartUpload request. The part numbers are strictly ascending.
 ///
 /// # Errors
-/// The body is no such list, or its numbers do not rise.
+/// The body is not a list of parts, or the part numbers are not ascending.
 pub fn parse(document: &[u8]) -> Result<Vec<ListedPart>, BadList> {
     let parts = read(document).ok_or(BadList::Malformed)?;
     if parts.is_empty() || usize::from(PART_NUMBER_MAX) < parts.len() {
@@ -74,7 +75,7 @@ fn read(document: &[u8]) -> Option<Vec<ListedPart>> {
             Event::Text(more) => text.push_str(&more.decode().ok()?),
             Event::CData(more) => text.push_str(&more.decode().ok()?),
             Event::GeneralRef(reference) => text.push_str(&xml::resolve(&reference)?),
-            // A document type could define entities.
+            // A document type could define entities, so that another parser reads another list.
             Event::DocType(_) => return None,
             Event::Eof => return (path.is_empty() && has_root).then_some(parts),
             Event::Decl(_) | Event::PI(_) | Event::Comment(_) | Event::Empty(_) => {}
@@ -82,7 +83,7 @@ fn read(document: &[u8]) -> Option<Vec<ListedPart>> {
     }
 }
 
-/// What was read of a part so far.
+/// A part whose element is not complete yet.
 #[derive(Default)]
 struct Part {
     number: Option<u32>,
@@ -90,7 +91,8 @@ struct Part {
 }
 
 impl Part {
-    /// A field comes once; checksums and whatever else are passed over.
+    /// Takes a field. `PartNumber` and `ETag` may occur once; checksums and unknown fields are
+    /// ignored.
     fn take(&mut self, field: &[u8], text: &str) -> Option<()> {
         let is_first = match field {
             b"PartNumber" => self.number.replace(text.trim().parse().ok()?).is_none(),

@@ -18,9 +18,9 @@ use crate::{BodyError, BoxBody};
 /// A body does not match `x-amz-content-sha256`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PayloadHashMismatch {
-    /// In hexadecimal.
+    /// The hash in the header, in hexadecimal.
     pub(crate) stated: String,
-    /// That of what came, in hexadecimal.
+    /// The hash of the received body, in hexadecimal.
     pub(crate) computed: String,
 }
 
@@ -32,14 +32,14 @@ impl fmt::Display for PayloadHashMismatch {
 
 impl std::error::Error for PayloadHashMismatch {}
 
-/// Verifies the body as it streams: it breaks before its last bytes with an error. Without a hash in the
-/// header nothing is verified.
+/// Verifies the body as it streams. On a mismatch, the body fails before it yields its last bytes.
+/// A header without a hash (`UNSIGNED-PAYLOAD` and the like) is not verified.
 ///
 /// # Errors
-/// The body is empty, and the hash is that of another one.
+/// The body is empty, and the header has the hash of a body with bytes.
 pub fn verify(request: Request<BoxBody>) -> Result<Request<BoxBody>, S3Error> {
     let Some(stated) = stated(request.headers()) else { return Ok(request) };
-    // A receiver may never poll an empty body.
+    // A receiver may never poll an empty body, so the check comes first.
     if request.body().is_end_stream() {
         let (stated, computed) = (hex(&stated), EMPTY_SHA256.to_owned());
         return match stated == computed {
@@ -50,13 +50,14 @@ pub fn verify(request: Request<BoxBody>) -> Result<Request<BoxBody>, S3Error> {
     Ok(request.map(|body| HeldBack::new(Verified::new(body, stated)).boxed_unsync()))
 }
 
-/// The hash that a header states; `None` when it holds one of S3's words, or is not there.
+/// The hash in the header. `None` without a header, or if its value is a keyword such as
+/// `UNSIGNED-PAYLOAD`.
 fn stated(headers: &HeaderMap) -> Option<Vec<u8>> {
     let stated = headers.get("x-amz-content-sha256").map(HeaderValue::as_bytes)?;
     unhex(str::from_utf8(stated).ok()?).filter(|hash| hash.len() == digest::SHA256_OUTPUT_LEN)
 }
 
-/// Yields `inner`, and an error at its end when the hash does not match.
+/// Yields `inner`, then an error at its end when the hash does not match.
 struct Verified {
     inner: BoxBody,
     stated: Vec<u8>,

@@ -1,10 +1,10 @@
-//! The query string of a request, decoded into pairs.
+//! Query string of a request, decoded into pairs.
 
 use std::borrow::Cow;
 
 use crate::sigv4::{PAIRS_EXPECTED, decode_query_value, query_pairs};
 
-/// The parameters in the order of the request; a parameter without `=` has an empty value.
+/// Decoded parameters in request order. A parameter without `=` has an empty value.
 #[derive(Debug, Default)]
 pub struct Query<'a> {
     pairs: Vec<(Cow<'a, str>, Cow<'a, str>)>,
@@ -15,10 +15,10 @@ pub struct Query<'a> {
 pub struct BadQuery;
 
 impl<'a> Query<'a> {
-    /// Reads what stood behind the `?`.
+    /// Parses the raw query, without the `?`.
     ///
     /// # Errors
-    /// A `%` without two hexadecimal digits behind it, or what is not UTF-8.
+    /// A `%` without two hexadecimal digits after it, or bytes that are not UTF-8.
     pub fn parse(raw: Option<&'a str>) -> Result<Self, BadQuery> {
         let Some(raw) = raw else { return Ok(Self::default()) };
         let mut pairs = Vec::with_capacity(PAIRS_EXPECTED);
@@ -29,36 +29,37 @@ impl<'a> Query<'a> {
         Ok(Self { pairs })
     }
 
-    /// The value of the first parameter of this name.
+    /// Value of the first parameter with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.iter().find_map(|(key, value)| (key == name).then_some(value))
     }
 
-    /// Whether there is a parameter of this name, with or without a value.
+    /// True if a parameter has this name, with or without a value.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// All parameters, names first.
+    /// All parameters as pairs of name and value.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.pairs.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
     }
 
-    /// Without the parameters that are not wanted, by their names.
+    /// Keeps only the parameters whose names satisfy `is_wanted`.
     pub fn filtered(mut self, is_wanted: impl Fn(&str) -> bool) -> Self {
         self.pairs.retain(|(name, _)| is_wanted(name));
         self
     }
 
-    /// Whether there is no parameter but those of these names.
+    /// True if `names` contains the name of every parameter.
     pub fn has_only(&self, names: &[&str]) -> bool {
         self.iter().all(|(name, _)| names.contains(&name))
     }
 }
 
-/// Whether a parameter says what is wanted: others sign the request, or only name the operation once more.
+/// True if a parameter is part of the operation. False for the parameters of a signature
+/// (`X-Amz-*`) and for `x-id`, which only repeats the operation's name.
 pub fn says_what(parameter: &str) -> bool {
     !parameter.starts_with("X-Amz-") && parameter != "x-id"
 }

@@ -1,29 +1,29 @@
-//! Which bytes of an object a `Range` header asks for, read the way S3 reads it.
+//! `Range` header: resolves it to the requested bytes of an object, as S3 does.
 //!
-//! What is not one well-formed range of bytes is ignored, as if the header were absent: several
-//! ranges, another unit, spaces, an end before its start. Only a well-formed range that lies
-//! outside the object is refused.
+//! S3 ignores a header that is not one well-formed byte range, and sends the whole object. Examples
+//! are several ranges, another unit, spaces, or an end before the start. S3 refuses only a
+//! well-formed range outside the object.
 
 use std::ops::Range;
 
-/// What to send.
+/// The bytes to send, and the status to send them with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Slice {
     /// The whole object, status 200.
     Whole,
-    /// These bytes, status 206. Never empty.
+    /// The byte range, end exclusive, status 206. Never empty.
     Part(Range<u64>),
-    /// Nothing, status 416.
+    /// No bytes, status 416: the range lies outside the object.
     Unsatisfiable,
 }
 
-/// What `header` asks for in an object of `size` bytes.
+/// Resolves the `Range` header `header` for an object of `size` bytes.
 #[must_use]
 pub fn resolve(header: &str, size: u64) -> Slice {
     match parse(header) {
         None => Slice::Whole,
         Some(Spec::Suffix(0)) => Slice::Unsatisfiable,
-        // S3 sends an empty object whole when its last bytes are asked for, but refuses `0-`.
+        // For a suffix range of an empty object, S3 sends the whole object, but refuses `0-`.
         Some(Spec::Suffix(_)) if size == 0 => Slice::Whole,
         Some(Spec::Suffix(bytes)) => Slice::Part(size.saturating_sub(bytes)..size),
         Some(Spec::From(start) | Spec::Closed(start, _)) if start >= size => Slice::Unsatisfiable,
@@ -32,7 +32,7 @@ pub fn resolve(header: &str, size: u64) -> Slice {
     }
 }
 
-/// One range as RFC 9110 writes it; `last` is inclusive.
+/// One byte range of RFC 9110; `last` is inclusive.
 enum Spec {
     Suffix(u64),
     From(u64),
@@ -54,12 +54,14 @@ fn parse(header: &str) -> Option<Spec> {
     }
 }
 
-/// A number as HTTP writes it: digits and nothing else. `None` beyond 64 bits, too.
+/// Parses a decimal number as HTTP writes it: digits only. `None` for other characters, and for a
+/// number that exceeds 64 bits.
 pub fn digits(text: &str) -> Option<u64> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
-/// Digits only. A number beyond 64 bits lies beyond every object, so the largest stands for it.
+/// Parses digits only. A number that exceeds 64 bits saturates at `u64::MAX`, because it lies
+/// beyond the end of every object.
 fn number(digits: &str) -> Option<u64> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -166,7 +168,7 @@ mod tests {
         }
     }
 
-    /// What [`resolve`] takes for one range, said in another way.
+    /// Second definition of a range that [`resolve`] accepts, as an oracle.
     fn is_one_range(header: &str) -> bool {
         let Some((unit, spec)) = header.split_once('=') else { return false };
         let numbers: Vec<&str> = spec.split('-').collect();

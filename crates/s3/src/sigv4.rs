@@ -1,11 +1,12 @@
-//! AWS Signature Version 4 as S3 speaks it: no I/O, no clock, time is an argument.
+//! AWS Signature Version 4 for S3: no I/O, no clock, time is an argument.
 //!
-//! The same functions serve whoever signs a request ([`Signer`]) and whoever checks one:
+//! A client that signs requests ([`Signer`]) and a server that verifies them use the same
+//! functions:
 //!
-//! 1. [`canonical_request`] writes down what is signed,
-//! 2. [`string_to_sign`] binds it to a time and a [`Scope`],
+//! 1. [`canonical_request`] builds the text to sign,
+//! 2. [`string_to_sign`] binds its hash to a time and a [`Scope`],
 //! 3. [`KeyCache::key`] finds the signing key of that day, region and service,
-//! 4. [`SigningKey::sign`] or, in constant time, [`SigningKey::verify`].
+//! 4. [`SigningKey::sign`] signs; [`SigningKey::verify`] compares in constant time.
 //!
 //! S3 differs from other services in one rule: the path is percent-encoded once and never
 //! normalised, so `a/../b` and `a//b` are keys of their own.
@@ -23,29 +24,30 @@ pub use uri::{decode_path, encode_path, encode_query_value};
 
 use ring::digest;
 
-/// The name of the algorithm, as it opens the `Authorization` header and the string to sign.
+/// Algorithm name at the start of the `Authorization` header and of the string to sign.
 pub const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// The payload is not part of the signature.
+/// Payload hash keyword: the signature does not cover the payload.
 pub const UNSIGNED_PAYLOAD: &str = "UNSIGNED-PAYLOAD";
 
-/// An `aws-chunked` payload that is not signed, with a checksum in its trailer.
+/// Payload hash keyword: unsigned `aws-chunked` payload with a checksum trailer.
 pub const STREAMING_UNSIGNED_PAYLOAD_TRAILER: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
 
-/// An `aws-chunked` payload with a chain of signatures that starts at the request's own.
+/// Payload hash keyword: `aws-chunked` payload with a chain of chunk signatures that starts at the
+/// signature of the request.
 pub const STREAMING_SIGNED_PAYLOAD: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
 
-/// The same, with a signed trailer.
+/// Payload hash keyword: signed `aws-chunked` payload with a signed trailer.
 pub const STREAMING_SIGNED_PAYLOAD_TRAILER: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER";
 
-/// SHA-256 of nothing: the payload hash of a request without a body.
+/// SHA-256 of the empty string: the payload hash of a request without a body.
 pub const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// What is signed, as text.
+/// Builds the canonical request.
 ///
-/// `raw_path` and `raw_query` are taken as they stand on the wire; both are decoded and encoded
-/// again by the strict rules, and the query is sorted. A pair named `X-Amz-Signature` is left out,
-/// so a presigned query may be given as it came.
+/// `raw_path` and `raw_query` are as on the wire. Both are decoded and encoded again by the strict
+/// rules of SigV4, and the query is sorted. A pair named `X-Amz-Signature` is left out, so the
+/// query of a presigned URL may be passed unchanged.
 ///
 /// Requires: the names in `headers` are lower-case; pairs of one name stand together, and the names
 /// are in the order of `SignedHeaders` (a signer sorts them).
@@ -92,7 +94,7 @@ fn signed_headers(headers: &[(&str, &[u8])], text: &mut Vec<u8>) {
     }
 }
 
-/// A header value without outer spaces, and with single inner ones.
+/// Trims a header value, and collapses runs of spaces inside it.
 fn collapse_spaces(value: &[u8], text: &mut Vec<u8>) {
     let mut after_space = false;
     for &byte in value.trim_ascii() {
@@ -104,9 +106,9 @@ fn collapse_spaces(value: &[u8], text: &mut Vec<u8>) {
     }
 }
 
-/// What the signing key signs: the hash of the canonical request, bound to a time and a scope.
+/// Builds the string to sign: the hash of the canonical request, bound to a time and a scope.
 ///
-/// `timestamp` is the text of `x-amz-date`; a verifier passes on what the request carries.
+/// `timestamp` is the text of `x-amz-date`; a verifier passes the request's own.
 #[must_use]
 pub fn string_to_sign(timestamp: &str, scope: &Scope<'_>, canonical_request: &[u8]) -> String {
     let mut text = String::with_capacity(ALGORITHM.len() + timestamp.len() + SCOPE_AND_HASH_CHARS);
@@ -120,7 +122,8 @@ pub fn string_to_sign(timestamp: &str, scope: &Scope<'_>, canonical_request: &[u
     text
 }
 
-/// A hash in hexadecimal, and a scope with the longest name of a region that there is.
+/// Expected length of a SHA-256 in hexadecimal and a scope with the longest existing region name,
+/// in characters.
 const SCOPE_AND_HASH_CHARS: usize = 128;
 
 /// SHA-256 in lower-case hexadecimal, as `x-amz-content-sha256` carries it.
@@ -129,7 +132,7 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(digest::digest(&digest::SHA256, bytes).as_ref())
 }
 
-/// Lower-case hexadecimal.
+/// Encodes bytes in lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
     push_hex(bytes, &mut text);
@@ -147,13 +150,13 @@ fn push_hex(bytes: &[u8], text: &mut String) {
     }
 }
 
-/// The bytes that pairs of hexadecimal digits stand for.
+/// Decodes hexadecimal, upper or lower case. `None` for other characters or an odd length.
 pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let mut bytes = vec![0; text.len() / 2];
     unhex_into(text, &mut bytes).then_some(bytes)
 }
 
-/// Fills `bytes`; `false` when the text is not as many pairs of digits.
+/// Fills `bytes`. False if the text is not exactly as many pairs of hexadecimal digits.
 fn unhex_into(text: &str, bytes: &mut [u8]) -> bool {
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
     rest.is_empty()

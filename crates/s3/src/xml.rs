@@ -1,4 +1,5 @@
-//! The little XML that S3's answers need, here and in the gateway: escaping when writing, one element when reading.
+//! XML of S3 documents, for this crate and its users: escaping for writers, one element or a list
+//! for readers.
 
 use std::fmt::Write;
 
@@ -6,21 +7,22 @@ use quick_xml::Reader;
 use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesRef, Event};
 
-/// Opens every answer.
+/// XML declaration at the start of every document.
 pub const DECLARATION: &str = r#"<?xml version="1.0" encoding="UTF-8"?>"#;
 
-/// The namespace of S3's answers.
+/// XML namespace of S3 documents.
 pub const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
-/// Appends `<name>text</name>`, whatever the text: it cannot break the document.
+/// Appends `<name>text</name>`. The text is escaped, so that no text can break the document.
 pub fn element(xml: &mut String, name: &str, text: &str) {
     xml.push_str(&format!("<{name}>"));
     escape(xml, text);
     xml.push_str(&format!("</{name}>"));
 }
 
-/// A line feed stays one, so that people can read what has lines. Other control characters become references, as
-/// S3 writes them, though XML 1.0 knows most of them in no form. What no XML can hold becomes U+FFFD.
+/// Escapes text. Line feeds and tabs stay, so that documents with lines remain readable. S3 writes
+/// other control characters as character references, although XML 1.0 allows few of them in any
+/// form. U+FFFD replaces NUL, U+FFFE and U+FFFF, which no XML document can contain.
 fn escape(xml: &mut String, text: &str) {
     for c in text.chars() {
         match c {
@@ -38,7 +40,8 @@ fn escape(xml: &mut String, text: &str) {
     }
 }
 
-/// The text of the first element called `name`; enough for the flat error documents of S3.
+/// The text of the first element called `name`. Sufficient for the flat error documents of S3; the
+/// element must have no attributes.
 pub fn first_text(xml: &str, name: &str) -> Option<String> {
     let (_, rest) = xml.split_once(&format!("<{name}>"))?;
     let (text, _) = rest.split_once(&format!("</{name}>"))?;
@@ -47,11 +50,15 @@ pub fn first_text(xml: &str, name: &str) -> Option<String> {
     Some(unescaped.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to)))
 }
 
-/// The elements of a list that are looked at nest three deep: the root, `Contents`, `Key`; an owner is one deeper.
+/// Nesting limit. The deepest element that a reader uses is at depth 3: the root, `Contents`,
+/// `Key`. An owner is one level deeper.
 const DEPTH_MAX: usize = 5;
 
-/// Reads a whole document whose first element is `root`: `end` is told of each element that ends, where it stands below the
-/// root and what text came last. `None` when it is no such document, or could mean something else to another reader.
+/// Reads a whole document with the root element `root`. For every element that ends, the reader
+/// calls `end` with the element's path below the root and its text.
+///
+/// `None` when the document is malformed, has another root, nests deeper than `DEPTH_MAX`, or has a
+/// document type. Another reader could understand a document type differently.
 pub fn read_list(document: &[u8], root: &str, mut end: impl FnMut(&[&str], String)) -> Option<()> {
     let mut reader = Reader::from_str(std::str::from_utf8(document).ok()?);
     reader.config_mut().expand_empty_elements = true;
@@ -74,7 +81,7 @@ pub fn read_list(document: &[u8], root: &str, mut end: impl FnMut(&[&str], Strin
             Event::Text(more) => text.push_str(&more.xml10_content().ok()?),
             Event::CData(more) => text.push_str(&more.xml10_content().ok()?),
             Event::GeneralRef(reference) => text.push_str(&resolve(&reference)?),
-            // A document type could define entities.
+            // A document type could define entities, so that another parser reads another document.
             Event::DocType(_) => return None,
             Event::Eof if path.is_empty() && has_root => return Some(()),
             Event::Eof => return None,
@@ -83,7 +90,7 @@ pub fn read_list(document: &[u8], root: &str, mut end: impl FnMut(&[&str], Strin
     }
 }
 
-/// The five entities that XML knows without a document type, and characters by number.
+/// Resolves the five predefined entities of XML, and numeric character references.
 pub fn resolve(reference: &BytesRef<'_>) -> Option<String> {
     match reference.resolve_char_ref().ok()? {
         Some(c) => Some(c.into()),

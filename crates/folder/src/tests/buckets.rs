@@ -1,4 +1,4 @@
-//! Buckets: the folders of the first level.
+//! Buckets: first-level folders.
 
 use super::*;
 
@@ -21,7 +21,7 @@ async fn buckets_are_the_first_level_folders() {
     assert_eq!(folder.ask(Method::GET, "/none?location").await.0, 404);
 }
 
-/// `aws s3 mb` was told that the bucket it wanted to make was not there.
+/// `aws s3 mb` failed, because the new bucket did not exist.
 #[tokio::test]
 async fn a_bucket_is_made_once() {
     let folder = Fixture::with(&["k"]);

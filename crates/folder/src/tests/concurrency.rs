@@ -1,4 +1,4 @@
-//! Requests that hold their place for long, and who waits for them.
+//! Concurrency limits: requests that hold their permits for long, and requests that wait for them.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -15,13 +15,14 @@ use zonal_s3::{BodyError, BoxBody, full_body};
 
 use crate::FolderOrigin;
 
-/// How long a forwarded request waits for its place here.
+/// Time that a forwarded request waits for a permit in these tests.
 const WAIT: Duration = Duration::from_millis(50);
 
-/// What happens at all happens within this time.
+/// Time limit for events that must happen.
 const SOON: Duration = Duration::from_secs(60);
 
-/// A folder with one bucket `b`, one object `k` in it, and one place of each kind. Removed at the end.
+/// A folder with one bucket `b`, one object `k` in it, and one permit of each kind. Dropping it
+/// removes the folder.
 struct Crowded {
     root: PathBuf,
     origin: Origin,
@@ -39,7 +40,7 @@ impl Crowded {
         Self { root, origin }
     }
 
-    /// An answer that comes although others hold their places.
+    /// Sends a request that must be answered while other requests hold permits.
     async fn answer(&self, method: &str, path: &str, body: BoxBody) -> Response<BoxBody> {
         let request = Request::builder().method(method).uri(path).body(body).unwrap();
         let answer = timeout(SOON, self.origin.forward(request)).await;
@@ -61,7 +62,7 @@ fn object() -> ObjectName {
     ObjectName { bucket: "b".to_owned(), key: "k".to_owned() }
 }
 
-/// An upload of which nothing comes.
+/// A request body that never yields a byte.
 struct Silence;
 
 impl Body for Silence {
@@ -76,8 +77,8 @@ impl Body for Silence {
     }
 }
 
-/// A slow reader held the place of its range, heads needed one of the same kind, and so what was cached could not be
-/// confirmed: hits waited for the clients of misses.
+/// A slow reader held the permit of its range, and heads needed a permit of the same kind. So
+/// cached objects could not be revalidated, and hits waited for the clients of misses.
 #[tokio::test]
 async fn a_body_that_is_not_read_holds_up_no_head() {
     let folder = Crowded::new("head");
@@ -88,8 +89,8 @@ async fn a_body_that_is_not_read_holds_up_no_head() {
     drop(held);
 }
 
-/// Uploads and all other forwarded requests had one kind of place: a few slow uploads stopped lists, and the 404 of
-/// whatever is not there.
+/// Uploads and all other forwarded requests shared one kind of permit. A few slow uploads blocked
+/// lists, and 404 answers.
 #[tokio::test]
 async fn uploads_that_stop_hold_up_nothing_but_uploads() {
     let folder = Crowded::new("upload");
@@ -108,7 +109,8 @@ async fn uploads_that_stop_hold_up_nothing_but_uploads() {
     assert_eq!(folder.origin.stats().errors().map(|(_, n)| n).sum::<u64>(), 0, "it is our bound");
 }
 
-/// An answer is under way until its body is over, also when it comes from a file. Lists do not wait for it.
+/// An answer holds its permit until its body ends, even if the body comes from a file. Lists do not
+/// wait for that permit.
 #[tokio::test]
 async fn an_object_that_is_not_read_holds_up_no_list() {
     let folder = Crowded::new("answer");

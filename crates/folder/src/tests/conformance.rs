@@ -1,4 +1,4 @@
-//! The folder keeps what every origin promises.
+//! Conformance suite of origins, run on a folder.
 
 use zonal_origin::conformance::{Subject, lists, reads};
 
@@ -12,7 +12,7 @@ async fn it_keeps_what_every_origin_promises() {
     let put = async |key: &str, bytes: &[u8]| {
         let path = fixture.root.join("b").join(key);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        // A new file: one that is being read stays what it is.
+        // Creates a new file, so that a file being read does not change.
         let _ = fs::remove_file(&path);
         fs::write(path, bytes).unwrap();
     };

@@ -7,7 +7,7 @@ use super::*;
 
 const PART_BYTES_MIN: usize = 5 << 20;
 
-/// The path of an upload of `k`.
+/// The path and query of an upload of `k`.
 fn uri(id: &str) -> String {
     format!("/b/k?uploadId={id}")
 }
@@ -22,7 +22,7 @@ impl Fixture {
         first_text(&xml, "UploadId").unwrap()
     }
 
-    /// Sends a part of `k`; the status, and the ETag or the error's code.
+    /// Sends a part of `k`. Returns the status, and the ETag or the error code.
     async fn part(&self, id: &str, number: &str, body: Vec<u8>) -> (u16, String) {
         let request = Request::put(format!("{}&partNumber={number}", uri(id)));
         let request = request.header("content-length", body.len()).body(full_body(body)).unwrap();
@@ -31,14 +31,14 @@ impl Fixture {
         (status, etag.unwrap_or_else(|| first_text(&xml, "Code").unwrap()))
     }
 
-    /// Sends a part that must be taken, of `bytes` times the number.
+    /// Sends a part of `bytes` bytes with the value of its number; it must succeed.
     async fn good_part(&self, id: &str, number: u8, bytes: usize) -> (u32, String) {
         let (status, etag) = self.part(id, &number.to_string(), vec![number; bytes]).await;
         assert_eq!(status, 200, "{etag}");
         (number.into(), etag)
     }
 
-    /// Completes `k`; the status, and the ETag or the error's code.
+    /// Completes the upload of `k`. Returns the status, and the ETag or the error code.
     async fn complete(&self, id: &str, parts: &[&(u32, String)]) -> (u16, String) {
         let part = |(number, etag): &&(u32, String)| {
             format!("<Part><ETag>{etag}</ETag><PartNumber>{number}</PartNumber></Part>")

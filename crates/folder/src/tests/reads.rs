@@ -123,8 +123,8 @@ async fn a_read_through_forward_is_what_s3_answers() {
     assert_eq!(folder.ask(Method::HEAD, "/b/none").await, (404, String::new()));
 }
 
-/// The folder judged conditions and ranges by rules of its own: a weak tag met If-Match, a comma split a tag in
-/// two, dates and If-Range were passed over, and DELETE removed whatever was there.
+/// The folder evaluated conditions and ranges by rules of its own: a weak ETag matched If-Match, a
+/// comma split an ETag in two, dates and If-Range were ignored, and DELETE ignored conditions.
 #[tokio::test]
 async fn the_same_conditions_hold_whoever_judges_them() {
     let folder = Fixture::with(&["k"]);

@@ -77,7 +77,7 @@ async fn chunked_uploads_are_decoded() {
     assert_eq!(folder.get("k", 0..5, None).await.unwrap(), b"hello");
 }
 
-/// Nobody compared the checksum in a header, which is where clients put it that do not use TLS.
+/// The checksum in a header was not verified. Clients without TLS put it there.
 #[tokio::test]
 async fn an_upload_with_another_checksum_than_its_header_says_is_not_stored() {
     let folder = Fixture::new();
@@ -103,7 +103,7 @@ async fn an_upload_with_another_checksum_than_its_header_says_is_not_stored() {
     }
 }
 
-/// Nobody compared the checksum in a trailer: what a client had sent wrongly was stored.
+/// The checksum in a trailer was not verified, so corrupt uploads were stored.
 #[tokio::test]
 async fn an_upload_with_another_checksum_than_its_trailer_says_is_not_stored() {
     let folder = Fixture::new();
@@ -203,7 +203,7 @@ async fn uploads_and_removals_side_by_side_all_succeed() {
         }
     });
     let mut work: Vec<_> = work.map(Box::pin).collect();
-    // Polled in turn, as tasks of one thread would be.
+    // The futures are polled in turn, like tasks of one thread.
     while !work.is_empty() {
         let mut open = Vec::new();
         for mut one in work {

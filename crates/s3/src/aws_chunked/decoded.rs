@@ -1,4 +1,4 @@
-//! The body that an `aws-chunked` body stands for.
+//! Decoded body: the payload of an `aws-chunked` body, as a stream.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,16 +10,20 @@ use super::decoder::{ChunkedError, Decoder, Trailer};
 use crate::checksum::{Checksum, ChecksumMismatch, Sum};
 use crate::{BodyError, BoxBody};
 
-/// Yields the payload of a chunked body; breaks when that is malformed, or has another checksum than its trailer says. The bytes of a chunk come before its
-/// signature is checked: whoever stores them waits for the end.
+/// Yields the payload of a chunked body. The stream fails if the body is malformed or does not
+/// match its checksum trailer.
+///
+/// The bytes of a chunk are yielded before its signature is checked. A consumer must not commit the
+/// payload before the end of the stream.
 pub(super) struct Decoded {
     inner: BoxBody,
     decoder: Decoder,
-    /// Received and not decoded yet.
+    /// Received bytes that are not decoded yet.
     input: Bytes,
-    /// The one trailer that may come, and must, in lower case.
+    /// Name of the announced trailer, in lower case. Exactly this trailer must come; `None`: no
+    /// trailer may come.
     announced: Option<String>,
-    /// What it must say.
+    /// Running checksum that the trailer must match.
     sum: Option<(Checksum, Sum)>,
 }
 
@@ -29,12 +33,12 @@ impl Decoded {
         Self { inner, decoder, input: Bytes::new(), announced, sum: None }
     }
 
-    /// Held to the checksum that its trailer brings.
+    /// Also verifies the checksum in the trailer.
     pub(super) fn checked(self, checksum: Checksum) -> Self {
         Self { sum: Some((checksum, checksum.start())), ..self }
     }
 
-    /// The trailers; complete once the body has ended.
+    /// Trailers received so far; complete after the end of the body.
     pub(super) fn trailers(&self) -> &[Trailer] {
         self.decoder.trailers()
     }

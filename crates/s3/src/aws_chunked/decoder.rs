@@ -1,4 +1,4 @@
-//! Decoder of chunks: no I/O, strict, bounded memory.
+//! `aws-chunked` decoder: no I/O, strict, bounded memory.
 
 use std::fmt;
 
@@ -8,54 +8,58 @@ use ring::digest;
 
 use crate::sigv4::{EMPTY_SHA256, Signature, SigningKey, sha256_hex};
 
-/// The longest line: a size or trailer with its signature takes 150 bytes. Longer ones are refused.
+/// Line length limit in bytes. A size or trailer with its signature takes 150 bytes; longer lines
+/// than the limit are refused.
 const LINE_BYTES_MAX: usize = 1024;
 
-/// What every signed chunk has but for the last; S3's bound.
+/// Minimum size of a signed chunk, except the last (S3's limit).
 const CHUNK_BYTES_MIN: u64 = 8 << 10;
 
-/// S3 knows trailers of one checksum; more than this many lines are refused.
+/// Limit of trailer lines. S3 uses one checksum trailer per request; more lines than this are
+/// refused.
 const TRAILERS_MAX: usize = 8;
 
-/// What verifies the signatures of chunks: each one signs the one before it. In the extensions of a request it has the
-/// chunks verified as they stream; without it only the form of their signatures is checked.
+/// Chunk signature chain: each chunk signature covers the previous signature. If a request has the
+/// chain in its extensions, the decoder verifies its chunks as they stream. Without the chain, the
+/// decoder checks only the syntax of the signatures.
 #[derive(Clone, Debug)]
 pub struct SignatureChain {
     /// The key that verified the request's own signature.
     pub key: SigningKey,
     /// The request's `x-amz-date`.
     pub timestamp: String,
-    /// The request's scope, as text.
+    /// Credential scope of the request, as text: `20130524/us-east-1/s3/aws4_request`.
     pub scope: String,
-    /// The request's own signature, which the first chunk signs (the seed signature).
+    /// Seed signature: the signature of the request itself, which the first chunk covers. The
+    /// decoder advances it from chunk to chunk.
     pub signature: Signature,
 }
 
-/// Why a payload is not what `aws-chunked` says it is.
+/// Reason why an `aws-chunked` payload is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkedError {
-    /// A line is longer than any that a client sends, or there are too many trailers.
+    /// A line exceeds 1 KiB, or there are too many trailers.
     TooLong,
-    /// Not a size, no line end where one belongs.
+    /// A chunk size is invalid, a line end is missing, or a line is not UTF-8.
     Malformed,
-    /// A chunk that is not the last has less than S3's least.
+    /// A signed chunk other than the last is smaller than 8 KiB.
     TooSmall,
-    /// The trailer is none, or not the one that was announced.
+    /// The trailer is missing, has no colon, or is not exactly the announced one.
     BadTrailer,
-    /// The value in the trailer cannot be a checksum of this name.
+    /// The trailer's value has the wrong length for a checksum of this name.
     BadTrailerValue(&'static str),
-    /// A chunk or trailer without its signature.
+    /// A chunk or trailer lacks its signature.
     Unsigned,
-    /// A signature does not fit what it signs.
+    /// A signature does not match.
     WrongSignature,
-    /// More or fewer bytes than `x-amz-decoded-content-length` says.
+    /// The payload is longer or shorter than `x-amz-decoded-content-length`.
     WrongLength,
-    /// The payload ended in the middle, or goes on after its end.
+    /// The payload ends too early, or bytes follow its end.
     WrongEnd,
 }
 
 impl ChunkedError {
-    /// The status and code with which S3 answers it.
+    /// Status and error code of S3's answer.
     pub(crate) const fn answer(self) -> (StatusCode, &'static str) {
         match self {
             Self::WrongSignature => (StatusCode::FORBIDDEN, "SignatureDoesNotMatch"),
@@ -72,7 +76,7 @@ impl ChunkedError {
 }
 
 impl fmt::Display for ChunkedError {
-    /// In S3's words.
+    /// The message of S3.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::BadTrailerValue(name) => {
@@ -98,7 +102,7 @@ impl fmt::Display for ChunkedError {
 
 impl std::error::Error for ChunkedError {}
 
-/// What the next bytes are.
+/// Parser state: meaning of the next bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expects {
     Size,
@@ -108,22 +112,23 @@ enum Expects {
     Nothing,
 }
 
-/// A trailer by its lower-case name.
+/// Trailer: name in lower case, and value.
 pub(super) type Trailer = (String, String);
 
-/// Where the decoder is in a payload.
+/// Incremental decoder of one payload.
 pub(super) struct Decoder {
     expects: Expects,
-    /// The part of a line that has come so far.
+    /// Incomplete line received so far.
     line: Vec<u8>,
-    /// Payload bytes that must still come.
+    /// Payload bytes not yet covered by a chunk header.
     missing_bytes: u64,
-    /// A chunk came that only the last may be like.
+    /// The previous chunk was smaller than [`CHUNK_BYTES_MIN`], so it must be the last one with
+    /// data.
     was_small: bool,
     is_signed: bool,
     trailer_is_signed: bool,
     chain: Option<SignatureChain>,
-    /// Of the chunk under way.
+    /// Signature of the current chunk.
     signature: Option<Signature>,
     hash: digest::Context,
     trailers: Vec<Trailer>,
@@ -153,12 +158,13 @@ impl Decoder {
         Self { trailer_is_signed: true, ..Self::signed(bytes, chain) }
     }
 
-    /// The trailers; complete once the payload has ended.
+    /// Trailers received so far; complete after the end of the payload.
     pub(super) fn trailers(&self) -> &[Trailer] {
         &self.trailers
     }
 
-    /// Takes bytes from the front of `input`; the next piece of payload, or `None` when it needs more.
+    /// Consumes bytes from the front of `input`. Returns the next piece of payload, or `None` if
+    /// the decoder needs more input.
     pub(super) fn decode(&mut self, input: &mut Bytes) -> Result<Option<Bytes>, ChunkedError> {
         loop {
             match self.expects {
@@ -183,12 +189,13 @@ impl Decoder {
         }
     }
 
-    /// Call it when there is no more input.
+    /// Checks that the payload is complete. Call after the last input.
     pub(super) fn finish(&self) -> Result<(), ChunkedError> {
         if self.expects == Expects::Nothing { Ok(()) } else { Err(ChunkedError::WrongEnd) }
     }
 
-    /// A whole line without its end, once it is there.
+    /// Consumes one line and returns it without its line end. `None` if the line is not complete
+    /// yet.
     fn take_line(&mut self, input: &mut Bytes) -> Result<Option<Vec<u8>>, ChunkedError> {
         while !input.is_empty() {
             let end =
@@ -283,7 +290,7 @@ impl Decoder {
         self.check_link("TRAILER", &sha256_hex(lines.as_bytes()), signature)
     }
 
-    /// Checks one link of the chain; the next one hangs on it.
+    /// Verifies one signature of the chain, and makes it the previous signature of the next one.
     fn check_link(
         &mut self,
         what: &str,
@@ -301,5 +308,5 @@ impl Decoder {
     }
 }
 
-/// The line that signs the trailers before it.
+/// Trailer line with the signature of the trailers before it.
 const TRAILER_SIGNATURE: &str = "x-amz-trailer-signature";

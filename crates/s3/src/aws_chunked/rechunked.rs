@@ -1,4 +1,4 @@
-//! A payload cut into unsigned chunks, with the checksum that came in its trailer.
+//! Re-encoder: writes a decoded payload as unsigned chunks, with the received checksum as trailer.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -12,10 +12,12 @@ use super::decoder::ChunkedError;
 use crate::BodyError;
 use crate::checksum::Checksum;
 
-/// Payload bytes per chunk but for the last: what S3's own clients use; at least 8 KiB are demanded.
+/// Payload bytes per chunk, except the last. S3's own clients use 64 KiB; S3 requires at least 8
+/// KiB.
 const CHUNK_BYTES: u64 = 64 << 10;
 
-/// Checksums that we do not compute ourselves, with the characters of their values in base64.
+/// Checksum trailers that Zonal forwards without verifying, with the length of their base64 values
+/// in characters. The origin verifies them.
 const LEFT_TO_THE_ORIGIN: [(&str, usize); 5] = [
     ("x-amz-checksum-sha512", 88),
     ("x-amz-checksum-md5", 24),
@@ -24,16 +26,16 @@ const LEFT_TO_THE_ORIGIN: [(&str, usize); 5] = [
     ("x-amz-checksum-xxhash128", 24),
 ];
 
-/// What can be said about the chunks before the payload is there.
+/// Encoding parameters known before the payload arrives, enough for the Content-Length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// The trailer's name, and the characters of its value.
+    /// Name of the trailer, and length of its value in characters.
     trailer: (&'static str, usize),
     payload_bytes: u64,
 }
 
 impl Layout {
-    /// The Content-Length of the whole.
+    /// Content-Length of the encoded body, in bytes.
     pub(super) fn encoded_bytes(self) -> u64 {
         let full_chunks = self.payload_bytes / CHUNK_BYTES;
         let rest = self.payload_bytes % CHUNK_BYTES;
@@ -45,20 +47,21 @@ impl Layout {
     }
 }
 
-/// Yields chunks of [`CHUNK_BYTES`] whatever the pieces in which the payload arrives.
+/// Yields chunks of [`CHUNK_BYTES`], independent of the frame sizes of the incoming payload.
 pub(super) struct Rechunked {
     payload: Decoded,
     layout: Layout,
-    /// Payload bytes that no chunk was begun for.
+    /// Payload bytes that belong to chunks without a header yet.
     not_begun_bytes: u64,
     chunk_left: u64,
-    /// Made, and not asked for yet: the chunks of one frame of the payload, three pieces each.
+    /// Encoded pieces that the receiver has not polled yet. Bounded by one frame of payload, with
+    /// at most three pieces (header, data, line end) per chunk.
     ready: VecDeque<Bytes>,
     ended: bool,
 }
 
 impl Rechunked {
-    /// `None` when the trailer is no checksum that we know the length of.
+    /// `None` if the trailer is not a checksum of known length.
     pub(super) fn layout(trailer: &str, payload_bytes: u64) -> Option<Layout> {
         let trailer = match Checksum::named(trailer) {
             Some(checksum) => (checksum.name(), checksum.text_bytes()),
@@ -81,7 +84,7 @@ impl Rechunked {
         }
     }
 
-    /// Cuts one piece of payload along the chunks' borders.
+    /// Splits one payload frame at chunk boundaries, and queues the encoded pieces.
     fn cut(&mut self, mut data: Bytes) {
         while !data.is_empty() {
             if self.chunk_left == 0 {

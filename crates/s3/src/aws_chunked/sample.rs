@@ -12,10 +12,10 @@ use super::SignatureChain;
 use crate::sigv4::{EMPTY_SHA256, Scope, Signature, SigningKey, sha256_hex};
 use crate::{BodyError, BoxBody};
 
-/// The chain of the S3 documentation's "Example Calculations".
+/// Signature chain of the "Example Calculations" in the S3 documentation.
 ///
 /// # Panics
-/// Never: its signature is a constant.
+/// Never: the signature is a constant.
 #[must_use]
 pub fn documentation_chain() -> SignatureChain {
     let scope = Scope { date: "20130524", region: "us-east-1", service: "s3" };
@@ -30,7 +30,8 @@ pub fn documentation_chain() -> SignatureChain {
     }
 }
 
-/// Signs chunks as a client does, the last and empty one included. Returns the chain at its start and the last signature.
+/// Signs chunks as a client does, including the empty last chunk. Returns the body, the chain
+/// before its first chunk, and the last signature.
 fn sign_chunks(payload: &[u8], chunk_bytes: usize) -> (Vec<u8>, SignatureChain, String) {
     let chain = documentation_chain();
     let mut body = Vec::new();
@@ -51,7 +52,7 @@ fn sign_chunks(payload: &[u8], chunk_bytes: usize) -> (Vec<u8>, SignatureChain, 
     (body, chain, previous)
 }
 
-/// A payload in signed chunks without a trailer.
+/// Encodes a payload as signed chunks without a trailer.
 #[must_use]
 pub fn signed_chunks(payload: &[u8], chunk_bytes: usize) -> (Vec<u8>, SignatureChain) {
     let (mut body, chain, _) = sign_chunks(payload, chunk_bytes);
@@ -59,7 +60,7 @@ pub fn signed_chunks(payload: &[u8], chunk_bytes: usize) -> (Vec<u8>, SignatureC
     (body, chain)
 }
 
-/// A payload in signed chunks with a signed trailer.
+/// Encodes a payload as signed chunks with a signed trailer.
 #[must_use]
 pub fn signed_with_trailer(
     payload: &[u8],
@@ -77,7 +78,7 @@ pub fn signed_with_trailer(
     (body, chain)
 }
 
-/// A body that comes in pieces of `piece_bytes`.
+/// A body that yields frames of `piece_bytes`.
 #[must_use]
 pub fn in_pieces(body: &[u8], piece_bytes: usize) -> BoxBody {
     Pieces(body.chunks(piece_bytes).map(Bytes::copy_from_slice).collect()).boxed_unsync()

@@ -25,7 +25,7 @@ fn documentation_example() -> (Vec<u8>, SignatureChain) {
 
 type Payload = (Vec<u8>, Vec<(String, String)>);
 
-/// Decodes `body` given in pieces of `piece_bytes`; the payload and the trailers.
+/// Decodes `body` in pieces of `piece_bytes`. Returns the payload and the trailers.
 fn decode_in_pieces(
     mut decoder: Decoder,
     body: &[u8],
@@ -120,7 +120,7 @@ fn signed_chunks_need_signatures_even_when_nobody_checks_them() {
     assert_eq!(with_trailer(&unsigned), Err(ChunkedError::Unsigned));
 }
 
-/// A request whose body comes in pieces of `piece_bytes`.
+/// A request whose body yields frames of `piece_bytes`.
 fn request(body: &[u8], piece_bytes: usize, payload_bytes: usize) -> Request<BoxBody> {
     Request::put("/b/k")
         .header("content-encoding", "aws-chunked")
@@ -165,7 +165,7 @@ async fn a_forged_trailer_breaks_the_body() {
     assert_eq!(error.downcast_ref(), Some(&ChunkedError::WrongSignature));
 }
 
-/// What becomes of a payload with a signed trailer.
+/// Strips the signatures of a payload with a signed trailer, and returns the new body.
 async fn unchained(trailer: &str, announced: Option<&'static str>) -> Result<Bytes, ChunkedError> {
     let (body, chain) = signed_with_trailer(b"hello", 8192, trailer);
     let mut request = request(&body, 100, 5);
@@ -259,7 +259,7 @@ proptest! {
         let decoder = || Decoder::unsigned(payload.len() as u64);
         let (decoded, _) = decode_in_pieces(decoder(), &body, piece_bytes).unwrap();
         prop_assert!(decoded == payload);
-        // Wherever it is cut it is not whole.
+        // A truncated body is refused at every cut.
         for cut in (0..body.len()).step_by(7) {
             prop_assert!(decode_in_pieces(decoder(), &body[..cut], piece_bytes).is_err());
         }
@@ -279,7 +279,8 @@ proptest! {
         }
     }
 
-    /// Of a signed payload each byte counts, but for the case of the digits in a size.
+    /// A change of any byte of a signed payload is refused, except the case of the digits in a
+    /// size.
     #[test]
     fn any_change_of_a_signed_payload_is_refused(
         payload in prop::collection::vec(any::<u8>(), 0..300),

@@ -146,7 +146,7 @@ fn a_write_goes_where_the_named_version_is_and_no_other() {
     assert!(WriteConditions::of(&HeaderMap::new()).hold(None));
 }
 
-/// A tag of a list, quoted or not, weak or not, and whether it names `e1`.
+/// Generates a member of an ETag list, quoted or not, weak or not, and whether it names `e1`.
 fn tag() -> impl Strategy<Value = (String, bool)> {
     let text = prop_oneof!["e1", "[a-z0-9]{1,3}", "[a-z]{0,2},[a-z]{0,2}"];
     (text, 0..3u8).prop_map(|(text, form)| {

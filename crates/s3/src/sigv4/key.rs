@@ -1,4 +1,4 @@
-//! Signing keys: derived once per day, region and service, then kept.
+//! Signing keys of SigV4: derived once per day, region and service, then cached.
 
 use std::fmt;
 use std::sync::{PoisonError, RwLock};
@@ -7,14 +7,14 @@ use ring::hmac;
 
 use super::hex;
 
-/// What a signature is good for: one day, one region, one service.
+/// Credential scope: the day, region and service for which a signature is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope<'a> {
-    /// `20130524`.
+    /// Day in UTC, such as `20130524`.
     pub date: &'a str,
-    /// `us-east-1`.
+    /// Region, such as `us-east-1`.
     pub region: &'a str,
-    /// `s3`.
+    /// Service, `s3` for S3.
     pub service: &'a str,
 }
 
@@ -27,7 +27,7 @@ impl fmt::Display for Scope<'_> {
 }
 
 impl Scope<'_> {
-    /// Appends it as it is signed: `20130524/us-east-1/s3/aws4_request`.
+    /// Appends the scope as text: `20130524/us-east-1/s3/aws4_request`.
     pub(super) fn write_to(&self, text: &mut String) {
         for part in [self.date, self.region, self.service] {
             text.push_str(part);
@@ -40,7 +40,7 @@ impl Scope<'_> {
 /// The last part of every scope.
 const TERMINATOR: &str = "aws4_request";
 
-/// A signature as it is computed; displays as the hexadecimal text that is sent.
+/// A signature. Displays as the hexadecimal text on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signature([u8; 32]);
 
@@ -51,17 +51,18 @@ impl fmt::Display for Signature {
 }
 
 impl Signature {
-    /// Reads 64 hexadecimal digits, in lower case: S3 compares texts.
+    /// Parses 64 lower-case hexadecimal digits. Upper case is refused, because S3 compares
+    /// signatures as text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; 32];
-        // All of it, whatever comes first: so many bytes are looked at together.
+        // Scans the whole text without an early exit, so that the compiler can vectorize the loop.
         let has_upper = text.bytes().fold(false, |has, byte| has | byte.is_ascii_uppercase());
         (!has_upper && super::unhex_into(text, &mut bytes)).then_some(Self(bytes))
     }
 }
 
-/// The key that signs the requests of one [`Scope`].
+/// Signing key of one [`Scope`].
 #[derive(Clone)]
 pub struct SigningKey(hmac::Key);
 
@@ -72,7 +73,7 @@ impl fmt::Debug for SigningKey {
 }
 
 impl SigningKey {
-    /// Derives the key: four HMACs. [`KeyCache`] saves them.
+    /// Derives the key, which costs four HMACs. [`KeyCache`] avoids the cost for later requests.
     #[must_use]
     pub fn derive(secret_key: &str, scope: &Scope<'_>) -> Self {
         let first = hmac::Key::new(hmac::HMAC_SHA256, format!("AWS4{secret_key}").as_bytes());
@@ -82,29 +83,29 @@ impl SigningKey {
         }))
     }
 
-    /// Signs what [`super::string_to_sign`] returned.
+    /// Signs a text from [`super::string_to_sign`].
     #[must_use]
     pub fn sign(&self, string_to_sign: &str) -> Signature {
         let tag = hmac::sign(&self.0, string_to_sign.as_bytes());
         Signature(tag.as_ref().try_into().expect("HMAC-SHA256 has 32 bytes"))
     }
 
-    /// True when `signature` is the one of `string_to_sign`. The comparison takes the same time
-    /// wherever the two differ.
+    /// True if `signature` is that of `string_to_sign`. The comparison takes constant time.
     #[must_use]
     pub fn verify(&self, string_to_sign: &str, signature: &Signature) -> bool {
         hmac::verify(&self.0, string_to_sign.as_bytes(), &signature.0).is_ok()
     }
 }
 
-/// Signing keys that are kept: a verifier with this many pairs of key and region in use derives
-/// none twice a day. When it is full, the key that was derived first makes room. 64 keys take 40 KiB.
+/// Capacity of the cache. A verifier with at most 64 pairs of access key and region in use derives
+/// each key once a day. In a full cache a new key replaces the oldest. 64 keys take 40 KiB.
 const KEYS_KEPT: usize = 64;
 
-/// Keeps the last 64 signing keys (`KEYS_KEPT`). Deriving one costs four HMACs, finding one a scan.
+/// Signing key cache: the last 64 derived keys (`KEYS_KEPT`). Deriving a key costs four HMACs,
+/// finding one a scan.
 #[derive(Debug, Default)]
 pub struct KeyCache {
-    /// By time of derivation.
+    /// Keys in order of derivation, oldest first.
     kept: RwLock<Vec<CachedKey>>,
 }
 
@@ -121,10 +122,10 @@ impl fmt::Debug for CachedKey {
 }
 
 impl KeyCache {
-    /// The key for `scope`, derived when it is not there yet.
+    /// The key for `scope`; derives it on a cache miss.
     ///
-    /// A verifier looks the secret up and checks the scope's date before it comes here, so that
-    /// strangers cannot push good keys out.
+    /// Requires: a verifier has looked up the secret and checked the date of the scope. Otherwise
+    /// unauthenticated clients could evict keys in use.
     #[must_use]
     pub fn key(&self, secret_key: &str, scope: &Scope<'_>) -> SigningKey {
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
@@ -146,7 +147,7 @@ impl KeyCache {
 }
 
 impl CachedKey {
-    /// Compares piece by piece, without writing the scope as text: this runs for every request.
+    /// Compares part by part, without formatting the scope as text: this runs for every request.
     fn is_for(&self, secret_key: &str, scope: &Scope<'_>) -> bool {
         let mut parts = self.scope.split('/');
         self.secret_key == secret_key

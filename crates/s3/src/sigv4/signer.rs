@@ -1,4 +1,4 @@
-//! Signs requests, in their headers or in their URL.
+//! Request signer: signs in headers, or makes presigned URLs.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use http::{HeaderMap, Method, Uri};
 use super::key::{KeyCache, Scope, Signature};
 use super::{ALGORITHM, Timestamp, UNSIGNED_PAYLOAD, canonical_request, string_to_sign, uri};
 
-/// A key pair, and the token that comes with temporary ones.
+/// S3 credentials: a key pair, and the session token of temporary credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// Names the pair; it is sent.
+    /// Access key ID; sent in requests.
     pub access_key: String,
-    /// Signs; it is never sent and never printed.
+    /// Secret key; never sent and never printed.
     pub secret_key: String,
-    /// Sent along with temporary credentials.
+    /// Session token of temporary credentials; sent in requests.
     pub session_token: Option<String>,
 }
 
@@ -26,7 +26,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Signs the requests of one key pair in one region.
+/// Signs requests with one key pair for one region.
 #[derive(Debug)]
 pub struct Signer {
     credentials: Credentials,
@@ -40,7 +40,7 @@ const DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 const SECURITY_TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 
-/// The key pair, its token or the region holds something that no HTTP header can carry.
+/// The access key, the token or the region contains characters that no HTTP header can carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnusableCredentials;
 
@@ -53,10 +53,11 @@ impl fmt::Display for UnusableCredentials {
 impl std::error::Error for UnusableCredentials {}
 
 impl Signer {
-    /// A signer for S3 in `region`.
+    /// Creates a signer for S3 in `region`.
     ///
     /// # Errors
-    /// A key, token or region that cannot be sent, such as one with a line end at its end.
+    /// The access key, token or region is not visible ASCII, for example because it ends with a
+    /// line end.
     pub fn new(credentials: Credentials, region: String) -> Result<Self, UnusableCredentials> {
         let token = credentials.session_token.as_deref().unwrap_or_default();
         let sent = [credentials.access_key.as_str(), token, &region];
@@ -67,9 +68,9 @@ impl Signer {
     }
 
     /// Signs `request` in its headers. `payload_hash` is the SHA-256 of the body in hexadecimal, or
-    /// one of the constants such as [`UNSIGNED_PAYLOAD`].
+    /// a keyword such as [`UNSIGNED_PAYLOAD`].
     ///
-    /// Requires: the request's URI names its host, or a `Host` header is there.
+    /// Requires: the request's URI has a host, or the request has a `Host` header.
     pub fn sign(&self, now: Timestamp, request: &mut Parts, payload_hash: &str) {
         let timestamp = now.to_string();
         let headers = &mut request.headers;
@@ -99,7 +100,7 @@ impl Signer {
         headers.insert(AUTHORIZATION, secret_value(&authorization));
     }
 
-    /// The URL that lets whoever has it send this one request during `expires_s` seconds.
+    /// Presigned URL: its holder may send this one request for `expires_s` seconds.
     ///
     /// Requires: `url` has a scheme and a host.
     #[must_use]
@@ -139,8 +140,8 @@ impl Signer {
     }
 }
 
-/// What S3 demands (`host`, `x-amz-*`) and what changes the meaning of a request; sorted by name.
-/// Headers that a proxy on the way may touch are left out.
+/// The headers to sign, sorted by name: those that S3 requires (`host`, `x-amz-*`), and those that
+/// change the meaning of a request. Headers that a proxy may modify are not signed.
 fn headers_to_sign(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
     let is_signed = |name: &str| {
         matches!(name, "host" | "date" | "range" | "content-type" | "content-md5")
@@ -152,12 +153,12 @@ fn headers_to_sign(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
         .map(|(name, value)| (name.as_str(), value.as_bytes()))
         .filter(|(name, _)| is_signed(name))
         .collect();
-    // Stable: the values of one name keep their order.
+    // A stable sort: the values of one name keep their order.
     signed.sort_by_key(|(name, _)| *name);
     signed
 }
 
-/// The authority as clients send it: without the port that the scheme implies.
+/// The `Host` value that clients send: without the default port of the scheme.
 fn host_of(uri: &Uri) -> String {
     let host = uri.host().unwrap_or_default();
     match (uri.port_u16(), uri.scheme_str()) {

@@ -149,7 +149,7 @@ fn values_of_one_name_are_joined_and_the_name_is_listed_once() {
     assert_eq!(canonical, b"GET\n/\n\na:1,2 3\nb:\n\na;b\n-");
 }
 
-/// Checks a signed request the way a server does: from its headers alone.
+/// Verifies a signed request as a server does, from its headers alone.
 fn verifies(parts: &http::request::Parts) -> bool {
     let authorization = parts.headers["authorization"].to_str().unwrap();
     let field = |name: &str| {
@@ -231,7 +231,8 @@ proptest! {
         prop_assert_eq!(decode_path(&encoded).unwrap(), key);
     }
 
-    /// Proxies and clients encode more or less than they must: it is the same request.
+    /// Proxies and clients may encode more or less than necessary; the request and its signature
+    /// stay the same.
     #[test]
     fn how_much_is_encoded_makes_no_difference(
         key in ".{0,12}",
@@ -254,7 +255,7 @@ proptest! {
         let one = request(&format!("/b/{}", encode_path(&key)), &strict.join("&"));
         let other = request(&format!("/b/{}", all(&key)), &loose.join("&"));
         prop_assert_eq!(String::from_utf8(one), String::from_utf8(other));
-        // Nor does the order of different parameters.
+        // The order of different parameters makes no difference either.
         strict.sort();
         strict.dedup_by(|one, other| one.split('=').next() == other.split('=').next());
         let forwards = request("/", &strict.join("&"));

@@ -1,18 +1,19 @@
-//! A second in UTC, in the three spellings that S3 uses.
+//! Timestamps: a second in UTC, in the three formats of S3.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A second in UTC between the years 1970 and 9999. Displays as `x-amz-date` does: `20130524T000000Z`.
+/// A second in UTC between the years 1970 and 9999. Displays in the format of `x-amz-date`:
+/// `20130524T000000Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp {
     unix_seconds: u64,
 }
 
-/// Seconds in a day; UTC as computers count it has no leap seconds.
+/// Seconds in a day. Unix time has no leap seconds.
 const DAY_SECONDS: u64 = 86_400;
 
-/// The last second of the year 9999: later ones would need a fifth digit.
+/// The last second of the year 9999, in Unix seconds. Later years would need a fifth digit.
 const LAST_SECOND: u64 = 253_402_300_799;
 
 const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
@@ -30,26 +31,27 @@ struct Civil {
 }
 
 impl Timestamp {
-    /// The second that is `unix_seconds` after 1970 began; times past the year 9999 become its end.
+    /// The timestamp `unix_seconds` after the start of 1970. Times after the year 9999 saturate at
+    /// its end.
     #[must_use]
     pub const fn from_unix_seconds(unix_seconds: u64) -> Self {
         let last = unix_seconds > LAST_SECOND;
         Self { unix_seconds: if last { LAST_SECOND } else { unix_seconds } }
     }
 
-    /// The second that holds `time`; times before 1970 become its beginning.
+    /// Rounds `time` down to a second. Times before 1970 become the start of 1970.
     #[must_use]
     pub fn from_system_time(time: SystemTime) -> Self {
         Self::from_unix_seconds(time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
     }
 
-    /// Seconds since 1970 began.
+    /// Seconds since the start of 1970.
     #[must_use]
     pub const fn unix_seconds(self) -> u64 {
         self.unix_seconds
     }
 
-    /// Reads the spelling of `x-amz-date`, and nothing else.
+    /// Parses the format of `x-amz-date`; `None` for any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let bytes: &[u8; 16] = text.as_bytes().try_into().ok()?;
@@ -62,13 +64,13 @@ impl Timestamp {
         Civil { hour, minute, second, ..day }.timestamp()
     }
 
-    /// Whether a calendar has this day, spelled as in `x-amz-date`: `20130524`.
+    /// True if the text is an existing day in the format of `x-amz-date`: `20130524`.
     #[must_use]
     pub fn is_day(text: &str) -> bool {
         text.len() == 8 && Civil::midnight(text.as_bytes()).and_then(Civil::timestamp).is_some()
     }
 
-    /// As `Last-Modified` and `Date` have it: `Fri, 24 May 2013 00:00:00 GMT`.
+    /// Format of `Last-Modified` and `Date`: `Fri, 24 May 2013 00:00:00 GMT`.
     #[must_use]
     pub fn http_date(self) -> String {
         let Civil { year, month, day, hour, minute, second } = self.civil();
@@ -77,14 +79,15 @@ impl Timestamp {
         format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")
     }
 
-    /// As S3's XML answers have it: `2013-05-24T00:00:00.000Z`.
+    /// Format of S3's XML answers: `2013-05-24T00:00:00.000Z`.
     #[must_use]
     pub fn iso8601(self) -> String {
         let Civil { year, month, day, hour, minute, second } = self.civil();
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.000Z")
     }
 
-    /// The civil calendar, counted in years that begin in March so that the leap day comes last.
+    /// Converts to the civil calendar. Years begin in March here, so that the leap day is the last
+    /// day of a year.
     fn civil(self) -> Civil {
         let second_of_day = self.unix_seconds % DAY_SECONDS;
         let days = self.unix_seconds / DAY_SECONDS + DAYS_TO_1970;
@@ -109,17 +112,17 @@ impl Timestamp {
 /// Days in 400 years of the Gregorian calendar.
 const DAYS_IN_ERA: u64 = 146_097;
 
-/// Days from the first of March of the year 0 to the first of January 1970.
+/// Days from 1 March of the year 0 to 1 January 1970.
 const DAYS_TO_1970: u64 = 719_468;
 
 impl Civil {
-    /// The beginning of the day that eight digits spell.
+    /// Midnight of the day in eight digits.
     fn midnight(digits: &[u8]) -> Option<Self> {
         let (year, month) = (number(&digits[..4])?, number(&digits[4..6])?);
         Some(Self { year, month, day: number(&digits[6..])?, hour: 0, minute: 0, second: 0 })
     }
 
-    /// `None` for what no calendar has: the 13th month, the 30th of February, the 25th hour.
+    /// `None` for a date that does not exist: the 13th month, the 30th of February, the 25th hour.
     fn timestamp(self) -> Option<Timestamp> {
         let in_range = (1970..=9999).contains(&self.year)
             && (1..=12).contains(&self.month)
@@ -138,7 +141,7 @@ impl Civil {
         let days = year / 400 * DAYS_IN_ERA + day_of_era - DAYS_TO_1970;
         let of_day = self.hour * 3600 + self.minute * 60 + self.second;
         let timestamp = Timestamp::from_unix_seconds(days * DAY_SECONDS + of_day);
-        // The 31st of a month of 30 days lands in the next month.
+        // The 31st of a month of 30 days would land in the next month.
         let back = timestamp.civil();
         (back.day == self.day && back.month == self.month).then_some(timestamp)
     }

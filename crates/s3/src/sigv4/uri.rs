@@ -1,19 +1,21 @@
-//! Percent-encoding by SigV4's rules: only letters, digits, `-`, `.`, `_` and `~` stand for themselves.
+//! Percent-encoding by SigV4's rules: all bytes except letters, digits, `-`, `.`, `_` and `~` are
+//! escaped.
 //!
-//! This runs for every request. What stands for itself is most of what there is, so it is taken in runs; and what a
-//! client signed is mostly written and sorted as it is signed already, so it is written down once.
+//! This code runs for every request, so it has two fast paths. Unreserved bytes, the most frequent,
+//! are copied in runs. A query that is already sorted, as clients usually send it, is written only
+//! once.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
-/// For each byte, whether it stands for itself.
+/// For each byte, true if the byte is not escaped.
 type Plain = [bool; 256];
 
 const PLAIN_IN_QUERY: Plain = plain(b"-._~");
 
-/// In a path, a `/` stands for itself too.
+/// In a path, `/` is not escaped either.
 const PLAIN_IN_PATH: Plain = plain(b"-._~/");
 
 const fn plain(marks: &[u8]) -> Plain {
@@ -28,38 +30,38 @@ const fn plain(marks: &[u8]) -> Plain {
     plain
 }
 
-/// Whether a `+` on the wire means a space: in a query it does (as in HTML forms, and as S3's own
-/// parsers read it), in a path it does not.
+/// Meaning of `+` on the wire. In a query it is a space, as in HTML forms and in S3's own parsers.
+/// In a path it is a plus sign.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Plus {
     Itself,
     Space,
 }
 
-/// An object's key as it stands in a path: encoded once, never normalised.
+/// Percent-encodes an object key for a path: once, never normalised.
 #[must_use]
 pub fn encode_path(key: &str) -> String {
     encoded(key.as_bytes(), &PLAIN_IN_PATH)
 }
 
-/// A name or value as it stands in a query.
+/// Percent-encodes a name or value for a query.
 #[must_use]
 pub fn encode_query_value(value: &str) -> String {
     encoded(value.as_bytes(), &PLAIN_IN_QUERY)
 }
 
-/// The path that `raw_path` stands for; `None`: its encoding is broken, or it is not UTF-8.
+/// Decodes a path. `None` if an escape is invalid or the result is not UTF-8.
 #[must_use]
 pub fn decode_path(raw_path: &str) -> Option<Cow<'_, str>> {
     decoded(raw_path, Plus::Itself)
 }
 
-/// The name or value that `raw` stands for; `None`: its encoding is broken, or it is not UTF-8.
+/// Decodes a name or value of a query. `None` if an escape is invalid or the result is not UTF-8.
 pub fn decode_query_value(raw: &str) -> Option<Cow<'_, str>> {
     decoded(raw, Plus::Space)
 }
 
-/// Knows no leniency: two hexadecimal digits stand behind each `%`.
+/// Strict: two hexadecimal digits must follow every `%`.
 fn decoded(raw: &str, plus: Plus) -> Option<Cow<'_, str>> {
     let special = |bytes: &[u8]| bytes.iter().position(|byte| matches!(byte, b'%' | b'+'));
     let Some(mut run) = special(raw.as_bytes()) else { return Some(Cow::Borrowed(raw)) };
@@ -79,8 +81,8 @@ fn decoded(raw: &str, plus: Plus) -> Option<Cow<'_, str>> {
     String::from_utf8(text).ok().map(Cow::Owned)
 }
 
-/// The byte that `bytes` begin with, and how many bytes on the wire stand for it. A `%` that opens no valid escape
-/// stands for itself: what was signed is written down before it is judged.
+/// The first decoded byte, and its length on the wire in bytes. A `%` without a valid escape
+/// decodes to itself, because the canonical request is built before the request is validated.
 fn decode_first(first: u8, bytes: &[u8], plus: Plus) -> (u8, usize) {
     match (first, bytes) {
         (b'%', [_, high, low, ..]) => match (hex_digit(*high), hex_digit(*low)) {
@@ -92,7 +94,7 @@ fn decode_first(first: u8, bytes: &[u8], plus: Plus) -> (u8, usize) {
     }
 }
 
-/// The names and values of a query as they stand on the wire; a name without `=` has the value "".
+/// The raw names and values of a query, not decoded. A name without `=` has the value "".
 pub fn query_pairs(raw_query: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = Some(raw_query);
     let pairs = std::iter::from_fn(move || {
@@ -107,7 +109,7 @@ pub fn query_pairs(raw_query: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// What stands before the first `byte`, which is ASCII, and what stands behind it.
+/// Splits at the first `byte`, which must be ASCII: the text before it and the text after it.
 fn split_at_byte(text: &str, byte: u8) -> (&str, Option<&str>) {
     match text.bytes().position(|each| each == byte) {
         Some(at) => (&text[..at], Some(&text[at + 1..])),
@@ -115,7 +117,7 @@ fn split_at_byte(text: &str, byte: u8) -> (&str, Option<&str>) {
     }
 }
 
-/// The path as it is signed.
+/// Appends the canonical path, as signed.
 pub(super) fn canonical_path(raw_path: &str, text: &mut Vec<u8>) {
     if raw_path.is_empty() {
         text.push(b'/');
@@ -123,7 +125,7 @@ pub(super) fn canonical_path(raw_path: &str, text: &mut Vec<u8>) {
     encode_again(raw_path, Plus::Itself, &PLAIN_IN_PATH, text);
 }
 
-/// The query as it is signed: each name with its value, sorted by both, without the signature.
+/// Appends the canonical query, as signed: pairs sorted by name, then value, without the signature.
 pub(super) fn canonical_query(raw_query: &str, text: &mut Vec<u8>) {
     let start = text.len();
     let mut pairs: Vec<Pair> = Vec::with_capacity(PAIRS_EXPECTED);
@@ -156,10 +158,10 @@ pub(super) fn canonical_query(raw_query: &str, text: &mut Vec<u8>) {
     }
 }
 
-/// Pairs of a query: a presigned URL's, its `x-id` and an override.
+/// Expected pairs in a query, to size vectors: a presigned URL, its `x-id` and an override.
 pub const PAIRS_EXPECTED: usize = 8;
 
-/// Where a name and its value stand in a text.
+/// Positions of a name and its value in a text.
 struct Pair {
     name: Range<usize>,
     value: Range<usize>,
@@ -171,7 +173,7 @@ impl Pair {
     }
 }
 
-/// Decodes what stands on the wire, and encodes it by the strict rules.
+/// Decodes a raw text, and encodes it by the strict rules.
 fn encode_again(raw: &str, plus: Plus, plain: &Plain, text: &mut Vec<u8>) {
     let mut rest = raw.as_bytes();
     while let Some(&first) = take_plain(&mut rest, plain, text) {
@@ -181,7 +183,8 @@ fn encode_again(raw: &str, plus: Plus, plain: &Plain, text: &mut Vec<u8>) {
     }
 }
 
-/// Moves what stands for itself into `text`; the first byte that does not is still there.
+/// Moves a run of unescaped bytes from `rest` into `text`. Returns the first byte that needs
+/// escaping, which stays in `rest`.
 fn take_plain<'a>(rest: &mut &'a [u8], plain: &Plain, text: &mut Vec<u8>) -> Option<&'a u8> {
     let is_special = |byte: &u8| !plain[usize::from(*byte)];
     let (run, behind) = rest.split_at(rest.iter().position(is_special).unwrap_or(rest.len()));
@@ -207,7 +210,7 @@ fn encode(byte: u8, plain: &Plain, text: &mut Vec<u8>) {
     }
 }
 
-/// The value of one hexadecimal digit.
+/// Value of a hexadecimal digit, upper or lower case.
 pub(super) fn hex_digit(digit: u8) -> Option<u8> {
     match digit {
         b'0'..=b'9' => Some(digit - b'0'),
@@ -259,7 +262,7 @@ mod tests {
         check_query("b=1&a%3d=2&a=", "a=&a%3D=2&b=1");
     }
 
-    /// The definition, byte by byte: what the runs and the shortcuts above must agree with.
+    /// Reference implementation, byte by byte: the oracle for the fast paths above.
     mod definition {
         fn encoded(bytes: impl Iterator<Item = u8>, is_path: bool) -> String {
             let stands_for_itself = |byte: u8| {
