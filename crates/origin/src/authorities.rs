@@ -1,4 +1,4 @@
-//! Certificate authorities that an origin's certificate may chain to: the system's, or named ones.
+//! Certificate authorities (trust roots) for origins: the system's, or configured ones.
 
 use std::fmt;
 use std::io;
@@ -9,16 +9,16 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-/// Authorities that were named: then no other is trusted. Cheap to clone.
+/// Configured certificate authorities, which replace those of the system. Cheap to clone.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Authorities(Arc<[CertificateDer<'static>]>);
 
-/// Why a text names no [`Authorities`].
+/// Error of parsing [`Authorities`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuthoritiesError {
-    /// There is no certificate in PEM form.
+    /// The text has no certificate in PEM form.
     None,
-    /// One of them cannot be used, counted from 1.
+    /// This certificate, counted from 1, cannot be used as an authority.
     Unusable(usize),
 }
 
@@ -40,7 +40,7 @@ impl fmt::Debug for Authorities {
 }
 
 impl Authorities {
-    /// Reads their certificates, in PEM form.
+    /// Parses certificates in PEM form.
     ///
     /// # Errors
     /// There is none, or one of them is damaged.
@@ -55,10 +55,11 @@ impl Authorities {
     }
 }
 
-/// The certificates that an endpoint's own is checked with. The system's are read only for HTTPS: a machine may have none.
+/// Root certificates for an endpoint: the configured ones, or the system's. Loaded only for HTTPS,
+/// because a machine may have none.
 ///
 /// # Errors
-/// The system has none that can be read.
+/// The system has no readable root certificates.
 pub fn roots_for(scheme: &Scheme, named: Option<&Authorities>) -> io::Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     if *scheme != Scheme::HTTPS {
@@ -69,7 +70,7 @@ pub fn roots_for(scheme: &Scheme, named: Option<&Authorities>) -> io::Result<Roo
         return Ok(roots);
     }
     let found = rustls_native_certs::load_native_certs();
-    // Stores hold odd certificates; one that is good is enough to go on.
+    // System stores may hold unusable certificates; one usable certificate is enough.
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         let cause = found.errors.into_iter().next().map(|error| error.to_string());

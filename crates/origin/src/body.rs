@@ -1,4 +1,4 @@
-//! The bytes of a range of an object, as an origin sends them.
+//! Range body: the bytes of an object's range, as an origin sends them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::concurrency::Permit;
 use crate::error::{OriginError, Wait};
 use crate::stats::Stats;
 
-/// The bytes of one range of one version of an object: exactly those asked for, or an error.
+/// The body of one range of one version: exactly the requested bytes, or an error.
 ///
-/// It holds its place among the origin's concurrent reads until it is dropped.
+/// Holds a concurrency permit of the origin until it is dropped.
 #[derive(Debug)]
 pub struct OriginBody {
     source: Source,
@@ -34,22 +34,22 @@ pub(crate) enum Source {
     Boxed { body: BoxBody, stall: Duration },
 }
 
-/// What an origin knows of a range before its first byte.
+/// Metadata of a range, known before its first byte.
 #[derive(Debug)]
 pub struct RangeHead {
-    /// Bytes in the range.
+    /// Length of the range in bytes.
     pub bytes: u64,
-    /// The entity tag of its version.
+    /// ETag of the version.
     pub etag: Option<String>,
-    /// Bytes in the whole object.
+    /// Size of the whole object in bytes.
     pub object_size: Option<u64>,
-    /// The `Content-Encoding` of the answer.
+    /// `Content-Encoding` of the answer.
     pub content_encoding: Option<String>,
 }
 
 impl OriginBody {
-    /// The range that `body` yields. It stalls when nothing comes for longer than `stall`, and holds `permit` until it is
-    /// dropped.
+    /// Wraps the body of a range. It fails if the origin sends nothing for `stall`, and holds
+    /// `permit` until it is dropped.
     #[must_use]
     pub fn of(
         body: BoxBody,
@@ -67,23 +67,23 @@ impl OriginBody {
         Self { source, missing_bytes, etag, object_size, content_encoding, over, stats, _permit }
     }
 
-    /// The entity tag that the answer carried.
+    /// ETag in the answer.
     #[must_use]
     pub fn etag(&self) -> Option<&str> {
         self.etag.as_deref()
     }
 
-    /// Bytes in the whole object, when the answer named them.
+    /// Size of the whole object in bytes, if the answer states it.
     #[must_use]
     pub const fn object_size(&self) -> Option<u64> {
         self.object_size
     }
 
-    /// Compares the answer with what the head of its version says: the size, and how the bytes are packed.
+    /// Compares the answer with the metadata of its version: object size and content encoding.
     ///
     /// # Errors
-    /// [`OriginError::Changed`] when it is of an object of another size, [`OriginError::Lied`] when it is packed in
-    /// another way: its bytes are others than those of the version, whatever its ETag says.
+    /// [`OriginError::Changed`] if the object size differs. [`OriginError::Lied`] if the content
+    /// encoding differs: the bytes are then not those of the version, whatever the ETag is.
     pub fn check_version(
         &self,
         size: u64,
@@ -100,17 +100,17 @@ impl OriginBody {
         Err(error)
     }
 
-    /// Bytes that are still to come.
+    /// Bytes not received yet.
     #[must_use]
     pub const fn missing_bytes(&self) -> u64 {
         self.missing_bytes
     }
 
-    /// The next bytes; `None` after the last one. After an error there is nothing more.
+    /// The next bytes; `None` after the last one, and after an error.
     ///
     /// # Errors
     /// [`OriginError::Short`], [`OriginError::Stalled`], [`OriginError::Changed`] or
-    /// [`OriginError::Lied`]: what came before must not be kept.
+    /// [`OriginError::Lied`]: the caller must discard the bytes it has received.
     pub async fn next(&mut self) -> Option<Result<Bytes, OriginError>> {
         if self.over {
             return None;
@@ -138,8 +138,8 @@ impl OriginBody {
             return Err(OriginError::lied("more bytes than the range has"));
         };
         self.missing_bytes = missing;
-        // The last bytes are held back until the source has ended well: what is wrong with it
-        // must be known before the range is complete.
+        // The last bytes are held back until the source has ended without an error: an error at the
+        // end must be known before the range is complete.
         if missing == 0 && self.source.next(0).await?.is_some() {
             return Err(OriginError::lied("more bytes than the range has"));
         }
@@ -156,7 +156,7 @@ impl Source {
     }
 }
 
-/// The next bytes of an HTTP body; frames without bytes and trailers are passed over.
+/// The next bytes of an HTTP body; skips empty frames and trailers.
 async fn next_bytes(
     body: &mut (impl Body<Data = Bytes, Error: Into<BodyError>> + Unpin),
     stall: Duration,

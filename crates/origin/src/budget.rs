@@ -1,30 +1,31 @@
 //! Retry budget (token bucket): retries and hedged requests are capped at a share of real requests.
 //!
-//! Whoever repeats what failed multiplies the load of an origin just when it can bear least. Here the requests themselves
-//! earn what may be repeated of them.
+//! Unlimited retries multiply the load of an origin just when it is overloaded. Here each real
+//! request adds a fraction of a token, and each retry costs one token.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Retries in per cent of reads: an origin that fails each tenth of its answers still gets all of them repeated, and a dead
-/// one is asked for a fifth more than is wanted of it, instead of four times as much.
+/// Retries as a percentage of reads. An origin that fails a tenth of its answers still gets all of
+/// them retried. A dead origin gets 20 % more requests than reads, instead of four times as many.
 const RETRY_PERCENT: u64 = 20;
 
-/// Retries that are saved up at most, and there at the start: where little is read, all of it may be repeated.
+/// Bucket size in retries, full at the start: with few reads, all of them may be retried.
 pub(crate) const RETRY_BURST: u64 = 20;
 
-/// Retries each second whatever is read: what is read once a second is repeated.
+/// Tokens per second, independent of reads: a read per second can always be retried.
 pub(crate) const RETRIES_PER_SECOND: u64 = 1;
 
-/// A share of the requests, and a little besides.
+/// Token bucket, refilled by requests and by time.
 ///
-/// Of `n` requests in `t` seconds at most `n * percent / 100 + burst + t * per_second` are repeated.
+/// Of `n` requests in `t` seconds, at most `n * percent / 100 + burst + t * per_second` are
+/// repeated.
 #[derive(Debug)]
 pub(crate) struct Budget {
     percent: u64,
-    /// Requests that may be repeated before any was asked for, and the most that is saved up.
+    /// Bucket size in repeats, which is also its initial level.
     burst: u64,
     per_second: u64,
     purse: Mutex<Purse>,
@@ -32,14 +33,14 @@ pub(crate) struct Budget {
 
 #[derive(Debug)]
 struct Purse {
-    /// Hundredths of a request.
+    /// Tokens, in hundredths of a repeat.
     saved: u64,
-    /// Until when `per_second` was paid in.
+    /// Time up to which `per_second` tokens were added.
     paid_at: Instant,
 }
 
 impl Budget {
-    /// What the reads of an origin earn for retries.
+    /// The retry budget for the reads of an origin.
     pub(crate) fn of_retries() -> Self {
         Self::new(RETRY_PERCENT, RETRY_BURST, RETRIES_PER_SECOND)
     }
@@ -49,14 +50,14 @@ impl Budget {
         Self { percent, burst, per_second, purse: Mutex::new(purse) }
     }
 
-    /// Pays in for a request that was asked for.
+    /// Adds the tokens of one real request.
     pub(crate) fn earn(&self) {
         self.with_purse(|purse| {
             purse.saved = (purse.saved + self.percent).min(self.burst * 100);
         });
     }
 
-    /// Pays for one that was not; false when there is not enough.
+    /// Takes a token for a repeat. False if there is none: the caller must not repeat.
     pub(crate) fn spend(&self) -> bool {
         self.spend_at(Instant::now())
     }
@@ -78,7 +79,7 @@ impl Budget {
     }
 
     fn with_purse<T>(&self, act: impl FnOnce(&mut Purse) -> T) -> T {
-        // A sum of numbers is whole whoever panicked.
+        // Poisoning is ignored: the state is only numbers, valid after any panic.
         act(&mut self.purse.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -1,7 +1,7 @@
-//! Concurrency limits: how many requests an origin has under way at once, one semaphore per kind of request.
+//! Concurrency limits: requests in flight to an origin, one semaphore per kind of request.
 //!
-//! A slow client occupies the permits of its own kind: a body that it sends or takes slowly never delays heads, lists and
-//! removals.
+//! A slow client occupies only permits of its own kind: a slow upload or download never delays
+//! heads, lists and removals.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use zonal_s3::BoxBody;
 use crate::error::OriginError;
 use crate::limits::Limits;
 
-/// A permit for one request; dropping it returns it.
+/// A permit for one request. Dropping it releases it.
 pub type Permit = OwnedSemaphorePermit;
 
 /// The semaphores of one origin.
@@ -27,13 +27,13 @@ pub struct ConcurrencyLimits {
     uploads: Arc<Semaphore>,
     /// Forwarded reads of objects: the answer has a body of any length.
     downloads: Arc<Semaphore>,
-    /// All other forwarded requests: both bodies are short.
+    /// All other forwarded requests. Both bodies are short.
     asks: Arc<Semaphore>,
     wait: Duration,
 }
 
 impl ConcurrencyLimits {
-    /// The limits of an origin.
+    /// Creates the semaphores of an origin.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         let semaphore = |count| Arc::new(Semaphore::new(count));
@@ -47,7 +47,7 @@ impl ConcurrencyLimits {
         }
     }
 
-    /// A permit for a head, until its answer is there.
+    /// A permit for a head, held until its answer has arrived.
     ///
     /// # Panics
     /// Never: no semaphore is closed.
@@ -55,7 +55,7 @@ impl ConcurrencyLimits {
         self.heads.clone().acquire_owned().await.expect("never closed")
     }
 
-    /// A permit for a range, until its body is over.
+    /// A permit for a range, held until its body ends.
     ///
     /// # Panics
     /// Never: no semaphore is closed.
@@ -63,10 +63,11 @@ impl ConcurrencyLimits {
         self.ranges.clone().acquire_owned().await.expect("never closed")
     }
 
-    /// A permit for a forwarded request, until its body and that of its answer are over.
+    /// A permit for a forwarded request, held until the bodies of request and answer end.
     ///
     /// # Errors
-    /// None became free in time. That is our bound and says nothing of the origin: it is not counted.
+    /// [`OriginError::Busy`] if no permit becomes free in time. The limit is Zonal's own and says
+    /// nothing of the origin, so it is not counted as an error of the origin.
     pub fn for_forward(
         &self,
         request: &Request<BoxBody>,
@@ -76,14 +77,14 @@ impl ConcurrencyLimits {
             true if is_download(request) => &self.downloads,
             true => &self.asks,
         };
-        // The future holds no part of the request: others may not look at its body.
+        // The future holds no part of the request, because its body is not `Sync`.
         let permit = tokio::time::timeout(self.wait, semaphore.clone().acquire_owned());
         let full = |_| OriginError::slow_down("too many requests are under way");
         async move { permit.await.map(|permit| permit.expect("never closed")).map_err(full) }
     }
 }
 
-/// The path of a forwarded request is `/BUCKET/KEY`.
+/// True for GET of an object. The path of a forwarded request is `/BUCKET/KEY`.
 fn is_download(request: &Request<BoxBody>) -> bool {
     let path = request.uri().path();
     let in_bucket = path.strip_prefix('/').and_then(|path| path.split_once('/'));

@@ -1,7 +1,8 @@
-//! Conformance suite of object stores: what the cache and list clients rely on, for any implementation.
+//! Conformance suite of object stores: the promises on which the cache and list clients rely, for
+//! any implementation.
 //!
-//! A check panics when a promise is broken. It needs an origin with a bucket, and a way to put objects there: an origin
-//! that is only read is written behind its back.
+//! A check panics when a promise is broken. The suite needs an origin with a bucket, and a way to
+//! put objects there. A read-only origin is written through its backing store.
 
 use std::ops::Range;
 
@@ -14,21 +15,18 @@ use crate::error::OriginError;
 use crate::object::{ObjectHead, ObjectName};
 use crate::origin::Origin;
 
-/// An origin, and how objects get there.
+/// The origin under test, and a way to put objects there.
 #[derive(Debug)]
 pub struct Subject<'a, P> {
-    /// The origin.
+    /// The origin under test.
     pub origin: &'a Origin,
-    /// A bucket of it that is there, without objects.
+    /// An existing empty bucket of the origin.
     pub bucket: &'a str,
-    /// Puts an object with these bytes, or others in its place; what is put is seen by the next read.
+    /// Puts an object with these bytes, or replaces it. The next read sees the new object.
     pub put: P,
 }
 
-/// Checks heads, ranges of versions, and reads as clients ask for them.
-///
-/// # Panics
-/// When a promise is broken.
+/// Checks heads, pinned ranges, and forwarded reads.
 pub async fn reads<P: AsyncFn(&str, &[u8])>(subject: &Subject<'_, P>) {
     subject.a_head_tells_size_and_version().await;
     subject.a_range_is_exactly_what_was_asked_for().await;
@@ -77,10 +75,10 @@ pub async fn lists<P: AsyncFn(&str, &[u8])>(subject: &Subject<'_, P>) {
     assert_eq!(subject.list(query).await, grouped, "by pages of one");
 }
 
-/// Checks that nothing can be written.
+/// Checks that the store refuses all writes.
 ///
 /// # Panics
-/// When something can, or is refused in another way than S3 does.
+/// When a write succeeds, or is refused in another way than S3 does.
 pub async fn refusals_to_write<P: AsyncFn(&str, &[u8])>(subject: &Subject<'_, P>) {
     (subject.put)("kept", b"bytes").await;
     for (method, path) in [
@@ -127,7 +125,7 @@ impl<P: AsyncFn(&str, &[u8])> Subject<'_, P> {
         Ok(bytes)
     }
 
-    /// Forwards a request about something in the bucket.
+    /// Forwards a request for a path in the bucket.
     async fn ask(
         &self,
         method: &Method,
@@ -275,7 +273,7 @@ impl<P: AsyncFn(&str, &[u8])> Subject<'_, P> {
     }
 }
 
-/// The text of an element in each piece that begins with `begin`.
+/// The text of `element` in each part of the document that starts with `begin`.
 fn texts(xml: &str, begin: &str, element: &str) -> Vec<String> {
     let pieces: Vec<&str> = match begin {
         "" => vec![xml],

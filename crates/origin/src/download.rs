@@ -1,4 +1,5 @@
-//! Download body: an origin's body on its way to the client, counted, timed and without trailers.
+//! Download body: the origin's response body on its way to the client, counted, with a stall
+//! timeout, without trailers.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,8 +16,8 @@ use crate::concurrency::Permit;
 use crate::error::{OriginError, Wait};
 use crate::stats::Stats;
 
-/// Yields `inner`. It breaks when the origin sends nothing for longer than `stall` while the client waits; the client may
-/// take its time. It holds a permit until it is dropped.
+/// Yields `inner`. The body fails if the origin sends nothing for `stall` while the client waits
+/// for bytes. A slow client causes no timeout. Holds a concurrency permit until it is dropped.
 #[derive(Debug)]
 pub struct Download<B> {
     inner: B,
@@ -28,7 +29,7 @@ pub struct Download<B> {
 }
 
 impl<B> Download<B> {
-    /// The body `inner` of an answer.
+    /// Wraps the body `inner` of an answer.
     #[must_use]
     pub fn new(inner: B, stall: Duration, stats: Arc<Stats>, permit: Permit) -> Self {
         let silence = Box::pin(tokio::time::sleep(stall));

@@ -7,27 +7,29 @@ use std::time::Duration;
 
 use zonal_s3::{BadQuery, BodyError, S3Error};
 
-/// An answer of the origin that says no: its status, and the code and message of its XML if it sent any.
+/// An error response of the origin: its status, and the code and message of its XML document, if
+/// any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The HTTP status.
+    /// HTTP status.
     pub status: u16,
-    /// S3's error code, such as `NoSuchKey`; empty when none was sent (an answer to HEAD has no body).
+    /// S3 error code, such as `NoSuchKey`. Empty if the response has none (an answer to HEAD has no
+    /// body).
     pub code: String,
-    /// S3's error message, for people; may be empty.
+    /// Message for people; may be empty.
     pub message: String,
 }
 
 impl Refusal {
-    /// True when the origin failed, and not the request: 5xx but for 501, which is S3's word for what it
-    /// does not have.
+    /// True if the origin failed, not the request: 5xx except 501, with which S3 refuses
+    /// unsupported operations.
     const fn is_failure(&self) -> bool {
         500 <= self.status && self.status != 501
     }
 }
 
-/// The code of a [`Refusal`] that is handed on as an answer, in the answer's extensions: whoever hands it on does not
-/// have to read its document.
+/// Error code of a forwarded [`Refusal`], in the extensions of the response, so that the gateway
+/// need not parse the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusalCode(pub String);
 
@@ -44,79 +46,84 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Why the origin did not give what was asked for.
+/// Error of an origin request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OriginError {
-    /// 404: there is no such object or bucket. Forget what is cached of it, tell the client.
+    /// 404: the object or bucket does not exist. Remove it from the cache and tell the client.
     NotFound(Refusal),
-    /// 403: the origin knows who we are, and this is not for us. Tell the client.
+    /// 403: the origin accepts Zonal's credentials, but denies access to this object. Tell the
+    /// client.
     Denied(Refusal),
-    /// Our keys, our token or our clock are wrong: no request gets through. The client is not at fault, the
-    /// operator must act.
+    /// Zonal's keys, token or clock are wrong, so every request fails. The client is not at fault;
+    /// the operator must act.
     NotSignedIn(Refusal),
-    /// 412, or an answer that carries another ETag or another size: the version is gone. Forget it, ask for the head again.
+    /// 412, or an answer with another ETag or size: the version is gone. Discard it and request the
+    /// head again.
     Changed,
-    /// 416: the object is shorter than the range believes. Ask for the head again.
+    /// 416: the object is shorter than expected. Request the head again.
     RangeNotSatisfiable,
-    /// 429, 503 or `SlowDown`, even after retries. Tell the client to come back later.
+    /// 429, 503 or `SlowDown`, even after retries. Tell the client to retry later.
     Busy {
-        /// What was said.
+        /// The response of the origin.
         refusal: Refusal,
-        /// When the origin wants to be asked again, if it said so (`Retry-After`).
+        /// `Retry-After` of the origin, if it sent one.
         retry_after: Option<Duration>,
     },
-    /// A redirection: the bucket lives elsewhere. The configuration must name that region or endpoint.
+    /// A redirection: the bucket is in another region or at another endpoint. The operator must
+    /// configure that one.
     Elsewhere {
-        /// The region that the origin named.
+        /// The region in the response, if any.
         region: Option<String>,
     },
-    /// Any other status. Hand it on.
+    /// Any other status. Forward it to the client.
     Failed(Refusal),
-    /// No connection, or it broke before an answer came; for a folder, its file system failed.
+    /// No connection, or a connection that broke before the answer. For a folder: a file system
+    /// error.
     Unreachable {
-        /// What the system said.
+        /// Error message of the system.
         cause: String,
     },
-    /// What it showed is no certificate that is trusted, or none for its name: whoever looks after it or after us must act.
-    /// No request gets through.
+    /// TLS failure: the origin's certificate is not trusted, or is for another name. Every request
+    /// fails; the operator of the origin or of Zonal must act.
     Untrusted {
-        /// What is wrong with the certificate.
+        /// Problem of the certificate.
         cause: String,
     },
-    /// The origin was silent for too long.
+    /// Timeout: the origin sent nothing for too long.
     Stalled {
-        /// What we waited for.
+        /// The missing part of the answer.
         waited_for: Wait,
-        /// How long.
+        /// Length of the timeout.
         after: Duration,
     },
-    /// The body ended early. What was received must not be kept.
+    /// The body ended early. Discard the received bytes.
     Short {
-        /// Bytes that did not come.
+        /// Bytes missing at the end.
         missing_bytes: u64,
     },
-    /// The answer contradicts the request or itself. Nothing of it may be kept.
+    /// The answer contradicts the request or itself. Discard the whole answer.
     Lied {
-        /// In what.
+        /// The contradiction, for people.
         what: String,
     },
-    /// The client's request cannot be sent on: its body failed, was malformed, or had a wrong hash or signature, or the
-    /// origin signs one of its headers in another way. Answer with this error.
+    /// The client's request cannot be forwarded: its body failed or was malformed, had a wrong hash
+    /// or signature, or the origin canonicalizes one of its headers differently. Answer with this
+    /// error.
     InvalidRequest(S3Error),
 }
 
-/// What an origin was silent about.
+/// The part of an answer that a timeout waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// The head of its answer.
+    /// The response head.
     Answer,
     /// The next bytes of a body.
     Body,
 }
 
 impl OriginError {
-    /// The label under which it is counted. `None` for what is an answer (there is no such object, or no such
-    /// version of it) or the client's doing.
+    /// Metric label of the error. `None` for valid answers (no such object, no such version) and
+    /// for faults of the client.
     #[must_use]
     pub fn kind(&self) -> Option<&'static str> {
         self.kind_index().map(|n| KINDS[n])
@@ -141,7 +148,8 @@ impl OriginError {
         }
     }
 
-    /// True when it speaks of the origin as a whole, and not of one object or one moment: somebody should look.
+    /// True if the error concerns the origin as a whole, not one object or one moment: an operator
+    /// should look.
     #[must_use]
     pub const fn is_trouble(&self) -> bool {
         match self {
@@ -156,7 +164,7 @@ impl OriginError {
         }
     }
 
-    /// What the origin said, when it said no in words.
+    /// The error response of the origin, if the error has one.
     #[must_use]
     pub const fn refusal(&self) -> Option<&Refusal> {
         match self {
@@ -169,13 +177,13 @@ impl OriginError {
         }
     }
 
-    /// 503 `SlowDown`: a limit of ours, or of a store that has no words for it.
+    /// 503 `SlowDown`, for a limit of Zonal, or of a store without such a code.
     pub fn slow_down(message: impl Into<String>) -> Self {
         let (code, message) = ("SlowDown".to_owned(), message.into());
         Self::Busy { refusal: Refusal { status: 503, code, message }, retry_after: None }
     }
 
-    /// The same, told to somebody who does not know which origin was asked.
+    /// Adds the origin's name to an `Unreachable` error, for clients of several origins.
     pub(crate) fn at(self, origin: &str) -> Self {
         match self {
             Self::Unreachable { cause } if !origin.is_empty() => {
@@ -185,7 +193,8 @@ impl OriginError {
         }
     }
 
-    /// Why a body of ours or of an origin broke: the error in it, or else that the connection did.
+    /// The error of a failed body: the [`OriginError`] inside, or else `Short`, because the
+    /// connection broke.
     pub(crate) fn of_body(error: BodyError, missing_bytes: u64) -> Self {
         error.downcast().map_or(Self::Short { missing_bytes }, |error| *error)
     }
@@ -195,7 +204,7 @@ impl OriginError {
     }
 }
 
-/// The message of the operating system, without its number.
+/// The message of an operating system error, without its number.
 #[must_use]
 pub fn os_message(error: &io::Error) -> String {
     let text = error.to_string();
@@ -203,7 +212,7 @@ pub fn os_message(error: &io::Error) -> String {
     number.and_then(|number| text.strip_suffix(&number).map(str::to_owned)).unwrap_or(text)
 }
 
-/// The words of [`OriginError::kind`], in the order of the counters.
+/// The labels of [`OriginError::kind`], in the order of the counters.
 pub(crate) const KINDS: [&str; 9] = [
     "denied",
     "not_signed_in",
@@ -256,7 +265,7 @@ impl fmt::Display for OriginError {
 impl Error for OriginError {}
 
 impl From<S3Error> for OriginError {
-    /// What is wrong with the request, before it was sent on.
+    /// An invalid request, found before it was forwarded.
     fn from(error: S3Error) -> Self {
         Self::InvalidRequest(error)
     }

@@ -1,4 +1,4 @@
-//! Hedged requests: sends a second GET or HEAD when the first exceeds its percentile.
+//! Hedged requests: sends a second GET or HEAD if the answer to the first is late.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,19 +9,19 @@ use zonal_base::Nanos;
 use crate::budget::Budget;
 use crate::latency::Latency;
 
-/// The second question leaves when the first was not answered for so long.
+/// Hedging delay: a second request is sent if the first is not answered within this time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hedge {
-    /// A time.
+    /// A fixed time.
     After(Duration),
-    /// The time by which so many per cent of the origin's answers have begun: 50 to 99.
+    /// The time within which this percentage of the origin's answers has begun: 50 to 99.
     Percentile(u8),
 }
 
-/// Why a text is none.
+/// The text is not a hedging delay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HedgeError {
-    /// What was given.
+    /// The rejected text.
     pub text: String,
 }
 
@@ -50,14 +50,14 @@ impl FromStr for Hedge {
     }
 }
 
-/// Second questions in per cent of the first: a twentieth of the answers is later than the p95, so that twice as many
-/// are enough, and an origin that is slow as a whole gets a tenth more to do and not twice as much.
+/// Hedged requests as a percentage of reads. 5 % of the answers are later than the p95, so 10 % is
+/// enough. A uniformly slow origin gets 10 % more load, not twice the load.
 const PERCENT_MAX: u64 = 10;
 
-/// What is saved up at most. 10: a handful of slow answers at once.
+/// Bucket size of the hedge budget, in requests. 10: a handful of slow answers at once.
 const BURST: u64 = 10;
 
-/// When an origin is asked once more, and how often at most.
+/// Hedging state of an origin: the delay and the budget.
 #[derive(Debug)]
 pub(crate) struct Hedging {
     after: After,
@@ -79,7 +79,7 @@ impl Hedging {
         Self { after, budget: Budget::new(PERCENT_MAX, BURST, 0) }
     }
 
-    /// `None`: it is not known yet how long an answer takes.
+    /// The current delay. `None` while the percentile is unknown: do not hedge.
     pub(crate) fn after(&self) -> Option<Duration> {
         match &self.after {
             After::Time(time) => Some(*time),
@@ -87,7 +87,7 @@ impl Hedging {
         }
     }
 
-    /// The first question was answered in this time, or not.
+    /// Records the time until a read was answered, with or without a hedged request.
     pub(crate) fn note(&self, took: Duration) {
         if let After::Share(latency) = &self.after {
             latency.note(took);

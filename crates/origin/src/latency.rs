@@ -1,19 +1,21 @@
-//! Latency percentile estimate: the time by which a given share of answers has begun.
+//! Latency percentile estimate, for hedged requests: the time within which a given percentage of
+//! answers has begun.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Answers in one window. The share is that of the last whole window: a change of the origin's ways shows within twice as
-/// many answers.
+/// Answers per window. The estimate is that of the last complete window, so a change of the
+/// origin's latency shows after at most two windows.
 const WINDOW: u32 = 500;
 
-/// Answers of the first window after which something is known at all.
+/// Answers in the first window before there is an estimate.
 const FIRST: u32 = 100;
 
-/// Four for each doubling of a time, from 1 us to beyond an hour: what comes out is 19 % too long at most.
+/// Histogram buckets: four per power of two, from 1 µs to beyond an hour. The estimate is at most
+/// 19 % too long.
 const BUCKETS: usize = 128;
 
-/// The time by which `percent` of an origin's answers have begun.
+/// Estimates the time within which `percent` of an origin's answers have begun.
 #[derive(Debug)]
 pub(crate) struct Latency {
     percent: u32,
@@ -34,12 +36,12 @@ impl Latency {
         Self { percent: percent.into(), window: Mutex::new(window) }
     }
 
-    /// `None` until enough answers are known.
+    /// The estimate. `None` until there are enough answers.
     pub(crate) fn get(&self) -> Option<Duration> {
         self.window.lock().unwrap_or_else(PoisonError::into_inner).known
     }
 
-    /// An answer took so long to begin, or at least so long if nobody waited for it.
+    /// Records the time until an answer began, or the time after which the request was cancelled.
     pub(crate) fn note(&self, took: Duration) {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         window.counts[bucket(took)] += 1;
@@ -66,7 +68,7 @@ impl Window {
     }
 }
 
-/// Each bucket ends 2^(1/4) times as late as the one before.
+/// The histogram bucket of a time. Bucket bounds grow by a factor of 2^(1/4).
 fn bucket(took: Duration) -> usize {
     (0..BUCKETS - 1).find(|n| took <= end_of(*n)).unwrap_or(BUCKETS - 1)
 }

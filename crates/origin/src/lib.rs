@@ -1,8 +1,10 @@
-//! Origins: the interface of an object store behind the cache, and its first implementation, the client of S3 endpoints.
+//! Origins: the interface of an object store behind the cache, and its first implementation, an S3
+//! client.
 //!
 //! Uses: `base`, `s3`. Knows nothing of: the cache, its clients, flash.
-//! Read in this order: `origins`, `origin`, `object`, `error`, `body`, `reads`, `s3`, `list`; `authorities` apart. For
-//! stores of other kinds: `concurrency`, `serving`, `store`. `conformance` is the test suite of every implementation.
+//! Read in this order: `origins`, `origin`, `object`, `error`, `body`, `reads`, `s3`, `list`;
+//! `authorities` apart. For stores of other kinds: `concurrency`, `serving`, `store`. `conformance`
+//! is the test suite of every implementation.
 
 mod authorities;
 mod body;

@@ -5,38 +5,41 @@ use std::time::Duration;
 use crate::authorities::Authorities;
 use crate::hedge::Hedge;
 
-/// Bounds in number and time. Every field but the last two is a bound; none can be switched off.
+/// Limits of one origin. Every field except the last two is a bound, and none can be switched off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Ranges under way at once, their bodies included, and besides them as many heads. More wait, in the order
-    /// they came; they are bounded by whoever asks. 256: 64 KiB ranges at 40 ms each come to 400 MiB/s.
+    /// Concurrent ranges including their bodies, and as many concurrent heads. Further requests
+    /// wait in FIFO order; their callers bound their number. 256: 64 KiB ranges at 40 ms each give
+    /// 400 MiB/s.
     pub concurrent_reads: usize,
-    /// Forwarded requests under way at once, their bodies in both directions included: so many with a body, so
-    /// many reads of objects, and so many others. More wait, for as long as `wait`. 256: as many as ranges.
+    /// Concurrent forwarded requests of each kind, including both bodies: requests with a body,
+    /// reads of objects, and others. Further requests wait for at most `wait`. 256: as many as
+    /// ranges.
     pub concurrent_forwards: usize,
-    /// Until a forwarded request that waits for others is told to come back later. 10 s: a sixth of what S3's own
-    /// clients wait for an answer, so that they hear it.
+    /// Longest wait of a forwarded request for a permit, and of a read while the origin is
+    /// throttling; then the request is refused with `SlowDown`. 10 s: a sixth of the default answer
+    /// timeout of S3's own clients, so that they receive the refusal.
     pub wait: Duration,
-    /// Until a connection stands. 5 s: two lost SYNs and their repetitions.
+    /// Connect timeout. 5 s: two lost SYNs and their retransmissions.
     pub connect: Duration,
-    /// Until the head of an answer to HEAD or GET, the connection included. 30 s: S3's own clients wait 60 s
-    /// by default, people do not.
+    /// Timeout until the response head of HEAD or GET, including the connection. 30 s: S3's own
+    /// clients wait 60 s by default, people do not.
     pub answer: Duration,
-    /// Until the head of the answer to a forwarded request, once its body stopped moving. 5 min: S3 takes
-    /// minutes to complete a large multipart upload or to copy.
+    /// Timeout until the response head of a forwarded request, counted after its body stops moving.
+    /// 5 min: S3 takes minutes to complete a large multipart upload or to copy.
     pub forward_answer: Duration,
-    /// Between two pieces of a body. 30 s.
+    /// Stall timeout between two pieces of a body. 30 s.
     pub stall: Duration,
-    /// Attempts after the first of a HEAD or GET that met a failed connection, 429, 500, 502, 503
-    /// or 504 before the first byte of a body. 3, as S3's own clients do. All reads together repeat a fifth of their
-    /// number at most, and a little besides.
+    /// Retries of a HEAD or GET after a failed connection, 429, 500, 502, 503 or 504 before the
+    /// first byte of a body. 3, as S3's own clients do. The retry budget limits the retries of all
+    /// reads together to a fifth of the reads, plus a small burst.
     pub retries: u32,
-    /// The wait before the first retry is drawn from up to this long; the bound doubles with each
-    /// retry. 100 ms: longer than a hiccup, shorter than a client's patience.
+    /// Upper bound of the random backoff before the first retry; it doubles with each retry. 100
+    /// ms: longer than a hiccup, shorter than a client's patience.
     pub backoff: Duration,
-    /// When a HEAD or GET is asked a second time while the first waits for its answer. `None`: never.
+    /// Delay of hedged requests for HEAD or GET. `None`: no hedging.
     pub hedge: Option<Hedge>,
-    /// Those who may have signed its certificate. `None`: whom the system trusts.
+    /// Certificate authorities that may have signed the origin's certificate. `None`: the system's.
     pub authorities: Option<Authorities>,
 }
 

@@ -9,25 +9,25 @@ use crate::error::OriginError;
 use crate::origin::Origin;
 use crate::s3::meaning;
 
-/// The longest page: a thousand keys of 1,024 bytes, each three times as long when it is encoded, and as much again
-/// for what is said of each.
+/// Size limit of a page: a thousand keys of 1,024 bytes, three times as long when percent-encoded,
+/// and as much again for the other fields of each entry.
 const PAGE_BYTES_MAX: usize = 6 << 20;
 
-/// A page of a list.
+/// A page of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    /// In the order of the origin; a thousand at most at most origins.
+    /// Keys in the origin's order. Most origins send at most a thousand per page.
     pub keys: Vec<String>,
-    /// Asks for the next page; `None` after the last.
+    /// Continuation token of the next page; `None` on the last page.
     pub next: Option<String>,
 }
 
 impl Origin {
-    /// The keys in `bucket` that begin with `prefix`: the first page, or the one that the last [`Page::next`] asks
-    /// for. Never tried again.
+    /// Lists the keys in `bucket` with `prefix`: the first page, or the page after the token
+    /// [`Page::next`]. Never retried.
     ///
     /// # Errors
-    /// See [`OriginError`] for who acts on which.
+    /// [`OriginError`] states the caller's action for each variant.
     pub async fn list(
         &self,
         bucket: &str,
@@ -64,7 +64,7 @@ impl Origin {
         let mut document = Vec::new();
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| match error.downcast::<OriginError>() {
-                // It was counted where it broke.
+                // The download body has already counted it.
                 Ok(error) => *error,
                 Err(error) => self.lied(format!("a list broke off: {error}")),
             })?;
@@ -98,7 +98,7 @@ fn parse(document: &[u8]) -> Option<Page> {
         page.keys = decoded.collect::<Option<_>>()?;
     }
     let is_whole = !page.keys.iter().any(String::is_empty);
-    // A page that names no next one although there is one would make a part look like all.
+    // A truncated page without a token would make a part of the list look complete.
     (is_whole && is_truncated? == page.next.is_some()).then_some(page)
 }
 
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(parse(b""), None);
     }
 
-    /// As XML can hold it.
+    /// The text after a round trip through XML, which cannot contain all characters.
     fn held(text: &str) -> String {
         text.replace(['\0', '\u{FFFE}', '\u{FFFF}'], "\u{FFFD}")
     }

@@ -3,45 +3,45 @@
 use http::HeaderMap;
 use http::header::{ETAG, HeaderValue, LAST_MODIFIED};
 
-/// An object, by its decoded names.
+/// Bucket and key of an object, percent-decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectName {
-    /// The bucket.
+    /// Bucket name.
     pub bucket: String,
-    /// The key: any UTF-8 text.
+    /// Object key: any UTF-8 text.
     pub key: String,
 }
 
-/// What is known of an object without reading it.
+/// Object metadata, as a HEAD request returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectHead {
-    /// Bytes in the whole object.
+    /// Size of the whole object in bytes.
     pub size: u64,
-    /// The entity tag exactly as sent, quotes and `W/` included. Without a strong one no version
-    /// can be pinned: the caller decides what that means.
+    /// ETag exactly as sent, including quotes and `W/`. Without a strong ETag no version can be
+    /// pinned; the caller decides how to serve such an object.
     pub etag: Option<String>,
-    /// The date exactly as sent.
+    /// `Last-Modified` exactly as sent.
     pub last_modified: Option<String>,
-    /// What must be handed on to clients unchanged, by lower-case name: content headers but for the
-    /// length, caching headers, and S3's own but for those that name one request. A value that is not
-    /// UTF-8 is left out. By name, so that heads are equal in whatever order the headers came.
+    /// Headers that clients receive unchanged, with lower-case names: content headers except the
+    /// length, caching headers, and `x-amz-*` except those of a single request. A value that is not
+    /// UTF-8 is left out. Sorted by name, so that heads compare equal in any order of headers.
     pub headers: Vec<(String, String)>,
 }
 
 impl ObjectHead {
-    /// The entity tag, when it can pin a version.
+    /// The ETag, if it is strong and so can pin a version.
     #[must_use]
     pub fn strong_etag(&self) -> Option<&str> {
         self.etag.as_deref().filter(|etag| !etag.starts_with("W/"))
     }
 
-    /// The head that `headers` describe, of an object of `size` bytes.
+    /// The metadata that response headers describe, for an object of `size` bytes.
     pub(crate) fn from_headers(size: u64, headers: &HeaderMap) -> Self {
         let handed_on = headers.iter().filter(|(name, _)| is_handed_on(name.as_str()));
         let mut handed_on: Vec<(String, String)> = handed_on
             .filter_map(|(name, value)| Some((name.as_str().to_owned(), text(value)?)))
             .collect();
-        // Values of one header keep their order.
+        // A stable sort: values of one header keep their order.
         handed_on.sort_by(|(name, _), (other, _)| name.cmp(other));
         Self {
             size,
@@ -82,9 +82,9 @@ mod tests {
         ObjectHead::from_headers(1, &map)
     }
 
-    /// versitygw sends headers in the order of a Go map: a new one in each answer. Heads compared in
-    /// that order differed, every revalidation took the object for changed, and nothing was ever
-    /// served from the cache.
+    /// versitygw sends headers in the order of a Go map, which changes with every answer. Heads
+    /// that were compared in that order differed, so every revalidation took the object for
+    /// changed, and the cache served no hits.
     #[test]
     fn heads_are_equal_in_whatever_order_the_headers_came() {
         let (kind, first, second) = (("content-type", "a/b"), ("x-amz-a", "1"), ("x-amz-b", "2"));
@@ -93,7 +93,7 @@ mod tests {
         assert_ne!(head([kind, again, other]), head([kind, other, again]));
     }
 
-    /// Who reads from the cache pays nothing.
+    /// A client pays nothing for a read from the cache.
     #[test]
     fn what_one_request_was_charged_for_is_not_the_objects() {
         let (kind, charged) = (("content-type", "a/b"), ("x-amz-request-charged", "requester"));

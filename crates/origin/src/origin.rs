@@ -14,37 +14,40 @@ use crate::error::{OriginError, Refusal};
 use crate::object::{ObjectHead, ObjectName};
 use crate::stats::Stats;
 
-/// The name of a forwarded request, in its extensions. An error document that an origin of ours makes itself
-/// carries it; what an S3 endpoint answers has a name of its own.
+/// Request ID, in the extensions of a forwarded request. Error documents that an origin generates
+/// itself carry it; an S3 endpoint has request IDs of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestId(pub Box<str>);
 
-/// In the extensions of a forwarded request: it goes to the origin as its client signed it, under the host and with the
-/// path that were signed, and the origin judges it. Only S3 endpoints can.
+/// Pass-through marker, in the extensions of a forwarded request. The request goes to the origin
+/// with the client's own signature, host and path, and the origin verifies and authorizes it. Only
+/// S3 endpoints support this.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AsSigned {
-    /// The bucket that it concerns; empty when it is none.
+    /// Bucket of the request. Empty if it concerns no bucket.
     pub bucket: Box<str>,
 }
 
-/// In the extensions of a forwarded request: the multipart upload that its query names must be one of the object in its
-/// path, and the origin is not believed to look itself.
+/// Upload check marker, in the extensions of a forwarded request. The multipart upload in its query
+/// must belong to the object in its path. Zonal checks this itself, because not every origin does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfUpload {
-    /// Its id.
+    /// Upload ID.
     pub id: Box<str>,
 }
 
-/// An object store: what a kind of origin implements. [`Origin`] counts its calls and errors.
+/// Object store interface, implemented by every kind of origin. [`Origin`] counts its calls and
+/// errors.
 ///
-/// An implementation limits its concurrent requests ([`ConcurrencyLimits`](crate::ConcurrencyLimits)), gives up in time
-/// and tries again where that may help, all within its [`Limits`](crate::Limits).
+/// An implementation limits its concurrent requests
+/// ([`ConcurrencyLimits`](crate::ConcurrencyLimits)), has timeouts, and retries transient failures,
+/// all within its [`Limits`](crate::Limits).
 pub trait ObjectStore: fmt::Debug + Send + Sync + Any {
-    /// The metadata of an object.
+    /// HEAD: the metadata of an object.
     fn head<'a>(&'a self, object: &'a ObjectName) -> StoreFuture<'a, ObjectHead>;
 
-    /// The bytes `range` of an object, of the version `if_match` (an ETag as the store sent it) when given. The body is
-    /// exactly that, or breaks.
+    /// GET: the bytes `range` of an object. `if_match` pins a version, by its ETag as the store
+    /// sent it. The body yields exactly these bytes, or fails.
     fn get<'a>(
         &'a self,
         object: &'a ObjectName,
@@ -55,35 +58,37 @@ pub trait ObjectStore: fmt::Debug + Send + Sync + Any {
     /// Any other request, by the rules of [`Origin::forward`].
     fn forward(&self, request: Request<BoxBody>) -> StoreFuture<'_, Response<BoxBody>>;
 
-    /// One request that shows whether the store answers us. Counts itself.
+    /// Health probe: one request that shows whether the store answers and accepts the credentials.
+    /// The implementation counts it.
     fn probe(&self) -> StoreFuture<'_, ()>;
 
-    /// Counters of the store.
+    /// Request and error counters of the store.
     fn stats(&self) -> &Stats;
 
-    /// Takes over the credentials and certificate authorities of `other`, which is the same store opened anew. Requests
-    /// under way end as they began.
+    /// Takes over the credentials and certificate authorities of `other`, which is the same store
+    /// opened again after a configuration change. Requests in flight keep the old ones.
     fn take_credentials(&self, _other: &dyn ObjectStore) {}
 
-    /// True when the store takes no writes: it refuses them.
+    /// True if the store refuses all writes.
     fn is_read_only(&self) -> bool {
         false
     }
 
-    /// True when the store verifies what [`AsSigned`] hands on.
+    /// True if the store verifies the client's signature of a request marked [`AsSigned`].
     fn verifies_signatures(&self) -> bool {
         false
     }
 
-    /// True when a request that is signed for this host is signed for this store.
+    /// True if a request signed for this host is signed for this store.
     fn is_at(&self, _host: &str) -> bool {
         false
     }
 
-    /// From now on our own requests for this bucket agree to pay: a client did (Requester Pays).
+    /// Requester Pays: a client accepted the charges of this bucket, so Zonal's own requests for
+    /// the bucket accept them too.
     fn note_requester_pays(&self, _bucket: &str) {}
 
-    /// True when our own requests for this bucket agree to pay.
+    /// True if Zonal's own requests for this bucket accept charges (Requester Pays).
     fn is_paid(&self, _bucket: &str) -> bool {
         false
     }
@@ -92,7 +97,7 @@ pub trait ObjectStore: fmt::Debug + Send + Sync + Any {
 /// The result of an [`ObjectStore`] or [`ReadOnlyStore`](crate::ReadOnlyStore) call.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, OriginError>> + Send + 'a>>;
 
-/// One origin: where objects come from when they are not cached.
+/// One origin: the source of objects that are not cached.
 #[derive(Debug)]
 pub struct Origin(Box<dyn ObjectStore>);
 
@@ -103,13 +108,14 @@ impl<S: ObjectStore> From<S> for Origin {
 }
 
 impl Origin {
-    /// Takes over the credentials and certificate authorities of `other`, which is the same origin opened anew. Requests
-    /// under way end as they began.
+    /// Takes over the credentials and certificate authorities of `other`, which is the same origin
+    /// opened again after a configuration change. Requests in flight keep the old ones.
     pub fn take_credentials(&self, other: &Self) {
         self.0.take_credentials(&*other.0);
     }
 
-    /// From now on our own requests for this bucket agree to pay: a client did (Requester Pays).
+    /// Requester Pays: a client accepted the charges of this bucket, so Zonal's own requests for
+    /// the bucket accept them too.
     pub(crate) fn note_requester_pays(&self, bucket: &str) {
         self.0.note_requester_pays(bucket);
     }
@@ -118,30 +124,30 @@ impl Origin {
         self.0.is_paid(bucket)
     }
 
-    /// True when nothing can be written: the origin refuses it.
+    /// True if the origin refuses all writes.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.0.is_read_only()
     }
 
-    /// What an object is, without reading it. Tried again where that may help.
+    /// HEAD: the metadata of an object. Retried after transient failures.
     ///
     /// # Errors
-    /// See [`OriginError`] for who acts on which.
+    /// [`OriginError`] states the caller's action for each variant.
     pub async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
         let stats = self.stats();
         stats.heads.add(1);
         stats.counted(self.0.head(object).await)
     }
 
-    /// The bytes `range` of an object, pinned to the version that `if_match` names (an ETag as the
-    /// origin sent it). The answer is checked against what was asked: what comes out of the body is
-    /// exactly that, or an error. Tried again where that may help, until the first byte has come.
+    /// GET: the bytes `range` of an object, pinned to the version with the ETag `if_match` (as the
+    /// origin sent it). The answer is checked against the request: the body yields exactly these
+    /// bytes, or an error. Retried after transient failures, until the first byte has arrived.
     ///
     /// Requires: the range is not empty.
     ///
     /// # Errors
-    /// See [`OriginError`] for who acts on which.
+    /// [`OriginError`] states the caller's action for each variant.
     pub async fn get(
         &self,
         object: &ObjectName,
@@ -154,15 +160,17 @@ impl Origin {
         stats.counted(self.0.get(object, range, if_match).await)
     }
 
-    /// Anything else, handed on as it is with the origin's own signature. The request's path is
-    /// `/BUCKET/KEY`. An answer to the request is `Ok` whatever its status, and it is handed back as it is.
-    /// Never tried again.
+    /// Forwards any other request, signed with the origin's credentials. The request's path is
+    /// `/BUCKET/KEY`. An answer to the request is `Ok` whatever its status, and is returned
+    /// unchanged. Never retried.
     ///
-    /// Signed chunks are checked when the request's extensions hold a [`SignatureChain`](zonal_s3::aws_chunked::SignatureChain); see also [`RequestId`]. With
-    /// [`AsSigned`] among them nothing is signed or checked here.
+    /// Signed chunks are verified if the request's extensions hold a
+    /// [`SignatureChain`](zonal_s3::aws_chunked::SignatureChain); see also [`RequestId`]. A request
+    /// marked [`AsSigned`] is neither signed nor verified here.
     ///
     /// # Errors
-    /// No answer came, it was about us and not about the request, or the request's body failed.
+    /// No answer came, the answer concerns Zonal's credentials or configuration instead of the
+    /// request, or the request's body failed.
     pub async fn forward(
         &self,
         request: Request<BoxBody>,
@@ -178,22 +186,22 @@ impl Origin {
         self.0.forward(request).await
     }
 
-    /// True when a request that is signed for this host is signed for this origin.
+    /// True if a request signed for this host is signed for this origin.
     #[must_use]
     pub fn is_at(&self, host: &str) -> bool {
         self.0.is_at(host)
     }
 
-    /// Finds out whether the origin answers and lets us in: one request, never tried again. The result is in
-    /// [`Stats::trouble`] too.
+    /// Health probe: checks that the origin answers and accepts the credentials. One request, never
+    /// retried. [`Stats::trouble`] holds the result too.
     ///
     /// # Errors
-    /// It does not.
+    /// The origin does not answer, or refuses the credentials.
     pub async fn probe(&self) -> Result<(), OriginError> {
         self.0.probe().await
     }
 
-    /// What was asked of the origin so far.
+    /// Request and error counters of the origin.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         self.0.stats()

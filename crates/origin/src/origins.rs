@@ -1,6 +1,6 @@
-//! Bucket routing: which of several origins has which bucket.
+//! Bucket routing: maps each bucket to one of several origins.
 //!
-//! A bucket that no origin has does not exist: nothing is ever asked of anybody about it.
+//! A bucket without an origin does not exist: no origin is ever asked about it.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,30 +15,31 @@ use crate::list::Page;
 use crate::object::{ObjectHead, ObjectName};
 use crate::origin::{AsSigned, Origin};
 
-/// An origin among others.
+/// A configured origin.
 #[derive(Debug)]
 pub struct Named {
-    /// What logs and metrics call it; no two have one name.
+    /// Name in logs and metrics, unique among the origins.
     pub name: String,
-    /// The object store.
+    /// The object store behind this name.
     pub origin: Origin,
-    /// What clients see of it; empty: every bucket that no other origin names. At most one is like that.
+    /// Buckets that clients see. Empty: this origin is the default, and has every bucket that no
+    /// other origin names. At most one origin is the default.
     pub buckets: Vec<String>,
-    /// Names that are no buckets of it, whatever it has there.
+    /// Reserved names: paths that the origin uses for other purposes than buckets.
     pub reserved: Vec<String>,
 }
 
-/// All origins of an endpoint.
+/// The routing table of a gateway.
 #[derive(Debug)]
 pub struct Origins {
     all: Vec<Named>,
     by_bucket: HashMap<String, usize>,
-    /// The one that has every other bucket.
+    /// Index of the default origin.
     rest: Option<usize>,
 }
 
 impl From<Origin> for Origins {
-    /// One origin with all its buckets.
+    /// A single origin, with all its buckets.
     fn from(origin: Origin) -> Self {
         Self::new(vec![Named {
             name: String::new(),
@@ -50,7 +51,10 @@ impl From<Origin> for Origins {
 }
 
 impl Origins {
-    /// Requires: no bucket and no name is there twice, and one origin at most is without buckets.
+    /// Builds the routing table.
+    ///
+    /// Requires: bucket names and origin names are unique, and at most one origin has no bucket
+    /// list.
     #[must_use]
     pub fn new(all: Vec<Named>) -> Self {
         let rest = all.iter().position(|one| one.buckets.is_empty());
@@ -61,50 +65,50 @@ impl Origins {
         Self { all, by_bucket, rest }
     }
 
-    /// All of them.
+    /// All origins.
     pub fn iter(&self) -> impl Iterator<Item = &Named> {
         self.all.iter()
     }
 
-    /// Whether every bucket is one origin's.
+    /// True if there is one origin, which has every bucket.
     #[must_use]
     pub fn is_one(&self) -> bool {
         self.all.len() == 1 && self.rest.is_some()
     }
 
-    /// Whether a bucket is named by an origin, or by none and the rest is somebody's.
+    /// True if an origin names the bucket, or there is a default origin.
     #[must_use]
     pub fn has(&self, bucket: &str) -> bool {
         self.place(bucket).is_some()
     }
 
-    /// Whether two buckets are in the same origin.
+    /// True if both buckets have the same origin.
     #[must_use]
     pub fn are_together(&self, one: &str, other: &str) -> bool {
         self.has(one) && self.place(one) == self.place(other)
     }
 
-    /// Whether nothing can be written to a bucket.
+    /// True if the bucket's origin refuses writes.
     #[must_use]
     pub fn is_read_only(&self, bucket: &str) -> bool {
         self.place(bucket).is_some_and(|place| self.all[place].origin.is_read_only())
     }
 
-    /// Whether nothing is asked about a name, because its origin has something else than a bucket there.
+    /// True if the name is reserved by its origin, so that no request for it is sent.
     #[must_use]
     pub fn is_reserved(&self, name: &str) -> bool {
         let mut reserved = self.place(name).into_iter().flat_map(|place| &self.all[place].reserved);
-        // To some servers the two cases are one.
+        // Some servers ignore case.
         reserved.any(|it| it.eq_ignore_ascii_case(name))
     }
 
-    /// The origin that has every bucket which no origin names.
+    /// The default origin, which has every bucket that no origin names.
     #[must_use]
     pub fn rest(&self) -> Option<&Named> {
         self.rest.map(|place| &self.all[place])
     }
 
-    /// Whether a bucket is one of [`rest`](Self::rest), if it is anywhere.
+    /// True if no origin names the bucket, so that only [`rest`](Self::rest) can have it.
     #[must_use]
     pub fn is_of_the_rest(&self, bucket: &str) -> bool {
         !self.by_bucket.contains_key(bucket)
@@ -125,37 +129,38 @@ impl Origins {
         })
     }
 
-    /// Whether a request that is signed for this host is signed for one of them.
+    /// True if a request signed for this host is signed for one of the origins.
     #[must_use]
     pub fn are_at(&self, host: &str) -> bool {
         self.all.iter().any(|one| one.origin.is_at(host))
     }
 
-    /// Whoever asks for this bucket's objects pays, and a client agreed to it: from now on we do.
+    /// Requester Pays: a client accepted the charges of this bucket, so Zonal's own requests for
+    /// the bucket accept them too.
     pub fn note_requester_pays(&self, bucket: &str) {
         if let Ok(named) = self.of(bucket) {
             named.origin.note_requester_pays(bucket);
         }
     }
 
-    /// Whether our own requests for this bucket say that we pay.
+    /// True if Zonal's own requests for this bucket accept charges (Requester Pays).
     #[must_use]
     pub fn is_paid(&self, bucket: &str) -> bool {
         self.of(bucket).is_ok_and(|named| named.origin.is_paid(bucket))
     }
 
-    /// As [`Origin::head`].
+    /// Metadata of an object; see [`Origin::head`].
     ///
     /// # Errors
-    /// As there, and that there is no such bucket.
+    /// As in [`Origin::head`], and `NoSuchBucket`.
     pub async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
         self.of(&object.bucket)?.origin.head(object).await
     }
 
-    /// As [`Origin::get`].
+    /// Range of an object; see [`Origin::get`].
     ///
     /// # Errors
-    /// As there, and that there is no such bucket.
+    /// As in [`Origin::get`], and `NoSuchBucket`.
     pub async fn get(
         &self,
         object: &ObjectName,
@@ -165,10 +170,10 @@ impl Origins {
         self.of(&object.bucket)?.origin.get(object, range, if_match).await
     }
 
-    /// As [`Origin::list`].
+    /// Page of a list; see [`Origin::list`].
     ///
     /// # Errors
-    /// As there, and that there is no such bucket.
+    /// As in [`Origin::list`], and `NoSuchBucket`.
     pub async fn list(
         &self,
         bucket: &str,
@@ -179,12 +184,12 @@ impl Origins {
         named.origin.list(bucket, prefix, next).await.map_err(|error| error.at(&named.name))
     }
 
-    /// As [`Origin::forward`].
+    /// Forwards a request; see [`Origin::forward`].
     ///
     /// Requires: the path (or [`AsSigned`]) names a bucket, or there [is one](Self::is_one) origin.
     ///
     /// # Errors
-    /// As there, and that there is no such bucket.
+    /// As in [`Origin::forward`], and `NoSuchBucket`.
     pub async fn forward(
         &self,
         request: Request<BoxBody>,
@@ -197,10 +202,11 @@ impl Origins {
 }
 
 impl Named {
-    /// As [`Origin::forward`]; where it cannot be reached, it is named.
+    /// Forwards a request; see [`Origin::forward`]. An error of an unreachable origin names the
+    /// origin.
     ///
     /// # Errors
-    /// As there.
+    /// As in [`Origin::forward`].
     pub async fn forward(
         &self,
         request: Request<BoxBody>,

@@ -1,11 +1,16 @@
-//! AIMD concurrency limit per origin, driven by 503 `SlowDown` and `Retry-After`, with a circuit breaker.
+//! AIMD concurrency limit per origin, driven by 503 `SlowDown` and `Retry-After`, with a circuit
+//! breaker.
 //!
-//! 1. An answer that says "slow down" halves how many may be under way, once for all that were under way together.
-//! 2. When one at a time is too many, or the answer names a time (`Retry-After`), nobody asks for a while: 100 ms, and twice
-//!    as long each time, up to 5 s.
-//! 3. Each good answer lets one more be under way, until all may: as many more in each round as there were in the last.
+//! 1. A throttling answer halves the number of requests that may be in flight. Throttling answers
+//!    to requests that were in flight together count once.
+//! 2. If even one request at a time is too many, or the answer has a `Retry-After`, the circuit
+//!    opens: no request is sent for a while. Without `Retry-After` the pause starts at 100 ms and
+//!    doubles each time, up to 5 s.
+//! 3. Each good answer raises the limit by one, up to the maximum. So the limit can double in each
+//!    round trip.
 //!
-//! Who would wait for longer than a client hears is told to come back, without asking the origin.
+//! A request that would wait longer than `Limits::wait` is refused with `SlowDown`, without asking
+//! the origin. That limit is shorter than a client's timeout, so the client receives the refusal.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,21 +21,22 @@ use tokio::time::Instant;
 use crate::error::OriginError;
 use crate::stats::Stats;
 
-/// The first pause. As long as the first wait before a retry.
+/// First pause of the circuit breaker. Equal to the first retry backoff.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 
-/// The longest that we choose ourselves: an origin that is well again is found so late at most.
+/// Longest pause without `Retry-After`: the longest delay before Zonal notices that the origin has
+/// recovered.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// The longest that `Retry-After` is believed: a mistake in it should not outlast a coffee.
+/// Upper bound of `Retry-After`, so that a mistake in it causes no longer outage.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// The pace of one origin's reads.
+/// Concurrency limiter of one origin's reads.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// Under way at once when all is well.
+    /// Maximum of requests in flight while the origin is well.
     widest: usize,
-    /// Who waits longer is told to come back.
+    /// Longest wait for a turn. A request that would wait longer is refused.
     wait: Duration,
     state: Mutex<State>,
     changed: Notify,
@@ -40,17 +46,18 @@ pub(crate) struct Pace {
 #[derive(Debug)]
 struct State {
     under_way: usize,
-    /// How many may be.
+    /// Current AIMD limit of `under_way`.
     limit: usize,
-    /// Who asked before has nothing to say any more about the limit.
+    /// Time of the last decrease. A throttling answer to a request sent before it does not decrease
+    /// the limit again.
     narrowed_at: Option<Instant>,
-    /// Nobody asks before.
+    /// End of the circuit breaker's pause: no request is sent before.
     not_before: Option<Instant>,
-    /// The next pause, when one is needed.
+    /// Length of the next pause.
     pause: Duration,
 }
 
-/// The right to ask once. Dropped without a word, it says nothing of the origin.
+/// Permit for one request. If it is dropped without a result, the limit does not change.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     pace: &'a Pace,
@@ -58,9 +65,11 @@ pub(crate) struct Turn<'a> {
 }
 
 enum Entrance {
+    /// A permit is free. The field is its start time.
     Open(Instant),
-    /// Somebody has to leave first.
+    /// The limit is reached: wait for an answer.
     Full,
+    /// The circuit breaker pauses all requests until this time.
     Closed(Instant),
 }
 
@@ -76,12 +85,13 @@ impl Pace {
         Self { widest, wait, state: Mutex::new(state), changed: Notify::new(), stats }
     }
 
-    /// Whether the origin is asked less than it could be.
+    /// True if the limit is below its maximum or the circuit is open.
     pub(crate) fn is_narrow(&self) -> bool {
         self.with_state(|state| state.limit < self.widest || state.not_before.is_some())
     }
 
-    /// The right to ask, if it is there and the origin is asked as fast as it could be.
+    /// A permit without waiting, for hedged requests. `None` if the limit is reached or the origin
+    /// is throttling.
     pub(crate) fn turn_now(&self) -> Option<Turn<'_>> {
         if self.is_narrow() {
             return None;
@@ -92,16 +102,16 @@ impl Pace {
         }
     }
 
-    /// Waits for the right to ask.
+    /// Waits for a permit.
     ///
     /// # Errors
-    /// [`OriginError::Busy`] when it would not come within the time that somebody may wait.
+    /// [`OriginError::Busy`] if no permit becomes free within `wait`.
     pub(crate) async fn turn(&self) -> Result<Turn<'_>, OriginError> {
         let until = Instant::now() + self.wait;
         let mut has_waited = false;
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
-            // From here on nothing is missed.
+            // Registers the waiter before the check below, so that no notification is lost.
             changed.as_mut().enable();
             let wake = match self.enter(Instant::now()) {
                 Entrance::Open(began_at) => return Ok(Turn { pace: self, began_at }),
@@ -118,7 +128,7 @@ impl Pace {
         }
     }
 
-    /// Our word for it. The origin is not asked.
+    /// Counts a refusal and returns its error. The origin is not asked.
     pub(crate) fn refuse(&self) -> OriginError {
         self.stats.reads_refused.add(1);
         OriginError::slow_down("the origin wants to be asked less")
@@ -142,13 +152,13 @@ impl Pace {
     }
 
     fn with_state<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
-        // Each change is whole by itself.
+        // Poisoning is ignored: each change leaves a valid state.
         act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Turn<'_> {
-    /// The origin answered as it should.
+    /// Reports a good answer: raises the limit by one, and resets the pause.
     pub(crate) fn note_well(&self) {
         let pace = self.pace;
         let is_wider = pace.with_state(|state| {
@@ -163,7 +173,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The origin wants fewer questions, and perhaps none for so long.
+    /// Reports a throttling answer: halves the limit, and opens the circuit if needed.
     pub(crate) fn note_busy(&self, retry_after: Option<Duration>) {
         let now = Instant::now();
         self.pace.with_state(|state| {
@@ -174,7 +184,8 @@ impl Turn<'_> {
                     pause = Some(state.pause);
                     state.pause = (state.pause * 2).min(PAUSE_MAX);
                 }
-                // What was allowed beyond what was under way was of no use.
+                // The decrease starts from the requests in flight, if they are fewer than the
+                // limit. Otherwise a limit that was never reached would have to shrink first.
                 state.limit = (state.limit.min(state.under_way) / 2).max(1);
                 self.pace.show(state.limit);
                 state.narrowed_at = Some(now);

@@ -1,10 +1,11 @@
-//! Read requests: retried and hedged within the retry budget and the concurrency limit.
+//! Read requests to an origin: retried and hedged within the retry budget and the concurrency
+//! limit.
 //!
-//! 1. Wait for a turn: an origin that wants to be asked less is (`pace`).
-//! 2. Ask. When the answer is late and `hedge` is set, ask once more; the first good answer counts, and the other question
-//!    is given up with its connection.
-//! 3. Tell the pace what came of it.
-//! 4. What may pass by itself is tried again after a while, as far as the budget of retries goes.
+//! 1. Wait for the AIMD limiter (`pace`), which delays requests while the origin is throttling.
+//! 2. Send the request. If `hedge` is set and the answer is late, send a hedged request. The first
+//!    good answer counts; the other request is cancelled by closing its connection.
+//! 3. Report the result to the limiter.
+//! 4. After a transient failure, back off and retry, as far as the retry budget allows.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -24,23 +25,24 @@ use crate::limits::Limits;
 use crate::pace::{Pace, Turn};
 use crate::stats::Stats;
 
-/// The longest wait before a retry: the doubling of the backoff ends here.
+/// Upper bound of the exponential backoff.
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
-/// How the reads of one origin are asked.
+/// Sends the reads of one origin.
 #[derive(Debug)]
 pub(crate) struct Reads {
     limits: Limits,
     pace: Pace,
     retry_budget: Budget,
     hedging: Option<Hedging>,
-    /// State of the random waits between retries.
+    /// State of the backoff jitter: the number of draws.
     jitter: AtomicU64,
     stats: Arc<Stats>,
 }
 
 impl Reads {
-    /// `at_once` is how many questions may wait for an answer when all is well: as many as there are places for.
+    /// `at_once` is the maximum of requests in flight when the origin is well: the number of
+    /// concurrency permits.
     pub(crate) fn new(at_once: usize, limits: &Limits, stats: Arc<Stats>) -> Self {
         Self {
             pace: Pace::new(at_once, limits.wait, stats.clone()),
@@ -52,8 +54,8 @@ impl Reads {
         }
     }
 
-    /// Waits for a place. While the origin wants to be asked less, places become free too slowly to wait for them for
-    /// ever.
+    /// Waits for a concurrency permit. While the origin is throttling, permits become free slowly,
+    /// so the wait is limited to [`Limits::wait`]. Otherwise it is unlimited.
     pub(crate) async fn placed(
         &self,
         permit: impl Future<Output = Permit>,
@@ -69,9 +71,11 @@ impl Reads {
         }
     }
 
-    /// Asks until there is an answer, or a refusal that must not be repeated or was repeated often enough.
+    /// Sends a request until it succeeds, fails with an error that must not be retried, or exhausts
+    /// its retries.
     ///
-    /// `question` asks once, and gives up in time; it is over when the answer has begun.
+    /// `question` sends the request once, with its own timeout. It completes when the answer
+    /// begins.
     pub(crate) async fn ask<T, F>(&self, question: impl Fn() -> F) -> Result<T, OriginError>
     where
         F: Future<Output = Result<T, OriginError>>,
@@ -100,7 +104,7 @@ impl Reads {
         }
     }
 
-    /// Asks, and once more when the answer is late.
+    /// Sends a request, and a hedged request if the answer is late.
     async fn ask_in_turn<T, F>(
         &self,
         question: &impl Fn() -> F,
@@ -134,7 +138,7 @@ impl Reads {
         answer
     }
 
-    /// Tells the pace what came of it.
+    /// Sends one request, and reports its result to the limiter.
     async fn ask_once<T>(
         &self,
         asked: impl Future<Output = Result<T, OriginError>>,
@@ -153,16 +157,18 @@ impl Reads {
     }
 }
 
-/// A random wait ("full jitter"), so that many who failed together do not come back together. `drawn` counts the draws.
+/// Random backoff with full jitter, so that clients that failed together do not retry together.
+/// `drawn` counts the draws.
 fn backoff(limits: &Limits, retries: u32, drawn: &AtomicU64) -> Duration {
     let bound = limits.backoff.saturating_mul(1 << retries.min(16)).min(BACKOFF_MAX);
-    // The time of day is the seed: two processes that started together differ too.
+    // The time of day is the seed, so that two processes that started together differ.
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let chance = mix64(drawn.fetch_add(1, Ordering::Relaxed) ^ u64::from(now.subsec_nanos()));
     bound.mul_f64((chance >> 11) as f64 / (1u64 << 53) as f64)
 }
 
-/// The first answer that a read can come to, or else the later of the two; and whether it is the second's.
+/// The first final answer, or else the later of the two. The flag is true for the answer of
+/// `second`.
 async fn first_good<T>(
     mut first: Pin<&mut impl Future<Output = Result<T, OriginError>>>,
     mut second: Pin<&mut impl Future<Output = Result<T, OriginError>>>,
@@ -186,7 +192,7 @@ async fn first_good<T>(
     .await
 }
 
-/// Whether another answer would not be better: a refusal that will not pass is as good as a success.
+/// True if the answer is final. A permanent refusal is as final as a success.
 fn is_good<T>(answer: &Result<T, OriginError>) -> bool {
     match answer {
         Ok(_) => true,
@@ -195,8 +201,8 @@ fn is_good<T>(answer: &Result<T, OriginError>) -> bool {
     }
 }
 
-/// True for failures that may pass by themselves. Silence is not among them: who waited that long
-/// for an answer should not wait three times as long.
+/// True for transient failures. A timeout is not among them: a client that waited for one timeout
+/// must not wait for three more.
 fn is_worth_a_retry(error: &OriginError) -> bool {
     match error {
         OriginError::Unreachable { .. } | OriginError::Busy { .. } => true,

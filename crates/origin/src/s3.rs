@@ -1,17 +1,17 @@
-//! Client of an S3 endpoint, over HTTP or HTTPS.
+//! S3 client over HTTP or HTTPS: the origin for S3 endpoints.
 //!
-//! The client is our own, on hyper: what a cache hands on must be what the origin sent, header by
-//! header, and what a client uploads must arrive as it was given. Libraries that speak S3 parse
-//! both into their own types and write them anew.
+//! The client is Zonal's own, on hyper. A cache must pass on the origin's headers and the client's
+//! uploads unchanged. S3 libraries parse both into their own types and serialize them again.
 //!
 //! 1. `endpoint` turns a bucket and a key into a URL,
-//! 2. `client` sends signed requests, those that only read at the pace and within the budgets of the origin (`reads`),
-//! 3. `head` and `get` check every answer against what was asked,
-//! 4. `forward` hands on everything else, `as_signed` what its client signed for the origin, if the answer is
-//!    `fitting`,
-//! 5. `buckets` finds out whether a path leads into a bucket at all, `uploads` whether an upload is of its object,
-//! 6. `answer` turns refusals into errors,
-//! 7. `probe` tells a refusal of the request from one of us.
+//! 2. `client` sends signed requests; reads go through the limiter and the budgets of the origin
+//!    (`reads`),
+//! 3. `head` and `get` check every answer against the request,
+//! 4. `forward` forwards all other requests, `as_signed` those with the client's own signature;
+//!    `fitting` validates the answers,
+//! 5. `buckets` checks that a path is a bucket, `uploads` that an upload belongs to its object,
+//! 6. `answer` maps error responses to errors,
+//! 7. `probe` tells a refusal of the request from a refusal of Zonal's credentials.
 
 pub(crate) mod answer;
 mod as_signed;
@@ -50,19 +50,20 @@ use crate::origin::{ObjectStore, StoreFuture};
 use crate::reads::Reads;
 use crate::stats::Stats;
 
-/// An S3 endpoint, and what it takes to talk to it.
+/// Origin at an S3 endpoint.
 pub struct S3Origin {
     client: ArcSwap<client::Client>,
     endpoint: Endpoint,
-    /// Empty: requests are sent anonymously.
+    /// Signer of requests. Empty: requests are anonymous.
     signer: ArcSwapOption<Signer>,
     limits: Limits,
     concurrency: ConcurrencyLimits,
     proven: buckets::Buckets,
-    /// Whoever asks for their objects pays.
+    /// Buckets with Requester Pays whose charges a client has accepted.
     paid: buckets::Buckets,
     proven_uploads: uploads::Proven,
-    /// When the origin last let us in where that had been in doubt.
+    /// Time of the last probe in which the origin accepted the credentials, made because a refusal
+    /// was ambiguous.
     let_in_at: Mutex<Option<Instant>>,
     reads: Reads,
     stats: Arc<Stats>,
@@ -74,12 +75,12 @@ impl fmt::Debug for S3Origin {
     }
 }
 
-/// Why an [`S3Origin`] could not be made.
+/// Error of opening an [`S3Origin`].
 #[derive(Debug)]
 pub enum S3OpenError {
-    /// The access key, token or region cannot be sent in a header.
+    /// The access key, token or region contains characters that no header can carry.
     UnusableCredentials(zonal_s3::sigv4::UnusableCredentials),
-    /// The endpoint is HTTPS and the system has no root certificates that could be read.
+    /// The endpoint is HTTPS, and the system has no readable root certificates.
     NoRootCertificates(std::io::Error),
 }
 
@@ -97,7 +98,8 @@ impl fmt::Display for S3OpenError {
 impl std::error::Error for S3OpenError {}
 
 impl S3Origin {
-    /// An origin at `endpoint`; nothing is sent yet. Without credentials requests are anonymous.
+    /// Creates an origin at `endpoint`, without sending a request. Without credentials, requests
+    /// are anonymous.
     ///
     /// # Errors
     /// Credentials that no header can carry, or HTTPS without root certificates.
@@ -129,7 +131,7 @@ impl S3Origin {
             endpoint,
             signer: ArcSwapOption::new(signer.map(Arc::new)),
             concurrency: ConcurrencyLimits::new(&limits),
-            // Ranges and heads.
+            // Permits of ranges and of heads.
             reads: Reads::new(2 * limits.concurrent_reads, &limits, stats.clone()),
             limits,
             proven: buckets::Buckets::default(),
@@ -140,7 +142,7 @@ impl S3Origin {
         })
     }
 
-    /// These are buckets, whatever they are called: they need no proof.
+    /// Marks configured names as buckets, so that they need no proof.
     #[must_use]
     pub fn with_buckets(self, buckets: &[String]) -> Self {
         for bucket in buckets {
@@ -176,7 +178,8 @@ impl ObjectStore for S3Origin {
         &self.stats
     }
 
-    /// Connections trust the authorities that they were made with: the next one is new.
+    /// Replaces the connection pool too: open connections were verified against the old
+    /// authorities.
     fn take_credentials(&self, other: &dyn ObjectStore) {
         let other: &dyn Any = other;
         if let Some(other) = other.downcast_ref::<Self>() {

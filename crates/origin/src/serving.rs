@@ -1,4 +1,5 @@
-//! S3 front for stores that do not speak S3: parses requests, and answers objects, lists and errors as S3 does.
+//! S3 front for stores that do not speak S3: parses requests, and answers objects, lists and errors
+//! as S3 does.
 //!
 //! Read in this order: `forwarded`, `reading`, `answer`.
 

@@ -1,4 +1,4 @@
-//! Counters of an origin, and whether it is in trouble.
+//! Counters of an origin, and its health.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,12 +6,12 @@ use tokio::sync::watch;
 
 use crate::error::{KINDS, OriginError};
 
-/// A number that only grows.
+/// Monotonic counter.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Counts `n` more.
+    /// Adds `n`.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
@@ -23,7 +23,7 @@ impl Counter {
     }
 }
 
-/// A number that comes and goes.
+/// Gauge: a value that rises and falls.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicU64);
 
@@ -32,7 +32,7 @@ impl Gauge {
         self.0.store(n, Ordering::Relaxed);
     }
 
-    /// The number now.
+    /// The current value.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -42,39 +42,45 @@ impl Gauge {
 /// Counters of one origin. Counts are of requests unless the name ends in `_bytes`.
 #[derive(Debug, Default)]
 pub struct Stats {
-    /// Calls of `head`. Retries are not in it.
+    /// Calls of `head`. Retries are not included.
     pub heads: Counter,
-    /// Calls of `get`: ranges asked for. Retries are not in it. Denominator of bytes per range.
+    /// Calls of `get`, one per requested range. Retries are not included. Denominator of bytes per
+    /// range.
     pub gets: Counter,
     /// Calls of `forward`.
     pub forwards: Counter,
-    /// Attempts after the first of a `head` or `get`. Divide by `heads + gets`.
+    /// Retries of a `head` or `get`. Divide by `heads + gets`.
     pub retries: Counter,
-    /// Reads that failed and were not tried again, because too many had been. Divide by `retries`.
+    /// Failed reads that were not retried, because the retry budget was empty. Divide by `retries`.
     pub retries_refused: Counter,
-    /// Second questions for a `head` or `get` that waited for its answer. Divide by `heads + gets`.
+    /// Hedged requests: second requests for a `head` or `get` whose first answer is late. Divide by
+    /// `heads + gets`.
     pub hedges: Counter,
-    /// Those that were answered first. Divide by `hedges`.
+    /// Hedged requests that were answered before the first request. Divide by `hedges`.
     pub hedges_won: Counter,
-    /// Those that were not sent, because too many had been or the origin wants to be asked less.
+    /// Hedged requests not sent, because the hedge budget was empty or the origin is throttling.
     pub hedges_refused: Counter,
-    /// Answers to a `head` or `get` that wanted us to ask less: 429, 503 or `SlowDown`, those to retries too.
+    /// Throttling answers to a `head` or `get`: 429, 503 or `SlowDown`, including answers to
+    /// retries.
     pub slow_downs: Counter,
-    /// Attempts that waited because the origin wants to be asked less.
+    /// Attempts delayed by the AIMD limit or the circuit breaker.
     pub reads_held: Counter,
-    /// Those that would have waited for too long: the origin was not asked.
+    /// Attempts refused without asking the origin, because the delay would exceed
+    /// [`Limits::wait`](crate::Limits::wait).
     pub reads_refused: Counter,
-    /// Questions that may wait for an answer at once while the origin wants to be asked less; 0 while it does not.
+    /// AIMD limit: requests that may be in flight while the origin is throttling. 0 while it is
+    /// not.
     pub reads_allowed: Gauge,
-    /// Calls of `probe`. `heads + gets + retries + hedges + forwards + probes` is what an origin bills.
+    /// Calls of `probe`. An S3 origin bills `heads + gets + retries + hedges + forwards + probes`,
+    /// and the requests of the bucket and upload checks, which no counter has.
     pub probes: Counter,
-    /// Bytes of bodies received: ranges and forwarded answers, without HTTP heads.
+    /// Body bytes received, of ranges and forwarded answers, without HTTP headers.
     pub received_bytes: Counter,
-    /// Bytes of forwarded bodies sent, without HTTP heads.
+    /// Body bytes sent in forwarded requests, without HTTP headers.
     pub sent_bytes: Counter,
-    /// By [`OriginError::kind`]; a call that failed counts once, after its last attempt.
+    /// Errors by [`OriginError::kind`]. A failed call counts once, after its last attempt.
     errors: [Counter; KINDS.len()],
-    /// The last error that spoke of the origin as a whole; none since it answered as it should.
+    /// The last error that concerns the origin as a whole. `None` after a good answer.
     trouble: watch::Sender<Option<OriginError>>,
 }
 
@@ -85,13 +91,13 @@ impl Stats {
         KINDS.into_iter().zip(self.errors.iter().map(Counter::get))
     }
 
-    /// What is wrong with the origin as a whole, as far as its last answers tell.
+    /// The origin's current problem, as far as its last answers show.
     #[must_use]
     pub fn trouble(&self) -> Option<OriginError> {
         self.trouble.borrow().clone()
     }
 
-    /// Wakes when the origin gets into trouble, into another kind of it, or out of it.
+    /// Notifies when a problem of the origin begins, changes its kind, or ends.
     #[must_use]
     pub fn watch_trouble(&self) -> watch::Receiver<Option<OriginError>> {
         self.trouble.subscribe()
@@ -109,17 +115,17 @@ impl Stats {
         }
     }
 
-    /// The origin answered as it should.
+    /// Clears the problem, after a good answer.
     pub(crate) fn note_well(&self) {
         if self.trouble.borrow().is_some() {
             self.trouble.send_replace(None);
         }
     }
 
-    /// Counts the error in `result`, or notes that the origin is well.
+    /// Counts the error in `result`, or clears the problem after a success.
     ///
     /// # Errors
-    /// That of `result`.
+    /// The error of `result`.
     pub fn counted<T>(&self, result: Result<T, OriginError>) -> Result<T, OriginError> {
         match &result {
             Ok(_) => self.note_well(),

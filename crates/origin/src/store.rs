@@ -1,8 +1,8 @@
-//! Read-only buckets on object stores that speak another protocol than S3.
+//! Read-only buckets on object stores with another protocol than S3.
 //!
-//! A [`ReadOnlyStore`] answers for one container of its kind. Its answers are those of HTTP, head and bytes, with S3's names
-//! for what users said of an object; they are checked here as those of an S3 endpoint are. What S3 clients ask besides
-//! bytes (conditions, lists, the bucket itself) is answered in `serve`.
+//! A [`ReadOnlyStore`] serves one container of its kind. Its answers are HTTP heads and bodies,
+//! with S3's header names for user metadata. This module checks them as it does the answers of an
+//! S3 endpoint. `serve` implements the other S3 requests of clients: conditions, lists, HeadBucket.
 
 mod serve;
 
@@ -28,14 +28,16 @@ use crate::s3::get;
 use crate::serving::{no_such_bucket, no_such_key};
 use crate::stats::Stats;
 
-/// One container of an object store. Everything is asked once: who asks it tries again, and gives up in time.
+/// One container of an object store. Every call is one attempt; the caller retries and has
+/// timeouts.
 ///
-/// Errors are as at an S3 endpoint: [`OriginError`] says who acts on which.
+/// Errors are as at an S3 endpoint: [`OriginError`] states the caller's action for each variant.
 pub trait ReadOnlyStore: fmt::Debug + Send + Sync {
-    /// What an object is: a 200 without its bytes, whose Content-Length is the object's.
+    /// HEAD: a 200 without a body, whose Content-Length is the object's size.
     fn head<'a>(&'a self, key: &'a str) -> StoreFuture<'a, response::Parts>;
 
-    /// All bytes of an object with 200, or a range with 206; of the version `if_match`, an ETag as it was sent, when given.
+    /// GET: the whole object with 200, or a range with 206. `if_match` pins a version, by its ETag
+    /// as the store sent it.
     fn get<'a>(
         &'a self,
         key: &'a str,
@@ -43,52 +45,52 @@ pub trait ReadOnlyStore: fmt::Debug + Send + Sync {
         if_match: Option<&'a str>,
     ) -> StoreFuture<'a, Response<BoxBody>>;
 
-    /// A page of keys, in their order. A store that has no lists says 501.
+    /// A page of keys in ascending order. A store without lists answers 501.
     fn list<'a>(&'a self, wanted: PageRequest<'a>) -> StoreFuture<'a, KeyPage>;
 
-    /// Whether the store is there, and lets us in.
+    /// Health probe: checks that the store answers and accepts the credentials.
     fn probe(&self) -> StoreFuture<'_, ()>;
 }
 
-/// Which keys are listed.
+/// List request for one page.
 #[derive(Clone, Copy, Debug)]
 pub struct PageRequest<'a> {
-    /// Those that begin so.
+    /// Only keys with this prefix are listed.
     pub prefix: &'a str,
-    /// Groups keys; empty: none does.
+    /// Groups keys into common prefixes. Empty: keys are not grouped.
     pub delimiter: &'a str,
-    /// Where the page begins.
+    /// Start of the page.
     pub begin: PageStart<'a>,
     /// Entries on the page at most.
     pub max_entries: usize,
 }
 
-/// Where a page of keys begins.
+/// Start of a page.
 #[derive(Clone, Copy, Debug)]
 pub enum PageStart<'a> {
-    /// At the first key.
+    /// The first key with the prefix.
     First,
-    /// Behind this name.
+    /// The first key after this name.
     After(&'a str),
-    /// Where [`KeyPage::next`] says.
+    /// The token [`KeyPage::next`] of the page before.
     Next(&'a str),
 }
 
 /// A page of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyPage {
-    /// In the order of their names.
+    /// Entries in ascending order of their names.
     pub entries: Vec<Entry>,
-    /// Asks for the next page; `None` after the last.
+    /// Continuation token of the next page; `None` on the last page.
     pub next: Option<String>,
 }
 
-/// A container of a store, as a bucket.
+/// Origin that serves a container as a read-only bucket.
 #[derive(Debug)]
 pub struct ReadOnlyOrigin {
-    /// With the keys that it is asked with now.
+    /// The store with its current credentials.
     store: ArcSwap<Box<dyn ReadOnlyStore>>,
-    /// What clients call it.
+    /// Bucket name that clients use.
     bucket: String,
     limits: Limits,
     concurrency: ConcurrencyLimits,
@@ -97,11 +99,11 @@ pub struct ReadOnlyOrigin {
 }
 
 impl ReadOnlyOrigin {
-    /// Shows `store` as `bucket`.
+    /// Serves `store` as `bucket`.
     #[must_use]
     pub fn new(store: Box<dyn ReadOnlyStore>, bucket: String, limits: Limits) -> Self {
         let stats = Arc::<Stats>::default();
-        // Ranges, heads, and what clients ask besides.
+        // Permits of ranges and heads, and of forwarded downloads and other requests.
         let at_once = 2 * (limits.concurrent_reads + limits.concurrent_forwards);
         Self {
             store: ArcSwap::from_pointee(store),
@@ -154,7 +156,7 @@ impl ReadOnlyOrigin {
         Ok((head, answer.into_body()))
     }
 
-    /// The whole of an object of this head.
+    /// The whole body of the version with this head.
     async fn whole(&self, object: &ObjectName, head: &ObjectHead) -> Result<BoxBody, OriginError> {
         let if_match = head.strong_etag();
         let store = self.store.load_full();
@@ -171,7 +173,7 @@ impl ReadOnlyOrigin {
         if bucket == self.bucket { Ok(()) } else { Err(no_such_bucket(bucket)) }
     }
 
-    /// Asks for something of an object, in time, and again where that may help.
+    /// Sends a request for an object, with timeout and retries.
     async fn asked<'a, T>(
         &self,
         object: &ObjectName,
@@ -231,7 +233,7 @@ impl ObjectStore for ReadOnlyOrigin {
     }
 }
 
-/// Each store has its own words for what is not there; clients know S3's.
+/// Maps the store's own 404 code to the S3 code on which clients match.
 fn not_found(refusal: &Refusal, object: &ObjectName) -> OriginError {
     match &*refusal.code {
         "NoSuchBucket" | "ContainerNotFound" => no_such_bucket(&object.bucket),

@@ -1,4 +1,4 @@
-//! A container of a store as a bucket: its objects and lists.
+//! Container of a store as a bucket: its objects and lists.
 
 use std::fmt;
 use std::ops::Range;
@@ -22,20 +22,20 @@ use zonal_s3::{BodyError, BoxBody};
 use crate::failure::{meaning, of_another_range};
 use crate::wire::{About, Note, ResponseHead};
 
-/// What users said of an object is named by the store; S3's clients look for S3's names.
+/// Header prefixes of user metadata at Google and Azure. S3 clients expect S3's prefix.
 const OF_USERS: [&str; 2] = ["x-goog-meta-", "x-ms-meta-"];
 
-/// How S3 names it.
+/// S3's header prefix of user metadata.
 const OF_USERS_IN_S3: &str = "x-amz-meta-";
 
-/// How a kind of store lists.
+/// List interface of a store.
 pub(crate) enum Lists {
     Paged(Arc<dyn PaginatedListStore>),
-    /// It has none.
+    /// The store has no lists (web servers).
     None,
 }
 
-/// A container.
+/// A container, accessed through `object_store`.
 pub(crate) struct Bucket {
     store: Arc<dyn ObjectStore>,
     lists: Lists,
@@ -46,7 +46,7 @@ impl Bucket {
         Self { store, lists }
     }
 
-    /// Asks for an object, or a range of it; what came, and its bytes.
+    /// Requests an object or a range of it. Returns the response head and the body.
     async fn ask(
         &self,
         key: &str,
@@ -138,7 +138,7 @@ impl ReadOnlyStore for Bucket {
         Box::pin(self.page(wanted))
     }
 
-    /// A store that lists is asked for one key, another one for what it has at its root: any answer will do.
+    /// Lists one key, or without lists requests the root path, where any status below 500 is good.
     fn probe(&self) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             if matches!(self.lists, Lists::Paged(_)) {
@@ -161,8 +161,9 @@ impl ReadOnlyStore for Bucket {
     }
 }
 
-/// The library's name for a key. It has none for keys with empty, `.` and `..` segments, and none that ends with a
-/// slash: those it would take for others, so they are not there.
+/// Converts a key to the library's path. The library normalises keys with empty, `.` and `..`
+/// segments, or with a slash at the end, so they would name other objects: such keys do not exist
+/// here.
 fn path_of(key: &str) -> Option<Path> {
     Path::parse(key).ok().filter(|path| path.as_ref() == key && !key.is_empty())
 }
@@ -192,7 +193,7 @@ fn in_words_of_s3(headers: &HeaderMap) -> HeaderMap {
 
 fn entry(object: ObjectMeta) -> Entry {
     let etag = object.e_tag.unwrap_or_default();
-    // Azure's lists leave out the quotes that its headers have.
+    // ETags in Azure's lists lack the quotes that its headers have.
     let is_bare = !etag.is_empty() && !etag.ends_with('"');
     let etag = if is_bare { format!("\"{etag}\"") } else { etag };
     let seconds = u64::try_from(object.last_modified.timestamp()).unwrap_or_default();

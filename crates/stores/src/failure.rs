@@ -1,4 +1,4 @@
-//! Error mapping: what a store's error response means.
+//! Error mapping: turns a store's error responses into an [`OriginError`].
 
 use std::ops::Range;
 
@@ -8,7 +8,8 @@ use zonal_origin::{OriginError, Refusal};
 
 use crate::wire::{ResponseHead, of_the_client};
 
-/// Azure's words, with 403, for keys that it does not know and machines that it does not let in; Google answers 401.
+/// Azure's error codes, sent with 403, for unknown keys and machines without access. Google answers
+/// 401.
 const NOT_SIGNED_IN: [&str; 4] = [
     "AuthenticationFailed",
     "AuthorizationFailure",
@@ -16,7 +17,8 @@ const NOT_SIGNED_IN: [&str; 4] = [
     "NoAuthenticationInformation",
 ];
 
-/// What an error means, in the light of what came.
+/// Maps an error of the library to an origin error, using the response head if there was a
+/// response.
 pub(crate) fn meaning(error: &object_store::Error, seen: Option<ResponseHead>) -> OriginError {
     if let Some(ours) = of_the_client(error) {
         return ours;
@@ -29,7 +31,7 @@ pub(crate) fn meaning(error: &object_store::Error, seen: Option<ResponseHead>) -
             }
             meaning => meaning,
         },
-        // The request was never sent: nobody would say who we are.
+        // The request was never sent: the library got no access token.
         None => OriginError::NotSignedIn(Refusal {
             status: StatusCode::UNAUTHORIZED.as_u16(),
             code: String::new(),
@@ -38,8 +40,8 @@ pub(crate) fn meaning(error: &object_store::Error, seen: Option<ResponseHead>) -
     }
 }
 
-/// What it means that a range came which is not the one that was asked for: mostly that the object is smaller than
-/// whoever asked believes, which Azurite does not say in so many words.
+/// Error for a range other than the requested one. Usually the object is smaller than expected,
+/// which Azurite does not report as 416.
 pub(crate) fn of_another_range(asked: &Range<u64>, seen: &ResponseHead) -> Option<OriginError> {
     if seen.parts.status != StatusCode::PARTIAL_CONTENT {
         return None;

@@ -1,4 +1,4 @@
-//! The kinds of stores, and the settings that open each.
+//! Kinds of stores, and the settings that open each.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,51 +16,53 @@ use zonal_origin::{HttpClient, Limits, ReadOnlyOrigin};
 use crate::bucket::{Bucket, Lists};
 use crate::wire::{Encoding, Wire};
 
-/// A bucket of Google Cloud Storage.
+/// Settings of a bucket in Google Cloud Storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gcs {
-    /// Its name there.
+    /// Bucket name in Google Cloud Storage.
     pub bucket: String,
-    /// Where the service is; `None`: Google's own.
+    /// Endpoint of the service. `None`: Google's own.
     pub endpoint: Option<Uri>,
-    /// Who asks.
+    /// Credentials of the requests.
     pub keys: GcsKeys,
 }
 
-/// Who asks Google Cloud Storage.
+/// Credentials for Google Cloud Storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GcsKeys {
-    /// Nobody: the bucket is public.
+    /// Anonymous requests: the bucket is public.
     Anonymous,
-    /// Whom a file names: a service account, or what `gcloud auth application-default login` wrote.
+    /// A credentials file: a service account key, or the output of `gcloud auth application-default
+    /// login`.
     File(PathBuf),
-    /// Whoever this machine is to Google.
+    /// The machine's own identity at Google: application default credentials or the metadata
+    /// server.
     Machine,
 }
 
-/// A container of Azure Blob Storage.
+/// Settings of a container in Azure Blob Storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Azure {
-    /// The storage account.
+    /// Storage account name.
     pub account: String,
-    /// Its name there.
+    /// Container name in the account.
     pub container: String,
-    /// Where the account is; `None`: `https://ACCOUNT.blob.core.windows.net`.
+    /// Endpoint of the account. `None`: `https://ACCOUNT.blob.core.windows.net`.
     pub endpoint: Option<Uri>,
-    /// Who asks.
+    /// Credentials of the requests.
     pub keys: AzureKeys,
 }
 
-/// Who asks Azure Blob Storage.
+/// Credentials for Azure Blob Storage.
 #[derive(Clone, PartialEq, Eq)]
 pub enum AzureKeys {
-    /// Nobody: the container is public.
+    /// Anonymous requests: the container is public.
     Anonymous,
-    /// The holder of the account's key, in base64.
+    /// Access key of the account, in base64.
     Account(String),
-    /// The holder of a shared access signature, as `sv=...&sig=...`.
+    /// Shared access signature (SAS), as `sv=...&sig=...`.
     Signature(String),
-    /// Whoever this machine is to Azure.
+    /// The machine's own identity at Azure (managed identity).
     Machine,
 }
 
@@ -76,7 +78,7 @@ impl fmt::Debug for AzureKeys {
     }
 }
 
-/// The files below a URL. There are no lists.
+/// A web server: the files below a URL are objects. Web servers have no lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Web {
     url: Uri,
@@ -85,7 +87,7 @@ pub struct Web {
 impl FromStr for Web {
     type Err = String;
 
-    /// Reads `http://HOST[:PORT][/PATH]` or the same with `https`.
+    /// Parses `http://HOST[:PORT][/PATH]` or the same with `https`.
     fn from_str(text: &str) -> Result<Self, String> {
         let fail = || format!("{text:?} is no URL: write http(s)://HOST[:PORT][/PATH]");
         let url: Uri = text.parse().map_err(|_| fail())?;
@@ -100,19 +102,19 @@ impl fmt::Display for Web {
     }
 }
 
-/// Whether a URL has all that a server is found by.
+/// True if the URL has the scheme HTTP or HTTPS and a host.
 fn is_http(url: &Uri) -> bool {
     let schemes = [Scheme::HTTP, Scheme::HTTPS];
     url.scheme().is_some_and(|scheme| schemes.contains(scheme))
         && url.host().is_some_and(|host| !host.is_empty())
 }
 
-/// Why a store could not be opened.
+/// Error of opening a store.
 #[derive(Debug)]
 pub enum StoreOpenError {
-    /// HTTPS is wanted, and the system has no root certificates that could be read.
+    /// The scheme is HTTPS, and the system has no readable root certificates.
     NoRootCertificates(std::io::Error),
-    /// A key, a file of keys or a name is none.
+    /// A key, credentials file or name is invalid.
     Unusable(object_store::Error),
 }
 
@@ -135,7 +137,7 @@ impl From<object_store::Error> for StoreOpenError {
     }
 }
 
-/// Whoever asks tries again: one place decides how often.
+/// Disables the library's retries: only the retry budget of the origin decides on retries.
 fn once() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
@@ -145,7 +147,8 @@ fn wire(scheme: &Scheme, limits: &Limits, encoding: Encoding) -> Result<Wire, St
     Ok(Wire::new(client, encoding))
 }
 
-/// What must be spoken to reach an endpoint, and whoever hands out tokens for it.
+/// The scheme that decides on root certificates: HTTPS if tokens are requested, because token
+/// services may use it; otherwise the scheme of the endpoint. Default endpoints use HTTPS.
 fn scheme_of(endpoint: Option<&Uri>, asks_for_tokens: bool) -> Scheme {
     match endpoint.and_then(Uri::scheme) {
         Some(scheme) if !asks_for_tokens => scheme.clone(),
@@ -153,13 +156,13 @@ fn scheme_of(endpoint: Option<&Uri>, asks_for_tokens: bool) -> Scheme {
     }
 }
 
-/// Without the slash at its end, which both builders would double.
+/// The URL without its final slash, which both builders would double.
 fn base(endpoint: &Uri) -> String {
     endpoint.to_string().trim_end_matches('/').to_owned()
 }
 
 impl Gcs {
-    /// Whether a certificate is looked at, here or where tokens are handed out.
+    /// True if certificates are verified, for the endpoint or for the token service.
     #[must_use]
     pub fn is_https(&self) -> bool {
         self.scheme() == Scheme::HTTPS
@@ -169,10 +172,10 @@ impl Gcs {
         scheme_of(self.endpoint.as_ref(), self.keys != GcsKeys::Anonymous)
     }
 
-    /// Shows the bucket to clients as `name`; nothing is sent yet.
+    /// Opens the bucket as the read-only bucket `name`, without sending a request.
     ///
     /// # Errors
-    /// A file of keys that cannot be read, or no root certificates.
+    /// An unreadable credentials file, or no root certificates.
     pub fn open(&self, name: String, limits: Limits) -> Result<ReadOnlyOrigin, StoreOpenError> {
         let mut builder = GoogleCloudStorageBuilder::new()
             .with_bucket_name(&self.bucket)
@@ -197,7 +200,7 @@ impl Gcs {
 }
 
 impl Azure {
-    /// Whether a certificate is looked at, here or where tokens are handed out.
+    /// True if certificates are verified, for the endpoint or for the token service.
     #[must_use]
     pub fn is_https(&self) -> bool {
         self.scheme() == Scheme::HTTPS
@@ -207,10 +210,10 @@ impl Azure {
         scheme_of(self.endpoint.as_ref(), self.keys == AzureKeys::Machine)
     }
 
-    /// Shows the container to clients as `name`; nothing is sent yet.
+    /// Opens the container as the read-only bucket `name`, without sending a request.
     ///
     /// # Errors
-    /// A key that is none, or no root certificates.
+    /// An invalid key, or no root certificates.
     pub fn open(&self, name: String, limits: Limits) -> Result<ReadOnlyOrigin, StoreOpenError> {
         let mut builder = MicrosoftAzureBuilder::new()
             .with_account(&self.account)
@@ -235,7 +238,7 @@ impl Azure {
 }
 
 impl Web {
-    /// Whether a certificate is looked at.
+    /// True if the server's certificate is verified.
     #[must_use]
     pub fn is_https(&self) -> bool {
         self.scheme() == Scheme::HTTPS
@@ -245,7 +248,7 @@ impl Web {
         scheme_of(Some(&self.url), false)
     }
 
-    /// Shows the files to clients as objects of a bucket `name`; nothing is sent yet.
+    /// Opens the files as objects of the read-only bucket `name`, without sending a request.
     ///
     /// # Errors
     /// No root certificates.

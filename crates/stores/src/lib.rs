@@ -3,10 +3,10 @@
 //! Uses: `origin`. Knows nothing of: the cache, its clients, configuration files.
 //! Read in this order: `kinds`, `bucket`, `wire`, `failure`.
 //!
-//! The protocols are those of the crate `object_store`, for what is hard in them: how Azure signs, where tokens come
-//! from on which machine, how each writes its lists. It sends with our own client, so that one TLS, one pool and one
-//! set of limits serve all origins; and because every answer passes through our hands, its headers reach clients as
-//! they came.
+//! The crate `object_store` implements the difficult parts of the protocols: Azure's signatures,
+//! the sources of access tokens on each kind of machine, and the list formats. Its requests go
+//! through Zonal's own HTTP client, so that all origins share one TLS setup, one pool and one set
+//! of limits. As every answer passes through this client, its headers reach clients unchanged.
 
 mod bucket;
 mod failure;

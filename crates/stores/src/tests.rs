@@ -1,4 +1,5 @@
-//! Each kind of store over a server that speaks its protocol: one of our own always, real ones where they are found.
+//! Each kind of store over a server that speaks its protocol: always the tests' own server, and
+//! real servers where they are found.
 
 mod pressure;
 mod real;
@@ -15,7 +16,7 @@ use zonal_s3::full_body;
 
 use super::{Azure, AzureKeys, Gcs, GcsKeys, Web};
 
-/// An account's key; ours are not checked.
+/// An Azure account key; the tests' own server does not check it.
 const KEY: &str = "bm8gc2VjcmV0";
 
 fn limits() -> Limits {
@@ -53,7 +54,7 @@ fn object(key: &str) -> ObjectName {
     ObjectName { bucket: "shown".into(), key: key.into() }
 }
 
-/// The status, the headers and the text of an answer to a client.
+/// Sends a client's GET. Returns status, headers and body of the answer.
 async fn ask(origin: &Origin, uri: &str, range: Option<&str>) -> (u16, http::HeaderMap, String) {
     let mut request = Request::get(uri);
     if let Some(range) = range {
@@ -165,7 +166,7 @@ async fn what_a_server_refuses_has_its_meaning() {
     assert_eq!(origin.stats().retries.get() - before, u64::from(limits().retries));
     let (status, _, text) = ask(&origin, "/shown/k", None).await;
     assert_eq!(status, 503);
-    // A head has no document.
+    // The answer to HEAD has no document.
     assert!(text.contains("<Code>SlowDown</Code>"), "{text}");
     served.refuses(StatusCode::FORBIDDEN, "");
     let (status, _, text) = ask(&origin, "/shown/k", None).await;
@@ -181,7 +182,7 @@ async fn a_store_that_fails_everything_is_asked_a_fifth_more_than_is_read() {
     for _ in 0..200 {
         origin.get(&object("k"), 0..1, None).await.unwrap_err();
     }
-    // What is saved up at the start, and one a second.
+    // Plus the burst of the retry budget, and one retry per second.
     let bound = 200 + 200 / 5 + 20 + began_at.elapsed().as_secs() + 1;
     assert!((200 + 20..=bound).contains(&served.asked()), "{} of {bound}", served.asked());
     assert!(0 < origin.stats().retries_refused.get());

@@ -1,7 +1,8 @@
-//! Transport of `object_store`: sends its requests with our HTTP client.
+//! HTTP transport of `object_store`: sends its requests with Zonal's HTTP client.
 //!
-//! Its own results know of less than an answer has: no exact date, no status of a refusal. So whoever asks puts a
-//! [`Note`] into the extensions of the request, and finds there what came.
+//! The results of the library omit parts of a response, such as the exact date and the status of an
+//! error. So the caller puts a [`Note`] into the extensions of the request, and the transport
+//! stores the response head there.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,38 +19,39 @@ use object_store::client::{
 };
 use zonal_origin::{HttpClient, OriginError};
 
-/// How a store is asked to encode bytes.
+/// `Accept-Encoding` of object requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
-    /// As it would.
+    /// The library's own choice.
     AsAsked,
-    /// Google's unpacks what was stored as gzip unless the client takes that: then there are no ranges, and the size
-    /// is not the one that it says.
+    /// `Accept-Encoding: gzip`. Google Cloud Storage decompresses objects that are stored as gzip
+    /// unless the client accepts gzip. A decompressed object has no ranges, and another size than
+    /// stated.
     AsStored,
 }
 
-/// Sends.
+/// The transport: an HTTP client and its choice of encoding.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
     client: HttpClient,
     encoding: Encoding,
 }
 
-/// An answer without its bytes; with its document when it is no success.
+/// A response head, with the document of an error response.
 #[derive(Clone, Debug)]
 pub(crate) struct ResponseHead {
     pub(crate) parts: response::Parts,
     pub(crate) document: Bytes,
 }
 
-/// What a request is about.
+/// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum About {
     Object,
     List,
 }
 
-/// What came of the last request that carried it.
+/// Slot for the response head of the last request that carried this note.
 #[derive(Clone, Debug)]
 pub(crate) struct Note {
     about: About,
@@ -91,7 +93,7 @@ impl HttpService for Wire {
         if self.encoding == Encoding::AsStored && is_of_object {
             parts.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         }
-        // Only what asks for tokens has a body, in one piece.
+        // Only token requests have a body, in one piece.
         let body = body.as_bytes().cloned().unwrap_or_default();
         let answer = self.client.send(Request::from_parts(parts, body)).await.map_err(failed)?;
         if answer.status().is_success() {
@@ -115,7 +117,7 @@ fn failed(error: OriginError) -> HttpError {
     HttpError::new(HttpErrorKind::Connect, error)
 }
 
-/// What our client said, wherever it stands among the causes of an error.
+/// The [`OriginError`] of Zonal's client, if it is among the causes of an error.
 pub(crate) fn of_the_client(error: &object_store::Error) -> Option<OriginError> {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {

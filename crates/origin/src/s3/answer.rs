@@ -13,11 +13,12 @@ use zonal_s3::{S3Error, causes, xml};
 
 use crate::error::{OriginError, Refusal, os_message};
 
-/// S3's error documents are a few KiB at most; of a longer one only the status is used.
+/// Size limit of error documents. S3's have a few KiB at most; of a longer one only the status is
+/// used.
 const ERROR_DOCUMENT_BYTES: usize = 64 << 10;
 
-/// What S3 says when it is not the request that it refuses but whoever signed it; every request that is sent
-/// from here is signed here. The last is versitygw's word for an unknown access key, which it answers 404.
+/// Error codes with which S3 refuses the credentials instead of the request; Zonal signs every
+/// request that uses them. The last is versitygw's code for an unknown access key, sent with 404.
 const NOT_SIGNED_IN: [&str; 9] = [
     "AuthorizationHeaderMalformed",
     "ExpiredToken",
@@ -30,22 +31,23 @@ const NOT_SIGNED_IN: [&str; 9] = [
     "XAdminUserNotFound",
 ];
 
-/// Reads an answer that is no success to its end, so that its connection can be used again. Without its
-/// document when that is too long or broke off.
+/// Reads an error response to its end, so that its connection can be reused. `None` as document if
+/// it is too long or incomplete.
 pub(crate) async fn read(response: Response<Incoming>) -> (response::Parts, Option<Bytes>) {
     let (parts, body) = response.into_parts();
     let document = Limited::new(body, ERROR_DOCUMENT_BYTES).collect().await;
     (parts, document.ok().map(|document| document.to_bytes()))
 }
 
-/// Our signature of a header is not the one that the origin expects: it takes other white space for spaces.
+/// Error for a header that the origin canonicalizes differently: it treats other white space as
+/// spaces.
 pub(super) fn unsignable(header: &HeaderName) -> OriginError {
     let cause = "the origin signs white space in a header in another way: write single spaces";
     let error = S3Error::new(StatusCode::BAD_REQUEST, "InvalidArgument", cause);
     error.with("ArgumentName", header.as_str()).into()
 }
 
-/// What an answer that is no success means.
+/// Maps an error response to an error.
 pub(crate) fn meaning(parts: &response::Parts, document: &[u8]) -> OriginError {
     let status = parts.status;
     let bucket_region = parts.headers.get("x-amz-bucket-region");
@@ -55,7 +57,7 @@ pub(crate) fn meaning(parts: &response::Parts, document: &[u8]) -> OriginError {
     let refusal = Refusal { status: status.as_u16(), code: text("Code"), message: text("Message") };
     let region = bucket_region.or_else(|| xml::first_text(&document, "Region"));
     match status {
-        // A signature for another region; an answer to HEAD says so in a header only.
+        // A signature for another region. An answer to HEAD says so only in a header.
         StatusCode::BAD_REQUEST
             if region.is_some()
                 && matches!(&*refusal.code, "" | "AuthorizationHeaderMalformed") =>
@@ -71,9 +73,10 @@ pub(crate) fn meaning(parts: &response::Parts, document: &[u8]) -> OriginError {
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
             OriginError::Busy { refusal, retry_after: retry_after(&parts.headers) }
         }
-        // To a question without conditions, or with those of a range.
+        // Unexpected 304: the request had no conditions, or only those of a range.
         StatusCode::NOT_MODIFIED => OriginError::lied("304 to who has nothing"),
-        // Nobody is sent to an address that was not configured: neither are we, nor is a client.
+        // Redirections to addresses that are not configured are followed neither by Zonal nor by
+        // clients.
         _ if status.is_redirection() => OriginError::Elsewhere { region },
         _ if status.is_informational() => {
             OriginError::lied(format!("{status}, which ends nothing"))
@@ -85,7 +88,7 @@ pub(crate) fn meaning(parts: &response::Parts, document: &[u8]) -> OriginError {
     }
 }
 
-/// What a failure before any answer means.
+/// Maps a transport failure before the answer to an error.
 pub(crate) fn broken(error: &hyper_util::client::legacy::Error) -> OriginError {
     let of_hyper = error.source().and_then(|source| source.downcast_ref::<hyper::Error>());
     if of_hyper.is_some_and(hyper::Error::is_parse) {
@@ -98,8 +101,8 @@ pub(crate) fn broken(error: &hyper_util::client::legacy::Error) -> OriginError {
     OriginError::Unreachable { cause: of_system.map_or_else(|| causes(error), os_message) }
 }
 
-/// The last error of a kind among the causes of another, also where it was packed into one of the system's, among whose
-/// sources it is not.
+/// The innermost error of type `E` in a chain of causes. Also looks inside `io::Error`, whose
+/// payload is not among its sources.
 fn within<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     let packed = error.downcast_ref().and_then(io::Error::get_ref);
     let below = match packed {
@@ -109,10 +112,10 @@ fn within<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'
     below.or_else(|| error.downcast_ref())
 }
 
-/// What is wrong with a certificate, for people.
+/// Description of a certificate error, for people.
 fn of_certificate(error: &rustls::CertificateError) -> String {
     match error {
-        // An authority of the same name is another one.
+        // A bad signature means that another authority has the same name.
         rustls::CertificateError::UnknownIssuer | rustls::CertificateError::BadSignature => {
             "no authority that is known here signed it".to_owned()
         }
@@ -120,7 +123,7 @@ fn of_certificate(error: &rustls::CertificateError) -> String {
     }
 }
 
-/// The answer to a bucket whose name no S3 allows; it is not asked for.
+/// Error for a bucket name that S3 does not allow. The origin is not asked.
 pub(super) fn no_such_bucket(bucket: &str) -> OriginError {
     OriginError::NotFound(Refusal {
         status: StatusCode::NOT_FOUND.as_u16(),
@@ -129,7 +132,7 @@ pub(super) fn no_such_bucket(bucket: &str) -> OriginError {
     })
 }
 
-/// Reads `Retry-After`: seconds, or a date.
+/// Parses `Retry-After`: seconds, or a date.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
     if text.bytes().all(|byte| byte.is_ascii_digit()) {

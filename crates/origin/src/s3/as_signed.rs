@@ -1,9 +1,10 @@
 //! Pass-through of a request with its client's own signature.
 //!
-//! 1. Take off what belongs to the client's own connection. A signature that covers any of that is not good any more.
-//! 2. Send it to the origin's address, under the host and with the path that were signed.
-//! 3. Hand the answer on if it fits the request and leads nowhere else, whatever it says: it is about the client, and
-//!    says nothing of us.
+//! 1. Remove the hop-by-hop headers of the client's connection. A signature that covers one of them
+//!    becomes invalid.
+//! 2. Send the request to the origin's address, with the host and path that were signed.
+//! 3. Return the answer if it fits the request and is not a redirection, whatever its status. The
+//!    answer concerns the client, and says nothing about Zonal's credentials.
 
 use http::header::{EXPECT, HOST};
 use http::uri::PathAndQuery;

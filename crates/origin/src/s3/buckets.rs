@@ -1,10 +1,11 @@
-//! Bucket proof: tells a bucket from an admin API or another path at the root of the origin, before requests go
-//! there.
+//! Bucket check: tells a bucket from an admin API or another path at the root of the origin, before
+//! requests go there with Zonal's credentials.
 //!
-//! A bucket proves itself by an answer that only buckets give. It is asked once, and what came out is remembered while the
-//! process lives. It is asked before anything but a read is sent below it. An identity that may only read objects cannot
-//! ask: so a read is sent first, and what comes back with an ETag is an object; anything else is given out only from a
-//! bucket that has proven itself. Below the name of a known server's API not even a read is sent first.
+//! A bucket is proven by an answer that only buckets give. The origin is asked once, and a positive
+//! result is remembered while the process lives. A write below an unproven path waits for the
+//! proof. An identity that may only read objects cannot get the proof, so a read is sent first: an
+//! answer with an ETag is an object. Any other answer is returned only from a proven bucket. Below
+//! the known name of a server's API, reads wait for the proof too.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
@@ -15,13 +16,15 @@ use http_body_util::{BodyExt, Limited};
 use super::{Addressing, S3Origin};
 use crate::error::{OriginError, Refusal};
 
-/// Buckets that are remembered. A name takes 63 bytes, so 1 MiB with room for the set; beyond that all are forgotten.
+/// Limit of remembered buckets. A name takes 63 bytes, so 1 MiB with the overhead of the set. When
+/// the limit is reached, all are forgotten.
 const NAMES_MAX: usize = 10_000;
 
-/// The longest answer that is looked at: 64 KiB. A location and a list of one key are a few hundred bytes.
+/// Size limit of an answer: 64 KiB. A location or a list of one key takes a few hundred bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// A bounded set of buckets: those that have proven to be some, and those whose requesters pay.
+/// A bounded set of bucket names: proven buckets, or buckets whose charges are accepted (Requester
+/// Pays).
 #[derive(Debug, Default)]
 pub(super) struct Buckets(Mutex<HashSet<Box<str>>>);
 
@@ -43,19 +46,20 @@ impl Buckets {
     }
 }
 
-/// Where S3 servers have APIs of their own: Ceph's gateway (`rgw_admin_entry`, `rgw_swift_auth_entry` and
-/// `rgw_swift_url_prefix` by default), MinIO, Moto.
+/// Root paths of the APIs of S3 servers: Ceph's gateway (`rgw_admin_entry`, `rgw_swift_auth_entry`
+/// and `rgw_swift_url_prefix` by default), MinIO, Moto.
 pub(super) const NAMES_OF_APIS: [&str; 5] = ["admin", "auth", "minio", "moto-api", "swift"];
 
-/// The questions, each with the root of the document that a bucket answers.
+/// Queries that prove a bucket, each with the root element of a bucket's answer.
 const QUESTIONS: [(&str, &str); 2] =
     [("location", "LocationConstraint"), ("list-type=2&max-keys=1", "ListBucketResult")];
 
 const NO_SUCH_BUCKET: &str = "NoSuchBucket";
 
 impl S3Origin {
-    /// Whether a request for a path lends our identity to something that may be no bucket. With virtual-hosted addressing a
-    /// host is a bucket's, and who is nobody lends nothing.
+    /// True if a request for this path would send Zonal's credentials to a path that may not be a
+    /// bucket. With virtual-hosted addressing a host is always a bucket; anonymous requests carry
+    /// no credentials.
     pub(super) fn is_in_doubt(&self, bucket: &str, key: &str) -> bool {
         !key.is_empty()
             && self.endpoint.addressing() == Addressing::PathStyle
@@ -63,7 +67,7 @@ impl S3Origin {
             && !self.proven.has(bucket)
     }
 
-    /// What has the name of an API must be a bucket before it is read.
+    /// Requires a proof before reads, if the bucket has the name of a server's API.
     ///
     /// # Errors
     /// As [`must_be_a_bucket`](Self::must_be_a_bucket).
@@ -75,10 +79,10 @@ impl S3Origin {
         Ok(())
     }
 
-    /// Asks whether it is a bucket.
+    /// Checks that `bucket` is a bucket.
     ///
     /// # Errors
-    /// There is no such bucket, it cannot be told, or the origin cannot be asked.
+    /// There is no such bucket, the origin denies both queries, or the origin cannot be asked.
     pub(super) async fn must_be_a_bucket(&self, bucket: &str) -> Result<(), OriginError> {
         let _permit = self.concurrency.for_head().await;
         let (mut denied, mut absent) = (None, None);
@@ -111,7 +115,8 @@ impl S3Origin {
         })
     }
 
-    /// The beginning of a request of our own about a bucket or what is in it.
+    /// Starts a request of Zonal's own for a bucket or its objects, with the Requester Pays header
+    /// if its charges are accepted.
     pub(super) fn asking(&self, method: Method, url: &Uri, bucket: &str) -> request::Builder {
         let request = Request::builder().method(method).uri(url);
         match self.paid.has(bucket) {
@@ -131,7 +136,7 @@ impl S3Origin {
     }
 }
 
-/// The name of the first element of a document.
+/// Name of the root element of a document.
 fn root_of(document: &[u8]) -> Option<&str> {
     let text = str::from_utf8(document).ok()?.trim_start_matches('\u{FEFF}').trim_start();
     let text = match text.strip_prefix("<?xml") {

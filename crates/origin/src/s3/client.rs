@@ -19,11 +19,11 @@ use crate::limits::Limits;
 
 pub(crate) type Client = legacy::Client<HttpsConnector<HttpConnector>, BoxBody>;
 
-/// An idle connection is closed after this long: S3 and the load balancers before it close theirs after 5
-/// to 60 s, and a request on a connection that is just being closed fails.
+/// Idle timeout of pooled connections. S3 and its load balancers close theirs after 5 to 60 s, and
+/// a request on a connection that is just being closed fails.
 const IDLE_CONNECTION: Duration = Duration::from_secs(4);
 
-/// A client with no connection yet.
+/// Creates a client, without opening a connection.
 pub(crate) fn connect_with(roots: RootCertStore, limits: &Limits) -> Client {
     let mut http = HttpConnector::new();
     http.enforce_http(false);
@@ -45,7 +45,7 @@ pub(crate) fn connect_with(roots: RootCertStore, limits: &Limits) -> Client {
 }
 
 impl S3Origin {
-    /// Sends a request without a body until it succeeds, must not be repeated, or was repeated often enough.
+    /// Sends a request without a body, with retries and hedging.
     pub(super) async fn read(
         &self,
         request: impl Fn() -> Request<()>,
@@ -53,7 +53,7 @@ impl S3Origin {
         self.reads.ask(|| self.attempt(request())).await
     }
 
-    /// Sends a request without a body once.
+    /// Sends a request without a body once, with a timeout.
     pub(super) async fn attempt(
         &self,
         request: Request<()>,

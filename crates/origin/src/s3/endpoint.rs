@@ -1,4 +1,4 @@
-//! Endpoint address, and the URLs of buckets and objects.
+//! S3 endpoint address, and the URLs of buckets and objects.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,16 +7,16 @@ use http::Uri;
 use http::uri::{Authority, Scheme};
 use zonal_s3::sigv4::encode_path;
 
-/// Where the bucket's name goes.
+/// Addressing style: place of the bucket name in a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addressing {
-    /// `http://host/bucket/key`: every endpoint understands it.
+    /// `http://host/bucket/key`: supported by every endpoint.
     PathStyle,
-    /// `http://bucket.host/key`: what AWS prefers.
+    /// `http://bucket.host/key`: preferred by AWS.
     VirtualHosted,
 }
 
-/// The scheme and host of an S3 service, and how it wants to be addressed.
+/// Scheme, host and addressing style of an S3 service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     scheme: Scheme,
@@ -24,10 +24,10 @@ pub struct Endpoint {
     addressing: Addressing,
 }
 
-/// Why a text is no endpoint.
+/// The text is not an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointError {
-    /// What was given.
+    /// The rejected text.
     pub text: String,
 }
 
@@ -42,7 +42,7 @@ impl std::error::Error for EndpointError {}
 impl FromStr for Endpoint {
     type Err = EndpointError;
 
-    /// Reads `http://HOST[:PORT]` or `https://HOST[:PORT]`, with path-style addressing.
+    /// Parses `http://HOST[:PORT]` or `https://HOST[:PORT]`, with path-style addressing.
     fn from_str(text: &str) -> Result<Self, EndpointError> {
         let fail = || EndpointError { text: text.to_owned() };
         let uri: Uri = text.parse().map_err(|_| fail())?;
@@ -68,7 +68,7 @@ impl fmt::Display for Endpoint {
 }
 
 impl Endpoint {
-    /// The same endpoint, addressed in another way.
+    /// Changes the addressing style.
     #[must_use]
     pub fn addressed(self, addressing: Addressing) -> Self {
         Self { addressing, ..self }
@@ -78,25 +78,26 @@ impl Endpoint {
         self.addressing
     }
 
-    /// HTTP or HTTPS.
+    /// URL scheme, HTTP or HTTPS.
     #[must_use]
     pub fn scheme(&self) -> &Scheme {
         &self.scheme
     }
 
-    /// Whether `host`, as a request has it, is this endpoint.
+    /// True if `host`, the `Host` value of a request, is this endpoint.
     pub(super) fn is_at(&self, host: &str) -> bool {
         self.authority.as_str().eq_ignore_ascii_case(host)
     }
 
-    /// The URL of a path and query as they are, whatever they mean. `None` when that is no URL.
+    /// The URL of a raw path and query at this endpoint. `None` if they form no URL.
     pub(super) fn url_as_it_is(&self, path_and_query: &str) -> Option<Uri> {
         let builder = Uri::builder().scheme(self.scheme.clone());
         builder.authority(self.authority.clone()).path_and_query(path_and_query).build().ok()
     }
 
-    /// The URL of an object (of the bucket for the key "", of the service for the bucket "").
-    /// `None` for a bucket that no S3 has: its name could end up as another host or path.
+    /// The URL of an object; of the bucket if the key is empty, of the service if the bucket is
+    /// empty. `None` for a name that no S3 bucket can have: it could change the host or the path of
+    /// the URL.
     pub(super) fn url(&self, bucket: &str, key: &str, query: Option<&str>) -> Option<Uri> {
         let mut authority = self.authority.to_string();
         let mut path = String::from("/");
@@ -135,7 +136,7 @@ impl Endpoint {
     }
 }
 
-/// The longest bucket name that S3 ever allowed (us-east-1 before 2018).
+/// Longest bucket name that S3 ever allowed, in bytes (us-east-1 before 2018).
 const MAX_BUCKET_BYTES: usize = 255;
 
 #[cfg(test)]

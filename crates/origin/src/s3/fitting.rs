@@ -1,7 +1,8 @@
 //! Response validation: refuses answers that cannot belong to the forwarded request.
 //!
-//! What it says of objects is the origin's business. But a client must be able to see where an answer ends, gets no part
-//! of an object that it did not ask for, and no success that its request cannot have had.
+//! The content of an answer is the origin's business. But a client must be able to detect the end
+//! of an answer, must not get another part of an object than it requested, and must not get a
+//! success that its request cannot have.
 
 use http::header::{
     CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE,
@@ -15,31 +16,34 @@ use zonal_s3::range::{Slice, digits, resolve};
 use super::get::{parse_content_range, text};
 use crate::error::OriginError;
 
-/// What a read that can be answered 304 has, of which one.
+/// Conditional headers of a read, one of which makes 304 a possible answer.
 const CONDITIONS: [HeaderName; 2] = [IF_NONE_MATCH, IF_MODIFIED_SINCE];
 
-/// The same of a copy, whose conditions are on its source: S3 answers 412 where they do not hold, versitygw 304.
+/// Conditional headers of a copy, which apply to its source. If they do not hold, S3 answers 412,
+/// versitygw 304.
 const COPY_CONDITIONS: [HeaderName; 2] = [
     HeaderName::from_static("x-amz-copy-source-if-none-match"),
     HeaderName::from_static("x-amz-copy-source-if-modified-since"),
 ];
 
-/// What a forwarded request asked for.
+/// The properties of a forwarded request that its answer must fit.
 pub(super) struct ForwardedRequest {
     pub(super) method: Method,
-    /// It can be answered 304.
+    /// The request has conditions, so 304 is a possible answer.
     pub(super) has_conditions: bool,
-    /// A header with white space that is not a space: servers disagree on how it is signed.
+    /// First header with white space other than spaces: servers disagree on how to sign such a
+    /// header.
     pub(super) spaced: Option<HeaderName>,
     range: Option<String>,
     is_of_part: bool,
 }
 
-/// Version 4 has runs of spaces count as one. Some servers, MinIO among them, take tabs and the white space of Unicode for spaces.
+/// Finds a header with white space other than spaces. SigV4 collapses runs of spaces. Some servers,
+/// MinIO among them, also treat tabs and Unicode white space as spaces.
 fn spaced(headers: &HeaderMap) -> Option<HeaderName> {
     let is_other = |c: char| c.is_whitespace() && c != ' ';
     let is_spaced = |value: &HeaderValue| {
-        // Most values are plain.
+        // Fast path: most values are printable ASCII.
         let is_plain = value.as_bytes().iter().all(|byte| (b' '..0x7F).contains(byte));
         !is_plain && String::from_utf8_lossy(value.as_bytes()).contains(is_other)
     };
@@ -62,7 +66,7 @@ impl ForwardedRequest {
         }
     }
 
-    /// Refuses a success, or a 304, that does not fit.
+    /// Refuses a success or a 304 that does not fit the request.
     pub(super) fn check<B: Body>(&self, answer: &Response<B>) -> Result<(), OriginError> {
         let (status, headers) = (answer.status(), answer.headers());
         let is_possible = match status {
@@ -92,7 +96,7 @@ impl ForwardedRequest {
         }
     }
 
-    /// The same of an answer of whatever status, and refuses to be sent elsewhere.
+    /// As `check`, for an answer of any status. Also refuses redirections.
     pub(super) fn check_as_signed<B: Body>(&self, answer: &Response<B>) -> Result<(), OriginError> {
         match answer.status() {
             StatusCode::NOT_MODIFIED => self.check(answer),
@@ -105,7 +109,8 @@ impl ForwardedRequest {
         }
     }
 
-    /// A checksum of the whole object on a part of it makes SDKs refuse the answer.
+    /// Removes checksum headers from a partial answer: SDKs refuse a part with the checksum of the
+    /// whole object.
     pub(super) fn take_off_checksums(&self, answer: &mut response::Parts) {
         if answer.status != StatusCode::PARTIAL_CONTENT || self.is_of_part {
             return;
@@ -123,17 +128,18 @@ fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Compares the range that came with the one that was asked for. What is not one well-formed range is between the
-/// client and the origin.
+/// Compares the received range with the requested one. A request that is not one well-formed range
+/// is left to the client and the origin.
 fn check_range(asked: &str, headers: &HeaderMap) -> Result<(), OriginError> {
-    // S3's rules, of the largest object there can be: is it one range at all?
+    // Applies S3's rules to the largest possible object, to find out whether the header is one
+    // range.
     let Slice::Part(_) = resolve(asked, u64::MAX) else { return Ok(()) };
     let told = text(headers, CONTENT_RANGE).unwrap_or_default();
     let lied = || OriginError::lied(format!("{asked} was asked for, {told:?} came"));
     let (range, size) = parse_content_range(&told).ok_or_else(lied)?;
     let is_it = match size {
         Some(size) => resolve(asked, size) == Slice::Part(range.clone()),
-        // Without the size nobody knows where the last bytes begin.
+        // Without the object size, the start of a suffix range is unknown.
         None => match resolve(asked, u64::MAX) {
             Slice::Part(widest) if widest.end < u64::MAX => range == widest,
             Slice::Part(widest) => asked.contains("=-") || range.start == widest.start,
@@ -152,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    /// The request's method, headers and query; the answer's status and headers.
+    /// Takes method, query and headers of the request, then status and headers of the answer.
     #[track_caller]
     fn check(
         (method, query, headers): (&str, &str, &[(&str, &str)]),

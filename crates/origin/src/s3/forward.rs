@@ -1,12 +1,14 @@
-//! Forward path: any request other than cached heads and ranges, signed anew.
+//! Forward path: any request other than cached heads and ranges, signed with Zonal's credentials.
 //!
-//! 1. Take off what belongs to the client's own connection and signature.
-//! 2. Decide how the payload is signed; a chain of signed chunks is taken apart, because it hangs on
-//!    the client's signature. Hash and chain are checked on the way: an S3 endpoint may look at neither.
-//! 3. Sign, send, and wait as long as something moves.
-//! 4. An answer that says no is read: one that is about us and not about the request is an error.
-//! 5. An answer that does not fit the request is an error (`fitting`).
-//! 6. Hand the answer on, without what belongs to our connection.
+//! 1. Remove the headers of the client's connection and signature.
+//! 2. Choose how to sign the payload. Signed chunks are decoded, because their chain starts at the
+//!    client's signature. Payload hash and chain are verified as the body streams: an S3 endpoint
+//!    may verify neither.
+//! 3. Sign, send, and wait as long as the body moves.
+//! 4. Read an error response. If it concerns Zonal's credentials or configuration instead of the
+//!    request, return an error.
+//! 5. Return an error if the answer does not fit the request (`fitting`).
+//! 6. Return the answer, without the headers of Zonal's own connection.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -31,7 +33,7 @@ use crate::error::{OriginError, RefusalCode, Wait};
 use crate::origin::{AsSigned, OfUpload};
 
 impl S3Origin {
-    /// Hands `request` on.
+    /// Forwards `request`, or passes it through if it is marked [`AsSigned`].
     pub(crate) async fn forward(
         &self,
         request: Request<BoxBody>,
@@ -96,7 +98,7 @@ impl S3Origin {
         Ok(Response::from_parts(parts, body.boxed_unsync()))
     }
 
-    /// Reads an answer that says no, and hands it on if it says so to the client.
+    /// Reads an error response, and returns it if it concerns the client's request.
     async fn refused(
         &self,
         asked: &ForwardedRequest,
@@ -113,7 +115,7 @@ impl S3Origin {
         if let (OriginError::NotSignedIn(refusal), Some(name)) = (&meaning, &asked.spaced)
             && refusal.code == "SignatureDoesNotMatch"
         {
-            // Another request with our keys would be let in.
+            // Zonal's credentials are good: only this header is signed differently.
             return Err(answer::unsignable(name));
         }
         if let OriginError::NotSignedIn(_)
@@ -144,7 +146,7 @@ impl S3Origin {
         answer
     }
 
-    /// Waits for the answer as long as the request's body moves, and a while after.
+    /// Waits for the answer as long as the request's body moves, and `forward_answer` after that.
     async fn send_watched(
         &self,
         request: Request<BoxBody>,
@@ -170,7 +172,8 @@ impl S3Origin {
     }
 }
 
-/// Nobody asks for the bytes of a body that shall have none: what was signed of it is checked here.
+/// Reads a body with Content-Length 0 to its end. The HTTP client never polls such a body, so its
+/// signature would not be verified.
 async fn read_if_empty(request: Request<BoxBody>) -> Result<Request<BoxBody>, OriginError> {
     let length = request.headers().get(CONTENT_LENGTH);
     if length.is_none_or(|length| length != "0") || request.body().is_end_stream() {
@@ -183,7 +186,7 @@ async fn read_if_empty(request: Request<BoxBody>) -> Result<Request<BoxBody>, Or
     Ok(Request::from_parts(parts, full_body("")))
 }
 
-/// What a path of ours names.
+/// Splits a decoded path into bucket and key.
 fn bucket_and_key(path: &str) -> Result<(String, String), OriginError> {
     let not_utf8 = || no_such_bucket(path);
     let path = decode_path(path.strip_prefix('/').unwrap_or(path)).ok_or_else(not_utf8)?;

@@ -1,8 +1,8 @@
 //! GetObject for the cache: a byte range of one version, checked against the request.
 //!
-//! 1. Ask for the range, with If-Match when the version is known.
-//! 2. Check the answer: its status, its Content-Range, its length, its ETag.
-//! 3. Hand the body on; [`OriginBody`] counts it.
+//! 1. Request the range, with If-Match if the version is known.
+//! 2. Check the answer: its status, Content-Range, length and ETag.
+//! 3. Return the body; [`OriginBody`] counts its bytes.
 
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ impl S3Origin {
         let url = self.endpoint.url(&object.bucket, &object.key, None);
         let url = url.ok_or_else(|| no_such_bucket(&object.bucket))?;
         self.must_be_no_api(&object.bucket, &object.key).await?;
-        // An ETag that no header can carry was never sent by an origin: no version has it.
+        // No origin can have sent an ETag that no header can carry: no version has it.
         let condition = if_match.map(HeaderValue::from_str).transpose();
         let condition = condition.map_err(|_| OriginError::Changed)?;
         let permit = self.reads.placed(self.concurrency.for_range()).await?;
@@ -47,14 +47,14 @@ impl S3Origin {
     }
 }
 
-/// Compares an answer with what was asked. Whatever it is, it is not a refusal.
+/// Checks a successful answer against the requested range and version.
 pub(crate) fn check<B>(
     response: &Response<B>,
     asked: &Range<u64>,
     if_match: Option<&str>,
 ) -> Result<RangeHead, OriginError> {
     if response.status() != StatusCode::PARTIAL_CONTENT {
-        // A 200 is the whole object, or an error document that comes with the wrong status.
+        // A 200 is the whole object, or an error document with the wrong status.
         let status = response.status();
         return Err(OriginError::lied(format!("a range was asked for and {status} came")));
     }
@@ -72,7 +72,7 @@ pub(crate) fn check<B>(
     if range != *asked {
         let ends_sooner = range.start == asked.start && object_size == Some(range.end);
         return Err(if ends_sooner && range.end < asked.end {
-            // The object is smaller than the one the range was made for.
+            // The object is smaller than the version for which the range was computed.
             OriginError::Changed
         } else {
             OriginError::lied(format!("bytes {asked:?} were asked for, {content_range:?} came"))
@@ -85,7 +85,7 @@ pub(crate) fn check<B>(
         let what = format!("Content-Length {length} for a range of {bytes} bytes");
         return Err(OriginError::lied(what));
     }
-    // "identity" is how HTTP says that there is none.
+    // In HTTP, "identity" means no encoding.
     let content_encoding = text(headers, CONTENT_ENCODING).filter(|how| how != "identity");
     Ok(RangeHead { bytes, etag, object_size, content_encoding })
 }
@@ -94,7 +94,7 @@ pub(super) fn text(headers: &HeaderMap, name: http::HeaderName) -> Option<String
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-/// Reads `bytes FIRST-LAST/SIZE` or `bytes FIRST-LAST/*`.
+/// Parses `bytes FIRST-LAST/SIZE` or `bytes FIRST-LAST/*`.
 pub(super) fn parse_content_range(text: &str) -> Option<(Range<u64>, Option<u64>)> {
     let (range, size) = text.strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.split_once('-')?;
@@ -131,7 +131,7 @@ mod tests {
     }
 
     proptest! {
-        /// `+5` was a number, as Rust reads it.
+        /// `+5` was accepted as a number, because Rust's parser accepts it.
         #[test]
         fn a_content_range_says_what_is_read_of_it(
             text in prop_oneof!["bytes [-0-9*/+ ]{0,16}", "bytes [0-9]{1,20}-[0-9]{1,20}/[0-9*]{1,20}", ".*"],
@@ -139,7 +139,7 @@ mod tests {
             if let Some((range, size)) = parse_content_range(&text) {
                 let size = size.map_or("*".to_owned(), |size| size.to_string());
                 let told = format!("bytes {}-{}/{size}", range.start, range.end - 1);
-                // Zeros in front are HTTP's own.
+                // HTTP allows leading zeros.
                 let plain: Vec<_> = text[6..].split(['-', '/']).map(|n| n.trim_start_matches('0')).collect();
                 let again: Vec<_> = told[6..].split(['-', '/']).map(|n| n.trim_start_matches('0')).collect();
                 prop_assert_eq!(plain, again);

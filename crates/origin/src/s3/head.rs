@@ -1,4 +1,4 @@
-//! HeadObject for the cache.
+//! HeadObject for the cache: the metadata of an object.
 
 use http::header::{CONTENT_LENGTH, IF_MATCH, RANGE};
 use http::{Method, StatusCode, Uri};
@@ -10,7 +10,7 @@ use super::answer::no_such_bucket;
 use crate::error::OriginError;
 use crate::object::{ObjectHead, ObjectName};
 
-/// The MD5 of nothing, which most of S3 has for an ETag of it.
+/// MD5 of the empty string, which most S3 servers use as ETag of an empty object.
 const ETAG_OF_NOTHING: &str = "\"d41d8cd98f00b204e9800998ecf8427e\"";
 
 impl S3Origin {
@@ -42,8 +42,9 @@ impl S3Origin {
         Ok(head)
     }
 
-    /// Asks for the first byte of an object that is said to have none. Of every other object a range is read sooner or
-    /// later and tells its size; of this one nothing ever would, and some servers say 0 in every answer to HEAD.
+    /// Verifies a size of 0 by a request for the first byte. For any other object, a later range
+    /// read reveals the true size. For an empty object no range is ever read, and some servers
+    /// state a size of 0 in every answer to HEAD.
     async fn check_empty(
         &self,
         (url, bucket): (&Uri, &str),

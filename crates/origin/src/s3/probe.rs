@@ -1,7 +1,7 @@
-//! Health probe: whether an S3 service answers and accepts our credentials.
+//! Health probe: checks that an S3 service answers and accepts Zonal's credentials.
 //!
-//! The question is the list of buckets: its answer does not depend on any object, and a refusal of it has a
-//! document that says why. A key that may not list is let in all the same.
+//! The probe is ListBuckets: its answer depends on no object, and its refusal has a document with
+//! the reason. A key that may not list buckets passes the probe too.
 
 use std::time::Duration;
 
@@ -13,21 +13,21 @@ use tokio::time::Instant;
 use super::S3Origin;
 use crate::error::{OriginError, Refusal, Wait};
 
-/// For so long after the origin let us in, a refusal without words is taken to be the object's. 10 s: a tenth
-/// of a request a second at most, also where every second HEAD is denied.
+/// For this time after a successful probe, a refusal without a document is taken to concern the
+/// object. 10 s: at most 0.1 probes per second, even if every second HEAD is denied.
 const LET_IN_FOR: Duration = Duration::from_secs(10);
 
-/// What the list of buckets begins with, behind a declaration that is shorter than [`LIST_HEAD_BYTES`].
+/// Start of the ListBuckets document, after a declaration that is shorter than [`LIST_HEAD_BYTES`].
 const LIST: &[u8] = b"<ListAllMyBucketsResult";
 
-/// Of the list no more than this is looked at.
+/// Bytes of the list that are examined.
 const LIST_HEAD_BYTES: usize = 1024;
 
 impl S3Origin {
-    /// Asks for the list of buckets.
+    /// Sends ListBuckets.
     ///
     /// # Errors
-    /// The origin cannot be reached, does not let us in, or is no S3 endpoint.
+    /// The origin cannot be reached, refuses the credentials, or is not an S3 endpoint.
     pub async fn probe(&self) -> Result<(), OriginError> {
         self.stats.probes.add(1);
         let _permit = self.concurrency.for_head().await;
@@ -37,7 +37,7 @@ impl S3Origin {
         self.stats.counted(asked.unwrap_or(Err(stalled)))
     }
 
-    /// Whether requests are sent without a signature.
+    /// True if requests are anonymous.
     fn is_nobody(&self) -> bool {
         self.signer.load().is_none()
     }
@@ -45,7 +45,7 @@ impl S3Origin {
     async fn ask_for_buckets(&self) -> Result<(), OriginError> {
         let url = self.endpoint.url("", "", None).expect("every endpoint has a root");
         match self.attempt(Request::get(url).body(()).expect("made of valid parts")).await {
-            // Whoever is nobody gets pages and redirections for people.
+            // Anonymous requests get web pages and redirections.
             Ok(_) | Err(OriginError::Elsewhere { .. }) if self.is_nobody() => Ok(()),
             Ok(response) => match is_list(response).await {
                 true => Ok(()),
@@ -64,7 +64,8 @@ impl S3Origin {
         }
     }
 
-    /// Fails when a forwarded request was not refused by an S3 service that let us in.
+    /// Checks that a refusal of a forwarded request comes from an S3 service that accepts Zonal's
+    /// credentials. Otherwise returns an error.
     pub(super) async fn check_speaker(
         &self,
         method: &Method,
@@ -86,7 +87,8 @@ impl S3Origin {
         }
     }
 
-    /// An answer to HEAD has no words: whether it is the object that is denied or we is asked, now and then.
+    /// Checks the credentials by a probe, at most every [`LET_IN_FOR`]. The answer to HEAD has no
+    /// document, so its refusal may concern the object or the credentials.
     async fn check_let_in(&self, status: u16) -> Result<(), OriginError> {
         if let Some(trouble @ OriginError::NotSignedIn(_)) = self.stats.trouble() {
             return Err(trouble);
@@ -111,7 +113,7 @@ impl S3Origin {
     }
 }
 
-/// What a refusal is that should have a document and has none.
+/// Error for a refusal that lacks its S3 error document.
 fn wordless(refusal: &Refusal) -> OriginError {
     let status = refusal.status;
     OriginError::lied(format!("status {status} without an S3 error: is it an S3 endpoint?"))

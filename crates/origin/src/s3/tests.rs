@@ -23,7 +23,7 @@ use crate::error::{OriginError, Refusal, Wait};
 use crate::object::ObjectName;
 use crate::origin::Origin;
 
-/// Short enough for a test that waits for one of them.
+/// Timeout for tests that wait until it expires.
 const SHORT: Duration = Duration::from_millis(100);
 
 const ETAG: &str = "\"v1\"";
@@ -51,7 +51,7 @@ fn object() -> ObjectName {
     ObjectName { bucket: "b".into(), key: "dir/a key".into() }
 }
 
-/// An answer with this status line, these headers and this body.
+/// An answer with this status line, these headers and this body; then the connection is closed.
 fn answer(status: &str, headers: &str, body: &str) -> Answer {
     Answer::Close(format!("HTTP/1.1 {status}\r\nConnection: close\r\n{headers}\r\n{body}"))
 }
@@ -80,12 +80,12 @@ async fn collect(mut body: OriginBody) -> Result<Vec<u8>, OriginError> {
     Ok(bytes)
 }
 
-/// Asks for the bytes 2..6 of version `v1` and reads them.
+/// Reads the bytes 2..6 of version `v1`.
 async fn get(origin: &Origin) -> Result<Vec<u8>, OriginError> {
     collect(origin.get(&object(), 2..6, Some(ETAG)).await?).await
 }
 
-/// What a get meets when the server answers like this, once or more often.
+/// The result of a get, without retries, if the server gives these answers.
 async fn get_from(answers: impl IntoIterator<Item = Answer>) -> Result<Vec<u8>, OriginError> {
     let server = Server::start(answers).await;
     get(&origin_with(&server, Limits { retries: 0, ..limits() })).await
@@ -135,7 +135,7 @@ async fn other_keys_count_from_the_next_request_on() {
         Origin::from(S3Origin::open(endpoint, "r".into(), Some(credentials), limits()).unwrap())
     };
     let origin = with_key("AK1");
-    // It has begun: what comes of it was signed before.
+    // This request was signed before the change of credentials.
     let begun = origin.get(&object(), 2..6, Some(ETAG)).await.unwrap();
     origin.take_credentials(&with_key("AK2"));
     assert_eq!(collect(begun).await.unwrap(), b"2345");
@@ -502,7 +502,7 @@ async fn a_signature_for_another_region_says_which_one_to_configure() {
     assert_eq!(result, expected);
 }
 
-/// A body of ten pieces, each after [`SHORT`].
+/// A body of several pieces, each after [`SHORT`].
 struct SlowBody {
     pieces_left: usize,
     pause: Pin<Box<tokio::time::Sleep>>,
@@ -529,7 +529,7 @@ impl http_body::Body for SlowBody {
 #[tokio::test]
 async fn a_slow_upload_is_not_a_silent_origin() {
     let server = Server::start([with_body("200 OK", "", "")]).await;
-    // Half as long as the upload takes, and far longer than its silences.
+    // The timeout is half as long as the upload, and far longer than its pauses.
     let origin = origin_with(&server, Limits { forward_answer: 5 * SHORT, ..limits() });
     let body = SlowBody { pieces_left: 10, pause: Box::pin(tokio::time::sleep(SHORT)) };
     let request = Request::put("/b/k").header("content-length", 50);

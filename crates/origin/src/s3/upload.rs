@@ -1,4 +1,4 @@
-//! Upload body: the client's body on its way to the origin, counted and without trailers.
+//! Upload body: the client's request body on its way to the origin, counted, without trailers.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use zonal_s3::{BodyError, BoxBody, S3Error};
 
 use crate::error::OriginError;
 
-/// What is known from outside about a body that is being sent.
+/// Progress of a body that is being sent, shared with the waiting sender.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     sent_bytes: AtomicU64,
@@ -23,13 +23,13 @@ impl Progress {
         self.sent_bytes.load(Ordering::Relaxed)
     }
 
-    /// Why the body that we were given broke, if it did.
+    /// The error of the client's body, if it failed.
     pub(super) fn failure(&self) -> Option<&OriginError> {
         self.failure.get()
     }
 }
 
-/// The client's body on its way to the origin.
+/// Body that counts the client's bytes on their way to the origin.
 pub(super) struct Upload {
     pub(super) inner: BoxBody,
     pub(super) progress: Arc<Progress>,
@@ -51,7 +51,7 @@ impl Body for Upload {
                     return Poll::Ready(Some(Ok(Frame::data(bytes))));
                 }
                 Some(Err(error)) => {
-                    // The first failure is the one that counts.
+                    // Only the first failure is kept.
                     let _ = self
                         .progress
                         .failure

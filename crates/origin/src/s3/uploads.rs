@@ -1,9 +1,9 @@
-//! Multipart upload proof: an upload id must belong to the object that a request names.
+//! Multipart upload check: an upload ID must belong to the object that the request names.
 //!
-//! To some origins the id of an upload is the name of an object that lies beside the others: whoever may abort an upload
-//! of one object could remove any other. So an upload proves itself, where who asks may not write everything: the origin
-//! lists it under the object's name. It is asked once for each upload, and what came out is remembered while the process
-//! lives.
+//! On some origins an upload ID is the name of an object stored beside the others. A client that
+//! may abort an upload of one object could then remove any other object. Therefore, for clients
+//! that may not write every object, the origin must list the upload under the object's name. Zonal
+//! asks once per upload, and remembers positive results while the process lives.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
@@ -17,16 +17,18 @@ use super::S3Origin;
 use crate::error::{OriginError, Refusal};
 use crate::serving::no_such_upload;
 
-/// Uploads that are remembered: 64 bytes of each. Beyond that all are asked again.
+/// Limit of remembered uploads, at 64 bytes each. When it is reached, all are forgotten and checked
+/// again.
 const PROVEN_MAX: usize = 10_000;
 
-/// A page has a thousand uploads at most, with a key of 1,024 bytes each, and as much again for what is said of each.
+/// Size limit of a page: a thousand uploads with a key of 1,024 bytes each, with room for the other
+/// fields.
 const PAGE_BYTES_MAX: usize = 4 << 20;
 
-/// Pages that are read for one upload: ten thousand uploads whose keys begin with its key.
+/// Limit of pages per check: ten thousand uploads whose keys have the object's key as prefix.
 const PAGES_MAX: usize = 10;
 
-/// Uploads that have proven to be of the object that was named.
+/// Verified uploads: digests of bucket, key and upload ID.
 #[derive(Debug, Default)]
 pub(super) struct Proven(Mutex<HashSet<Box<str>>>);
 
@@ -48,26 +50,27 @@ impl Proven {
     }
 }
 
-/// A page of the uploads that are under way.
+/// A page of ListMultipartUploads.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Page {
-    /// Keys and ids.
+    /// Pairs of key and upload ID.
     uploads: Vec<(String, String)>,
-    /// Where the next page begins, key and id; `None` after the last.
+    /// Markers of the next page, key and upload ID; `None` on the last page.
     next: Option<(String, String)>,
 }
 
 impl S3Origin {
-    /// Asks whether the upload is of this object.
+    /// Checks that the upload belongs to this object.
     ///
     /// # Errors
-    /// It is not, it cannot be told, or the origin cannot be asked.
+    /// The upload belongs to another object or does not exist, the origin denies the list, or the
+    /// origin cannot be asked.
     pub(super) async fn must_be_an_upload(
         &self,
         (bucket, key): (&str, &str),
         id: &str,
     ) -> Result<(), OriginError> {
-        // No name has a zero in it that is not ours.
+        // A NUL separates the parts: bucket names and upload IDs contain none.
         let digest = sha256_hex(format!("{bucket}\0{key}\0{id}").as_bytes());
         if self.proven_uploads.has(&digest) {
             return Ok(());

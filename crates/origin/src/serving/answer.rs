@@ -1,4 +1,4 @@
-//! S3 errors and responses of such a store: first as values, then as XML.
+//! S3 errors and responses of stores that do not speak S3.
 
 use http::header::CONTENT_TYPE;
 use http::{Response, StatusCode};
@@ -18,14 +18,14 @@ pub fn no_such_key(key: &str) -> OriginError {
     OriginError::NotFound(refusal(StatusCode::NOT_FOUND, "NoSuchKey", message))
 }
 
-/// 404: there is no such bucket.
+/// 404: the bucket does not exist.
 #[must_use]
 pub fn no_such_bucket(bucket: &str) -> OriginError {
     let message = format!("there is no bucket {bucket:?}");
     OriginError::NotFound(refusal(StatusCode::NOT_FOUND, "NoSuchBucket", message))
 }
 
-/// 400: an argument has a value that it cannot have.
+/// 400: a parameter has an invalid value.
 #[must_use]
 pub fn invalid_argument(message: String) -> OriginError {
     bad_request("InvalidArgument", message)
@@ -37,7 +37,7 @@ pub fn bad_request(code: &str, message: String) -> OriginError {
     OriginError::Failed(refusal(StatusCode::BAD_REQUEST, code, message))
 }
 
-/// 404: the object has no such multipart upload.
+/// 404: the object has no multipart upload with this ID.
 #[must_use]
 pub fn no_such_upload(id: &str) -> OriginError {
     let message = format!("there is no multipart upload {id:?} of this object");
@@ -51,13 +51,13 @@ pub fn not_implemented(what: &str) -> OriginError {
     OriginError::Failed(refusal(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message))
 }
 
-/// An error of the S3 protocol as the answer to the request.
+/// Converts an S3 error to the answer of the request.
 #[must_use]
 pub fn refused(error: S3Error) -> OriginError {
     OriginError::Failed(refusal(error.status, error.code, error.message.into_owned()))
 }
 
-/// The answer that says what went wrong.
+/// The error response of `error`.
 pub(super) fn of_error(error: &OriginError, resource: &str, request_id: &str) -> Response<BoxBody> {
     let refusal = error.refusal().cloned().unwrap_or_else(|| described(error));
     let status = StatusCode::from_u16(refusal.status);
@@ -73,7 +73,7 @@ pub(super) fn of_error(error: &OriginError, resource: &str, request_id: &str) ->
     answer
 }
 
-/// The status and code of errors that carry none.
+/// The status and code of errors that carry no refusal.
 fn described(error: &OriginError) -> Refusal {
     let (status, code) = match error {
         OriginError::Changed => (StatusCode::PRECONDITION_FAILED, "PreconditionFailed"),
@@ -84,7 +84,7 @@ fn described(error: &OriginError) -> Refusal {
     refusal(status, code, error.to_string())
 }
 
-/// An answer with a document.
+/// A response with an XML document.
 ///
 /// # Panics
 /// Never: its parts are valid.
@@ -94,7 +94,7 @@ pub fn with_xml(status: StatusCode, xml: String) -> Response<BoxBody> {
     response.body(full_body(xml)).expect("made of valid parts")
 }
 
-/// An answer without a body.
+/// A response without a body.
 ///
 /// # Panics
 /// Never: its parts are valid.
@@ -103,7 +103,7 @@ pub fn empty(status: StatusCode) -> Response<BoxBody> {
     Response::builder().status(status).body(full_body("")).expect("made of valid parts")
 }
 
-/// The answer to GetBucketLocation: the empty constraint is us-east-1.
+/// The answer to GetBucketLocation: an empty location constraint, which means us-east-1.
 #[must_use]
 pub fn location() -> Response<BoxBody> {
     let document =

@@ -1,4 +1,4 @@
-//! Request target and response frame of a forwarded request.
+//! Forwarded requests: parses their target, and wraps their answers as S3 does.
 
 use std::future::Future;
 
@@ -16,11 +16,11 @@ use crate::stats::Stats;
 /// The answer to a forwarded request.
 pub type Answer = Result<Response<BoxBody>, OriginError>;
 
-/// What a request names by its path, which is `/BUCKET/KEY` (either may be empty), and what of its query says what is
-/// wanted.
+/// Parses a request target: object name and query. The path is `/BUCKET/KEY`, where either may be
+/// empty. Signature parameters and `x-id` are removed from the query.
 ///
 /// # Errors
-/// A key that is not UTF-8, or a query that is none.
+/// The path is not UTF-8, or the query is malformed.
 pub fn parse_target(uri: &Uri) -> Result<(ObjectName, Query<'_>), OriginError> {
     let path = uri.path();
     let path = decode_path(path.strip_prefix('/').unwrap_or(path));
@@ -30,11 +30,12 @@ pub fn parse_target(uri: &Uri) -> Result<(ObjectName, Query<'_>), OriginError> {
     Ok((object, Query::parse(uri.query())?.filtered(says_what)))
 }
 
-/// Answers `request` as S3 would, whatever the status. `told` says with which error a client is told of one, or that it
-/// is no answer to the request.
+/// Answers `request` as S3 does, whatever the status. `told` translates an error into the error
+/// response for the client, or returns an error that is not about the request.
 ///
 /// # Errors
-/// What is no answer to the request, and when no place became free.
+/// Errors that are not about the request, and [`OriginError::Busy`] if no concurrency permit
+/// becomes free in time.
 pub async fn answer_with<F: Future<Output = Answer>>(
     request: Request<BoxBody>,
     (concurrency, stats): (&ConcurrencyLimits, &Stats),
@@ -52,6 +53,6 @@ pub async fn answer_with<F: Future<Output = Answer>>(
             answer::of_error(&told(error)?, &resource, &request_id)
         }
     };
-    // An answer to HEAD has the headers of its body only.
+    // The answer to HEAD has the headers of a body, but no body.
     Ok(if is_head { answer.map(|_| full_body("")) } else { answer })
 }

@@ -10,18 +10,18 @@ use zonal_s3::range::{self, Slice};
 use crate::error::OriginError;
 use crate::object::ObjectHead;
 
-/// An answer but for its bytes.
+/// A response head, without the bytes.
 pub struct ReadAnswer {
     /// Status and headers.
     pub response: Response<()>,
-    /// The bytes that belong into it; `None`: it has none (304).
+    /// The bytes of its body. `None`: no body (304).
     pub slice: Option<Slice>,
 }
 
-/// Judges conditions and range of a read.
+/// Evaluates the conditions and the range of a read.
 ///
 /// # Errors
-/// A condition that failed, or a range behind the end.
+/// A condition fails (412), or the range lies after the end (416).
 pub fn read_answer(headers: &HeaderMap, head: &ObjectHead) -> Result<ReadAnswer, OriginError> {
     let asked_of = conditions::Version {
         etag: head.etag.as_deref().unwrap_or_default(),

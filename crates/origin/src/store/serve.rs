@@ -14,11 +14,12 @@ use crate::error::{OriginError, Refusal};
 use crate::object::ObjectName;
 use crate::serving::{self, Answer, ReadAnswer, not_implemented, refused};
 
-/// Pages without an entry that a store may give in a row before it is told to be busy: it filtered ten thousand keys.
+/// Limit of consecutive empty pages before the request fails with `SlowDown`. At ten, a store has
+/// filtered ten thousand keys.
 const EMPTY_PAGES_MAX: usize = 10;
 
 impl ReadOnlyOrigin {
-    /// Answers `request`.
+    /// Answers a forwarded request as S3 does.
     pub(crate) async fn forward(&self, request: Request<BoxBody>) -> Answer {
         let known = (&self.concurrency, &*self.stats);
         let serve = |request: Request<BoxBody>, permit| self.serve(request.into_parts().0, permit);
@@ -56,7 +57,8 @@ impl ReadOnlyOrigin {
         Ok(serving::with_xml(StatusCode::OK, object_list::to_xml(&request, &page)))
     }
 
-    /// A page of keys. The second kind of list goes on where the store says, the first behind its last entry.
+    /// A page of keys. ListObjectsV2 continues at the store's token, ListObjects after its last
+    /// entry.
     async fn page(&self, request: &ListRequest) -> Result<Page, OriginError> {
         if request.max_keys == 0 {
             return Ok(Page::default());
@@ -73,7 +75,8 @@ impl ReadOnlyOrigin {
             let wanted = PageRequest { prefix, delimiter, begin, max_entries: request.max_keys };
             let mut listed = self.in_time(store.list(wanted)).await?;
             if !request.is_continued() {
-                // A store may go on *with* what it is told to go on behind, such as the group that a key belongs to.
+                // A store may start its page *at* the given name, for example with the common
+                // prefix of the key.
                 listed.entries.retain(|entry| request.after.as_str() < entry.name());
             }
             let last = listed.entries.last().map(|last| last.name().to_owned());
@@ -110,7 +113,8 @@ impl ReadOnlyOrigin {
     }
 }
 
-/// What has no words of its own is no answer to the request.
+/// Returns the error to show to the client. Errors without an S3 equivalent are not about the
+/// request.
 fn told(error: OriginError) -> Result<OriginError, OriginError> {
     match error {
         OriginError::NotSignedIn(_) => Err(error),
@@ -119,12 +123,12 @@ fn told(error: OriginError) -> Result<OriginError, OriginError> {
     }
 }
 
-/// Whether S3 has words for an error that brings none.
+/// True if S3 has a code for an error that carries no refusal.
 const fn is_about_the_object(error: &OriginError) -> bool {
     matches!(error, OriginError::Changed | OriginError::RangeNotSatisfiable)
 }
 
-/// Clients match on S3's codes.
+/// Replaces the store's code by the S3 code, because clients match on S3's codes.
 fn in_words_of_s3(error: OriginError) -> OriginError {
     match error {
         OriginError::Denied(refusal) => {
@@ -138,7 +142,7 @@ fn in_words_of_s3(error: OriginError) -> OriginError {
     }
 }
 
-/// 405: nothing can be written here.
+/// 405: the bucket is read-only.
 fn read_only() -> OriginError {
     OriginError::Failed(Refusal {
         status: 405,

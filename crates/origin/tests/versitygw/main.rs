@@ -1,5 +1,5 @@
-//! A round trip through a real S3 server, when its binary can be found: `ZONAL_VERSITYGW`, the `PATH`,
-//! or `.tools/bin` of the repository. It checks every signature that we make.
+//! A round trip through a real S3 server, if its binary is found: `ZONAL_VERSITYGW`, the `PATH`, or
+//! `.tools/bin` of the repository. The server verifies every signature that Zonal makes.
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
 mod server;
@@ -12,7 +12,7 @@ use zonal_origin::{ObjectName, Origin, OriginError};
 use zonal_s3::full_body;
 use zonal_s3::sigv4::{encode_path, sha256_hex};
 
-/// Forwards a request; the status and the body of its answer.
+/// Forwards a request. Returns the status and the body of its answer.
 async fn send(origin: &Origin, request: http::request::Builder, body: &str) -> (u16, String) {
     let request = request.header("content-length", body.len()).body(full_body(body.to_owned()));
     let response = origin.forward(request.unwrap()).await.unwrap();
@@ -97,7 +97,7 @@ async fn every_kind_of_payload_arrives() {
     let origin = server.origin(SECRET_KEY);
     assert_eq!(send(&origin, Request::put("/bucket"), "").await.0, 200);
     let zeros = "0".repeat(64);
-    // The CRC-32 of "hello"; the server refuses another one.
+    // The CRC-32 of "hello"; the server refuses any other.
     let trailer = "x-amz-checksum-crc32:NhCmhg==";
     let signed = format!("5;chunk-signature={zeros}\r\nhello\r\n0;chunk-signature={zeros}\r\n");
     for (key, hash, body) in [

@@ -1,4 +1,4 @@
-//! A real S3 server with its own folder. The tests of the gateway use this file too.
+//! A versitygw process with its own folder, for tests. The tests of the gateway use this file too.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use zonal_s3::sigv4::Credentials;
 pub(crate) const ACCESS_KEY: &str = "testak";
 pub(crate) const SECRET_KEY: &str = "testsecret123";
 
-/// A server with its own folder; both are gone when it is dropped.
+/// A running server with its own folder. Dropping it stops the server and removes the folder.
 pub(crate) struct VersityGw {
     folder: PathBuf,
     url: String,
@@ -22,7 +22,7 @@ pub(crate) struct VersityGw {
 
 impl Drop for VersityGw {
     fn drop(&mut self) {
-        // What stays behind is in the system's folder for temporary files.
+        // Leftovers are in the system's folder for temporary files.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
@@ -49,7 +49,7 @@ impl VersityGw {
         };
         let folder =
             std::env::temp_dir().join(format!("zonal-versitygw-{}-{name}", std::process::id()));
-        // A process of that number may have been killed before it could clear up.
+        // An earlier process with this ID may have been killed before it cleaned up.
         let _ = std::fs::remove_dir_all(&folder);
         for sub in ["root", "versions", "attributes", "users"] {
             std::fs::create_dir_all(folder.join(sub)).unwrap();
@@ -76,7 +76,7 @@ impl VersityGw {
         Some(server)
     }
 
-    /// Lets somebody in who may do nothing yet.
+    /// Adds a user without permissions.
     #[allow(dead_code, reason = "one of the two crates that share this file needs it")]
     pub(crate) async fn add_user(&self, access_key: &str, secret_key: &str) {
         let binary = find_binary().expect("it was started");
@@ -90,7 +90,7 @@ impl VersityGw {
         assert!(added.status.success(), "{added:?}");
     }
 
-    /// The server as an origin that is asked with this key.
+    /// The server as an origin, with this secret key.
     pub(crate) fn origin(&self, secret_key: &str) -> Origin {
         let credentials = Credentials {
             access_key: ACCESS_KEY.into(),
@@ -103,11 +103,12 @@ impl VersityGw {
     }
 }
 
-/// A free port below those that the kernel gives to clients (32,768 and up on Linux). A client that polls for a server on
-/// one of those is sometimes given that very port, and is connected to itself: the server cannot listen then.
+/// A free port below the ephemeral range (32,768 and up on Linux). A client that polls for a server
+/// on an ephemeral port can be given that very port, and connect to itself; then the server cannot
+/// listen.
 fn port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Processes that run beside each other begin at different places.
+    // Concurrent processes start at different ports.
     let first = u16::try_from(std::process::id() % 100).expect("below 100") * 100;
     loop {
         let port = 20_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;

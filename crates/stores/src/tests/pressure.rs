@@ -1,4 +1,5 @@
-//! Stores that are late or overloaded: they are asked as S3 endpoints are, with the same budgets and at the same pace.
+//! Late or overloaded stores: they have the same retry budget, hedging and concurrency limit as S3
+//! endpoints.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,14 +11,15 @@ use zonal_origin::{Hedge, Limits, Origin, OriginError};
 use super::served::{Served, Speaks};
 use super::{KINDS, ask, gcs, limits, object};
 
-/// One of fifty answers begins so late, or later: far later than all others do, however busy the machine is.
+/// Least delay of one in fifty answers: far longer than all other answers, even on a busy machine.
 const LATE: Duration = Duration::from_millis(400);
 
 fn p99(took: &[Duration]) -> Duration {
     took[took.len() * 99 / 100]
 }
 
-/// So many readers, each so many ranges; how long each took, the longest last.
+/// Runs `readers` concurrent readers, each with `times` range reads. Returns the time of each read,
+/// in ascending order.
 async fn read_at_once(origin: &Arc<Origin>, readers: usize, times: usize) -> Vec<Duration> {
     let mut reading = JoinSet::new();
     for _ in 0..readers {
@@ -51,7 +53,7 @@ async fn what_is_late_is_asked_once_more_whatever_the_store() {
         println!("{speaks:?}, never asked again: p99 {plain:?}, {in_time:?} when nothing is late");
         for hedge in [Hedge::Percentile(95), Hedge::After(late / 4)] {
             let origin = Arc::new(open(&served, Limits { hedge: Some(hedge), ..limits() }));
-            // The share is known after the first hundred.
+            // The percentile is known after the first hundred answers.
             read_at_once(&origin, 8, 15).await;
             let (asked_before, hedges_before) = (served.asked(), origin.stats().hedges.get());
             let p99 = p99(&read_at_once(&origin, 8, 75).await);
@@ -78,7 +80,7 @@ async fn a_store_that_is_slow_as_a_whole_gets_a_tenth_more_to_do() {
     assert!(0 < origin.stats().hedges_refused.get());
 }
 
-/// Refusals with a time were tried again at once, and so was everything else.
+/// Refusals with `Retry-After` were retried at once, and further requests were sent at once, too.
 #[tokio::test]
 async fn a_store_is_not_asked_before_the_time_that_it_named() {
     for (speaks, open) in KINDS {
@@ -111,7 +113,7 @@ async fn a_storm_of_slow_downs_is_met_with_few_questions() {
         reading.spawn(async move { origin.get(&object("k"), 0..1, None).await.is_err() });
     }
     assert!(reading.join_all().await.into_iter().all(|is_refused| is_refused));
-    // Half as many again and again, and one for each pause, of which the shortest is 100 ms.
+    // Half as many again and again, and one request per pause, of which the shortest is 100 ms.
     let pauses = u64::try_from(since.elapsed().as_millis() / 100).unwrap() + 1;
     let bound = 2 * AT_ONCE as u64 + pauses;
     assert!(served.asked() <= bound, "{} of {bound}", served.asked());

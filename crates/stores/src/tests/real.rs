@@ -1,5 +1,6 @@
-//! The same over real servers, each when its binary can be found: nginx on the `PATH` or at `/usr/sbin`, fake-gcs-server
-//! and Azurite where `ZONAL_FAKE_GCS` and `ZONAL_AZURITE` say. CONTRIBUTING.md says how those two are installed.
+//! Each kind of store over a real server, if its binary is found: nginx on the `PATH` or in
+//! `/usr/sbin`, fake-gcs-server and Azurite at `ZONAL_FAKE_GCS` and `ZONAL_AZURITE`.
+//! CONTRIBUTING.md says how to install the latter two.
 
 use std::env;
 use std::fs;
@@ -23,11 +24,11 @@ use zonal_s3::sigv4::{encode_path, encode_query_value};
 use super::limits;
 use crate::{Azure, AzureKeys, Gcs, GcsKeys, Web};
 
-/// Until a server must answer.
+/// Time limit for the start of a server.
 const START: Duration = Duration::from_secs(20);
 
-/// A free port below those that the kernel gives to clients (32,768 and up on Linux): a client that polls for a server on one
-/// of those may be connected to itself.
+/// A free port below the ephemeral range (32,768 and up on Linux). A client that polls for a server
+/// on an ephemeral port may connect to itself.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = u16::try_from(std::process::id() % 100).expect("below 100") * 20;
@@ -39,7 +40,7 @@ fn free_port() -> u16 {
     }
 }
 
-/// A server that ends with the test.
+/// A server process that is stopped at the end of the test.
 struct Running {
     client: HttpClient,
     url: String,
@@ -105,7 +106,7 @@ fn write_nginx_conf(folder: &Path, port: u16) {
 async fn nginx_keeps_what_every_origin_promises_but_lists() {
     let Some(binary) = nginx() else { return };
     let (folder, port) = (TempDir::new().unwrap(), free_port());
-    // Its workers are another user.
+    // nginx workers run as another user.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(folder.path(), open).unwrap();
     write_nginx_conf(folder.path(), port);
@@ -120,7 +121,7 @@ async fn nginx_keeps_what_every_origin_promises_but_lists() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let _ = fs::remove_file(&path);
         fs::write(&path, bytes).unwrap();
-        // Its entity tag is the size, and the time in seconds.
+        // nginx's ETag consists of the size and the modification time in seconds.
         written.set(written.get() + 1);
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + written.get());
         fs::File::open(&path).unwrap().set_modified(time).unwrap();
@@ -156,7 +157,7 @@ async fn fake_gcs_server_keeps_what_every_origin_promises() {
     refusals_to_write(&subject).await;
 }
 
-/// The account of every Azurite, and its key.
+/// The built-in account of Azurite, and its key.
 const ACCOUNT: &str = "devstoreaccount1";
 const ACCOUNT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";

@@ -1,6 +1,7 @@
-//! A server over a folder that speaks the protocol of a store, as far as it is read.
+//! A server over a folder that speaks the read protocol of a store.
 //!
-//! Google's XML interface is S3's; a plain server is the same without lists; Azure has its own words.
+//! Google's XML interface is that of S3. A plain web server is the same without lists. Azure has
+//! its own terms.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -32,14 +33,14 @@ pub(super) enum Speaks {
     Http,
 }
 
-/// What it does besides.
+/// Injected behaviour of the server.
 #[derive(Clone, Debug, Default)]
 struct Manners {
     says: Vec<(&'static str, &'static str)>,
     etag: Option<Option<&'static str>>,
     refuses: Option<(StatusCode, String)>,
     retry_after: Option<&'static str>,
-    /// Every so many answers take so long to begin.
+    /// One in this many answers begins after this delay.
     is_late: Option<(u64, Duration)>,
     ignores_ranges: bool,
     stalls_after: Option<usize>,
@@ -54,7 +55,7 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// With an empty container `b`.
+    /// Starts a server with an empty container `b`.
     pub(super) async fn start(speaks: Speaks) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("b")).unwrap();
@@ -65,7 +66,7 @@ impl Served {
         let (manners, asked) = (Arc::<Mutex<Manners>>::default(), Arc::new(AtomicU64::new(0)));
         let (shared, counted) = (manners.clone(), asked.clone());
         let server = tokio::spawn(async move {
-            // They end with the server.
+            // The set closes the connections when the server ends.
             let mut connections = tokio::task::JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
@@ -98,12 +99,12 @@ impl Served {
     pub(super) fn put(&self, key: &str, bytes: &[u8]) {
         let path = self.folder.path().join("b").join(key);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        // A new file: one that is being read stays what it is.
+        // Creates a new file, so that a file being read does not change.
         let _ = std::fs::remove_file(&path);
         std::fs::write(path, bytes).unwrap();
     }
 
-    /// Requests so far.
+    /// Number of requests so far.
     pub(super) fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
     }
@@ -112,7 +113,7 @@ impl Served {
         self.manners.lock().unwrap().says = headers.to_vec();
     }
 
-    /// Gives every object this entity tag, or none.
+    /// Gives every object this ETag, or none.
     pub(super) fn has_etag(&mut self, etag: Option<&'static str>) {
         self.manners.lock().unwrap().etag = Some(etag);
     }
@@ -121,12 +122,12 @@ impl Served {
         self.manners.lock().unwrap().refuses = Some((status, code.to_owned()));
     }
 
-    /// Says with each refusal when it wants to be asked again.
+    /// Adds this `Retry-After` to each refusal.
     pub(super) fn names_a_time(&self, retry_after: &'static str) {
         self.manners.lock().unwrap().retry_after = Some(retry_after);
     }
 
-    /// Begins one of so many answers after this time, and the others at once.
+    /// Delays one in this many answers by `time`.
     pub(super) fn is_late(&self, one_of: u64, time: Duration) {
         self.manners.lock().unwrap().is_late = Some((one_of, time));
     }
@@ -135,7 +136,7 @@ impl Served {
         self.manners.lock().unwrap().ignores_ranges = true;
     }
 
-    /// Sends so many bytes of an object, and then nothing for ever.
+    /// Sends this many bytes of an object, then nothing more.
     pub(super) fn stalls_after(&mut self, bytes: usize) {
         self.manners.lock().unwrap().stalls_after = Some(bytes);
     }
@@ -211,7 +212,7 @@ async fn stalling(body: BoxBody, bytes: usize) -> BoxBody {
     StreamBody::new(pieces).boxed_unsync()
 }
 
-/// `/account/container/key` and Azure's words for a list, as S3 would be asked.
+/// Translates Azure's `/account/container/key` and list parameters to S3's.
 fn as_s3(uri: &Uri) -> Uri {
     let path = uri.path().strip_prefix("/account").unwrap();
     let query = Query::parse(uri.query()).unwrap();
@@ -224,7 +225,7 @@ fn as_s3(uri: &Uri) -> Uri {
         ("delimiter", "delimiter"),
         ("maxresults", "max-keys"),
         ("marker", "continuation-token"),
-        // Azure's begins with the name itself: whoever asks passes over it.
+        // Azure's list starts with the name itself; the caller skips it.
         ("startFrom", "start-after"),
     ] {
         if let Some(value) = query.get(name) {
@@ -234,7 +235,7 @@ fn as_s3(uri: &Uri) -> Uri {
     asked.parse().unwrap()
 }
 
-/// What S3 says, in Azure's words.
+/// Translates an S3 document to Azure's terms.
 fn as_azure(document: &str) -> String {
     if document.contains("<Error>") {
         let document = document.replace("NoSuchKey", "BlobNotFound");

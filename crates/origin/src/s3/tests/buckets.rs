@@ -1,4 +1,4 @@
-//! Whether what a path leads into is a bucket.
+//! Bucket check: paths that are buckets, and paths that are not.
 
 use super::*;
 use crate::s3::buckets::NAMES_OF_APIS;

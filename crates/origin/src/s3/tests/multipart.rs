@@ -1,4 +1,4 @@
-//! Whether an upload is of the object that a request names.
+//! Multipart upload check: an upload must belong to the object that a request names.
 
 use super::*;
 use crate::origin::OfUpload;
@@ -57,7 +57,7 @@ async fn it_is_looked_for_on_all_pages_but_not_for_ever() {
     assert_eq!(abort(&origin(&server), "k", "2").await, Ok(200));
     let second = &server.requests()[1].head;
     assert!(second.contains("&key-marker=k&upload-id-marker=1 "), "{second}");
-    // One that does not look at the markers.
+    // A server that ignores the markers.
     let server = Server::start(std::iter::repeat_n(first, 20).collect::<Vec<_>>()).await;
     let answered = abort(&origin(&server), "k", "2").await;
     assert!(matches!(answered, Err(OriginError::NotFound(_))), "{answered:?}");

@@ -1,4 +1,4 @@
-//! Origins that are late or overloaded: how often they are asked, and how long readers wait.
+//! Late or overloaded origins: number of requests, and waiting time of readers.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,10 +17,10 @@ const GOOD: &str = "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 2-5/10\
 const SLOW_DOWN: &str = "HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\n\r\n";
 const FAILED: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
 
-/// What is answered to the n-th question, and after which time.
+/// Maps the n-th request to a delay and an answer.
 type Script = Box<dyn Fn(u64) -> (Duration, String) + Send + Sync>;
 
-/// A server that counts what it is asked.
+/// A server that counts its requests.
 struct Counting {
     url: String,
     shared: Arc<ServerState>,
@@ -29,7 +29,7 @@ struct Counting {
 
 struct ServerState {
     asked: AtomicU64,
-    /// Connections that were closed while an answer was on its way.
+    /// Connections that the client closed while an answer was pending.
     given_up: AtomicU64,
     script: Mutex<Arc<Script>>,
 }
@@ -52,7 +52,7 @@ impl Counting {
         Self { url, shared, _serving: serving }
     }
 
-    /// Always this.
+    /// A server that always gives this answer.
     async fn saying(answer: &'static str) -> Self {
         Self::start(|_| (Duration::ZERO, answer.to_owned())).await
     }
@@ -87,7 +87,8 @@ impl ServerState {
             head.clear();
             let script = self.script.lock().unwrap().clone();
             let (after, answer) = script(self.asked.fetch_add(1, Ordering::Relaxed));
-            // Nothing is asked on this connection meanwhile: it is readable when it is closed.
+            // The client sends nothing on this connection meanwhile: the socket becomes readable
+            // when the client closes it.
             if tokio::time::timeout(after, stream.readable()).await.is_ok() && !after.is_zero() {
                 self.given_up.fetch_add(1, Ordering::Relaxed);
                 return;
@@ -99,7 +100,8 @@ impl ServerState {
     }
 }
 
-/// So many readers, each of them so many times; how long each read took, the longest last, and how many were good.
+/// Runs `readers` concurrent readers, each with `times` reads. Returns the times of the reads in
+/// ascending order, and the number of successful reads.
 async fn read_at_once(
     origin: &Arc<Origin>,
     readers: usize,
@@ -125,7 +127,8 @@ async fn read_at_once(
     (took, good)
 }
 
-/// Every reader asked four times: an origin that failed because it had too much to do got four times as much.
+/// Without a budget every reader sent four requests: an origin that failed because of overload got
+/// four times the load.
 #[tokio::test]
 async fn an_origin_that_fails_everything_is_asked_a_fifth_more_than_is_read() {
     let server = Counting::saying(FAILED).await;
@@ -138,13 +141,13 @@ async fn an_origin_that_fails_everything_is_asked_a_fifth_more_than_is_read() {
     let retried = origin.stats().retries.get();
     assert_eq!(server.asked(), reads + retried);
     assert!(0 < origin.stats().retries_refused.get());
-    // Once it is well again, what fails now and then is repeated as before.
+    // After the origin recovers, occasional failures are retried again.
     server.says_from_now_on(GOOD);
     assert_eq!(read_at_once(&origin, 8, 50).await.1, 400);
 }
 
-/// Of a storm of 503 an origin gets what was under way when it began, half as much again and again, and then one
-/// question for each pause.
+/// During a storm of 503s an origin gets the requests that were in flight at its start, then half
+/// as many again and again, and then one request per pause.
 #[tokio::test]
 async fn a_storm_of_slow_downs_is_met_with_few_questions() {
     const AT_ONCE: usize = 64;
@@ -154,7 +157,7 @@ async fn a_storm_of_slow_downs_is_met_with_few_questions() {
     let origin = server.origin(Limits { concurrent_reads: AT_ONCE, wait, ..limits() });
     let since = Instant::now();
     let (took, good) = read_at_once(&origin, 200, 4).await;
-    // 64 + 32 + 16 + ... and one for each pause, of which the shortest is 100 ms.
+    // 64 + 32 + 16 + ... and one per pause, of which the shortest is 100 ms.
     let pauses = u64::try_from(since.elapsed().as_millis() / 100).unwrap() + 1;
     let bound = 2 * AT_ONCE as u64 + pauses;
     assert!(good == 0 && server.asked() <= bound, "{} of {bound}", server.asked());
@@ -184,7 +187,7 @@ async fn an_origin_is_not_asked_before_the_time_that_it_named() {
     assert_eq!(get(&server.origin(limits())).await.unwrap(), b"2345");
     assert!(Duration::from_secs(1) <= since.elapsed() && server.asked() == 2);
 
-    // Longer than anybody waits: it is said at once, by us.
+    // A `Retry-After` longer than any client waits: Zonal refuses at once.
     let server = Counting::start(move |_| (Duration::ZERO, after(3600))).await;
     let origin = server.origin(limits());
     for _ in 0..5 {
@@ -211,7 +214,7 @@ async fn what_is_late_is_asked_once_more() {
     for hedge in [Hedge::Percentile(95), Hedge::After(Duration::from_millis(100))] {
         let server = Counting::start(late_now_and_then).await;
         let origin = server.origin(Limits { hedge: Some(hedge), ..limits() });
-        // The share is known after the first hundred.
+        // The percentile is known after the first hundred answers.
         read_at_once(&origin, 8, 15).await;
         let (before, hedges_before) = (server.asked(), origin.stats().hedges.get());
         let (took, good) = read_at_once(&origin, 8, 150).await;
@@ -219,11 +222,11 @@ async fn what_is_late_is_asked_once_more() {
         let hedges = origin.stats().hedges.get() - hedges_before;
         println!("{hedge:?}: p99 {p99:?}, {hedges} second questions for 1200 reads");
         assert!(good == 1200 && p99 < plain / 2, "{hedge:?}: {p99:?}");
-        // One that is given up at once may not even have left.
+        // A hedged request that is cancelled at once may never leave.
         assert!((1200..=1200 + hedges).contains(&asked), "{asked} with {hedges}");
         assert!(0 < hedges && hedges <= 120 + 10, "{hedge:?}: {hedges}");
         assert!(0 < origin.stats().hedges_won.get());
-        // The late ones were given up with their connections.
+        // The late requests were cancelled by closing their connections.
         let given_up = server.shared.given_up.load(Ordering::Relaxed);
         assert!(0 < given_up, "{hedge:?}: nothing was cancelled");
     }
@@ -250,7 +253,7 @@ async fn the_second_answer_stands_in_for_one_that_failed() {
     let hedge = Some(Hedge::After(Duration::from_millis(10)));
     let origin = server.origin(Limits { hedge, retries: 0, ..limits() });
     assert_eq!(get(&origin).await.unwrap(), b"2345");
-    // What the origin has not got is not waited for twice.
+    // A 404 is final, so the other request is not awaited.
     let missing = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
     let server = Counting::start(move |n| {
         (Duration::from_millis(if n == 0 { 50 } else { 5000 }), missing.to_owned())

@@ -9,16 +9,16 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig, crypto, pki_types};
 
-/// What the server does once it has read a request.
+/// Action of the server after it has read a request.
 #[derive(Clone)]
 pub(super) enum Answer {
-    /// Writes this and closes the connection.
+    /// Writes this answer and closes the connection.
     Close(String),
-    /// Writes this and then nothing more, for ever.
+    /// Writes this answer and leaves the connection open without further bytes.
     Hang(String),
 }
 
-/// A request as it arrived.
+/// A received request.
 #[derive(Clone)]
 pub(super) struct Received {
     pub(super) head: String,
@@ -34,7 +34,7 @@ impl Received {
     }
 }
 
-/// Dropping it ends it, with all its connections.
+/// A server with scripted answers. Dropping it stops it and closes its connections.
 pub(super) struct Server {
     url: String,
     received: Arc<Mutex<Vec<Received>>>,
@@ -42,12 +42,12 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Answers one request after the other; when the answers are used up, connections are closed.
+    /// Answers requests in order. After the last answer, connections are closed.
     pub(super) async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
         Self::start_on("http", None, answers).await
     }
 
-    /// The same over TLS; and the root that its certificate is checked with.
+    /// Starts the server with TLS. Also returns the root of its certificate.
     pub(super) async fn start_tls(
         answers: impl IntoIterator<Item = Answer>,
     ) -> (Self, RootCertStore) {
@@ -125,7 +125,7 @@ async fn serve(
     }
 }
 
-/// Reads a head, and a body of as many bytes as the head names.
+/// Reads a request head, and a body of the length that the head states.
 async fn receive(stream: &mut (impl AsyncRead + Unpin)) -> Option<Received> {
     let mut bytes = Vec::new();
     let end = loop {

@@ -1,5 +1,5 @@
-//! What counts as an error, what speaks of the whole origin, and how a refusal of the request is told from
-//! one of us.
+//! Errors that count, errors that concern the whole origin, and the distinction between a refusal
+//! of the request and a refusal of the credentials.
 
 use zonal_s3::S3Error;
 
@@ -16,7 +16,7 @@ fn trouble(origin: &Origin) -> Option<&'static str> {
     origin.stats().trouble().and_then(|error| error.kind())
 }
 
-/// A missing object counted as a failed request: whoever watched the errors saw them on good days.
+/// A missing object counted as a failed request, so the error counters rose even without any fault.
 #[tokio::test]
 async fn what_is_an_answer_is_no_error() {
     let answers = [
@@ -34,7 +34,8 @@ async fn what_is_an_answer_is_no_error() {
     assert_eq!((counted(&origin), trouble(&origin)), (vec![], None));
 }
 
-/// Only calls that brought no answer at all counted: an origin that answered every write 500 looked well.
+/// Only calls without any answer counted as errors: an origin that answered every write with 500
+/// looked healthy.
 #[tokio::test]
 async fn failures_that_are_handed_on_count_too() {
     let answers = [
@@ -118,7 +119,7 @@ async fn a_probe_tells_whether_an_s3_endpoint_lets_us_in() {
     check_probe(&origin.probe().await, Some("stalled"));
 }
 
-/// AWS sends whoever asks without a signature for the list of buckets to a page for people.
+/// AWS redirects anonymous ListBuckets requests to a web page.
 #[tokio::test]
 async fn without_keys_any_answer_but_a_failure_will_do() {
     for (answer, expected) in [
@@ -181,7 +182,7 @@ async fn an_error_document_without_an_end_is_not_handed_on() {
     assert_eq!(result, Err(OriginError::Stalled { waited_for: Wait::Body, after: SHORT }));
 }
 
-/// Any client with the right to write could have the cache say that its keys are wrong.
+/// Any client with write permission could make Zonal report that its own keys are wrong.
 #[tokio::test]
 async fn a_header_that_is_signed_in_two_ways_is_no_word_about_our_keys() {
     let answers = [(); 4].map(|()| xml_error("403 Forbidden", "SignatureDoesNotMatch"));

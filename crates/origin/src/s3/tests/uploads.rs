@@ -1,4 +1,4 @@
-//! Uploads that are not what they say they are: the origin never gets to their end.
+//! Uploads that do not match their hash or signatures: the origin never receives their end.
 
 use zonal_s3::aws_chunked::SignatureChain;
 use zonal_s3::aws_chunked::sample::{in_pieces, signed_chunks};
@@ -8,7 +8,7 @@ use super::*;
 
 const PIECE_BYTES: usize = 1000;
 
-/// What becomes of an upload: the status of its answer, and whether the origin got all of it.
+/// Result of an upload: the status of its answer, and whether the origin received all of it.
 async fn upload(
     request: http::request::Builder,
     body: &[u8],
@@ -25,7 +25,7 @@ async fn upload(
     (answer, !server.requests().is_empty())
 }
 
-/// What becomes of 20,000 bytes in signed chunks of 8,192 after `change`.
+/// Result of an upload of 20,000 bytes in signed chunks of 8,192, after `change`.
 async fn chunks(change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> (Result<u16, String>, bool) {
     let (body, chain) = signed_chunks(&[b'a'; 20_000], 8192);
     let body = change(body);
@@ -37,9 +37,9 @@ async fn chunks(change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> (Result<u16, String>
     upload(request, &body, Some(chain)).await
 }
 
-/// A client stops polling the body of a request once its Content-Length is sent. The payload of a chunk
-/// was handed on before its signature was checked, so the last data chunk, the last signature and the end of the
-/// payload were checked by nobody, and forged bytes were stored.
+/// An HTTP client stops polling a request body once it has sent Content-Length bytes. The payload
+/// of a chunk was forwarded before its signature was verified. So the last data chunk, the last
+/// signature and the end of the payload were never verified, and forged bytes were stored.
 #[tokio::test]
 async fn an_upload_in_signed_chunks_is_whole_only_if_its_very_end_is_right() {
     assert_eq!(chunks(|body| body).await, (Ok(200), true));
@@ -68,11 +68,11 @@ async fn an_upload_in_signed_chunks_is_whole_only_if_its_very_end_is_right() {
     assert!(!arrived && answer.unwrap_err().contains("terminated"));
 }
 
-/// `0;chunk-signature=S`, with two line ends.
+/// Length of the last chunk: `0;chunk-signature=S`, with two line ends.
 const EMPTY_CHUNK_BYTES: usize = "0;chunk-signature=".len() + 64 + 4;
 
-/// The hash of a body went to the origin and was trusted to be checked there: an S3 server that takes unsigned
-/// requests stored any body under it.
+/// The hash of a body was forwarded unverified, for the origin to verify. An S3 server that accepts
+/// unsigned requests stored any body under it.
 #[tokio::test]
 async fn an_upload_is_whole_only_if_it_has_the_hash_that_its_head_states() {
     let body = [b'a'; 2500];
