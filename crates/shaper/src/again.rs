@@ -1,16 +1,21 @@
-//! Hot retention (second chance): compaction keeps frequently overwritten blocks in the write buffer.
+//! Hot retention (second chance): compaction keeps frequently overwritten blocks in the write
+//! buffer.
 //!
-//! 1. A write takes over how often its block was written while it lay in the buffer (*heat*, 0 to 3): one more than the version
-//!    that it replaces there. One that replaces what a young zone of the capacity tier holds begins with 2: had the buffer been
-//!    somewhat larger, that would never have been moved.
-//! 2. Compaction puts a live block with heat at the head of the queue of writes, in place of moving it on: with the sequence it
-//!    has, as any move. Its heat is halved, so it cannot go round for ever.
-//! 3. When the device has answered, the map names the copy, unless somebody has written the block meanwhile.
-//! 4. Of a zone only a share may go round, and only while copies pay: an eighth while at least one in twelve of those that
-//!    compaction comes by was overwritten in time, and otherwise a few, to find out. When the buffer is short of zones they are
-//!    turned back, and what has not gone round is moved on.
+//! 1. Each buffered block has a *heat* from 0 to 3: how often it was overwritten while in the
+//!    buffer. A write takes the heat of the buffered version that it replaces, plus one. A write
+//!    that replaces a block in a young capacity zone starts at 2: a somewhat larger buffer would
+//!    have avoided that move.
+//! 2. Compaction puts a live block with heat at the head of the write queue instead of moving it to
+//!    the capacity tier. The copy keeps its sequence, as in any move. Its heat is halved, so a
+//!    block cannot stay in the buffer forever.
+//! 3. When the device completes the write, the map names the copy, unless a client overwrote the
+//!    block meanwhile.
+//! 4. The share of a zone that may be copied depends on the benefit. It is an eighth while at least
+//!    one in twelve of the copies that compaction reaches again was overwritten in time, and
+//!    otherwise a small probe. When the buffer is short of zones, queued copies are cancelled and
+//!    compaction moves those blocks to the capacity tier.
 //!
-//! Heat is a hint, and in memory only: after a start every block is cold.
+//! Heat is a hint and only in memory: after a restart every block has heat 0.
 
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
@@ -31,32 +36,34 @@ use crate::{BlockError, Extent, Tier};
 
 const HEAT_MAX: u8 = 3;
 
-/// Of what replaces a block that was moved on a short while ago.
+/// Initial heat of a write that replaces a block in a young capacity zone.
 const HEAT_OF_RETURNED: u8 = 2;
 
-/// A zone of the capacity tier is young while it is among so many in a hundred that were begun last.
+/// A capacity zone is young while it is among this percentage of the zones opened last.
 const YOUNG_PERCENT: u64 = 30;
 
-/// That copies pay: one in so many was overwritten in time.
+/// Copying pays while at least one copy in this many was overwritten before compaction reached it.
 const PAYS: u32 = 12;
 
-/// Of a zone one block in so many goes round while they do.
+/// While copying pays, one block in this many of a zone may be copied back into the buffer.
 const SHARE: u32 = 8;
 
-/// And one in so many, one at least, while it does not.
+/// While copying does not pay, one block in this many is copied as a probe, at least one per zone.
 const PROBE: u32 = 128;
 
-/// Copies of which too few to judge were seen.
+/// Copies that must have been observed before their benefit is judged.
 const SEEN_MIN: u32 = 8;
 
-/// Segments of copies under way at once.
+/// Segments of copies in flight before compaction waits for the oldest.
 const FLYING_MAX: usize = 2;
 
-/// What is known of the buffer's blocks and their rounds.
+/// Heat of each buffered block, and how many retained copies were overwritten in time.
 pub(crate) struct Rounds {
-    /// Four blocks of the buffer a byte. None where both tiers share a device: there a copy costs what it saves.
+    /// Heat, two bits for each buffer block. Empty if both tiers share one device: there a copy
+    /// costs as much as it saves.
     heat: Vec<u8>,
-    /// Copies that compaction came by lately, and those of them that had been overwritten.
+    /// Retained copies that compaction recently reached again, and how many of them were
+    /// overwritten. Both counts decay by a quarter with each zone.
     seen: u32,
     overwritten: u32,
 }
@@ -66,7 +73,7 @@ impl Rounds {
         Self { heat: vec![0; heat_bytes(layout)], seen: 0, overwritten: 0 }
     }
 
-    /// The byte and the shift, if it is a block of the buffer.
+    /// Byte index and bit shift of a buffer block's heat. `None` for any other address.
     fn place(&self, spot: Spot) -> Option<(usize, u32)> {
         let at = spot.0.checked_sub(1)?;
         let byte = index(u64::from(at / 4));
@@ -83,51 +90,53 @@ impl Rounds {
         }
     }
 
-    /// Compaction begins with a zone of so many blocks: how many of them may go round.
+    /// Number of blocks of a zone that compaction may copy back into the buffer. `blocks`: written
+    /// blocks of the zone.
     fn allowance(&mut self, blocks: u32) -> u32 {
         if self.heat.is_empty() {
             return 0;
         }
         let pays = SEEN_MIN <= self.seen && self.seen <= self.overwritten.saturating_mul(PAYS);
-        // What was seen long ago counts ever less.
+        // Exponential decay: old observations lose weight.
         self.seen -= self.seen / 4;
         self.overwritten -= self.overwritten.div_ceil(4);
         if pays { blocks / SHARE } else { (blocks / PROBE).max(1) }
     }
 }
 
-/// Bytes of memory for heat.
+/// Memory for the heat table, in bytes.
 pub(crate) fn heat_bytes(layout: &Layout) -> usize {
     if layout.is_one_device { 0 } else { index(layout.buffer.blocks().div_ceil(4)) }
 }
 
-/// A block that goes round.
+/// A block that compaction copies back into the buffer.
 pub(crate) struct Copied {
-    /// As it was, and where the map must still say that it lies.
+    /// Entry and old address. The copy is published only if the map still names that address.
     pub(crate) moved: Moved,
     pub(crate) data: Payload,
 }
 
-/// What compaction sends round.
+/// Gathers the blocks that compaction retains, and writes them back to the buffer in segments.
 #[derive(Default)]
 pub(crate) struct Sender {
-    /// Of the zone that is being emptied, so many more may go round.
+    /// Blocks of the current victim zone that may still be copied.
     left: u32,
     gathered: Option<(Buffer, Vec<Moved>)>,
     flying: VecDeque<Rc<Ticket>>,
-    /// Since it was last asked.
+    /// Blocks copied since the last [`Sender::take_sent`].
     sent: u32,
 }
 
 impl Sender {
-    /// Compaction begins with a zone.
+    /// Starts the budget for a victim zone.
     pub(crate) fn begin(&mut self, inner: &Inner, zone: Zone) {
         let mut state = inner.state.borrow_mut();
         let blocks = state.zone(zone).written;
         self.left = state.rounds.allowance(blocks);
     }
 
-    /// True when the block, which lives and is whole, is to go round.
+    /// True if the block is copied back into the buffer. Requires: the block is live and its
+    /// checksum matches.
     pub(crate) fn wants(&self, inner: &Inner, moved: &Moved) -> bool {
         if self.left == 0 || moved.entry.key.kind() != Kind::Data {
             return false;
@@ -136,7 +145,7 @@ impl Sender {
         0 < state.rounds.heat(moved.from) && 0 < state.empty_count(Tier::Buffer)
     }
 
-    /// The block goes round, with others.
+    /// Adds a block to the current segment of copies, and sends the segment when it is full.
     pub(crate) async fn push(
         &mut self,
         inner: &Inner,
@@ -180,7 +189,8 @@ impl Sender {
         }
     }
 
-    /// Waits for all of them. Those that were turned back still live where they were: none follows until the next zone.
+    /// Waits until all copies are written or cancelled. Cancelled blocks stay live at their old
+    /// address, and the rest of this zone gets no more copies.
     pub(crate) async fn finish(&mut self, inner: &Inner) -> Result<(), BlockError> {
         self.left = 0;
         self.send(inner);
@@ -190,14 +200,16 @@ impl Sender {
         Ok(())
     }
 
-    /// Blocks that went round since this was last asked: they take as much of the buffer as they leave.
+    /// Blocks copied since the last call. They occupy as much of the buffer as they free, so they
+    /// grant no room to new writes.
     pub(crate) fn take_sent(&mut self) -> u32 {
         core::mem::take(&mut self.sent)
     }
 }
 
 impl Inner {
-    /// Puts copies before everything that waits: they are older, and their zone waits to be reset.
+    /// Queues copies ahead of all waiting writes: they are older, and their zone waits for its
+    /// reset.
     fn enqueue_again(&self, copies: impl DoubleEndedIterator<Item = Copied>) -> Rc<Ticket> {
         let ticket = Rc::new(Ticket::default());
         let items = copies.map(|copied| {
@@ -219,7 +231,8 @@ impl Inner {
         ticket
     }
 
-    /// The log cannot go on before compaction has emptied a zone: nothing goes round any more, so that it can.
+    /// Cancels queued copies when the log cannot continue until compaction empties a zone.
+    /// Otherwise compaction and the log would wait for each other.
     pub(crate) fn turn_back(&self, open: Option<&OpenZone>) {
         let mut state = self.state.borrow_mut();
         let has_room = open.is_some_and(|open| 0 < open.room(&self.layout));
@@ -233,7 +246,7 @@ impl Inner {
         }
     }
 
-    /// The device has a copy: the map names it, unless somebody has written the block meanwhile.
+    /// Publishes a written copy, unless a client overwrote the block meanwhile.
     pub(crate) fn publish_again(&self, state: &mut State, moved: &Moved, to: Spot) {
         let Moved { entry: Entry { key, .. }, from } = *moved;
         let tenant = self.tenant_of_key(key);
@@ -249,7 +262,7 @@ impl Inner {
 }
 
 impl State {
-    /// A user's block is on the device: the map names it, and it takes over the heat of what it replaces.
+    /// Publishes a written client block. It inherits the heat of the version it replaces.
     pub(crate) fn publish_written(&mut self, layout: &Layout, tenant: u16, key: Key, to: Spot) {
         let was = self.publish(layout, tenant, (key, None), to);
         let heat = match self.rounds.place(was) {
@@ -263,15 +276,17 @@ impl State {
     }
 
     fn is_young(&self, layout: &Layout, zone: Zone) -> bool {
-        // What an earlier opening began is old.
+        // Zones opened before this start have `begun` 0 and count as old.
         let begun = self.zone(zone).begun;
         0 < begun
             && (self.zones_begun - begun) * 100 < u64::from(layout.capacity.count) * YOUNG_PERCENT
     }
 
-    /// Compaction comes by a segment, of which this lives.
+    /// Updates the statistics of retained copies for a segment. `live`: its blocks that are still
+    /// live.
     pub(crate) fn note_copies(&mut self, header: &Header, live: &[Moved]) {
-        // What users wrote has the last sequences that there were; copies keep theirs, which are long gone by.
+        // The header's newest sequences belong to client writes of this segment. A copy keeps its
+        // old, lower sequence, and that identifies it.
         let first = header.next_sequence.saturating_sub(header.entries.len() as u64);
         let count = |sequences: &mut dyn Iterator<Item = u64>| {
             low_u32(sequences.filter(|sequence| *sequence < first).count())
@@ -285,7 +300,7 @@ impl State {
 }
 
 impl Log {
-    /// Before everything that waits, in their order.
+    /// Puts items at the head of the queue and keeps their order.
     fn put_first(&mut self, items: impl DoubleEndedIterator<Item = Item>, ticket: &Rc<Ticket>) {
         for mut item in items.rev() {
             item.share(ticket);
@@ -342,7 +357,7 @@ mod tests {
         assert_eq!(rounds.allowance(1024), 8, "a few, to find out");
         assert_eq!(rounds.allowance(16), 1);
         for (overwritten, allowed) in [(10, 128), (9, 128), (2, 8), (0, 8), (20, 128)] {
-            // Of 96 each time; what was seen long ago has faded.
+            // Of 96 copies each time. Earlier observations have decayed.
             for _ in 0..20 {
                 rounds.allowance(1024);
                 (rounds.seen, rounds.overwritten) =

@@ -1,32 +1,33 @@
 //! Graceful shutdown: flushes, and writes the zone table.
 //!
-//! 1. Flush the buffer: all that was acknowledged is there.
-//! 2. Compaction ends where it is, then collection: what they have not moved stays where it lies.
-//! 3. Collection's mover writes a last zone table, which has all that is on both tiers, and flushes it. Whatever is missing at the
-//!    next start was damaged meanwhile.
+//! 1. Flush the buffer, so that all acknowledged writes are durable.
+//! 2. Compaction stops, then garbage collection. Blocks not moved yet stay where they are.
+//! 3. Garbage collection's mover writes and flushes a last zone table that covers everything on
+//!    both tiers. Anything missing at the next start was damaged in between.
 
 use crate::relocate::Mover;
 use crate::shaper::Inner;
 use crate::{BlockError, Shaper, Tier};
 
-/// How far the end has come.
+/// Progress of the shutdown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Closing {
-    /// Nobody asked for it.
+    /// No shutdown was requested.
     #[default]
     No,
-    /// Nothing is to be moved any more.
+    /// Requested: compaction and garbage collection start no more moves.
     Asked,
-    /// Compaction moves nothing any more.
+    /// Compaction has stopped.
     CompactionOver,
     /// The last zone table is on flash.
     Done,
 }
 
 impl Shaper {
-    /// Ends so that the next start knows all that must be there. What was acknowledged is on flash then.
+    /// Shuts down so that the next start can verify all data. All acknowledged writes are durable
+    /// then.
     ///
-    /// Requires: nobody asks for anything any more.
+    /// Requires: no other request is made any more.
     ///
     /// # Errors
     /// When the buffer device failed.
@@ -37,7 +38,8 @@ impl Shaper {
         loop {
             {
                 let state = inner.state.borrow();
-                // Compaction or collection stopped for good before: the next start is as after a crash.
+                // If compaction or collection stopped earlier because of an error, no last zone
+                // table is written, and the next start recovers as after a crash.
                 if state.closing == Closing::Done || state.halted.is_some() {
                     return Ok(());
                 }

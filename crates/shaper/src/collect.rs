@@ -1,15 +1,18 @@
 //! Garbage collection of the capacity tier: empties zones that hold little live data.
 //!
 //! 1. Wait until few zones of the capacity tier are empty.
-//! 2. Victim: the full zone that gains the most for each block that is moved, times its age (in segments since it was begun); of
-//!    equal ones the one that was begun first. A zone of which emptying would not gain a sixteenth is left alone, unless
-//!    compaction waits for room.
-//! 3. Move what is live (`relocate`), flush both tiers, release the zone (`zone_table`), reset it (`tier`).
+//! 2. Choose the victim: the sealed zone with the largest gained blocks per moved block, times its
+//!    age in segments since its first one (cost-benefit). Of equal zones the older one is chosen. A
+//!    zone that would gain less than a sixteenth of its capacity is left alone, unless compaction
+//!    waits for room.
+//! 3. Move the live blocks (`relocate`), flush both tiers, release the zone (`zone_table`), reset
+//!    it (`tier`).
 //!
-//! The age is what tells zones apart whose blocks die at different rates: by live blocks alone, zones of cold blocks wait, nearly
-//! full, for far longer than what they waste is worth.
+//! Age distinguishes zones whose blocks die at different rates. By live blocks alone, nearly full
+//! zones of cold blocks would wait far longer than the space they waste is worth.
 //!
-//! The last two empty zones are for collection alone, so it can always proceed; whatever a victim holds fits into one.
+//! The last two empty zones are reserved for garbage collection, so it can always proceed: the live
+//! blocks of any victim fit into one zone.
 
 use alloc::rc::Rc;
 
@@ -20,7 +23,7 @@ use crate::shaper::Inner;
 use crate::state::State;
 
 impl Inner {
-    /// The task of collection. It ends when a device fails.
+    /// Garbage collection task. It ends on a device failure or at shutdown.
     pub(crate) async fn run_collection(self: Rc<Self>, mut mover: Mover) {
         let wanted = |state: &State| {
             state.wants_collection(&self).then(|| state.collection_victim(&self)).flatten()

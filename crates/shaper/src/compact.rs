@@ -1,8 +1,9 @@
 //! Compaction: moves the live blocks of the oldest buffer zone to the capacity tier.
 //!
-//! 1. Wait until fewer zones of the buffer are empty than one in ten.
-//! 2. Take the oldest that is full. Move what was not overwritten or trimmed meanwhile (`relocate`).
-//! 3. Write the pages that its trims touched.
+//! 1. Wait until fewer than one in ten of the buffer zones are empty, or fewer than two.
+//! 2. Take the oldest sealed zone. Move blocks that were not overwritten or trimmed since
+//!    (`relocate`).
+//! 3. Write the trim bitmaps that trims in the zone changed.
 //! 4. Flush both tiers, release the zone (`zone_table`), reset it (`tier`).
 
 use alloc::rc::Rc;
@@ -16,7 +17,7 @@ use crate::state::{State, ZoneUse};
 use crate::{BlockError, Tier};
 
 impl Inner {
-    /// The task of compaction. It ends when a device fails.
+    /// Compaction task. It ends on a device failure or at shutdown.
     pub(crate) async fn run_compaction(self: Rc<Self>, mut mover: Mover) {
         let wanted = |state: &State| {
             state.wants_compaction(&self).then(|| state.compaction_victim(&self)).flatten()
@@ -31,7 +32,8 @@ impl Inner {
         self.end_compaction(mover).await;
     }
 
-    /// Waits until a zone is to be emptied, and marks it. `None`: nothing is moved any more.
+    /// Waits for a victim zone, and marks it as being emptied. `None` after a failure, a halt or
+    /// the start of the shutdown.
     pub(crate) async fn victim(&self, wanted: impl Fn(&State) -> Option<Zone>) -> Option<Zone> {
         loop {
             {
@@ -59,7 +61,8 @@ impl Inner {
         mover.tell_of_zones_given_up().await
     }
 
-    /// An empty zone of the capacity tier, but not the last ones: those are collection's. Waits for one.
+    /// Opens an empty capacity zone for compaction, and waits for one if necessary. The last
+    /// `COLLECTION_ZONES` are reserved for garbage collection.
     pub(crate) async fn zone_for_compaction(&self) -> Result<Zone, BlockError> {
         loop {
             {
@@ -73,7 +76,7 @@ impl Inner {
                     return self.open_zone(Tier::Capacity).ok_or(BlockError::NoSpace);
                 }
                 state.is_waited_for = true;
-                // Nothing can be collected, and nothing is: there will never be one.
+                // Garbage collection has no victim and empties none, so no zone will become free.
                 if !state.wants_collection(self) {
                     return Err(BlockError::NoSpace);
                 }
@@ -83,7 +86,8 @@ impl Inner {
         }
     }
 
-    /// Compaction or collection cannot go on.
+    /// Handles an error that ends compaction or collection: a lost buffer stops all writes, other
+    /// errors stop only the moves.
     pub(crate) fn stop_moving(&self, error: BlockError) {
         match error {
             BlockError::BufferGone => self.fail(error),
@@ -91,7 +95,7 @@ impl Inner {
         }
     }
 
-    /// Nothing goes from the buffer to the capacity tier any more: writes go on until the buffer is full.
+    /// Stops moves from the buffer to the capacity tier. Writes continue until the buffer is full.
     pub(crate) fn halt(&self, error: BlockError) {
         self.state.borrow_mut().halted.get_or_insert(error);
         self.work.notify_all();

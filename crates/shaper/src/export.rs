@@ -7,22 +7,24 @@ use zonal_base::{Blocks, Lba, Payload};
 
 use crate::format::{Key, Kind, PAGE_SPAN};
 
-/// An address space of its own, from block 0 on.
+/// A volume: an address space of its own that begins at block 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
-    /// What clients ask for: 1 to 64 bytes, one export of a name.
+    /// Name that clients connect to: 1 to 64 bytes, unique.
     pub name: String,
-    /// Whose zones its data go to: 1 to 64 bytes. Exports of one tenant share zones and counters.
+    /// Tenant name: 1 to 64 bytes. Exports of one tenant share zones and counters.
     pub tenant: String,
-    /// Its size, which is also its quota. It may grow from one opening to the next and never shrinks.
+    /// Size in blocks, which is also the quota. It may grow from one opening to the next, and never
+    /// shrinks.
     pub blocks: Blocks,
 }
 
-/// Names an export, in the order of [`Shaper::exports`](crate::Shaper::exports). Stays the same for the life of the format.
+/// Index of an export in [`Shaper::exports`](crate::Shaper::exports). It is stored on flash and
+/// stays the same until the devices are formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExportId(pub u16);
 
-/// True when there is such a block on these exports.
+/// True if the key addresses something that exists with these exports.
 pub(crate) fn has_block(exports: &[Export], key: Key) -> bool {
     let export = exports.get(usize::from(key.export().0));
     match key.kind() {
@@ -35,61 +37,64 @@ pub(crate) fn has_block(exports: &[Export], key: Key) -> bool {
     }
 }
 
-/// Blocks of one export that follow each other.
+/// A contiguous range of blocks of one export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Of which export.
+    /// The export that has the range.
     pub export: ExportId,
-    /// The first of them, from 0.
+    /// First block, counted from the start of the export.
     pub first: Lba,
-    /// How many.
+    /// Length in blocks.
     pub blocks: Blocks,
 }
 
 /// When a write or a trim is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// When the device has answered it: it survives the end of the process.
+    /// When the device completes the write: it survives the end of the process.
     Answered,
-    /// When it was flushed, too (FUA): it survives a power cut.
+    /// After a flush, too (FUA): it survives a power cut.
     Durable,
 }
 
-/// What was read, in order.
+/// One part of a read's data; the parts of a read are in order.
 #[derive(Clone, Debug)]
 pub enum Piece {
-    /// Whole blocks, at a block-aligned address.
+    /// Whole blocks, at a block-aligned memory address.
     Data(Payload),
-    /// So many blocks that were never written or were trimmed: they read as zeros.
+    /// This many unmapped blocks, never written or trimmed. They read as zeros.
     Zeros(Blocks),
 }
 
-/// Neighbouring blocks of one kind, for block status.
+/// Contiguous blocks with the same status, for block status queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// How many.
+    /// Length in blocks.
     pub blocks: Blocks,
-    /// False: a hole, which reads as zeros.
+    /// False for a hole (unmapped blocks), which reads as zeros.
     pub is_mapped: bool,
 }
 
-/// Why the block device did not do what it was asked.
+/// Why a request to the block device failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockError {
-    /// No such export, or blocks beyond its end: the request was wrong.
+    /// Invalid request: no such export, blocks beyond its end, or a read longer than
+    /// [`Settings::READ_BLOCKS`](crate::Settings::READ_BLOCKS).
     OutOfRange,
-    /// Not whole blocks at block-aligned addresses, or none: the request was wrong.
+    /// Invalid request: not whole blocks at block-aligned addresses, or no blocks.
     Misaligned,
-    /// These blocks cannot be read, neither now nor later; write or trim them, and they are good again.
+    /// These blocks are permanently unreadable. Writing or trimming them makes them good again.
     Unreadable,
-    /// Too many zones of the capacity tier are worn out for what is stored: trim, or copy the data elsewhere. Reads go on.
+    /// Too many zones of the capacity tier are worn out for the stored data: trim, or copy the data
+    /// elsewhere. Reads go on.
     NoSpace,
-    /// The buffer device does not answer, or failed too often: nothing can be written or flushed any more, and what lies there
-    /// cannot be read. Whatever was acknowledged is safe if the device comes back.
+    /// The buffer device does not answer, or failed too often. All writes and flushes fail, and
+    /// blocks in the buffer cannot be read. Acknowledged data are safe if the device comes back.
     BufferGone,
-    /// The capacity device does not answer: the same for what lies there. Writes go on until the buffer is full.
+    /// The capacity device does not answer: blocks there cannot be read. Writes continue until the
+    /// buffer is full.
     CapacityGone,
-    /// The block device is being closed: nothing is moved any more.
+    /// The block device is shutting down: no blocks are moved any more.
     Closing,
 }
 

@@ -1,7 +1,8 @@
 //! Flush coalescing: requests that arrive during a device flush share the next one.
 //!
-//! 1. Whoever asks waits for a flush that begins after it asked.
-//! 2. The tier's task asks the device, and notes which segments are safe from now on: headers tell it to recovery.
+//! 1. A caller waits for a flush that begins after its request.
+//! 2. The tier's flush task flushes the device and records the last durable segment. Segment
+//!    headers carry that number to recovery.
 
 use alloc::rc::Rc;
 use core::cell::Cell;
@@ -14,12 +15,12 @@ use crate::shaper::Inner;
 use crate::tier::gone;
 use crate::{BlockError, Shaper, Tier};
 
-/// Flushes of one tier.
+/// Flush state of one tier.
 #[derive(Default)]
 pub(crate) struct Flusher {
-    /// The last that somebody wants.
+    /// Number of the last flush that a caller requested.
     wanted: Cell<u64>,
-    /// The last that was begun, and the last that ended.
+    /// Numbers of the last flush that was started, and of the last one that completed.
     begun: Cell<u64>,
     ended: Cell<u64>,
     is_failed: Cell<bool>,
@@ -28,7 +29,7 @@ pub(crate) struct Flusher {
 }
 
 impl Flusher {
-    /// A flush that has not begun will. Its number comes back.
+    /// Requests a flush that starts after this call. Returns its number.
     pub(crate) fn ask(&self) -> u64 {
         let next = self.begun.get() + 1;
         self.wanted.set(next);
@@ -38,15 +39,15 @@ impl Flusher {
 }
 
 impl Shaper {
-    /// What was acknowledged before survives a power cut from now on.
+    /// Makes all writes and trims acknowledged so far durable: they survive a power cut.
     ///
     /// # Errors
-    /// When the buffer device failed: it may not.
+    /// When the buffer device failed: those writes may be lost in a power cut.
     pub async fn flush(&self) -> Result<(), BlockError> {
         if self.inner.has(Planted::FlushLost) {
             return Ok(());
         }
-        // What compaction has moved on was flushed before its zone of the buffer was emptied.
+        // The buffer is enough: compaction flushes both tiers before it resets a buffer zone.
         self.inner.flush_tier(Tier::Buffer).await
     }
 }
@@ -64,7 +65,8 @@ impl Inner {
         Ok(())
     }
 
-    /// The task of one tier. It ends when a flush fails: what a device did not flush then, it may never.
+    /// Flush task of one tier. It ends when a flush fails: the device may never write what it
+    /// failed to flush.
     pub(crate) async fn run_flushes(self: Rc<Self>, tier: Tier) {
         let flusher = &self.flushers[usize::from(tier.id())];
         loop {
@@ -95,7 +97,7 @@ impl Inner {
         }
     }
 
-    /// The tier's device is not to be relied on any more.
+    /// Stops the use of a tier whose device failed.
     pub(crate) fn lose(&self, tier: Tier) {
         match tier {
             Tier::Buffer => self.fail(BlockError::BufferGone),

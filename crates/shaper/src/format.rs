@@ -1,6 +1,7 @@
-//! On-flash format: segments, each a header of one block and the blocks that it describes (`docs/formats/shaper.md`).
+//! On-flash format: segments, each a header of one block and the data blocks that it describes
+//! (`docs/formats/shaper.md`).
 //!
-//! Encoded and decoded here and nowhere else.
+//! Only this module encodes and decodes the format.
 
 mod zone_table;
 
@@ -19,64 +20,69 @@ use crate::{Export, ExportId, Tier};
 
 const MAGIC: [u8; 4] = *b"ZSHP";
 
-/// True when a block begins as one of ours, whatever its version and whatever follows.
+/// True if the block starts with this format's magic number, whatever its version and the rest.
 #[must_use]
 pub fn bears_mark(block: &[u8]) -> bool {
     block.starts_with(&MAGIC)
 }
 
-/// Of headers. Version 1 had no zone table, no epochs and no chain of each tier; it is read, and never written.
+/// Version of headers. Version 1 had no zone table, no epochs and no chain of segments per tier. It
+/// is read, and never written.
 pub(crate) const VERSION: u16 = 2;
 const VERSION_WITHOUT_ZONE_TABLE: u16 = 1;
 
-/// Of the table of exports. Readers refuse any other.
+/// Version of the export table. Readers refuse any other.
 const EXPORTS_VERSION: u16 = 1;
 
-/// Blocks of a header.
+/// Length of a header, in blocks.
 pub(crate) const HEADER_BLOCKS: u64 = 1;
 
-/// A segment at most: 768 KiB, twelve indirection units of 64 KiB. Long enough that headers are half a percent of what is
-/// written, short enough that their entries fit one block.
+/// Maximum length of a segment, in blocks: 768 KiB, twelve indirection units of 64 KiB. Long enough
+/// that headers are half a percent of the written blocks, short enough that the entries fit one
+/// block.
 pub(crate) const SEGMENT_BLOCKS: u64 = 192;
 
-/// Blocks behind a header at most.
+/// Maximum number of data blocks behind a header.
 pub(crate) const DATA_BLOCKS: usize = zonal_base::index(SEGMENT_BLOCKS - HEADER_BLOCKS);
 
 const FRAME_BYTES: usize = 128;
 const ENTRY_BYTES: usize = 20;
 
-/// Entries of a header: those of all its blocks, and a few trims.
+/// Entries that fit a header: one for each data block of a segment, and a few trims.
 pub(crate) const ENTRIES_MAX: usize = (BLOCK_BYTES - FRAME_BYTES) / ENTRY_BYTES;
 
 const _: () = assert!(DATA_BLOCKS <= ENTRIES_MAX);
 
-/// What exports take of a table at most; the rest names zones.
+/// Maximum size of the exports in the export table, in bytes. Retired zones use the rest of the
+/// block.
 const TABLE_EXPORTS_BYTES: usize = 8 + EXPORTS_MAX * (8 + 2 * (1 + NAME_BYTES_MAX));
 
 const _: () = assert!(TABLE_EXPORTS_BYTES + 4 <= BLOCK_BYTES);
 
-/// Blocks of one trim entry at most (256 MiB): so many a map entry are changed in one go.
+/// Maximum length of one trim entry, in blocks (256 MiB): this bounds the map entries changed at
+/// once.
 pub(crate) const TRIM_BLOCKS: u64 = 1 << 16;
 
-/// Blocks that one page of trims tells of: a bit each.
+/// Blocks that one trim bitmap covers: one bit each.
 pub(crate) const PAGE_SPAN: u64 = BLOCK_BYTES as u64 * 8;
 
-/// What an entry is about.
+/// Type of a header entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A block of an export.
+    /// A data block of an export.
     Data,
-    /// Blocks of an export that are holes from now on. Takes no block.
+    /// Trim: blocks of an export become holes. Has no block of its own.
     Trim,
-    /// A page of trims: which blocks of a stretch of an export are holes.
+    /// Trim bitmap: which blocks of a range of an export are holes.
     Page,
-    /// The table of exports.
+    /// The export table.
     Table,
-    /// A block of an export that could not be read when it was to be moved. Its block holds nothing.
+    /// A data block that could not be read when it was moved. Its block has no content.
     Lost,
     /// A part of the zone table.
     Zones,
-    /// What a zone holds counts no more, whatever the zone table says of it. Takes no block.
+    /// Release of a zone: recovery ignores its content even if the zone table lists it. Has no
+    /// block of its own.
     Released,
 }
 
@@ -111,7 +117,7 @@ impl Kind {
     }
 }
 
-/// What is stored under an address: kind, export and number in one word, as on flash.
+/// Logical key: kind, export and block number in one word, as on flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key(u64);
 
@@ -129,17 +135,17 @@ impl Key {
         Self::new(Kind::Data, export, number)
     }
 
-    /// A part of the zone table, from 0 on.
+    /// Key of a part of the zone table; parts count from 0.
     pub(crate) const fn zones(part: u32) -> Self {
         Self::new(Kind::Zones, ExportId(0), part as u64)
     }
 
-    /// The page of trims that tells of a block.
+    /// Key of the trim bitmap that covers a block.
     pub(crate) const fn page_of(export: ExportId, number: u64) -> Self {
         Self::new(Kind::Page, export, number / PAGE_SPAN)
     }
 
-    /// Requires: made by [`Key::new`] or decoded with success.
+    /// Requires: made by [`Key::new`] or decoded successfully.
     pub(crate) fn kind(self) -> Kind {
         Kind::of(self.0.to_be_bytes()[0]).expect("checked when it was read")
     }
@@ -153,7 +159,7 @@ impl Key {
         self.0 & ((1 << NUMBER_BITS) - 1)
     }
 
-    /// The same address as another kind.
+    /// The same export and number with another kind.
     pub(crate) fn as_kind(self, kind: Kind) -> Self {
         Self::new(kind, self.export(), self.number())
     }
@@ -163,21 +169,23 @@ impl Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) key: Key,
-    /// Of two entries that tell of one block the one with the higher sequence counts. Moves keep it. Of a zone that is
-    /// released it is the number of its first segment.
+    /// Order of entries: of two entries for one block the one with the higher sequence wins. Moves
+    /// keep it. In a release entry it is the number of the zone's first segment.
     pub(crate) sequence: u64,
-    /// The block's checksum; of a trim, how many blocks.
+    /// Checksum of the block. In a trim entry the number of trimmed blocks.
     pub(crate) check: u32,
 }
 
 impl Entry {
-    /// The zone counts no more: that life of it that began with the segment `incarnation`.
+    /// Release entry for a zone. `incarnation`: number of the zone's first segment, so that a later
+    /// use of the same zone is not released.
     pub(crate) const fn released(zone: Zone, incarnation: u64) -> Self {
         let key = Key::new(Kind::Released, ExportId(0), zone.0 as u64);
         Self { key, sequence: incarnation, check: 0 }
     }
 
-    /// What the checksum of the block begins with: the same bytes elsewhere, or of another time, do not pass.
+    /// Seed of a block's checksum: key and sequence. The same bytes of another block or another
+    /// time do not match.
     pub(crate) fn seed(key: Key, sequence: u64) -> Seed {
         let mut seed = [0; SEED_BYTES];
         seed[..8].copy_from_slice(&key.0.to_le_bytes());
@@ -201,61 +209,62 @@ impl Entry {
 /// A segment's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Of the format that it was written in.
+    /// Format version that the header was written in.
     pub(crate) version: u16,
     pub(crate) tier: Tier,
     pub(crate) identity: Identity,
     pub(crate) shape: Shape,
     pub(crate) zone: Zone,
-    /// Where in the zone the header is.
+    /// Position of the header in its zone, in blocks.
     pub(crate) at: u32,
-    /// Of all segments of both tiers: the higher was made later.
+    /// Segment number, counted over both tiers: a higher one was made later.
     pub(crate) number: u64,
-    /// Checksum of the header before this one in the zone; 0 in the first.
+    /// Checksum of the previous header in the zone; 0 in the first.
     pub(crate) previous: u32,
-    /// Chosen anew whenever the devices are opened.
+    /// New for each opening of the devices, derived from the clock.
     pub(crate) session: u32,
-    /// By tier: the number of its last segment that was flushed, with all before it, when this header was written.
+    /// By tier: when this header was written, this segment and all before it in the tier were
+    /// flushed.
     pub(crate) durable: [u64; 2],
-    /// Number of the segment before this one in the same tier; 0: not told.
+    /// Number of the previous segment in the same tier; 0 in version 1, which has none.
     pub(crate) tier_previous: u64,
-    /// Of the last zone table that was flushed when this header was written; 0: none was.
+    /// Epoch of the last flushed zone table when this header was written; 0 if there was none.
     pub(crate) epoch: u64,
-    /// No entry made so far has this sequence or a higher one.
+    /// Every sequence assigned so far is lower than this.
     pub(crate) next_sequence: u64,
     pub(crate) entries: Vec<Entry>,
 }
 
-/// Both tiers, as every header tells it: devices that were formatted otherwise are refused.
+/// Geometry of both tiers, stored in every header. Devices formatted with another one are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) zones: [u32; 2],
     pub(crate) zone_blocks: [u32; 2],
 }
 
-/// Why a block is not a header.
+/// Why a block is not a valid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Malformed {
-    /// Zeros.
+    /// All zeros.
     Blank,
-    /// Not ours.
+    /// No magic number of this format, and not all zeros.
     Foreign,
-    /// Ours, of another version.
+    /// A header of an unsupported version.
     Version(u16),
-    /// Ours, with something that a later program writes: a bit for each such thing.
+    /// A header with features that this program does not know: one bit for each.
     Features(u16),
-    /// Ours by its magic, and damaged.
+    /// A header with a wrong checksum or invalid fields.
     Damaged,
 }
 
 impl Header {
-    /// Blocks behind the header.
+    /// Number of data blocks behind the header.
     pub(crate) fn blocks(&self) -> u32 {
         let with_block = self.entries.iter().filter(|entry| entry.key.kind().takes_block());
         zonal_base::low_u32(with_block.count())
     }
 
-    /// Fills a block. Returns the checksum that the next header names.
+    /// Encodes the header into a block. Returns its checksum, which the next header repeats.
     pub(crate) fn encode(&self, checksum: Checksum, out: &mut [u8]) -> u32 {
         assert!(self.entries.len() <= ENTRIES_MAX && out.len() == BLOCK_BYTES);
         out.fill(0);
@@ -292,7 +301,7 @@ impl Header {
         sum
     }
 
-    /// Reads a block. With it comes the checksum that the next header names.
+    /// Decodes a block. Also returns the checksum that the next header must repeat.
     pub(crate) fn decode(block: &[u8], checksum: Checksum) -> Result<(Self, u32), Malformed> {
         let (frame, entries) = block.split_at(FRAME_BYTES);
         if frame[..4] != MAGIC {
@@ -326,7 +335,7 @@ impl Header {
         }
         let entries = entries.chunks_exact(ENTRY_BYTES).take(count).map(Entry::decode);
         let version = u16_at(frame, 4);
-        // Version 1 named the first segment that was not flushed.
+        // Version 1 stored the first segment that was not flushed.
         let flushed = |at| match version {
             VERSION_WITHOUT_ZONE_TABLE => u64_at(frame, at).saturating_sub(1),
             _ => u64_at(frame, at),
@@ -354,7 +363,7 @@ impl Header {
     }
 }
 
-/// The table of exports, and of zones that were given up, as one block. Of the zones as many as it has room for.
+/// Encodes the export table and the retired zones as one block. Zones that do not fit are left out.
 pub(crate) fn encode_table(exports: &[Export], given_up: &BTreeSet<Zone>, out: &mut [u8]) {
     out.fill(0);
     let count = u16::try_from(exports.len()).expect("at most EXPORTS_MAX");
@@ -376,7 +385,7 @@ pub(crate) fn encode_table(exports: &[Export], given_up: &BTreeSet<Zone>, out: &
     count.copy_from_slice(&zonal_base::low_u32(named).to_le_bytes());
 }
 
-/// Reads a table; `None` when it makes no sense.
+/// Decodes an export table; `None` if it is invalid.
 pub(crate) fn decode_table(block: &[u8]) -> Option<(Vec<Export>, BTreeSet<Zone>)> {
     if u16_at(block, 0) != EXPORTS_VERSION {
         return None;

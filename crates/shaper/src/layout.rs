@@ -1,4 +1,5 @@
-//! Layout: which zones of which device belong to which tier, and the 32-bit physical address of a block.
+//! Layout: which zones of which device belong to which tier, and the 32-bit physical address of a
+//! block.
 
 use zonal_base::{Blocks, Lba, ZoneId, index, low_u32};
 use zonal_device::Geometry;
@@ -6,17 +7,17 @@ use zonal_device::Geometry;
 /// One of the two parts of the block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
-    /// Takes the writes, as one log, oldest zone out first.
+    /// Write buffer: takes all writes as one log, and is emptied oldest zone first.
     Buffer,
-    /// Keeps the data.
+    /// Capacity tier: stores the data that compaction moved out of the buffer.
     Capacity,
 }
 
 impl Tier {
-    /// Both, in the order of their numbers on flash.
+    /// Both tiers, in the order of their ids on flash.
     pub const ALL: [Self; 2] = [Self::Buffer, Self::Capacity];
 
-    /// For people and programs.
+    /// Name in messages and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -25,7 +26,7 @@ impl Tier {
         }
     }
 
-    /// Its number on flash.
+    /// Id on flash: 0 or 1.
     #[must_use]
     pub const fn id(self) -> u8 {
         match self {
@@ -35,30 +36,30 @@ impl Tier {
     }
 }
 
-/// The zones of a device that a tier has.
+/// The zones of a device that belong to one tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneRange {
-    /// Of the whole device.
+    /// Geometry of the whole device.
     pub geometry: Geometry,
-    /// The first zone.
+    /// The tier's first zone.
     pub first: ZoneId,
-    /// How many.
+    /// Number of consecutive zones.
     pub count: u32,
 }
 
-/// Where the two tiers are.
+/// The zones of the two tiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// The log that takes the writes.
+    /// Zones of the write buffer.
     pub buffer: ZoneRange,
-    /// Where the data end up.
+    /// Zones of the capacity tier.
     pub capacity: ZoneRange,
-    /// True when both are zones of one device, and share its limits.
+    /// True when both tiers are zones of one device, and share its limits of active zones.
     pub is_one_device: bool,
 }
 
 impl Layout {
-    /// Each tier has a device of its own, all of it.
+    /// Each tier uses all zones of its own device.
     #[must_use]
     pub const fn two_devices(buffer: Geometry, capacity: Geometry) -> Self {
         Self { buffer: whole(buffer), capacity: whole(capacity), is_one_device: false }
@@ -75,7 +76,7 @@ impl Layout {
         Self { buffer, capacity, is_one_device: true }
     }
 
-    /// Where a tier is.
+    /// The zones of a tier.
     #[must_use]
     pub const fn place(&self, tier: Tier) -> &ZoneRange {
         match tier {
@@ -84,45 +85,46 @@ impl Layout {
         }
     }
 
-    /// Zones of the tier's device that may be active at once. `None`: no limit.
+    /// Maximum number of active zones of the tier's device. `None`: no limit.
     pub(crate) fn active_limit(&self, tier: Tier) -> Option<u32> {
         let Geometry { max_active_zones, max_open_zones, .. } = self.place(tier).geometry;
         max_active_zones.into_iter().chain(max_open_zones).min()
     }
 
-    /// Zones that compaction writes to at once, and collection as well: one for each tenant if the device lets it.
-    /// `kept`: zones that are kept for the map, of which it writes one at a time.
+    /// Zones that compaction writes to at once, and the same number for garbage collection: one for
+    /// each tenant if the device's limit of active zones allows it. `kept`: zones reserved for map
+    /// pages, of which one is open at a time.
     pub(crate) fn streams_per_mover(&self, tenant_count: u32, kept: u32) -> u32 {
         let others = u32::from(self.is_one_device) + u32::from(0 < kept);
         let limit = self
             .active_limit(Tier::Capacity)
             .map_or(STREAMS_MAX, |max| max.saturating_sub(others) / 2);
-        // Few zones: streams that hold many of them open would leave nothing to collect.
+        // With few zones, more streams would keep so many zones open that none is left to collect.
         let affordable = self.capacity.count.saturating_sub(kept) / 16;
         tenant_count.min(limit).min(affordable).clamp(1, STREAMS_MAX)
     }
 
-    /// All that write to the capacity tier.
+    /// Streams of compaction and garbage collection together.
     pub(crate) fn stream_count(&self, tenant_count: u32, kept: u32) -> u32 {
         2 * self.streams_per_mover(tenant_count, kept)
     }
 
-    /// Blocks of both tiers.
+    /// Writable blocks of both tiers.
     pub(crate) const fn blocks(&self) -> u64 {
         self.buffer.blocks() + self.capacity.blocks()
     }
 
-    /// Both tiers' zones have numbers in one row, the buffer's first.
+    /// Zones of both tiers. They are numbered consecutively, the buffer's first.
     pub(crate) const fn zone_count(&self) -> u32 {
         self.buffer.count + self.capacity.count
     }
 
-    /// The zone's tier.
+    /// The tier that a zone belongs to.
     pub(crate) const fn tier_of(&self, zone: Zone) -> Tier {
         if zone.0 < self.buffer.count { Tier::Buffer } else { Tier::Capacity }
     }
 
-    /// The zones of a tier.
+    /// All zones of a tier, in order.
     pub(crate) fn zones(&self, tier: Tier) -> impl Iterator<Item = Zone> + use<> {
         let zones = match tier {
             Tier::Buffer => 0..self.buffer.count,
@@ -131,7 +133,7 @@ impl Layout {
         zones.map(Zone)
     }
 
-    /// The zone as its device knows it.
+    /// The zone's number on its device.
     pub(crate) const fn zone_id(&self, zone: Zone) -> ZoneId {
         let (place, first) = match self.tier_of(zone) {
             Tier::Buffer => (&self.buffer, 0),
@@ -145,13 +147,13 @@ impl Layout {
         self.place(self.tier_of(zone)).geometry.zone_capacity
     }
 
-    /// A block of a zone as its device knows it.
+    /// Device LBA of a block in a zone.
     pub(crate) const fn lba(&self, zone: Zone, at: Blocks) -> Lba {
         let geometry = &self.place(self.tier_of(zone)).geometry;
         Lba(geometry.zone_start(self.zone_id(zone)).0 + at.0)
     }
 
-    /// The name of a block. Requires: `at` lies within the zone's capacity.
+    /// Physical address of a block. Requires: `at` lies within the zone's capacity.
     pub(crate) fn spot(&self, zone: Zone, at: Blocks) -> Spot {
         let before = match self.tier_of(zone) {
             Tier::Buffer => u64::from(zone.0) * self.buffer.geometry.zone_capacity.0,
@@ -163,7 +165,7 @@ impl Layout {
         Spot(low_u32(index(before + at.0 + 1)))
     }
 
-    /// What a name stands for. Requires: it is not [`Spot::NONE`].
+    /// Zone and offset of a physical address. Requires: it is not [`Spot::NONE`].
     pub(crate) fn locate(&self, spot: Spot) -> (Zone, Blocks) {
         assert!(spot != Spot::NONE);
         let at = u64::from(spot.0) - 1;
@@ -176,7 +178,7 @@ impl Layout {
 }
 
 impl ZoneRange {
-    /// Writable blocks.
+    /// Writable blocks of all zones.
     pub(crate) const fn blocks(&self) -> u64 {
         self.count as u64 * self.geometry.zone_capacity.0
     }
@@ -186,22 +188,24 @@ const fn whole(geometry: Geometry) -> ZoneRange {
     ZoneRange { geometry, first: ZoneId(0), count: geometry.zone_count }
 }
 
-/// Each stream has memory for a segment. More tenants than this share zones.
+/// Maximum number of streams per mover, because each has a segment of memory. More tenants share
+/// zones.
 const STREAMS_MAX: u32 = 16;
 
-/// A zone of either tier.
+/// A zone of either tier, numbered over both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Zone(pub(crate) u32);
 
-/// Where a block lies: 1 + its number among the writable blocks of both tiers, so that 4 bytes a block are enough for 16 TiB.
+/// Physical address of a block: 1 + its index among the writable blocks of both tiers. Four bytes
+/// per block are enough for 16 TiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Spot(pub(crate) u32);
 
 impl Spot {
-    /// Nowhere: never written, or trimmed.
+    /// No address: the block was never written, or was trimmed.
     pub(crate) const NONE: Self = Self(0);
 
-    /// The spot that comes so many later, within one zone.
+    /// The address this many blocks later, within one zone.
     pub(crate) const fn plus(self, blocks: u32) -> Self {
         Self(self.0 + blocks)
     }

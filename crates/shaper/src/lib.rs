@@ -1,29 +1,40 @@
-//! Write-shaping block device: takes random writes, and writes zones sequentially.
+//! Write-shaping block device: accepts random writes and writes flash zones sequentially.
 //!
-//! Uses: `device` (its ports), `runtime`, `base`. Knows nothing of: NBD, files, sockets, threads, real time.
-//! Read in this order: `export`, `layout`, `settings`, `format`, `map`, `state`, `shaper`; then the paths: `write`, `flush`,
-//! `read`, `trim`, `pages`, `throttle`, `compact`, `again`, `collect`, `relocate`, `zone_table`, `tier`, `close`; then `open`, `scan`, `sightings`, `recover`.
+//! Uses: `device` (its ports), `runtime`, `base`. Knows nothing of: NBD, files, sockets, threads,
+//! real time.
+//! Read in this order: `export`, `layout`, `settings`, `format`, `map`, `state`, `shaper`; then the
+//! paths: `write`, `flush`, `read`, `trim`, `pages`, `throttle`, `compact`, `again`, `collect`,
+//! `relocate`, `zone_table`, `tier`, `close`; then `open`, `scan`, `sightings`, `recover`.
 //!
-//! Writes go to a log on the *buffer* tier, many of them in one device write, and are acknowledged when the device has
-//! answered it. Compaction takes the oldest zone of that log, leaves out what was overwritten or trimmed meanwhile, lets
-//! go round once more what is written often, and writes the rest in large pieces to zones of the *capacity* tier, each tenant to its own. Collection empties zones of the
-//! capacity tier in which little is left. A map says where each block of 4 KiB lies; in memory, or in part on the capacity tier.
+//! The *buffer* tier is a log that takes all writes. One device write (a segment) carries many user
+//! writes, and they are acknowledged when the device completes it. Compaction takes the oldest zone
+//! of that log and drops blocks that were overwritten or trimmed since. It keeps frequently
+//! overwritten blocks in the buffer, and moves the rest in large writes to zones of the *capacity*
+//! tier, with separate zones for each tenant. Garbage collection empties capacity zones that hold
+//! little live data. The L2P map gives the physical address of each 4 KiB block. It is in memory,
+//! or partly on flash.
 //!
-//! Who turns the crank: nobody here. [`Shaper::open`] starts its tasks on the executor whose spawner it is given; the host
-//! runs that executor, carries the commands of the two ports to the two devices and brings the answers back, as it does
-//! for a cache. Over one device both ports are clones of one.
+//! Execution: this crate runs no event loop. [`Shaper::open`] spawns its tasks on the given
+//! spawner's executor. The host runs that executor, submits the commands of the two ports to the
+//! two devices and returns their completions, as for a cache. With a single device both ports are
+//! clones of one port.
 //!
-//! What holds, always:
+//! Invariants:
 //!
-//! - A write is acknowledged when the device has answered it, a trim too: both survive the end of the process. After [`Shaper::flush`], or
-//!   with [`Durability::Durable`], they survive a power cut on either tier.
-//! - A zone is reset only when both tiers have been flushed after everything in it was copied, overwritten or trimmed, and an
-//!   entry that releases it is on flash, or a zone table without it.
-//! - What the zone table on flash says of a zone is true until that is reset: what is found otherwise was damaged.
-//! - The map names only blocks that a device has answered; of two writes to one block the one that was queued later wins,
-//!   also after a crash.
-//! - A block that can no longer be read is an error, never an older version and never zeros, also after a restart.
-//! - What cannot be written is refused: when nothing can ever be written again, everybody who waits is told so.
+//! - A write or trim is acknowledged when the device completes it, and then survives the end of the
+//!   process. After [`Shaper::flush`], or with [`Durability::Durable`], it survives a power cut on
+//!   either tier.
+//! - A zone is reset only after two steps. Both tiers are flushed after everything in the zone was
+//!   copied, overwritten or trimmed. Then a release entry for the zone, or a zone table without it,
+//!   is on flash.
+//! - A zone table entry on flash stays true until its zone is reset. A zone that contradicts its
+//!   entry is damaged.
+//! - The map names only blocks whose device write has completed. Of two writes to one block the one
+//!   queued later wins, also after a crash.
+//! - A block that can no longer be read is an error. It never returns an older version or zeros,
+//!   also after a restart.
+//! - A write that cannot complete is refused. When the block device can never write again, every
+//!   waiting request fails.
 #![no_std]
 
 extern crate alloc;

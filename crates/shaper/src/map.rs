@@ -1,7 +1,8 @@
 //! L2P map: the physical address of each block of each export.
 //!
-//! Flat: 4 bytes for each block of an export, in memory that is touched when the block is first written. 1 TiB written all
-//! over takes 1 GiB. Where that is too much, the map is paged (`paged`): most of it lies on flash.
+//! The flat map takes 4 bytes for each block of an export, in memory that is touched when the block
+//! is first written. 1 TiB of written blocks takes 1 GiB. Where that is too much, the map is paged
+//! (`paged`) and most of it lies on flash.
 
 mod paged;
 
@@ -18,29 +19,33 @@ use crate::format::{Key, Kind};
 use crate::layout::{Layout, Spot};
 use crate::{Export, ExportId, Settings};
 
-/// The map of all exports.
+/// The L2P map of all exports.
 pub(crate) struct Map {
     places: Places,
-    /// Pages of trims and the table: one of so many.
+    /// Addresses of metadata blocks: trim bitmaps, the export table and parts of the zone table.
     few: BTreeMap<Key, Spot>,
-    /// Of those, the sequence of what lies there. What is written anew must win over what is only moved.
+    /// Sequences of the metadata blocks in `few`. A newly written version must win over a moved
+    /// copy.
     sequences: BTreeMap<Key, u64>,
-    /// Data blocks that are errors. Few: a device on which there are many is replaced.
+    /// Data blocks that return errors. Expected to be few: a device with many bad blocks is
+    /// replaced.
     lost: BTreeSet<Key>,
 }
 
-/// Where the blocks of users lie.
+/// Addresses of data blocks.
 enum Places {
     Flat(Vec<Vec<Spot>>),
     Paged(Paged),
 }
 
-/// What the map said of a block before it was changed.
+/// Map entry of a block before a change.
 #[derive(Clone, Copy)]
 pub(crate) struct Was {
-    /// The block that is dead from now on. [`Spot::NONE`] when there is none, or when it is not known yet which.
+    /// Address that is dead now. [`Spot::NONE`] if there is none, or if it is on an unread map
+    /// page.
     pub(crate) spot: Spot,
-    /// True when it held data, as far as is known: a merge corrects it.
+    /// True if the block held data. An entry on an unread map page counts as data until a merge
+    /// corrects it.
     pub(crate) is_mapped: bool,
 }
 
@@ -51,7 +56,7 @@ impl Was {
 }
 
 impl Map {
-    /// Flat when that is no more than the map may take, and paged otherwise.
+    /// Flat if that fits the configured memory, otherwise paged.
     pub(crate) fn new(layout: &Layout, settings: &Settings, exports: &[Export]) -> Self {
         let blank = |export: &Export| vec![Spot::NONE; index(export.blocks.0)];
         let places = match settings.paged_memory(layout, exports) {
@@ -75,13 +80,13 @@ impl Map {
         }
     }
 
-    /// Where a page of trims or the table lies.
+    /// Address of a trim bitmap, the export table or a part of the zone table.
     pub(crate) fn few(&self, key: Key) -> Spot {
         self.few.get(&key).copied().unwrap_or_default()
     }
 
-    /// Where a block of a user lies, or the page of the map that has to be read to know it. `held`: pages that were read.
-    /// Requires: the key is one of these exports.
+    /// Address of a data block, or the map page that must be read to know it. `held`: pages already
+    /// read. Requires: the key belongs to one of these exports.
     pub(crate) fn look(&mut self, key: Key, held: &[Rc<Page>]) -> Result<Spot, PageId> {
         let (export, number) = (usize::from(key.export().0), key.number());
         match &mut self.places {
@@ -90,8 +95,9 @@ impl Map {
         }
     }
 
-    /// True when the map names `from` for this key: what lies there is live. For movers, who know what lies where. Of what a
-    /// younger place hides they learn here that it is dead; it comes back to be counted.
+    /// True if the map names `from` for this key, so that the block is live. For movers, which know
+    /// the address. The second value is an address found dead by this query: the paged map had not
+    /// yet known that a newer entry overrides it. The caller must count it as dead.
     pub(crate) fn still_names(&mut self, key: Key, from: Spot) -> (bool, Spot) {
         if !is_users(key) {
             return (self.few(key) == from, Spot::NONE);
@@ -103,7 +109,7 @@ impl Map {
         }
     }
 
-    /// Where it lies from now on. `known`: where it lay, if that is known.
+    /// Sets the address of a key. `known`: its previous address, if the caller knows it.
     pub(crate) fn set(&mut self, key: Key, spot: Spot, known: Option<Spot>) -> Was {
         match key.kind() {
             kind @ (Kind::Data | Kind::Lost) => {
@@ -127,7 +133,8 @@ impl Map {
         }
     }
 
-    /// A page or the table of this sequence is on flash: true when it is newer than what the map names.
+    /// Records the sequence of a metadata block that is on flash. True if it is newer than the
+    /// mapped one.
     pub(crate) fn renew(&mut self, key: Key, sequence: u64) -> bool {
         let known = self.sequences.entry(key).or_default();
         let is_newer = *known < sequence;
@@ -135,7 +142,7 @@ impl Map {
         is_newer
     }
 
-    /// A block that recovery found to be an error.
+    /// Marks a block that recovery found unreadable.
     pub(crate) fn note_lost(&mut self, key: Key) {
         self.lost.insert(key);
     }
@@ -144,8 +151,8 @@ impl Map {
         !self.lost.is_empty() && self.lost.contains(&key)
     }
 
-    /// Everything that lies between two spots and is known in memory, by its key. Looks at the whole map: for what is lost, not for
-    /// every day.
+    /// All keys with an address between two addresses, as far as memory knows. Scans the whole map,
+    /// so it is only for damaged zones.
     pub(crate) fn within(&self, from: Spot, to: Spot) -> Vec<(Key, Spot)> {
         let is_within = |spot: &Spot| from <= *spot && *spot < to;
         let mut found: Vec<_> = self
@@ -164,7 +171,7 @@ impl Map {
         found
     }
 
-    /// True when no more changes fit before some are on flash.
+    /// True when no more changes fit until some are merged to flash.
     pub(crate) fn is_full(&self) -> bool {
         self.paged().is_some_and(Paged::is_full)
     }

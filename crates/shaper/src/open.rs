@@ -1,8 +1,10 @@
 //! Open path: identifies both devices, refuses foreign data, and formats or recovers.
 //!
-//! 1. Ask both devices for their zones, and read the first block of each zone: blank, ours, or foreign.
-//! 2. Two blank devices are formatted, two that belong together are recovered (`recover`), everything else is refused.
-//! 3. Write over what recovery did not trust, so that it is never trusted.
+//! 1. Ask both devices for zone reports, and read the first block of each zone: blank, ours, or
+//!    foreign.
+//! 2. Format two blank devices, recover two that belong together (`recover`), and refuse everything
+//!    else.
+//! 3. Overwrite what recovery did not trust, so that no later recovery trusts it.
 //! 4. Start the tasks.
 
 mod error;
@@ -31,39 +33,42 @@ use crate::state::{State, ZoneUse};
 use crate::tier::OpenZone;
 use crate::{BlockError, Export, Ports, Settings, Shaper, Tier};
 
-/// Which block device: chosen at random when the devices are formatted.
+/// Identity of a block device: random, assigned when the devices are formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity(pub [u8; 16]);
 
-/// What may become of what is on the devices.
+/// Whether existing data on the devices are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
-    /// Keep it: a block device of ours is recovered, two blank devices are formatted, anything else is refused.
+    /// Keep the data: recover a block device of this format, format two blank devices, refuse
+    /// anything else.
     Recover,
-    /// The same, but go on without what cannot be read any more: some blocks may then be older than what was acknowledged.
+    /// As `Recover`, but continue without unreadable data. Some blocks may then be older than their
+    /// acknowledged writes.
     Salvage,
-    /// Lose it: the devices are formatted whatever they hold.
+    /// Format the devices and lose whatever they hold.
     Format,
 }
 
-/// What somebody wants to open.
+/// Parameters of [`Shaper::open`].
 #[derive(Clone, Debug)]
 pub struct Opening {
-    /// How it is to behave.
+    /// Settings of this opening.
     pub settings: Settings,
-    /// The exports. Those that are on the devices already stay, also those not named here; new ones come behind them.
+    /// Requested exports. Exports already on the devices stay, also those not named here; new ones
+    /// are appended.
     pub exports: Vec<Export>,
-    /// What newly formatted devices get; others keep theirs. From chance.
+    /// Identity for newly formatted devices; others keep theirs. Requires: random.
     pub identity: Identity,
-    /// What may become of what is there.
+    /// Whether existing data are kept.
     pub mode: OpenMode,
 }
 
 impl Shaper {
-    /// Opens the block device that the two tiers hold, and starts its tasks.
+    /// Opens the block device on the two tiers, and starts its tasks.
     ///
     /// # Errors
-    /// When the devices hold something else, or fail, or cannot be used so.
+    /// When the devices hold foreign data, or fail, or do not fit the settings.
     pub async fn open(ports: Ports, layout: Layout, opening: Opening) -> Result<Self, OpenError> {
         opening.settings.check(&layout, &opening.exports).map_err(OpenError::Settings)?;
         let scanner = Scanner::new(&ports, &layout);
@@ -84,7 +89,7 @@ impl Shaper {
     }
 }
 
-/// The identity of what is on the devices; `None` when they are blank.
+/// Identity found on the devices; `None` when both are blank.
 fn judge(firsts: &[(Zone, First)], layout: &Layout) -> Result<Option<Identity>, OpenError> {
     let mut found = [None; 2];
     for (zone, first) in firsts {
@@ -143,12 +148,13 @@ async fn format(
             match formatted {
                 Ok(()) => (),
                 Err(error @ DeviceError::DeviceGone) => return Err(OpenError::Device(tier, error)),
-                // A zone that cannot be reset or written: we do without it.
+                // The zone cannot be reset or written: retire it.
                 Err(_) => inner.state.borrow_mut().give_up(&layout, zone),
             }
         }
     }
-    // Each device tells from now on what it belongs to.
+    // The first segment of the log identifies the buffer device. The export and zone tables below
+    // identify the capacity device.
     let zone = inner.open_zone(Tier::Buffer);
     let no_zone = OpenError::Device(Tier::Buffer, DeviceError::ZoneReadOnly);
     let mut open = OpenZone::new(zone.ok_or(no_zone)?);
@@ -194,7 +200,7 @@ async fn resume(
     Ok(Shaper { inner })
 }
 
-/// What is on the devices, and behind it what is new.
+/// Exports on the devices, changed as requested, and behind them the new ones.
 pub(crate) fn merge(old: &[Export], wanted: &[Export]) -> Result<Vec<Export>, OpenError> {
     let mut exports = old.to_vec();
     for export in wanted {
@@ -216,7 +222,7 @@ pub(crate) fn count_of(exports: &[Export]) -> usize {
     index(u64::from(tenants_of(exports)))
 }
 
-/// Of each export, the number of its tenant: in the order of their first exports.
+/// Tenant number of each export. Tenants are numbered in the order of their first exports.
 fn tenants(exports: &[Export]) -> Vec<u16> {
     let mut names: Vec<&str> = Vec::new();
     let mut numbers = Vec::with_capacity(exports.len());
@@ -272,14 +278,15 @@ impl Inner {
         }
     }
 
-    /// Nothing is merged if all of the map is in memory.
+    /// Starts the map task, unless the whole map is in memory.
     fn start_map(self: &Rc<Self>, log: MapLog) {
         if self.map_place.is_some() {
             self.ports.spawner.spawn(self.clone().run_map(log));
         }
     }
 
-    /// The log and the movers may have begun zones already.
+    /// Starts the log, compaction and garbage collection. They may continue zones that are already
+    /// open.
     fn start(self: &Rc<Self>, log: Option<OpenZone>, collection: Mover, compaction: Mover) {
         let spawner = &self.ports.spawner;
         spawner.spawn(self.clone().run_log(log));
@@ -291,13 +298,15 @@ impl Inner {
         self.reset_on_device(zone).await?;
         let tier = self.layout.tier_of(zone);
         match self.layout.place(tier).geometry.kind {
-            // What an earlier format left would be found again.
+            // A conventional device keeps the blocks of an earlier format, and recovery would find
+            // them again.
             DeviceKind::Conventional => self.mark_empty(zone).await,
             DeviceKind::Zoned => Ok(()),
         }
     }
 
-    /// The zone table gave these zones back when everything in them lay elsewhere.
+    /// Checks that no live block lies in a zone that the zone table released: a release means that
+    /// all its blocks were elsewhere.
     fn judge_released(&self, released: &BTreeSet<Zone>) -> Result<(), OpenError> {
         let state = self.state.borrow();
         match released.iter().find(|zone| 0 < state.zone(**zone).live) {
@@ -309,8 +318,8 @@ impl Inner {
         }
     }
 
-    /// Writes to the capacity tier what must be there before anything else is: the current contents of blocks of which a crash
-    /// left something newer that cannot be trusted, the table of exports, and the zone table.
+    /// Writes what must be on the capacity tier before anything else: the export table, the zone
+    /// table, and the current content of blocks with an untrusted newer version left by a crash.
     async fn write_anew(&self, mover: &mut Mover, anew: &Anew) -> Result<(), OpenError> {
         let failed = |error| match error {
             BlockError::BufferGone => OpenError::Device(Tier::Buffer, DeviceError::DeviceGone),
@@ -318,7 +327,7 @@ impl Inner {
             _ => OpenError::Device(Tier::Capacity, DeviceError::DeviceGone),
         };
         self.state.borrow_mut().is_repairing = true;
-        // What is found counts from now on, also what nobody had flushed.
+        // Recovered segments count from now on, including those never flushed.
         self.flush_both().await.map_err(failed)?;
         self.empty_dead_zones(mover, anew).await.map_err(failed)?;
         for key in &anew.distrusted {
@@ -335,7 +344,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes the room that there is: what follows may need it. And writes a zone table of what was found.
+    /// Resets zones without live data, because later steps may need the room, and writes a zone
+    /// table of what recovery found.
     async fn empty_dead_zones(&self, mover: &mut Mover, anew: &Anew) -> Result<(), BlockError> {
         let has_zone_table = 0 < self.state.borrow().epoch;
         let unwanted = match has_zone_table {
@@ -363,8 +373,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Zones of the capacity tier in which nothing is left: they died since the last zone table, or a device without zones does not
-    /// remember that they were reset.
+    /// Sealed capacity zones without live blocks. Their blocks died since the last zone table, or
+    /// they are on a conventional device, which does not remember resets.
     fn dead_zones(&self) -> Vec<Zone> {
         let state = self.state.borrow();
         let zones = self.layout.zones(Tier::Capacity);
@@ -374,19 +384,20 @@ impl Inner {
     }
 }
 
-/// What a start writes before anything else.
+/// Data that a start writes before anything else.
 #[derive(Default)]
 struct Anew {
-    /// Of these something lies about that must never be believed.
+    /// Keys with an untrusted newer version on flash. They are rewritten so that no recovery uses
+    /// it.
     distrusted: Vec<Key>,
     is_table_new: bool,
-    /// Zones that count no more.
+    /// Zones that the zone table released: their content is not needed.
     released: BTreeSet<Zone>,
 }
 
-/// Memory for headers, single blocks and stretches that are moved, and what each stream gathers.
+/// Buffer classes for our own I/O: single blocks for headers, and segments for moves and streams.
 fn own_classes(streams: u32) -> [PoolClass; 2] {
-    // A share of them is kept back by the pool.
+    // The pool reserves a share of its buffers, hence a quarter more.
     let segments = streams + streams / 4 + 2 * SEGMENTS_UNDER_WAY + 1;
     [
         PoolClass { blocks: Blocks(1), count: FRONTS },
@@ -394,9 +405,10 @@ fn own_classes(streams: u32) -> [PoolClass; 2] {
     ]
 }
 
-/// Of each mover: those on their way, the piece that is being moved, the one that is being read, and some that a device which
-/// is late still has.
+/// Segment buffers of each mover: segments in flight, the piece being moved, the one being read
+/// ahead, and spares for buffers still held by a device that answers late.
 const SEGMENTS_UNDER_WAY: u32 = 12;
 
-/// Single blocks in use at once: headers on their way, headers being read, and some that a device which is late still has.
+/// Single blocks in use at once: headers in flight, headers being read, and spares for buffers
+/// still held by a device that answers late.
 const FRONTS: u32 = 64;

@@ -1,12 +1,14 @@
 //! Map pages on flash: reads them, and merges changes into them.
 //!
-//! 1. Before lists are full, pages are taken in turn: read, merged, and written together behind what was written before.
-//! 2. When the device has answered, the map names the new pages, and what only the old ones named is dead.
-//! 3. When the zones that the map may have are full, the pages of the one with the fewest are merged whether they changed or
-//!    not, and it is reset.
+//! 1. Before the lists are full, pages are taken in round-robin order, read, merged, and appended
+//!    together to the open zone of the map.
+//! 2. When the device completes the write, the map names the new pages. Blocks that only the old
+//!    pages named are dead.
+//! 3. When the zones of the map are full, the zone with the fewest valid pages is emptied: its
+//!    pages are merged, changed or not, and the zone is reset.
 //!
-//! A zone of the map begins with a header that tells of nothing, as one does that was formatted: a start takes such a zone for
-//! empty. Nothing here is flushed, since nothing here outlives the process.
+//! A zone of the map begins with an empty header (mark), as a formatted zone does, so recovery
+//! takes it for empty. Map pages are never flushed, because they do not outlive the process.
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -24,26 +26,28 @@ use crate::tier::{OpenZone, gone};
 use crate::write::WRITE_TRIES;
 use crate::{BlockError, ExportId, Extent};
 
-/// Pages of one write: those that fit a buffer behind the block with which a zone begins.
+/// Maximum number of pages in one write. With the header block of a new zone, the write is no
+/// longer than a segment.
 const BATCH: usize = index(SEGMENT_BLOCKS) - 1;
 
-/// Pages that are read at once to be merged: enough to keep a drive busy, few enough of our single blocks.
+/// Pages read concurrently for a merge: enough to keep a drive busy, few enough of our single-block
+/// buffers.
 const READS_AT_ONCE: usize = 16;
 
-/// Zones of the map: twice what its pages take, so that the one with the fewest is at most half full of them, one that is being
-/// written, and one for when that is full.
+/// Zones that a map of this many pages needs. Twice the space of the pages, so that the emptiest
+/// zone is at most half full; one zone being written; and one for when that is full.
 pub(crate) fn zones_for(pages: u64, zone_capacity: Blocks) -> u32 {
     low_u32(index(2 * pages.div_ceil(zone_capacity.0 - 1) + 2))
 }
 
-/// The zones in which pages lie.
+/// The zones that hold map pages.
 #[derive(Default)]
 pub(crate) struct MapLog {
     zones: Vec<Zone>,
     open: Option<OpenZone>,
 }
 
-/// Pages that are to be written together.
+/// Pages to be written together.
 pub(crate) struct Batch {
     buffer: Buffer,
     merges: Vec<Merge>,
@@ -63,7 +67,7 @@ impl Batch {
         begin..begin + BLOCK_BYTES
     }
 
-    /// Adds a page of which nothing changes from now on.
+    /// Adds a page that is final.
     pub(crate) fn push(&mut self, merge: Merge, fill: impl FnOnce(&mut [u8])) {
         let at = self.at();
         fill(&mut self.buffer.bytes_mut()[at]);
@@ -72,7 +76,7 @@ impl Batch {
 }
 
 impl Inner {
-    /// Where a block lies. Reads a page of the map if it must.
+    /// Address of a block. Reads a map page if necessary.
     pub(crate) async fn place(self: &Rc<Self>, key: Key) -> Result<Spot, BlockError> {
         let mut held = Vec::new();
         loop {
@@ -87,8 +91,8 @@ impl Inner {
         }
     }
 
-    /// Calls `each` for these blocks, in order and all at one instant, with where they lie; reads the pages that this takes first.
-    /// What it says last comes back.
+    /// Calls `each` with the addresses of all blocks of the extent, in order and as of one instant.
+    /// Reads the map pages that this needs first. Returns the result of `each`.
     pub(crate) async fn places<T>(
         self: &Rc<Self>,
         extent: Extent,
@@ -113,7 +117,7 @@ impl Inner {
         }
     }
 
-    /// Reads a page of the map. `None` when it moved meanwhile: look again.
+    /// Reads a map page. `None` if the page is empty or has moved meanwhile: look up again.
     pub(crate) async fn read_page(
         self: &Rc<Self>,
         page: PageId,
@@ -141,14 +145,14 @@ impl Inner {
         }
     }
 
-    /// Where the page lies. `None` while nothing is in it.
+    /// Address and checksum of a page. `None` while the page is empty.
     fn flash_of(&self, page: PageId) -> Option<(Spot, u32)> {
         let state = self.state.borrow();
         let flash = state.map.paged()?.flash(page);
         (flash.0 != Spot::NONE).then_some(flash)
     }
 
-    /// The map's task. It ends when a device fails.
+    /// Map task: merges pages when the lists fill up. It ends on a device failure.
     pub(crate) async fn run_map(self: Rc<Self>, mut log: MapLog) {
         loop {
             let is_over = {
@@ -168,7 +172,8 @@ impl Inner {
                     self.is_merging.set(true);
                     self.merge(&mut log, &pages).await
                 }
-                // What is in the lists can never leave them: their pages cannot be read.
+                // The lists are full, and their pages cannot be read, so the entries can never be
+                // merged.
                 Some((_, true)) => Err(BlockError::CapacityGone),
                 Some((_, false)) => {
                     self.map_room.notify_all();
@@ -187,7 +192,7 @@ impl Inner {
         }
     }
 
-    /// The map has changed: its task looks whether it has to do something.
+    /// Wakes the map task if the lists need a merge.
     pub(crate) fn ask_for_merge(&self, state: &State) {
         if state.map.paged().is_some_and(Paged::wants_merge) {
             self.is_merging.set(true);
@@ -195,7 +200,7 @@ impl Inner {
         }
     }
 
-    /// Movers wait here while lists are full.
+    /// Backpressure for movers: waits while the lists are full.
     pub(crate) async fn wait_for_map_room(&self) -> Result<(), BlockError> {
         loop {
             {
@@ -212,10 +217,10 @@ impl Inner {
         }
     }
 
-    /// Requires: pages are all different.
+    /// Merges pages in batches. Requires: the pages are distinct.
     async fn merge(&self, log: &mut MapLog, mut pages: &[PageId]) -> Result<(), BlockError> {
         while !pages.is_empty() {
-            // Before anything is gathered: to make room, others are merged.
+            // Make room first: this may merge other pages, so nothing may be gathered yet.
             let room = self.make_room(log).await?.min(BATCH).min(pages.len());
             let (these, rest) = pages.split_at(room);
             self.merge_batch(log, these).await?;
@@ -232,7 +237,8 @@ impl Inner {
         self.append(log, batch).await
     }
 
-    /// Sees to it that the open zone has room, and that one more zone is there for when it is full. The room comes back.
+    /// Makes room in the open zone, and keeps one more zone for when it is full. Returns the number
+    /// of pages that fit.
     pub(crate) async fn make_room(&self, log: &mut MapLog) -> Result<usize, BlockError> {
         let place = self.map_place.expect("the map has pages");
         loop {
@@ -246,7 +252,7 @@ impl Inner {
         }
     }
 
-    /// Pages that fit the open zone.
+    /// Number of pages that fit the open zone. `None` if it is full, or none is open.
     fn room(&self, log: &MapLog) -> Option<usize> {
         let open = log.open.as_ref()?;
         let front = u32::from(open.at == 0);
@@ -262,7 +268,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Empties the zone with the fewest pages into the one that was opened just now.
+    /// Empties the zone with the fewest valid pages into the zone that was opened just before.
     async fn reclaim(&self, log: &mut MapLog) -> Result<(), BlockError> {
         let open = log.open.as_ref().map(|open| open.zone);
         let pages_of = |zone: Zone| {
@@ -273,7 +279,7 @@ impl Inner {
         let others = log.zones.iter().filter(|zone| Some(**zone) != open);
         let counted = others.map(|zone| (pages_of(*zone).len(), *zone));
         let is_dropped = self.has(Planted::PagesDropped);
-        // Where there are few pages, the zone with the fewest has none to lose.
+        // The planted bug drops the fullest zone: the emptiest may have no page to lose.
         let victim = if is_dropped { counted.max() } else { counted.min() };
         let (_, victim) = victim.ok_or(BlockError::NoSpace)?;
         if !is_dropped {
@@ -288,7 +294,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes pages to the open zone, or as many of them as fit. Where the first lies, and how many were written come back.
+    /// Appends pages to the open zone, behind a mark if the zone is new. Requires: they fit.
     async fn write_pages_of_map(
         &self,
         open: &mut OpenZone,
@@ -312,7 +318,7 @@ impl Inner {
         Ok(())
     }
 
-    /// The pages are on flash from this spot on.
+    /// Publishes written pages. `first`: address of the first one.
     fn switch(&self, merges: &[Merge], checks: &[u32], first: Spot) {
         let mut state = self.state.borrow_mut();
         for (n, (merge, check)) in (0..).zip(merges.iter().zip(checks)) {
@@ -320,7 +326,7 @@ impl Inner {
         }
     }
 
-    /// Recovery found these places in a page.
+    /// Adds a page built by recovery to the batch, and counts its blocks as live.
     pub(crate) fn adopt_page(&self, batch: &mut Batch, page: PageId, spots: &[Spot]) {
         let mut state = self.state.borrow_mut();
         let (export, _) = state.map.paged().expect("it has pages").first_of(page);
@@ -335,8 +341,8 @@ impl Inner {
         });
     }
 
-    /// What the map names between two spots, by its key, with all that has to be read for it. What is hidden there, and dead, is
-    /// forgotten on the way.
+    /// All keys with an address between two addresses, sorted by address. Reads the whole map for
+    /// it. Dead addresses that unmerged changes overrode are released on the way.
     pub(crate) async fn named_within(
         self: &Rc<Self>,
         from: Spot,
@@ -360,7 +366,7 @@ impl Inner {
                 within.map(|(n, spot)| (Key::data(export, n), spot)).collect::<Vec<_>>()
             });
             match within.await {
-                // What it says is not known before the next start.
+                // The entries of this page stay unknown until the next start rebuilds it.
                 Err(BlockError::Unreadable) => (),
                 within => found.extend(within?),
             }
@@ -392,7 +398,7 @@ impl Inner {
                 Some((flash, check, call)) => {
                     let zone = self.layout.locate(flash).0;
                     let read = match self.answered_own(zone, call.await)? {
-                        // Late, or damaged: once more, alone.
+                        // The read timed out or failed: retry it alone.
                         None => {
                             let buffer = self.own.take(Blocks(1)).await;
                             self.read_own(flash, 1, buffer).await?
@@ -424,7 +430,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes pages behind what was written before, and names them.
+    /// Appends pages to the map's zones and publishes them.
     pub(crate) async fn append(&self, log: &mut MapLog, batch: Batch) -> Result<(), BlockError> {
         let Batch { buffer, merges } = batch;
         let checks = (0..merges.len()).zip(&merges).map(|(n, merge)| {
@@ -435,7 +441,7 @@ impl Inner {
         let data = buffer.freeze(merges.len() * BLOCK_BYTES);
         let (mut done, mut refused) = (0, 0);
         while done < merges.len() {
-            // Without reclaim: what that would merge may be among these.
+            // No reclaim here: it may merge pages that are in this batch.
             let room = match self.room(log) {
                 Some(room) => room,
                 None => {

@@ -2,38 +2,38 @@
 
 use crate::Settings;
 
-/// A bug. Only builds with the feature `planted-bugs` have any.
+/// A planted bug. Only builds with the feature `planted-bugs` have any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "planted-bugs"),
     expect(unreachable_pub, reason = "nobody chooses bugs in other builds")
 )]
 pub enum Planted {
-    /// A flush is acknowledged without asking the device.
+    /// A flush is acknowledged without a device flush.
     FlushLost,
-    /// A write is in the map, and acknowledged, before the device has answered it.
+    /// A write is in the map before the device has completed it.
     MapEarly,
-    /// Compaction puts what it moved into the map, whatever was written meanwhile.
+    /// Compaction publishes its moves even if a client overwrote the block meanwhile.
     CompactionStale,
-    /// A block that went round in the buffer comes into the map, whatever was written meanwhile.
+    /// Hot retention publishes its copies even if a client overwrote the block meanwhile.
     RoundStale,
-    /// A zone of the buffer is reset with the trims in it.
+    /// A buffer zone is reset before the trims in it are in trim bitmaps.
     TrimResurrected,
-    /// A zone is reset while reads from it are under way.
+    /// A zone is reset while reads of it are in flight.
     CollectionRace,
-    /// A zone is reset before its copies are flushed.
+    /// A zone is reset before its moved blocks are flushed.
     CopyNotFlushed,
-    /// A page of the map counts before the device has answered it.
+    /// A map page is published before the device has completed its write.
     PageEarly,
-    /// A zone of the map is reset with the pages in it.
+    /// A zone of the map is reset while it holds valid pages.
     PagesDropped,
-    /// What changes while a page of the map is on its way is forgotten.
+    /// Map changes made while their page is being merged are forgotten.
     ChangeForgotten,
-    /// A mover takes what a younger place hides for live.
+    /// A mover treats a block as live although a newer list entry overrides it.
     HiddenMoved,
-    /// A zone is reset while the zone table on flash has it.
+    /// A zone is reset while the zone table on flash still lists it.
     ZoneStaysInTable,
-    /// Recovery takes what was not flushed without looking at it.
+    /// Recovery accepts segments that were not flushed without verifying them.
     TornTaken,
 }
 

@@ -4,20 +4,21 @@ use zonal_base::Checksum;
 use zonal_device::{Command, Completion};
 use zonal_runtime::{Buffers, Clock, Port, Spawner};
 
-/// One block device's whole contact with the world.
+/// All connections of a block device to its host.
 #[derive(Clone)]
 pub struct Ports {
-    /// The device that takes the writes.
+    /// Port to the device of the buffer tier.
     pub buffer: Port<Command, Completion>,
-    /// The device on which the data end up: a clone of the other port when both tiers are on one device.
+    /// Port to the device of the capacity tier: a clone of `buffer` when both tiers are on one
+    /// device.
     pub capacity: Port<Command, Completion>,
-    /// The time.
+    /// Clock of the host. It only seeds the session number in the headers.
     pub clock: Clock,
-    /// What starts the tasks of the block device. Requires: room for eight.
+    /// Spawner for the block device's tasks. Requires: room for eight.
     pub spawner: Spawner,
-    /// Memory for reads. Requires: a class of single blocks, and one of at least
+    /// Buffers for client reads. Requires: a class of single blocks, and one of at least
     /// [`Settings::READ_BLOCKS`](crate::Settings::READ_BLOCKS).
     pub buffers: Buffers,
-    /// CRC-32C.
+    /// The checksum function on flash, CRC-32C.
     pub checksum: Checksum,
 }

@@ -1,7 +1,10 @@
-//! Read path: looks up the map, reads both tiers, and verifies checksums.
+//! Read path: looks up the map and reads both tiers. Client reads do not verify block checksums;
+//! moves and recovery do.
 //!
-//! 1. Look the blocks up, with a page of the map read where memory does not say it: what lies side by side in one zone is one read, what is a hole is zeros.
-//! 2. Pin the zones, read, unpin. One read alone is handed on as it is; several are gathered into one buffer.
+//! 1. Look up the blocks, and read map pages that are not in memory. Consecutive blocks in one zone
+//!    become one read, holes become zeros.
+//! 2. Pin the zones, read, unpin. A single read is returned without a copy; several are gathered
+//!    into one buffer.
 
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
@@ -18,13 +21,14 @@ use crate::shaper::Inner;
 use crate::tier::{Pin, gone};
 use crate::{BlockError, Extent, Piece, Settings, Shaper};
 
-/// Reads of one request under way at once: scattered blocks keep this many dies of a drive busy.
+/// Device reads of one request in flight: scattered blocks keep this many dies of a drive busy.
 const SCATTERED_MAX: usize = 16;
 
-/// A read of no more blocks than this leaves their places in memory one by one. Of longer ones the page is worth keeping.
+/// Reads up to this many blocks cache their map entries one by one. For longer reads a cached map
+/// page is better.
 const REMEMBERED_MAX: u64 = 8;
 
-/// Blocks that are neighbours on a device, or a hole.
+/// Consecutive blocks on a device, or a hole.
 #[derive(Clone, Copy)]
 struct Stretch {
     spot: Spot,
@@ -33,22 +37,24 @@ struct Stretch {
 
 struct UnderWay {
     call: Call<Command, Completion>,
-    /// Where its bytes go.
+    /// Offset of its data in the request's buffer, in bytes.
     at: usize,
     stretch: Stretch,
     _pin: Pin,
 }
 
 impl Shaper {
-    /// Reads blocks, in order: at most one piece of data, which holds one buffer, between two of zeros.
+    /// Reads blocks, in order: at most one piece of data, in one buffer, between two pieces of
+    /// zeros.
     ///
-    /// Requires: no more than [`Settings::READ_BLOCKS`]; larger requests are the caller's to divide, so that none holds buffers
-    /// while it waits for others.
+    /// Requires: at most [`Settings::READ_BLOCKS`]. The caller splits larger requests, so that none
+    /// holds buffers while it waits for others.
     ///
-    /// What was acknowledged before is seen; of what is written meanwhile each block is old or new.
+    /// The result includes every write acknowledged before the call. Of concurrent writes each
+    /// block is old or new.
     ///
     /// # Errors
-    /// When the request was wrong, a block cannot be read, or a device failed.
+    /// When the request is invalid, a block cannot be read, or a device failed.
     pub async fn read(&self, extent: Extent) -> Result<Vec<Piece>, BlockError> {
         self.check(extent)?;
         let tenant = self.inner.tenant_of(extent.export);
@@ -89,7 +95,7 @@ impl Inner {
         Ok(pieces)
     }
 
-    /// Where the blocks lie. Reads the pages of the map that are not in memory.
+    /// Addresses of the blocks, as stretches. Reads the map pages that are not in memory.
     async fn find(
         self: &Rc<Self>,
         extent: Extent,
@@ -126,7 +132,7 @@ impl Inner {
         self.ask_for_merge(&state);
     }
 
-    /// Where the blocks lie now, or the page of the map that has to be read first.
+    /// Addresses of the blocks now, as stretches, or the map page that must be read first.
     fn stretches(
         &self,
         extent: Extent,
@@ -160,7 +166,7 @@ impl Inner {
     }
 
     async fn read_one(self: &Rc<Self>, stretch: Stretch) -> Result<Payload, BlockError> {
-        // Pinned before anything is waited for: the map says where it lies now.
+        // Pin before the first wait: the map may change during it.
         let pin = self.pin(self.layout.locate(stretch.spot).0);
         let buffer = self.ports.buffers.take(Blocks(stretch.blocks)).await;
         let answer = self.ask(stretch, buffer).await;
@@ -169,7 +175,7 @@ impl Inner {
         Ok(buffer.freeze(index(Blocks(stretch.blocks).bytes().0)))
     }
 
-    /// Reads blocks that lie in several places, and holes, into one buffer.
+    /// Reads blocks at several addresses, and holes, into one buffer.
     async fn read_scattered(
         self: &Rc<Self>,
         extent: Extent,
@@ -179,7 +185,8 @@ impl Inner {
         let mut under_way: VecDeque<UnderWay> = VecDeque::new();
         let mut next = 0;
         while next < extent.blocks.0 {
-            // Whoever waits for a buffer has none that another could wait for, but for the whole, which is of a larger size.
+            // Deadlock avoidance: a request waits for a buffer only when it holds none that another
+            // request could wait for. Its result buffer is of a larger class.
             let buffer = loop {
                 if under_way.len() < SCATTERED_MAX
                     && let Some(buffer) = self.ports.buffers.try_take(Blocks(1))
@@ -195,7 +202,8 @@ impl Inner {
             let first = extent.first + Blocks(next);
             let rest = Extent { first, blocks: rest, ..extent };
             let Ok(stretches) = self.stretches(rest, &held)? else {
-                // A page of the map moved meanwhile. Whoever waits for its bytes holds none that another could wait for.
+                // The map page moved meanwhile. Release all small buffers before waiting for its
+                // content.
                 drop(buffer);
                 while let Some(first) = under_way.pop_front() {
                     self.copy(first, &mut whole).await?;

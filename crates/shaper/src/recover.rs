@@ -1,15 +1,16 @@
 //! Crash recovery: rebuilds the map from segment headers of both tiers.
 //!
-//! 1. Walk all zones from header to header, the youngest first. A header that does not belong ends its zone.
-//! 2. Segments that were flushed, as younger headers tell, are believed. The others are read to their last byte, and what does
-//!    not fit its checksum is left out: it may be torn.
-//! 3. Of entries that tell of one block the highest sequence counts; of equal ones, which are copies, the one that was written
-//!    last.
-//!    Zones that the table gives up are left out.
-//! 4. What was found is held against the zone table (`claims`): what it has and was not found was damaged, and nothing is opened.
-//! 5. Pages of trims make holes of what is older than they are.
-//! 6. Zones of the capacity tier that end behind a whole segment are filled further, as many as there are streams. Others that
-//!    are half full are emptied when their turn comes.
+//! 1. Walk all zones from header to header, the youngest zone first. A header that does not belong
+//!    ends its zone.
+//! 2. Accept segments that younger headers report as flushed. Read the others completely, and leave
+//!    out blocks with a wrong checksum: they may be torn.
+//! 3. Of the entries for one block the highest sequence wins; of equal ones, which are copies, the
+//!    one in the youngest segment. Retired zones in the export table are left out.
+//! 4. Compare the result with the zone table (`claims`). If flushed data are missing, the devices
+//!    are damaged and are not opened.
+//! 5. Apply the trim bitmaps: older data in their holes are dropped.
+//! 6. Continue partly filled capacity zones that end behind a whole segment, up to the number of
+//!    streams. Other partly filled zones are closed, and emptied like full ones.
 
 mod blocks;
 mod claims;
@@ -35,44 +36,44 @@ use crate::state::{State, ZoneUse};
 use crate::tier::OpenZone;
 use crate::{Export, MapMemory, OpenError, OpenMode, Settings, Tier};
 
-/// What it took to open the devices.
+/// Statistics of a recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// Segments that were found.
+    /// Segments found.
     pub segments: u64,
-    /// Bytes that were read.
+    /// Bytes read.
     pub read_bytes: u64,
-    /// Reads of the devices.
+    /// Device reads.
     pub reads: u64,
-    /// Of the bytes that were read, those read to see whether they are whole.
+    /// The part of `read_bytes` read to verify block checksums and to load single blocks.
     pub verified_bytes: u64,
-    /// Blocks of users that were found torn, and given up for what they were before.
+    /// Data blocks found torn; an older version or a hole takes their place.
     pub torn_blocks: u64,
 }
 
-/// What was found.
+/// Result of recovery.
 pub(crate) struct Recovered<'a> {
     pub(crate) exports: Vec<Export>,
-    /// The table on flash tells of fewer, or smaller ones.
+    /// True when the export table on flash has fewer or smaller exports, and must be rewritten.
     pub(crate) is_changed: bool,
     pub(crate) state: State,
-    /// Of these something lies about that must never be believed.
+    /// Keys with an untrusted newer version on flash, which must be rewritten.
     pub(crate) distrusted: Vec<Key>,
-    /// Zones of the capacity tier that can be filled further.
+    /// Capacity zones to be filled further.
     pub(crate) half_full: Vec<OpenZone>,
-    /// Zones that the zone table had given back.
+    /// Zones that the zone table released.
     pub(crate) released: BTreeSet<Zone>,
-    /// What is known of blocks so far.
+    /// The scanned entries, to be handed to the engine.
     pub(crate) found: ScanState<'a>,
 }
 
-/// What stands in the table.
+/// Content of the export table.
 struct Table {
     exports: Vec<Export>,
     given_up: BTreeSet<Zone>,
 }
 
-/// What is known of one of the few blocks that are not a user's.
+/// Location of a metadata block: a trim bitmap, the export table or a part of the zone table.
 #[derive(Clone, Copy)]
 struct Few {
     sequence: u64,
@@ -80,7 +81,7 @@ struct Few {
     check: u32,
 }
 
-/// Where a segment begins.
+/// Position, header checksum and number of a segment.
 #[derive(Clone, Copy)]
 struct Begin {
     at: u32,
@@ -88,33 +89,35 @@ struct Begin {
     number: u64,
 }
 
-/// What the headers said so far.
+/// What the headers have told so far.
 pub(crate) struct ScanState<'a> {
     scanner: &'a Scanner<'a>,
     sightings: Sightings,
-    /// What was read to its last byte and believed: entry, where it is, number of its segment.
+    /// Verified entries, each with its address and segment number.
     verified: Vec<(Entry, Spot, u64)>,
-    /// Zones in which segments were found, as they were walked.
+    /// Zones in which segments were found, with their ends, in the order of the walk.
     walked: Vec<(Zone, u32)>,
     few: BTreeMap<Key, Few>,
     lost: BTreeSet<(Key, u64)>,
-    /// By zone: where its segments begin, their numbers, and the checksums of their headers.
+    /// By zone: its segments in order.
     segments: Vec<Vec<Begin>>,
     ends: Vec<u32>,
     sums: Vec<u32>,
     trimmed: Vec<BTreeSet<Key>>,
-    /// Not known to have been flushed.
+    /// Segments after the last durable flush mark. They must be verified.
     suspects: Vec<Segment>,
-    /// Zones that begin with a header that tells of nothing.
+    /// Zones that begin with a mark (an empty header).
     marked: BTreeSet<Zone>,
     distrusted: BTreeSet<Key>,
-    /// Zones with segments of a version that is not written any more.
+    /// Zones with segments of a format version that is not written any more.
     old: BTreeSet<Zone>,
-    /// By tier: number of a segment and of the one before it, for those that may be younger than the zone table.
+    /// By tier: segment number and that of its predecessor, for segments that may be younger than
+    /// the zone table.
     links: [BTreeMap<u64, u64>; 2],
-    /// Of the last zone table that is flushed.
+    /// Epoch of the last flushed zone table.
     epoch: u64,
-    /// Of entries that release a zone: the zone, the number of its first segment, and that of the entry's own.
+    /// Release entries: released zone and number of its first segment, mapped to the number of the
+    /// segment with the entry.
     releases: BTreeMap<(Zone, u64), u64>,
     last_number: [u64; 2],
     durable: [u64; 2],
@@ -132,7 +135,8 @@ pub(crate) async fn recover<'a>(
     let Table { exports: old, given_up } = found.table().await?;
     let is_given_up = |zone: &Zone| given_up.contains(zone);
     if given_up.iter().any(|zone| !found.segments[index(u64::from(zone.0))].is_empty()) {
-        // Their device has them again. What is in them counts no more: it was moved, or users were told that it is lost.
+        // The device has retired zones again. Their content is not needed: it was moved, or clients
+        // got errors for it.
         let others = firsts.iter().filter(|(zone, _)| !is_given_up(zone)).copied();
         let others: Vec<_> = others.collect();
         let (sequence, number) = (found.next_sequence, found.next_number);
@@ -149,7 +153,7 @@ pub(crate) async fn recover<'a>(
     for (tier, reports) in Tier::ALL.into_iter().zip(reports) {
         for (zone, report) in scanner.layout.zones(tier).zip(reports) {
             let is_missing = report.state == ZoneState::Offline && state.given_up.insert(zone);
-            // What was in it may have been moved before, or not.
+            // It is unknown whether the content of this offline zone had been moved before.
             if is_missing && mode != OpenMode::Salvage {
                 return Err(OpenError::Unreadable(tier));
             }
@@ -192,7 +196,7 @@ pub(crate) async fn recover<'a>(
     Ok(Recovered { exports, is_changed, state, distrusted, half_full, released, found })
 }
 
-/// The first place in which there is room for the map.
+/// The first place with enough empty zones for the map.
 fn place_of_map(places: &[MapPlace], state: &State) -> Result<Option<MapPlace>, OpenError> {
     let empty = |place: &MapPlace| state.count(place.tier, ZoneUse::Empty);
     match (places.iter().find(|place| place.least <= empty(place)), places.last()) {
@@ -203,7 +207,7 @@ fn place_of_map(places: &[MapPlace], state: &State) -> Result<Option<MapPlace>, 
     }
 }
 
-/// Walks all zones, and reads to its last byte what may be torn.
+/// Walks all zones, and verifies segments that may be torn.
 async fn survey<'a>(
     scanner: &'a Scanner<'a>,
     (reports, firsts): (&[Vec<ZoneReport>; 2], &[(Zone, First)]),
@@ -227,7 +231,7 @@ async fn survey<'a>(
     found.marked = marked;
     scanner.walk(walks.clone(), (identity, mode), &mut |segment| found.hear(segment)).await?;
     walks.retain_mut(|(zone, limit)| {
-        // What is to be written further ends there from now on.
+        // The engine writes behind this position from now on, so a second walk must end here.
         *limit = found.ends[index(u64::from(zone.0))].min(*limit);
         0 < *limit
     });
@@ -275,7 +279,7 @@ impl<'a> ScanState<'a> {
         }
     }
 
-    /// A segment was found; those of one zone come in order.
+    /// Takes a segment that the walk found. Segments of one zone come in order.
     fn hear(&mut self, segment: Segment) {
         let header = &segment.header;
         for (known, said) in self.durable.iter_mut().zip(header.durable) {
@@ -298,7 +302,7 @@ impl<'a> ScanState<'a> {
         }
     }
 
-    /// What is flushed is whole.
+    /// True if the segment was flushed, and is therefore whole.
     fn is_flushed(&self, segment: &Segment) -> bool {
         let tier = usize::from(segment.header.tier.id());
         segment.header.number <= self.durable[tier] && segment.end() <= segment.limit
@@ -310,7 +314,7 @@ impl<'a> ScanState<'a> {
         }
     }
 
-    /// Reads the segment's blocks, and believes what fits.
+    /// Reads the segment's blocks, and accepts those with a matching checksum.
     async fn verify(&mut self, segment: &Segment) -> Result<(), OpenError> {
         let blocks = segment.limit.min(segment.end()) - segment.header.at - 1;
         let whole = match blocks {
@@ -330,7 +334,8 @@ impl<'a> ScanState<'a> {
             };
             match (verdict, entry.key.kind()) {
                 (Verdict::Whole, _) => self.note_verified(segment, entry, at),
-                // It may have been acknowledged: an error is what is left of it.
+                // The block may have been acknowledged, so it becomes an error and not an older
+                // version.
                 (Verdict::Unreadable, Kind::Data | Kind::Lost) => {
                     let key = entry.key.as_kind(Kind::Lost);
                     self.note_verified(segment, Entry { key, ..entry }, at);
@@ -364,13 +369,13 @@ impl<'a> ScanState<'a> {
         self.scanner.layout.spot(segment.zone, Blocks(u64::from(at.min(segment.limit - 1))))
     }
 
-    /// The entries of a segment, each with where it is and the segment's number.
+    /// The entries of a segment, each with its address and the segment's number.
     fn placed(&self, segment: &Segment) -> Vec<(Entry, Spot, u64)> {
         let placed = segment.places();
         placed.map(|(entry, at)| (entry, self.spot(segment, at), segment.header.number)).collect()
     }
 
-    /// An entry counts, unless a newer one is known.
+    /// Takes an entry, unless a newer one is known.
     fn note(&mut self, segment: &Segment, entry: Entry, at: u32) {
         let Entry { key, sequence, check } = entry;
         let number = segment.header.number;
@@ -386,7 +391,7 @@ impl<'a> ScanState<'a> {
                     self.sightings.count(usize::from(key.export().0), key.number(), blocks);
                 }
             }
-            // Its header says so, whether it was flushed or not.
+            // Releases were taken from the header before, flushed or not.
             Kind::Released => (),
             Kind::Data => self.count(key),
             Kind::Lost => {
@@ -407,13 +412,13 @@ impl<'a> ScanState<'a> {
     }
 
     fn count(&mut self, key: Key) {
-        // No export is larger than the devices.
+        // An export is never larger than the devices.
         if key.number() < self.scanner.layout.blocks() {
             self.sightings.count(usize::from(key.export().0), key.number(), 1);
         }
     }
 
-    /// What an entry tells of blocks of users.
+    /// Takes an entry for data blocks into the recovery candidates.
     fn note_place(&mut self, paged: Option<&Paged>, (entry, spot, number): (Entry, Spot, u64)) {
         let Entry { key, sequence, check } = entry;
         match key.kind() {
@@ -436,7 +441,7 @@ impl<'a> ScanState<'a> {
         (key, sequence): (Key, u64),
         (spot, number): (Spot, u64),
     ) {
-        // No export is larger than the devices.
+        // An export is never larger than the devices.
         if self.scanner.layout.blocks() <= key.number() {
             return;
         }
@@ -455,7 +460,7 @@ impl<'a> ScanState<'a> {
     }
 }
 
-/// The number of the segment in which a block lies.
+/// Number of the segment that contains an address.
 fn number_at((segments, layout): (&[Vec<Begin>], &Layout), spot: Spot) -> u64 {
     if spot == Spot::NONE {
         return 0;
@@ -466,7 +471,7 @@ fn number_at((segments, layout): (&[Vec<Begin>], &Layout), spot: Spot) -> u64 {
     segments[next - 1].number
 }
 
-/// What became of a block.
+/// Result of verifying a block.
 enum Verdict {
     Whole,
     Torn,

@@ -1,9 +1,12 @@
-//! Relocation: moves live blocks out of a zone; shared by compaction and collection.
+//! Relocation: moves live blocks out of a zone; shared by compaction and garbage collection.
 //!
-//! 1. Read the zone's segments one after the other (`survey`): all of them, or of each the blocks that the map still names.
-//! 2. Check them, and gather them by tenant into segments, which are written one after the other to the tenant's zone.
-//! 3. When the device has answered, the map names the new place of each block that nobody has written meanwhile.
-//! 4. Of what a damaged header described, the map knows the owners (`anew`).
+//! 1. Read the zone's segments in order (`survey`): whole segments, or only the blocks that the map
+//!    still names.
+//! 2. Verify the blocks and gather them by tenant into segments, which are appended to the tenant's
+//!    open zone.
+//! 3. When the device completes the write, the map names the new address of each block that no
+//!    client overwrote meanwhile.
+//! 4. Blocks under a damaged header are found through the map instead (`anew`).
 
 mod anew;
 mod survey;
@@ -25,24 +28,24 @@ use crate::tier::{Begun, OpenZone};
 use crate::write::WRITE_TRIES;
 use crate::{BlockError, Tier};
 
-/// Segments of one mover under way at once: the device has the next one while we gather the one after.
+/// Segments of one mover in flight: the device has the next one while the mover gathers another.
 const FLYING_MAX: usize = 3;
 
 /// Why blocks move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// Out of the buffer.
+    /// Compaction: out of a buffer zone.
     Compaction,
-    /// Out of a zone of the capacity tier in which little is left.
+    /// Garbage collection: out of a capacity zone with little live data.
     Collection,
 }
 
-/// Moves blocks to the capacity tier, each tenant's to a stream of its own if there are enough.
+/// Moves blocks to the capacity tier, with a separate stream for each tenant if there are enough.
 pub(crate) struct Mover {
     inner: Rc<Inner>,
     cause: Cause,
     streams: Vec<Stream>,
-    /// What stays in the buffer.
+    /// Hot blocks, copied back into the buffer.
     again: Sender,
     flying: VecDeque<Flying>,
     /// Segments that the device refused, to be written again.
@@ -56,17 +59,17 @@ struct Stream {
     gathered: Option<Gathered>,
 }
 
-/// A segment that is not full yet.
+/// A segment being filled.
 struct Gathered {
     buffer: Buffer,
     moved: Vec<Moved>,
 }
 
-/// One block on its way.
+/// A block being moved.
 #[derive(Clone, Copy)]
 pub(crate) struct Moved {
     pub(crate) entry: Entry,
-    /// Where the map must still say that it lies.
+    /// Old address. The move is published only if the map still names it.
     pub(crate) from: Spot,
 }
 
@@ -96,15 +99,15 @@ impl Mover {
         &self.inner
     }
 
-    /// Goes on with zones that an earlier opening left half full. Requires: nothing was moved yet, and there are no more of them than
-    /// streams.
+    /// Continues zones that an earlier opening left partly filled. Requires: nothing was moved yet,
+    /// and there are no more such zones than streams.
     pub(crate) fn resume(&mut self, half_full: &[OpenZone]) {
         for (stream, open) in self.streams.iter_mut().zip(half_full) {
             stream.open = Some(*open);
         }
     }
 
-    /// Puts everything that was gathered on its way, and waits until it is on the device and in the map.
+    /// Writes all gathered blocks, and waits until they are on the device and in the map.
     pub(crate) async fn finish(&mut self) -> Result<(), BlockError> {
         for stream in 0..self.streams.len() {
             self.seal(stream).await?;
@@ -120,12 +123,12 @@ impl Mover {
         }
     }
 
-    /// Waits for what is under way, and leaves the rest where it lies.
+    /// Stops the mover: waits for segments in flight, and leaves all other blocks where they are.
     pub(crate) async fn abandon(&mut self) {
         self.streams.iter_mut().for_each(|stream| stream.gathered = None);
         let _ = self.again.finish(&self.inner).await;
         while !self.flying.is_empty() {
-            // What is refused now lives where it was.
+            // Blocks of a refused segment stay live at their old address.
             let _ = self.settle().await;
         }
         self.refused.clear();
@@ -163,7 +166,7 @@ impl Mover {
         self.push(Moved { entry: Entry { key, sequence, check }, from }, block, 0).await
     }
 
-    /// Adds a block to what its tenant's stream gathers.
+    /// Adds a block to the segment of its tenant's stream.
     async fn push(&mut self, moved: Moved, from: &Buffer, at: usize) -> Result<(), BlockError> {
         let key = moved.entry.key;
         let tenant = self.inner.tenant_of_key(key);
@@ -179,7 +182,7 @@ impl Mover {
         if gathered.moved.len() == DATA_BLOCKS { self.seal(stream).await } else { Ok(()) }
     }
 
-    /// Puts on its way what the stream has gathered.
+    /// Submits the stream's segment.
     async fn seal(&mut self, stream: usize) -> Result<(), BlockError> {
         let Some(Gathered { buffer, moved }) = self.streams[stream].gathered.take() else {
             return Ok(());
@@ -192,7 +195,7 @@ impl Mover {
         self.send_refused().await
     }
 
-    /// What the device refused goes elsewhere.
+    /// Writes refused segments to another zone.
     async fn send_refused(&mut self) -> Result<(), BlockError> {
         while let Some(Flying { stream, moved, data, .. }) = self.refused.pop_front() {
             self.send(stream, moved, data).await?;
@@ -200,7 +203,7 @@ impl Mover {
         Ok(())
     }
 
-    /// Puts blocks on their way: as one segment, or as two when the zone ends between.
+    /// Submits blocks as one segment, or as several when the zone has too little room.
     async fn send(
         &mut self,
         stream: usize,
@@ -220,7 +223,7 @@ impl Mover {
         Ok(())
     }
 
-    /// Compaction that has used up the room there is waits until collection has made more.
+    /// Backpressure: compaction waits until garbage collection has made room.
     async fn let_collection_go_first(&mut self) -> Result<(), BlockError> {
         if self.cause != Cause::Compaction {
             return Ok(());
@@ -235,7 +238,8 @@ impl Mover {
                     return Ok(());
                 }
             }
-            // A flush meanwhile is to cover what is under way: recovery verifies all from the first that we know no answer of.
+            // First wait for segments in flight, so that a flush can cover them: recovery verifies
+            // everything from the first uncompleted segment on.
             if self.flying.is_empty() {
                 self.inner.work.wait().await;
             } else {
@@ -244,7 +248,7 @@ impl Mover {
         }
     }
 
-    /// Requires: the stream's zone is open and has room.
+    /// Submits one segment. Requires: the stream's zone is open and has room.
     async fn begin(
         &mut self,
         stream: usize,
@@ -261,7 +265,8 @@ impl Mover {
         Ok(())
     }
 
-    /// Writes a header that has this entry and no blocks, and waits for it. Requires: nothing is under way.
+    /// Writes a header with this entry and no blocks, and waits for it. Requires: no segment is in
+    /// flight.
     pub(crate) async fn write_entry(&mut self, entry: Entry) -> Result<(), BlockError> {
         loop {
             self.open(0).await?;
@@ -291,13 +296,15 @@ impl Mover {
         self.inner.state.borrow_mut().mover_room[self.cause as usize] = room;
     }
 
-    /// Sees to it that the stream has a zone with room for a header and a block. Blocks that fit behind the header come back.
+    /// Opens a zone for the stream, with room for a header and a block. Returns the number of
+    /// blocks that fit behind the header.
     async fn open(&mut self, stream: usize) -> Result<usize, BlockError> {
         loop {
             let room = self.streams[stream].open.map(|open| open.room(&self.inner.layout));
             match room {
                 Some(0) => {
-                    // The last write makes the zone full, and its place among the active ones free.
+                    // The zone is full once its last write completes. Only then is its active-zone
+                    // slot free.
                     let zone = self.streams[stream].open.map(|open| open.zone);
                     while self.flying.iter().any(|flying| Some(flying.begun.zone) == zone) {
                         self.settle().await?;
@@ -323,14 +330,14 @@ impl Mover {
         if let Some(zone) = self.inner.open_zone(Tier::Capacity) {
             return Ok(OpenZone::new(zone));
         }
-        // Rather among the blocks of another tenant than nowhere.
+        // Prefer a zone shared with another tenant to failing.
         let has_room = |open: &OpenZone| 1 < open.room(&self.inner.layout);
         let other =
             self.streams.iter_mut().find_map(|stream| stream.open.take_if(|open| has_room(open)));
         other.ok_or(BlockError::NoSpace)
     }
 
-    /// Waits for the oldest segment under way.
+    /// Waits for the oldest segment in flight.
     async fn settle(&mut self) -> Result<(), BlockError> {
         let Some(mut first) = self.flying.pop_front() else { return Ok(()) };
         let answer = (&mut first.begun.call).await;
@@ -346,7 +353,7 @@ impl Mover {
         }
     }
 
-    /// A segment was refused: no more goes to its zone.
+    /// Handles a refused segment: its zone is closed.
     async fn give_zone_up(&mut self, first: Flying) -> Result<(), BlockError> {
         self.refused_in_a_row += 1;
         if WRITE_TRIES < self.refused_in_a_row {
@@ -354,7 +361,7 @@ impl Mover {
         }
         let zone = first.begun.zone;
         self.refused.push_back(first);
-        // Those behind it are refused, too.
+        // Later segments of that zone are usually refused, too.
         let (behind, others): (VecDeque<_>, VecDeque<_>) =
             self.flying.drain(..).partition(|flying| flying.begun.zone == zone);
         self.flying = others;
@@ -375,11 +382,13 @@ impl Mover {
 }
 
 impl Inner {
-    /// The device has what was moved: the map names it, unless somebody has written the block meanwhile.
+    /// Publishes a moved segment: the map names the new addresses, unless a client overwrote the
+    /// block meanwhile.
     fn publish_moved(&self, flying: &Flying, cause: Cause) {
         let mut state = self.state.borrow_mut();
         if flying.moved.is_empty() {
-            // The last block of a zone. Streams have the numbers of their first tenants.
+            // A header alone fills the last block of a zone or carries a release. It is counted for
+            // the tenant with the stream's number, the stream's first tenant.
             let stats = &mut state.tenant_stats[flying.stream];
             stats.metadata_bytes += BLOCK_BYTES as u64;
             stats.capacity_written_bytes += BLOCK_BYTES as u64;
@@ -389,7 +398,7 @@ impl Inner {
             let tenant = self.tenant_of_key(key);
             let stats = state.tenant_mut(tenant);
             let block = BLOCK_BYTES as u64;
-            // The header counts for the tenant of its first block.
+            // The header is counted for the tenant of its first block.
             let header = if n == 0 { block } else { 0 };
             stats.metadata_bytes += header;
             stats.capacity_written_bytes += header + block;
@@ -399,7 +408,8 @@ impl Inner {
                 (_, Cause::Compaction) => stats.compacted_bytes += block,
                 (_, Cause::Collection) => stats.collected_bytes += block,
             }
-            // A page that was written anew may have been moved meanwhile: the new one counts.
+            // A metadata block may have been moved while a new version was written: the newer one
+            // wins.
             let is_few = matches!(key.kind(), Kind::Page | Kind::Table | Kind::Zones);
             let is_new = is_few && state.map.renew(key, entry.sequence);
             let is_hidden_moved = self.has(Planted::HiddenMoved)
@@ -423,8 +433,8 @@ impl Inner {
     }
 }
 
-/// As the device is to have it. Devices that keep tags keep the first of each piece, and these blocks have nothing to do with
-/// each other.
+/// Splits the data into pieces for the device. Devices that keep only tags keep the first tag of
+/// each piece, so there each unrelated block is a piece of its own.
 fn pieces(data: &Payload, contents: Contents) -> Vec<Payload> {
     match contents {
         _ if data.is_empty() => Vec::new(),

@@ -13,13 +13,13 @@ use crate::layout::{Layout, Zone};
 use crate::open::Identity;
 use crate::{OpenError, OpenMode, Ports, Recovery, Tier};
 
-/// Zones that are looked at together: enough to keep a drive busy.
+/// Zones scanned concurrently: enough to keep a drive busy.
 const WALKS: usize = 16;
 
-/// Blocks read at once where segments are short, as users' writes one by one leave them.
+/// Blocks per read where segments are short, as single client writes leave them.
 const SPAN: u64 = 32;
 
-/// What the first block of a zone is.
+/// Content of the first block of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum First {
     Blank,
@@ -31,29 +31,30 @@ pub(crate) enum First {
     },
     Version(u16),
     Features(u16),
-    /// Ours by its magic, torn or damaged: nothing behind it is known.
+    /// Ours by its magic, but torn or damaged: the rest of the zone is unknown.
     Damaged,
     Foreign,
 }
 
-/// A segment that was found.
+/// A segment found by the scan.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) zone: Zone,
     pub(crate) header: Header,
-    /// Of the zone's blocks so many can be there: what is beyond was not written.
+    /// Blocks of the zone that can have been written. Segment blocks beyond it are missing.
     pub(crate) limit: u32,
-    /// What the header behind it would name.
+    /// Checksum of the header, which the next header in the zone repeats.
     pub(crate) sum: u32,
 }
 
 impl Segment {
-    /// Where it ends.
+    /// End of the segment in its zone, in blocks.
     pub(crate) fn end(&self) -> u32 {
         self.header.at + 1 + self.header.blocks()
     }
 
-    /// Its entries, each with its place in the zone; of a trim that of what comes next.
+    /// Entries with their position in the zone, in blocks. Entries without a block have that of the
+    /// next one.
     pub(crate) fn places(&self) -> impl Iterator<Item = (Entry, u32)> {
         let first = self.header.at + 1;
         self.header.entries.iter().scan(first, |next, entry| {
@@ -64,21 +65,21 @@ impl Segment {
     }
 }
 
-/// Reads, and counts what it reads.
+/// Reads zones during recovery, and counts the reads.
 pub(crate) struct Scanner<'a> {
     pub(crate) ports: &'a Ports,
     pub(crate) layout: &'a Layout,
     pub(crate) recovery: RefCell<Recovery>,
 }
 
-/// A zone on its way from header to header.
+/// Scan of one zone, from header to header.
 struct Walk {
     zone: Zone,
     /// Blocks that can have been written.
     limit: u32,
     at: u32,
     previous: u32,
-    /// Blocks that are being read.
+    /// Length of the read in flight, in blocks.
     span: u64,
     call: Call<Command, Completion>,
 }
@@ -98,7 +99,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The first blocks of all zones that may hold something.
+    /// Reads the first blocks of all zones that may hold data.
     pub(crate) async fn firsts(
         &self,
         reports: &[Vec<ZoneReport>; 2],
@@ -160,7 +161,7 @@ impl<'a> Scanner<'a> {
         }))
     }
 
-    /// Walks zones, some at a time, in this order; `found` hears of each segment.
+    /// Scans zones concurrently, started in this order, and calls `found` with each segment.
     pub(crate) async fn walk(
         &self,
         zones: Vec<(Zone, u32)>,
@@ -169,8 +170,9 @@ impl<'a> Scanner<'a> {
     ) -> Result<(), OpenError> {
         let mut zones: VecDeque<_> = zones.into();
         let mut walks: VecDeque<Walk> = VecDeque::new();
-        // As many as there is memory for at once. A read that failed gives its memory back, but its walk wants it again: were it a
-        // new one's, those who go on would wait for each other.
+        // Deadlock avoidance: `most` is the number of walks that have had a buffer. A failed read
+        // frees its buffer, but its walk needs it again. If a new walk took it, the running walks
+        // would wait for each other.
         let mut most = WALKS;
         loop {
             while walks.len() < most
@@ -192,7 +194,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Takes from a buffer all headers that are in it, and reads on.
+    /// Parses all headers in a buffer, and reads on.
     async fn step(
         &self,
         mut walk: Walk,
@@ -204,7 +206,7 @@ impl<'a> Scanner<'a> {
         let buffer = match answer {
             Ok(Answer::Read(buffer)) => buffer,
             Err(error @ DeviceError::DeviceGone) => return Err(OpenError::Device(tier, error)),
-            // Of several blocks one cannot be read: is it the header?
+            // One of several blocks is unreadable: read the header alone.
             _ => {
                 walk.span = 1;
                 match self.read(walk.zone, walk.at, 1).await.await {
@@ -230,7 +232,7 @@ impl<'a> Scanner<'a> {
                 && header.zone == walk.zone
                 && header.at == walk.at
                 && header.previous == walk.previous
-                // A mark: nothing was ever written behind it.
+                // A mark: no segment follows it.
                 && header.number != 0;
             if !belongs {
                 return Ok(None);
@@ -243,7 +245,7 @@ impl<'a> Scanner<'a> {
         if walk.limit <= walk.at {
             return Ok(None);
         }
-        // Behind a long segment stands, as a rule, another.
+        // A long segment is usually followed by another one, so only its header is read.
         let span = if u64::from(longest) < SPAN { SPAN } else { 1 };
         drop(buffer);
         walk.span = span.min(u64::from(walk.limit - walk.at));
@@ -259,7 +261,8 @@ impl<'a> Scanner<'a> {
         Header::decode(&buffer.bytes()[at..at + BLOCK_BYTES], self.ports.checksum)
     }
 
-    /// Starts a read of a zone's begin; without memory for it only if nothing else is under way that will give some back.
+    /// Starts a read at the start of a zone. `None` if there is no buffer and another read in
+    /// flight will free one.
     async fn read_beside(
         &self,
         zone: Zone,
@@ -273,9 +276,10 @@ impl<'a> Scanner<'a> {
         Some(self.read_into(buffer, (zone, 0), blocks))
     }
 
-    /// Starts a read, once there is memory for it.
+    /// Starts a read as soon as a buffer is free.
     pub(crate) async fn read(&self, zone: Zone, at: u32, blocks: u64) -> Call<Command, Completion> {
-        // Walks have one buffer of one size at a time, and new ones leave the reserve to those who go on.
+        // Every walk holds at most one buffer, all of one size. Running walks may use the pool's
+        // reserve, new ones may not.
         let buffer = self.ports.buffers.take_reserved(Blocks(blocks.max(SPAN))).await;
         self.read_into(buffer, (zone, at), blocks)
     }
@@ -299,7 +303,7 @@ impl<'a> Scanner<'a> {
         self.port(tier).call(command).await
     }
 
-    /// What the device said of a zone.
+    /// The device's report on a zone.
     pub(crate) fn report_of<'r>(
         &self,
         reports: &'r [Vec<ZoneReport>; 2],

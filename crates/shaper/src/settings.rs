@@ -12,40 +12,44 @@ use crate::map::{MAP_PAGE_BLOCKS, Paged};
 use crate::pages::zones_for;
 use crate::{Export, Tier};
 
-/// How the block device behaves. Sizes are checked against the devices by [`Settings::check`].
+/// Behaviour of the block device. [`Settings::check`] checks sizes against the devices.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Of what the capacity tier can hold, so many percent are not given to exports. The less, the more often data are moved.
+    /// Over-provisioning: percentage of the capacity tier that exports cannot use. Less means more
+    /// moves.
     pub spare_percent: u8,
-    /// Memory that the map may take.
+    /// Memory for the L2P map.
     pub map_memory: MapMemory,
-    /// A tier is flushed at the latest after so many bytes: they are what recovery reads again to verify.
+    /// Each tier is flushed at least after this many written bytes. They bound the data that
+    /// recovery must verify.
     pub flush_every: Bytes,
-    /// What the memory of moved blocks holds: tags in a simulation whose devices keep no more.
+    /// Content of the buffers for moves: tags in a simulation whose devices keep no more.
     pub contents: Contents,
     /// A bug for the simulator to find.
     #[cfg(feature = "planted-bugs")]
     pub planted: Option<crate::Planted>,
 }
 
-/// How much of the map of blocks is in memory. The rest lies in zones of the capacity tier, which exports do not get then.
+/// How much of the L2P map is in memory. The rest lies on flash, in zones of the buffer or capacity
+/// tier. Exports lose capacity for it in both cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapMemory {
-    /// All of it: 4 bytes for each block of the exports.
+    /// The whole map: 4 bytes for each block of the exports.
     Whole,
-    /// All of it if that is no more than this, and otherwise what this holds, all structures together.
+    /// The whole map if it fits this many bytes. Otherwise a paged map that uses this much, with
+    /// all its structures.
     AtMost(Bytes),
-    /// As little as can be, also where all of it would be less: for trials with small devices.
+    /// The least possible, even where the whole map would be smaller: for tests with small devices.
     Least,
 }
 
-/// Zones in which pages of the map lie.
+/// Zones that hold map pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MapPlace {
     pub(crate) tier: Tier,
-    /// How many it may have.
+    /// Maximum number of zones.
     pub(crate) zones: u32,
-    /// How many must be empty at a start.
+    /// Zones that must be empty at a start.
     pub(crate) least: u32,
 }
 
@@ -63,18 +67,20 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Blocks of one device read at most (1 MiB): the class of buffers that reads need.
+    /// Maximum length of one read (1 MiB), in blocks: the class of buffers that reads need.
     pub const READ_BLOCKS: Blocks = Blocks(256);
 
-    /// Writes and trims that wait for the device, in blocks: beyond it they are taken in as earlier ones leave. 64 MiB: what a
-    /// drive writes in a tenth of a second; more would only make a flush wait.
+    /// Queue limit of writes and trims that wait for the device, in blocks; beyond it, requests
+    /// wait until earlier ones complete. 64 MiB is what a drive writes in a tenth of a second. More
+    /// would only delay flushes.
     pub const QUEUE_BLOCKS: u64 = 16_384;
 
-    /// What exports may have together.
+    /// Capacity that exports may have together.
     #[must_use]
     pub fn exportable(&self, layout: &Layout, tenant_count: u32) -> Blocks {
         let capacity = layout.capacity.geometry.zone_capacity.0;
-        // Headers of full segments, and of two that are not, for each zone that was emptied into it.
+        // Without the headers of full segments, and of two shorter ones for each zone that was
+        // emptied into it.
         let data = capacity.saturating_sub(capacity.div_ceil(SEGMENT_BLOCKS) * HEADER_BLOCKS + 2);
         let zones = u64::from(layout.capacity.count);
         let offered = data * zones * u64::from(100 - self.spare_percent.min(100)) / 100;
@@ -84,7 +90,7 @@ impl Settings {
         Blocks(offered.min(data * zones.saturating_sub(kept)))
     }
 
-    /// The memory of the map, if it does not hold all of it.
+    /// Memory limit of the paged map; `None` if the whole map is in memory.
     pub(crate) fn paged_memory(&self, layout: &Layout, exports: &[Export]) -> Option<Bytes> {
         if !self.is_paged(exports.iter().map(|export| export.blocks.0).sum()) {
             return None;
@@ -104,13 +110,14 @@ impl Settings {
         }
     }
 
-    /// Zones of the capacity tier that exports do not get, so that the map may have them.
+    /// Capacity zones that exports cannot use, reserved for map pages.
     pub(crate) fn zones_kept_for_map(&self, layout: &Layout, exports: &[Export]) -> u32 {
         let blocks = Blocks(exports.iter().map(|export| export.blocks.0).sum());
         self.zones_for_map((layout, Tier::Capacity), blocks, exports.len() as u64)
     }
 
-    /// Where pages of the map may lie, the better place first: on the faster device, if that has zones to spare.
+    /// Possible places for map pages, the preferred one first: the faster buffer device, if it has
+    /// zones to spare.
     pub(crate) fn map_places(&self, layout: &Layout, exports: &[Export]) -> Vec<MapPlace> {
         let blocks = Blocks(exports.iter().map(|export| export.blocks.0).sum());
         let zones = |tier| self.zones_for_map((layout, tier), blocks, exports.len() as u64);
@@ -123,12 +130,12 @@ impl Settings {
         let may_open =
             layout.active_limit(Tier::Buffer).is_none_or(|limit| BUFFER_ACTIVE_MIN <= limit);
         if !layout.is_one_device && 0 < on_buffer && on_buffer <= to_spare && may_open {
-            // All of them: what the log needs to go on is never the map's.
+            // All of its zones must be empty, so that the map never uses zones that the log needs.
             let (tier, zones) = (Tier::Buffer, on_buffer);
             places.push(MapPlace { tier, zones, least: zones });
         }
         if 0 < on_capacity {
-            // Less than all of them: some may have been worn out.
+            // Fewer than all: some may have worn out.
             let (tier, zones) = (Tier::Capacity, on_capacity);
             places.push(MapPlace { tier, zones, least: zones / 2 });
         }
@@ -139,13 +146,15 @@ impl Settings {
         if !self.is_paged(blocks.0) {
             return 0;
         }
-        // Each export ends with a page of its own.
+        // The last page of each export may be partly used.
         let pages = blocks.0.div_ceil(MAP_PAGE_BLOCKS) + exports;
         zones_for(pages, layout.place(tier).geometry.zone_capacity)
     }
 
+    /// Checks the settings against the devices and the exports.
+    ///
     /// # Errors
-    /// When exports or devices do not fit; the text says what would do.
+    /// When they do not fit; the text says what would.
     pub fn check(&self, layout: &Layout, exports: &[Export]) -> Result<(), SettingsError> {
         if !(1..=90).contains(&self.spare_percent) {
             return Err(SettingsError::Spare(self.spare_percent));
@@ -161,7 +170,7 @@ impl Settings {
             }
             let least = match tier {
                 Tier::Buffer => ZONE_BLOCKS_MIN,
-                // A table that takes more than a zone could fill zones faster than they are emptied.
+                // A larger zone table could fill zones faster than they are emptied.
                 Tier::Capacity => ZONE_BLOCKS_MIN.max(Blocks(layout.zone_table_blocks().into())),
             };
             if place.geometry.zone_capacity < least {
@@ -196,44 +205,48 @@ impl Settings {
     }
 }
 
-/// Zones of the capacity tier that are not filled with data: those that are empty before collection begins to work, one that
-/// each stream has begun, and two in which what is dead gathers.
+/// Capacity zones that are not filled with data: those that are empty when garbage collection
+/// begins (one more than [`collection_mark`]), one open zone for each stream, and two that collect
+/// dead blocks.
 fn zones_kept(layout: &Layout, tenant_count: u32, for_map: u32) -> u32 {
     let streams = layout.streams_per_mover(tenant_count, for_map);
     collection_mark(streams) + 2 * streams + 3
 }
 
-/// Collection works while no more zones of the capacity tier are empty than this: what it keeps for itself, and one for each
-/// stream of compaction.
+/// Garbage collection works while at most this many capacity zones are empty: its own reserve, one
+/// for each compaction stream, and one more.
 pub(crate) const fn collection_mark(streams_per_mover: u32) -> u32 {
     COLLECTION_ZONES + streams_per_mover + 1
 }
 
-/// Empty zones that only collection may take: one to write to, one more for when a write fails.
+/// Empty zones reserved for garbage collection: one to write to, and a spare for a failed write.
 pub(crate) const COLLECTION_ZONES: u32 = 2;
 
-/// Of the buffer's zones the map takes at most one in so many: the smaller the buffer, the less of what is written it absorbs.
+/// The map may use one in this many of the buffer's zones. A smaller buffer absorbs fewer
+/// overwrites.
 const MAP_SHARE: u32 = 8;
 
-/// Active zones of a buffer that has the map, too: of each the one that is written, and one that the device refused.
+/// Active zones of a buffer device that also holds the map: for the log and the map each the one
+/// being written, and one that refused a write.
 const BUFFER_ACTIVE_MIN: u32 = 4;
 
-/// One that is written, one to be compacted, two empty ones so that neither waits for the other.
+/// One being written, one being compacted, and two empty ones so that neither waits for the other.
 const BUFFER_ZONES_MIN: u32 = 4;
 
-/// Those that are kept for one tenant, and two with data.
+/// The zones kept for one tenant, and two with data.
 const CAPACITY_ZONES_MIN: u32 = collection_mark(1) + 7;
 
-/// A header and something behind it, some times over.
+/// Room for a header and data several times over.
 const ZONE_BLOCKS_MIN: Blocks = Blocks(16);
 
-/// Names are stored with their length in one block, so there is an end to them.
+/// Maximum length of an export or tenant name, in bytes: all names must fit the one-block export
+/// table.
 pub(crate) const NAME_BYTES_MAX: usize = 64;
 
-/// Exports that fit the table, which is one block.
+/// Maximum number of exports: they must fit the export table, which is one block.
 pub(crate) const EXPORTS_MAX: usize = 28;
 
-/// Blocks of an export are counted in 40 bits on flash.
+/// Maximum size of an export, in blocks: block numbers have 40 bits on flash.
 pub(crate) const EXPORT_BLOCKS_MAX: u64 = 1 << 40;
 
 pub(crate) fn tenants_of(exports: &[Export]) -> u32 {
@@ -261,54 +274,54 @@ fn check_exports(exports: &[Export]) -> Result<(), SettingsError> {
     Ok(())
 }
 
-/// Why a block device cannot be made so.
+/// Why settings do not fit the exports or the devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingsError {
-    /// Spare space out of range.
+    /// Spare space out of range, in percent.
     Spare(u8),
     /// A tier has too few zones.
     TooFewZones {
-        /// Which.
+        /// The tier.
         tier: Tier,
-        /// What it has.
+        /// Zones it has.
         count: u32,
-        /// What it needs.
+        /// Zones it needs.
         least: u32,
     },
-    /// A tier's zones hold less than a few segments, or than a table of all zones.
+    /// A tier's zones are too small for a few segments, or for the zone table.
     ZoneTooSmall {
-        /// Which.
+        /// The tier.
         tier: Tier,
-        /// What a zone must hold.
+        /// Minimum capacity of a zone.
         least: Blocks,
     },
-    /// The device lets fewer zones be active.
+    /// The capacity device allows too few active zones.
     TooFewActive {
-        /// What it needs.
+        /// Active zones needed.
         least: u32,
     },
-    /// The map cannot do with so little memory.
+    /// The memory limit is too low for the map.
     MapMemory {
-        /// What it may take.
+        /// Configured limit.
         memory: Bytes,
-        /// What it needs.
+        /// Minimum limit.
         least: Bytes,
     },
-    /// More blocks than 32 bits can name.
+    /// More blocks than a 32-bit physical address can name.
     TooLarge,
-    /// More exports than the table holds.
+    /// More exports than the export table holds.
     TooManyExports,
-    /// A name is empty or too long.
+    /// This name is empty or too long.
     Name(String),
-    /// Two exports of one name.
+    /// Two exports have this name.
     Twice(String),
-    /// An export has no blocks, or too many.
+    /// The size of this export is zero or too large.
     Size(String),
-    /// The exports want more than there is.
+    /// The exports are larger than the capacity tier allows.
     TooMuch {
-        /// What they want together.
+        /// Bytes requested by all exports.
         wanted: Bytes,
-        /// What there is.
+        /// Bytes available.
         offered: Bytes,
     },
 }

@@ -18,10 +18,10 @@ use crate::{
     BlockError, Export, ExportId, Extent, Ports, Recovery, Settings, ShaperStats, TenantStats, Tier,
 };
 
-/// A block device with some exports. Clones share it.
+/// A block device with its exports. Clones share it.
 ///
-/// The futures of [`Shaper::read`], [`Shaper::write`] and the others may be dropped at any time: what was queued is
-/// written all the same, but nobody is told.
+/// The futures of [`Shaper::read`], [`Shaper::write`] and the others may be dropped at any time.
+/// Queued writes are still written, without an acknowledgement.
 #[derive(Clone)]
 pub struct Shaper {
     pub(crate) inner: Rc<Inner>,
@@ -32,80 +32,83 @@ pub(crate) struct Inner {
     pub(crate) layout: Layout,
     pub(crate) settings: Settings,
     pub(crate) identity: Identity,
-    /// Stands in every header that this opening writes.
+    /// Session number in every header that this opening writes.
     pub(crate) session: u32,
     pub(crate) exports: Vec<Export>,
-    /// Of each export, the number of its tenant.
+    /// Tenant number of each export.
     pub(crate) tenants: Vec<u16>,
     pub(crate) recovery: Cell<Recovery>,
-    /// Memory for what is written of our own and for what is moved: never waits behind reads of users.
+    /// Buffers for internal writes and moves, separate from client reads, so that they never wait
+    /// for them.
     pub(crate) own: Buffers,
     pub(crate) state: RefCell<State>,
     pub(crate) flushers: [Flusher; 2],
-    /// Something may be written to the buffer.
+    /// Wakes the log task: it may have something to write.
     pub(crate) queued: Event,
-    /// There is room in the queue of writes.
+    /// Wakes writers: the write queue may have room.
     pub(crate) queue_room: Event,
     /// A zone lost its last pin.
     pub(crate) unpinned: Event,
-    /// Something changed that the merging of the map may wait for.
+    /// Wakes the map task: something that a merge may wait for has changed.
     pub(crate) map_changed: Event,
-    /// Pages of the map are being merged, or its task was asked to look.
+    /// True while the map task merges pages, or has been asked to check.
     pub(crate) is_merging: Cell<bool>,
-    /// Lists of the map are shorter than they were.
+    /// Wakes movers that wait because the lists of the map were full.
     pub(crate) map_room: Event,
-    /// Zones that pages of the map lie in; none if all of it is in memory.
+    /// Zones for map pages; `None` if the whole map is in memory.
     pub(crate) map_place: Option<MapPlace>,
-    /// Something changed that compaction or collection may wait for.
+    /// Wakes compaction and garbage collection: something that they may wait for has changed.
     pub(crate) work: Event,
 }
 
-/// What is under way.
+/// Load at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// Blocks of writes that wait for the buffer device.
+    /// Queue room taken by waiting and submitted writes, in blocks; at most
+    /// [`Settings::QUEUE_BLOCKS`](crate::Settings::QUEUE_BLOCKS), except for a single larger
+    /// request.
     pub queued_blocks: u64,
-    /// Zones of the buffer tier: empty, open, full, being emptied, retired.
+    /// Zones of the buffer tier: empty, open, sealed, being emptied, retired.
     pub buffer_zones: [u32; 5],
-    /// The same of the capacity tier.
+    /// Zones of the capacity tier, in the same order.
     pub capacity_zones: [u32; 5],
-    /// Reads from devices that are under way, and buffers of our own that are in use: 0 at rest.
+    /// Pinned reads in flight plus internal buffers in use: 0 when idle.
     pub held: u64,
 }
 
 impl Shaper {
-    /// All exports of the devices, also those that were made at an earlier opening.
+    /// All exports of the devices, also those of earlier openings.
     #[must_use]
     pub fn exports(&self) -> &[Export] {
         &self.inner.exports
     }
 
-    /// The export of that name.
+    /// The export with this name.
     #[must_use]
     pub fn export(&self, name: &str) -> Option<ExportId> {
         let at = self.inner.exports.iter().position(|export| export.name == name)?;
         u16::try_from(at).ok().map(ExportId)
     }
 
-    /// Which block device this is.
+    /// Identity stored on both devices.
     #[must_use]
     pub fn identity(&self) -> Identity {
         self.inner.identity
     }
 
-    /// What opening it took.
+    /// Statistics of the recovery at the start; zeros if the devices were formatted.
     #[must_use]
     pub fn recovery(&self) -> Recovery {
         self.inner.recovery.get()
     }
 
-    /// The counters of the whole.
+    /// Counters of the whole block device.
     #[must_use]
     pub fn stats(&self) -> ShaperStats {
         self.inner.state.borrow().stats
     }
 
-    /// The counters of each tenant, by its name, in the order of their first exports.
+    /// Counters of each tenant with its name, in the order of their first exports.
     #[must_use]
     pub fn tenant_stats(&self) -> Vec<(&str, TenantStats)> {
         let state = self.inner.state.borrow();
@@ -120,7 +123,7 @@ impl Shaper {
         stats.enumerate().map(|(at, stats)| (name(at), stats)).collect()
     }
 
-    /// What is under way now.
+    /// The load now.
     #[must_use]
     pub fn waiting(&self) -> Waiting {
         let state = self.inner.state.borrow();
@@ -132,33 +135,33 @@ impl Shaper {
         }
     }
 
-    /// Why nothing can be written any more, if so.
+    /// Error that made all writes impossible, if any.
     #[must_use]
     pub fn failure(&self) -> Option<BlockError> {
         self.inner.state.borrow().failure
     }
 
-    /// Why nothing goes from the buffer to the capacity tier any more, if so. Writes go on until the buffer is full, and then
-    /// this is the failure.
+    /// Error that stopped moves from the buffer to the capacity tier, if any. Writes continue until
+    /// the buffer is full, and then this becomes the failure.
     #[must_use]
     pub fn halted(&self) -> Option<BlockError> {
         self.inner.state.borrow().halted
     }
 
-    /// Bytes of memory that the map takes.
+    /// Memory of the map, in bytes.
     #[must_use]
     pub fn map_memory_bytes(&self) -> u64 {
         self.inner.state.borrow().map.memory_bytes()
     }
 
-    /// The tier in which pages of the map lie. `None`: all of it is in memory.
+    /// Tier that has the map pages. `None`: the whole map is in memory.
     #[must_use]
     pub fn map_pages_on(&self) -> Option<Tier> {
         self.inner.map_place.map(|place| place.tier)
     }
 
-    /// Waits until compaction, collection and the map have nothing to do, and flushes: what a graceful end does. Nobody may write
-    /// meanwhile.
+    /// Waits until compaction, garbage collection and the map are idle, then flushes. Requires: no
+    /// client writes meanwhile.
     ///
     /// # Errors
     /// When a device failed.
@@ -169,7 +172,7 @@ impl Shaper {
         self.flush().await
     }
 
-    /// The blocks, if they are there.
+    /// Checks that the extent is within its export and not empty.
     pub(crate) fn check(&self, extent: Extent) -> Result<(), BlockError> {
         let export = self.inner.exports.get(usize::from(extent.export.0));
         let export = export.ok_or(BlockError::OutOfRange)?;
@@ -207,7 +210,7 @@ impl Inner {
         self.layout.streams_per_mover(tenant_count, kept)
     }
 
-    /// Zones of the buffer that are not the map's.
+    /// Buffer zones of the log, without those of the map.
     pub(crate) fn log_zones(&self) -> u32 {
         let of_map = self.map_place.filter(|place| place.tier == Tier::Buffer);
         self.layout.buffer.count - of_map.map_or(0, |place| place.zones)
@@ -222,7 +225,8 @@ impl Inner {
                 && !state.wants_collection(self))
     }
 
-    /// Nothing can be written any more. Everybody who waits is told.
+    /// Makes the block device fail: no write is possible any more, and every waiting request gets
+    /// the error.
     pub(crate) fn fail(&self, error: BlockError) {
         let mut state = self.state.borrow_mut();
         state.failure.get_or_insert(error);

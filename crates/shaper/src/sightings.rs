@@ -1,7 +1,8 @@
 //! Recovery candidates: the newest valid entry of each block while headers are scanned.
 //!
-//! For a map that is flat, of all blocks at once. For one that is paged, in turns: first how many entries each page has, then of
-//! as many pages as fit the memory that lists will have, what lies in them. Each turn reads all headers again.
+//! For a flat map all blocks are collected at once. For a paged map recovery works in turns: it
+//! first counts the entries of each page. Each turn then collects as many pages as fit the memory
+//! of the later lists, and scans all headers again.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,10 +13,10 @@ use zonal_base::{index, low_u32};
 use crate::layout::Spot;
 use crate::map::{MAP_PAGE_BLOCKS, PageId, Paged};
 
-/// Entries of a turn at least.
+/// Minimum number of entries in a turn.
 const TURN_MIN: usize = 1024;
 
-/// A block that was heard of.
+/// Newest entry known of a block.
 #[derive(Clone, Copy)]
 pub(crate) struct Sighting {
     pub(crate) sequence: u64,
@@ -24,16 +25,16 @@ pub(crate) struct Sighting {
 }
 
 pub(crate) enum Sightings {
-    /// By export, of each block the sequence that counts, and where it lies. Grown as blocks are heard of.
+    /// By export: newest sequence and address of each block. Grows as blocks are found.
     Flat(Vec<(Vec<u64>, Vec<Spot>)>),
-    /// By export, of each page: entries that tell of it.
+    /// By export: number of entries for each page.
     Counted(Vec<Vec<u32>>),
-    /// Of pages from this one on, what lies in them, by number.
+    /// First page of the turn, and the entries of each of its pages, sorted by block number.
     Window(PageId, Vec<Vec<Sighting>>),
 }
 
 impl Sightings {
-    /// An entry of so many blocks was heard of.
+    /// Counts an entry for this many blocks.
     pub(crate) fn count(&mut self, export: usize, first: u64, blocks: u64) {
         let Self::Counted(exports) = self else { return };
         if exports.len() <= export {
@@ -50,7 +51,7 @@ impl Sightings {
         }
     }
 
-    /// What is known of a block, to be changed; `None` when it is another turn's.
+    /// Sequence and address of a block, mutable. `None` if the block belongs to another turn.
     pub(crate) fn at(
         &mut self,
         paged: Option<&Paged>,
@@ -86,7 +87,7 @@ impl Sightings {
 }
 
 impl Sightings {
-    /// Hears, of these blocks, number, sequence and spot of each that is known.
+    /// Calls `hear` with number, sequence and address of each known block in a range.
     pub(crate) fn each(
         &mut self,
         paged: Option<&Paged>,
@@ -136,13 +137,13 @@ impl Sightings {
     }
 }
 
-/// Where in the window the page of a block is, if it is behind its begin.
+/// Index of the block's page in the turn; `None` if it is before the first page.
 fn in_window(paged: &Paged, first: PageId, (export, number): (usize, u64)) -> Option<usize> {
     let (page, _) = paged.find_page(export, number)?;
     Some(index(u64::from(page.0.checked_sub(first.0)?)))
 }
 
-/// The turns that recovery takes: of each the first page, and how many.
+/// Divides recovery into turns: the first page of each, and its number of pages.
 pub(crate) fn turns(paged: &Paged, counted: &[Vec<u32>]) -> Vec<(PageId, u32)> {
     let room = (paged.lists_max() / size_of::<Sighting>()).max(TURN_MIN);
     let (mut turns, mut taken) = (vec![], room);

@@ -17,16 +17,16 @@ use crate::shaper::Inner;
 use crate::write::Log;
 use crate::{BlockError, ShaperStats, TenantStats, Tier};
 
-/// What a zone is used for.
+/// Use of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ZoneUse {
-    /// Nothing in it; can be opened.
+    /// Holds no data and can be opened.
     Empty,
-    /// Being filled.
+    /// Being written.
     Open,
-    /// Filled, or given up half full; can be emptied.
+    /// Full, or closed before it was full; can be emptied.
     Sealed,
-    /// Being emptied.
+    /// Being emptied by compaction or garbage collection.
     Emptying,
     /// Worn out or broken: never used again.
     Retired,
@@ -46,34 +46,35 @@ impl ZoneUse {
     }
 }
 
-/// One zone.
+/// State of one zone.
 #[derive(Clone, Debug)]
 pub(crate) struct ZoneFacts {
     usage: ZoneUse,
-    /// Number of its first segment: the order in which zones were begun.
+    /// Number of the zone's first segment: the order in which zones were opened.
     pub(crate) number: u64,
-    /// Number of its last segment that was put on its way; 0 for those that an earlier opening wrote.
+    /// Number of the last segment submitted to the zone; 0 if it was written before this start.
     pub(crate) last_number: u64,
-    /// Blocks up to the end of its last segment, and the checksum of that segment's header.
+    /// End of the last completed segment, in blocks, and the checksum of its header.
     pub(crate) written: u32,
     pub(crate) sum: u32,
-    /// The same of the last segment that was flushed.
+    /// End and header checksum of the last flushed segment.
     pub(crate) flushed: (u32, u32),
-    /// Nothing in it counts any more: no zone table has it from now on, and it is reset when that is on flash.
+    /// No block in it is needed: new zone tables omit it, and it is reset once that is on flash.
     pub(crate) is_released: bool,
     /// Blocks that the map names.
     pub(crate) live: u32,
-    /// Of the capacity tier: how many had been begun then, this one included; 0 if an earlier opening did.
+    /// Capacity tier: how many zones had been opened with this one; 0 if it was opened before this
+    /// start.
     pub(crate) begun: u64,
-    /// Reads under way.
+    /// Reads in flight. A pinned zone is not reset.
     pub(crate) pins: u32,
-    /// Of the buffer: pages in which blocks were trimmed by entries that stand here.
+    /// Buffer tier: trim bitmaps that cover the trims logged in this zone.
     pub(crate) trimmed: BTreeSet<Key>,
-    /// Segments that the device refused here, and of which it may have kept a part: recovery must not trust them.
+    /// Segments that the device refused and may have written in part: recovery must not trust them.
     torn: Vec<u64>,
 }
 
-/// All of it.
+/// State of the whole block device.
 pub(crate) struct State {
     zones: Vec<ZoneFacts>,
     empty: [VecDeque<Zone>; 2],
@@ -81,50 +82,54 @@ pub(crate) struct State {
     pub(crate) map: Map,
     pub(crate) log: Log,
     pub(crate) rounds: Rounds,
-    /// Zones of the capacity tier that were begun.
+    /// Capacity zones opened since this start.
     pub(crate) zones_begun: u64,
-    /// Blocks that may yet be taken in while compaction is behind; below 0 for what was taken beyond.
+    /// Blocks that throttled writers may still queue; negative if they took more than was granted.
     pub(crate) grants: i64,
-    /// All that was granted has been used: nobody is let in before there is enough for a segment.
+    /// True when the grants are used up: writers wait until there are enough for a segment.
     pub(crate) is_paused: bool,
-    /// Blocks that are left in the zones that compaction writes to, and in those of collection.
+    /// Free blocks in the open zones of compaction and of garbage collection, in the order of
+    /// `Cause`.
     pub(crate) mover_room: [u64; 2],
-    /// Blocks that collection is done with in the zone that it empties.
+    /// Blocks of the victim zone that garbage collection has already processed.
     pub(crate) passed: u32,
     pub(crate) next_sequence: u64,
     pub(crate) next_number: u64,
-    /// Segments whose write is not answered, or was refused, by tier; of each the number of the one before it.
+    /// By tier: segments not completed or refused, each with the number of the one before it.
     pub(crate) unanswered: [BTreeMap<u64, u64>; 2],
-    /// By tier: the last segment that was put on its way.
+    /// By tier: number of the last submitted segment.
     pub(crate) last_number: [u64; 2],
-    /// By tier: the last segment that is flushed, with all before it.
+    /// By tier: number of the last segment that is flushed together with all before it.
     pub(crate) durable: [u64; 2],
-    /// By tier: zones that were written since the last flush began.
+    /// By tier: zones written since the last flush began.
     pub(crate) unflushed_zones: [BTreeSet<Zone>; 2],
-    /// Of the last zone table that was made, and of the last one that is flushed.
+    /// Epochs of the last zone table made, and of the last one flushed.
     pub(crate) epoch: u64,
     pub(crate) epoch_durable: u64,
-    /// Segments of this number and above were made after the last one that is flushed.
+    /// Segments with this number and above were made after the last flushed zone table.
     pub(crate) table_number: u64,
     pub(crate) closing: Closing,
-    /// Bytes written since the last flush, by tier.
+    /// By tier: bytes written since the last flush.
     pub(crate) unflushed: [u64; 2],
-    /// What recovery did not trust is being written over: until that is done, the next one must not trust it either.
+    /// True while a start overwrites data that recovery did not trust. Until that is done,
+    /// `durable` does not advance, so that another recovery does not trust them either.
     pub(crate) is_repairing: bool,
     pub(crate) tenant_stats: Vec<TenantStats>,
-    /// By tenant: blocks that hold data. Too few while a merge has not told that what was overwritten had been a hole.
+    /// By tenant: blocks that hold data. Too low while unmerged map changes count holes as
+    /// overwritten data.
     pub(crate) mapped: Vec<i64>,
     pub(crate) stats: ShaperStats,
     pub(crate) failure: Option<BlockError>,
-    /// Why nothing goes from the buffer to the capacity tier any more, if so.
+    /// Error that stopped all moves from the buffer to the capacity tier.
     pub(crate) halted: Option<BlockError>,
-    /// Compaction waits for an empty zone.
+    /// True while compaction waits for an empty zone.
     pub(crate) is_waited_for: bool,
-    /// Zones that cannot be emptied any more, and in which nothing counts: a start does without them.
+    /// Retired zones without needed content. They are named in the export table, and starts ignore
+    /// them.
     pub(crate) given_up: BTreeSet<Zone>,
-    /// The table on flash does not name all of them yet.
+    /// True when the export table on flash does not name all retired zones.
     pub(crate) is_table_stale: bool,
-    /// Zones that the map may have, and how many it has. None if all of it is in memory.
+    /// Zones that map pages may use, and how many they use. `None` if the whole map is in memory.
     pub(crate) map_place: Option<MapPlace>,
     pub(crate) map_zones_held: u32,
 }
@@ -206,7 +211,8 @@ impl State {
         self.counts[tier.id() as usize]
     }
 
-    /// Empty zones of the tier, but for those that are kept for the map. A start may take those: it gives back more than it takes.
+    /// Empty zones of the tier, without those reserved for the map. Repairs at a start may use the
+    /// reserved zones: they free more zones than they take.
     pub(crate) fn empty_count(&self, tier: Tier) -> u32 {
         let kept = match self.map_place {
             Some(place) if place.tier == tier && !self.is_repairing => {
@@ -221,7 +227,7 @@ impl State {
         self.zones.iter().map(|zone| u64::from(zone.pins)).sum()
     }
 
-    /// The only way to change what a zone is used for.
+    /// Changes the use of a zone. Only this function does, so that the counts stay correct.
     pub(crate) fn set_usage(&mut self, layout: &Layout, zone: Zone, usage: ZoneUse) {
         let tier = usize::from(layout.tier_of(zone).id());
         let was = core::mem::replace(&mut self.zone_mut(zone).usage, usage);
@@ -248,13 +254,13 @@ impl State {
         }
     }
 
-    /// The zone cannot be emptied. Requires: nothing in it counts any more.
+    /// Retires a zone that cannot be reset. Requires: nothing in it is needed.
     pub(crate) fn give_up(&mut self, layout: &Layout, zone: Zone) {
         self.set_usage(layout, zone, ZoneUse::Retired);
         self.is_table_stale |= self.given_up.insert(zone);
     }
 
-    /// Takes the zone that has been empty longest.
+    /// Opens the zone that has been empty longest.
     pub(crate) fn open_zone(&mut self, layout: &Layout, tier: Tier) -> Option<Zone> {
         if self.empty_count(tier) == 0 {
             return None;
@@ -268,11 +274,12 @@ impl State {
         Some(zone)
     }
 
-    /// The same for the map, which keeps it as it is: open, and nobody's victim.
+    /// Opens a zone for map pages. It stays `Open`, so that compaction and collection never choose
+    /// it.
     pub(crate) fn open_map_zone(&mut self, layout: &Layout) -> Option<Zone> {
         let empty = |tier: Tier| self.empty[usize::from(tier.id())].front().copied();
         let has_capacity_some = COLLECTION_ZONES < self.empty_count(Tier::Capacity);
-        // One that was kept may have been worn out, and the log have the others.
+        // A zone reserved for the map may have worn out while the log uses all others.
         let elsewhere = || has_capacity_some.then(|| empty(Tier::Capacity)).flatten();
         let zone = empty(self.map_place?.tier).or_else(elsewhere)?;
         self.set_usage(layout, zone, ZoneUse::Open);
@@ -280,22 +287,23 @@ impl State {
         Some(zone)
     }
 
-    /// What recovery found in a zone: number of its first segment, end and checksum of its last one.
+    /// Records a zone found by recovery: number of its first segment, end and header checksum of
+    /// its last one.
     pub(crate) fn adopt_zone(&mut self, layout: &Layout, zone: Zone, found: (u64, u32, u32)) {
         let facts = self.zone_mut(zone);
         (facts.number, facts.written, facts.sum) = found;
         self.unflushed_zones[usize::from(layout.tier_of(zone).id())].insert(zone);
     }
 
-    /// Recovery found a block of a page of the map.
+    /// Counts a block on a map page that recovery built.
     pub(crate) fn adopt_spot(&mut self, layout: &Layout, tenant: u16, spot: Spot) {
         self.map.paged_mut().expect("it has pages").name(spot);
         self.zone_mut(layout.locate(spot).0).live += 1;
         self.mapped[usize::from(tenant)] += 1;
     }
 
-    /// The map says from now on that `key` lies at `spot`. `known`: where it lay, for whoever knows it. What is dead from now on, if
-    /// that is known, comes back.
+    /// Sets the address of `key` in the map and updates the live counts. `known`: the previous
+    /// address, if the caller knows it. Returns the address that is dead now, if it is known.
     pub(crate) fn publish(
         &mut self,
         layout: &Layout,
@@ -317,21 +325,22 @@ impl State {
         was.spot
     }
 
-    /// A block is dead.
+    /// Uncounts a dead block.
     fn release(&mut self, layout: &Layout, spot: Spot) {
         if spot != Spot::NONE {
             self.zone_mut(layout.locate(spot).0).live -= 1;
         }
     }
 
-    /// True when what lies there is live.
+    /// True if the block at `from` is live: the map names it for `key`.
     pub(crate) fn still_names(&mut self, layout: &Layout, key: Key, from: Spot) -> bool {
         let (is_live, released) = self.map.still_names(key, from);
         self.release(layout, released);
         is_live
     }
 
-    /// A page of the map is on flash: what it hid is known now.
+    /// Switches the map to a merged page that is on flash, and counts the dead blocks that this
+    /// revealed.
     pub(crate) fn switch_page(&mut self, inner: &Inner, merge: &Merge, flash: (Spot, u32)) {
         let paged = self.map.paged_mut().expect("it has pages");
         if inner.has(Planted::ChangeForgotten) {
@@ -345,25 +354,25 @@ impl State {
         self.mapped[usize::from(inner.tenants[export])] += holes;
     }
 
-    /// A segment was refused: until its zone is empty, whatever is flushed, it is not among what recovery may trust.
+    /// Records a refused segment. Until its zone is reset, no flush makes it trusted by recovery.
     pub(crate) fn note_torn(&mut self, zone: Zone, number: u64) {
         self.zone_mut(zone).torn.push(number);
         self.stats.write_errors += 1;
     }
 
-    /// The lowest sequence that an entry may have which is not in the map yet.
+    /// Lower bound of the sequences of entries that are not in the map yet.
     pub(crate) fn lowest_unpublished(&self) -> u64 {
         self.log.lowest_unpublished().unwrap_or(self.next_sequence)
     }
 
-    /// The last segment of the tier that was answered, with all before it.
+    /// The last segment of the tier that completed together with all before it.
     pub(crate) fn last_answered(&self, tier: Tier) -> u64 {
         let tier = usize::from(tier.id());
         let first = self.unanswered[tier].first_key_value();
         first.map_or(self.last_number[tier], |(_, previous)| *previous)
     }
 
-    /// Why nothing is moved any more, if so.
+    /// Why compaction and garbage collection must stop: a failure, a halt, or a shutdown.
     pub(crate) fn stopped(&self) -> Option<BlockError> {
         let closing = (self.closing != Closing::No).then_some(BlockError::Closing);
         self.failure.or(self.halted).or(closing)
@@ -380,7 +389,7 @@ impl State {
                 + self.count(Tier::Buffer, ZoneUse::Emptying)
     }
 
-    /// The oldest zone of the buffer that is not written any more.
+    /// The oldest sealed zone of the buffer.
     pub(crate) fn compaction_victim(&self, inner: &Inner) -> Option<Zone> {
         let sealed = inner.layout.zones(Tier::Buffer);
         let sealed = sealed.filter(|zone| self.usage(*zone) == ZoneUse::Sealed);
@@ -394,8 +403,8 @@ impl State {
         0 < self.count(Tier::Capacity, ZoneUse::Emptying) || self.collection_victim(inner).is_some()
     }
 
-    /// The zone of the capacity tier that is emptied next, by the rule of `collect`. None if nothing worth it would be
-    /// gained; while compaction waits for a zone, one block is.
+    /// Victim of garbage collection, by the rule in `collect`. `None` if no zone gains enough;
+    /// while compaction waits for a zone, one block is enough.
     pub(crate) fn collection_victim(&self, inner: &Inner) -> Option<Zone> {
         let sealed = inner.layout.zones(Tier::Capacity);
         let sealed = sealed.filter(|zone| self.usage(*zone) == ZoneUse::Sealed);
@@ -416,8 +425,9 @@ impl State {
         rated.max().map(|(_, Reverse((_, zone)))| zone)
     }
 
-    /// True when a zone table, after which any zone is released for a block, lets collection gain more than it takes. Twice as much: the table
-    /// before it is dead then, and must not pay for the next.
+    /// True when writing a zone table pays: after it the release of any zone costs one block. The
+    /// gain must be twice the table's size, because the previous table becomes dead and must not
+    /// pay for the next one.
     fn pays_for_table(&self, inner: &Inner) -> bool {
         let zones = inner.layout.zones(Tier::Capacity);
         let zones = zones.filter(|zone| {
@@ -430,7 +440,7 @@ impl State {
         2 * u64::from(inner.layout.zone_table_blocks()) < zones.map(gained).sum()
     }
 
-    /// What lives in a zone, with the headers that it takes elsewhere.
+    /// Live blocks of a zone, and the headers that they need elsewhere.
     fn moved_blocks(&self, zone: Zone) -> u64 {
         let live = self.zone(zone).live;
         u64::from(live + live.div_ceil(low_u32(DATA_BLOCKS)))
@@ -440,7 +450,7 @@ impl State {
         &mut self.tenant_stats[usize::from(tenant)]
     }
 
-    /// A tier was given so much.
+    /// Counts device writes of a tier.
     pub(crate) fn note_written(&mut self, tier: Tier, blocks: u64) {
         let bytes = blocks * BLOCK_BYTES as u64;
         self.unflushed[usize::from(tier.id())] += bytes;
@@ -451,16 +461,18 @@ impl State {
     }
 }
 
-/// A zone that is released takes a header at the most, unless it takes a zone table.
+/// Blocks to release a zone without a new zone table: at most one header.
 const RELEASE_BLOCKS: u64 = 1;
 
-/// A zone is emptied before there is need when that gains one part in so many of it.
+/// Without demand, a zone is emptied only if that gains at least one part in this many of its
+/// capacity.
 const WORTHWHILE: u64 = 16;
 
-/// What a zone gains when it is emptied, for each block that is moved, by how long it has gained that: what has lived for long
-/// will live on, and what died in it will not come back, while a young zone empties by itself.
+/// Cost-benefit value of a victim: blocks gained per block moved, times the age of the zone. Old
+/// live blocks are likely to stay, and space in an old zone does not free itself, while a young
+/// zone empties by itself.
 fn worth(gained: u64, age: u64, moved: u64) -> u128 {
     let (benefit, cost) = (u128::from(gained) * u128::from(age), u128::from(moved));
-    // As a fixed-point number: of old zones with much to move a fraction is left.
+    // Fixed-point arithmetic: for old zones with much to move the value is below 1.
     (benefit << 32).checked_div(cost).unwrap_or(u128::MAX)
 }

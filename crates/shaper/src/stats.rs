@@ -1,61 +1,64 @@
-//! Counters of the block device. They only grow.
+//! Counters of the block device. They only grow, except the gauge `mapped_blocks`.
 
-/// What one tenant did and caused.
+/// Counters of one tenant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TenantStats {
-    /// Bytes that users wrote. Denominator of write amplification.
+    /// Bytes that clients wrote. Denominator of write amplification.
     pub user_written_bytes: u64,
-    /// Bytes that users read, zeros included.
+    /// Bytes that clients read, zeros included.
     pub user_read_bytes: u64,
-    /// Bytes that users trimmed or wrote as zeros.
+    /// Bytes that clients trimmed or wrote as zeros.
     pub user_trimmed_bytes: u64,
-    /// Data that the buffer tier was given.
+    /// Bytes of client data written to the buffer tier.
     pub buffer_written_bytes: u64,
-    /// Data that compaction wrote to the buffer tier again, not in `buffer_written_bytes`: it had been written often.
+    /// Bytes of frequently overwritten blocks that compaction wrote back to the buffer tier. Not in
+    /// `buffer_written_bytes`.
     pub second_round_bytes: u64,
-    /// Data that compaction wrote to the capacity tier. What is missing to `buffer_written_bytes` was overwritten or trimmed
-    /// in time, or is still in the buffer.
+    /// Bytes of data that compaction wrote to the capacity tier. The difference to
+    /// `buffer_written_bytes` was overwritten or trimmed in time, or is still in the buffer.
     pub compacted_bytes: u64,
-    /// Data that collection moved within the capacity tier.
+    /// Bytes of data that garbage collection moved within the capacity tier.
     pub collected_bytes: u64,
-    /// What is written so that trims stay trimmed, and its moves.
+    /// Bytes of trim bitmaps, written or moved, which keep trimmed blocks trimmed.
     pub map_bytes: u64,
-    /// Headers, and the table of exports.
+    /// Bytes of headers, of the export table and of zone tables.
     pub metadata_bytes: u64,
-    /// Of `metadata_bytes`, `map_bytes` and data, what went to the capacity tier. Numerator of write amplification; over one
-    /// device the bytes of the buffer count, too.
+    /// The part of `metadata_bytes`, `map_bytes` and data that went to the capacity tier. Numerator
+    /// of write amplification; on one device add the bytes of the buffer.
     pub capacity_written_bytes: u64,
-    /// Blocks that hold data now.
+    /// Gauge: blocks that hold data now.
     pub mapped_blocks: u64,
 }
 
-/// What the whole did.
+/// Counters of the whole block device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShaperStats {
-    /// All that was written to the buffer tier.
+    /// Bytes written to the buffer tier, including headers.
     pub buffer_device_bytes: u64,
-    /// All that was written to the capacity tier.
+    /// Bytes written to the capacity tier, including headers.
     pub capacity_device_bytes: u64,
-    /// Pages of the map that were written, of the device bytes of the tier in which they lie.
+    /// Bytes of map pages written. Included in the device bytes of the tier that has the map pages.
     pub map_written_bytes: u64,
-    /// Pages of the map that were read: by reads that did not find their place in memory, and to be merged.
+    /// Bytes of map pages read, for lookups that missed memory and for merges.
     pub map_read_bytes: u64,
-    /// Device writes of the buffer tier: how many user writes share one.
+    /// Segments completed on the buffer tier. Divide client writes by it for writes per device
+    /// write.
     pub buffer_segments: u64,
-    /// Flushes of both tiers.
+    /// Device flushes of both tiers.
     pub flushes: u64,
-    /// Writes that waited because compaction was behind.
+    /// Writes and trims that waited because compaction was behind.
     pub throttled: u64,
-    /// Zones of the buffer tier that were emptied.
+    /// Buffer zones reset, by compaction, by the map or at a start.
     pub buffer_zones_reset: u64,
-    /// Zones of the capacity tier that were emptied.
+    /// Capacity zones reset, by garbage collection, by the map or at a start.
     pub capacity_zones_reset: u64,
-    /// Blocks that could not be read, or were not what had been written, when they were to be moved: they are errors now.
+    /// Blocks that were unreadable or failed their checksum when they were moved. They return
+    /// errors now.
     pub blocks_lost: u64,
-    /// Writes that a device refused; they were done again elsewhere.
+    /// Writes that a device refused; they were repeated in another zone.
     pub write_errors: u64,
-    /// Reads that a device refused.
+    /// Device reads that failed or timed out.
     pub read_errors: u64,
-    /// Zones that are used no more.
+    /// Zones that are no longer used.
     pub zones_retired: u64,
 }

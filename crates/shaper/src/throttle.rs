@@ -1,12 +1,14 @@
-//! Write throttle (backpressure): slows writes to the pace of compaction, and compaction to that of collection, so
-//! that no tier runs full and stalls.
+//! Write throttle (backpressure): slows writes to the pace of compaction, and compaction to that of
+//! garbage collection, so that no tier runs full and stalls.
 //!
-//! While few zones of the buffer are empty, each block that compaction is done with lets about one block in. How many exactly
-//! follows from how much is free: from a half, when nothing is, to one and a half. They are let in a segment's worth at a time:
-//! one by one, each would pay for a header of its own, and there would be the less room for it.
+//! While few zones of the buffer are empty, each block that compaction processes admits about one
+//! client block. The factor follows from the number of empty zones: from a half, when none is
+//! empty, to one and a half. Writers resume when the grants cover a segment. One by one, each block
+//! would pay for a header of its own, and leave less room.
 //!
-//! While collection works, compaction goes on only as long as there is room for it: what is empty, and what collection is already
-//! done with in the zone that it empties. That grows and shrinks block by block, where empty zones come and go one at a time.
+//! While garbage collection works, compaction continues only as long as there is room for it: empty
+//! zones, open zones, and the blocks that collection has already processed in its victim. That room
+//! changes block by block, while empty zones come and go one at a time.
 
 use crate::format::DATA_BLOCKS;
 use crate::settings::COLLECTION_ZONES;
@@ -14,11 +16,11 @@ use crate::shaper::Inner;
 use crate::state::{State, ZoneUse};
 use crate::{Settings, Tier};
 
-/// What compaction lets in at most before somebody takes it: a pause of the writers must not become a burst.
+/// Maximum of unused grants: a pause of the writers must not become a burst.
 const GRANTS_MAX: i64 = 4 * DATA_BLOCKS as i64;
 
 impl State {
-    /// Takes room for so many blocks in the queue of writes, if there is any.
+    /// Takes room for this many blocks in the write queue, if there is any.
     pub(crate) fn admit(&mut self, inner: &Inner, blocks: u64) -> bool {
         let queued = self.log.queued_blocks;
         if 0 < queued && Settings::QUEUE_BLOCKS < queued + blocks {
@@ -43,18 +45,19 @@ impl State {
             && self.halted.is_none()
     }
 
-    /// True when collection has to make more room before compaction goes on.
+    /// True when compaction must wait until garbage collection has made more room.
     pub(crate) fn is_ahead_of_collection(&self, inner: &Inner) -> bool {
         let zone = inner.layout.place(Tier::Capacity).geometry.zone_capacity.0;
         let empty = self.empty_count(Tier::Capacity).saturating_sub(COLLECTION_ZONES);
         let begun: u64 = self.mover_room.iter().sum();
         let room = u64::from(empty) * zone + begun + u64::from(self.passed);
-        // Enough that a zone is empty when compaction wants the next one, most of the time.
+        // With this much room, a zone is usually empty when compaction needs the next one.
         let enough = u64::from(inner.streams_per_mover() + 1) * zone;
         room < enough && self.wants_collection(inner)
     }
 
-    /// Compaction is done with so many blocks of the buffer. True when those who wait may look again.
+    /// Grants room to writers because compaction processed this many blocks. True when waiting
+    /// writers may resume.
     pub(crate) fn grant(&mut self, inner: &Inner, blocks: u64) -> bool {
         let free = u64::from(self.empty_count(Tier::Buffer));
         let percent = 50 + (100 * free / u64::from(throttle_mark(inner))).min(100);
@@ -66,7 +69,8 @@ impl State {
     }
 }
 
-/// Writes are held back while no more zones of the buffer are empty than this: one in twenty. Fewer than compaction begins at.
+/// Writes are throttled while at most this many zones of the buffer are empty: one in twenty. Lower
+/// than the mark at which compaction begins.
 fn throttle_mark(inner: &Inner) -> u32 {
     (inner.log_zones() / 20).max(1)
 }

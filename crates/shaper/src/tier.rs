@@ -15,26 +15,26 @@ use crate::shaper::Inner;
 use crate::state::ZoneUse;
 use crate::{BlockError, Tier};
 
-/// A zone that is being filled, by one writer.
+/// A zone being filled, by one writer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenZone {
     pub(crate) zone: Zone,
-    /// Where the next segment begins.
+    /// Position of the next segment, in blocks.
     pub(crate) at: u32,
     /// Checksum of the last header; 0 before the first.
     previous: u32,
 }
 
-/// A segment on its way.
+/// A submitted segment.
 pub(crate) struct Begun {
     pub(crate) call: Call<Command, Completion>,
     pub(crate) zone: Zone,
-    /// Where its first block is, behind the header.
+    /// Address of its first data block, behind the header.
     pub(crate) data: Spot,
     number: u64,
     /// Checksum of its header.
     sum: u32,
-    /// All of it.
+    /// Length with the header, and end position in the zone, in blocks.
     blocks: u32,
     end: u32,
 }
@@ -44,31 +44,33 @@ impl OpenZone {
         Self { zone, at: 0, previous: 0 }
     }
 
-    /// A zone that an earlier opening left half full.
+    /// A zone that an earlier opening left partly filled.
     pub(crate) const fn resume(zone: Zone, at: u32, previous: u32) -> Self {
         Self { zone, at, previous }
     }
 
-    /// Blocks that are left.
+    /// Blocks left.
     pub(crate) fn room(&self, layout: &Layout) -> u32 {
         low_u32(zonal_base::index(layout.zone_capacity(self.zone).0)) - self.at
     }
 }
 
 impl Inner {
-    /// Both tiers, as headers tell it.
+    /// Geometry of both tiers, as stored in headers.
     pub(crate) fn shape(&self) -> Shape {
         Shape::of(&self.layout)
     }
 
-    /// Takes the zone of the tier that has been empty longest, and lets those know who see to it that there are some.
+    /// Opens the zone of the tier that has been empty longest, and wakes compaction and garbage
+    /// collection.
     pub(crate) fn open_zone(&self, tier: Tier) -> Option<Zone> {
         let zone = self.state.borrow_mut().open_zone(&self.layout, tier)?;
         self.work.notify_all();
         Some(zone)
     }
 
-    /// Sends a segment on its way. Requires: there is room for it, and `data` has a block for each entry that takes one.
+    /// Submits a segment. Requires: the zone has room for it, and `data` has a block for each entry
+    /// that takes one.
     pub(crate) fn begin_segment(
         &self,
         open: &mut OpenZone,
@@ -115,12 +117,12 @@ impl Inner {
         pieces.extend(data);
         open.at += blocks;
         let call = self.port(tier).call(Command::Write { lba, data: pieces });
-        // A segment without blocks may end the zone: the name of what would follow is never used.
+        // A header may fill the last block of the zone. The address behind it is then not used.
         let data = self.layout.spot(open.zone, at).plus(1);
         Begun { call, zone: open.zone, data, number, sum, blocks, end: open.at }
     }
 
-    /// The segment was answered so.
+    /// Records the completion of a segment.
     pub(crate) fn end_segment(&self, begun: &Begun, answer: &Completion) {
         let tier = self.layout.tier_of(begun.zone);
         let mut state = self.state.borrow_mut();
@@ -140,19 +142,20 @@ impl Inner {
         }
     }
 
-    /// The zone is full, or takes no more: it can be emptied.
+    /// Marks a zone as full, or closed early: it can be emptied.
     pub(crate) fn seal_zone(&self, zone: Zone) {
         self.state.borrow_mut().set_usage(&self.layout, zone, ZoneUse::Sealed);
         self.work.notify_all();
     }
 
-    /// A write to the zone failed and none is under way: what was written before stays readable, and no more is written.
+    /// Closes a zone after a refused write, once none is in flight. Its earlier blocks stay
+    /// readable.
     pub(crate) async fn abandon(&self, zone: Zone) {
         self.finish_zone(zone).await;
         self.seal_zone(zone);
     }
 
-    /// The zone takes no more, and gives up its place among the active ones.
+    /// Finishes the zone on the device if it is active, to free its active-zone slot.
     pub(crate) async fn finish_zone(&self, zone: Zone) {
         let port = self.port(self.layout.tier_of(zone));
         let zone_id = self.layout.zone_id(zone);
@@ -165,8 +168,8 @@ impl Inner {
         }
     }
 
-    /// Empties a zone: waits until nobody reads there, and resets it. Requires: the map names nothing in it any more, and it
-    /// was released on flash or the zone table there does not have it.
+    /// Resets a zone after its reads have ended. Requires: the map names nothing in it, and it was
+    /// released on flash or is not in the zone table there.
     pub(crate) async fn reset_flushed(&self, zone: Zone) -> Result<(), BlockError> {
         while 0 < self.state.borrow().zone(zone).pins && !self.has(Planted::CollectionRace) {
             self.unpinned.wait().await;
@@ -174,7 +177,8 @@ impl Inner {
         let tier = self.layout.tier_of(zone);
         let place = self.layout.place(tier);
         let mut outcome = self.reset_on_device(zone).await;
-        // A start has to find room for the map before it knows what lives where.
+        // With a paged map, a start must find empty zones for map pages before it knows which
+        // blocks are live.
         let is_marked = self.map_place.is_some() && place.geometry.kind == DeviceKind::Conventional;
         if is_marked && outcome.is_ok() {
             outcome = self.mark_empty(zone).await;
@@ -198,7 +202,7 @@ impl Inner {
         Ok(())
     }
 
-    /// A header that tells of nothing: its zone is empty.
+    /// An empty header (mark): recovery treats its zone as empty.
     pub(crate) fn mark(&self, zone: Zone) -> Header {
         Header {
             version: VERSION,
@@ -223,7 +227,8 @@ impl Inner {
         self.port(self.layout.tier_of(zone)).call(reset).await.map(drop)
     }
 
-    /// Puts a header that tells of nothing at the begin of a zone that was reset: a device without zones does not remember it.
+    /// Writes a mark to a zone that was reset, because a conventional device does not remember
+    /// resets.
     pub(crate) async fn mark_empty(&self, zone: Zone) -> Result<(), DeviceError> {
         let mut front = self.own.take(Blocks(1)).await;
         self.mark(zone).encode(self.checksum(), &mut front.bytes_mut()[..BLOCK_BYTES]);
@@ -233,14 +238,14 @@ impl Inner {
         self.reset_on_device(zone).await
     }
 
-    /// Reads under way keep the zone.
+    /// Pins a zone for a read.
     pub(crate) fn pin(self: &Rc<Self>, zone: Zone) -> Pin {
         self.state.borrow_mut().zone_mut(zone).pins += 1;
         Pin { inner: self.clone(), zone }
     }
 }
 
-/// A zone is not reset while this is held.
+/// Read reference: the zone is not reset while it is held.
 pub(crate) struct Pin {
     inner: Rc<Inner>,
     zone: Zone,
@@ -268,7 +273,7 @@ impl Shape {
     }
 }
 
-/// What it means that a tier's device does not answer.
+/// The error for a tier whose device does not answer.
 pub(crate) const fn gone(tier: Tier) -> BlockError {
     match tier {
         Tier::Buffer => BlockError::BufferGone,

@@ -1,8 +1,9 @@
 //! Trims (deallocate, write zeroes) and the holes that they leave.
 //!
-//! 1. A trim is an entry of the buffer's log and no more: its blocks are holes when the device has answered.
-//! 2. When its zone of the buffer is compacted, the pages that it touched (a bit for each block that is a hole) are written to
-//!    the capacity tier: so nothing trimmed comes back, however long older blocks lie about.
+//! 1. A trim is one entry in the buffer's log. Its blocks are holes when the device has written it.
+//! 2. When compaction empties that buffer zone, it writes the affected trim bitmaps (one bit for
+//!    each block that is a hole) to the capacity tier. So trimmed data never return, however long
+//!    older blocks stay on flash.
 
 use alloc::vec::Vec;
 
@@ -15,23 +16,24 @@ use crate::write::{Item, What};
 use crate::{BlockError, Durability, Extent, Run, Shaper};
 
 impl Shaper {
-    /// The blocks are holes from now on, and read as zeros.
+    /// Deallocates blocks: they become holes and read as zeros.
     ///
     /// # Errors
-    /// When the request was wrong, or nothing can be written any more.
+    /// When the request is invalid, or no write is possible any more.
     pub async fn trim(&self, extent: Extent, durability: Durability) -> Result<(), BlockError> {
         self.check(extent)?;
         let tenant = self.inner.tenant_of(extent.export);
         let bytes = extent.blocks.bytes().0;
         self.inner.state.borrow_mut().tenant_mut(tenant).user_trimmed_bytes += bytes;
-        // It takes no block, but its entry must not wait without a bound either.
+        // A trim takes no data block, but one block of queue room, so that waiting trims are
+        // bounded.
         self.enter_queue(Blocks(1)).await?;
         let ticket = self.inner.enqueue([Item::new(extent, What::Hole)], Blocks(1));
         ticket.done().await?;
         self.make_durable(durability).await
     }
 
-    /// The blocks read as zeros from now on. They are holes: no space is kept for them.
+    /// Makes blocks read as zeros. They become holes: no space is reserved for them.
     ///
     /// # Errors
     /// As for [`Shaper::trim`].
@@ -43,10 +45,11 @@ impl Shaper {
         self.trim(extent, durability).await
     }
 
-    /// What is data and what is a hole, from the first block on: at most `runs_max` runs, which may end before the extent does.
+    /// Reports which blocks are data and which are holes, from the first block on. At most
+    /// `runs_max` runs, which may end before the extent does.
     ///
     /// # Errors
-    /// When the request was wrong, or what is to be told cannot be read.
+    /// When the request is invalid, or a map page cannot be read.
     pub async fn block_status(
         &self,
         extent: Extent,
@@ -57,7 +60,7 @@ impl Shaper {
         let end = extent.first + extent.blocks;
         let mut first = extent.first;
         while first < end {
-            // As far as one page of the map tells.
+            // One map page at a time.
             let blocks = Blocks((MAP_PAGE_BLOCKS - first.0 % MAP_PAGE_BLOCKS).min(end.0 - first.0));
             let part = Extent { first, blocks, ..extent };
             let add = |_: &State, spots: &[Spot]| add_runs(&mut runs, spots, runs_max);
@@ -70,7 +73,7 @@ impl Shaper {
     }
 }
 
-/// Adds blocks to the runs; false when there are enough of them.
+/// Adds blocks to the runs; false when there are `runs_max` of them.
 fn add_runs(runs: &mut Vec<Run>, spots: &[Spot], runs_max: usize) -> bool {
     for spot in spots {
         let is_mapped = *spot != Spot::NONE;

@@ -1,13 +1,16 @@
-//! Write path: queues blocks for the write buffer, and acknowledges them once the segment is durable.
+//! Write path: queues blocks for the write buffer, and acknowledges them once the device has
+//! written their segment.
 //!
 //! 1. Wait for room in the queue (`throttle`), and enter it.
-//! 2. The log's task takes what waits together into one segment: one device write for many of users. While one is under
-//!    way, others follow it only when they are full.
-//! 3. When the device has answered, in the order of the log, the map names the new place and the writer is told.
-//! 4. A segment that the device refuses is written again, with all that follow it, to another zone.
+//! 2. The log task takes all waiting blocks into one segment: one device write for many client
+//!    writes. While a segment is in flight, others follow only when they are full.
+//! 3. When the device completes the write, the map names the new addresses and the client is
+//!    acknowledged, both in log order.
+//! 4. A segment that the device refuses is written again to another zone, with all that follow it.
 //!
-//! Headers have room for a few entries that take no block: those that release zones go there, since a header of their own would cost a
-//! block each. Whoever asks for one is told when the device has it, or that nothing is written now.
+//! Headers have room for a few entries without blocks. Zone releases use it, because a header of
+//! their own would cost a block each. Their caller learns that the entry is written, or that the
+//! log cannot write now.
 
 mod beside;
 mod item;
@@ -34,25 +37,25 @@ use crate::{BlockError, Durability, ExportId, Extent, Shaper, Tier};
 use beside::Beside;
 pub(crate) use item::{Item, Ticket, What};
 
-/// Segments of the log under way at once: enough that the device always has the next one.
+/// Segments of the log in flight: enough that the device always has the next one.
 const FLYING_MAX: usize = 4;
 
-/// Times in a row that a segment is refused before the buffer device is given up.
+/// Consecutive refusals of a segment before the device counts as gone.
 pub(crate) const WRITE_TRIES: u32 = 8;
 
-/// What waits for the buffer device.
+/// The write queue of the buffer device.
 #[derive(Default)]
 pub(crate) struct Log {
     pub(crate) queue: VecDeque<Item>,
-    /// Blocks of it, and of those who are about to enter.
+    /// Room taken in the queue, in blocks, by queued items, items in flight and admitted requests.
     pub(crate) queued_blocks: u64,
-    /// Of each segment under way, the first sequence.
+    /// First sequence of each segment in flight.
     flying: VecDeque<u64>,
-    /// What goes into the next header.
+    /// Header-only entries for the next header.
     beside: VecDeque<Beside>,
 }
 
-/// A segment of the log on its way.
+/// A segment of the log in flight.
 struct Flying {
     begun: Begun,
     parts: Vec<(Item, Spot)>,
@@ -60,12 +63,15 @@ struct Flying {
 }
 
 impl Shaper {
-    /// Writes whole blocks from `first` on, one piece after the other. They are acknowledged together.
+    /// Writes whole blocks from `first` on, one piece after the other. They are acknowledged
+    /// together.
     ///
-    /// Each piece is whole blocks at a block-aligned address and is shared, not copied: the caller keeps it as it is.
+    /// Each piece is whole blocks at a block-aligned memory address. Pieces are shared, not copied:
+    /// the caller must not change them.
     ///
     /// # Errors
-    /// When the request was wrong, or nothing can be written any more. Then each block may have its old or its new contents.
+    /// When the request is invalid, or no write is possible any more. Then each block has its old
+    /// or its new content.
     pub async fn write(
         &self,
         export: ExportId,
@@ -118,7 +124,7 @@ impl Shaper {
 }
 
 impl Inner {
-    /// Puts items into the queue, in which there is room for so many blocks.
+    /// Queues items. Requires: room for this many blocks was admitted.
     pub(crate) fn enqueue(
         &self,
         items: impl IntoIterator<Item = Item>,
@@ -142,7 +148,7 @@ impl Inner {
         ticket
     }
 
-    /// The log's task.
+    /// Log task: writes the queue to the buffer in segments. It ends when the block device fails.
     pub(crate) async fn run_log(self: Rc<Self>, mut open: Option<OpenZone>) {
         let mut flying: VecDeque<Flying> = VecDeque::new();
         let mut refused = 0;
@@ -155,7 +161,8 @@ impl Inner {
                 }
             }
             if flying.is_empty() {
-                // It cannot be written now, and nobody knows when: whoever waits does something else.
+                // The log cannot write now, for an unknown time: the caller must write the entry
+                // elsewhere.
                 let beside = core::mem::take(&mut self.state.borrow_mut().log.beside);
                 beside.into_iter().for_each(|beside| beside.tell(false));
                 if self.state.borrow().failure.is_some() {
@@ -190,7 +197,7 @@ impl Inner {
         }
     }
 
-    /// True when a segment may be put on its way now.
+    /// True when another segment may be submitted now.
     fn may_begin(&self, open: Option<&OpenZone>, flying: usize) -> bool {
         let state = self.state.borrow();
         if state.failure.is_some() {
@@ -210,7 +217,7 @@ impl Inner {
         has_zone && (flying == 0 || (is_full && flying < FLYING_MAX))
     }
 
-    /// Nothing goes to the capacity tier any more, and the buffer is full.
+    /// Fails the block device when moves have halted and the buffer is full.
     fn give_up_if_full(&self) {
         let state = self.state.borrow();
         let is_full = state.empty_count(Tier::Buffer) == 0 || state.map.is_full();
@@ -251,7 +258,8 @@ impl Inner {
         Some(flying)
     }
 
-    /// Takes from the queue what fits into `room` blocks: parts with the place of their first block, entries, data.
+    /// Takes queued items for up to `room` blocks. Returns the parts with the offset of their first
+    /// block, the entries and the data.
     fn gather(
         &self,
         state: &mut State,
@@ -262,7 +270,8 @@ impl Inner {
         while let Some(first) = state.log.queue.front() {
             let fits = match first.what {
                 What::Data(_) | What::Again(_) => (room - taken).min(ENTRIES_MAX - entries.len()),
-                // No more than so many of one segment: the map takes all of them in at one instant.
+                // Bounds the trimmed blocks of one segment, because the map changes all of them at
+                // one instant.
                 What::Hole => {
                     usize::from(entries.len() < ENTRIES_MAX) * index(TRIM_BLOCKS - trimmed)
                 }
@@ -310,13 +319,13 @@ impl Inner {
         (parts, entries, data)
     }
 
-    /// The device has the segment: the map names it, and the writers are told.
+    /// Publishes a completed segment in the map, and acknowledges its requests.
     fn publish(&self, flying: Flying) {
         self.note_published(&flying);
         let mut state = self.state.borrow_mut();
         state.log.flying.pop_front();
         for (item, _) in &flying.parts {
-            // After a failure the queue has been emptied.
+            // A failure has emptied the queue and reset the count.
             state.log.queued_blocks = state.log.queued_blocks.saturating_sub(item.room);
         }
         drop(state);
@@ -363,8 +372,8 @@ impl Inner {
         self.ask_for_merge(&state);
     }
 
-    /// The first segment under way was refused. It and all behind it, which were refused, too, or must not overtake it,
-    /// go back to the head of the queue, and their zone is given up.
+    /// Handles a refused segment. It and all behind it return to the head of the queue: those were
+    /// refused, too, or must not overtake it. Their zone is closed.
     async fn write_again(&self, open: &mut Option<OpenZone>, flying: &mut VecDeque<Flying>) {
         let mut parts = Vec::new();
         for (at, Flying { mut begun, parts: these, beside }) in flying.drain(..).enumerate() {
@@ -382,7 +391,7 @@ impl Inner {
     }
 }
 
-/// The answer to a call, or nothing as soon as something was queued.
+/// Completion of a call, or `None` as soon as something is queued.
 async fn answer_or(
     call: &mut (impl Future<Output = Completion> + Unpin),
     queued: &Event,
@@ -406,7 +415,7 @@ impl Log {
         self.flying.front().copied()
     }
 
-    /// Segments under way were refused: what was in them is the next to be written.
+    /// Returns the items of refused segments to the head of the queue, in order.
     fn put_back(&mut self, items: impl DoubleEndedIterator<Item = Item>) {
         self.flying.clear();
         for item in items.rev() {
@@ -414,7 +423,7 @@ impl Log {
         }
     }
 
-    /// Forgets what waits: those to be told come back.
+    /// Clears the queue after a failure. Returns the tickets to fail.
     pub(crate) fn give_up(&mut self) -> Vec<Rc<Ticket>> {
         self.queued_blocks = 0;
         self.queue.drain(..).map(|item| item.ticket).collect()

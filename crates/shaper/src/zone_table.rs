@@ -1,16 +1,23 @@
-//! Zone table: records on flash what each zone must hold, before the zone that proves it may be reset.
+//! Zone table: records on flash what each zone must hold, so that recovery can detect lost data.
 //!
-//! 1. Flush both tiers: what takes the place of the zone's blocks is on them, written by users to the buffer or moved.
-//! 2. An entry that releases the zone goes into the next header of the buffer, and is flushed. When the log cannot write it gets a header
-//!    of its own on the capacity tier. From then on a start expects nothing of the zone.
-//! 3. A zone that was written since the last zone table needs a new one, which does not have it: a start goes from segment to segment back
-//!    to the table, and those of this zone will be missing.
-//! 4. Reset it (`tier`).
+//! Releasing a zone before its reset:
 //!
-//! The table has what is flushed and nothing else, so a power cut never contradicts it. What contradicts it is damage.
+//! 1. Flush both tiers: the new versions of the zone's blocks are on them, written by clients to
+//!    the buffer or moved.
+//! 2. Put a release entry into the next header of the buffer, and flush it. When the log cannot
+//!    write, the entry gets a header of its own on the capacity tier. From then on recovery expects
+//!    nothing of the zone.
+//! 3. A zone that was written since the last zone table needs a new table without it instead.
+//!    Recovery follows the chain of segments back to the table, and the segments of this zone will
+//!    be missing.
+//! 4. Reset the zone (`tier`).
 //!
-//! A table for each reset would cost blocks of the capacity tier, which amplify as those of users do: 2 % where zones have 960 blocks, and
-//! all that emptying a zone gains where zones are many and small.
+//! The table lists only flushed data, so a power cut never contradicts it. A contradiction is
+//! damage.
+//!
+//! A table for each reset would cost blocks of the capacity tier, which cause write amplification
+//! like client data: 2 % with zones of 960 blocks, and with many small zones everything that
+//! emptying a zone gains.
 
 use alloc::vec::Vec;
 
@@ -24,10 +31,12 @@ use crate::shaper::Inner;
 use crate::state::{State, ZoneUse};
 use crate::{BlockError, Tier};
 
-/// A new zone table is due after so many segments: as many as a zone of 2 GiB has where blocks are written one by one.
+/// Segments after which a release writes a new zone table: as many as a zone of 2 GiB holds if
+/// blocks are written one by one.
 const SEGMENTS_SINCE_TABLE_MAX: u64 = 1 << 18;
 
-/// What a flush that begins now makes durable of a zone: number of its first segment, end and checksum of its last one.
+/// Zone state that a starting flush makes durable: number of the first segment, end and header
+/// checksum of the last one.
 pub(crate) struct Unflushed {
     zone: Zone,
     incarnation: u64,
@@ -35,7 +44,7 @@ pub(crate) struct Unflushed {
 }
 
 impl Mover {
-    /// Empties a zone of which the map names nothing any more.
+    /// Resets a zone in which the map names no block any more: flush, release, reset.
     pub(crate) async fn reset(&mut self, zone: Zone) -> Result<(), BlockError> {
         let inner = self.inner().clone();
         if !inner.has(Planted::CopyNotFlushed) {
@@ -48,7 +57,7 @@ impl Mover {
         inner.reset_flushed(zone).await
     }
 
-    /// Sees to it that a start expects nothing of the zone.
+    /// Releases the zone on flash, so that recovery expects nothing of it.
     async fn release(&mut self, zone: Zone) -> Result<(), BlockError> {
         let inner = self.inner().clone();
         let (entry, needs_table) = {
@@ -77,7 +86,8 @@ impl Mover {
     /// Writes a zone table, and flushes it.
     pub(crate) async fn write_zone_table(&mut self) -> Result<(), BlockError> {
         let inner = self.inner().clone();
-        // All of it at one instant; of two tables the one with the higher sequence tells of a later one.
+        // Take the whole table at one instant: of two tables the one with the higher sequence is
+        // the later one.
         let (parts, sequence, epoch, next_number) = {
             let mut state = inner.state.borrow_mut();
             state.epoch += 1;
@@ -126,17 +136,17 @@ impl State {
         ZoneClaim { incarnation: facts.number, end, sum }
     }
 
-    /// True when the zone was written since the last zone table that is flushed.
+    /// True when the zone was written since the last flushed zone table.
     pub(crate) fn is_written_since_table(&self, zone: Zone) -> bool {
         self.table_number <= self.zone(zone).last_number
     }
 
-    /// Recovery has all segments since the table in memory.
+    /// True when a new table is due: recovery keeps all segments since the table in memory.
     const fn is_table_far_back(&self) -> bool {
         SEGMENTS_SINCE_TABLE_MAX < self.next_number - self.table_number
     }
 
-    /// A flush of the tier begins.
+    /// Takes the zones that a starting flush makes durable.
     pub(crate) fn take_unflushed(&mut self, tier: Tier) -> Vec<Unflushed> {
         let zones = core::mem::take(&mut self.unflushed_zones[usize::from(tier.id())]);
         let unflushed = zones.into_iter().map(|zone| {
@@ -147,11 +157,11 @@ impl State {
         unflushed.collect()
     }
 
-    /// It ended.
+    /// Records a completed flush of these zones.
     pub(crate) fn note_flushed(&mut self, zones: &[Unflushed]) {
         for Unflushed { zone, incarnation, written } in zones {
             let facts = self.zone_mut(*zone);
-            // It may have been reset meanwhile.
+            // The zone may have been reset during the flush.
             if facts.number == *incarnation {
                 facts.flushed = *written;
             }
@@ -160,7 +170,7 @@ impl State {
 }
 
 impl Layout {
-    /// Blocks that a zone table takes, with its header.
+    /// Length of a zone table with its header, in blocks.
     pub(crate) fn zone_table_blocks(&self) -> u32 {
         1 + self.zone_count().div_ceil(low_u32(CLAIMS_MAX))
     }

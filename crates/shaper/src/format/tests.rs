@@ -1,4 +1,4 @@
-//! The golden bytes of each version, and what is not a header.
+//! Golden bytes of each format version, and blocks that are not headers.
 
 use super::*;
 use alloc::vec;
@@ -27,7 +27,7 @@ fn header() -> Header {
     }
 }
 
-/// The frame and the entries that version 1 wrote. Never edit: add a new case when `VERSION` changes.
+/// Frame and entries as version 1 wrote them. Never edit: add a new case when `VERSION` changes.
 const HEADER_GOLDEN_V1: [u8; FRAME_BYTES + 3 * ENTRY_BYTES] = [
     90, 83, 72, 80, 1, 0, 1, 0, 165, 165, 165, 165, 165, 165, 165, 165, 165, 165, 165, 165, 165,
     165, 165, 165, 17, 0, 0, 0, 192, 0, 0, 0, 67, 66, 15, 0, 0, 0, 0, 0, 4, 3, 2, 1, 8, 7, 6, 5,
@@ -38,7 +38,7 @@ const HEADER_GOLDEN_V1: [u8; FRAME_BYTES + 3 * ENTRY_BYTES] = [
     0, 0, 44, 1, 0, 0, 3, 0, 0, 0, 0, 1, 0, 2, 79, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0,
 ];
 
-/// The same of version 2.
+/// The same header in version 2.
 const HEADER_GOLDEN_V2: [u8; FRAME_BYTES + 3 * ENTRY_BYTES] = [
     90, 83, 72, 80, 2, 0, 1, 0, 165, 165, 165, 165, 165, 165, 165, 165, 165, 165, 165, 165, 165,
     165, 165, 165, 17, 0, 0, 0, 192, 0, 0, 0, 67, 66, 15, 0, 0, 0, 0, 0, 4, 3, 2, 1, 8, 7, 6, 5,
@@ -49,7 +49,7 @@ const HEADER_GOLDEN_V2: [u8; FRAME_BYTES + 3 * ENTRY_BYTES] = [
     0, 0, 44, 1, 0, 0, 3, 0, 0, 0, 0, 1, 0, 2, 79, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0,
 ];
 
-/// A part of the zone table with two claims, up to its zeros.
+/// A part of the zone table with two claims, without the trailing zeros.
 const ZONES_GOLDEN_V2: [u8; 96] = [
     1, 0, 0, 0, 2, 0, 0, 0, 6, 7, 8, 9, 0, 0, 0, 0, 68, 66, 15, 0, 0, 0, 0, 0, 252, 0, 0, 0, 0, 0,
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
@@ -61,13 +61,13 @@ const ZONES_GOLDEN_V2: [u8; 96] = [
 const RELEASED_GOLDEN_V2: [u8; ENTRY_BYTES] =
     [2, 1, 0, 0, 0, 0, 0, 6, 66, 66, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// The table of two exports, up to its zeros.
+/// The table of two exports, without the trailing zeros.
 const TABLE_GOLDEN_V1: [u8; 41] = [
     1, 0, 2, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 2, 100, 98, 3, 111, 110, 101, 4, 3, 2, 1, 0, 0,
     0, 0, 3, 108, 111, 103, 5, 111, 116, 104, 101, 114,
 ];
 
-/// What stands behind the exports when two zones were given up.
+/// The bytes behind the exports when two zones are retired.
 const ZONES_GOLDEN_V1: [u8; 12] = [2, 0, 0, 0, 3, 0, 0, 0, 2, 1, 0, 0];
 
 fn exports() -> Vec<Export> {
@@ -83,7 +83,7 @@ fn exports() -> Vec<Export> {
 fn version_1_is_read() {
     let mut block = vec![0; BLOCK_BYTES];
     block[..HEADER_GOLDEN_V1.len()].copy_from_slice(&HEADER_GOLDEN_V1);
-    // It named the first segment that was not flushed, and nothing of zone tables.
+    // Version 1 stored the first unflushed segment, and had no zone tables.
     let expected = Header {
         version: VERSION_WITHOUT_ZONE_TABLE,
         durable: [999_999, 998_999],
@@ -169,7 +169,7 @@ fn the_largest_table_fits_its_block() {
     let export = |n| Export { name: name(n), tenant: name(n), blocks: Blocks(1) };
     let exports: Vec<_> = (0..EXPORTS_MAX).map(export).collect();
     let mut table = vec![0; BLOCK_BYTES];
-    // It names as many zones as there is room for.
+    // The table holds as many zones as fit its block.
     let zones: BTreeSet<Zone> = (0..1000).map(Zone).collect();
     encode_table(&exports, &zones, &mut table);
     let named = (BLOCK_BYTES - TABLE_EXPORTS_BYTES - 4) / 4;

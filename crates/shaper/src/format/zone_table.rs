@@ -1,46 +1,50 @@
-//! Zone table format: what must be found in each zone, in parts of one block each, on the capacity tier.
+//! Zone table format: the expected content of each zone, in parts of one block each, on the
+//! capacity tier.
 //!
-//! A zone that is reset or worn out is not in the table. So a zone that lost what it held, holds what it held once, or holds what
-//! another zone held is told from one that is empty, or not written further than a crash let it be.
+//! Reset and retired zones are not in the table. So recovery can tell an empty zone, or one that a
+//! crash cut short, from a zone that lost its content, holds an old copy, or holds another zone's
+//! content.
 
 use zonal_base::{BLOCK_BYTES, low_u32};
 
 use super::{u16_at, u32_at, u64_at};
 
-/// Of the parts. Readers refuse any other.
+/// Version of the parts. Readers refuse any other.
 const VERSION: u16 = 1;
 
 const FRONT_BYTES: usize = 64;
 const CLAIM_BYTES: usize = 16;
 
-/// Zones of one part.
+/// Maximum number of zones in one part.
 pub(crate) const CLAIMS_MAX: usize = (BLOCK_BYTES - FRONT_BYTES) / CLAIM_BYTES;
 
-/// What must be found in a zone.
+/// Expected content of a zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ZoneClaim {
-    /// Number of its first segment: which of its lives the zone is in. 0: nothing in it counts.
+    /// Number of the zone's first segment, which identifies this use of the zone. 0: its content is
+    /// not expected.
     pub(crate) incarnation: u64,
-    /// Blocks up to the end of its last segment that was flushed. 0: none was, and the zone may hold anything.
+    /// End of its last flushed segment, in blocks. 0: none was flushed, and the zone may hold
+    /// anything.
     pub(crate) end: u32,
-    /// Checksum of that segment's header, which covers all headers before it in the zone.
+    /// Checksum of that segment's header. It covers all earlier headers of the zone.
     pub(crate) sum: u32,
 }
 
 /// A part of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ZoneTablePart {
-    /// Each table that is written has a higher one.
+    /// Version counter: each zone table that is written has a higher one.
     pub(crate) epoch: u64,
-    /// Segments of this number and above were made after the table.
+    /// Segments with this number and above were made after the table.
     pub(crate) next_number: u64,
-    /// The zone of the first claim.
+    /// Zone number of the first claim.
     pub(crate) first: u32,
     pub(crate) claims: alloc::vec::Vec<ZoneClaim>,
 }
 
 impl ZoneTablePart {
-    /// Fills a block.
+    /// Encodes the part into a block.
     pub(crate) fn encode(&self, out: &mut [u8]) {
         assert!(self.claims.len() <= CLAIMS_MAX && out.len() == BLOCK_BYTES);
         out.fill(0);
@@ -57,7 +61,7 @@ impl ZoneTablePart {
         }
     }
 
-    /// Reads a block; `None` when it makes no sense.
+    /// Decodes a block; `None` if it is invalid.
     pub(crate) fn decode(block: &[u8]) -> Option<Self> {
         let count = usize::try_from(u32_at(block, 4)).ok()?;
         if u16_at(block, 0) != VERSION || CLAIMS_MAX < count {

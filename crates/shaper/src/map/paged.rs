@@ -1,19 +1,22 @@
 //! Paged L2P map: changed and frequently used entries are in memory, all others on flash.
 //!
-//! A *page* is the places of 1024 neighbouring blocks of an export, as one block of the map's zones (`crate::pages`), which are
-//! the buffer's if it can spare them. What changes goes to a short sorted list of its page, without reading the page, so no write waits for one. Now and then a page is
-//! merged: read, brought up to date, and written elsewhere. Reads look in the lists, then in a cache of pages, then on flash.
+//! A map *page* holds the addresses of 1024 consecutive blocks of an export in one flash block.
+//! Pages lie in zones of the map (`crate::pages`), in the buffer tier if it can spare them. A
+//! change goes to a short sorted list of its page without reading the page, so no write waits for a
+//! page read. A merge later reads the page, applies the changes, and writes it elsewhere. Lookups
+//! search the lists, then a cache of pages, then flash.
 //!
-//! Nothing of it outlives the process: recovery makes the map from the headers, as it does for one that is flat. So pages are
-//! never flushed, and a crash finds nothing in them.
+//! Map pages do not outlive the process: recovery rebuilds the map from the segment headers, as for
+//! a flat map. So pages are never flushed, and a crash cannot corrupt them.
 //!
-//! What holds, always:
+//! Invariants:
 //!
-//! - The page of a block is what the last merge wrote; a place in the list hides it.
-//! - A block of either tier has its bit set from when a place names it until it is known that none does any more: a place that
-//!   hides an unread page knows that only when that is merged, or when a mover comes by and asks ([`Paged::still_names`]). So the
-//!   bit of a block that no list hides says whether it is live.
-//! - A place is dropped from its list only when the page says the same.
+//! - A page on flash is what the last merge wrote. A list entry overrides it.
+//! - A block of either tier has its bit in `named` from when an entry names it until no entry is
+//!   known to. An entry that overrides an unread page learns the old address only at the merge, or
+//!   when a mover asks ([`Paged::still_names`]). So the bit of a block that no list entry overrides
+//!   tells if it is live.
+//! - A list entry is dropped only when the page on flash holds the same address.
 
 mod place;
 
@@ -31,73 +34,74 @@ use crate::Export;
 use crate::again::heat_bytes;
 use crate::layout::{Layout, Spot};
 
-/// Blocks whose places share a page: as many as fit one block.
+/// Blocks of one map page: as many addresses as fit one flash block.
 pub(crate) const MAP_PAGE_BLOCKS: u64 = (BLOCK_BYTES / SPOT_BYTES) as u64;
 
 const SPOT_BYTES: usize = size_of::<Spot>();
 
-/// Pages in memory at least: whoever needs two at once holds them himself.
+/// Minimum number of cached pages. A lookup that needs two pages at once holds them itself.
 const CACHE_PAGES_MIN: usize = 1;
 
-/// What lists take at least: some dozens of changes.
+/// Minimum memory for lists, in bytes: some dozens of changes.
 const LISTS_BYTES_MIN: usize = 512;
 
-/// A page of the map, by its number among those of all exports.
+/// Number of a map page, counted over all exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PageId(pub(crate) u32);
 
-/// A page as it was read.
+/// A map page as it was read.
 pub(crate) struct Page {
     id: PageId,
-    /// Where it was read: it counts while that is where the page lies.
+    /// Address that the page was read from. The page is valid while it lies there.
     flash: Spot,
     spots: Vec<Spot>,
 }
 
 struct PageFacts {
     places: Vec<PackedEntry>,
-    /// Where it lies; nowhere while nothing is in it.
+    /// Address of the page; [`Spot::NONE`] while it is empty.
     flash: Spot,
     check: u32,
 }
 
 pub(crate) struct Paged {
-    /// Of each export the first page, and its blocks.
+    /// By export: its first page, and its size in blocks.
     exports: Vec<(u32, u64)>,
     pages: Vec<PageFacts>,
-    /// A bit for each block of both tiers.
+    /// One bit for each block of both tiers: an entry names the block.
     named: Vec<u64>,
-    /// Pages that were read, each where its number says.
+    /// Page cache, direct-mapped by page number.
     cache: Vec<Option<Rc<Page>>>,
-    /// Pages that cannot be read any more: what lists do not hide is an error until the next start, which makes them again.
+    /// Pages that can no longer be read. Blocks without a list entry return errors until the next
+    /// start, which rebuilds the pages.
     unreadable: BTreeSet<PageId>,
     lists_bytes: usize,
     lists_max: usize,
-    /// Places that their pages do not say yet.
+    /// List entries that are not on their pages yet.
     changed_count: usize,
-    /// The page in which room is looked for next, and the one that is merged next.
+    /// Clock hands: the next page to evict list entries from, and the next page to merge.
     hand: u32,
     merged: u32,
 }
 
-/// A page that is being merged: what its list said when it began.
+/// A page merge in progress: the changes in its list when it began.
 pub(crate) struct Merge {
     pub(crate) page: PageId,
-    /// Number, what the page said, what it is to say.
+    /// Block number in the page, address before the merge, address after it.
     changes: Vec<(u16, Spot, Spot)>,
 }
 
-/// What became known when a page was merged.
+/// What a completed merge revealed about the old entries.
 #[derive(Default)]
 pub(crate) struct Switched {
-    /// Blocks that nothing names any more.
+    /// Addresses that no entry names any more.
     pub(crate) released: Vec<Spot>,
-    /// Blocks that were taken for overwritten, and had been holes.
+    /// Entries counted as overwritten data that had been holes.
     pub(crate) holes: i64,
 }
 
 impl Paged {
-    /// Bytes that it takes at least, all structures together.
+    /// Minimum memory of a paged map with all its structures.
     pub(crate) fn memory_min(layout: &Layout, exports: &[Export]) -> Bytes {
         let least = CACHE_PAGES_MIN * BLOCK_BYTES + LISTS_BYTES_MIN;
         Bytes((fixed_bytes(layout, exports) + least) as u64)
@@ -105,7 +109,8 @@ impl Paged {
 
     pub(crate) fn new(layout: &Layout, exports: &[Export], memory: Bytes) -> Self {
         let free = index(memory.0).saturating_sub(fixed_bytes(layout, exports));
-        // Of what is free an eighth caches pages: places one by one are the better cache where blocks are wanted one by one.
+        // The page cache gets an eighth of the free memory. For random accesses to single blocks,
+        // single list entries are the better cache.
         let cached = (free / 8 / BLOCK_BYTES).max(CACHE_PAGES_MIN);
         let lists_max = free.saturating_sub(cached * BLOCK_BYTES).max(LISTS_BYTES_MIN);
         let mut next = 0;
@@ -135,13 +140,13 @@ impl Paged {
         (PageId(page), (number % MAP_PAGE_BLOCKS) as u16)
     }
 
-    /// The page of a block, if there is such a block.
+    /// The page of a block, if the block exists.
     pub(crate) fn find_page(&self, export: usize, number: u64) -> Option<(PageId, u16)> {
         let (_, blocks) = self.exports.get(export)?;
         (number < *blocks).then(|| self.page_of(export, number))
     }
 
-    /// The export of a page, and the number of its first block.
+    /// Export of a page, and the number of its first block.
     pub(crate) fn first_of(&self, page: PageId) -> (usize, u64) {
         let export = self.exports.partition_point(|(first, _)| *first <= page.0) - 1;
         (export, u64::from(page.0 - self.exports[export].0) * MAP_PAGE_BLOCKS)
@@ -151,7 +156,7 @@ impl Paged {
         low_u32(self.pages.len())
     }
 
-    /// Where the page lies, and its checksum.
+    /// Address and checksum of a page.
     pub(crate) fn flash(&self, page: PageId) -> (Spot, u32) {
         let facts = &self.pages[page.index()];
         (facts.flash, facts.check)
@@ -178,7 +183,7 @@ impl Paged {
         }
     }
 
-    /// What the page says, if that is in memory.
+    /// The page's entry, if the page is cached or empty.
     fn base(&self, page: PageId, n: u16) -> Option<Spot> {
         let flash = self.pages[page.index()].flash;
         if flash == Spot::NONE {
@@ -189,7 +194,7 @@ impl Paged {
         Some(page.spots[usize::from(n)])
     }
 
-    /// The page was read. `None` when it moved meanwhile.
+    /// Caches a page that was read. `None` if the page has moved meanwhile.
     pub(crate) fn note_read(
         &mut self,
         page: PageId,
@@ -204,7 +209,7 @@ impl Paged {
         })
     }
 
-    /// Somebody read this block alone: it may be asked for again.
+    /// Keeps the entry of a single-block read in memory, because it may be read again.
     pub(crate) fn remember(&mut self, export: usize, number: u64, spot: Spot) {
         let (page, n) = self.page_of(export, number);
         if self.is_full() || spot == Spot::NONE {
@@ -227,7 +232,7 @@ impl Paged {
         if !is_named || place.has(RELEASED) || !place.has(CHANGED) {
             return (false, Spot::NONE);
         }
-        // Only this block can be named there, and the list names another: so it is the page that does.
+        // The bit of `from` is set and the list names another address, so the page names `from`.
         place.0[0] |= RELEASED;
         self.unname(from);
         (false, from)
@@ -244,12 +249,13 @@ impl Paged {
             Ok(at) => {
                 let place = &mut self.pages[page.index()].places[at];
                 let was = place.spot();
-                // What a page says as well is released with it.
+                // If the page holds the old entry too, its address becomes dead together with the
+                // list's.
                 let flags = if place.has(CHANGED) { place.0[0] & RELEASED } else { RELEASED };
                 let wanted = place.0[0] & WANTED_MASK;
                 self.changed_count += usize::from(!place.has(CHANGED));
                 *place = PackedEntry::new(n, flags | CHANGED | wanted, spot);
-                // A mover wants nothing.
+                // A move is no use of the block, so it does not raise the entry's use count.
                 if known.is_none() {
                     place.want();
                 }
@@ -277,14 +283,15 @@ impl Paged {
         let places = &mut self.pages[page.index()].places;
         let before = places.capacity();
         if places.len() == before {
-            // An eighth more, not twice as much: there are very many lists, and what is empty in them is lost.
+            // Grow by an eighth instead of doubling: there are very many lists, and unused capacity
+            // is lost.
             places.reserve_exact(before / 8 + 4);
         }
         places.insert(at, place);
         self.lists_bytes += (places.capacity() - before) * size_of::<PackedEntry>();
     }
 
-    /// Recovery found this in a page that it makes.
+    /// Sets the bit of an address that an entry names, in a list or in a page that recovery builds.
     pub(crate) fn name(&mut self, spot: Spot) {
         self.named[index(u64::from(spot.0 / 64))] |= 1 << (spot.0 % 64);
     }
@@ -301,7 +308,8 @@ impl Paged {
         self.lists_max <= self.lists_bytes
     }
 
-    /// True when there is something to do before lists are full, so that nobody has to wait.
+    /// True when a merge or an eviction should start before the lists are full, so that writes do
+    /// not wait.
     pub(crate) const fn wants_merge(&self) -> bool {
         self.is_crowded() || self.has_changed()
     }
@@ -310,15 +318,16 @@ impl Paged {
         self.lists_max - self.lists_max / 16 <= self.lists_bytes
     }
 
-    /// A quarter of the lists is for changes, and the rest for what is wanted often. The more changes of a page wait for each
-    /// other, the less is written.
+    /// A quarter of the lists is for changes, and the rest for frequently used entries. Collecting
+    /// more changes per page before a merge writes fewer pages.
     const fn has_changed(&self) -> bool {
         self.lists_max / 4 <= self.changed_count * size_of::<PackedEntry>()
     }
 
-    /// Makes room, and names the pages to be merged next, in turn. Empty when nothing can be merged, or need be.
+    /// Evicts entries if the lists are crowded, and returns the pages to merge next, in round-robin
+    /// order. Empty when nothing can or need be merged.
     pub(crate) fn next_to_merge(&mut self, most: usize) -> Vec<PageId> {
-        // Of places that pages say as well those go that nobody wanted for some rounds.
+        // Clock eviction: unchanged entries go when their use count reaches zero.
         let rounds = usize::from(WANTED_MASK / WANTED) + 1;
         for _ in 0..rounds * self.pages.len() {
             if !self.is_crowded() {
@@ -346,7 +355,7 @@ impl Paged {
         chosen
     }
 
-    /// Drops what the page says as well, and nobody wants.
+    /// Evicts entries that are unchanged and have use count zero.
     fn forget(&mut self, page: PageId) {
         let places = &mut self.pages[page.index()].places;
         let before = places.capacity();
@@ -355,14 +364,15 @@ impl Paged {
         self.lists_bytes -= (before - places.capacity()) * size_of::<PackedEntry>();
     }
 
-    /// Pages that lie between two spots.
+    /// Readable pages with an address between two addresses.
     pub(crate) fn pages_within(&self, from: Spot, to: Spot) -> Vec<PageId> {
         let pages = (0..).map(PageId).zip(&self.pages);
         let within = pages.filter(|(_, facts)| from <= facts.flash && facts.flash < to);
         within.map(|(page, _)| page).filter(|page| !self.is_unreadable(*page)).collect()
     }
 
-    /// Brings a page up to date, in place. Requires: `page` holds what [`Paged::flash`] says it does, or zeros.
+    /// Applies the listed changes to a page, in place. Requires: `page` holds the content at
+    /// [`Paged::flash`], or zeros.
     pub(crate) fn merge(&self, id: PageId, page: &mut [u8]) -> Merge {
         let changed = self.pages[id.index()].places.iter().filter(|place| place.has(CHANGED));
         let changes = changed.map(|place| {
@@ -375,7 +385,7 @@ impl Paged {
         Merge { page: id, changes: changes.collect() }
     }
 
-    /// A merged page is on flash: it counts from now on.
+    /// Switches to a merged page that is on flash.
     pub(crate) fn switch(&mut self, merge: &Merge, (flash, check): (Spot, u32)) -> Switched {
         let mut switched = Switched::default();
         let facts = &mut self.pages[merge.page.index()];
@@ -389,7 +399,8 @@ impl Paged {
                     was => switched.released.push(was),
                 }
             }
-            // What was written on flash meanwhile went out of date on its way, and lost its bit then.
+            // The block changed again during the merge. The merged address is dead, and its bit was
+            // cleared then.
             let is_current = place.spot() == *is;
             place.0[0] &= !(CHANGED | RELEASED);
             place.0[0] |= if is_current { 0 } else { CHANGED | RELEASED };
@@ -402,7 +413,7 @@ impl Paged {
         switched
     }
 
-    /// Forgets what was written since the page was gathered: a bug to be planted.
+    /// Planted bug: forgets changes that were made after the merge began.
     pub(crate) fn revert(&mut self, merge: &Merge) {
         let facts = &mut self.pages[merge.page.index()];
         for (n, _, is) in &merge.changes {
@@ -415,7 +426,7 @@ impl Paged {
         self.unreadable.contains(&page)
     }
 
-    /// The page cannot be read any more. What its list says stays.
+    /// Marks a page as unreadable. Its list entries stay valid.
     pub(crate) fn note_unreadable(&mut self, page: PageId) {
         self.unreadable.insert(page);
     }
@@ -429,7 +440,7 @@ impl Paged {
             + self.lists_bytes
     }
 
-    /// Bytes of lists, of which recovery makes use before there are any.
+    /// Maximum size of the lists in bytes. Recovery uses that memory before there are any lists.
     pub(crate) const fn lists_max(&self) -> usize {
         self.lists_max
     }
@@ -442,7 +453,7 @@ impl Page {
 }
 
 impl Merge {
-    /// A page that is new as it is.
+    /// A merge for a page that recovery built: no changes to apply.
     pub(crate) const fn of_nothing(page: PageId) -> Self {
         Self { page, changes: Vec::new() }
     }
@@ -465,14 +476,14 @@ fn decode(bytes: &[u8]) -> Vec<Spot> {
     spots.map(|spot| Spot(u32::from_le_bytes(*spot.first_chunk().expect("four bytes")))).collect()
 }
 
-/// The checksum of a page: another page in its place does not pass.
+/// Checksum of a page, seeded with its number, so that another page in its place does not match.
 pub(crate) fn page_check(checksum: Checksum, page: PageId, bytes: &[u8]) -> u32 {
     let mut seed = [0; SEED_BYTES];
     seed[..4].copy_from_slice(&page.0.to_le_bytes());
     checksum.of(checksum.of(0, &seed), &bytes[..BLOCK_BYTES])
 }
 
-/// What does not depend on how much is in memory: bits, and what is known of each page.
+/// Memory that does not depend on the memory limit: bits, page facts and heat.
 fn fixed_bytes(layout: &Layout, exports: &[Export]) -> usize {
     let pages: u64 = exports.iter().map(|export| export.blocks.0.div_ceil(MAP_PAGE_BLOCKS)).sum();
     index(pages) * size_of::<PageFacts>() + index(layout.blocks()) / 8 + heat_bytes(layout)

@@ -8,50 +8,53 @@ use zonal_device::DeviceError;
 
 use crate::{SettingsError, Tier};
 
-/// Why the devices could not be opened. Nothing was written then, unless they were being formatted.
+/// Why the devices could not be opened. Except for [`OpenMode::Format`](crate::OpenMode::Format), a
+/// failed opening loses no data. It may already have finished zones, written map pages or begun
+/// repairs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// The device begins with something that is not ours: format it if it may go.
+    /// The device holds foreign data: format it if they may be lost.
     Foreign(Tier),
-    /// It was written by another version of this format.
+    /// The device has a format version that this program does not read.
     Version(Tier, u16),
-    /// A later program of this version wrote something to it that this one does not know.
+    /// A later program of this version wrote features that this program does not know.
     Features(Tier, u16),
     /// It is the other tier's device, or belongs to another block device.
     Mixed(Tier),
-    /// The other device is ours and this one is blank: it was exchanged, or is the wrong one.
+    /// This device is blank and the other one is not: it was exchanged, or is the wrong one.
     Blank(Tier),
-    /// The devices were formatted with other zones.
+    /// The devices were formatted with another zone geometry.
     Shape,
-    /// Something on it cannot be read or makes no sense, and what that was is not known.
+    /// A block that recovery needs cannot be read or is invalid, and its content is unknown.
     Unreadable(Tier),
-    /// What must be there is not: it was damaged, or the device was exchanged for an older copy.
+    /// Flushed data are missing: the device was damaged, or exchanged for an older copy.
     Damaged(Tier, Damage),
-    /// Too few zones of either tier are empty for the map: it was all in memory before. Those of the capacity tier are told.
+    /// Neither tier has enough empty zones for map pages, because the whole map was in memory
+    /// before. The numbers are those of the capacity tier.
     NoRoomForMap {
-        /// Those that are empty.
+        /// Empty zones.
         empty: u32,
-        /// Those that it needs.
+        /// Empty zones that the map needs.
         least: u32,
     },
-    /// The export is larger on the devices than is wanted now.
+    /// The requested size of this export is smaller than the size on the devices.
     Shrunk(String),
-    /// The export belongs to another tenant on the devices.
+    /// This export belongs to another tenant on the devices.
     OtherTenant(String),
-    /// The exports or the devices do not fit.
+    /// The settings do not fit the exports or the devices.
     Settings(SettingsError),
-    /// The device failed.
+    /// The tier's device failed.
     Device(Tier, DeviceError),
 }
 
-/// What is not as it must be.
+/// Which flushed data are missing or wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// A zone of the device does not hold what was flushed to it.
+    /// A zone, by its number on the device, does not hold what was flushed to it.
     Zone(ZoneId),
-    /// The zone table is missing, or is older than what was written after it.
+    /// The zone table is missing, or is older than headers written after it.
     ZoneTable,
-    /// The segment of this number was flushed, and is missing.
+    /// The segment with this number was flushed, and is missing.
     Segment(u64),
 }
 

@@ -1,4 +1,4 @@
-//! Single blocks that recovery reads: the table of exports, pages of trims, and blocks that may be torn.
+//! Single blocks that recovery reads: the export table, trim bitmaps, and blocks that may be torn.
 
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, index, low_u32};
 use zonal_device::{Answer, DeviceError};
@@ -9,7 +9,7 @@ use crate::layout::Zone;
 use crate::{OpenError, Tier};
 
 impl ScanState<'_> {
-    /// The table of exports.
+    /// Reads the export table.
     pub(super) async fn table(&self) -> Result<Table, OpenError> {
         let unreadable = || OpenError::Unreadable(Tier::Capacity);
         let table = *self.few.get(&Key::TABLE).ok_or_else(unreadable)?;
@@ -27,7 +27,7 @@ impl ScanState<'_> {
         Ok((sum == few.check).then_some(buffer))
     }
 
-    /// Reads blocks; `None` when the device cannot.
+    /// Reads blocks; `None` when the device cannot read them.
     pub(super) async fn read(
         &self,
         zone: Zone,

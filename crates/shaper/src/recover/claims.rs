@@ -1,13 +1,14 @@
 //! Zone table check: compares what recovery found with what the zone table says must exist.
 //!
-//! 1. The parts of the table are read. Any header that names a younger one tells that it was lost, or that its device was
-//!    exchanged for an older copy.
-//! 2. Each zone of the table must begin with its segment, and have a segment with its checksum end where the table says.
-//!    But for those that an entry which was made after the table releases.
-//! 3. Segments that were made after the table name the one before them in their tier: of those that were flushed none may be
-//!    missing.
+//! 1. Read the parts of the table. If a header names a younger table, that table was lost, or its
+//!    device was exchanged for an older copy.
+//! 2. Each zone in the table must begin with the listed segment, and a segment with the listed
+//!    checksum must end at the listed position. Zones with a release entry younger than the table
+//!    are exempt.
+//! 3. Each segment made after the table names its predecessor in the tier. None of the flushed ones
+//!    may be missing.
 //!
-//! What the table does not have, and is older than it, counts no more.
+//! Zones that are older than the table and not in it are released: their content is not needed.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -20,16 +21,17 @@ use crate::layout::Zone;
 use crate::open::Damage;
 use crate::{OpenError, OpenMode, Tier};
 
-/// The zone table that was found.
+/// The zone table found on flash.
 pub(crate) struct Claims {
     /// By zone.
     claims: Vec<ZoneClaim>,
-    /// Segments below this number are older.
+    /// Segments below this number are older than the table.
     next_number: u64,
 }
 
 impl ScanState<'_> {
-    /// A header was found: what it tells beyond its zone.
+    /// Takes what a header says beyond its own zone: versions, epochs, releases and the segment
+    /// chain.
     pub(super) fn note_link(&mut self, header: &Header) {
         let tier = usize::from(header.tier.id());
         self.last_number[tier] = self.last_number[tier].max(header.number);
@@ -43,14 +45,15 @@ impl ScanState<'_> {
             let by = self.releases.entry((Zone(zone), entry.sequence)).or_default();
             *by = header.number.max(*by);
         }
-        // What is younger than the zone table names it or, as long as it was not flushed, one of two before it: each of the two
-        // movers writes its next table when its last one is flushed.
+        // A segment younger than the zone table names that table. Before the table was flushed it
+        // names one of the two tables before: each of the two movers writes its next table only
+        // after its last one is flushed.
         if self.epoch <= header.epoch + 2 {
             self.links[tier].insert(header.number, header.tier_previous);
         }
     }
 
-    /// The zone table; `None` where there never was one, or where it is not to be asked.
+    /// Reads the zone table. `None` where there never was one, or where salvage ignores it.
     pub(super) async fn claims(&mut self, mode: OpenMode) -> Result<Option<Claims>, OpenError> {
         let lost = || OpenError::Damaged(Tier::Capacity, Damage::ZoneTable);
         let zones = index(u64::from(self.scanner.layout.zone_count()));
@@ -65,7 +68,7 @@ impl ScanState<'_> {
             let is_next = |part: &ZoneTablePart| index(u64::from(part.first)) == table.claims.len();
             let Some(part) = part.filter(is_next) else {
                 return match (self.epoch, mode) {
-                    // It was about to be written for the first time.
+                    // Epoch 0: the first table was being written when the crash came.
                     (0, _) | (_, OpenMode::Salvage) => Ok(None),
                     _ => Err(lost()),
                 };
@@ -82,7 +85,7 @@ impl ScanState<'_> {
         Ok(is_asked.then_some(table))
     }
 
-    /// What the table has, and what was flushed after it, must have been found.
+    /// Checks that everything in the table, and everything flushed after it, was found.
     pub(super) fn hold_against(&self, table: &Claims) -> Result<(), OpenError> {
         for (zone, claim) in (0..).map(Zone).zip(&table.claims) {
             if !self.is_released(table, zone, claim) && !self.fulfils(zone, claim) {
@@ -97,7 +100,8 @@ impl ScanState<'_> {
         Ok(())
     }
 
-    /// True when the zone was given back after the table was made: it may have been reset, and written again.
+    /// True when a segment younger than the table released the zone: it may have been reset and
+    /// rewritten.
     fn is_released(&self, table: &Claims, zone: Zone, claim: &ZoneClaim) -> bool {
         let by = self.releases.get(&(zone, claim.incarnation));
         by.is_some_and(|by| table.next_number <= *by)
@@ -115,7 +119,8 @@ impl ScanState<'_> {
             && segments.iter().zip(ends).any(is_its_end)
     }
 
-    /// No segment of the tier is missing that was flushed after the zone table was made.
+    /// Follows the chain of a tier's segments from the last flushed one back to the table. A
+    /// missing segment is damage.
     fn hold_against_chain(&self, tier: Tier, next_number: u64) -> Result<(), OpenError> {
         let of_tier = usize::from(tier.id());
         let mut number = self.durable[of_tier];
@@ -128,10 +133,12 @@ impl ScanState<'_> {
         Ok(())
     }
 
-    /// Zones of which all segments are older than the table, and that are not in it or were released since.
+    /// Zones with only segments older than the table, and that are not in it or were released
+    /// since.
     ///
-    /// A crash may have left a part of a table beside older parts, and the oldest is what segments are held against: a zone with one that is
-    /// younger is not reset before there is a whole table.
+    /// After a crash a part of a new table may lie beside older parts, so segments are compared
+    /// with the oldest part. That is safe: a zone with a younger segment is not reset before a
+    /// whole new table exists.
     pub(super) fn released(&self, table: &Claims) -> BTreeSet<Zone> {
         let zones = (0..).map(Zone).zip(&table.claims).zip(&self.segments);
         let is_released = |((zone, claim), segments): &((Zone, &ZoneClaim), &Vec<Begin>)| {
@@ -142,7 +149,8 @@ impl ScanState<'_> {
         zones.filter(is_released).map(|((zone, _), _)| zone).collect()
     }
 
-    /// Pages of trims there had no hole any more when their zone was released: nothing took their place.
+    /// Drops trim bitmaps in released zones: when their zone was released they had no holes any
+    /// more, so nothing replaced them.
     pub(super) fn forget_pages_in(&mut self, released: &BTreeSet<Zone>) {
         let layout = self.scanner.layout;
         self.few.retain(|key, few| {

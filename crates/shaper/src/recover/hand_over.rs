@@ -20,7 +20,7 @@ use crate::state::State;
 use crate::{Export, ExportId, OpenError, OpenMode, Tier};
 
 impl ScanState<'_> {
-    /// Hands over everything but where the blocks of users lie.
+    /// Hands over metadata blocks and counters: everything except the addresses of data blocks.
     pub(super) fn hand_over_few(&mut self, exports: &[Export], state: &mut State) {
         self.few.retain(|key, _| has_block(exports, *key));
         for (key, few) in &self.few {
@@ -34,7 +34,8 @@ impl ScanState<'_> {
         (state.epoch, state.epoch_durable) = (self.epoch, self.epoch);
     }
 
-    /// Hands over where the blocks of users lie. Requires: nothing has been written to zones in which segments were found.
+    /// Hands over the addresses of data blocks. Requires: nothing has been written to the zones in
+    /// which segments were found.
     pub(crate) async fn hand_over(
         &mut self,
         inner: &Rc<Inner>,
@@ -69,7 +70,7 @@ impl ScanState<'_> {
         Ok(log)
     }
 
-    /// Hears everything once more that counts.
+    /// Scans all accepted entries again.
     async fn walk_again(
         &mut self,
         inner: &Inner,
@@ -156,7 +157,7 @@ impl ScanState<'_> {
         Ok(())
     }
 
-    /// What a page of trims says is a hole is one, unless it was written later.
+    /// Applies the trim bitmaps: their holes drop all older entries.
     async fn make_holes(&mut self, inner: &Inner) -> Result<(), OpenError> {
         let pages: Vec<(Key, Few)> = self.few.iter().map(|(key, few)| (*key, *few)).collect();
         for (key, few) in pages.into_iter().filter(|(key, _)| key.kind() == Kind::Page) {
@@ -184,7 +185,7 @@ impl ScanState<'_> {
         Ok(())
     }
 
-    /// True when this turn has blocks of that page of trims.
+    /// True when the bitmap covers blocks of the current turn.
     fn is_in_turn(&self, inner: &Inner, export: usize, first: u64) -> bool {
         let state = inner.state.borrow();
         self.sightings.has_some(state.map.paged(), (export, first..first + PAGE_SPAN))

@@ -1,4 +1,4 @@
-//! Zone states after recovery: each zone continues, waits for collection, or is empty.
+//! Zone states after recovery: each zone is continued, closed, or empty.
 
 use zonal_base::{Blocks, index, low_u32};
 use zonal_device::{Action, Command, DeviceError, DeviceKind, ZoneReport, ZoneState};
@@ -10,13 +10,13 @@ use crate::tier::OpenZone;
 use crate::{OpenError, Tier};
 
 impl ScanState<'_> {
-    /// The zone, if it is one of the capacity tier that can be filled further.
+    /// Partly filled capacity zone that can be continued, or `None`.
     pub(super) fn half_full(&self, zone: Zone, report: &ZoneReport) -> Option<OpenZone> {
         let layout = self.scanner.layout;
         let at = index(u64::from(zone.0));
         let tier = layout.tier_of(zone);
         let is_in_order = match layout.place(tier).geometry.kind {
-            // The next write must be where the last segment ended.
+            // The write pointer must be where the last segment ended.
             DeviceKind::Zoned => {
                 report.state.is_active() && report.written.0 == u64::from(self.ends[at])
             }
@@ -25,7 +25,8 @@ impl ScanState<'_> {
         let open = OpenZone::resume(zone, self.ends[at], self.sums[at]);
         let has_room = u64::from(self.ends[at]) + 1 < layout.zone_capacity(zone).0;
         let is_begun = !self.segments[at].is_empty();
-        // An earlier program must see at the front of a zone that it does not know what is in it.
+        // Zones of an older format version are not continued: an older program judges a zone by its
+        // first header, and must see there that it does not know the content.
         let is_ours = !self.old.contains(&zone);
         (tier == Tier::Capacity && is_in_order && has_room && is_begun && is_ours).then_some(open)
     }
@@ -48,7 +49,7 @@ impl ScanState<'_> {
         restored.map(drop).map_err(|error| OpenError::Device(Tier::Capacity, error))
     }
 
-    /// Says what a zone is used for, and makes it full on its device if it is not empty.
+    /// Sets the use of a zone, and finishes it on its device if it is not empty.
     pub(super) async fn close(
         &mut self,
         state: &mut State,
@@ -59,18 +60,20 @@ impl ScanState<'_> {
         let at = index(u64::from(zone.0));
         let tier = layout.tier_of(zone);
         let geometry = &layout.place(tier).geometry;
-        // What was given up once stays so, whatever its device says of it now: the next start may do without it.
+        // A retired zone stays retired whatever its device reports: later starts may rely on it.
         if state.given_up.contains(&zone) {
             state.set_usage(layout, zone, ZoneUse::Retired);
             return Ok(());
         }
         let is_zoned = geometry.kind == DeviceKind::Zoned;
-        // What begins with a mark is a zone of the map, or was formatted: nothing in it outlives a process.
+        // A mark begins a zone of the map, or a formatted one: its content does not outlive the
+        // process.
         if self.marked.contains(&zone) && report.state != ZoneState::ReadOnly && is_zoned {
             return self.manage(zone, Action::Reset).await;
         }
         if self.segments[at].is_empty() && (!is_zoned || report.written.0 == 0) {
-            // Opened by a write of which nothing got there: it has a place among the active ones.
+            // An open zone without data, left by a write that did not arrive, holds an active-zone
+            // slot.
             return match is_zoned && report.state.is_active() {
                 true => self.manage(zone, Action::Reset).await,
                 false => Ok(()),
@@ -98,7 +101,7 @@ impl ScanState<'_> {
         let command = Command::Manage { zone: layout.zone_id(zone), action };
         match self.scanner.call(tier, command).await {
             Err(error @ DeviceError::DeviceGone) => Err(OpenError::Device(tier, error)),
-            // It keeps its place among the active zones until it is reset.
+            // The zone keeps its active-zone slot until it is reset.
             _ => Ok(()),
         }
     }

@@ -11,11 +11,12 @@ use crate::layout::{Spot, Zone};
 use crate::shaper::Inner;
 use crate::{BlockError, Extent, Tier};
 
-/// Pages that share a flush: as many blocks of our own memory.
+/// Trim bitmaps that share a flush: each takes one of our single-block buffers.
 const PAGES_AT_ONCE: usize = 16;
 
 impl Mover {
-    /// Writes pages of trims as the map has them now. Pages without a hole are not needed any more.
+    /// Writes the current trim bitmaps of these keys. A bitmap without holes is removed from the
+    /// map.
     pub(crate) async fn write_pages(&mut self, keys: &[Key]) -> Result<(), BlockError> {
         for keys in keys.chunks(PAGES_AT_ONCE) {
             let mut pages = Vec::with_capacity(keys.len());
@@ -34,8 +35,8 @@ impl Mover {
             if pages.is_empty() {
                 continue;
             }
-            // What fills a hole of an older page must not be lost when this one has taken its place: that would bring back
-            // what lay there before the hole.
+            // A write into a hole of the older bitmap must be durable before the new bitmap
+            // replaces it. Otherwise a power cut could bring back the data from before the hole.
             self.inner.flush_tier(Tier::Buffer).await?;
             for (key, sequence, page) in pages {
                 let from = self.inner.state.borrow().map.few(key);
@@ -45,13 +46,14 @@ impl Mover {
         Ok(())
     }
 
-    /// Writes what the map says of a block, a page or the table, as something new: whatever older is found of it counts no more.
+    /// Rewrites the current content of a key with a new sequence, so that no older entry for it
+    /// counts.
     pub(crate) async fn assert_current(&mut self, key: Key) -> Result<(), BlockError> {
         let from = match key.kind() {
-            // Another one is written before anything else happens.
+            // A start writes a new zone table before anything else.
             Kind::Zones | Kind::Released => return Ok(()),
             Kind::Table | Kind::Page => self.inner.state.borrow().map.few(key),
-            // Nobody writes yet: it does not change meanwhile.
+            // No client writes yet, so the address cannot change meanwhile.
             Kind::Data | Kind::Trim | Kind::Lost => self.inner.place(key).await?,
         };
         let (sequence, is_lost) = {
@@ -78,7 +80,7 @@ impl Mover {
         }
     }
 
-    /// The block is gone. A page or the table is made again; a block of a user is an error from now on.
+    /// Handles an unreadable block. Metadata are rebuilt; a data block returns errors from now on.
     pub(super) async fn move_lost(
         &mut self,
         key: Key,
@@ -89,7 +91,7 @@ impl Mover {
             Kind::Page => self.write_pages(&[key]).await,
             Kind::Table => self.write_table().await,
             Kind::Zones => {
-                // The next zone table, without which no zone is reset, has all of it.
+                // The next zone table replaces all parts, and no zone is reset without it.
                 let mut state = self.inner.state.borrow_mut();
                 state.publish(&self.inner.layout, 0, (key, None), Spot::NONE);
                 Ok(())
@@ -104,14 +106,16 @@ impl Mover {
         }
     }
 
-    /// Moves what the map names in a zone and no header tells of. What it holds cannot be checked.
+    /// Moves blocks of a zone that the map names and no readable header describes. Their checksums
+    /// are unknown, so the data are not verified.
     pub(super) async fn move_orphans(&mut self, zone: Zone) -> Result<(), BlockError> {
         let layout = self.inner.layout;
         let first = layout.spot(zone, Blocks(0));
         let end = first.plus(low_u32(index(layout.zone_capacity(zone).0)));
         let orphans = self.inner.named_within(first, end).await?;
         for (key, from) in orphans {
-            // Above everything that is in the map, and below everything that is not.
+            // The sequence is at least that of every published entry, and below that of every
+            // unpublished one.
             let sequence = self.inner.state.borrow().lowest_unpublished() - 1;
             let is_lost = self.inner.state.borrow().map.is_lost(key);
             let alone = self.inner.own.take(Blocks(1)).await;
@@ -125,7 +129,8 @@ impl Mover {
         Ok(())
     }
 
-    /// Zones that could not be emptied are named in the table, so that the next start does without them.
+    /// Writes the export table if it does not name all retired zones, so that the next start
+    /// ignores them.
     pub(crate) async fn tell_of_zones_given_up(&mut self) -> Result<(), BlockError> {
         if !self.inner.state.borrow().is_table_stale {
             return Ok(());
@@ -135,10 +140,11 @@ impl Mover {
         self.inner.flush_tier(Tier::Capacity).await
     }
 
-    /// Writes the table of exports.
+    /// Writes the export table.
     pub(crate) async fn write_table(&mut self) -> Result<(), BlockError> {
         let mut table = self.inner.own.take(Blocks(1)).await;
-        // Sequence and contents at one instant: of two tables the one that counts tells the more.
+        // Take sequence and content at one instant, so that the table with the higher sequence is
+        // never the older one.
         let (from, sequence) = {
             let mut state = self.inner.state.borrow_mut();
             let out = &mut table.bytes_mut()[..BLOCK_BYTES];
@@ -152,7 +158,8 @@ impl Mover {
 }
 
 impl Inner {
-    /// Fills a block with a bit for each hole of a page. The sequence that the page has, and whether there is a hole.
+    /// Fills a block with the trim bitmap of a key: one bit for each hole. Returns its sequence,
+    /// and whether there is a hole.
     async fn page_of_trims(
         self: &Rc<Self>,
         key: Key,
@@ -172,7 +179,8 @@ impl Inner {
                     has_holes = true;
                 }
             }
-            // What has been published has a lower one, what has not keeps its place.
+            // Published entries have lower sequences. Unpublished ones are not lower, so they stay
+            // newer than the bitmap.
             (state.lowest_unpublished(), has_holes)
         })
         .await

@@ -1,7 +1,7 @@
 //! Zone read for relocation: finds the live blocks of a victim.
 //!
-//! Of a zone in which much lives everything is read, the next piece while this one is moved. Of others the headers are, and what
-//! lives.
+//! A dense zone is read completely, with the next piece read ahead while this one is moved. Of a
+//! sparse zone only the headers and the live blocks are read.
 
 use alloc::vec::Vec;
 
@@ -17,27 +17,27 @@ use crate::layout::{Spot, Zone};
 use crate::shaper::Inner;
 use crate::tier::gone;
 
-/// Everything is read where at least one block in so many lives: below that, reading what nobody wants takes longer than
-/// asking for each stretch.
+/// A zone is dense if at least one block in this many is live. Below that, reading dead blocks
+/// takes longer than separate reads.
 const SPARSE: u32 = 4;
 
-/// Blocks that are read though nobody wants them, so that two stretches are one read.
+/// Maximum distance of two live blocks that are read together, in blocks.
 const GAP_MAX: u32 = 4;
 
-/// Times in a row that the device may be late with a block before we do without it.
+/// Consecutive timeouts of one block before the device counts as gone.
 const READ_TRIES: u32 = 4;
 
-/// A piece of the zone that is being read.
+/// A read-ahead of the zone, in flight.
 struct Ahead {
     blocks: u32,
     call: Call<Command, Completion>,
 }
 
-/// What was read, and the whole segments in it, each with the block at which it begins.
+/// The data read, and the whole segments in them, each with the position of its header in the zone.
 type Piece = (Buffer, Vec<(u32, Header)>);
 
 impl Mover {
-    /// Moves everything that the map names in the zone. Afterwards it names nothing there.
+    /// Moves all live blocks out of the zone. Afterwards the map names none there.
     pub(crate) async fn move_all(&mut self, zone: Zone) -> Result<(), BlockError> {
         if self.cause == Cause::Compaction {
             self.again.begin(&self.inner, zone);
@@ -46,10 +46,10 @@ impl Mover {
             if self.inner.state.borrow().zone(zone).live == 0 {
                 return Ok(());
             }
-            // What was turned back is moved on.
+            // Cancelled copies are still live here and are moved to the capacity tier.
         }
         self.move_segments(zone).await?;
-        // What the headers that could be read did not tell.
+        // Blocks whose header could not be read.
         if 0 < self.inner.state.borrow().zone(zone).live {
             self.move_orphans(zone).await?;
             self.finish().await?;
@@ -101,7 +101,7 @@ impl Mover {
         self.finish().await
     }
 
-    /// A segment is done with: where the next one begins.
+    /// Accounts for a processed segment. Returns the position of the next one.
     fn end_segment(&mut self, at: u32, header: &Header) -> u32 {
         let blocks = 1 + header.blocks();
         let mut state = self.inner.state.borrow_mut();
@@ -111,7 +111,7 @@ impl Mover {
                 let resumes = state.grant(&self.inner, left);
                 drop(state);
                 if resumes {
-                    // All at once, in their order: so they share a segment.
+                    // Wake all writers at once and in order, so that they share a segment.
                     self.inner.queue_room.notify_all();
                 }
             }
@@ -124,7 +124,7 @@ impl Mover {
         at + blocks
     }
 
-    /// Starts to read as much as a segment may have.
+    /// Starts to read the maximum length of a segment.
     async fn read_ahead(&self, zone: Zone, at: u32, written: u32) -> Ahead {
         let buffer = self.inner.own.take(Blocks(SEGMENT_BLOCKS)).await;
         let blocks = (written - at).min(low_u32(index(SEGMENT_BLOCKS)));
@@ -132,7 +132,7 @@ impl Mover {
         Ahead { blocks, call: self.inner.ask_own(spot, blocks, buffer) }
     }
 
-    /// The whole segments of what was read; `None` if there is none, or it could not be read.
+    /// Parses the whole segments of a read. `None` if there is none, or the read failed.
     fn piece(
         &self,
         zone: Zone,
@@ -154,7 +154,7 @@ impl Mover {
         Ok((!segments.is_empty()).then_some((buffer, segments)))
     }
 
-    /// The header that belongs there.
+    /// Decodes a header, and checks that it belongs to this position.
     fn header(&self, zone: Zone, at: u32, bytes: &[u8]) -> Option<Header> {
         let (header, _) = Header::decode(&bytes[..BLOCK_BYTES], self.inner.checksum()).ok()?;
         let is_it =
@@ -169,7 +169,7 @@ impl Mover {
         Ok(front.and_then(|front| self.header(zone, at, front.bytes())))
     }
 
-    /// What the map still names of a segment.
+    /// Entries of a segment that the map still names.
     fn live(&self, zone: Zone, at: u32, header: &Header) -> Vec<Moved> {
         let first = self.inner.layout.spot(zone, Blocks(u64::from(at))).plus(1);
         let mut state = self.inner.state.borrow_mut();
@@ -189,7 +189,7 @@ impl Mover {
         live
     }
 
-    /// Moves what the map still names of a segment.
+    /// Moves the live blocks of a segment.
     async fn move_segment(
         &mut self,
         zone: Zone,
@@ -214,7 +214,7 @@ impl Mover {
                     let at = index(u64::from(moved.from.0 - first.0)) * BLOCK_BYTES;
                     self.move_block(*moved, Some((buffer, at))).await?;
                 }
-                // One of them cannot be read: which one?
+                // One block of the stretch is unreadable: read each alone.
                 None if 1 < blocks => {
                     let alone = self.inner.own.take(Blocks(1)).await;
                     let alone = self.inner.read_own(moved.from, 1, alone).await?;
@@ -228,10 +228,11 @@ impl Mover {
 }
 
 impl Inner {
-    /// Reads blocks for ourselves; `None` when the device cannot.
+    /// Reads blocks for internal use; `None` when the device cannot read them.
     ///
-    /// A block that the device is late with is not lost: it is asked for again, and when it stays so, nothing is moved any more.
-    /// Of several blocks whoever asks takes them one by one then.
+    /// A timeout does not mean that a block is lost. A single block is read again, and after
+    /// `READ_TRIES` timeouts the device counts as gone. For several blocks the caller then reads
+    /// each one alone.
     pub(crate) async fn read_own(
         &self,
         spot: Spot,

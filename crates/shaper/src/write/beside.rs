@@ -1,4 +1,5 @@
-//! Header-only entries, such as the release of a zone: they ride in the next segment header of the log.
+//! Header-only entries, such as the release of a zone: they are added to the next segment header of
+//! the log.
 
 use alloc::rc::Rc;
 use core::cell::Cell;
@@ -8,7 +9,7 @@ use zonal_runtime::Event;
 use crate::format::Entry;
 use crate::shaper::Inner;
 
-/// An entry that takes no block, and who waits for it.
+/// A header-only entry, and the status for its caller.
 pub(super) struct Beside {
     pub(super) entry: Entry,
     told: Rc<WriteStatus>,
@@ -16,7 +17,8 @@ pub(super) struct Beside {
 
 #[derive(Default)]
 struct WriteStatus {
-    /// Whether the device has it.
+    /// True when the entry is on the device, false when the log cannot write now. `None` while it
+    /// waits.
     is_written: Cell<Option<bool>>,
     event: Event,
 }
@@ -29,7 +31,8 @@ impl Beside {
 }
 
 impl Inner {
-    /// Puts an entry that takes no block into the next header of the log. False: nothing is written there now.
+    /// Adds a header-only entry to the next header of the log. Returns false if the log cannot
+    /// write it now: the caller must write it elsewhere.
     pub(crate) async fn write_beside(&self, entry: Entry) -> bool {
         let told = Rc::new(WriteStatus::default());
         {

@@ -1,4 +1,5 @@
-//! Write queue items: parts of writes and trims, and the requests to wake when they are on the device.
+//! Write queue items: parts of writes and trims, and the requests to wake when they are on the
+//! device.
 
 use alloc::rc::Rc;
 use core::cell::Cell;
@@ -9,23 +10,23 @@ use zonal_runtime::Event;
 use crate::again::Copied;
 use crate::{BlockError, Extent};
 
-/// A part of somebody's write or trim.
+/// A part of a write or a trim.
 pub(crate) struct Item {
     pub(super) extent: Extent,
     pub(crate) what: What,
-    /// What it takes of the queue's room: its blocks, of a trim one, however often that is split.
+    /// Room that it takes in the queue, in blocks. A trim takes 1, however often it is split.
     pub(super) room: u64,
     pub(super) ticket: Rc<Ticket>,
 }
 
 pub(crate) enum What {
     Data(Payload),
-    /// A block that goes round in the buffer.
+    /// A block that compaction copies back into the buffer.
     Again(Copied),
     Hole,
 }
 
-/// Who waits for a write or a trim.
+/// Completion state of a request with several parts.
 #[derive(Default)]
 pub(crate) struct Ticket {
     parts_left: Cell<u32>,
@@ -38,24 +39,24 @@ impl Item {
         let room = match what {
             What::Data(_) => extent.blocks.0,
             What::Hole => 1,
-            // No user waits for room on its account.
+            // A copy takes no room, so no client waits because of it.
             What::Again(_) => 0,
         };
         Self { extent, what, room, ticket: Rc::default() }
     }
 
-    /// It is a part of what this one waits for.
+    /// Makes the item a part of this ticket.
     pub(crate) fn share(&mut self, ticket: &Rc<Ticket>) {
         ticket.parts_left.set(ticket.parts_left.get() + 1);
         self.ticket = ticket.clone();
     }
 
-    /// Whoever waits for it is told.
+    /// Completes the item, and wakes the request after its last part.
     pub(crate) fn end(self) {
         self.ticket.end_part();
     }
 
-    /// Leaves its first blocks, and returns the rest if there is any.
+    /// Keeps the first blocks and returns the rest. `None` if there is no rest.
     pub(super) fn split(&mut self, blocks: Blocks) -> Option<Self> {
         if self.extent.blocks <= blocks {
             return None;
@@ -80,7 +81,7 @@ impl Item {
 }
 
 impl Ticket {
-    /// Waits until all parts are on the device.
+    /// Waits until all parts are on the device, or the write failed.
     pub(crate) async fn done(&self) -> Result<(), BlockError> {
         loop {
             if let Some(error) = self.failed.get() {

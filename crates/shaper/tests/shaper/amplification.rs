@@ -1,20 +1,20 @@
-//! Bytes of the capacity tier for each byte of the user, in the long run.
+//! Steady-state write amplification of the capacity tier.
 //!
-//! For writes that hit all blocks alike it follows from the geometry: `docs/block-device.md` derives it.
+//! For uniform random writes it follows from the geometry, as derived in `docs/block-device.md`.
 
 use zonal_base::{Blocks, Contents, Rng};
 use zonal_shaper::Settings;
 
 use crate::rig::{Drives, Rig, Shape, export, is_slow, mib};
 
-/// What came of a run, after it had warmed up.
+/// Results of a run after its warm-up.
 struct Measured {
     amplification: f64,
-    /// Bytes that went round in the buffer for each of the user.
+    /// Bytes that hot retention copied within the buffer, per client byte.
     again: f64,
-    /// Blocks of users in one device write of the buffer.
+    /// Client blocks per segment of the buffer.
     batch: f64,
-    /// Bytes per second of virtual time, in ten parts of the run.
+    /// Client bytes per second of virtual time, in ten parts of the run.
     rates: Vec<f64>,
 }
 
@@ -67,18 +67,20 @@ fn measure(shape: Shape, mut draw: impl FnMut(&mut Rng, u64) -> u64 + 'static) -
     (user, Measured { amplification, again, batch, rates })
 }
 
-/// `docs/block-device.md`, Write amplification.
+/// Expected write amplification, from `docs/block-device.md`, section "Write amplification".
 fn analytical(shape: Shape, user: u64, batch: f64) -> f64 {
     let segment = 191.0 / 192.0;
     let zone = shape.zone.0 as f64;
-    // Compaction keeps one zone in ten of the buffer empty, two at least, and is half through another.
+    // Compaction keeps one in ten buffer zones empty, at least two, and is on average halfway
+    // through another.
     let empty = f64::from((shape.buffer_zones / 10).max(2));
     let buffered = (f64::from(shape.buffer_zones) - empty + 0.5) * zone * batch / (batch + 1.0);
     let survive = (-buffered / user as f64).exp();
-    // Of the capacity tier two zones are empty, and another one half of the time; two are half full, and one half emptied.
+    // In the capacity tier two zones are empty, and another one half of the time. Two are half
+    // full, and one is half emptied.
     let full = f64::from(shape.capacity_zones) - 4.0;
     let live = user as f64 * survive / (full * zone * segment);
-    // The share u of a victim that lives, from live = (1 - u) / -ln u, by bisection.
+    // The live share u of a victim, from live = (1 - u) / -ln u, by bisection.
     let (mut low, mut high) = (1e-9, 1.0 - 1e-9);
     for _ in 0..100 {
         let middle: f64 = f64::midpoint(low, high);
@@ -87,7 +89,8 @@ fn analytical(shape: Shape, user: u64, batch: f64) -> f64 {
     survive / (1.0 - low) / segment
 }
 
-/// A buffer of 5 %; zones large enough for the limit that the analysis is about, or small enough for every day.
+/// A buffer of 5 %. With `SLOW_TESTS=1` the zones are large enough for the limit that the analysis
+/// assumes, otherwise small enough for a daily run.
 fn shape() -> Shape {
     let (zone, zones) = if is_slow() { (15_360, 200) } else { (960, 160) };
     Shape { zone: Blocks(zone), buffer_zones: zones / 20, capacity_zones: zones }
@@ -102,11 +105,12 @@ fn uniform_writes_cost_what_the_geometry_says_and_there_is_no_cliff() {
     println!(
         "amplification {amplification:.3}, analytical {expected:.3}; {batch:.1} blocks a write; {rates:.0?}"
     );
-    // Zones differ by chance in how much of them lives, small ones more, and the best is taken: that is a gain of a few
-    // percent where zones have a thousand blocks, and none where they have many.
+    // The live share varies between zones by chance, in small zones more, and the best zone is
+    // chosen. That gains a few percent with zones of a thousand blocks, and nothing with large
+    // ones.
     let allowed = if is_slow() { 0.97..1.03 } else { 0.92..1.0 };
     assert!(allowed.contains(&(amplification / expected)), "{amplification} and {expected}");
-    // To find out whether it pays; it does not.
+    // Hot retention only probes, because it does not pay here.
     assert!(0.0 < again && again < 0.015, "{again}");
     let (first, last) = (rates[0], rates[9]);
     assert!(0.9 * first < last, "{rates:?}");
@@ -134,7 +138,8 @@ fn skewed_writes_end_in_the_buffer() {
     };
     let (_, measured) = measure(shape, zipf);
     println!("amplification {:.3}, {:.3} went round", measured.amplification, measured.again);
-    // 1.05 when the victim is the zone with the fewest live blocks, however old it is; 0.82 without a second round.
+    // It is 1.05 if the victim is the zone with the fewest live blocks, whatever its age, and 0.82
+    // without hot retention.
     assert!(measured.amplification < 0.8, "{}", measured.amplification);
     assert!(0.02 < measured.again && measured.again < 0.125, "{}", measured.again);
 }

@@ -1,4 +1,5 @@
-//! A map of which a quarter is in memory, beside one that is in memory whole: what it costs where a few blocks are wanted often.
+//! Cost of a paged map with a quarter of it in memory, compared with a flat map, on skewed
+//! accesses.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,13 +9,13 @@ use zonal_shaper::{MapMemory, Settings};
 
 use crate::rig::{Drives, Rig, Shape, export, is_slow, mib};
 
-/// Zones that the map has here.
+/// Zones that the map needs here.
 const MAP_ZONES: u32 = 4;
 
-/// Blocks of a zone of a buffer that has zones to spare for the map.
+/// Blocks of a zone, for a buffer with zones to spare for the map.
 const SMALL: Blocks = Blocks(64);
 
-/// What a run took.
+/// Cost of a run.
 struct Took {
     /// Virtual seconds of the writes, and of the reads.
     writing: f64,
@@ -25,7 +26,8 @@ struct Took {
     capacity_written_share: f64,
 }
 
-/// Draws blocks so that the one of rank r is drawn in proportion to r to the power of -0.99; ranks are spread by chance.
+/// Draws blocks from a Zipf distribution with exponent 0.99; ranks are assigned to blocks at
+/// random.
 fn zipf(user: u64) -> impl FnMut() -> u64 {
     let mut rng = Rng::new(9);
     let mut sum = 0.0;
@@ -45,7 +47,7 @@ fn zipf(user: u64) -> impl FnMut() -> u64 {
     }
 }
 
-/// Blocks one after the other, from the first.
+/// Blocks in ascending order from 0.
 fn in_order() -> impl FnMut() -> u64 {
     let mut next = 0;
     move || {
@@ -95,15 +97,16 @@ fn a_quarter_of_the_map_in_memory_costs_less_than_a_tenth_more_bytes_on_zipf() {
     let bounded = Settings { map_memory: MapMemory::AtMost(Bytes(1)), ..Settings::default() };
     let user = bounded.exportable(&layout, 1).0 * 9 / 10;
     let memory = Bytes(flat_bytes(user).0 / 4);
-    // A small device spends a larger share of its zones on the map than one of 1 TiB (5 of 1024), and would pay for it with less spare
-    // space: that is not what is asked here.
+    // A small device spends a larger share of its zones on the map than one of 1 TiB (5 of 1024),
+    // which leaves less spare space. Fewer capacity zones for the flat map remove that effect.
     let fewer = Shape { capacity_zones: zones - MAP_ZONES, ..shape };
     let coarse = |shape| Drives::new(shape, Contents::Bytes);
     let fine = || Drives::with_buffer_zones_of(SMALL, fewer, Contents::Bytes);
     let whole = measure(fine(), user, MapMemory::Whole);
     let part = measure(fine(), user, MapMemory::AtMost(memory));
     let coarse_whole = measure(coarse(fewer), user, MapMemory::Whole);
-    // Four zones of a buffer of four would be too much to ask: pages lie on the capacity device.
+    // The map may not take four zones of a four-zone buffer, so its pages lie on the capacity
+    // device.
     let coarse_part = measure(coarse(shape), user, MapMemory::AtMost(memory));
     let all = [
         ("all in memory", &whole),
@@ -133,17 +136,18 @@ fn a_quarter_of_the_map_in_memory_costs_less_than_a_tenth_more_bytes_on_zipf() {
             assert!(part.writing < whole.writing * 1.1, "{} and {}", part.writing, whole.writing);
         }
     }
-    // Less than a tenth of the rate is lost, where the faster device has the pages.
+    // The throughput loss is below a tenth when the faster device has the map pages.
     assert!(part.writing < whole.writing / 0.9, "{} and {}", part.writing, whole.writing);
     assert!(part.reading < whole.reading / 0.9, "{} and {}", part.reading, whole.reading);
     assert!(part.reading < coarse_part.reading, "{} and {}", part.reading, coarse_part.reading);
 }
 
-/// 512 MiB written in order and a quarter of it again at random: the headers of all that for each turn of recovery.
+/// Writes 512 MiB in order and a quarter of it again at random. Each turn of recovery reads all
+/// headers.
 #[test]
 fn what_a_bounded_map_left_is_found_again_by_either_kind_of_map() {
     let shape = Shape { zone: Blocks(1 << 11), buffer_zones: 4, capacity_zones: 84 };
-    // Pages lie on the capacity device, then on the buffer device.
+    // Map pages lie on the capacity device first, then on the buffer device.
     for zone in [shape.zone, SMALL] {
         find_again(Drives::with_buffer_zones_of(zone, shape, Contents::Bytes));
     }
@@ -174,7 +178,7 @@ fn find_again(drives: Drives) {
     }
 }
 
-/// Zones are so small that the map's hold a few dozen pages each, and those that are reclaimed hold some.
+/// Zones are so small that each holds a few dozen map pages, and reclaimed ones still hold some.
 #[test]
 fn pages_outlive_the_zones_in_which_they_lie() {
     let shape = Shape { zone: Blocks(64), buffer_zones: 64, capacity_zones: 2048 };
@@ -192,7 +196,7 @@ fn pages_outlive_the_zones_in_which_they_lie() {
     rig.read(user, in_order());
 }
 
-/// Collection leaves a few zones empty, and the map would need more.
+/// Garbage collection leaves a few zones empty, and the map would need more.
 #[test]
 fn a_device_that_was_filled_without_a_bound_is_refused_one_and_keeps_what_it_has() {
     let shape = Shape { zone: Blocks(32), buffer_zones: 64, capacity_zones: 4096 };

@@ -1,13 +1,14 @@
-//! Bytes of blocks that are zeros but for their beginning, in little memory: a device of a real size fits into a test.
+//! Compact medium: stores only the start of mostly zero blocks, so that a drive of real size fits
+//! into a test's memory.
 
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Lba, Payload, ZoneId, index};
 use zonal_device::{DeviceError, Geometry};
 use zonal_emulator::Medium;
 
-/// Of a block of a user so much is kept: the rest is zeros.
+/// Bytes kept of a client block; the rest is zeros.
 const SHORT: usize = 16;
 
-/// Keeps the bytes of blocks.
+/// Medium of an emulated drive that keeps real bytes.
 #[derive(Debug)]
 pub(crate) struct Compact {
     geometry: Geometry,
@@ -17,7 +18,7 @@ pub(crate) struct Compact {
 #[derive(Debug)]
 enum Held {
     Short([u8; SHORT]),
-    /// A header, or a page.
+    /// A header or a map page, kept in full.
     Whole(Box<[u8]>),
 }
 

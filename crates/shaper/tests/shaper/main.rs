@@ -1,4 +1,5 @@
-//! The block device on models of drives, in virtual time: what it writes for what it is given, what it reads to open.
+//! The block device on drive models in virtual time: bytes written per client byte, and bytes read
+//! at a start.
 
 mod amplification;
 mod bounded;

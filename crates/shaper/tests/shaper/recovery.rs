@@ -1,12 +1,12 @@
-//! What opening reads.
+//! Bytes read and time taken by recovery.
 
 use zonal_base::{Blocks, Bytes, Contents, Nanos, Rng};
 use zonal_shaper::Settings;
 
 use crate::rig::{Drives, Rig, Shape, export, is_slow, mib};
 
-/// Opening reads the headers, and what was written since the last flush: half a percent and a constant, however large the
-/// devices are.
+/// Recovery reads the headers and the data written since the last flush: half a percent of the data
+/// plus a constant, whatever the size of the devices.
 #[test]
 fn opening_reads_headers_and_what_was_not_flushed() {
     let shape = Shape { zone: Blocks(960), buffer_zones: 6, capacity_zones: 64 };
@@ -28,17 +28,18 @@ fn opening_reads_headers_and_what_was_not_flushed() {
     let written = Blocks(user).bytes().0;
     println!("{} MiB written: {recovery:?}", mib(written));
     assert_eq!(recovery.torn_blocks, 0);
-    // Two tiers, and what each writes while a flush is under way.
+    // Two tiers, and for each the data written while a flush is in flight.
     assert!(recovery.verified_bytes <= 4 * settings.flush_every.0, "{recovery:?}");
-    // In the buffer, where segments are short, all of it is read; of the capacity tier the headers and the first 32 blocks of
-    // each zone.
+    // The buffer, with its short segments, is read completely. Of the capacity tier the headers are
+    // read, and the first 32 blocks of each zone.
     let buffer = Blocks(shape.zone.0 * u64::from(shape.buffer_zones)).bytes().0;
     let firsts = Blocks(33 * u64::from(shape.capacity_zones)).bytes().0;
     let limit = buffer + firsts + written / 100 + recovery.verified_bytes;
     assert!(recovery.read_bytes <= limit, "{recovery:?}, at most {limit}");
 }
 
-/// With `SLOW_TESTS=1` the 64 GiB that `docs/block-device.md` speaks of; every day a part in 128 of them, in smaller zones.
+/// With `SLOW_TESTS=1` the 64 GiB of `docs/block-device.md`. Otherwise 1/128 of them, in smaller
+/// zones.
 #[test]
 fn what_64_gib_written_left_is_found_within_five_seconds_of_the_devices_time() {
     let (zone, user) = if is_slow() {
@@ -55,7 +56,7 @@ fn what_64_gib_written_left_is_found_within_five_seconds_of_the_devices_time() {
         next += 1;
         next - 1
     });
-    // The buffer is full of single blocks when the process ends.
+    // At the crash the buffer is full of single-block writes.
     let mut rng = Rng::new(5);
     rig.write(user.0 / 16, move || rng.below(user.0));
     let before = rig.shaper.tenant_stats()[0].1;
@@ -79,7 +80,7 @@ fn what_64_gib_written_left_is_found_within_five_seconds_of_the_devices_time() {
     assert!(recovery.read_bytes <= limit, "{recovery:?}, at most {limit}");
 }
 
-/// What this thread has taken. Zero where the kernel does not say.
+/// CPU seconds of this thread; zero if the kernel does not report them.
 fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = text.split_whitespace().next().and_then(|nanos| nanos.parse::<f64>().ok());

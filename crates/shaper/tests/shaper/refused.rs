@@ -1,11 +1,11 @@
-//! Devices that do not fit are refused, with what would do.
+//! Devices that do not fit are refused, with advice.
 
 use zonal_base::{Blocks, Contents};
 use zonal_shaper::{Settings, SettingsError, Tier};
 
 use crate::rig::{Drives, Shape, export};
 
-/// A table that took more than a zone filled zones faster than they could be emptied.
+/// Regression: a zone table larger than a zone filled zones faster than they could be emptied.
 #[test]
 fn zones_that_cannot_hold_the_table_of_all_zones_are_refused() {
     let check = |capacity_zones| {
@@ -13,7 +13,7 @@ fn zones_that_cannot_hold_the_table_of_all_zones_are_refused() {
         let layout = Drives::new(shape, Contents::Tags).layout();
         Settings::default().check(&layout, &[export(Blocks(1000))])
     };
-    // 15 blocks of 252 zones each, behind a header.
+    // 15 blocks with 252 zones each, and their header, fill a zone of 16.
     assert_eq!(check(3700), Ok(()));
     let error = check(3701).expect_err("one zone too many");
     let least = Blocks(17);

@@ -1,4 +1,4 @@
-//! A block device on the models of two drives, and the host's loop.
+//! Test rig: a block device on two drive models, with the host's event loop.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -24,7 +24,7 @@ pub(crate) struct Shape {
     pub(crate) capacity_zones: u32,
 }
 
-/// Both devices, which outlive the process.
+/// Both devices; they outlive the process.
 pub(crate) struct Drives {
     buffer: ConventionalDrive,
     capacity: ZonedDrive,
@@ -32,7 +32,7 @@ pub(crate) struct Drives {
     now: Nanos,
 }
 
-/// The process.
+/// A running process with its block device.
 pub(crate) struct Rig {
     executor: Executor,
     pub(crate) shaper: Shaper,
@@ -40,19 +40,19 @@ pub(crate) struct Rig {
     drives: Drives,
 }
 
-/// Users who write one block at a time, each its next when the last is acknowledged.
+/// Concurrent clients with one block in flight each (queue depth 64).
 const WRITERS: u64 = 64;
 
 const POLLS_MAX: usize = 10_000;
 
 impl Drives {
-    /// The models of an Optane drive and of a zoned one, with zones of this shape.
-    /// They keep the bytes of blocks, or their tags.
+    /// Models of an Optane drive and of a zoned drive, with zones of this shape. They keep the
+    /// bytes of blocks, or their tags.
     pub(crate) fn new(shape: Shape, contents: Contents) -> Self {
         Self::with_buffer_zones_of(shape.zone, shape, contents)
     }
 
-    /// The buffer has as many blocks as the shape says, in zones of so many.
+    /// The buffer has the total blocks of the shape, in zones of `zone` blocks.
     pub(crate) fn with_buffer_zones_of(zone: Blocks, shape: Shape, contents: Contents) -> Self {
         let medium = |geometry: &Geometry| -> Box<dyn Medium> {
             match contents {
@@ -80,7 +80,7 @@ impl Drives {
         self.now
     }
 
-    /// As a process leaves them that is gone.
+    /// The drives after the process has ended: submitted commands complete.
     fn abandoned(mut self) -> Self {
         for drive in [&mut self.buffer as &mut dyn ZonedDevice, &mut self.capacity] {
             while let Some(next) = drive.next_event() {
@@ -88,7 +88,7 @@ impl Drives {
                 while drive.poll(self.now).is_some() {}
             }
         }
-        // The agreement about the zones is gone with it.
+        // Zone states of a conventional device are lost with the process.
         self.buffer.forget_zones();
         self
     }
@@ -109,7 +109,7 @@ impl Rig {
         opened.unwrap_or_else(|(error, _)| panic!("it is not opened: {error}"))
     }
 
-    /// What is refused leaves the drives to somebody else.
+    /// Like `open`, but a refusal returns the drives for another attempt.
     pub(crate) fn try_open(
         drives: Drives,
         settings: Settings,
@@ -149,7 +149,7 @@ impl Rig {
         }
     }
 
-    /// Writes `count` blocks that `draw` names.
+    /// Writes `count` blocks chosen by `draw`.
     pub(crate) fn write(&mut self, count: u64, draw: impl FnMut() -> u64 + 'static) {
         let (draw, left) = (Rc::new(RefCell::new(draw)), Rc::new(Cell::new(count)));
         let (running, contents) = (Rc::new(Cell::new(WRITERS)), self.drives.contents);
@@ -177,7 +177,7 @@ impl Rig {
         assert_eq!(running.get(), 0, "{:?} {:?}", self.shaper.waiting(), self.shaper.stats());
     }
 
-    /// Reads `count` blocks that `draw` names, one after the other for each of as many users.
+    /// Reads `count` blocks chosen by `draw`, with one read in flight for each client.
     pub(crate) fn read(&mut self, count: u64, draw: impl FnMut() -> u64 + 'static) {
         let (draw, left) = (Rc::new(RefCell::new(draw)), Rc::new(Cell::new(count)));
         let running = Rc::new(Cell::new(WRITERS));
@@ -212,13 +212,13 @@ impl Rig {
         self.drives.now
     }
 
-    /// The process is gone.
+    /// Ends the process.
     pub(crate) fn kill(self) -> Drives {
         self.drives.abandoned()
     }
 }
 
-/// Turns until `done`, or until nothing is left that could happen.
+/// Event loop: runs until `done`, or until no event is pending.
 fn run(executor: &Executor, (ports, drives): (&Ports, &mut Drives), done: impl Fn() -> bool) {
     loop {
         let mut moved = 0 < executor.run(POLLS_MAX);
@@ -258,12 +258,12 @@ pub(crate) fn carry(
     moved
 }
 
-/// Mebibytes.
+/// Whole mebibytes.
 pub(crate) fn mib(bytes: u64) -> u64 {
     bytes / Bytes::mib(1).0
 }
 
-/// Whether there is time for devices of a real size.
+/// True with `SLOW_TESTS=1`: there is time for devices of real size.
 pub(crate) fn is_slow() -> bool {
     std::env::var("SLOW_TESTS").is_ok_and(|slow| slow == "1")
 }

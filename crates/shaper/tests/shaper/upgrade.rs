@@ -1,4 +1,5 @@
-//! A volume of version 1 becomes one of version 2 when it is opened, whenever the power is cut meanwhile.
+//! A volume of version 1 is upgraded to version 2 when it is opened, also if the power is cut
+//! meanwhile.
 
 use std::cell::{Cell, RefCell};
 use std::io::Read;
@@ -14,12 +15,13 @@ use zonal_shaper::{
 
 use crate::rig::carry;
 
-/// What the last program of version 1 left of five zones of 1 MiB and of eighteen when it was killed, after 8,600 writes of a block and
-/// two trims. Made by `zonal block` of commit 9f30677.
+/// Devices of five and of eighteen zones of 1 MiB, as the last program of version 1 left them when
+/// it was killed after 8,600 single-block writes and two trims. Made by `zonal block` of commit
+/// 9f30677.
 const BUFFER: &[u8] = include_bytes!("version-1/buffer.gz");
 const CAPACITY: &[u8] = include_bytes!("version-1/capacity.gz");
 
-/// Of the export `disk`: each block that is not a hole, and which write it holds.
+/// For the export `disk`: each mapped block, and the number of the write that it holds.
 const EXPECTED: &str = include_str!("version-1/expected.txt");
 
 const ZONE: Blocks = Blocks(256);
@@ -52,7 +54,8 @@ impl Process {
         Self { executor, ports }
     }
 
-    /// Turns until `done`, or until the devices have been given so many commands. How many they were given comes back.
+    /// Event loop: runs until `done`, or until the devices have got `commands_max` commands.
+    /// Returns the number of commands.
     fn run(
         &self,
         devices: &mut [RamDevice; 2],
@@ -94,7 +97,7 @@ impl Process {
     }
 }
 
-/// Carries one command to a device, and its answers back.
+/// Submits one command to a device, and returns its completions.
 fn one(port: &Port<Command, Completion>, device: &mut RamDevice, commands: &mut usize) -> bool {
     let Some((ticket, command)) = port.take() else { return carry(port, device, Nanos::secs(1)) };
     *commands += 1;
@@ -130,7 +133,8 @@ fn layout(devices: &[RamDevice; 2]) -> Layout {
     Layout::two_devices(*devices[0].geometry(), *devices[1].geometry())
 }
 
-/// Opens the volume, and holds each block against what was written to it.
+/// Opens the volume, and compares each block with the expected write. Returns the commands of the
+/// start.
 fn check(devices: &mut [RamDevice; 2]) -> usize {
     let process = Process::new();
     let opened = process.open(layout(devices));
@@ -168,14 +172,14 @@ fn text(pieces: &[Piece]) -> Vec<u8> {
     }
 }
 
-/// What was written says which block it is, and by which write.
+/// Content of a block: its number and the number of the write.
 fn contents(block: u64, write: Option<u64>) -> Vec<u8> {
     let Some(write) = write else { return vec![0; BLOCK_BYTES] };
     format!("{:.<64}", format!("{block:08} {write:08}\n")).into_bytes().repeat(64)
 }
 
-/// A program of version 1 looks at the first block of each zone, and takes a later header that it does not know for a torn one. So
-/// a zone with a header of version 2 begins with one.
+/// A program of version 1 checks the first block of each zone, and takes a later unknown header for
+/// a torn one. So each zone with a header of version 2 must begin with one.
 fn is_refused_by_version_1(devices: &[RamDevice; 2]) -> bool {
     let version = |block: &[u8]| block.starts_with(b"ZSHP").then_some(block[4]);
     let mut is_new = false;
@@ -196,7 +200,7 @@ fn a_volume_of_version_1_is_upgraded_whenever_the_power_is_cut() {
     let commands = check(&mut volume());
     println!("a start gives {commands} commands");
     let (mut rng, mut upgraded) = (Rng::new(1), 0);
-    // Before the last of them a start only reads.
+    // Cuts among the last commands matter most: before them a start only reads.
     for cut in (1..commands).filter(|cut| commands < cut + WRITING_MAX || cut % 20 == 0) {
         let mut devices = volume();
         let process = Process::new();
@@ -212,5 +216,5 @@ fn a_volume_of_version_1_is_upgraded_whenever_the_power_is_cut() {
     assert!(0 < upgraded, "some are cut after the first write");
 }
 
-/// More commands than a start gives from its first write on.
+/// Upper bound of the commands that a start submits from its first write on.
 const WRITING_MAX: usize = 80;

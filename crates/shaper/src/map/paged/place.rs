@@ -3,16 +3,17 @@
 use super::MAP_PAGE_BLOCKS;
 use crate::layout::Spot;
 
-/// One place of a list: number in the page and flags, and the two halves of the spot. Six bytes.
+/// One list entry in six bytes: number in the page and flags, and the two halves of the address.
 #[derive(Clone, Copy)]
 pub(super) struct PackedEntry(pub(super) [u16; 3]);
 
 pub(super) const NUMBER_MASK: u16 = (1 << 10) - 1;
-/// The page does not say this yet.
+/// Flag: the page on flash does not hold this entry yet.
 pub(super) const CHANGED: u16 = 1 << 10;
-/// What the page says instead is known to be dead, and has no bit.
+/// Flag: the page's own entry is known to be dead, and its bit is cleared.
 pub(super) const RELEASED: u16 = 1 << 11;
-/// How often somebody asked for it: each time that room is looked for takes one away, and at none the place may go.
+/// Use count of the entry, 0 to 7. Eviction decrements it in each round, and evicts unchanged
+/// entries at 0.
 pub(super) const WANTED: u16 = 1 << 12;
 pub(super) const WANTED_MASK: u16 = 7 * WANTED;
 

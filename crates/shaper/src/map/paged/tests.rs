@@ -1,4 +1,4 @@
-//! A map in pages beside a flat one, whatever is written, moved and merged when.
+//! Compares a paged map with a flat one under random writes, moves and merges.
 
 use zonal_base::{Blocks, Rng};
 use zonal_device::{DeviceKind, Geometry};
@@ -7,12 +7,12 @@ use super::*;
 
 const BLOCKS: u64 = 3000;
 
-/// The map beside what it must say, and pages as flash has them.
+/// The paged map under test, its expected content, and its pages on flash.
 struct Trial {
     rng: Rng,
     paged: Paged,
     truth: Vec<Spot>,
-    /// What was named once and is not any more, with its block.
+    /// Addresses that are no longer named, each with its block.
     dead: Vec<(u64, Spot)>,
     flash: Vec<Vec<u8>>,
     under_way: Option<(Merge, Vec<u8>)>,
@@ -80,7 +80,7 @@ impl Trial {
         }
     }
 
-    /// As a mover does, which knows where it took the block from.
+    /// A mover's change: it knows the block's old address.
     fn move_block(&mut self, number: u64) {
         let from = self.truth[index(number)];
         if from != Spot::NONE {
